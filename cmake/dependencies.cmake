@@ -1,0 +1,10 @@
+# Everything comes from Debian 12 (see `dev` for the package names).
+find_package(dnnl REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+add_library(hwy INTERFACE)
+target_link_libraries(hwy INTERFACE PkgConfig::HWY)

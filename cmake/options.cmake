@@ -1,0 +1,24 @@
+# Build options, the language standard and the flags every target of the project shares.
+option(RIDGEPOINT_TESTS "Build the test suite" ON)
+option(RIDGEPOINT_BENCHMARKS "Build the micro-benchmarks" ON)
+set(RIDGEPOINT_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them (address,undefined or thread)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(ridgepoint_build_flags INTERFACE)
+target_compile_options(ridgepoint_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
+if(RIDGEPOINT_SANITIZE)
+  add_compile_options(-fsanitize=${RIDGEPOINT_SANITIZE} -fno-omit-frame-pointer -g)
+  add_link_options(-fsanitize=${RIDGEPOINT_SANITIZE})
+endif()

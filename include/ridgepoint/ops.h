@@ -1,0 +1,106 @@
+// Builders: each appends one node, infers its type and returns its value. All throw Error naming the op, the
+// operand types found and the rule they break. Elementwise operands broadcast (numpy rules) and share a dtype.
+#pragma once
+
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ridgepoint/graph.h"
+
+namespace ridgepoint {
+
+// Where a node was built; the caller's line unless passed on.
+using Source = std::source_location;
+
+// Appends a node of any op, types inferred by its shape rule. All builders below go through it.
+NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
+                 const Source& source = Source::current());
+
+// Checks every node's types against its shape rule (verify() checks structure). Throws Error.
+void check_types(const Graph& graph);
+
+// A value from outside. Names are unique within a graph.
+Value input(Graph& graph, std::string name, TensorType type, Role role, const Source& source = Source::current());
+// A scalar constant (rank 0); consumers take it as an immediate.
+Value constant(Graph& graph, double value, DType dtype, const Source& source = Source::current());
+
+// Views.
+Value reshape(Graph& graph, Value x, Shape shape, const Source& source = Source::current());  // same element count
+Value transpose(Graph& graph, Value x, std::vector<std::int64_t> permutation, const Source& source = Source::current());
+Value slice(Graph& graph, Value x, int axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1,
+            const Source& source = Source::current());
+Value flip(Graph& graph, Value x, int axis, const Source& source = Source::current());
+Value broadcast(Graph& graph, Value x, Shape shape, const Source& source = Source::current());
+
+// Elementwise.
+Value copy(Graph& graph, Value x, const Source& source = Source::current());  // dense copy
+Value cast(Graph& graph, Value x, DType dtype, const Source& source = Source::current());
+Value detach(Graph& graph, Value x, const Source& source = Source::current());  // identity with zero derivative
+Value neg(Graph& graph, Value x, const Source& source = Source::current());
+Value exp(Graph& graph, Value x, const Source& source = Source::current());
+Value expm1(Graph& graph, Value x, const Source& source = Source::current());
+Value log(Graph& graph, Value x, const Source& source = Source::current());
+Value sqrt(Graph& graph, Value x, const Source& source = Source::current());
+Value rsqrt(Graph& graph, Value x, const Source& source = Source::current());
+Value sigmoid(Graph& graph, Value x, const Source& source = Source::current());
+Value tanh(Graph& graph, Value x, const Source& source = Source::current());
+Value add(Graph& graph, Value a, Value b, const Source& source = Source::current());
+Value sub(Graph& graph, Value a, Value b, const Source& source = Source::current());
+Value mul(Graph& graph, Value a, Value b, const Source& source = Source::current());
+Value div(Graph& graph, Value a, Value b, const Source& source = Source::current());
+Value maximum(Graph& graph, Value a, Value b, const Source& source = Source::current());
+Value minimum(Graph& graph, Value a, Value b, const Source& source = Source::current());
+Value equal(Graph& graph, Value a, Value b, const Source& source = Source::current());       // bool
+Value less(Graph& graph, Value a, Value b, const Source& source = Source::current());        // bool
+Value less_equal(Graph& graph, Value a, Value b, const Source& source = Source::current());  // bool
+Value where(Graph& graph, Value condition, Value a, Value b, const Source& source = Source::current());
+// Index along `axis` as a value of `dtype`, of the given shape.
+Value iota(Graph& graph, Shape shape, int axis, DType dtype, const Source& source = Source::current());
+// x * value and x + value with a scalar constant of x's dtype.
+Value scale(Graph& graph, Value x, double factor, const Source& source = Source::current());
+Value shift(Graph& graph, Value x, double term, const Source& source = Source::current());
+
+// Reductions over `axes`; keep_dims leaves size-1 dimensions.
+Value reduce_sum(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false, const Source& source = Source::current());
+Value reduce_max(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false, const Source& source = Source::current());
+// Sums x down to `shape`, undoing a broadcast.
+Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source = Source::current());
+
+// a [...,M,K] x b [...,K,N] -> [...,M,N]; leading dimensions equal. Accumulates in fp32 (fp64 for fp64).
+Value matmul(Graph& graph, Value a, Value b, const Source& source = Source::current());
+
+// weight [V,D], indices int64 [...] -> [...,D]. An index outside [0,V) is an error when the data is set.
+Value embedding(Graph& graph, Value weight, Value indices, const Source& source = Source::current());
+// Sums gradient rows [...,D] by index into a dense [rows,D].
+Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64_t rows, const Source& source = Source::current());
+
+// Composites.
+Value relu(Graph& graph, Value x, const Source& source = Source::current());
+Value silu(Graph& graph, Value x, const Source& source = Source::current());  // x * sigmoid(x)
+// x [...,S,K]: element (i,j) kept where j <= i + K - S, else `fill` (-inf for scores, 0 for their gradient).
+Value causal_mask(Graph& graph, Value x, double fill, const Source& source = Source::current());
+Value softmax(Graph& graph, Value x, const Source& source = Source::current());  // over the last axis
+// x [...,D], weight [D] -> {y [...,D], 1/rms [...,1]}; y = x / sqrt(mean(x^2) + epsilon) * weight.
+std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double epsilon, const Source& source = Source::current());
+// Rotary embedding on interleaved pairs: x [...,D], position along `axis`; cosines and sines [S,D/2].
+// `inverse` rotates back (its own derivative).
+Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false, const Source& source = Source::current());
+// logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}.
+std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets, const Source& source = Source::current());
+
+struct AdamWOptions {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+};
+// New {parameter, first moment, second moment}; `step` is the fp32 scalar count of this update (1 for the first).
+// The new values take the storage of the old. Decoupled weight decay as torch.optim.AdamW.
+std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment, Value second_moment,
+                           const AdamWOptions& options, const Source& source = Source::current());
+
+}  // namespace ridgepoint

@@ -1,0 +1,75 @@
+// Compile a graph for a device and run it:  graph -> passes -> plan -> kernels -> run().
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridgepoint/graph.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+
+class Device;
+
+struct DeviceOptions {
+  int threads = 0;                                   // cpu: 0 means every core this process may use
+  std::optional<std::size_t> memory_limit_bytes;     // behave like a device with this much memory
+};
+
+// "cpu", "reference" (double-precision loops), "null" (walks the plan, computes nothing).
+// Throws Error (usage) for an unknown name, (unsupported) for one this build or machine lacks.
+std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
+
+struct MemoryUse {
+  std::size_t allocated_bytes = 0;  // in live blocks, after 512-byte rounding
+  std::size_t reserved_bytes = 0;   // in segments taken from the device
+  std::size_t requested_bytes = 0;  // as asked, before rounding
+  std::size_t peak_allocated_bytes = 0;
+  std::size_t peak_reserved_bytes = 0;
+  std::size_t peak_requested_bytes = 0;
+};
+
+struct ProgramOptions {
+  bool verify_passes = false;  // verify the graph after every pass
+};
+
+class Program {
+ public:
+  // Runs the passes, plans and resolves kernels, and allocates inputs (zeroed). Throws Error; OutOfMemory when the
+  // persistent tensors do not fit.
+  Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
+  ~Program();
+  Program(Program&&) noexcept;
+  Program& operator=(Program&&) noexcept;
+
+  // Names and types as declared by `input` nodes. Integer data used to index an embedding or the loss is checked
+  // against its bound here: Error names the element.
+  void write_input(std::string_view name, const HostTensor& tensor);
+  HostTensor read_input(std::string_view name) const;  // parameters and state after updates
+  HostTensor read_output(std::string_view name) const;  // after run()
+
+  // One execution, asynchronous where the device is; synchronize() waits. OutOfMemory leaves the program usable.
+  void run();
+  void synchronize();
+
+  MemoryUse memory_use() const;
+  void reset_peak_memory();
+  // Bytes allocated when the last run left its forward and loss phases (0 before a run or without a backward).
+  std::size_t before_backward_bytes() const;
+
+  std::int64_t flops_per_run() const;  // exact, over the graph as given; see docs for the convention
+  std::size_t launches_per_run() const;
+  const Graph& graph() const;  // after passes
+  Device& device();
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace ridgepoint

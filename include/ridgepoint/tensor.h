@@ -1,0 +1,33 @@
+// A dense tensor in host memory: what goes into a program's inputs and comes out of its outputs.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "ridgepoint/graph.h"
+
+namespace ridgepoint {
+
+struct HostTensor {
+  TensorType type;
+  std::vector<std::byte> data;  // type.bytes(), row-major
+
+  HostTensor() = default;
+  explicit HostTensor(TensorType type) : type(std::move(type)), data(this->type.bytes()) {}
+
+  // The elements as T. Throws Error when T is not the tensor's element type.
+  template <typename T>
+  std::span<T> as();
+  template <typename T>
+  std::span<const T> as() const;
+};
+
+// A floating tensor converted element by element to another floating dtype, rounding to nearest even.
+HostTensor convert(const HostTensor& tensor, DType dtype);
+
+// One element of any dtype as a double, and back (rounded to nearest even).
+double load_element(DType dtype, const void* element);
+void store_element(DType dtype, void* element, double value);
+
+}  // namespace ridgepoint

@@ -1,0 +1,34 @@
+// Allocators hand out device memory in blocks and account for it. `caching` follows the rules PyTorch users know.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+
+enum class MemoryCategory : std::uint8_t { parameter, gradient, activation, optimizer_state, temporary, workspace, data };
+std::string_view name(MemoryCategory category);
+
+inline constexpr std::uint32_t kNoNode = UINT32_MAX;
+
+class MemoryTrace;
+
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  // At least `bytes` (0 gives a distinct smallest block), 512-byte aligned. Throws OutOfMemory with what was asked
+  // and what was free; everything allocated before stays valid.
+  virtual void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) = 0;
+  virtual void free(void* address) = 0;
+  // Returns wholly free segments to the device.
+  virtual void release_cached() = 0;
+  virtual MemoryUse use() const = 0;
+  virtual void reset_peak() = 0;
+  // Events are written to `trace` from now on; null stops it. The trace must outlive its use.
+  virtual void set_trace(MemoryTrace* trace) = 0;
+};
+
+}  // namespace ridgepoint

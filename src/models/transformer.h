@@ -1,0 +1,67 @@
+// The pre-norm Transformer language model of docs/model.md, as a graph builder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+
+struct TransformerConfig {
+  std::string name = "custom";
+  std::int64_t vocab = 10000;
+  std::int64_t context = 256;
+  std::int64_t d_model = 0;
+  std::int64_t d_ff = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+};
+
+// tiny small medium large xl 2.7b
+const std::vector<TransformerConfig>& transformer_presets();
+// Throws Error (usage) naming the nearest preset.
+TransformerConfig transformer_preset(std::string_view name);
+// Throws Error (usage): sizes not positive, heads not dividing d_model, odd head width, products that overflow.
+void validate(const TransformerConfig& config, std::int64_t batch);
+// Throws Error (usage) when the count overflows.
+std::int64_t parameter_count(const TransformerConfig& config);
+
+// forward: logits only. backward: forward, loss and the gradient of every parameter. step: and AdamW.
+enum class Mode : std::uint8_t { forward, backward, step };
+std::string_view name(Mode mode);
+Mode mode_from_name(std::string_view text);
+
+// What a person wants to read after a run; what is not kept is freed at its last use.
+struct KeepOptions {
+  bool logits = false;     // output "logits" [B,S,V] (mode forward always has it)
+  bool gradients = false;  // outputs "grad.NAME"
+};
+
+// Inputs: "inputs" and (past forward) "targets" int64 [B,S], the parameters by name, and in mode step
+// "optimizer.step", "optimizer.first_moment.NAME", "optimizer.second_moment.NAME". Output "loss" (fp32 scalar)
+// past forward; parameters and state update in place in mode step.
+Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep = {},
+                        const AdamWOptions& optimizer = {});
+
+struct NamedTensor {
+  std::string name;
+  HostTensor tensor;
+};
+
+// Truncated normal initialisation of one parameter (docs/model.md), the same for a seed on every machine.
+HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed);
+// Writes every parameter (initial_parameter), rotary table and zero moment of the program.
+void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed);
+// Writes rotary tables and zero moments only, for weights that come from elsewhere.
+void initialise_constants(Program& program, const TransformerConfig& config);
+// Uniform tokens into "inputs" and "targets".
+void write_random_tokens(Program& program, const TransformerConfig& config, std::uint64_t seed);
+
+}  // namespace ridgepoint

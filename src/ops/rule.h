@@ -1,0 +1,60 @@
+// What an op knows of itself: shape rule, derivative, cost, decomposition. One OpRule an op, `rule_<name>`,
+// found through rule(op). Fields left null take the default said beside them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+
+// What a shape rule sees: operand types and attributes. It throws Error on a broken rule.
+struct ShapeContext {
+  Op op;
+  std::span<const TensorType> inputs;
+  const Attributes& attributes;
+};
+
+// Exact work of one node: floating-point operations (a matmul is 2MNK, an elementwise op or a reduction one an
+// element, a composite the sum over its decomposition) and bytes (each stored operand element read once, each
+// output element written once).
+struct Cost {
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;
+};
+
+struct OpRule {
+  std::vector<TensorType> (*infer)(const ShapeContext&) = nullptr;
+
+  // Given d loss / d output (invalid Value where an output is not on the path), builds d loss / d input for each
+  // input; an invalid Value means no gradient flows there. Null: composites differentiate their decomposition,
+  // other ops have no derivative.
+  std::vector<Value> (*vjp)(Graph& graph, const Node& node, std::span<const Value> output_gradients) = nullptr;
+
+  // Floating-point operations of one node. Null: by class (elementwise and reduction: one an element; view,
+  // state and gather: none; composite: summed over its decomposition).
+  std::int64_t (*flops)(const Graph& graph, const Node& node) = nullptr;
+
+  // Builds the same values from simpler ops at the graph's insertion point; one value an output. Composites only.
+  std::vector<Value> (*decompose)(Graph& graph, const Node& node) = nullptr;
+
+  // Pairs {output, input}: the output takes over the input's storage. Null: none.
+  std::vector<std::pair<int, int>> (*donations)(const Node& node) = nullptr;
+};
+
+const OpRule& rule(Op op);
+
+Cost cost(const Graph& graph, const Node& node);
+
+// The node alone as a graph: its inputs become inputs "0", "1", ...; its outputs outputs "0", "1", ....
+// Composites are decomposed all the way down to primitives.
+Graph body_of(const Graph& graph, const Node& node);
+
+// Builds the node's value from primitives in place of itself, at the insertion point, composites within
+// composites included; returns one value an output.
+std::vector<Value> decompose_fully(Graph& graph, const Node& node);
+
+}  // namespace ridgepoint
