@@ -1,10 +1,11 @@
 # Everything comes from Debian 12 (see `dev` for the package names).
-find_package(dnnl REQUIRED)
+find_package(hwy REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
-add_library(hwy INTERFACE)
-target_link_libraries(hwy INTERFACE PkgConfig::HWY)
+
+# oneDNN is linked by name: its CMake package would ask for OpenCL, which nothing here uses.
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
+mark_as_advanced(DNNL_LIBRARY DNNL_INCLUDE_DIR)

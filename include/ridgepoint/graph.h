@@ -5,6 +5,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -128,16 +129,16 @@ class Graph {
   // Consumers of each value, indexed by value id.
   std::vector<std::vector<NodeId>> uses() const;
 
-  void add_output(std::string name, Value value) { outputs_.push_back({std::move(name), value}); }
+  void add_output(std::string output_name, Value value) { outputs_.push_back({std::move(output_name), value}); }
   void add_update(Value input, Value value) { updates_.push_back({input, value}); }
   std::span<const Output> outputs() const { return outputs_; }
   std::span<const Update> updates() const { return updates_; }
-  std::optional<Value> find_output(std::string_view name) const;
+  std::optional<Value> find_output(std::string_view output_name) const;
   void clear_outputs() { outputs_.clear(); }
 
   // Input nodes in order, and by name.
   std::vector<NodeId> inputs() const;
-  std::optional<Value> find_input(std::string_view name) const;
+  std::optional<Value> find_input(std::string_view input_name) const;
 
   // Settings stamped on new nodes.
   void set_phase(Phase phase) { phase_ = phase; }
@@ -156,8 +157,9 @@ class Graph {
     TensorType type;
     NodeId producer;
   };
-  std::vector<Node> nodes_;
-  std::vector<ValueInfo> values_;
+  // Deques: references to nodes and types stay valid while a rule appends nodes.
+  std::deque<Node> nodes_;
+  std::deque<ValueInfo> values_;
   std::vector<NodeId> order_;
   std::size_t insertion_ = SIZE_MAX;
   std::vector<Output> outputs_;

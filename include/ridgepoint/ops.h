@@ -2,7 +2,7 @@
 // operand types found and the rule they break. Elementwise operands broadcast (numpy rules) and share a dtype.
 #pragma once
 
-#include <source_location>
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,8 +12,21 @@
 
 namespace ridgepoint {
 
-// Where a node was built; the caller's line unless passed on.
-using Source = std::source_location;
+// Where a node was built; the caller's line unless passed on. std::source_location, but for clang before 16, which
+// lacks it.
+class Source {
+ public:
+  static constexpr Source current(const char* file_name = __builtin_FILE(), unsigned line = __builtin_LINE()) {
+    return Source(file_name, line);
+  }
+  constexpr const char* file_name() const { return file_name_; }
+  constexpr unsigned line() const { return line_; }
+
+ private:
+  constexpr Source(const char* file_name, unsigned line) : file_name_(file_name), line_(line) {}
+  const char* file_name_;
+  unsigned line_;
+};
 
 // Appends a node of any op, types inferred by its shape rule. All builders below go through it.
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
@@ -30,8 +43,6 @@ Value constant(Graph& graph, double value, DType dtype, const Source& source = S
 // Views.
 Value reshape(Graph& graph, Value x, Shape shape, const Source& source = Source::current());  // same element count
 Value transpose(Graph& graph, Value x, std::vector<std::int64_t> permutation, const Source& source = Source::current());
-Value slice(Graph& graph, Value x, int axis, std::int64_t begin, std::int64_t end, std::int64_t step = 1,
-            const Source& source = Source::current());
 Value flip(Graph& graph, Value x, int axis, const Source& source = Source::current());
 Value broadcast(Graph& graph, Value x, Shape shape, const Source& source = Source::current());
 

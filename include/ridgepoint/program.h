@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ridgepoint/graph.h"
+#include "ridgepoint/memory_use.h"
 #include "ridgepoint/tensor.h"
 
 namespace ridgepoint {
@@ -24,15 +25,6 @@ struct DeviceOptions {
 // "cpu", "reference" (double-precision loops), "null" (walks the plan, computes nothing).
 // Throws Error (usage) for an unknown name, (unsupported) for one this build or machine lacks.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
-
-struct MemoryUse {
-  std::size_t allocated_bytes = 0;  // in live blocks, after 512-byte rounding
-  std::size_t reserved_bytes = 0;   // in segments taken from the device
-  std::size_t requested_bytes = 0;  // as asked, before rounding
-  std::size_t peak_allocated_bytes = 0;
-  std::size_t peak_reserved_bytes = 0;
-  std::size_t peak_requested_bytes = 0;
-};
 
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass

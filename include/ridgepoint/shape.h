@@ -16,7 +16,7 @@ struct Dim {
   std::int64_t size = 0;
   char label = 0;
   constexpr Dim() = default;
-  constexpr Dim(std::int64_t size, char label = 0) : size(size), label(label) {}  // NOLINT: 4 reads as a dimension
+  constexpr Dim(std::int64_t dim_size, char dim_label = 0) : size(dim_size), label(dim_label) {}  // NOLINT: 4 is a Dim
 };
 
 class Shape {

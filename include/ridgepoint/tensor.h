@@ -14,7 +14,7 @@ struct HostTensor {
   std::vector<std::byte> data;  // type.bytes(), row-major
 
   HostTensor() = default;
-  explicit HostTensor(TensorType type) : type(std::move(type)), data(this->type.bytes()) {}
+  explicit HostTensor(TensorType tensor_type) : type(std::move(tensor_type)), data(type.bytes()) {}
 
   // The elements as T. Throws Error when T is not the tensor's element type.
   template <typename T>

@@ -41,7 +41,7 @@ Mode mode_from_name(std::string_view text);
 // What a person wants to read after a run; what is not kept is freed at its last use.
 struct KeepOptions {
   bool logits = false;     // output "logits" [B,S,V] (mode forward always has it)
-  bool gradients = false;  // outputs "grad.NAME"
+  bool gradients = false;  // outputs "grad.NAME" (mode backward always has them)
 };
 
 // Inputs: "inputs" and (past forward) "targets" int64 [B,S], the parameters by name, and in mode step
@@ -57,9 +57,10 @@ struct NamedTensor {
 
 // Truncated normal initialisation of one parameter (docs/model.md), the same for a seed on every machine.
 HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed);
-// Writes every parameter (initial_parameter), rotary table and zero moment of the program.
+// Writes every parameter (initial_parameter) and the rotary tables. Moments and the step count stay as they are: a
+// new program's are zero.
 void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed);
-// Writes rotary tables and zero moments only, for weights that come from elsewhere.
+// Writes the rotary tables only, for weights that come from elsewhere.
 void initialise_constants(Program& program, const TransformerConfig& config);
 // Uniform tokens into "inputs" and "targets".
 void write_random_tokens(Program& program, const TransformerConfig& config, std::uint64_t seed);

@@ -30,13 +30,16 @@ struct OpRule {
   std::vector<TensorType> (*infer)(const ShapeContext&) = nullptr;
 
   // Given d loss / d output (invalid Value where an output is not on the path), builds d loss / d input for each
-  // input; an invalid Value means no gradient flows there. Null: composites differentiate their decomposition,
+  // input; an invalid Value means no gradient flows there. Null, or an empty result: composites differentiate their decomposition,
   // other ops have no derivative.
   std::vector<Value> (*vjp)(Graph& graph, const Node& node, std::span<const Value> output_gradients) = nullptr;
 
   // Floating-point operations of one node. Null: by class (elementwise and reduction: one an element; view,
   // state and gather: none; composite: summed over its decomposition).
   std::int64_t (*flops)(const Graph& graph, const Node& node) = nullptr;
+
+  // Bytes of one node. Null: every stored operand element read once, every output element written once.
+  std::int64_t (*bytes)(const Graph& graph, const Node& node) = nullptr;
 
   // Builds the same values from simpler ops at the graph's insertion point; one value an output. Composites only.
   std::vector<Value> (*decompose)(Graph& graph, const Node& node) = nullptr;

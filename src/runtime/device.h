@@ -2,30 +2,20 @@
 // A back end must run every primitive; composites it does not claim are decomposed before planning.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "memory/device_memory.h"
+#include "ops/layout.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 
-// How an operand lies in memory. Strides are in elements, may be 0 (broadcast) or negative (flip); the pointer
-// handed to launch() is that of element (0,...,0). An operand with an immediate has no memory: its pointer is null.
-struct TensorLayout {
-  DType dtype = DType::fp32;
-  Shape shape;
-  std::array<std::int64_t, kMaxRank> strides{};
-  std::optional<double> immediate;
-  bool is_dense() const;
-};
-TensorLayout dense_layout(const TensorType& type);
-
-// Everything a kernel is specialised on. The spans outlive make_kernel() only.
+// Everything a kernel is specialised on. The pointer handed to launch() for an operand is that of its element
+// (0,...,0); an immediate operand's is null. The spans outlive make_kernel() only.
 struct KernelSpec {
   const Graph& graph;
   const Node& node;
@@ -59,16 +49,10 @@ class DeviceTimer {
   virtual double elapsed_ms() = 0;
 };
 
-class Device {
+// Its name, memory size and raw memory are those of DeviceMemory.
+class Device : public DeviceMemory {
  public:
-  virtual ~Device() = default;
   virtual std::string_view kind() const = 0;  // "cpu", "null", "reference", "cuda"
-  virtual std::string name() const = 0;       // the processor's or card's own name
-  virtual std::size_t total_memory_bytes() const = 0;
-
-  // Raw memory, 512-byte aligned. Null when there is none left; never throws for that.
-  virtual void* allocate_memory(std::size_t bytes) = 0;
-  virtual void release_memory(void* address, std::size_t bytes) = 0;
 
   virtual void copy_to_device(void* device_address, const void* host, std::size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;
@@ -77,9 +61,8 @@ class Device {
 
   // Whether a composite, gather or fused node runs as it stands here. Primitives always do.
   virtual bool has_kernel(const Graph& graph, const Node& node) const = 0;
-  // How operand `index` of the node must lie: any strides, one unit stride among the last two dimensions
-  // (contractions), or dense. Planning inserts a copy where a view does not comply.
-  enum class OperandLayout { any, matrix, dense };
+  // How operand `index` of the node must lie. Planning inserts a copy where a view does not comply.
+  using OperandLayout = ridgepoint::OperandLayout;
   virtual OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const = 0;
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
 

@@ -1,0 +1,71 @@
+// The safetensors reader, whole files and bare headers. Whatever the bytes, it throws Error or yields tensors that
+// lie inside the file and cover its data.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "interchange/safetensors.h"
+#include "require.h"
+#include "ridgepoint/error.h"
+
+namespace {
+
+// Under this many bytes no header can describe a tensor, and the fuzzer soon learns to go past it.
+constexpr std::uint64_t kBareHeaderDataBytes = 8;
+
+// A file in memory: the reader takes paths, and a disk would be what is measured.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("input", MFD_CLOEXEC)) {
+    RIDGEPOINT_REQUIRE(descriptor_ >= 0);
+    RIDGEPOINT_REQUIRE(::write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
+  }
+  ~MemoryFile() { ::close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+void read_header(std::string_view bytes) {
+  try {
+    const ridgepoint::SafetensorsHeader header = ridgepoint::parse_safetensors_header(bytes, kBareHeaderDataBytes);
+    std::uint64_t total = 0;
+    for (const ridgepoint::SafetensorsEntry& entry : header.entries) {
+      RIDGEPOINT_REQUIRE(entry.offset_bytes + entry.type.bytes() <= kBareHeaderDataBytes);
+      total += entry.type.bytes();
+    }
+    RIDGEPOINT_REQUIRE(total == kBareHeaderDataBytes);
+  } catch (const ridgepoint::Error&) {
+  }
+}
+
+void read_file(std::string_view bytes) {
+  const MemoryFile memory(bytes);
+  try {
+    const ridgepoint::SafetensorsFile file(memory.path());
+    for (const std::string& name : file.names()) {
+      try {
+        RIDGEPOINT_REQUIRE(file.read(name).data.size() == file.type(name).bytes());
+      } catch (const ridgepoint::Error&) {  // a bool that is none
+      }
+    }
+  } catch (const ridgepoint::Error&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  read_header(bytes);
+  read_file(bytes);
+  return 0;
+}

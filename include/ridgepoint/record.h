@@ -1,0 +1,119 @@
+// The record of one run: what was asked, on what, what came out. Every table, file and report is a view of records.
+// docs/record.md lists the fields as JSON names them; src/measure/record_fields.h is the one list they derive from.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridgepoint {
+
+// Raised when a field changes its meaning or leaves; new fields do not raise it. Older records stay readable.
+inline constexpr std::int64_t kRecordSchema = 1;
+
+// A statistic no sample supports (the mean of none, the deviation of one) is NaN; JSON writes it as null.
+struct Statistics {
+  double mean = 0;
+  double std = 0;  // of a sample: divided by n - 1
+  double min = 0;
+  double max = 0;
+  double median = 0;
+  std::array<double, 3> quartiles{};  // 25, 50, 75 %; between samples interpolated linearly, numpy's default
+  double cv = 0;                      // std / mean
+  std::vector<double> samples;        // in the order they were taken
+};
+
+// `samples` may be empty.
+Statistics describe(std::vector<double> samples);
+
+// oom: the run asked for more memory than the device had left. unsupported: this build or device cannot run it.
+enum class RunStatus : std::uint8_t { ok, oom, unsupported, error };
+std::string_view name(RunStatus status);
+
+// Sizes in bytes, times in milliseconds, rates per second. An optional is empty (null in JSON) where nothing is
+// known: rates of a run that did not finish, a datasheet rate nobody published.
+struct Record {
+  std::int64_t schema = kRecordSchema;
+  std::string command;    // what measured it: bench
+  std::string timestamp;  // start of the run, UTC, 2025-01-31T12:00:00Z
+  RunStatus status = RunStatus::ok;
+
+  struct Failure {
+    std::string message;                          // empty when the run was ok
+    std::optional<std::int64_t> requested_bytes;  // oom: what was asked for
+    std::optional<std::int64_t> free_bytes;       // oom: what was left
+  } error;
+
+  std::string mode;  // forward, backward, step
+  std::string dtype;
+  std::string compile;
+  std::string attention;
+  std::string checkpoint;
+  std::int64_t batch = 0;
+  std::int64_t context = 0;
+
+  struct Model {
+    std::string name;
+    std::int64_t parameters = 0;
+    std::int64_t layers = 0;
+    std::int64_t d_model = 0;
+    std::int64_t d_ff = 0;
+    std::int64_t heads = 0;
+    std::int64_t vocab = 0;
+  } model;
+
+  struct DeviceUsed {
+    std::string kind;  // cpu, null, reference
+    std::string name;  // the processor's or card's own
+    std::int64_t total_memory_bytes = 0;
+    std::optional<std::int64_t> memory_limit_bytes;
+  } device;
+
+  std::int64_t warmup = 0;
+  std::int64_t steps = 0;
+  std::int64_t seed = 0;
+  std::int64_t threads = 0;
+
+  Statistics time_ms;             // host clock around one iteration and the wait for the device
+  Statistics device_time_ms;      // the device's own clock around the same iterations
+  std::vector<double> warmup_ms;  // host clock, the iterations before; never part of time_ms
+
+  std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
+  std::optional<std::int64_t> flops_per_step;       // of one iteration of this mode
+  std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
+  std::optional<double> mfu;                        // share of the datasheet rate
+  std::optional<double> ceiling_flops_per_second;   // matmul rate measured on this device for this dtype
+  std::optional<double> ceiling_share;              // share of that rate
+
+  struct Memory {
+    std::optional<std::int64_t> peak_allocated;   // blocks, after 512-byte rounding
+    std::optional<std::int64_t> peak_reserved;    // segments taken from the device
+    std::optional<std::int64_t> peak_requested;   // as asked, before rounding
+    std::optional<std::int64_t> before_backward;  // allocated when the forward and loss phases ended
+    std::optional<std::int64_t> planned_peak;     // peak_allocated as the null device predicts it
+  } memory_bytes;
+
+  struct Build {
+    std::string version;
+    std::string compiler;
+    std::string revision;
+  } build;
+};
+
+// One line of JSON, keys in schema order, numbers that read back to the same bits. NaN and infinity become null.
+std::string to_json(const Record& record);
+// The inverse. Fields this build does not know are skipped, absent ones keep their default. Throws Error naming the
+// field that has the wrong type, or the schema when it is newer than kRecordSchema.
+Record record_from_json(std::string_view json);
+
+// The records of a JSON array or JSON Lines file, whatever its name. Throws Error naming the file and the record.
+std::vector<Record> read_records(const std::filesystem::path& path);
+// As one JSON array, one record a line.
+std::string to_json(std::span<const Record> records);
+
+}  // namespace ridgepoint

@@ -1,0 +1,114 @@
+#include "ridgepoint/autodiff.h"
+
+#include <algorithm>
+
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// The reverse sweep. Gradients are kept by value id and summed as uses are met.
+class Backpropagation {
+ public:
+  Backpropagation(Graph& graph, std::span<const Value> wrt) : graph_(graph), active_(graph.value_count()) {
+    for (const Value value : wrt) active_[value.id] = true;
+    for (const NodeId id : graph.order()) mark_active(graph.node(id));
+  }
+
+  void seed(Value value, Value gradient) { accumulate(value, gradient); }
+
+  // Visits nodes last to first; each must stand after its inputs.
+  void sweep(std::span<const NodeId> nodes) {
+    for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) visit(*at);
+  }
+
+  Value gradient(Value value) const { return value.id < gradients_.size() ? gradients_[value.id] : Value{}; }
+
+ private:
+  void mark_active(const Node& node) {
+    const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_active(v); });
+    if (!depends) return;
+    for (const Value value : node.outputs) {
+      if (active_.size() <= value.id) active_.resize(graph_.value_count());
+      if (is_floating(graph_.type(value).dtype)) active_[value.id] = true;
+    }
+  }
+
+  bool is_active(Value value) const { return value.id < active_.size() && active_[value.id]; }
+
+  void visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    std::vector<Value> output_gradients;
+    for (const Value value : node.outputs) output_gradients.push_back(gradient(value));
+    const bool reached = std::any_of(output_gradients.begin(), output_gradients.end(), [](Value v) { return v.valid(); });
+    const bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_active(v); });
+    if (!reached || !wanted) return;
+    graph_.set_scope(graph_.scope_name(node));
+    const OpRule& op_rule = rule(node.op);
+    std::vector<Value> input_gradients;
+    if (op_rule.vjp != nullptr) input_gradients = op_rule.vjp(graph_, node, output_gradients);
+    if (input_gradients.empty()) return through_decomposition(node, output_gradients);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (input_gradients[i].valid() && is_active(node.inputs[i])) accumulate(node.inputs[i], input_gradients[i]);
+    }
+  }
+
+  // Rebuilds the composite from simpler ops, here in the backward phase, and sweeps those.
+  void through_decomposition(const Node& node, std::span<const Value> output_gradients) {
+    const OpRule& op_rule = rule(node.op);
+    if (op_rule.decompose == nullptr) {
+      throw Error("op '" + std::string(name(node.op)) + "' in '" + graph_.scope_name(node) + "' has no derivative");
+    }
+    const std::size_t first = graph_.order().size();
+    const std::vector<Value> values = op_rule.decompose(graph_, node);
+    const std::vector<NodeId> made(graph_.order().begin() + static_cast<std::ptrdiff_t>(first), graph_.order().end());
+    for (const NodeId id : made) mark_active(graph_.node(id));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (output_gradients[i].valid()) accumulate(values[i], output_gradients[i]);
+    }
+    sweep(made);
+  }
+
+  void accumulate(Value value, Value gradient) {
+    if (gradients_.size() <= value.id) gradients_.resize(graph_.value_count());
+    Value& sum = gradients_[value.id];
+    const Value total = sum.valid() ? add(graph_, sum, gradient) : gradient;
+    gradients_[value.id] = total;
+  }
+
+  Graph& graph_;
+  std::vector<bool> active_;
+  std::vector<Value> gradients_;
+};
+
+}  // namespace
+
+std::vector<Value> differentiate(Graph& graph, Value loss, std::span<const Value> wrt) {
+  const TensorType type = graph.type(loss);
+  if (type.elements() != 1 || !is_floating(type.dtype)) {
+    throw Error("cannot differentiate " + type.to_string() + ": the loss must be one floating element; reduce it first", ErrorKind::usage);
+  }
+  const Phase phase = graph.phase();
+  const std::string scope = graph.scope();
+  graph.set_insertion_at_end();
+  const std::vector<NodeId> forward(graph.order().begin(), graph.order().end());
+  Backpropagation backpropagation(graph, wrt);
+  graph.set_phase(Phase::backward);
+  graph.set_scope(graph.scope_name(graph.producer_node(loss)));
+  backpropagation.seed(loss, broadcast(graph, constant(graph, 1.0, type.dtype), type.shape));
+  backpropagation.sweep(forward);
+
+  std::vector<Value> gradients;
+  for (const Value value : wrt) {
+    Value gradient = backpropagation.gradient(value);
+    if (!gradient.valid()) gradient = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
+    gradients.push_back(gradient);
+  }
+  graph.set_phase(phase);
+  graph.set_scope(scope);
+  return gradients;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,15 @@
+// What the operating system says of this machine.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace ridgepoint::cpu {
+
+// "Intel(R) Xeon(R) Processor, 2 cores": the model as /proc/cpuinfo has it and the cores this process may run on.
+std::string processor_name();
+
+// Physical memory, or the smallest limit of the control groups this process is in where that is less.
+std::size_t usable_memory_bytes();
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,85 @@
+#include "backends/null/null_device.h"
+
+#include <cstdint>
+#include <cstring>
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kAlignmentBytes = 512;
+// Above every user-space address, so a stray access faults at once; exact in the doubles of trace viewers.
+constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 48;
+
+class NullKernel : public Kernel {
+ public:
+  explicit NullKernel(const Kernel& target) : name_(target.name()), workspace_bytes_(target.workspace_bytes()) {}
+  std::string_view name() const override { return name_; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  void launch(const LaunchArguments&) override {}
+
+ private:
+  std::string name_;
+  std::size_t workspace_bytes_;
+};
+
+class NullTimer : public DeviceTimer {
+ public:
+  void start() override {}
+  void stop() override {}
+  double elapsed_ms() override { return 0.0; }
+};
+
+class NullDevice : public Device {
+ public:
+  NullDevice(std::shared_ptr<Device> target, std::optional<std::size_t> memory_limit_bytes)
+      : target_(std::move(target)), memory_limit_bytes_(memory_limit_bytes) {}
+
+  std::string_view kind() const override { return "null"; }
+  std::string name() const override { return target_->name(); }
+  std::size_t total_memory_bytes() const override {
+    return memory_limit_bytes_.value_or(target_->total_memory_bytes());
+  }
+
+  // Addresses are given out once and in order; the space starts again whenever nothing is held.
+  void* allocate_memory(std::size_t bytes) override {
+    if (memory_limit_bytes_ && (bytes > *memory_limit_bytes_ || held_bytes_ > *memory_limit_bytes_ - bytes)) {
+      return nullptr;
+    }
+    if (held_bytes_ == 0) next_address_ = kFirstAddress;
+    if (bytes > UINTPTR_MAX - next_address_ - kAlignmentBytes) return nullptr;
+    const std::uintptr_t address = next_address_;
+    next_address_ += (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    held_bytes_ += bytes;
+    return reinterpret_cast<void*>(address);
+  }
+  void release_memory(void*, std::size_t bytes) override { held_bytes_ -= bytes; }
+
+  void copy_to_device(void*, const void*, std::size_t) override {}
+  void copy_to_host(void* host, const void*, std::size_t bytes) override { std::memset(host, 0, bytes); }
+  void fill_zero(void*, std::size_t) override {}
+  void synchronize() override {}
+
+  bool has_kernel(const Graph& graph, const Node& node) const override { return target_->has_kernel(graph, node); }
+  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
+    return target_->operand_layout(graph, node, index);
+  }
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
+    return std::make_unique<NullKernel>(*target_->make_kernel(spec));
+  }
+  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<NullTimer>(); }
+
+ private:
+  std::shared_ptr<Device> target_;
+  std::optional<std::size_t> memory_limit_bytes_;
+  std::size_t held_bytes_ = 0;
+  std::uintptr_t next_address_ = kFirstAddress;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_null_device(std::shared_ptr<Device> target,
+                                         std::optional<std::size_t> memory_limit_bytes) {
+  return std::make_shared<NullDevice>(std::move(target), memory_limit_bytes);
+}
+
+}  // namespace ridgepoint

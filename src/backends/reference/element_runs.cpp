@@ -1,0 +1,66 @@
+#include "backends/reference/element_runs.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint::reference {
+namespace {
+
+template <typename T>
+void load(const std::byte* first, std::int64_t stride, std::int64_t count, double* values) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    T element;
+    std::memcpy(&element, first + i * stride * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    values[i] = static_cast<double>(element);
+  }
+}
+
+template <typename T>
+void store(std::byte* first, std::int64_t stride, std::int64_t count, const double* values) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T element = static_cast<T>(values[i]);
+    std::memcpy(first + i * stride * static_cast<std::int64_t>(sizeof(T)), &element, sizeof(T));
+  }
+}
+
+}  // namespace
+
+void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
+              std::int64_t count, double* values) {
+  if (operand.immediate) {
+    std::fill_n(values, count, *operand.immediate);
+    return;
+  }
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(operand.dtype));
+  const std::byte* first = static_cast<const std::byte*>(base) + offset * element_bytes;
+  switch (operand.dtype) {
+    case DType::fp64:
+      return load<double>(first, stride, count, values);
+    case DType::fp32:
+      return load<float>(first, stride, count, values);
+    case DType::int64:
+      return load<std::int64_t>(first, stride, count, values);
+    default:
+      for (std::int64_t i = 0; i < count; ++i) {
+        values[i] = load_element(operand.dtype, first + i * stride * element_bytes);
+      }
+  }
+}
+
+void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
+               const double* values) {
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(dtype));
+  std::byte* first = static_cast<std::byte*>(base) + offset * element_bytes;
+  switch (dtype) {
+    case DType::fp64:
+      return store<double>(first, stride, count, values);
+    case DType::fp32:
+      return store<float>(first, stride, count, values);
+    default:
+      for (std::int64_t i = 0; i < count; ++i) store_element(dtype, first + i * stride * element_bytes, values[i]);
+  }
+}
+
+}  // namespace ridgepoint::reference

@@ -1,0 +1,161 @@
+// Elementwise ops: loads a run of every operand, applies the op's formula, stores the run.
+// An output may be exactly one of the inputs: a run is loaded whole before it is stored.
+#include <cmath>
+
+#include "backends/reference/element_runs.h"
+#include "backends/reference/kernels.h"
+#include "backends/reference/loop_nest.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::reference {
+namespace {
+
+using Run = std::array<double, kRunElements>;
+using RunFunction = void (*)(const std::array<Run, 3>& inputs, std::int64_t count, Run& output);
+
+// Turns a formula on doubles into a function on runs.
+template <typename Formula>
+RunFunction unary(Formula) {
+  return [](const std::array<Run, 3>& in, std::int64_t count, Run& out) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) out[i] = Formula{}(in[0][i]);
+  };
+}
+template <typename Formula>
+RunFunction binary(Formula) {
+  return [](const std::array<Run, 3>& in, std::int64_t count, Run& out) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) out[i] = Formula{}(in[0][i], in[1][i]);
+  };
+}
+template <typename Formula>
+RunFunction ternary(Formula) {
+  return [](const std::array<Run, 3>& in, std::int64_t count, Run& out) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) out[i] = Formula{}(in[0][i], in[1][i], in[2][i]);
+  };
+}
+
+// Each side only exponentiates a number that is not positive, so neither overflows.
+double sigmoid(double x) {
+  if (x >= 0.0) return 1.0 / (1.0 + std::exp(-x));
+  const double e = std::exp(x);
+  return e / (1.0 + e);
+}
+
+RunFunction run_function(Op op) {
+  switch (op) {
+    case Op::copy:
+    case Op::cast:
+    case Op::detach:
+      return unary([](double x) { return x; });
+    case Op::neg:
+      return unary([](double x) { return -x; });
+    case Op::exp:
+      return unary([](double x) { return std::exp(x); });
+    case Op::expm1:
+      return unary([](double x) { return std::expm1(x); });
+    case Op::log:
+      return unary([](double x) { return std::log(x); });
+    case Op::sqrt:
+      return unary([](double x) { return std::sqrt(x); });
+    case Op::rsqrt:
+      return unary([](double x) { return 1.0 / std::sqrt(x); });
+    case Op::sigmoid:
+      return unary([](double x) { return sigmoid(x); });
+    case Op::tanh:
+      return unary([](double x) { return std::tanh(x); });
+    case Op::add:
+      return binary([](double a, double b) { return a + b; });
+    case Op::sub:
+      return binary([](double a, double b) { return a - b; });
+    case Op::mul:
+      return binary([](double a, double b) { return a * b; });
+    case Op::div:
+      return binary([](double a, double b) { return a / b; });
+    case Op::maximum:  // NaN wins from either side
+      return binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
+    case Op::minimum:
+      return binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
+    case Op::equal:
+      return binary([](double a, double b) { return a == b ? 1.0 : 0.0; });
+    case Op::less:
+      return binary([](double a, double b) { return a < b ? 1.0 : 0.0; });
+    case Op::less_equal:
+      return binary([](double a, double b) { return a <= b ? 1.0 : 0.0; });
+    case Op::where:
+      return ternary([](double condition, double a, double b) { return condition != 0.0 ? a : b; });
+    default:
+      throw Error("the reference device has no formula for elementwise op '" + std::string(name(op)) + "'",
+                  ErrorKind::unsupported);
+  }
+}
+
+// Output first, then the inputs.
+LoopNest elementwise_loops(const KernelSpec& spec) {
+  const Shape& shape = spec.outputs[0].shape;
+  std::array<Strides, kMaxOperands> strides{spec.outputs[0].strides};
+  for (std::size_t i = 0; i < spec.inputs.size(); ++i) strides[i + 1] = broadcast_strides(spec.inputs[i], shape);
+  return LoopNest(shape, std::span(strides).first(spec.inputs.size() + 1));
+}
+
+class ElementwiseKernel : public ReferenceKernel {
+ public:
+  explicit ElementwiseKernel(const KernelSpec& spec)
+      : ReferenceKernel(spec),
+        function_(run_function(spec.node.op)),
+        inputs_(spec.inputs.begin(), spec.inputs.end()),
+        output_dtype_(spec.outputs[0].dtype),
+        loops_(elementwise_loops(spec)) {}
+
+  void launch(const LaunchArguments& arguments) override {
+    loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
+      for (std::size_t i = 0; i < inputs_.size(); ++i) {
+        load_run(inputs_[i], arguments.inputs[i], offsets[i + 1], loops_.run_stride(i + 1), count, runs_[i].data());
+      }
+      function_(runs_, count, result_);
+      store_run(output_dtype_, arguments.outputs[0], offsets[0], loops_.run_stride(0), count, result_.data());
+    });
+  }
+
+ private:
+  RunFunction function_;
+  std::vector<TensorLayout> inputs_;
+  DType output_dtype_;
+  LoopNest loops_;
+  std::array<Run, 3> runs_{};
+  Run result_{};
+};
+
+// The index along one axis. That is the offset of an operand with stride 1 along the axis and 0 elsewhere.
+class IotaKernel : public ReferenceKernel {
+ public:
+  explicit IotaKernel(const KernelSpec& spec)
+      : ReferenceKernel(spec), output_dtype_(spec.outputs[0].dtype), loops_(index_loops(spec)) {}
+
+  void launch(const LaunchArguments& arguments) override {
+    loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        result_[static_cast<std::size_t>(i)] = static_cast<double>(offsets[1] + i * loops_.run_stride(1));
+      }
+      store_run(output_dtype_, arguments.outputs[0], offsets[0], loops_.run_stride(0), count, result_.data());
+    });
+  }
+
+ private:
+  static LoopNest index_loops(const KernelSpec& spec) {
+    const Shape& shape = spec.outputs[0].shape;
+    std::array<Strides, 2> strides{spec.outputs[0].strides};
+    strides[1][static_cast<std::size_t>(normalise_axis(spec.node.attributes.get<std::int64_t>("axis"), shape.rank()))] =
+        1;
+    return LoopNest(shape, strides);
+  }
+
+  DType output_dtype_;
+  LoopNest loops_;
+  Run result_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_elementwise(const KernelSpec& spec) { return std::make_unique<ElementwiseKernel>(spec); }
+std::unique_ptr<Kernel> make_iota(const KernelSpec& spec) { return std::make_unique<IotaKernel>(spec); }
+
+}  // namespace ridgepoint::reference

@@ -1,0 +1,117 @@
+// embedding (rows of a table by index) and its derivative (rows summed back by index). An index outside the table
+// throws Error when launched: on this device nothing is read or written out of bounds.
+#include <algorithm>
+
+#include "backends/reference/element_runs.h"
+#include "backends/reference/kernels.h"
+#include "backends/reference/loop_nest.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::reference {
+namespace {
+
+std::int64_t checked_row(double index, std::int64_t rows) {
+  if (!(index >= 0.0 && index < static_cast<double>(rows))) {
+    throw Error("index " + std::to_string(static_cast<std::int64_t>(index)) + " is outside a table of " +
+                std::to_string(rows) + " rows; check the tokens that were written");
+  }
+  return static_cast<std::int64_t>(index);
+}
+
+// Over the indices [...]: the indices themselves, and the leading dimensions of the rows [...,D] they stand for.
+LoopNest index_loops(const TensorLayout& indices, const TensorLayout& rows) {
+  Strides row_strides{};
+  if (!rows.immediate) {
+    std::copy_n(rows.strides.begin(), static_cast<std::size_t>(indices.shape.rank()), row_strides.begin());
+  }
+  return LoopNest(indices.shape, std::array{broadcast_strides(indices, indices.shape), row_strides});
+}
+
+std::int64_t stride_of(const TensorLayout& layout, int axis) {
+  return layout.immediate ? 0 : layout.strides[static_cast<std::size_t>(axis < 0 ? axis + layout.shape.rank() : axis)];
+}
+
+class EmbeddingKernel : public ReferenceKernel {
+ public:
+  explicit EmbeddingKernel(const KernelSpec& spec)
+      : ReferenceKernel(spec),
+        table_(spec.inputs[0]),
+        indices_(spec.inputs[1]),
+        output_(spec.outputs[0]),
+        width_(table_.shape[1]),
+        loops_(index_loops(indices_, output_)) {}
+
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(width_) * sizeof(double); }  // a row
+
+  void launch(const LaunchArguments& arguments) override {
+    auto* row = static_cast<double*>(arguments.workspace);
+    loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
+      load_run(indices_, arguments.inputs[1], offsets[0], loops_.run_stride(0), count, run_.data());
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t index = checked_row(run_[static_cast<std::size_t>(i)], table_.shape[0]);
+        load_run(table_, arguments.inputs[0], index * stride_of(table_, 0), stride_of(table_, 1), width_, row);
+        store_run(output_.dtype, arguments.outputs[0], offsets[1] + i * loops_.run_stride(1), stride_of(output_, -1),
+                  width_, row);
+      }
+    });
+  }
+
+ private:
+  TensorLayout table_;
+  TensorLayout indices_;
+  TensorLayout output_;
+  std::int64_t width_;
+  LoopNest loops_;
+  std::array<double, kRunElements> run_{};
+};
+
+class EmbeddingBackwardKernel : public ReferenceKernel {
+ public:
+  explicit EmbeddingBackwardKernel(const KernelSpec& spec)
+      : ReferenceKernel(spec),
+        gradient_(spec.inputs[0]),
+        indices_(spec.inputs[1]),
+        output_(spec.outputs[0]),
+        rows_(output_.shape[0]),
+        width_(output_.shape[1]),
+        loops_(index_loops(indices_, gradient_)) {}
+
+  // The sums as doubles and one row of the gradient.
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>((rows_ + 1) * width_) * sizeof(double);
+  }
+
+  void launch(const LaunchArguments& arguments) override {
+    auto* sums = static_cast<double*>(arguments.workspace);
+    double* row = sums + rows_ * width_;
+    std::fill_n(sums, rows_ * width_, 0.0);
+    loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
+      load_run(indices_, arguments.inputs[1], offsets[0], loops_.run_stride(0), count, run_.data());
+      for (std::int64_t i = 0; i < count; ++i) {
+        load_run(gradient_, arguments.inputs[0], offsets[1] + i * loops_.run_stride(1), stride_of(gradient_, -1),
+                 width_, row);
+        double* sum = sums + checked_row(run_[static_cast<std::size_t>(i)], rows_) * width_;
+        for (std::int64_t d = 0; d < width_; ++d) sum[d] += row[d];
+      }
+    });
+    store_run(output_.dtype, arguments.outputs[0], 0, 1, rows_ * width_, sums);
+  }
+
+ private:
+  TensorLayout gradient_;
+  TensorLayout indices_;
+  TensorLayout output_;
+  std::int64_t rows_;
+  std::int64_t width_;
+  LoopNest loops_;
+  std::array<double, kRunElements> run_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec) { return std::make_unique<EmbeddingKernel>(spec); }
+std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec) {
+  return std::make_unique<EmbeddingBackwardKernel>(spec);
+}
+
+}  // namespace ridgepoint::reference

@@ -1,0 +1,31 @@
+// The kernels of the reference back end, one maker for each class of op. All arithmetic is in double; results are
+// rounded once, to the output's dtype. Operands may have any strides and dtypes. int64 values pass through doubles
+// and are exact up to 2^53.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/device.h"
+
+namespace ridgepoint::reference {
+
+class ReferenceKernel : public Kernel {
+ public:
+  explicit ReferenceKernel(const KernelSpec& spec)
+      : name_(std::string(ridgepoint::name(spec.node.op)) + "_reference") {}
+  std::string_view name() const override { return name_; }
+
+ private:
+  std::string name_;
+};
+
+std::unique_ptr<Kernel> make_elementwise(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_iota(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_reduction(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_matmul(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec);
+
+}  // namespace ridgepoint::reference

@@ -1,0 +1,73 @@
+// Walks several operands over one index space in row-major order, a run of elements at a time, so that the cost of
+// index arithmetic is paid once a run. Dimensions of size 1 are dropped and neighbours that every operand crosses
+// with an even stride are merged: dense operands become one long row.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "ridgepoint/shape.h"
+#include "runtime/device.h"
+
+namespace ridgepoint::reference {
+
+inline constexpr std::size_t kMaxOperands = 4;
+inline constexpr std::int64_t kRunElements = 512;  // the longest run: one operand's run of doubles is 4 KiB
+
+using Strides = std::array<std::int64_t, kMaxRank>;
+using Offsets = std::array<std::int64_t, kMaxOperands>;
+
+// The strides with which an operand is walked over `shape`, to which it broadcasts (aligned at the last dimension).
+Strides broadcast_strides(const TensorLayout& operand, const Shape& shape);
+
+class LoopNest {
+ public:
+  // strides[i] are operand i's element strides over `shape`; at most kMaxOperands.
+  LoopNest(const Shape& shape, std::span<const Strides> strides);
+
+  // Distance in elements between neighbours of a run.
+  std::int64_t run_stride(std::size_t operand) const { return strides_[operand][last()]; }
+
+  // Calls body(offsets, count) for each run: the element offset of every operand's first element, and the number of
+  // elements (at most kRunElements). No calls for an empty space.
+  template <typename Body>
+  void for_each_run(Body&& body) const {
+    if (empty_) return;
+    std::array<std::int64_t, kMaxRank> index{};
+    Offsets row{};
+    while (true) {
+      for (std::int64_t begin = 0; begin < sizes_[last()]; begin += kRunElements) {
+        Offsets offsets = row;
+        for (std::size_t i = 0; i < kMaxOperands; ++i) offsets[i] += begin * strides_[i][last()];
+        body(offsets, std::min(kRunElements, sizes_[last()] - begin));
+      }
+      if (!next_row(index, row)) return;
+    }
+  }
+
+ private:
+  std::size_t last() const { return rank_ - 1; }
+
+  // Moves on over every dimension but the last; false past the end.
+  bool next_row(std::array<std::int64_t, kMaxRank>& index, Offsets& row) const {
+    for (std::size_t axis = last(); axis-- > 0;) {
+      const bool carry = ++index[axis] == sizes_[axis];
+      const std::int64_t steps = carry ? 1 - sizes_[axis] : 1;
+      for (std::size_t i = 0; i < kMaxOperands; ++i) row[i] += steps * strides_[i][axis];
+      if (!carry) return true;
+      index[axis] = 0;
+    }
+    return false;
+  }
+
+  bool mergeable(std::size_t outer, std::int64_t inner_size, std::span<const Strides> strides, std::size_t inner) const;
+
+  std::size_t rank_ = 0;  // at least 1 once constructed
+  bool empty_ = false;
+  std::array<std::int64_t, kMaxRank> sizes_{};
+  std::array<Strides, kMaxOperands> strides_{};
+};
+
+}  // namespace ridgepoint::reference

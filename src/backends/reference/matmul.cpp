@@ -1,0 +1,88 @@
+// a [...,M,K] x b [...,K,N] -> [...,M,N], any strides, sums in double in order of k.
+// For each matrix b is unpacked to dense doubles, then each output row gathers multiples of b's rows, so that the
+// innermost loop runs over contiguous memory whatever the strides were.
+#include <algorithm>
+
+#include "backends/reference/element_runs.h"
+#include "backends/reference/kernels.h"
+#include "backends/reference/loop_nest.h"
+
+namespace ridgepoint::reference {
+namespace {
+
+std::int64_t stride_from_end(const TensorLayout& layout, int distance) {
+  return layout.immediate ? 0 : layout.strides[static_cast<std::size_t>(layout.shape.rank() - distance)];
+}
+
+// Over the leading dimensions: a, b, output.
+LoopNest batch_loops(const KernelSpec& spec) {
+  const auto lead = static_cast<std::size_t>(spec.outputs[0].shape.rank() - 2);
+  std::array<Strides, 3> strides{};
+  const std::array operands{&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]};
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (!operands[i]->immediate) std::copy_n(operands[i]->strides.begin(), lead, strides[i].begin());
+  }
+  return LoopNest(Shape(spec.outputs[0].shape.dims().first(lead)), strides);
+}
+
+class MatmulKernel : public ReferenceKernel {
+ public:
+  explicit MatmulKernel(const KernelSpec& spec)
+      : ReferenceKernel(spec),
+        a_(spec.inputs[0]),
+        b_(spec.inputs[1]),
+        output_(spec.outputs[0]),
+        m_(output_.shape[-2]),
+        n_(output_.shape[-1]),
+        k_(a_.shape[-1]),
+        batches_(batch_loops(spec)) {}
+
+  // b as doubles, one row of a, one row of the output.
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(k_ * n_ + k_ + n_) * sizeof(double); }
+
+  void launch(const LaunchArguments& arguments) override {
+    batches_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        multiply(arguments, offsets[0] + i * batches_.run_stride(0), offsets[1] + i * batches_.run_stride(1),
+                 offsets[2] + i * batches_.run_stride(2));
+      }
+    });
+  }
+
+ private:
+  void multiply(const LaunchArguments& arguments, std::int64_t a_offset, std::int64_t b_offset,
+                std::int64_t output_offset) const {
+    auto* b_dense = static_cast<double*>(arguments.workspace);
+    double* a_row = b_dense + k_ * n_;
+    double* sums = a_row + k_;
+    for (std::int64_t k = 0; k < k_; ++k) {
+      load_run(b_, arguments.inputs[1], b_offset + k * stride_from_end(b_, 2), stride_from_end(b_, 1), n_,
+               b_dense + k * n_);
+    }
+    for (std::int64_t m = 0; m < m_; ++m) {
+      load_run(a_, arguments.inputs[0], a_offset + m * stride_from_end(a_, 2), stride_from_end(a_, 1), k_, a_row);
+      std::fill_n(sums, n_, 0.0);
+      for (std::int64_t k = 0; k < k_; ++k) {
+        const double factor = a_row[k];
+        const double* b_row = b_dense + k * n_;
+        for (std::int64_t n = 0; n < n_; ++n) sums[n] += factor * b_row[n];
+      }
+      store_run(output_.dtype, arguments.outputs[0], output_offset + m * stride_from_end(output_, 2),
+                stride_from_end(output_, 1), n_, sums);
+    }
+  }
+
+  TensorLayout a_;
+  TensorLayout b_;
+  TensorLayout output_;
+  std::int64_t m_;
+  std::int64_t n_;
+  std::int64_t k_;
+  LoopNest batches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul(const KernelSpec& spec) { return std::make_unique<MatmulKernel>(spec); }
+
+}  // namespace ridgepoint::reference

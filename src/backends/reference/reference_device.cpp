@@ -1,0 +1,100 @@
+#include "backends/reference/reference_device.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+
+#include "backends/reference/kernels.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kAlignmentBytes = 512;
+
+std::size_t machine_memory_bytes() {
+  return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Kernels run inside launch(), so wall-clock time is device time.
+class WallClockTimer : public DeviceTimer {
+ public:
+  void start() override { start_ = std::chrono::steady_clock::now(); }
+  void stop() override { stop_ = std::chrono::steady_clock::now(); }
+  double elapsed_ms() override { return std::chrono::duration<double, std::milli>(stop_ - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point stop_;
+};
+
+class ReferenceDevice : public Device {
+ public:
+  explicit ReferenceDevice(std::size_t memory_bytes) : memory_bytes_(memory_bytes) {}
+
+  std::string_view kind() const override { return "reference"; }
+  std::string name() const override { return "reference (double-precision loops)"; }
+  std::size_t total_memory_bytes() const override { return memory_bytes_; }
+
+  void* allocate_memory(std::size_t bytes) override {
+    if (bytes > memory_bytes_ || allocated_bytes_ > memory_bytes_ - bytes) return nullptr;
+    const std::size_t whole_bytes = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    void* address = std::aligned_alloc(kAlignmentBytes, whole_bytes);
+    if (address != nullptr) allocated_bytes_ += bytes;
+    return address;
+  }
+  void release_memory(void* address, std::size_t bytes) override {
+    std::free(address);
+    allocated_bytes_ -= bytes;
+  }
+
+  void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
+    std::memcpy(device_address, host, bytes);
+  }
+  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
+    std::memcpy(host, device_address, bytes);
+  }
+  void fill_zero(void* device_address, std::size_t bytes) override { std::memset(device_address, 0, bytes); }
+  void synchronize() override {}
+
+  bool has_kernel(const Graph&, const Node& node) const override {
+    const OpClass kind = op_class(node.op);
+    return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::contraction ||
+           kind == OpClass::gather;
+  }
+  OperandLayout operand_layout(const Graph&, const Node&, int) const override { return OperandLayout::any; }
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
+  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<WallClockTimer>(); }
+
+ private:
+  std::size_t memory_bytes_;
+  std::size_t allocated_bytes_ = 0;
+};
+
+std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
+  switch (op_class(spec.node.op)) {
+    case OpClass::elementwise:
+      return spec.node.op == Op::iota ? reference::make_iota(spec) : reference::make_elementwise(spec);
+    case OpClass::reduction:
+      return reference::make_reduction(spec);
+    case OpClass::contraction:
+      return reference::make_matmul(spec);
+    case OpClass::gather:
+      return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
+    default:
+      throw Error("the reference device was asked for a kernel for " + std::string(ridgepoint::name(spec.node.op)) +
+                      ", which is a " + std::string(ridgepoint::name(op_class(spec.node.op))) +
+                      " op; it runs primitives only: decompose composites first, views need no kernel",
+                  ErrorKind::unsupported);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Device> make_reference_device(const DeviceOptions& options) {
+  return std::make_shared<ReferenceDevice>(options.memory_limit_bytes.value_or(machine_memory_bytes()));
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,116 @@
+#include "cli/application.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "cli/command.h"
+#include "cli/help.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "core/build_info.h"
+#include "core/nearest.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Commands = std::vector<std::unique_ptr<Command>>;
+
+void print_version() { fmt::print("ridgepoint {} ({}, {})\n", version(), revision(), compiler()); }
+
+Command& find_command(const Commands& commands, std::string_view word) {
+  std::vector<std::string_view> names;
+  for (const auto& command : commands) {
+    if (command->name() == word) return *command;
+    names.push_back(command->name());
+  }
+  throw Error(fmt::format("unknown command '{}'; did you mean '{}'? 'ridgepoint --help' lists them", word,
+                          nearest(word, names)),
+              ErrorKind::usage);
+}
+
+[[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& argument) {
+  if (!argument.starts_with("-")) {
+    throw Error(fmt::format("'{}' was not expected; values belong to an option: --name VALUE", argument),
+                ErrorKind::usage);
+  }
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) names.push_back("--" + option->get_lnames().front());
+  const std::vector<std::string_view> candidates(names.begin(), names.end());
+  const std::string word = argument.substr(0, argument.find('='));
+  throw Error(fmt::format("unknown option '{}'; did you mean '{}'? '{} --help' lists them", word,
+                          nearest(word, candidates), app.get_name()),
+              ErrorKind::usage);
+}
+
+std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+
+int run_command(Command& command, int argc, const char* const* argv) {
+  CLI::App app;
+  app.name(fmt::format("ridgepoint {}", command.name()));
+  app.set_help_flag("-h,--help", "show this text");
+  app.allow_extras();
+  command.add_options(app);
+  try {
+    std::vector<std::string> arguments(argv, argv + argc);
+    std::ranges::reverse(arguments);  // as CLI11 takes them
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", command_help(command, app));
+    return kExitOk;
+  } catch (const CLI::ParseError& error) {
+    throw Error(first_line(error.what()), ErrorKind::usage);
+  }
+  if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
+  install_interrupt_handler();
+  return command.run();
+}
+
+int dispatch(int argc, const char* const* argv) {
+  const Commands commands = all_commands();
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  if (word.empty()) {
+    fmt::print(stderr, "{}", program_help(commands));
+    return kExitUsage;
+  }
+  if (word == "--version" || word == "version") {
+    print_version();
+    return kExitOk;
+  }
+  if (word == "--help" || word == "-h" || (word == "help" && argc == 2)) {
+    fmt::print("{}", program_help(commands));
+    return kExitOk;
+  }
+  if (word == "help") {
+    constexpr const char* kHelp = "--help";
+    return run_command(find_command(commands, argv[2]), 1, &kHelp);
+  }
+  return run_command(find_command(commands, word), argc - 2, argv + 2);
+}
+
+}  // namespace
+
+int run_application(int argc, const char* const* argv) {
+  try {
+    return dispatch(argc, argv);
+  } catch (const Interrupted& stop) {
+    print_error(stop.what());
+    return kExitInterrupted;
+  } catch (const Error& error) {
+    print_error(error.what());
+    return error.kind() == ErrorKind::usage ? kExitUsage : kExitFailure;
+  } catch (const std::bad_alloc&) {
+    print_error("the host is out of memory; choose a smaller model, batch or context");
+  } catch (const std::exception& error) {
+    print_error(error.what());
+  }
+  return kExitFailure;
+}
+
+}  // namespace ridgepoint::cli

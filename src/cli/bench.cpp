@@ -1,0 +1,109 @@
+// ridgepoint bench: times every configuration of a sweep. A row that fails says so and the sweep goes on; finished
+// rows are written before the next begins.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/run_options.h"
+#include "measure/step_benchmark.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+std::string describe_row(const StepConfig& config) {
+  return fmt::format("{} {} batch {} context {}", config.model.name, name(config.mode), config.batch,
+                     config.model.context);
+}
+
+// In proportion to the time a row takes, roughly: the estimate of the time left rests on it.
+double estimated_cost(const StepConfig& config) {
+  const double tokens = static_cast<double>(config.batch) * static_cast<double>(config.model.context);
+  const double passes = config.mode == Mode::forward ? 1 : 3;
+  const double iterations = static_cast<double>(config.warmup + config.steps);
+  return static_cast<double>(parameter_count(config.model)) * (tokens * passes * iterations + 100);
+}
+
+std::string stage_text(const StepProgress& at) {
+  if (at.count == 0) return std::string(name(at.stage));
+  return fmt::format("{} {}/{}", name(at.stage), at.index + 1, at.count);
+}
+
+double share_done(const StepConfig& config, const StepProgress& at) {
+  using Stage = StepProgress::Stage;
+  const double all = static_cast<double>(config.warmup + config.steps);
+  if (at.stage == Stage::warmup) return static_cast<double>(at.index) / all;
+  if (at.stage == Stage::timing) return static_cast<double>(config.warmup + at.index) / all;
+  return at.stage == Stage::measuring_ceiling ? 1 : 0;
+}
+
+class Bench : public Command {
+ public:
+  std::string_view name() const override { return "bench"; }
+  std::string_view summary() const override { return "time forward / backward / step of a Transformer, over sweeps"; }
+  std::string_view examples() const override {
+    return "ridgepoint bench --model tiny,small --mode forward,backward,step\n"
+           "ridgepoint bench --model small --context 128:1024:*2 --output small.json\n"
+           "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
+           "ridgepoint bench --layers 4 --d-model 512 --d-ff 1344 --heads 16 --batch 64\n"
+           "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB\n"
+           "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any of these; with several, the last\n"
+           "option listed above varies fastest. What does not fit is a row (oom), not a failure.";
+  }
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    output_options_.add_to(app);
+  }
+
+  int run() override {
+    const std::vector<StepConfig> configs = run_options_.expand();
+    RecordWriter writer(output_options_);
+    const bool complete = run_rows(configs, writer);
+    writer.finish();
+    if (!complete) throw Interrupted(interruption(configs.size(), writer));
+    const bool any_ok =
+        std::ranges::any_of(writer.records(), [](const Record& r) { return r.status == RunStatus::ok; });
+    return any_ok ? kExitOk : kExitFailure;
+  }
+
+ private:
+  // False when Ctrl-C stopped it.
+  static bool run_rows(const std::vector<StepConfig>& configs, RecordWriter& writer) {
+    std::vector<double> costs;
+    for (const StepConfig& config : configs) costs.push_back(estimated_cost(config));
+    Progress progress(std::move(costs));
+    CeilingCache ceilings;
+    for (std::size_t row = 0; row < configs.size(); ++row) {
+      const StepConfig& config = configs[row];
+      progress.start_row(row, describe_row(config));
+      std::optional<Record> record = measure_step(config, ceilings, [&](const StepProgress& at) {
+        progress.update(stage_text(at), share_done(config, at));
+        return !interrupted();
+      });
+      if (!record) return false;
+      progress.clear();
+      writer.add(std::move(*record));
+      if (interrupted()) return row + 1 == configs.size();
+    }
+    return true;
+  }
+
+  static std::string interruption(std::size_t rows, const RecordWriter& writer) {
+    const std::string where = writer.path().empty() ? "" : fmt::format(", in '{}'", writer.path());
+    return fmt::format("interrupted; {} of {} rows finished{}", writer.records().size(), rows, where);
+  }
+
+  RunOptions run_options_;
+  OutputOptions output_options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench() { return std::make_unique<Bench>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,157 @@
+// ridgepoint devices: what this machine offers, and how fast it copies and multiplies at best.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/text_table.h"
+#include "core/file.h"
+#include "core/parallel.h"
+#include "core/units.h"
+#include "measure/ceilings.h"
+#include "measure/host.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+struct DeviceReport {
+  std::string kind;
+  std::string name;
+  std::string purpose;
+  std::size_t memory_bytes = 0;
+  Host host{};  // of the cpu
+  int threads = 0;
+  Ceilings ceilings{};
+};
+
+using Json = nlohmann::ordered_json;
+
+Json to_json(const DeviceReport& report) {
+  Json json = {{"kind", report.kind}, {"name", report.name}, {"purpose", report.purpose}};
+  if (report.kind != "cpu") return json;
+  json["sockets"] = report.host.sockets;
+  json["cores"] = report.host.cores;
+  json["hardware_threads"] = report.host.threads;
+  json["threads"] = report.threads;
+  json["total_memory_bytes"] = report.memory_bytes;
+  json["instruction_sets"] = report.host.instruction_sets;
+  json["copy"] = nullptr;
+  if (const auto& copy = report.ceilings.copy) {
+    json["copy"] = {{"bytes_per_second", copy->bytes_per_second}, {"buffer_bytes", copy->buffer_bytes}};
+  }
+  json["matmul"] = Json::array();
+  for (const MatmulCeiling& matmul : report.ceilings.matmul) {
+    json["matmul"].push_back({{"dtype", ridgepoint::name(matmul.dtype)},
+                              {"flops_per_second", matmul.flops_per_second},
+                              {"size", matmul.size}});
+  }
+  return json;
+}
+
+std::string describe_cpu(const DeviceReport& report) {
+  TextTable table;
+  table.add_column("cpu", TextTable::Align::left);
+  table.add_column(report.name, TextTable::Align::left);
+  const auto line = [&](std::string key, std::string value) { table.add_row({std::move(key), std::move(value)}); };
+  const Host& host = report.host;
+  line("cores", fmt::format("{} in {} socket{}, {} hardware threads, {} used", host.cores, host.sockets,
+                            host.sockets == 1 ? "" : "s", host.threads, report.threads));
+  line("memory", format_bytes(report.memory_bytes));
+  line("instructions", fmt::format("{}", fmt::join(host.instruction_sets, " ")));
+  if (const auto& copy = report.ceilings.copy) {
+    line("copy", fmt::format("{}B/s read and written, buffers of {}", format_count(copy->bytes_per_second),
+                             format_bytes(static_cast<std::uint64_t>(copy->buffer_bytes))));
+  }
+  for (const MatmulCeiling& matmul : report.ceilings.matmul) {
+    line(fmt::format("matmul {}", ridgepoint::name(matmul.dtype)),
+         fmt::format("{}flop/s, {} x {} x {}", format_count(matmul.flops_per_second), matmul.size, matmul.size,
+                     matmul.size));
+  }
+  return table.text();
+}
+
+std::string render_table(const std::vector<DeviceReport>& reports) {
+  std::string text;
+  for (const DeviceReport& report : reports) {
+    text += report.kind == "cpu" ? describe_cpu(report) : fmt::format("\n{}  {}\n", report.kind, report.purpose);
+  }
+  return text;
+}
+
+std::string render_json(const std::vector<DeviceReport>& reports) {
+  Json array = Json::array();
+  for (const DeviceReport& report : reports) array.push_back(to_json(report));
+  return array.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+class Devices : public Command {
+ public:
+  std::string_view name() const override { return "devices"; }
+  std::string_view summary() const override { return "what is here, and its measured ceilings"; }
+  std::string_view examples() const override {
+    return "ridgepoint devices\n"
+           "ridgepoint devices --threads 1 --format json";
+  }
+  void add_options(CLI::App& app) override {
+    app.add_option("--threads", threads_, "processor threads, 0 for every core [0]")->type_name("N")->group("Machine");
+    output_.add_to(app);
+  }
+
+  int run() override {
+    const Format format = output_.resolved_format();
+    if (format != Format::table && format != Format::json) {
+      throw Error("--format: devices prints a table or json", ErrorKind::usage);
+    }
+    if (!output_.path.empty()) OutputFile{output_.path};  // found out now, not after the measurement
+    const std::vector<DeviceReport> reports = {
+        measure_cpu(),
+        {.kind = "reference", .name = "reference", .purpose = "plain loops in double precision: the oracle"},
+        {.kind = "null", .name = "null", .purpose = "computes nothing: predicts memory, measures the executor"}};
+    const std::string text = format == Format::json ? render_json(reports) : render_table(reports);
+    if (output_.path.empty()) {
+      print_output(text);
+    } else {
+      write_file(output_.path, text);
+    }
+    return kExitOk;
+  }
+
+ private:
+  DeviceReport measure_cpu() const {
+    if (threads_ < 0)
+      throw Error(fmt::format("--threads: {} is too small; the least is 0", threads_), ErrorKind::usage);
+    const std::shared_ptr<Device> device =
+        open_device("cpu", {.threads = threads_, .memory_limit_bytes = std::nullopt});
+    DeviceReport report{.kind = "cpu",
+                        .name = device->name(),
+                        .purpose = "runs the models",
+                        .memory_bytes = device->total_memory_bytes()};
+    report.host = describe_host();
+    report.threads = thread_count();
+    Progress progress({1});
+    progress.start_row(0, "cpu");
+    progress.update("measuring copies and matmuls", 0);
+    report.ceilings = measure_ceilings(*device);
+    if (interrupted()) throw Interrupted("interrupted");
+    return report;
+  }
+
+  int threads_ = 0;
+  OutputOptions output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_devices() { return std::make_unique<Devices>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,87 @@
+#include "cli/difference_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "cli/text_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Align = TextTable::Align;
+
+std::string scientific(double value) { return value == 0 ? "0" : fmt::format("{:.2e}", value); }
+
+std::string sentence_on(const NamedDifference& worst, const Tolerance& tolerance) {
+  const TensorDifference& d = worst.difference;
+  if (d.max_absolute == 0) return "No element differs.\n";
+  std::string text = fmt::format("{} differs most, at {}: {:.9g} against {:.9g}, relative L2 {}", worst.name,
+                                 element_name(worst.shape, d.worst_element), d.worst_value, d.worst_reference,
+                                 scientific(d.relative_l2));
+  if (d.beyond == 0) {
+    return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.\n", tolerance.relative, tolerance.absolute);
+  }
+  return text + fmt::format("; {} of its {} elements {} beyond rtol {:g}, atol {:g}.\n", d.beyond,
+                            worst.shape.elements(), d.beyond == 1 ? "is" : "are", tolerance.relative,
+                            tolerance.absolute);
+}
+
+}  // namespace
+
+bool Comparison::within_tolerance() const {
+  return problems.empty() &&
+         std::ranges::all_of(differences, [](const NamedDifference& d) { return d.difference.beyond == 0; });
+}
+
+const NamedDifference* Comparison::worst() const {
+  const auto found = std::ranges::max_element(differences, {}, [](const NamedDifference& d) {
+    return std::tuple(d.difference.worst_ratio, d.difference.relative_l2);
+  });
+  return found == differences.end() ? nullptr : &*found;
+}
+
+Comparison compare_with_file(const std::map<std::string, HostTensor>& results, const SafetensorsFile& reference,
+                             const Tolerance& tolerance) {
+  Comparison comparison;
+  const std::string file = reference.path().string();
+  for (const auto& [name, tensor] : results) {
+    if (!reference.contains(name)) {
+      if (!name.starts_with("loss.")) comparison.problems.push_back(fmt::format("'{}' is not in '{}'", name, file));
+      continue;
+    }
+    const TensorType& type = reference.type(name);
+    if (!is_floating(type.dtype) || !(type.shape == tensor.type.shape)) {
+      comparison.problems.push_back(
+          fmt::format("'{}' is {} in '{}' and {} here", name, type.to_string(), file, tensor.type.to_string()));
+      continue;
+    }
+    comparison.differences.push_back(
+        {name, tensor.type.shape, compare_tensors(tensor, reference.read(name), tolerance)});
+  }
+  for (const std::string& name : reference.names()) {
+    if (!results.contains(name)) {
+      comparison.notes.push_back(fmt::format("'{}' of '{}' was not compared: nothing here has that name", name, file));
+    }
+  }
+  return comparison;
+}
+
+std::string render_comparison(const Comparison& comparison, const Tolerance& tolerance) {
+  const NamedDifference* worst = comparison.worst();
+  if (worst == nullptr) return "Nothing could be compared.\n";
+  TextTable table;
+  table.add_column("tensor", Align::left);
+  table.add_column("shape", Align::left);
+  for (const char* heading : {"max abs", "max rel", "relative L2"}) table.add_column(heading, Align::right);
+  table.add_column("worst at", Align::left);
+  table.add_column("beyond", Align::right);
+  for (const auto& [name, shape, d] : comparison.differences) {
+    table.add_row({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
+                   scientific(d.relative_l2), element_name(shape, d.worst_element), fmt::format("{}", d.beyond)});
+  }
+  return table.text() + "\n" + sentence_on(*worst, tolerance);
+}
+
+}  // namespace ridgepoint::cli

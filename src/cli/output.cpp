@@ -1,0 +1,136 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cli/record_table.h"
+#include "core/file.h"
+#include "core/nearest.h"
+#include "measure/record_csv.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr std::array<std::string_view, 5> kFormatNames = {"table", "markdown", "csv", "json", "jsonl"};
+
+std::string render_csv(std::span<const Record> records) {
+  std::string text = csv_heading();
+  for (const Record& record : records) text += csv_row(record);
+  return text;
+}
+
+std::string render_json_lines(std::span<const Record> records) {
+  std::string text;
+  for (const Record& record : records) text += to_json(record) + '\n';
+  return text;
+}
+
+// Of the terminal on standard output; no limit where it is none.
+std::size_t terminal_width() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return SIZE_MAX;
+  }
+  return size.ws_col;
+}
+
+bool is_special_file(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+}  // namespace
+
+Format format_from_name(std::string_view text) {
+  const auto* found = std::ranges::find(kFormatNames, text);
+  if (found == kFormatNames.end()) {
+    throw Error(fmt::format("--format: '{}' is unknown; did you mean '{}'? available: {}", text,
+                            nearest(text, kFormatNames), fmt::join(kFormatNames, ", ")),
+                ErrorKind::usage);
+  }
+  return static_cast<Format>(found - kFormatNames.begin());
+}
+
+std::string render(Format format, std::span<const Record> records) {
+  switch (format) {
+    case Format::table:
+      return records_as_text(records);
+    case Format::markdown:
+      return records_as_markdown(records);
+    case Format::csv:
+      return render_csv(records);
+    case Format::json:
+      return to_json(records);
+    case Format::jsonl:
+      return render_json_lines(records);
+  }
+  return "";
+}
+
+void OutputOptions::add_to(CLI::App& app) {
+  app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the ending of --output, else table]")
+      ->type_name("NAME")
+      ->group("Output");
+  app.add_option("--output", path, "a file, whole and current after every row [standard output]")
+      ->type_name("FILE")
+      ->group("Output");
+}
+
+Format OutputOptions::resolved_format() const {
+  if (!format.empty()) return format_from_name(format);
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".md") return Format::markdown;
+  const auto* found = std::ranges::find(kFormatNames, ending.empty() ? ending : ending.substr(1));
+  return found == kFormatNames.end() ? Format::table : static_cast<Format>(found - kFormatNames.begin());
+}
+
+RecordWriter::RecordWriter(const OutputOptions& options) : format_(options.resolved_format()), path_(options.path) {
+  if (path_.empty()) return;
+  streams_to_special_file_ = is_special_file(path_);
+  // Opening a pipe here and now would end its reader's input.
+  if (!streams_to_special_file_) OutputFile{path_};  // not committed: an old file stays
+}
+
+void RecordWriter::add(Record record) {
+  records_.push_back(std::move(record));
+  if (!path_.empty()) {
+    if (!streams_to_special_file_) write_file(path_, render(format_, records_));
+  } else if (format_ == Format::jsonl) {
+    print_output(to_json(records_.back()) + '\n');
+  } else if (format_ == Format::csv) {
+    print_output((records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back()));
+  }
+}
+
+void RecordWriter::finish() {
+  if (streams_to_special_file_) {
+    write_file(path_, render(format_, records_));
+  } else if (path_.empty() && format_ == Format::table) {
+    print_output(records_as_text(records_, terminal_width()));
+  } else if (path_.empty() && (format_ == Format::markdown || format_ == Format::json)) {
+    print_output(render(format_, records_));
+  }
+}
+
+void print_output(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!written) {
+    throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
+  }
+}
+
+void print_error(std::string_view message) { fmt::print(stderr, "ridgepoint: {}\n", message); }
+
+}  // namespace ridgepoint::cli

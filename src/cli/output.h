@@ -1,0 +1,55 @@
+// Where a command's records go: --format and --output, registered once for every command that makes records.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridgepoint/record.h"
+
+namespace CLI {
+class App;
+}
+
+namespace ridgepoint::cli {
+
+enum class Format { table, markdown, csv, json, jsonl };
+// Throws Error (usage) naming the nearest.
+Format format_from_name(std::string_view text);
+
+// All records in one text, ready to be a file.
+std::string render(Format format, std::span<const Record> records);
+
+struct OutputOptions {
+  std::string format;  // empty: by the file's ending, else a table
+  std::string path;    // empty: standard output
+  void add_to(CLI::App& app);
+  Format resolved_format() const;
+};
+
+// Takes records as they finish. A file is replaced, whole, after each; standard output gets rows at once where the
+// format allows (csv, jsonl), the rest with finish().
+class RecordWriter {
+ public:
+  // Throws Error when the file cannot be written.
+  explicit RecordWriter(const OutputOptions& options);
+  void add(Record record);
+  void finish();
+  const std::vector<Record>& records() const { return records_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  Format format_;
+  std::string path_;
+  bool streams_to_special_file_ = false;  // a pipe or /dev/stdout: written once, by finish()
+  std::vector<Record> records_;
+};
+
+// Writes to standard output and flushes. Throws Error when that fails (a full disk behind a redirection).
+void print_output(std::string_view text);
+// One line on standard error: `ridgepoint: message`.
+void print_error(std::string_view message);
+
+}  // namespace ridgepoint::cli

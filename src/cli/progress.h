@@ -1,0 +1,64 @@
+// One line on standard error that says what is running and how long it will take. Only on a terminal: elsewhere
+// every call does nothing. It is redrawn in one write, at most ten times a second and at least every second, fits the
+// terminal's width, and leaves nothing behind.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ridgepoint::cli {
+
+// What the line says, apart from the terminal: tested without one.
+struct ProgressState {
+  std::size_t row = 0;  // from 0
+  std::size_t rows = 1;
+  std::string what;   // "small step batch 4 context 256"
+  std::string stage;  // "warm-up 2/5"
+  double done = 0;    // share of all work, 0..1
+  double elapsed_seconds = 0;
+};
+
+// The line for a terminal of `width` columns, never longer than width - 1: narrow terminals lose the bar first,
+// then the end of `what`, then the rest from the right.
+std::string progress_line(const ProgressState& state, std::size_t width, bool utf8);
+
+class Progress {
+ public:
+  // `costs`: of each row, in any one unit; the estimate of the time left rests on them.
+  explicit Progress(std::vector<double> costs);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void start_row(std::size_t row, std::string what);
+  // `share` of this row is done.
+  void update(std::string stage, double share);
+  void clear();  // before anything else is printed; the next update draws the line again
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void draw();  // the mutex is held
+  void tick(const std::stop_token& stop);
+
+  bool enabled_;
+  bool utf8_;
+  std::vector<double> costs_;
+  double total_cost_ = 0;
+  double cost_before_row_ = 0;
+  Clock::time_point begin_ = Clock::now();
+  Clock::time_point last_drawn_;
+  ProgressState state_;
+  bool visible_ = false;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread ticker_;  // keeps the clock in the line going during long iterations
+};
+
+}  // namespace ridgepoint::cli

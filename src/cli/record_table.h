@@ -1,0 +1,17 @@
+// Records as a table for people: what all runs share in a caption, what varies in the first columns, then what was
+// measured in units that fit. A run that failed says why in its row.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "ridgepoint/record.h"
+
+namespace ridgepoint::cli {
+
+// At most `width` columns where that can be had by leaving out the least telling measurements (then named below).
+std::string records_as_text(std::span<const Record> records, std::size_t width = SIZE_MAX);
+std::string records_as_markdown(std::span<const Record> records);
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,116 @@
+#include "cli/run_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "cli/axes.h"
+#include "cli/sweep.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+void require(const std::optional<std::int64_t>& size, std::string_view flag) {
+  if (size) return;
+  throw Error(fmt::format("a model of your own also needs {}; or start from a preset: --model small", flag),
+              ErrorKind::usage);
+}
+
+TransformerConfig resolve_model(const RunDraft& draft) {
+  const bool has_sizes = draft.layers || draft.d_model || draft.d_ff || draft.heads;
+  TransformerConfig model;
+  if (!draft.preset.empty() || !has_sizes) {
+    model = transformer_preset(draft.preset.empty() ? "tiny" : draft.preset);
+  } else {
+    require(draft.layers, "--layers");
+    require(draft.d_model, "--d-model");
+    require(draft.d_ff, "--d-ff");
+    require(draft.heads, "--heads");
+  }
+  if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
+  model.context = draft.config.model.context;
+  model.layers = draft.layers.value_or(model.layers);
+  model.d_model = draft.d_model.value_or(model.d_model);
+  model.d_ff = draft.d_ff.value_or(model.d_ff);
+  model.heads = draft.heads.value_or(model.heads);
+  model.vocab = draft.vocab.value_or(model.vocab);
+  return model;
+}
+
+StepConfig finish(RunDraft draft) {
+  draft.config.model = resolve_model(draft);
+  validate(draft.config.model, draft.config.batch);
+  parameter_count(draft.config.model);  // throws when it overflows
+  return std::move(draft.config);
+}
+
+// Settings of one axis, its flag before every complaint.
+std::vector<Axis::Setting> settings_of(const Axis& axis) {
+  std::vector<Axis::Setting> settings;
+  for (const std::string& text : axis.texts) {
+    try {
+      std::ranges::move(axis.parse(text), std::back_inserter(settings));
+    } catch (const Error& error) {
+      throw Error(fmt::format("{}: {}", axis.flag, error.what()), ErrorKind::usage);
+    }
+  }
+  return settings;
+}
+
+}  // namespace
+
+RunOptions::RunOptions(std::initializer_list<std::string_view> without) : axes_(run_axes()) {
+  std::erase_if(axes_, [&](const Axis& axis) { return std::ranges::find(without, axis.flag) != without.end(); });
+}
+
+void RunOptions::add_to(CLI::App& app) {
+  for (Axis& axis : axes_) {
+    axis.option = app.add_option(axis.flag, axis.texts, axis.help)
+                      ->type_name(axis.type_name)
+                      ->group(axis.group)
+                      ->allow_extra_args(false)
+                      ->take_all();
+  }
+}
+
+std::vector<StepConfig> RunOptions::expand() const {
+  std::vector<RunDraft> drafts(1);
+  for (const Axis& axis : axes_) {
+    const std::vector<Axis::Setting> settings = settings_of(axis);
+    if (settings.empty()) continue;
+    if (drafts.size() * settings.size() > kMaxSweepValues) {
+      throw Error(fmt::format("the sweep has more than {} rows; {} brings it past that", kMaxSweepValues, axis.flag),
+                  ErrorKind::usage);
+    }
+    std::vector<RunDraft> product;
+    product.reserve(drafts.size() * settings.size());
+    for (const RunDraft& draft : drafts) {
+      for (const Axis::Setting& setting : settings) setting(product.emplace_back(draft));
+    }
+    drafts = std::move(product);
+  }
+  std::vector<StepConfig> configs;
+  configs.reserve(drafts.size());
+  for (RunDraft& draft : drafts) configs.push_back(finish(std::move(draft)));
+  return configs;
+}
+
+bool RunOptions::given(std::string_view flag) const {
+  return std::ranges::any_of(
+      axes_, [&](const Axis& axis) { return axis.flag == flag && axis.option != nullptr && axis.option->count() > 0; });
+}
+
+StepConfig RunOptions::single() const {
+  std::vector<StepConfig> configs = expand();
+  if (configs.size() != 1) {
+    throw Error(fmt::format("the options sweep {} configurations and this command runs one; give one value each",
+                            configs.size()),
+                ErrorKind::usage);
+  }
+  return std::move(configs.front());
+}
+
+}  // namespace ridgepoint::cli

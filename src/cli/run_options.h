@@ -1,0 +1,62 @@
+// The options that say what to run, registered once for every command that runs models. Each takes a list or a range
+// (sweep.h), repeated or not; the product of all of them is the sweep. Its order is that of the help: the last
+// option varies fastest.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/step_benchmark.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace ridgepoint::cli {
+
+// A configuration as its options arrive: sizes wait until it is known whether a preset stands below them.
+struct RunDraft {
+  StepConfig config;
+  std::string preset;
+  std::optional<std::int64_t> layers, d_model, d_ff, heads, vocab;
+};
+
+// One swept option.
+struct Axis {
+  using Setting = std::function<void(RunDraft&)>;
+  std::string flag;
+  std::string group;
+  std::string type_name;
+  std::string help;
+  std::function<std::vector<Setting>(std::string_view)> parse;  // throws Error (usage) quoting the text
+  std::vector<std::string> texts;                               // as given; the default before that
+  const CLI::Option* option = nullptr;                          // once registered
+};
+
+class RunOptions {
+ public:
+  // All of them but the flags in `without`, which keep their defaults.
+  explicit RunOptions(std::initializer_list<std::string_view> without = {});
+  RunOptions(const RunOptions&) = delete;
+  RunOptions& operator=(const RunOptions&) = delete;
+
+  void add_to(CLI::App& app);
+
+  // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
+  // this build, or at odds with another, before anything runs.
+  std::vector<StepConfig> expand() const;
+  // For commands that run one configuration. Throws Error (usage) when the options sweep.
+  StepConfig single() const;
+  // Whether the command line has the flag.
+  bool given(std::string_view flag) const;
+
+ private:
+  std::vector<Axis> axes_;
+};
+
+}  // namespace ridgepoint::cli

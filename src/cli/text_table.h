@@ -1,0 +1,40 @@
+// A table of text cells, as aligned columns for a terminal or as Markdown.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ridgepoint::cli {
+
+// Columns a person can read text down.
+std::size_t display_width(std::string_view utf8);
+
+class TextTable {
+ public:
+  enum class Align { left, right };
+  void add_column(std::string heading, Align align);
+  std::size_t columns() const { return headings_.size(); }
+
+  void add_row(std::vector<std::string> cells);
+  // A row whose first cells are given and whose rest is one remark across the remaining columns. The remark never
+  // widens a column.
+  void add_remark(std::vector<std::string> cells, std::string remark);
+
+  // Both end in a newline; the terminal form has no blanks at the end of a line.
+  std::string text() const;
+  std::string markdown() const;
+  std::size_t width() const;  // of text(), remarks aside
+
+ private:
+  struct Row {
+    std::vector<std::string> cells;
+    std::string remark;
+  };
+  std::vector<std::size_t> widths() const;
+
+  std::vector<std::string> headings_;
+  std::vector<Align> alignments_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,221 @@
+// ridgepoint verify: training steps from given weights and tokens, kept in a file or held against one.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/difference_table.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/run_options.h"
+#include "interchange/safetensors.h"
+#include "measure/training_steps.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+// A file of the wrong model has hundreds of wrong tensors; the first ones tell.
+constexpr std::size_t kMostProblemsShown = 20;
+
+// Throws Error when there are problems, all but the last printed.
+void fail_with(const std::vector<std::string>& problems) {
+  if (problems.empty()) return;
+  const std::size_t shown = std::min(problems.size(), kMostProblemsShown);
+  for (std::size_t i = 0; i < shown; ++i) print_error(problems[i]);
+  const std::string rest = problems.size() > shown ? fmt::format(" ({} more not shown)", problems.size() - shown) : "";
+  throw Error(
+      fmt::format("{} tensor{} not as expected{}", problems.size(), problems.size() == 1 ? " is" : "s are", rest));
+}
+
+// A line for each parameter that is missing or of another shape, and for each tensor that is no parameter.
+void check_weights(const SafetensorsFile& file, const std::vector<ParameterDeclaration>& parameters) {
+  std::vector<std::string> problems;
+  const std::string path = file.path().string();
+  for (const auto& [name, type] : parameters) {
+    if (!file.contains(name)) {
+      problems.push_back(fmt::format("'{}' is not in '{}'; the model needs it as {}", name, path, type.to_string()));
+    } else if (const TensorType& found = file.type(name); !is_floating(found.dtype) || !(found.shape == type.shape)) {
+      problems.push_back(
+          fmt::format("'{}' is {} in '{}'; the model needs {}", name, found.to_string(), path, type.to_string()));
+    }
+  }
+  for (const std::string& name : file.names()) {
+    if (std::ranges::find(parameters, name, &ParameterDeclaration::name) == parameters.end()) {
+      problems.push_back(fmt::format("'{}' of '{}' is no parameter of this model", name, path));
+    }
+  }
+  fail_with(problems);
+}
+
+HostTensor read_tokens(const SafetensorsFile& file, const std::string& name) {
+  HostTensor tokens = file.read(name);
+  if (tokens.type.dtype != DType::int64 || tokens.type.shape.rank() != 2) {
+    throw Error(fmt::format("'{}' is {} in '{}'; tokens are int64 [batch, context]", name, tokens.type.to_string(),
+                            file.path().string()));
+  }
+  return tokens;
+}
+
+void write_tensors(const std::string& path, const std::map<std::string, HostTensor>& tensors) {
+  std::vector<TensorDeclaration> declarations;
+  for (const auto& [name, tensor] : tensors) declarations.push_back({name, tensor.type});
+  write_safetensors(path, declarations, [&](std::size_t i) { return tensors.at(declarations[i].name); });
+}
+
+class Verify : public Command {
+ public:
+  std::string_view name() const override { return "verify"; }
+  std::string_view summary() const override { return "hold training steps against a reference file, or write one"; }
+  std::string_view examples() const override {
+    return "ridgepoint verify --model tiny --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
+           "ridgepoint verify --model tiny --save-weights w.safetensors --save-tokens t.safetensors --dump "
+           "ours.safetensors\n"
+           "Files are safetensors. Weights: the model's parameters by name. Tokens: int64 `inputs` and `targets`\n"
+           "[batch, context]. Results: fp32 `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of step K,\n"
+           "`param.NAME` after the last. An element agrees when |ours - theirs| <= atol + rtol * |theirs|.";
+  }
+
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    const auto file = [&](const char* flag, std::string& path, const char* help) {
+      app.add_option(flag, path, help)->type_name("FILE")->group("Files");
+    };
+    file("--weights", weights_, "initial parameters [made from --seed]");
+    file("--tokens", tokens_, "inputs and targets [made from --seed]");
+    file("--dump", dump_, "write the results");
+    file("--against", against_, "compare the results with these; exit code 1 when one is beyond tolerance");
+    file("--save-weights", save_weights_, "write the initial parameters");
+    file("--save-tokens", save_tokens_, "write the tokens");
+    app.add_option("--optimizer-steps", optimizer_steps_, "AdamW steps; 0 is forward and backward alone [1]")
+        ->type_name("N")
+        ->group("Verify");
+    app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
+        ->type_name("X")
+        ->group("Verify");
+    app.add_option("--atol", tolerance_.absolute, fmt::format("absolute tolerance [{:g}]", tolerance_.absolute))
+        ->type_name("X")
+        ->group("Verify");
+  }
+
+  int run() override {
+    StepConfig config = run_options_.single();
+    check_options(config);
+    TrainingData data = tokens_from_file(config);
+    validate(config.model, config.batch);
+    const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
+    const std::optional<SafetensorsFile> weights = open(weights_);
+    const std::optional<SafetensorsFile> reference = open(against_);
+    if (weights) check_weights(*weights, parameters);
+    data.weight = [&](const ParameterDeclaration& parameter) {
+      return weights ? convert(weights->read(parameter.name), DType::fp32)
+                     : initial_parameter(parameter.name, parameter.type, static_cast<std::uint64_t>(config.seed));
+    };
+    if (!save_weights_.empty()) save_weights(parameters, data);
+    const bool only_saves = !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
+    if (only_saves) return kExitOk;
+    const TrainingResult result = train(config, data);
+    report_losses(result);
+    if (!save_tokens_.empty()) write_tensors(save_tokens_, {{"inputs", result.inputs}, {"targets", result.targets}});
+    if (!dump_.empty()) write_tensors(dump_, result.tensors);
+    return reference ? compare(result, *reference) : kExitOk;
+  }
+
+ private:
+  void check_options(const StepConfig& config) const {
+    const auto require = [](bool holds, const std::string& message) {
+      if (!holds) throw Error(message, ErrorKind::usage);
+    };
+    require(config.device != "null", "--device null computes nothing to verify; use cpu or reference");
+    require(optimizer_steps_ >= 0, fmt::format("--optimizer-steps: {} is too small; the least is 0", optimizer_steps_));
+    require(tolerance_.relative >= 0 && tolerance_.absolute >= 0, "--rtol and --atol must be 0 or more");
+    for (const std::string& path : {dump_, save_weights_, save_tokens_}) {
+      if (!path.empty()) OutputFile{path};  // found out now, not after the run
+    }
+  }
+
+  static std::optional<SafetensorsFile> open(const std::string& path) {
+    if (path.empty()) return std::nullopt;
+    return std::optional<SafetensorsFile>(std::in_place, path);
+  }
+
+  // Batch and context are those of the file; options that say otherwise are refused.
+  TrainingData tokens_from_file(StepConfig& config) const {
+    TrainingData data;
+    if (tokens_.empty()) return data;
+    const SafetensorsFile file(tokens_);
+    data.inputs = read_tokens(file, "inputs");
+    data.targets = read_tokens(file, "targets");
+    const Shape& shape = data.inputs->type.shape;
+    if (!(shape == data.targets->type.shape)) {
+      throw Error(fmt::format("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
+                              data.targets->type.to_string(), tokens_));
+    }
+    check_agrees("--batch", config.batch, shape[0]);
+    check_agrees("--context", config.model.context, shape[1]);
+    config.batch = shape[0];
+    config.model.context = shape[1];
+    return data;
+  }
+
+  void check_agrees(std::string_view flag, std::int64_t asked, std::int64_t found) const {
+    if (!run_options_.given(flag) || asked == found) return;
+    throw Error(fmt::format("{} is {}, and '{}' has {}; leave the option out", flag, asked, tokens_, found),
+                ErrorKind::usage);
+  }
+
+  void save_weights(const std::vector<ParameterDeclaration>& parameters, const TrainingData& data) const {
+    std::vector<TensorDeclaration> declarations;
+    for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
+    write_safetensors(save_weights_, declarations, [&](std::size_t i) { return data.weight(parameters[i]); });
+  }
+
+  TrainingResult train(const StepConfig& config, const TrainingData& data) const {
+    Progress progress({1});
+    progress.start_row(0, fmt::format("verify {}", config.model.name));
+    std::optional<TrainingResult> result =
+        run_training_steps(config, optimizer_steps_, data, [&](const StepProgress& at) {
+          const double share = at.count > 0 ? static_cast<double>(at.index) / static_cast<double>(at.count) : 0;
+          progress.update(std::string(ridgepoint::name(at.stage)), share);
+          return !interrupted();
+        });
+    if (!result) throw Interrupted("interrupted; nothing was compared");
+    return std::move(*result);
+  }
+
+  void report_losses(const TrainingResult& result) const {
+    const auto print_loss = [&](const std::string& name, const std::string& label) {
+      print_output(fmt::format("{} {:.7g}\n", label, result.tensors.at(name).as<float>()[0]));
+    };
+    if (optimizer_steps_ == 0) print_loss("loss", "loss");
+    for (std::int64_t step = 1; step <= optimizer_steps_; ++step) {
+      print_loss(fmt::format("loss.{}", step), fmt::format("step {} loss", step));
+    }
+  }
+
+  int compare(const TrainingResult& result, const SafetensorsFile& reference) const {
+    const Comparison comparison = compare_with_file(result.tensors, reference, tolerance_);
+    print_output("\n" + render_comparison(comparison, tolerance_));
+    for (const std::string& note : comparison.notes) print_error(note);
+    fail_with(comparison.problems);
+    return comparison.within_tolerance() ? kExitOk : kExitFailure;
+  }
+
+  RunOptions run_options_{"--dtype", "--compile", "--attention", "--checkpoint", "--warmup", "--steps", "--mode"};
+  std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
+  std::int64_t optimizer_steps_ = 1;
+  Tolerance tolerance_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_verify() { return std::make_unique<Verify>(); }
+
+}  // namespace ridgepoint::cli

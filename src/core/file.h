@@ -1,0 +1,70 @@
+// Files as this library reads and writes them. Reading is bounded by a limit the caller names. Writing is whole or
+// not at all: the bytes go to a temporary file beside the target, which is synced and then renamed over it. Every
+// failure is an Error that names the path and the system's reason.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ridgepoint {
+
+// A regular file opened for reading at offsets; safe to read from several threads. Throws Error when it is missing,
+// unreadable or not a regular file.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
+  // Fills `into` from `offset`. Throws Error when the file ends before that.
+  void read_at(std::uint64_t offset, std::span<std::byte> into) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_bytes_ = 0;
+};
+
+// The whole content of a file or pipe. Throws Error when it has more than `limit_bytes`.
+std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
+
+// A file being written. Nothing appears at `path` before commit(); without it the destructor removes the temporary.
+// A symbolic link is followed; an existing file's permissions are kept. A target that is not a regular file
+// (/dev/stdout, a named pipe) is written to directly. The constructor throws Error when the target cannot be
+// written, so a caller learns of that before it starts its work.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
+  // Syncs to disk and renames. Throws Error; the target is then as it was. No write() may follow.
+  void commit();
+
+ private:
+  void open_temporary();
+
+  std::filesystem::path path_;       // as the caller named it, for messages
+  std::filesystem::path target_;     // links resolved
+  std::filesystem::path temporary_;  // empty when writing directly
+  int descriptor_ = -1;
+};
+
+// Replaces the file at `path` with `contents`, whole or not at all.
+void write_file(const std::filesystem::path& path, std::string_view contents);
+
+// Throws the Error that OutputFile would for `path`, and leaves no trace: for work that takes long before it has
+// anything to write.
+void check_writable(const std::filesystem::path& path);
+
+}  // namespace ridgepoint

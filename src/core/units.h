@@ -1,0 +1,25 @@
+// Quantities as people read and type them: bytes in binary units, times, counts and rates in powers of a thousand.
+// Formatting never fails; parsing throws Error (usage) naming the text, what is wrong and what is accepted.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace ridgepoint {
+
+// 0 B, 512 B, 1.5 KiB, 20.0 GiB.
+std::string format_bytes(std::uint64_t bytes);
+// Three significant digits and a thousands prefix: 128.6 M (parameters), 35.2 G (flops), 81.
+std::string format_count(double count);
+// Milliseconds with a precision that suits their size: 0.0123, 4.56, 123.4, 12345.
+std::string format_ms(double milliseconds);
+// 0:05, 12:34, 1:02:03.
+std::string format_duration(double seconds);
+
+// "20GiB", "512MiB", "1GB", "1.5GiB", "4096", "64 KiB"; decimal and binary units, case-insensitive. Positive.
+std::int64_t parse_bytes(std::string_view text);
+// A whole number that fits 64 bits: digits, with a leading '-' at most.
+std::int64_t parse_integer(std::string_view text);
+
+}  // namespace ridgepoint

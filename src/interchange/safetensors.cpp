@@ -1,0 +1,174 @@
+#include "interchange/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/nearest.h"
+#include "interchange/safetensors_names.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensor data is copied to and from disk unswapped");
+
+constexpr std::size_t kLengthBytes = 8;
+
+std::uint64_t read_header_length(const InputFile& file) {
+  if (file.size_bytes() < kLengthBytes) {
+    throw Error(fmt::format("'{}' is not a safetensors file: it has {} bytes, and the header length alone takes {}",
+                            file.path().string(), file.size_bytes(), kLengthBytes));
+  }
+  std::array<std::byte, kLengthBytes> raw;
+  file.read_at(0, raw);
+  const auto length = std::bit_cast<std::uint64_t>(raw);
+  if (length > kMaxSafetensorsHeaderBytes) {
+    throw Error(fmt::format("'{}' is not a safetensors file: it claims a header of {} bytes, and the most is {}",
+                            file.path().string(), length, kMaxSafetensorsHeaderBytes));
+  }
+  if (length > file.size_bytes() - kLengthBytes) {
+    throw Error(fmt::format("'{}' is truncated: it claims a header of {} bytes and {} follow", file.path().string(),
+                            length, file.size_bytes() - kLengthBytes));
+  }
+  return length;
+}
+
+SafetensorsHeader read_header(const InputFile& file) {
+  const std::uint64_t length = read_header_length(file);
+  std::string json(length, '\0');
+  file.read_at(kLengthBytes, std::as_writable_bytes(std::span(json.data(), json.size())));
+  try {
+    return parse_safetensors_header(json, file.size_bytes() - kLengthBytes - length);
+  } catch (const Error& error) {
+    throw Error(fmt::format("cannot read '{}': {}", file.path().string(), error.what()));
+  }
+}
+
+// Any byte but 0 and 1 in a bool would be undefined behaviour in whoever reads it.
+void check_booleans(const HostTensor& tensor, const std::string& name) {
+  if (tensor.type.dtype != DType::boolean) return;
+  const auto bad = std::ranges::find_if(tensor.data, [](std::byte b) { return b > std::byte{1}; });
+  if (bad != tensor.data.end()) {
+    throw Error(fmt::format("tensor {} is BOOL and its element {} is {}; 0 and 1 are allowed", quote_name(name),
+                            bad - tensor.data.begin(), std::to_integer<int>(*bad)));
+  }
+}
+
+// Wide dtypes first keeps every tensor aligned to its element; otherwise the caller's order.
+std::vector<std::size_t> data_order(std::span<const TensorDeclaration> declarations) {
+  std::vector<std::size_t> order(declarations.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::size_t i) { return size_bytes(declarations[i].type.dtype); });
+  return order;
+}
+
+nlohmann::ordered_json shape_json(const Shape& shape) {
+  auto sizes = nlohmann::ordered_json::array();
+  for (const Dim& dim : shape.dims()) sizes.push_back(dim.size);
+  return sizes;
+}
+
+void check_declarations(std::span<const TensorDeclaration> declarations) {
+  std::vector<std::string_view> names;
+  for (const TensorDeclaration& declaration : declarations) names.push_back(declaration.name);
+  std::ranges::sort(names);
+  if (const auto repeated = std::ranges::adjacent_find(names); repeated != names.end()) {
+    throw Error(fmt::format("two tensors to be written are called {}", quote_name(*repeated)));
+  }
+  if (std::ranges::binary_search(names, kSafetensorsMetadataKey)) {
+    throw Error(fmt::format("no tensor can be called '{}': the format reserves it", kSafetensorsMetadataKey));
+  }
+}
+
+std::string header_text(std::span<const TensorDeclaration> declarations, std::span<const std::size_t> order,
+                        std::span<const std::pair<std::string, std::string>> metadata) {
+  auto json = nlohmann::ordered_json::object();
+  for (const auto& [key, text] : metadata) json[std::string(kSafetensorsMetadataKey)][key] = text;
+  std::uint64_t offset = 0;
+  for (const std::size_t i : order) {
+    const auto& [name, type] = declarations[i];
+    const std::uint64_t end = offset + type.bytes();
+    // Built outside operator[]: its search for the key is linear, and names are known to be unique.
+    json.get_ref<nlohmann::ordered_json::object_t&>().push_back({name,
+                                                                 {{"dtype", safetensors_name(type.dtype)},
+                                                                  {"shape", shape_json(type.shape)},
+                                                                  {"data_offsets", {offset, end}}}});
+    offset = end;
+  }
+  std::string text;
+  try {
+    text = json.dump();
+  } catch (const nlohmann::json::exception&) {
+    throw Error("a tensor name or metadata entry to be written is not UTF-8; safetensors allows nothing else");
+  }
+  text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
+  return text;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path), header_(read_header(file_)) {
+  const std::uint64_t data_bytes =
+      std::accumulate(header_.entries.begin(), header_.entries.end(), std::uint64_t{0},
+                      [](std::uint64_t sum, const SafetensorsEntry& entry) { return sum + entry.type.bytes(); });
+  data_offset_bytes_ = file_.size_bytes() - data_bytes;
+}
+
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const SafetensorsEntry& entry : header_.entries) names.push_back(entry.name);
+  return names;
+}
+
+const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
+  const auto found = std::ranges::lower_bound(header_.entries, name, {}, &SafetensorsEntry::name);
+  return found != header_.entries.end() && found->name == name ? &*found : nullptr;
+}
+
+const SafetensorsEntry& SafetensorsFile::entry(std::string_view name) const {
+  if (const SafetensorsEntry* found = find(name)) return *found;
+  if (header_.entries.empty()) {
+    throw Error(fmt::format("'{}' has no tensor {}: it has none at all", path().string(), quote_name(name)));
+  }
+  std::vector<std::string_view> known;
+  for (const SafetensorsEntry& entry : header_.entries) known.push_back(entry.name);
+  throw Error(fmt::format("'{}' has no tensor {}; the nearest of its {} is {}", path().string(), quote_name(name),
+                          known.size(), quote_name(nearest(name, known))));
+}
+
+HostTensor SafetensorsFile::read(std::string_view name) const {
+  const SafetensorsEntry& found = entry(name);
+  HostTensor tensor(found.type);
+  file_.read_at(data_offset_bytes_ + found.offset_bytes, tensor.data);
+  check_booleans(tensor, found.name);
+  return tensor;
+}
+
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
+                       const std::function<HostTensor(std::size_t)>& tensor,
+                       std::span<const std::pair<std::string, std::string>> metadata) {
+  check_declarations(declarations);
+  const std::vector<std::size_t> order = data_order(declarations);
+  const std::string header = header_text(declarations, order, metadata);
+  const std::uint64_t length = header.size();
+  OutputFile file(path);
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(header);
+  for (const std::size_t i : order) {
+    const HostTensor written = tensor(i);
+    if (written.type != declarations[i].type || written.data.size() != written.type.bytes()) {
+      throw Error(fmt::format("tensor {} was declared as {} and is {}", quote_name(declarations[i].name),
+                              declarations[i].type.to_string(), written.type.to_string()));
+    }
+    file.write(written.data);
+  }
+  file.commit();
+}
+
+}  // namespace ridgepoint

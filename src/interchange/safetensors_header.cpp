@@ -1,0 +1,253 @@
+// The JSON header of a safetensors file. A SAX reader with its own small state keeps memory and nesting bounded by
+// the format itself: anything that is not the expected next token is refused on the spot.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <unordered_set>
+
+#include "interchange/safetensors.h"
+#include "interchange/safetensors_names.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+// One tensor's description as it stands in the file, before it is believed.
+struct RawEntry {
+  std::string name;
+  std::optional<std::string> dtype;
+  std::optional<std::vector<std::uint64_t>> shape;
+  std::optional<std::vector<std::uint64_t>> data_offsets;
+};
+
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  std::vector<RawEntry> entries;
+  std::vector<std::pair<std::string, std::string>> metadata;
+
+  bool start_object(std::size_t) override {
+    switch (state_) {
+      case State::start:
+        state_ = State::tensors;
+        return true;
+      case State::tensor_value:
+        state_ = State::fields;
+        return true;
+      case State::metadata_value:
+        state_ = State::metadata_keys;
+        return true;
+      default:
+        refuse("an object");
+    }
+  }
+
+  bool end_object() override {
+    if (state_ == State::fields) check_complete(entries.back());
+    state_ = state_ == State::tensors ? State::done : State::tensors;
+    return true;
+  }
+
+  bool key(string_t& text) override {
+    if (state_ == State::tensors) return begin_member(text);
+    if (state_ == State::fields) return begin_field(text);
+    if (std::ranges::find(metadata, text, &std::pair<std::string, std::string>::first) != metadata.end()) {
+      throw Error(fmt::format("its metadata has {} twice", quote_name(text)));
+    }
+    metadata.emplace_back(text, "");
+    state_ = State::metadata_text;
+    return true;
+  }
+
+  bool string(string_t& text) override {
+    if (state_ == State::metadata_text) {
+      metadata.back().second = std::move(text);
+      state_ = State::metadata_keys;
+    } else if (state_ == State::dtype_value) {
+      entries.back().dtype = std::move(text);
+      state_ = State::fields;
+    } else {
+      refuse("a string");
+    }
+    return true;
+  }
+
+  bool start_array(std::size_t) override {
+    if (state_ != State::list_value) refuse("a list");
+    list_->emplace();
+    state_ = State::list_items;
+    return true;
+  }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (state_ != State::list_items) refuse("a number");
+    // No list of a header we can use is longer than the largest rank; the rank itself is judged later, by name.
+    if ((*list_)->size() > static_cast<std::size_t>(kMaxRank)) {
+      throw Error(fmt::format("tensor {} has a list of more than {} numbers; the largest rank is {}",
+                              quote_name(entries.back().name), kMaxRank + 1, kMaxRank));
+    }
+    (*list_)->push_back(value);
+    return true;
+  }
+
+  bool end_array() override {
+    state_ = State::fields;
+    return true;
+  }
+
+  bool null() override { refuse("null"); }
+  bool boolean(bool) override { refuse("a boolean"); }
+  bool number_integer(number_integer_t) override { refuse("a negative number"); }
+  bool number_float(number_float_t, const string_t&) override { refuse("a number that is not a 64-bit integer"); }
+  bool binary(binary_t&) override { refuse("binary data"); }
+  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
+    throw Error(fmt::format("its header is not JSON in UTF-8: the fault is at byte {}", position));
+  }
+
+ private:
+  // What the next token may be. `start`, and everything named *_value or *_text, waits for exactly one value.
+  enum class State {
+    start,
+    tensors,
+    tensor_value,
+    fields,
+    dtype_value,
+    list_value,
+    list_items,
+    metadata_value,
+    metadata_keys,
+    metadata_text,
+    done
+  };
+
+  bool begin_member(const std::string& name) {
+    if (!seen_.insert(name).second) throw Error(fmt::format("it has {} twice", quote_name(name)));
+    if (name == kSafetensorsMetadataKey) {
+      state_ = State::metadata_value;
+    } else {
+      entries.push_back({name, {}, {}, {}});
+      state_ = State::tensor_value;
+    }
+    return true;
+  }
+
+  bool begin_field(const std::string& field) {
+    RawEntry& entry = entries.back();
+    const bool is_dtype = field == "dtype";
+    if (!is_dtype && field != "shape" && field != "data_offsets") {
+      throw Error(fmt::format("tensor {} has a field {}; dtype, shape and data_offsets are allowed",
+                              quote_name(entry.name), quote_name(field)));
+    }
+    list_ = field == "shape" ? &entry.shape : &entry.data_offsets;
+    if (is_dtype ? entry.dtype.has_value() : list_->has_value()) {
+      throw Error(fmt::format("tensor {} has {} twice", quote_name(entry.name), quote_name(field)));
+    }
+    state_ = is_dtype ? State::dtype_value : State::list_value;
+    return true;
+  }
+
+  static void check_complete(const RawEntry& entry) {
+    const char* missing = !entry.dtype          ? "dtype"
+                          : !entry.shape        ? "shape"
+                          : !entry.data_offsets ? "data_offsets"
+                                                : nullptr;
+    if (missing != nullptr) throw Error(fmt::format("tensor {} has no {}", quote_name(entry.name), missing));
+  }
+
+  [[noreturn]] void refuse(std::string_view found) const {
+    if (state_ == State::start) throw Error(fmt::format("its header is {}; an object is needed", found));
+    const bool in_metadata = state_ == State::metadata_value || state_ == State::metadata_text;
+    const std::string where = in_metadata ? "its metadata" : "tensor " + quote_name(entries.back().name);
+    std::string_view needed = "an object";
+    if (state_ == State::dtype_value || state_ == State::metadata_text) needed = "a string";
+    if (state_ == State::list_value) needed = "a list";
+    if (state_ == State::list_items) needed = "a 64-bit integer from 0 up";
+    throw Error(fmt::format("{} has {} where {} is needed", where, found, needed));
+  }
+
+  State state_ = State::start;
+  std::optional<std::vector<std::uint64_t>>* list_ = nullptr;  // shape or data_offsets of the newest entry
+  std::unordered_set<std::string> seen_;
+};
+
+TensorType type_of(const RawEntry& raw) {
+  const std::optional<DType> dtype = dtype_from_safetensors_name(*raw.dtype);
+  if (!dtype) {
+    throw Error(fmt::format("tensor {} is of dtype {}; this library reads F64, F32, BF16, F16, I64, I32 and BOOL",
+                            quote_name(raw.name), quote_name(*raw.dtype)));
+  }
+  std::vector<Dim> dims;
+  for (const std::uint64_t size : *raw.shape) {
+    if (size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      throw Error(fmt::format("tensor {} has a dimension of size {}", quote_name(raw.name), size));
+    }
+    dims.emplace_back(static_cast<std::int64_t>(size));
+  }
+  try {
+    TensorType type{*dtype, Shape(std::span<const Dim>(dims))};
+    type.bytes();
+    return type;
+  } catch (const Error& error) {
+    throw Error(fmt::format("tensor {}: {}", quote_name(raw.name), error.what()));
+  }
+}
+
+SafetensorsEntry checked_entry(const RawEntry& raw, std::uint64_t data_bytes) {
+  SafetensorsEntry entry{raw.name, type_of(raw), 0};
+  const std::vector<std::uint64_t>& offsets = *raw.data_offsets;
+  if (offsets.size() != 2) {
+    throw Error(
+        fmt::format("tensor {} has {} data_offsets; begin and end are needed", quote_name(raw.name), offsets.size()));
+  }
+  if (offsets[0] > offsets[1] || offsets[1] > data_bytes) {
+    throw Error(fmt::format("tensor {} claims bytes {} to {} of data that has {}; the file is truncated or wrong",
+                            quote_name(raw.name), offsets[0], offsets[1], data_bytes));
+  }
+  if (offsets[1] - offsets[0] != entry.type.bytes()) {
+    throw Error(fmt::format("tensor {} is {}, {} bytes, and its data_offsets span {}", quote_name(raw.name),
+                            entry.type.to_string(), entry.type.bytes(), offsets[1] - offsets[0]));
+  }
+  entry.offset_bytes = offsets[0];
+  return entry;
+}
+
+// The tensors must tile the data: no overlap, no hole, nothing behind the last.
+void check_coverage(std::vector<SafetensorsEntry>& entries, std::uint64_t data_bytes) {
+  std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) {
+    return std::pair(entry.offset_bytes, entry.offset_bytes + entry.type.bytes());
+  });
+  std::uint64_t end = 0;
+  for (const SafetensorsEntry& entry : entries) {
+    if (entry.offset_bytes != end) {
+      throw Error(fmt::format("tensor {} begins at byte {} of the data and the one before ends at {}: {}",
+                              quote_name(entry.name), entry.offset_bytes, end,
+                              entry.offset_bytes < end ? "they overlap" : "nothing covers what lies between"));
+    }
+    end += entry.type.bytes();
+  }
+  if (end != data_bytes) {
+    throw Error(fmt::format("its tensors end at byte {} of the data and {} more follow", end, data_bytes - end));
+  }
+}
+
+}  // namespace
+
+SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes) {
+  // Both would pass the JSON reader: it skips a byte-order mark and takes a NUL for the end.
+  if (!json.starts_with('{') || json.find('\0') != std::string_view::npos) {
+    throw Error("its header is not a JSON object");
+  }
+  HeaderReader reader;
+  nlohmann::json::sax_parse(json, &reader);
+  SafetensorsHeader header;
+  for (const RawEntry& raw : reader.entries) header.entries.push_back(checked_entry(raw, data_bytes));
+  check_coverage(header.entries, data_bytes);
+  std::ranges::sort(header.entries, {}, &SafetensorsEntry::name);
+  header.metadata = std::move(reader.metadata);
+  return header;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,128 @@
+#include "ridgepoint/tensor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+template <typename T>
+bool holds(DType dtype) {
+  if constexpr (std::is_same_v<T, double>) return dtype == DType::fp64;
+  if constexpr (std::is_same_v<T, float>) return dtype == DType::fp32;
+  if constexpr (std::is_same_v<T, std::int64_t>) return dtype == DType::int64;
+  if constexpr (std::is_same_v<T, std::int32_t>) return dtype == DType::int32;
+  if constexpr (std::is_same_v<T, std::uint16_t>) return dtype == DType::bf16 || dtype == DType::fp16;
+  return dtype == DType::boolean;
+}
+
+template <typename T>
+T read(const void* address) {
+  T value;
+  std::memcpy(&value, address, sizeof value);
+  return value;
+}
+
+template <typename T>
+void write(void* address, T value) {
+  std::memcpy(address, &value, sizeof value);
+}
+
+// Rounds a double to a binary float of `mantissa` explicit bits and 8- or 5-bit exponent, nearest even, in one step.
+std::uint16_t round_to_16(double value, int mantissa, int bias) {
+  const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
+  const int exponent_bits = 15 - mantissa;
+  const auto exponent_mask = static_cast<std::uint16_t>(((1 << exponent_bits) - 1) << mantissa);
+  if (std::isnan(value)) return static_cast<std::uint16_t>(sign | exponent_mask | (1 << (mantissa - 1)));
+  const double magnitude = std::fabs(value);
+  if (std::isinf(value)) return static_cast<std::uint16_t>(sign | exponent_mask);
+  if (magnitude == 0.0) return sign;
+  int exponent = std::ilogb(magnitude);
+  exponent = std::max(exponent, 1 - bias);  // subnormals share the smallest normal exponent
+  // nearbyint rounds to nearest even in the default mode.
+  const auto steps = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(magnitude, mantissa - exponent)));
+  // A carry out of the mantissa moves into the exponent field by plain addition.
+  const std::uint32_t bits = (static_cast<std::uint32_t>(exponent + bias - 1) << mantissa) + steps;
+  return static_cast<std::uint16_t>(sign | std::min<std::uint32_t>(bits, exponent_mask));
+}
+
+double widen_16(std::uint16_t bits, int mantissa, int bias) {
+  const int exponent_bits = 15 - mantissa;
+  const int field = (bits >> mantissa) & ((1 << exponent_bits) - 1);
+  const int fraction = bits & ((1 << mantissa) - 1);
+  const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
+  if (field == (1 << exponent_bits) - 1) return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+  if (field == 0) return sign * std::ldexp(fraction, 1 - bias - mantissa);
+  return sign * std::ldexp(fraction + (1 << mantissa), field - bias - mantissa);
+}
+
+}  // namespace
+
+template <typename T>
+std::span<T> HostTensor::as() {
+  if (!holds<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
+  return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
+}
+
+template <typename T>
+std::span<const T> HostTensor::as() const {
+  if (!holds<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
+  return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
+}
+
+#define RIDGEPOINT_INSTANTIATE(T)                  \
+  template std::span<T> HostTensor::as<T>();       \
+  template std::span<const T> HostTensor::as<T>() const;
+RIDGEPOINT_INSTANTIATE(double)
+RIDGEPOINT_INSTANTIATE(float)
+RIDGEPOINT_INSTANTIATE(std::uint16_t)
+RIDGEPOINT_INSTANTIATE(std::int64_t)
+RIDGEPOINT_INSTANTIATE(std::int32_t)
+RIDGEPOINT_INSTANTIATE(std::uint8_t)
+#undef RIDGEPOINT_INSTANTIATE
+
+double load_element(DType dtype, const void* element) {
+  switch (dtype) {
+    case DType::fp64: return read<double>(element);
+    case DType::fp32: return read<float>(element);
+    case DType::bf16: return widen_16(read<std::uint16_t>(element), 7, 127);
+    case DType::fp16: return widen_16(read<std::uint16_t>(element), 10, 15);
+    case DType::int64: return static_cast<double>(read<std::int64_t>(element));
+    case DType::int32: return read<std::int32_t>(element);
+    case DType::boolean: return read<std::uint8_t>(element) != 0 ? 1.0 : 0.0;
+  }
+  return 0.0;
+}
+
+void store_element(DType dtype, void* element, double value) {
+  switch (dtype) {
+    case DType::fp64: return write(element, value);
+    case DType::fp32: return write(element, static_cast<float>(value));
+    case DType::bf16: return write(element, round_to_16(value, 7, 127));
+    case DType::fp16: return write(element, round_to_16(value, 10, 15));
+    case DType::int64: return write(element, static_cast<std::int64_t>(value));
+    case DType::int32: return write(element, static_cast<std::int32_t>(value));
+    case DType::boolean: return write(element, static_cast<std::uint8_t>(value != 0.0));
+  }
+}
+
+HostTensor convert(const HostTensor& tensor, DType dtype) {
+  if (!is_floating(tensor.type.dtype) || !is_floating(dtype)) {
+    throw Error("a conversion from " + std::string(name(tensor.type.dtype)) + " to " + std::string(name(dtype)) +
+                " was asked for; only floating tensors convert");
+  }
+  HostTensor result(TensorType{dtype, tensor.type.shape});
+  const std::size_t from = size_bytes(tensor.type.dtype);
+  const std::size_t to = size_bytes(dtype);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.type.elements()); ++i) {
+    store_element(dtype, result.data.data() + i * to, load_element(tensor.type.dtype, tensor.data.data() + i * from));
+  }
+  return result;
+}
+
+}  // namespace ridgepoint

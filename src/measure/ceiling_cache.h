@@ -1,0 +1,23 @@
+// Matmul ceilings, each measured once however many runs divide by it.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "ridgepoint/dtype.h"
+
+namespace ridgepoint {
+
+class CeilingCache {
+ public:
+  // Floating-point operations per second; measured on first use, on a device of that name without a memory limit.
+  // Empty where the device has no such rate. Throws Error when the device cannot be opened.
+  std::optional<double> matmul(const std::string& device, int threads, DType dtype);
+
+ private:
+  std::map<std::tuple<std::string, int, DType>, std::optional<double>> matmul_;
+};
+
+}  // namespace ridgepoint

@@ -1,0 +1,40 @@
+// What a device can do at best, measured with the kernels that run the models: how many bytes a copy moves and how
+// many operations a matmul does per second. `devices` prints them and `ceiling_share` divides by them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "ridgepoint/dtype.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+
+// One dense fp32 copy from a buffer of `buffer_bytes` to another; bytes read and bytes written both count.
+struct CopyCeiling {
+  double bytes_per_second = 0;
+  std::int64_t buffer_bytes = 0;
+};
+
+// size x size x size at 2 size^3 operations, the best of several sizes.
+struct MatmulCeiling {
+  DType dtype = DType::fp32;
+  double flops_per_second = 0;
+  std::int64_t size = 0;
+};
+
+struct Ceilings {
+  std::optional<CopyCeiling> copy;
+  std::vector<MatmulCeiling> matmul;  // one a dtype the device multiplies in, fp32 first
+};
+
+// Each figure is the median of a few repeats after one that is thrown away. Empty where the device does not support
+// the dtype natively, computes nothing (null), or has too little memory left for the smallest size.
+std::optional<CopyCeiling> measure_copy(Device& device);
+std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype);
+
+// Copies, and matmuls in fp32 and bf16: under 1.5 s on a CPU that reaches 300 GFLOP/s.
+Ceilings measure_ceilings(Device& device);
+
+}  // namespace ridgepoint

@@ -1,0 +1,35 @@
+// How far a tensor is from a reference, element by element.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+
+struct Tolerance {
+  double relative = 1e-4;  // of the reference element
+  double absolute = 1e-5;
+};
+
+struct TensorDifference {
+  double max_absolute = 0;  // |a - b|
+  double max_relative = 0;  // |a - b| / |b| over elements with b != 0
+  double relative_l2 = 0;   // ||a - b|| / ||b||; ||a|| where b is all zeros
+  // |a - b| / (absolute + relative * |b|) where that is largest: past 1 is beyond tolerance. The first of equals.
+  double worst_ratio = 0;
+  std::int64_t worst_element = 0;
+  double worst_value = 0;  // a and b there
+  double worst_reference = 0;
+  std::int64_t beyond = 0;  // elements past 1
+};
+
+// Both of one shape, of any dtype. Equal infinities agree; a NaN agrees with nothing and counts as infinitely far.
+// Throws Error when the shapes differ.
+TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& reference, const Tolerance& tolerance);
+
+// A flat position as "[1,0,27]".
+std::string element_name(const Shape& shape, std::int64_t element);
+
+}  // namespace ridgepoint

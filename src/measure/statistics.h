@@ -1,0 +1,12 @@
+// Order statistics shared by records and tables.
+#pragma once
+
+#include <span>
+
+namespace ridgepoint {
+
+// The value below which `share` (0..1) of the sorted samples lie, interpolated linearly between neighbours.
+// NaN for no samples.
+double quantile(std::span<const double> sorted, double share);
+
+}  // namespace ridgepoint

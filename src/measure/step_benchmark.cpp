@@ -1,0 +1,197 @@
+#include "measure/step_benchmark.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <new>
+#include <utility>
+
+#include "backends/null/null_device.h"
+#include "core/build_info.h"
+#include "core/parallel.h"
+#include "ridgepoint/error.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+namespace {
+
+using Stage = StepProgress::Stage;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kNoLimitBytes = std::size_t{1} << 60;
+
+// Thrown out of the stages by a watcher that says stop; never leaves measure_step().
+struct Stopped {};
+
+Record describe_run(const StepConfig& config) {
+  Record record;
+  record.command = "bench";
+  record.timestamp = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
+  record.mode = name(config.mode);
+  record.dtype = config.dtype;
+  record.compile = config.compile;
+  record.attention = config.attention;
+  record.checkpoint = config.checkpoint;
+  record.batch = config.batch;
+  record.context = config.model.context;
+  record.model = {config.model.name,   parameter_count(config.model),
+                  config.model.layers, config.model.d_model,
+                  config.model.d_ff,   config.model.heads,
+                  config.model.vocab};
+  record.device.kind = config.device;
+  if (config.device_options.memory_limit_bytes) {
+    record.device.memory_limit_bytes = static_cast<std::int64_t>(*config.device_options.memory_limit_bytes);
+  }
+  record.warmup = config.warmup;
+  record.steps = config.steps;
+  record.seed = config.seed;
+  record.threads = config.device_options.threads;
+  record.time_ms = describe({});
+  record.device_time_ms = describe({});
+  record.build = {std::string(version()), std::string(compiler()), std::string(revision())};
+  return record;
+}
+
+// Fills one record by taking a program through its stages.
+class Run {
+ public:
+  Run(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch, Record& record)
+      : config_(config), ceilings_(ceilings), watch_(watch), record_(record) {}
+
+  void all_stages() {
+    enter(Stage::planning);
+    device_ = open_device(config_.device, config_.device_options);
+    record_.device.name = device_->name();
+    record_.threads = device_->kind() == "cpu" ? thread_count() : 1;
+    record_.device.total_memory_bytes = static_cast<std::int64_t>(device_->total_memory_bytes());
+    record_.memory_bytes.planned_peak = planned_peak_bytes(config_, device_);
+    program_.emplace(build_transformer(config_.model, config_.batch, config_.mode), device_);
+    record_.flops_per_step = program_->flops_per_run();
+    enter(Stage::initialising);
+    initialise(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
+    write_random_tokens(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
+    iterate();
+    memory();
+    program_.reset();  // the ceiling needs room
+    rates();
+  }
+
+  // Also worth having from a run that failed half way.
+  void memory() {
+    if (!program_) return;
+    const MemoryUse use = program_->memory_use();
+    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
+    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
+    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
+    const auto before_backward = static_cast<std::int64_t>(program_->before_backward_bytes());
+    if (before_backward > 0) record_.memory_bytes.before_backward = before_backward;
+  }
+
+ private:
+  void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0) const {
+    if (watch_ && !watch_({stage, index, count})) throw Stopped{};
+  }
+
+  void iterate() {
+    const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+    for (std::int64_t i = 0; i < config_.warmup; ++i) {
+      enter(Stage::warmup, i, config_.warmup);
+      record_.warmup_ms.push_back(one_iteration(*timer).host_ms);
+    }
+    std::vector<double> host_ms, device_ms;
+    for (std::int64_t i = 0; i < config_.steps; ++i) {
+      enter(Stage::timing, i, config_.steps);
+      const Elapsed elapsed = one_iteration(*timer);
+      host_ms.push_back(elapsed.host_ms);
+      device_ms.push_back(elapsed.device_ms);
+    }
+    record_.time_ms = describe(std::move(host_ms));
+    record_.device_time_ms = describe(std::move(device_ms));
+  }
+
+  struct Elapsed {
+    double host_ms;
+    double device_ms;
+  };
+
+  Elapsed one_iteration(DeviceTimer& timer) {
+    const Clock::time_point begin = Clock::now();
+    timer.start();
+    program_->run();
+    timer.stop();
+    program_->synchronize();
+    const std::chrono::duration<double, std::milli> host = Clock::now() - begin;
+    return {host.count(), timer.elapsed_ms()};
+  }
+
+  // A device that computes nothing has no rates.
+  void rates() {
+    const double seconds = record_.time_ms.mean / 1e3;
+    if (device_->kind() == "null" || !(seconds > 0)) return;
+    record_.tokens_per_second = static_cast<double>(config_.batch * config_.model.context) / seconds;
+    record_.achieved_flops_per_second = static_cast<double>(*record_.flops_per_step) / seconds;
+    enter(Stage::measuring_ceiling);
+    record_.ceiling_flops_per_second =
+        ceilings_.matmul(config_.device, config_.device_options.threads, dtype_from_name(config_.dtype));
+    if (record_.ceiling_flops_per_second) {
+      record_.ceiling_share = *record_.achieved_flops_per_second / *record_.ceiling_flops_per_second;
+    }
+  }
+
+  const StepConfig& config_;
+  CeilingCache& ceilings_;
+  const StepWatcher& watch_;
+  Record& record_;
+  std::shared_ptr<Device> device_;
+  std::optional<Program> program_;
+};
+
+void fail(Record& record, RunStatus status, std::string message) {
+  record.status = status;
+  record.error.message = std::move(message);
+}
+
+RunStatus status_of(const Error& error) {
+  return error.kind() == ErrorKind::unsupported ? RunStatus::unsupported : RunStatus::error;
+}
+
+}  // namespace
+
+std::string_view name(Stage stage) {
+  constexpr std::array<std::string_view, 5> kNames = {"planning", "initialising", "measuring the ceiling", "warm-up",
+                                                      "step"};
+  return kNames[static_cast<std::size_t>(stage)];
+}
+
+std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device) {
+  Program program(build_transformer(config.model, config.batch, config.mode),
+                  make_null_device(std::move(device), kNoLimitBytes));
+  program.run();
+  return static_cast<std::int64_t>(program.memory_use().peak_allocated_bytes);
+}
+
+std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch) {
+  Record record = describe_run(config);
+  Run run(config, ceilings, watch, record);
+  try {
+    run.all_stages();
+  } catch (const Stopped&) {
+    return std::nullopt;
+  } catch (const OutOfMemory& error) {
+    fail(record, RunStatus::oom, error.what());
+    record.error.requested_bytes = static_cast<std::int64_t>(error.requested_bytes());
+    record.error.free_bytes = static_cast<std::int64_t>(error.free_bytes());
+  } catch (const std::bad_alloc&) {
+    fail(record, RunStatus::oom, "the host is out of memory; choose a smaller model, batch or context");
+  } catch (const Error& error) {
+    fail(record, status_of(error), error.what());
+  } catch (const std::exception& error) {
+    fail(record, RunStatus::error, error.what());
+  }
+  run.memory();
+  return record;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,53 @@
+// Times forward, forward + backward or a whole training step of the Transformer and returns the record of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "measure/ceiling_cache.h"
+#include "models/transformer.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/record.h"
+
+namespace ridgepoint {
+
+struct StepConfig {
+  std::string device = "cpu";
+  DeviceOptions device_options;
+  TransformerConfig model;
+  std::int64_t batch = 4;
+  Mode mode = Mode::step;
+  std::string dtype = "fp32";
+  std::string compile = "off";
+  std::string attention = "composite";
+  std::string checkpoint = "off";
+  std::int64_t warmup = 5;
+  std::int64_t steps = 10;
+  std::int64_t seed = 0;
+};
+
+// Where a run stands: iteration `index` of `count` is about to start (the last two stages have iterations).
+struct StepProgress {
+  enum class Stage : std::uint8_t { planning, initialising, measuring_ceiling, warmup, timing };
+  Stage stage = Stage::planning;
+  std::int64_t index = 0;
+  std::int64_t count = 0;
+};
+std::string_view name(StepProgress::Stage stage);
+
+// Called before every stage and iteration; false stops the run there.
+using StepWatcher = std::function<bool(const StepProgress&)>;
+
+// One run of a fresh program, everything it took released again. Never throws for what befalls the run itself: that
+// becomes the record's status. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after the
+// timed iterations, so that it does not warm the machine up for a study of warm-ups.
+std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {});
+
+// peak_allocated_bytes of the same program on a null device that stands in for `device`, without a memory limit.
+std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device);
+
+}  // namespace ridgepoint

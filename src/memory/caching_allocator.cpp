@@ -1,0 +1,263 @@
+#include "memory/caching_allocator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/units.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kBlockBytes = 512;               // every block is a multiple of this
+constexpr std::size_t kLargestSmallBytes = kMiB;       // requests up to here use the small pool
+constexpr std::size_t kSmallSegmentBytes = 2 * kMiB;   // segments of the small pool
+constexpr std::size_t kSharedLargeBytes = 10 * kMiB;   // large requests below this share segments ...
+constexpr std::size_t kLargeSegmentBytes = 20 * kMiB;  // ... of this size
+constexpr std::size_t kRoundLargeBytes = 2 * kMiB;     // segments of one request are a multiple of this
+constexpr std::size_t kLargestRequestBytes = SIZE_MAX - kRoundLargeBytes;  // past this, rounding would overflow
+
+std::size_t round_up(std::size_t bytes, std::size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+
+std::size_t block_bytes(std::size_t requested_bytes) {
+  return requested_bytes == 0 ? kBlockBytes : round_up(requested_bytes, kBlockBytes);
+}
+
+SegmentPool pool_of(std::size_t rounded_bytes) {
+  return rounded_bytes <= kLargestSmallBytes ? SegmentPool::small : SegmentPool::large;
+}
+
+std::size_t segment_bytes(std::size_t rounded_bytes) {
+  if (rounded_bytes <= kLargestSmallBytes) return kSmallSegmentBytes;
+  return rounded_bytes < kSharedLargeBytes ? kLargeSegmentBytes : round_up(rounded_bytes, kRoundLargeBytes);
+}
+
+bool should_split(SegmentPool pool, std::size_t remaining_bytes) {
+  return pool == SegmentPool::small ? remaining_bytes >= kBlockBytes : remaining_bytes > kLargestSmallBytes;
+}
+
+}  // namespace
+
+CachingAllocator::CachingAllocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes)
+    : memory_(memory), limit_bytes_(limit_bytes) {
+  ensure_spare_records();
+}
+
+CachingAllocator::~CachingAllocator() {
+  for (const Segment& segment : segments_) {
+    memory_.release_memory(reinterpret_cast<void*>(segment.first->address), segment.size_bytes);
+  }
+}
+
+void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) {
+  if (bytes > kLargestRequestBytes) fail(bytes, bytes, category, node);
+  ensure_spare_records();
+  const std::size_t rounded_bytes = block_bytes(bytes);
+  const SegmentPool pool = pool_of(rounded_bytes);
+  Block* block = free_list(pool).take_best_fit(rounded_bytes);
+  if (block == nullptr) block = take_segment(pool, rounded_bytes, category, node);
+  if (block == nullptr) {
+    release_cached();
+    block = take_segment(pool, rounded_bytes, category, node);
+  }
+  if (block == nullptr) fail(bytes, rounded_bytes, category, node);
+
+  if (should_split(pool, block->size_bytes - rounded_bytes)) split(block, rounded_bytes);
+  block->live = true;
+  block->requested_bytes = bytes;
+  block->category = category;
+  block->node = node;
+  live_.insert(block);
+  account_allocate(*block);
+  record(MemoryEventKind::alloc, *block);
+  return reinterpret_cast<void*>(block->address);
+}
+
+void CachingAllocator::free(void* address) {
+  Block* block = live_.take(reinterpret_cast<std::uintptr_t>(address));
+  if (block == nullptr) {
+    throw Error(fmt::format("free of {}: no live block begins there; it was freed already or came from elsewhere",
+                            fmt::ptr(address)));
+  }
+  account_free(*block);
+  record(MemoryEventKind::free, *block);
+  block->live = false;
+  block->requested_bytes = 0;
+  block = merge_with_neighbours(block);
+  free_list(block->pool).insert(block);
+}
+
+void CachingAllocator::release_cached() {
+  std::erase_if(segments_, [this](const Segment& segment) {
+    if (segment.first->live || segment.first->next != nullptr) return false;
+    release_segment(segment);
+    return true;
+  });
+}
+
+void CachingAllocator::reset_peak() {
+  use_.peak_allocated_bytes = use_.allocated_bytes;
+  use_.peak_reserved_bytes = use_.reserved_bytes;
+  use_.peak_requested_bytes = use_.requested_bytes;
+  peak_by_category_ = allocated_by_category_;
+}
+
+std::vector<SegmentState> CachingAllocator::segments() const {
+  std::vector<SegmentState> result;
+  result.reserve(segments_.size());
+  for (const Segment& segment : segments_) {
+    SegmentState& state = result.emplace_back();
+    state.address = segment.first->address;
+    state.size_bytes = segment.size_bytes;
+    state.pool = segment.first->pool;
+    for (const Block* block = segment.first; block != nullptr; block = block->next) {
+      state.blocks.push_back(
+          {block->address, block->size_bytes, block->requested_bytes, block->live, block->category, block->node});
+    }
+  }
+  return result;
+}
+
+// One request makes at most two records: a segment's first block and what a split leaves over. Free lists and map
+// get room for every record there is, so that nothing after this can fail half-way.
+void CachingAllocator::ensure_spare_records() {
+  if (records_.spare() >= 2) return;
+  const std::size_t capacity = records_.capacity() + BlockPool::kChunkBlocks;
+  live_.reserve(capacity);
+  free_small_.reserve(capacity);
+  free_large_.reserve(capacity);
+  records_.grow();
+}
+
+Block* CachingAllocator::take_segment(SegmentPool pool, std::size_t rounded_bytes, MemoryCategory category,
+                                      std::uint32_t node) {
+  const std::size_t size_bytes = segment_bytes(rounded_bytes);
+  if (limit_bytes_ && (size_bytes > *limit_bytes_ || use_.reserved_bytes > *limit_bytes_ - size_bytes)) return nullptr;
+  if (segments_.size() == segments_.capacity()) segments_.reserve(2 * segments_.size() + 16);
+  void* address = memory_.allocate_memory(size_bytes);
+  if (address == nullptr) return nullptr;
+
+  Block* block = records_.take();
+  block->address = reinterpret_cast<std::uintptr_t>(address);
+  block->size_bytes = size_bytes;
+  block->requested_bytes = size_bytes;
+  block->pool = pool;
+  block->category = category;
+  block->node = node;
+  segments_.push_back({block, size_bytes});
+  use_.reserved_bytes += size_bytes;
+  use_.peak_reserved_bytes = std::max(use_.peak_reserved_bytes, use_.reserved_bytes);
+  record(MemoryEventKind::segment_alloc, *block);
+  return block;
+}
+
+// Cuts `block` down to rounded_bytes; what is left over becomes a free block after it.
+void CachingAllocator::split(Block* block, std::size_t rounded_bytes) {
+  Block* rest = records_.take();
+  rest->address = block->address + rounded_bytes;
+  rest->size_bytes = block->size_bytes - rounded_bytes;
+  rest->pool = block->pool;
+  rest->previous = block;
+  rest->next = block->next;
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
+  block->size_bytes = rounded_bytes;
+  free_list(rest->pool).insert(rest);
+}
+
+// Returns the free block that `block` has become part of; it is in no free list.
+Block* CachingAllocator::merge_with_neighbours(Block* block) {
+  const auto absorb_next = [this](Block* left) {
+    Block* right = left->next;
+    left->size_bytes += right->size_bytes;
+    left->next = right->next;
+    if (left->next != nullptr) left->next->previous = left;
+    records_.give(right);
+  };
+  if (block->next != nullptr && !block->next->live) {
+    free_list(block->pool).remove(block->next);
+    absorb_next(block);
+  }
+  if (block->previous != nullptr && !block->previous->live) {
+    block = block->previous;
+    free_list(block->pool).remove(block);
+    absorb_next(block);
+  }
+  return block;
+}
+
+void CachingAllocator::account_allocate(const Block& block) {
+  use_.requested_bytes += block.requested_bytes;
+  use_.peak_requested_bytes = std::max(use_.peak_requested_bytes, use_.requested_bytes);
+  use_.allocated_bytes += block.size_bytes;
+  allocated_by_category_[static_cast<std::size_t>(block.category)] += block.size_bytes;
+  if (use_.allocated_bytes > use_.peak_allocated_bytes) {
+    use_.peak_allocated_bytes = use_.allocated_bytes;
+    peak_by_category_ = allocated_by_category_;
+  }
+}
+
+void CachingAllocator::account_free(const Block& block) {
+  use_.requested_bytes -= block.requested_bytes;
+  use_.allocated_bytes -= block.size_bytes;
+  allocated_by_category_[static_cast<std::size_t>(block.category)] -= block.size_bytes;
+}
+
+void CachingAllocator::release_segment(const Segment& segment) {
+  Block* block = segment.first;
+  free_list(block->pool).remove(block);
+  memory_.release_memory(reinterpret_cast<void*>(block->address), segment.size_bytes);
+  use_.reserved_bytes -= segment.size_bytes;
+  block->node = kNoNode;
+  block->requested_bytes = segment.size_bytes;
+  record(MemoryEventKind::segment_free, *block);
+  records_.give(block);
+}
+
+void CachingAllocator::record(MemoryEventKind kind, const Block& block) {
+  if (trace_ == nullptr) return;
+  trace_->record({.address = block.address,
+                  .bytes = block.size_bytes,
+                  .requested_bytes = block.requested_bytes,
+                  .node = block.node,
+                  .kind = kind,
+                  .category = block.category});
+}
+
+// What may still be reserved: of the limit where there is one, else of the device's memory.
+std::size_t CachingAllocator::free_device_bytes() const {
+  const std::size_t capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes());
+  return capacity_bytes - std::min(capacity_bytes, use_.reserved_bytes);
+}
+
+void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node) {
+  const std::size_t free_bytes = free_device_bytes();
+  if (trace_ != nullptr) {
+    trace_->record({.address = free_bytes,
+                    .bytes = rounded_bytes,
+                    .requested_bytes = bytes,
+                    .node = node,
+                    .kind = MemoryEventKind::oom,
+                    .category = category});
+  }
+  const std::size_t segment = rounded_bytes > kLargestRequestBytes ? rounded_bytes : segment_bytes(rounded_bytes);
+  const std::string capacity = limit_bytes_ ? fmt::format("limit of {}", format_bytes(*limit_bytes_))
+                                            : fmt::format("memory of {}", format_bytes(memory_.total_memory_bytes()));
+  throw OutOfMemory(
+      fmt::format(
+          "out of memory on {}: asked for {} ({} bytes, {}), which takes a segment of {}; allocated {}, reserved "
+          "{} (of which {} is free in pieces this request cannot use), free {} of the {}; use a smaller batch or "
+          "context, a narrower dtype or a higher memory limit",
+          memory_.name(), format_bytes(bytes), bytes, ridgepoint::name(category), format_bytes(segment),
+          format_bytes(use_.allocated_bytes), format_bytes(use_.reserved_bytes),
+          format_bytes(use_.reserved_bytes - use_.allocated_bytes), format_bytes(free_bytes), capacity),
+      bytes, free_bytes);
+}
+
+std::unique_ptr<CachingAllocator> make_caching_allocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes) {
+  return std::make_unique<CachingAllocator>(memory, limit_bytes);
+}
+
+}  // namespace ridgepoint

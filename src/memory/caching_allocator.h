@@ -1,0 +1,100 @@
+// The caching allocator: takes segments from a device, hands out blocks of them and keeps what is freed.
+// The rules are those of PyTorch's CUDACachingAllocator with its default settings, so its numbers can be compared:
+//   - a request is rounded up to a multiple of 512 bytes (at least 512);
+//   - up to 1 MiB comes from 2 MiB segments (the small pool), under 10 MiB from 20 MiB segments, anything larger
+//     from a segment of its own size rounded up to 2 MiB (both the large pool);
+//   - the smallest free block that fits is taken, the lowest in memory among equals;
+//   - it is split when 512 bytes or more (small pool) or more than 1 MiB (large pool) would be left over;
+//   - a freed block merges with free neighbours of its segment;
+//   - when the device has no more, wholly free segments are returned to it and the request is tried once more.
+// In the steady state (no new segment, no more blocks than ever before) allocate() and free() touch no heap.
+// For one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "memory/allocator.h"
+#include "memory/block.h"
+#include "memory/block_index.h"
+#include "memory/device_memory.h"
+#include "memory/memory_trace.h"
+
+namespace ridgepoint {
+
+// A block and a segment as they are at one moment; blocks stand in order of address and tile their segment.
+struct BlockState {
+  std::uintptr_t address = 0;
+  std::size_t size_bytes = 0;
+  std::size_t requested_bytes = 0;  // 0 when free
+  bool live = false;
+  MemoryCategory category = MemoryCategory::temporary;  // of live blocks
+  std::uint32_t node = kNoNode;                         // of live blocks
+};
+struct SegmentState {
+  std::uintptr_t address = 0;
+  std::size_t size_bytes = 0;
+  SegmentPool pool = SegmentPool::small;
+  std::vector<BlockState> blocks;
+};
+
+class CachingAllocator final : public Allocator {
+ public:
+  // Reserved bytes never pass `limit_bytes`. The memory must outlive the allocator, which returns every segment to
+  // it when destroyed, live blocks included.
+  explicit CachingAllocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes = std::nullopt);
+  ~CachingAllocator() override;
+  CachingAllocator(const CachingAllocator&) = delete;
+  CachingAllocator& operator=(const CachingAllocator&) = delete;
+
+  void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) override;
+  // Throws Error for an address that is not that of a live block (freed already, or never from here).
+  void free(void* address) override;
+  void release_cached() override;
+  MemoryUse use() const override { return use_; }
+  CategoryBytes allocated_by_category() const override { return allocated_by_category_; }
+  CategoryBytes peak_by_category() const override { return peak_by_category_; }
+  void reset_peak() override;
+  void set_trace(MemoryTrace* trace) override { trace_ = trace; }
+
+  // Everything reserved now, in the order in which segments were taken.
+  std::vector<SegmentState> segments() const;
+
+ private:
+  struct Segment {
+    Block* first;  // the leftmost block keeps its record through splits and merges
+    std::size_t size_bytes;
+  };
+
+  FreeList& free_list(SegmentPool pool) { return pool == SegmentPool::small ? free_small_ : free_large_; }
+  void ensure_spare_records();
+  Block* take_segment(SegmentPool pool, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node);
+  void split(Block* block, std::size_t rounded_bytes);
+  Block* merge_with_neighbours(Block* block);
+  void account_allocate(const Block& block);
+  void account_free(const Block& block);
+  void release_segment(const Segment& segment);
+  void record(MemoryEventKind kind, const Block& block);
+  std::size_t free_device_bytes() const;
+  [[noreturn]] void fail(std::size_t bytes, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node);
+
+  DeviceMemory& memory_;
+  std::optional<std::size_t> limit_bytes_;
+  BlockPool records_;
+  AddressMap live_;
+  FreeList free_small_;
+  FreeList free_large_;
+  std::vector<Segment> segments_;
+  MemoryUse use_;
+  CategoryBytes allocated_by_category_{};
+  CategoryBytes peak_by_category_{};
+  MemoryTrace* trace_ = nullptr;
+};
+
+std::unique_ptr<CachingAllocator> make_caching_allocator(DeviceMemory& memory,
+                                                         std::optional<std::size_t> limit_bytes = std::nullopt);
+
+}  // namespace ridgepoint

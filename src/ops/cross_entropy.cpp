@@ -1,0 +1,75 @@
+// cross_entropy of logits [T,V] against targets [T]: log-sum-exp minus the target's logit, a row each.
+// Indices are compared as fp32, exact for vocabularies up to 2^24.
+#include "ops/shape_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
+
+void require_logits(const TensorType& logits, const TensorType& targets) {
+  require(is_floating(logits.dtype) && logits.shape.rank() == 2, "logits must be floating [T,V]");
+  require(logits.shape[1] > 0 && logits.shape[1] <= kMaxVocabulary, "the vocabulary must have 1 to 2^24 entries");
+  require(targets.dtype == DType::int64 && targets.shape.rank() == 1 && targets.shape[0] == logits.shape[0], "targets must be int64 [T]");
+}
+
+Shape as_column(const Shape& rows) { return Shape{rows.dim(0), Dim(1)}; }
+
+// bool [T,V]: true at each row's target.
+Value target_mask(Graph& graph, Value targets, const Shape& logits) {
+  const Value index = cast(graph, reshape(graph, targets, Shape{logits.dim(0), Dim(1)}), DType::fp32);
+  return equal(graph, iota(graph, Shape{logits.dim(1)}, 0, DType::fp32), index);
+}
+
+std::vector<TensorType> infer_cross_entropy(const ShapeContext& context) {
+  require_logits(context.inputs[0], context.inputs[1]);
+  const TensorType rows{context.inputs[0].dtype, Shape{context.inputs[0].shape.dim(0)}};
+  return {rows, rows};
+}
+
+std::vector<Value> decompose_cross_entropy(Graph& graph, const Node& node) {
+  const Value logits = node.inputs[0];
+  const TensorType type = graph.type(logits);
+  const Value top = detach(graph, reduce_max(graph, logits, {-1}, true));
+  const Value log_sum_exp = add(graph, top, log(graph, reduce_sum(graph, exp(graph, sub(graph, logits, top)), {-1}, true)));
+  const Value zero = constant(graph, 0.0, type.dtype);
+  const Value picked = reduce_sum(graph, where(graph, target_mask(graph, node.inputs[1], type.shape), logits, zero), {-1}, true);
+  const Shape rows{type.shape.dim(0)};
+  return {reshape(graph, sub(graph, log_sum_exp, picked), rows), reshape(graph, log_sum_exp, rows)};
+}
+
+std::vector<Value> vjp_cross_entropy(Graph& graph, const Node& node, std::span<const Value> g) {
+  if (!g[0].valid() || g[1].valid()) return {};  // the log-sum-exp itself is differentiated: the decomposition's rule
+  const NodeId made = make_node(graph, Op::cross_entropy_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]});
+  return {graph.node(made).outputs[0], Value{}};
+}
+
+std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context) {
+  require_logits(context.inputs[1], context.inputs[2]);
+  const Shape rows{context.inputs[1].shape.dim(0)};
+  require(context.inputs[0].shape == rows && context.inputs[3].shape == rows, "the gradient and the log-sum-exp must be [T]");
+  return {context.inputs[1]};
+}
+
+// d logits = (exp(logits - lse) - onehot(target)) dy
+std::vector<Value> decompose_cross_entropy_backward(Graph& graph, const Node& node) {
+  const Value logits = node.inputs[1];
+  const TensorType type = graph.type(logits);
+  const Shape column = as_column(Shape{type.shape.dim(0)});
+  const Value probability = exp(graph, sub(graph, logits, reshape(graph, node.inputs[3], column)));
+  const Value minus_one = shift(graph, probability, -1.0);
+  const Value difference = where(graph, target_mask(graph, node.inputs[2], type.shape), minus_one, probability);
+  return {mul(graph, difference, reshape(graph, node.inputs[0], column))};
+}
+
+}  // namespace
+
+extern const OpRule rule_cross_entropy{.infer = infer_cross_entropy, .vjp = vjp_cross_entropy, .decompose = decompose_cross_entropy};
+extern const OpRule rule_cross_entropy_backward{.infer = infer_cross_entropy_backward, .decompose = decompose_cross_entropy_backward};
+
+std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets, const Source& source) {
+  const Node& made = graph.node(make_node(graph, Op::cross_entropy, {logits, targets}, {}, source));
+  return {made.outputs[0], made.outputs[1]};
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,51 @@
+// reduce_sum and reduce_max over any set of axes, and sum_to, which undoes a broadcast.
+#include "ops/shape_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+Value reduce(Graph& graph, Op op, Value x, std::vector<std::int64_t> axes, bool keep_dims, const Source& source) {
+  return graph.node(make_node(graph, op, {x}, {{"axes", std::move(axes)}, {"keep_dims", keep_dims}}, source)).outputs[0];
+}
+
+std::vector<Value> vjp_reduce_sum(Graph& graph, const Node& node, std::span<const Value> g) {
+  const TensorType& x = graph.type(node.inputs[0]);
+  return {broadcast(graph, with_kept_dims(graph, g[0], x, node.attributes), x.shape)};
+}
+
+// The gradient is shared equally by the elements that reach the maximum.
+std::vector<Value> vjp_reduce_max(Graph& graph, const Node& node, std::span<const Value> g) {
+  const Value x = node.inputs[0];
+  const TensorType& type = graph.type(x);
+  const Value reaches = equal(graph, x, with_kept_dims(graph, node.outputs[0], type, node.attributes));
+  const Value count = reduce_sum(graph, cast(graph, reaches, type.dtype), node.attributes.get<std::vector<std::int64_t>>("axes"), true);
+  const Value share = div(graph, with_kept_dims(graph, g[0], type, node.attributes), count);
+  return {where(graph, reaches, share, constant(graph, 0.0, type.dtype))};
+}
+
+}  // namespace
+
+extern const OpRule rule_reduce_sum{.infer = infer_reduction, .vjp = vjp_reduce_sum};
+extern const OpRule rule_reduce_max{.infer = infer_reduction, .vjp = vjp_reduce_max};
+
+Value reduce_sum(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims, const Source& source) {
+  return reduce(graph, Op::reduce_sum, x, std::move(axes), keep_dims, source);
+}
+
+Value reduce_max(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims, const Source& source) {
+  return reduce(graph, Op::reduce_max, x, std::move(axes), keep_dims, source);
+}
+
+Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source) {
+  const Shape from = graph.type(x).shape;
+  if (from == shape) return x;
+  const int lead = from.rank() - shape.rank();
+  std::vector<std::int64_t> axes;
+  for (int i = 0; i < from.rank(); ++i) {
+    if (i < lead || (shape[i - lead] == 1 && from[i] != 1)) axes.push_back(i);
+  }
+  const Value summed = axes.empty() ? x : reduce_sum(graph, x, axes, true, source);
+  return graph.type(summed).shape == shape ? summed : reshape(graph, summed, shape, source);
+}
+
+}  // namespace ridgepoint

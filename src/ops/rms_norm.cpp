@@ -1,0 +1,69 @@
+// rms_norm: y = x r w with r = 1 / sqrt(mean(x^2) + epsilon) over the last axis (Zhang & Sennrich 2019), r saved.
+#include "ops/shape_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+Shape row_shape(const Shape& shape) {
+  std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
+  dims.back() = Dim(1);
+  return Shape(dims);
+}
+
+std::vector<TensorType> infer_rms_norm(const ShapeContext& context) {
+  const DType dtype = common_floating_dtype(context);
+  const TensorType& x = context.inputs[0];
+  const Shape& weight = context.inputs[1].shape;
+  require(x.shape.rank() >= 1 && weight.rank() == 1 && weight[0] == x.shape[-1], "the weight must be [D] for an operand [...,D]");
+  context.attributes.get<double>("epsilon");
+  return {x, {dtype, row_shape(x.shape)}};
+}
+
+std::vector<Value> decompose_rms_norm(Graph& graph, const Node& node) {
+  const Value x = node.inputs[0];
+  const double width = static_cast<double>(graph.type(x).shape[-1]);
+  const Value mean_square = scale(graph, reduce_sum(graph, mul(graph, x, x), {-1}, true), 1.0 / width);
+  const Value r = rsqrt(graph, shift(graph, mean_square, node.attributes.get<double>("epsilon")));
+  return {mul(graph, mul(graph, x, r), node.inputs[1]), r};
+}
+
+std::vector<Value> vjp_rms_norm(Graph& graph, const Node& node, std::span<const Value> g) {
+  if (!g[0].valid() || g[1].valid()) return {};  // r itself is differentiated: the decomposition's rule
+  const Node& made = graph.node(make_node(graph, Op::rms_norm_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]}));
+  return {made.outputs[0], made.outputs[1]};
+}
+
+std::vector<TensorType> infer_rms_norm_backward(const ShapeContext& context) {
+  common_floating_dtype(context);
+  const TensorType& x = context.inputs[1];
+  require(context.inputs[0].shape == x.shape && context.inputs[3].shape == row_shape(x.shape), "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
+  require(context.inputs[2].shape == Shape{x.shape.dim(-1)}, "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
+  return {x, context.inputs[2]};
+}
+
+// With g = dy w:  dx = r g - x r^3 mean(g x),  dw = sum over rows of dy x r.
+std::vector<Value> decompose_rms_norm_backward(Graph& graph, const Node& node) {
+  const Value dy = node.inputs[0];
+  const Value x = node.inputs[1];
+  const Value weight = node.inputs[2];
+  const Value r = node.inputs[3];
+  const double width = static_cast<double>(graph.type(x).shape[-1]);
+  const Value g = mul(graph, dy, weight);
+  const Value mean = scale(graph, reduce_sum(graph, mul(graph, g, x), {-1}, true), 1.0 / width);
+  const Value coefficient = mul(graph, mul(graph, mul(graph, r, r), r), mean);
+  const Value dx = sub(graph, mul(graph, g, r), mul(graph, x, coefficient));
+  const Value dw = sum_to(graph, mul(graph, dy, mul(graph, x, r)), graph.type(weight).shape);
+  return {dx, dw};
+}
+
+}  // namespace
+
+extern const OpRule rule_rms_norm{.infer = infer_rms_norm, .vjp = vjp_rms_norm, .decompose = decompose_rms_norm};
+extern const OpRule rule_rms_norm_backward{.infer = infer_rms_norm_backward, .decompose = decompose_rms_norm_backward};
+
+std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double epsilon, const Source& source) {
+  const Node& made = graph.node(make_node(graph, Op::rms_norm, {x, weight}, {{"epsilon", epsilon}}, source));
+  return {made.outputs[0], made.outputs[1]};
+}
+
+}  // namespace ridgepoint

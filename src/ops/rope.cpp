@@ -1,0 +1,60 @@
+// rope: rotary position embedding (Su et al. 2021) on interleaved pairs:
+// (a, b) at position p, frequency i  ->  (a cos - b sin, a sin + b cos) with cos, sin at [p, i].
+#include "ops/shape_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+std::vector<TensorType> infer_rope(const ShapeContext& context) {
+  common_floating_dtype(context);
+  const Shape& x = context.inputs[0].shape;
+  require(x.rank() >= 2 && x[-1] % 2 == 0, "the operand must be [...,D] with D even");
+  const int axis = normalise_axis(context.attributes.get<std::int64_t>("axis"), x.rank());
+  require(axis != x.rank() - 1, "positions cannot run along the last axis");
+  context.attributes.get<bool>("inverse");
+  for (int table = 1; table <= 2; ++table) {
+    const Shape& shape = context.inputs[static_cast<std::size_t>(table)].shape;
+    require(shape.rank() == 2 && shape[0] == x[axis] && shape[1] == x[-1] / 2, "the tables must be [S,D/2]");
+  }
+  return {context.inputs[0]};
+}
+
+// In the space [..., D/2, 2] the partner of each element is the flipped pair, and the sign of its sine is the
+// pair index i mapped to 2i - 1: minus for the first, plus for the second (the other way round when inverse).
+std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
+  const TensorType type = graph.type(node.inputs[0]);
+  const int rank = type.shape.rank();
+  require(rank < kMaxRank, "the decomposition needs one more dimension than the operand has");
+  const int axis = normalise_axis(node.attributes.get<std::int64_t>("axis"), rank);
+  std::vector<Dim> pair_dims(type.shape.dims().begin(), type.shape.dims().end());
+  pair_dims.back() = Dim(type.shape[-1] / 2);
+  pair_dims.emplace_back(2);
+  std::vector<Dim> table_dims(static_cast<std::size_t>(rank) + 1, Dim(1));
+  table_dims[static_cast<std::size_t>(axis)] = type.shape.dim(axis);
+  table_dims[static_cast<std::size_t>(rank) - 1] = Dim(type.shape[-1] / 2);
+
+  const Value x = reshape(graph, node.inputs[0], Shape(pair_dims));
+  const Value cosines = reshape(graph, node.inputs[1], Shape(table_dims));
+  const Value sines = reshape(graph, node.inputs[2], Shape(table_dims));
+  const double direction = node.attributes.get<bool>("inverse") ? -1.0 : 1.0;
+  const Value sign = shift(graph, scale(graph, iota(graph, Shape{2}, 0, type.dtype), 2.0 * direction), -direction);
+  const Value rotated = add(graph, mul(graph, x, cosines), mul(graph, flip(graph, x, rank), mul(graph, sines, sign)));
+  return {reshape(graph, rotated, type.shape)};
+}
+
+// A rotation's transpose is its inverse. The tables are constants.
+std::vector<Value> vjp_rope(Graph& graph, const Node& node, std::span<const Value> g) {
+  const bool inverse = node.attributes.get<bool>("inverse");
+  const int axis = static_cast<int>(node.attributes.get<std::int64_t>("axis"));
+  return {rope(graph, g[0], node.inputs[1], node.inputs[2], axis, !inverse), Value{}, Value{}};
+}
+
+}  // namespace
+
+extern const OpRule rule_rope{.infer = infer_rope, .vjp = vjp_rope, .decompose = decompose_rope};
+
+Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse, const Source& source) {
+  return graph.node(make_node(graph, Op::rope, {x, cosines, sines}, {{"axis", std::int64_t{axis}}, {"inverse", inverse}}, source)).outputs[0];
+}
+
+}  // namespace ridgepoint

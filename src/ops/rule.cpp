@@ -1,0 +1,186 @@
+#include "ops/rule.h"
+
+#include <array>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+
+#define RIDGEPOINT_OP(name, inputs, outputs, op_class) extern const OpRule rule_##name;
+#include "ridgepoint/op_list.def"
+#undef RIDGEPOINT_OP
+
+const OpRule& rule(Op op) {
+  static constexpr std::array<const OpRule*, kOpCount> kRules = {
+#define RIDGEPOINT_OP(name, inputs, outputs, op_class) &rule_##name,
+#include "ridgepoint/op_list.def"
+#undef RIDGEPOINT_OP
+  };
+  return *kRules[static_cast<std::size_t>(op)];
+}
+
+namespace {
+
+std::vector<TensorType> input_types(const Graph& graph, std::span<const Value> inputs) {
+  std::vector<TensorType> types;
+  types.reserve(inputs.size());
+  for (const Value value : inputs) types.push_back(graph.type(value));
+  return types;
+}
+
+std::string describe(Op op, std::span<const TensorType> inputs) {
+  std::string text = std::string(name(op)) + "(";
+  for (std::size_t i = 0; i < inputs.size(); ++i) text += (i == 0 ? "" : ", ") + inputs[i].to_string();
+  return text + ")";
+}
+
+std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const Attributes& attributes) {
+  if (input_count(op) >= 0 && inputs.size() != static_cast<std::size_t>(input_count(op))) {
+    throw Error(describe(op, inputs) + ": the op takes " + std::to_string(input_count(op)) + " operands");
+  }
+  try {
+    return rule(op).infer({op, inputs, attributes});
+  } catch (const Error& error) {
+    throw Error(describe(op, inputs) + ": " + error.what(), error.kind());
+  }
+}
+
+// Elements that lie in memory behind a value: views re-read, broadcasts repeat, constants are immediates.
+std::int64_t stored_elements(const Graph& graph, Value value) {
+  const Node& producer = graph.producer_node(value);
+  if (producer.op == Op::constant) return 0;
+  if (op_class(producer.op) == OpClass::view) return stored_elements(graph, producer.inputs[0]);
+  return graph.type(value).elements();
+}
+
+std::int64_t default_bytes(const Graph& graph, const Node& node) {
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    bool repeated = false;  // x * x reads x once
+    for (std::size_t j = 0; j < i; ++j) repeated = repeated || node.inputs[j] == node.inputs[i];
+    const auto size = static_cast<std::int64_t>(size_bytes(graph.type(node.inputs[i]).dtype));
+    if (!repeated) bytes += stored_elements(graph, node.inputs[i]) * size;
+  }
+  for (const Value value : node.outputs) bytes += static_cast<std::int64_t>(graph.type(value).bytes());
+  return bytes;
+}
+
+std::int64_t default_flops(const Graph& graph, const Node& node) {
+  switch (op_class(node.op)) {
+    case OpClass::elementwise: return graph.type(node.outputs[0]).elements();
+    case OpClass::reduction: return graph.type(node.inputs[0]).elements();
+    case OpClass::composite: {
+      const Graph body = body_of(graph, node);
+      std::int64_t total = 0;
+      for (const NodeId id : body.order()) total += cost(body, body.node(id)).flops;
+      return total;
+    }
+    default: return 0;
+  }
+}
+
+// Stamps new nodes with another node's phase, scope and source; restores the graph's settings at the end.
+class StampLike {
+ public:
+  StampLike(Graph& graph, const Node& node) : graph_(graph), phase_(graph.phase()), scope_(graph.scope()) {
+    graph.set_phase(node.phase);
+    graph.set_scope(graph.scope_name(node));
+  }
+  ~StampLike() {
+    graph_.set_phase(phase_);
+    graph_.set_scope(scope_);
+  }
+  StampLike(const StampLike&) = delete;
+  StampLike& operator=(const StampLike&) = delete;
+
+ private:
+  Graph& graph_;
+  Phase phase_;
+  std::string scope_;
+};
+
+}  // namespace
+
+NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes, const Source& source) {
+  const std::vector<TensorType> outputs = infer(op, input_types(graph, inputs), attributes);
+  const std::string_view path = source.file_name();
+  const std::size_t slash = path.rfind('/');
+  graph.set_source(std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" + std::to_string(source.line()));
+  return graph.add_node(op, inputs, outputs, std::move(attributes));
+}
+
+void check_types(const Graph& graph) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::input) continue;  // its type is its own word
+    const std::vector<TensorType> expected = infer(node.op, input_types(graph, node.inputs), node.attributes);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      const TensorType& found = graph.type(node.outputs[i]);
+      if (i >= expected.size() || !(expected[i] == found)) {
+        throw Error("graph '" + graph.name + "': output " + std::to_string(i) + " of " + describe(node.op, input_types(graph, node.inputs)) +
+                    " is " + (i < expected.size() ? expected[i].to_string() : "nothing") + ", written as " + found.to_string());
+      }
+    }
+  }
+}
+
+Cost cost(const Graph& graph, const Node& node) {
+  const OpRule& r = rule(node.op);
+  const OpClass kind = op_class(node.op);
+  Cost result;
+  result.flops = r.flops != nullptr ? r.flops(graph, node) : default_flops(graph, node);
+  if (kind != OpClass::view && kind != OpClass::state) result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
+  return result;
+}
+
+std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
+  const StampLike stamp(graph, node);
+  const auto first_new = static_cast<std::uint32_t>(graph.node_capacity());
+  std::vector<Value> values = rule(node.op).decompose(graph, node);
+  // Composites among the new nodes are replaced in turn; later ids are made while this runs.
+  std::vector<NodeId> replaced;
+  std::vector<std::pair<Value, Value>> replacements;
+  for (std::uint32_t id = first_new; id < graph.node_capacity(); ++id) {
+    const Node& inner = graph.node(NodeId{id});
+    if (op_class(inner.op) != OpClass::composite) continue;
+    graph.set_insertion_before(NodeId{id});
+    const std::vector<Value> inner_values = decompose_fully(graph, inner);
+    for (std::size_t i = 0; i < inner_values.size(); ++i) replacements.emplace_back(inner.outputs[i], inner_values[i]);
+    replaced.push_back(NodeId{id});
+  }
+  if (replaced.empty()) return values;
+  graph.replace_uses(replacements);
+  for (Value& value : values) {
+    for (const auto& [from, to] : replacements) {
+      if (value == from) value = to;
+    }
+  }
+  graph.erase(replaced);
+  return values;
+}
+
+Graph body_of(const Graph& graph, const Node& node) {
+  Graph body;
+  body.name = std::string(name(node.op));
+  std::vector<Value> inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const Node& producer = graph.producer_node(node.inputs[i]);
+    if (producer.op == Op::constant) {
+      inputs.push_back(constant(body, producer.attributes.get<double>("value"), graph.type(node.inputs[i]).dtype));
+    } else {
+      inputs.push_back(input(body, std::to_string(i), graph.type(node.inputs[i]), Role::data));
+    }
+  }
+  const NodeId copy_id = make_node(body, node.op, inputs, node.attributes);
+  std::vector<Value> outputs = body.node(copy_id).outputs;
+  if (op_class(node.op) == OpClass::composite) {
+    const Node composite = body.node(copy_id);
+    outputs = decompose_fully(body, composite);
+    const NodeId gone[] = {copy_id};
+    body.erase(gone);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) body.add_output(std::to_string(i), outputs[i]);
+  return body;
+}
+
+}  // namespace ridgepoint

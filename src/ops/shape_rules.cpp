@@ -1,0 +1,62 @@
+#include "ops/shape_rules.h"
+
+#include <algorithm>
+
+namespace ridgepoint {
+
+DType common_floating_dtype(const ShapeContext& context) {
+  const DType dtype = context.inputs[0].dtype;
+  for (const TensorType& type : context.inputs) {
+    require(is_floating(type.dtype), "operands must be floating; cast first");
+    require(type.dtype == dtype, "operands must share a dtype; cast first");
+  }
+  return dtype;
+}
+
+std::vector<TensorType> infer_same(const ShapeContext& context) {
+  common_floating_dtype(context);
+  return {context.inputs[0]};
+}
+
+std::int64_t no_flops(const Graph&, const Node&) { return 0; }
+
+std::vector<int> reduced_axes(const Attributes& attributes, int rank) {
+  std::vector<int> axes;
+  for (const std::int64_t axis : attributes.get<std::vector<std::int64_t>>("axes")) axes.push_back(normalise_axis(axis, rank));
+  std::sort(axes.begin(), axes.end());
+  require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), "an axis is named twice");
+  return axes;
+}
+
+std::vector<TensorType> infer_reduction(const ShapeContext& context) {
+  const TensorType& x = context.inputs[0];
+  require(is_floating(x.dtype), "a reduction takes a floating operand; cast first");
+  const std::vector<int> axes = reduced_axes(context.attributes, x.shape.rank());
+  const bool keep = context.attributes.get<bool>("keep_dims");
+  std::vector<Dim> dims;
+  for (int i = 0; i < x.shape.rank(); ++i) {
+    const bool reduced = std::binary_search(axes.begin(), axes.end(), i);
+    if (reduced) {
+      require(x.shape[i] > 0 || context.op != Op::reduce_max, "the maximum over no elements is not defined");
+      if (keep) dims.emplace_back(1);
+    } else {
+      dims.push_back(x.shape.dim(i));
+    }
+  }
+  return {{x.dtype, Shape(dims)}};
+}
+
+Value with_kept_dims(Graph& graph, Value reduced, const TensorType& operand, const Attributes& attributes) {
+  if (attributes.get<bool>("keep_dims")) return reduced;
+  const std::vector<int> axes = reduced_axes(attributes, operand.shape.rank());
+  std::vector<Dim> dims(operand.shape.dims().begin(), operand.shape.dims().end());
+  for (const int axis : axes) dims[static_cast<std::size_t>(axis)] = Dim(1);
+  return reshape(graph, reduced, Shape(dims));
+}
+
+Value with_labels(Graph& graph, Value value, const Shape& shape) {
+  graph.set_type(value, {graph.type(value).dtype, shape});
+  return value;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,134 @@
+// Removes work whose result is bit for bit one of its operands under IEEE arithmetic, and folds chains of views.
+// x + 0 stays (it turns -0 into +0); x - 0, x + (-0), x * 1, x / 1 go. Nothing is reassociated.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// The constant behind a value, seen through views.
+std::optional<double> constant_behind(const Graph& graph, Value value) {
+  const Node& producer = graph.producer_node(value);
+  if (producer.op == Op::constant) return producer.attributes.get<double>("value");
+  if (op_class(producer.op) == OpClass::view) return constant_behind(graph, producer.inputs[0]);
+  return std::nullopt;
+}
+
+bool is_constant(const Graph& graph, Value value, double expected) {
+  const std::optional<double> found = constant_behind(graph, value);
+  return found && *found == expected && std::signbit(*found) == std::signbit(expected);
+}
+
+// The operand a node's result equals, if any; its type is checked by the caller.
+std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
+  const auto operand = [&](std::size_t i) { return node.inputs[i]; };
+  const auto is = [&](std::size_t i, double value) { return is_constant(graph, operand(i), value); };
+  switch (node.op) {
+    case Op::detach:
+    case Op::cast:
+    case Op::reshape:
+    case Op::broadcast:
+      return operand(0);
+    case Op::transpose: {
+      const auto& permutation = node.attributes.get<std::vector<std::int64_t>>("permutation");
+      return std::is_sorted(permutation.begin(), permutation.end()) ? std::optional(operand(0)) : std::nullopt;
+    }
+    case Op::neg: {
+      const Node& inner = graph.producer_node(operand(0));
+      return inner.op == Op::neg ? std::optional(inner.inputs[0]) : std::nullopt;
+    }
+    case Op::flip: {
+      const Node& inner = graph.producer_node(operand(0));
+      return inner.op == Op::flip && inner.attributes == node.attributes ? std::optional(inner.inputs[0]) : std::nullopt;
+    }
+    case Op::mul:
+      if (is(1, 1.0)) return operand(0);
+      return is(0, 1.0) ? std::optional(operand(1)) : std::nullopt;
+    case Op::div: return is(1, 1.0) ? std::optional(operand(0)) : std::nullopt;
+    case Op::sub: return is(1, 0.0) ? std::optional(operand(0)) : std::nullopt;
+    case Op::add:
+      if (is(1, -0.0)) return operand(0);
+      return is(0, -0.0) ? std::optional(operand(1)) : std::nullopt;
+    case Op::where: return operand(1) == operand(2) ? std::optional(operand(1)) : std::nullopt;
+    default: return std::nullopt;
+  }
+}
+
+// Builds one view for two in a row; the node's result is replaced by the returned value.
+std::optional<Value> folded_views(Graph& graph, const Node& node) {
+  if (op_class(node.op) != OpClass::view) return std::nullopt;
+  const Node& inner = graph.producer_node(node.inputs[0]);
+  if (inner.op != node.op) return std::nullopt;
+  const Shape shape = graph.type(node.outputs[0]).shape;
+  switch (node.op) {
+    case Op::reshape: return reshape(graph, inner.inputs[0], shape);
+    case Op::broadcast: return broadcast(graph, inner.inputs[0], shape);
+    case Op::transpose: {
+      const auto& outer = node.attributes.get<std::vector<std::int64_t>>("permutation");
+      const auto& first = inner.attributes.get<std::vector<std::int64_t>>("permutation");
+      std::vector<std::int64_t> combined;
+      for (const std::int64_t axis : outer) combined.push_back(first[static_cast<std::size_t>(axis)]);
+      return transpose(graph, inner.inputs[0], combined);
+    }
+    default: return std::nullopt;
+  }
+}
+
+// A sum or maximum over axes of size 1 is its operand, reshaped.
+std::optional<Value> reduction_of_one(Graph& graph, const Node& node) {
+  if (op_class(node.op) != OpClass::reduction) return std::nullopt;
+  const Shape& shape = graph.type(node.inputs[0]).shape;
+  for (const std::int64_t axis : node.attributes.get<std::vector<std::int64_t>>("axes")) {
+    if (shape[normalise_axis(axis, shape.rank())] != 1) return std::nullopt;
+  }
+  return reshape(graph, node.inputs[0], graph.type(node.outputs[0]).shape);
+}
+
+std::optional<Value> simpler(Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  if (node.outputs.size() != 1) return std::nullopt;
+  const std::optional<Value> same = equal_operand(graph, node);
+  if (same && graph.type(*same) == graph.type(node.outputs[0])) return same;
+  graph.set_insertion_before(id);
+  graph.set_phase(node.phase);
+  graph.set_scope(graph.scope_name(node));
+  if (const std::optional<Value> view = folded_views(graph, node)) return view;
+  return reduction_of_one(graph, node);
+}
+
+}  // namespace
+
+bool simplify_algebra(Graph& graph, const PassOptions&) {
+  bool changed = false;
+  for (bool again = true; again;) {
+    std::vector<std::pair<Value, Value>> replacements;
+    const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
+    std::vector<NodeId> replaced;
+    std::vector<bool> is_replaced(graph.node_capacity());
+    for (const NodeId id : order) {
+      const Node& node = graph.node(id);
+      // Two operands that change in the same walk are met again in the next.
+      const bool stale = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value value) {
+        const std::uint32_t producer = graph.producer(value).id;
+        return producer < is_replaced.size() && is_replaced[producer];
+      });
+      if (stale) continue;
+      if (const std::optional<Value> value = simpler(graph, id)) {
+        replacements.emplace_back(node.outputs[0], *value);
+        replaced.push_back(id);
+        is_replaced[id.id] = true;
+      }
+    }
+    again = !replacements.empty();
+    changed = changed || again;
+    graph.replace_uses(replacements);
+    graph.erase(replaced);
+  }
+  return changed;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,184 @@
+#include "plan/plan.h"
+
+#include <algorithm>
+#include <string>
+
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kNever = SIZE_MAX;
+
+class Planner {
+ public:
+  explicit Planner(const Graph& graph)
+      : graph_(graph), layouts_(value_layouts(graph)), buffer_of_(graph.value_count(), kNoBuffer) {}
+
+  ExecutionPlan run() {
+    find_update_targets();
+    place_inputs();
+    make_steps();
+    mark_outputs();
+    find_lifetimes();
+    categorise();
+    record_values();
+    return std::move(plan_);
+  }
+
+ private:
+  bool launches(const Node& node) const {
+    const OpClass kind = op_class(node.op);
+    return kind != OpClass::state && kind != OpClass::view;
+  }
+
+  void find_update_targets() {
+    update_target_.resize(graph_.value_count());
+    for (const Update& update : graph_.updates()) update_target_[update.value.id] = update.input;
+  }
+
+  BufferId add_buffer(Value value) {
+    plan_.buffers.push_back({graph_.type(value).bytes(), MemoryCategory::temporary, value});
+    return buffer_of_[value.id] = static_cast<BufferId>(plan_.buffers.size() - 1);
+  }
+
+  void place_inputs() {
+    for (const NodeId id : graph_.inputs()) {
+      const Node& node = graph_.node(id);
+      Buffer& buffer = plan_.buffers[add_buffer(node.outputs[0])];
+      buffer.persistent = true;
+      const std::string& role = node.attributes.get<std::string>("role");
+      buffer.category = role == name(Role::parameter) ? MemoryCategory::parameter
+                        : role == name(Role::state)   ? MemoryCategory::optimizer_state
+                                                      : MemoryCategory::data;
+    }
+  }
+
+  void make_steps() {
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (!launches(node)) continue;
+      if (node.phase == Phase::backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
+      PlanStep step;
+      step.node = id;
+      for (const Value value : node.inputs) step.inputs.push_back(operand(value));
+      for (std::size_t i = 0; i < node.outputs.size(); ++i) place_output(node, static_cast<int>(i), step);
+      plan_.steps.push_back(std::move(step));
+    }
+  }
+
+  Operand operand(Value value) const {
+    const ValueLayout& layout = layouts_[value.id];
+    Operand result;
+    result.layout = layout.layout;
+    if (layout.layout.immediate) return result;
+    result.buffer = buffer_of_[layout.root.id];
+    result.offset_bytes = static_cast<std::size_t>(layout.offset) * size_bytes(layout.layout.dtype);
+    return result;
+  }
+
+  void place_output(const Node& node, int index, PlanStep& step) {
+    const Value value = node.outputs[static_cast<std::size_t>(index)];
+    const Value target = update_target_[value.id];
+    if (target.valid()) {
+      check_in_place(node, index, target);
+      buffer_of_[value.id] = buffer_of_[target.id];
+    } else {
+      step.allocate.push_back(add_buffer(value));
+    }
+    step.outputs.push_back(operand(value));
+  }
+
+  // An update lands in its input's storage when the op donates that operand, or when it is elementwise and reads
+  // the input, if at all, element for element.
+  void check_in_place(const Node& node, int index, Value target) const {
+    const OpRule& op_rule = rule(node.op);
+    if (op_rule.donations != nullptr) {
+      for (const auto& [output, operand_index] : op_rule.donations(node)) {
+        const Value donated = node.inputs[static_cast<std::size_t>(operand_index)];
+        if (output == index && layouts_[donated.id].root == target && layouts_[donated.id].layout.is_dense()) return;
+      }
+    }
+    const bool elementwise = op_class(node.op) == OpClass::elementwise;
+    const bool aligned = std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value value) {
+      return layouts_[value.id].root != target || layouts_[value.id].layout.is_dense();
+    });
+    if (!elementwise || !aligned) {
+      throw Error("'" + std::string(name(node.op)) + "' cannot write the update of input '" +
+                      graph_.producer_node(target).attributes.get<std::string>("name") + "' in place; update it with a copy() of the value",
+                  ErrorKind::usage);
+    }
+  }
+
+  void mark_outputs() {
+    for (const Output& output : graph_.outputs()) {
+      const BufferId buffer = buffer_of_[layouts_[output.value.id].root.id];
+      if (!plan_.buffers[buffer].persistent) plan_.buffers[buffer].output = true;
+    }
+  }
+
+  void find_lifetimes() {
+    std::vector<std::size_t> last(plan_.buffers.size(), kNever);
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      for (const Operand& use : plan_.steps[i].inputs) {
+        if (use.buffer != kNoBuffer) last[use.buffer] = i;
+      }
+      for (const Operand& made : plan_.steps[i].outputs) last[made.buffer] = i;
+    }
+    for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+      const Buffer& buffer = plan_.buffers[id];
+      if (!buffer.persistent && !buffer.output && last[id] != kNever) plan_.steps[last[id]].release.push_back(id);
+    }
+    last_of_buffer_ = std::move(last);
+  }
+
+  void categorise() {
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      const Phase phase = graph_.node(plan_.steps[i].node).phase;
+      const bool before_backward = phase == Phase::forward || phase == Phase::loss;
+      for (const BufferId id : plan_.steps[i].allocate) {
+        const bool saved = before_backward && plan_.backward_begin && last_of_buffer_[id] != kNever && last_of_buffer_[id] >= *plan_.backward_begin;
+        if (saved) plan_.buffers[id].category = MemoryCategory::activation;
+      }
+    }
+    for (const Value value : parameter_gradients()) {
+      const BufferId buffer = buffer_of_[layouts_[value.id].root.id];
+      if (buffer != kNoBuffer && !plan_.buffers[buffer].persistent) plan_.buffers[buffer].category = MemoryCategory::gradient;
+    }
+  }
+
+  // What an optimizer reads as a gradient, and what leaves the graph under a gradient's name.
+  std::vector<Value> parameter_gradients() const {
+    std::vector<Value> found;
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (node.op != Op::adamw) continue;
+      for (std::size_t i = 2; i < node.inputs.size(); i += 4) found.push_back(node.inputs[i]);
+    }
+    for (const Output& output : graph_.outputs()) {
+      if (output.name.starts_with("grad.")) found.push_back(output.value);
+    }
+    return found;
+  }
+
+  void record_values() {
+    plan_.values.resize(graph_.value_count());
+    for (const NodeId id : graph_.order()) {
+      for (const Value value : graph_.node(id).outputs) plan_.values[value.id] = operand(value);
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<ValueLayout> layouts_;
+  std::vector<BufferId> buffer_of_;  // by value id; views through their root
+  std::vector<std::size_t> last_of_buffer_;
+  std::vector<Value> update_target_;
+  ExecutionPlan plan_;
+};
+
+}  // namespace
+
+ExecutionPlan make_plan(const Graph& graph) { return Planner(graph).run(); }
+
+}  // namespace ridgepoint

@@ -1,0 +1,124 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+
+namespace ridgepoint {
+
+Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator)
+    : plan_(plan), device_(device), allocator_(allocator), base_(plan.buffers.size()) {
+  resolve(graph);
+  try {
+    allocate_persistent();
+  } catch (...) {
+    release_all(true);
+    throw;
+  }
+}
+
+Executor::~Executor() {
+  device_.synchronize();
+  release_all(true);
+}
+
+void Executor::resolve(const Graph& graph) {
+  std::size_t widest = 0;
+  for (const PlanStep& planned : plan_.steps) {
+    const auto layouts_of = [](const std::vector<Operand>& operands) {
+      std::vector<TensorLayout> layouts;
+      for (const Operand& operand : operands) layouts.push_back(operand.layout);
+      return layouts;
+    };
+    const std::vector<TensorLayout> inputs = layouts_of(planned.inputs);
+    const std::vector<TensorLayout> outputs = layouts_of(planned.outputs);
+    kernels_.push_back(device_.make_kernel({graph, graph.node(planned.node), inputs, outputs}));
+
+    Step step{};
+    step.kernel = kernels_.back().get();
+    step.node = planned.node.id;
+    step.workspace_bytes = step.kernel->workspace_bytes();
+    step.first_operand = static_cast<std::uint32_t>(operands_.size());
+    step.input_count = static_cast<std::uint32_t>(inputs.size());
+    step.output_count = static_cast<std::uint32_t>(outputs.size());
+    for (const Operand& operand : planned.inputs) operands_.push_back({operand.buffer, operand.offset_bytes});
+    for (const Operand& operand : planned.outputs) operands_.push_back({operand.buffer, operand.offset_bytes});
+    step.first_allocate = static_cast<std::uint32_t>(buffer_lists_.size());
+    buffer_lists_.insert(buffer_lists_.end(), planned.allocate.begin(), planned.allocate.end());
+    step.first_release = static_cast<std::uint32_t>(buffer_lists_.size());
+    buffer_lists_.insert(buffer_lists_.end(), planned.release.begin(), planned.release.end());
+    step.end_release = static_cast<std::uint32_t>(buffer_lists_.size());
+    steps_.push_back(step);
+    widest = std::max(widest, inputs.size() + outputs.size());
+  }
+  arguments_.resize(widest);
+  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+    if (plan_.buffers[id].output) outputs_.push_back(id);
+  }
+}
+
+void Executor::allocate_persistent() {
+  for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
+    const Buffer& buffer = plan_.buffers[id];
+    if (!buffer.persistent) continue;
+    base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, buffer.value.id));
+    device_.fill_zero(base_[id], buffer.bytes);
+  }
+}
+
+void Executor::run() {
+  for (const BufferId id : outputs_) release(id);
+  before_backward_bytes_ = 0;
+  const std::size_t boundary = plan_.backward_begin.value_or(SIZE_MAX);
+  try {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (i == boundary) before_backward_bytes_ = allocator_.use().allocated_bytes;
+      run_step(steps_[i]);
+    }
+  } catch (...) {
+    device_.synchronize();
+    release_all(false);
+    throw;
+  }
+}
+
+void Executor::run_step(const Step& step) {
+  for (std::uint32_t i = step.first_allocate; i < step.first_release; ++i) {
+    const BufferId id = buffer_lists_[i];
+    const Buffer& buffer = plan_.buffers[id];
+    base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, step.node));
+  }
+  void* workspace = nullptr;
+  if (step.workspace_bytes > 0) workspace = allocator_.allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
+  const std::uint32_t count = step.input_count + step.output_count;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const OperandSlot& slot = operands_[step.first_operand + i];
+    arguments_[i] = slot.buffer == kNoBuffer ? nullptr : base_[slot.buffer] + slot.offset_bytes;
+  }
+  try {
+    step.kernel->launch({arguments_.data(), arguments_.data() + step.input_count, workspace});
+  } catch (...) {
+    if (workspace != nullptr) allocator_.free(workspace);
+    throw;
+  }
+  // Freed before the device is done with it: the next user of the memory is ordered behind this launch.
+  if (workspace != nullptr) allocator_.free(workspace);
+  for (std::uint32_t i = step.first_release; i < step.end_release; ++i) release(buffer_lists_[i]);
+}
+
+void Executor::release(BufferId buffer) {
+  if (base_[buffer] == nullptr) return;
+  allocator_.free(base_[buffer]);
+  base_[buffer] = nullptr;
+}
+
+void Executor::release_all(bool persistent) {
+  for (BufferId id = 0; id < base_.size(); ++id) {
+    if (persistent || !plan_.buffers[id].persistent) release(id);
+  }
+}
+
+void* Executor::address(const Operand& operand) const {
+  if (operand.buffer == kNoBuffer || base_[operand.buffer] == nullptr) return nullptr;
+  return base_[operand.buffer] + operand.offset_bytes;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,150 @@
+#include "ridgepoint/program.h"
+
+#include <algorithm>
+
+#include "core/nearest.h"
+#include "memory/caching_allocator.h"
+#include "ops/rule.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+#include "runtime/executor.h"
+
+namespace ridgepoint {
+namespace {
+
+Graph lowered(Graph graph, const Device& device, const ProgramOptions& options) {
+  verify(graph);
+  check_types(graph);
+  PassOptions passes;
+  passes.target.has_kernel = [&](const Graph& g, const Node& n) { return device.has_kernel(g, n); };
+  passes.target.operand_layout = [&](const Graph& g, const Node& n, int i) { return device.operand_layout(g, n, i); };
+  passes.verify = options.verify_passes;
+  run_passes(graph, pipeline(), passes);
+  return graph;
+}
+
+// The exclusive bound that an integer input's elements must keep, from the ops that index by it (through views).
+std::int64_t index_bound(const Graph& graph, Value indices) {
+  std::int64_t bound = INT64_MAX;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (std::find(node.inputs.begin(), node.inputs.end(), indices) == node.inputs.end()) continue;
+    if (op_class(node.op) == OpClass::view) bound = std::min(bound, index_bound(graph, node.outputs[0]));
+    if (node.op == Op::embedding && node.inputs[1] == indices) bound = std::min(bound, graph.type(node.inputs[0]).shape[0]);
+    if (node.op == Op::embedding_backward) bound = std::min(bound, node.attributes.get<std::int64_t>("rows"));
+    if (node.op == Op::cross_entropy) bound = std::min(bound, graph.type(node.inputs[0]).shape[1]);
+  }
+  return bound;
+}
+
+struct InputSlot {
+  std::string name;
+  Value value;
+  std::int64_t index_bound = INT64_MAX;  // exclusive; only for int64 data
+};
+
+}  // namespace
+
+struct Program::Implementation {
+  Implementation(Graph source, std::shared_ptr<Device> on, const ProgramOptions& options)
+      : device(std::move(on)),
+        inputs(input_slots(source)),
+        graph(lowered(std::move(source), *device, options)),
+        plan(make_plan(graph)),
+        allocator(make_caching_allocator(*device, device->total_memory_bytes())),
+        executor(graph, plan, *device, *allocator) {
+    for (const NodeId id : graph.order()) flops += cost(graph, graph.node(id)).flops;
+  }
+
+  static std::vector<InputSlot> input_slots(const Graph& source) {
+    std::vector<InputSlot> slots;
+    for (const NodeId id : source.inputs()) {
+      const Node& node = source.node(id);
+      InputSlot slot{node.attributes.get<std::string>("name"), node.outputs[0]};
+      if (source.type(slot.value).dtype == DType::int64) slot.index_bound = index_bound(source, slot.value);
+      slots.push_back(std::move(slot));
+    }
+    return slots;
+  }
+
+  const InputSlot& find_input(std::string_view name) const {
+    std::vector<std::string_view> names;
+    for (const InputSlot& slot : inputs) {
+      if (slot.name == name) return slot;
+      names.push_back(slot.name);
+    }
+    throw Error("the program has no input '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?", ErrorKind::usage);
+  }
+
+  HostTensor read(Value value) const {
+    const void* address = executor.address(plan.values[value.id]);
+    if (address == nullptr) throw Error("an output was read before the program ran", ErrorKind::usage);
+    HostTensor tensor(graph.type(value));
+    device->synchronize();
+    device->copy_to_host(tensor.data.data(), address, tensor.data.size());
+    return tensor;
+  }
+
+  std::shared_ptr<Device> device;
+  std::vector<InputSlot> inputs;
+  Graph graph;
+  ExecutionPlan plan;
+  std::unique_ptr<Allocator> allocator;
+  Executor executor;
+  std::int64_t flops = 0;
+};
+
+Program::Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options)
+    : implementation_(std::make_unique<Implementation>(std::move(graph), std::move(device), options)) {}
+Program::~Program() = default;
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+
+void Program::write_input(std::string_view name, const HostTensor& tensor) {
+  Implementation& self = *implementation_;
+  const InputSlot& slot = self.find_input(name);
+  const TensorType& type = self.graph.type(slot.value);
+  if (!(tensor.type == type)) {
+    throw Error("input '" + slot.name + "' is " + type.to_string() + "; it was given " + tensor.type.to_string(), ErrorKind::usage);
+  }
+  if (slot.index_bound != INT64_MAX) {
+    const std::span<const std::int64_t> indices = tensor.as<std::int64_t>();
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      if (indices[i] < 0 || indices[i] >= slot.index_bound) {
+        throw Error("element " + std::to_string(i) + " of '" + slot.name + "' is " + std::to_string(indices[i]) + "; indices run from 0 to " +
+                        std::to_string(slot.index_bound - 1),
+                    ErrorKind::usage);
+      }
+    }
+  }
+  self.device->copy_to_device(self.executor.address(self.plan.values[slot.value.id]), tensor.data.data(), tensor.data.size());
+}
+
+HostTensor Program::read_input(std::string_view name) const { return implementation_->read(implementation_->find_input(name).value); }
+
+HostTensor Program::read_output(std::string_view name) const {
+  const Implementation& self = *implementation_;
+  const std::optional<Value> value = self.graph.find_output(name);
+  if (!value) {
+    std::vector<std::string_view> names;
+    for (const Output& output : self.graph.outputs()) names.push_back(output.name);
+    throw Error("the program has no output '" + std::string(name) + "'" + (names.empty() ? "" : "; did you mean '" + nearest(name, names) + "'?"),
+                ErrorKind::usage);
+  }
+  return self.read(*value);
+}
+
+void Program::run() { implementation_->executor.run(); }
+void Program::synchronize() { implementation_->device->synchronize(); }
+
+MemoryUse Program::memory_use() const { return implementation_->allocator->use(); }
+void Program::reset_peak_memory() { implementation_->allocator->reset_peak(); }
+std::size_t Program::before_backward_bytes() const { return implementation_->executor.before_backward_bytes(); }
+std::int64_t Program::flops_per_run() const { return implementation_->flops; }
+std::size_t Program::launches_per_run() const { return implementation_->executor.launches(); }
+const Graph& Program::graph() const { return implementation_->graph; }
+Device& Program::device() { return *implementation_->device; }
+
+}  // namespace ridgepoint

@@ -1,0 +1,167 @@
+// The whole model against PyTorch: tests/golden/data holds weights, tokens and what PyTorch makes of them in double
+// precision (tools/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps agree
+// to a relative L2 error under 1e-5.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "cli/application.h"
+#include "interchange/safetensors.h"
+#include "models/transformer.h"
+#include "ridgepoint/program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kTolerance = 1e-5;
+
+std::filesystem::path golden_file(const std::string& golden, const std::string& file) {
+  return std::filesystem::path(RIDGEPOINT_SOURCE_DIR) / "tests/golden/data" / golden / (file + ".safetensors");
+}
+
+// ||actual - expected|| / ||expected||, and infinite where a zero is expected and not met.
+double relative_error(const HostTensor& actual, const HostTensor& expected) {
+  const std::span<const float> a = actual.as<float>();
+  const std::span<const float> e = expected.as<float>();
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < e.size(); ++i) {
+    difference += std::pow(double{a[i]} - double{e[i]}, 2);
+    norm += std::pow(double{e[i]}, 2);
+  }
+  return difference == 0 ? 0 : std::sqrt(difference / norm);
+}
+
+struct GoldenCase {
+  std::string golden;
+  std::string device;
+};
+
+// What the golden file says it was made with.
+struct Configuration {
+  TransformerConfig model;
+  std::int64_t batch = 0;
+  int steps = 0;
+};
+
+Configuration read_configuration(const SafetensorsFile& expected) {
+  const auto number = [&](std::string_view key) -> std::int64_t {
+    for (const auto& [name, text] : expected.header().metadata) {
+      if (name == key) return std::stoll(text);
+    }
+    throw std::runtime_error("the golden file has no " + std::string(key));
+  };
+  TransformerConfig model{"golden",       number("vocab"),  number("context"), number("d_model"),
+                          number("d_ff"), number("layers"), number("heads")};
+  return {model, number("batch"), static_cast<int>(number("optimizer_steps"))};
+}
+
+void expect_close(const HostTensor& actual, const SafetensorsFile& expected, const std::string& name) {
+  const HostTensor wanted = expected.read(name);
+  ASSERT_EQ(actual.type, wanted.type) << name;
+  EXPECT_LT(relative_error(actual, wanted), kTolerance) << name;
+}
+
+class Golden : public ::testing::TestWithParam<GoldenCase> {};
+
+TEST_P(Golden, the_model_agrees_with_pytorch) {
+  const std::string& golden = GetParam().golden;
+  const SafetensorsFile weights(golden_file(golden, "weights"));
+  const SafetensorsFile tokens(golden_file(golden, "tokens"));
+  const SafetensorsFile expected(golden_file(golden, "expected"));
+  const auto [model, batch, steps] = read_configuration(expected);
+
+  Program program(build_transformer(model, batch, Mode::step, {.logits = true, .gradients = true}),
+                  open_device(GetParam().device), {.verify_passes = true});
+  initialise_constants(program, model);
+  for (const std::string& name : weights.names()) program.write_input(name, weights.read(name));
+  for (const std::string& name : tokens.names()) program.write_input(name, tokens.read(name));
+
+  program.run();
+  expect_close(program.read_output("logits"), expected, "logits");
+  expect_close(program.read_output("loss"), expected, "loss");
+  for (const std::string& name : weights.names())
+    expect_close(program.read_output("grad." + name), expected, "grad." + name);
+  for (int step = 1; step < steps; ++step) program.run();
+  for (const std::string& name : weights.names()) expect_close(program.read_input(name), expected, "param." + name);
+  EXPECT_EQ(expected.names().size(), 2 + 2 * weights.names().size());
+}
+
+INSTANTIATE_TEST_SUITE_P(PyTorch, Golden,
+                         ::testing::Values(GoldenCase{"odd_sizes", "cpu"}, GoldenCase{"odd_sizes", "reference"},
+                                           GoldenCase{"narrow", "cpu"}, GoldenCase{"narrow", "reference"}),
+                         [](const auto& test) { return test.param.golden + "_on_" + test.param.device; });
+
+// The same through the program.
+struct Outcome {
+  int exit_code = 0;
+  std::string output;
+};
+
+Outcome run_verify(const std::string& golden, const std::filesystem::path& expected_file) {
+  const Configuration configuration = read_configuration(SafetensorsFile(golden_file(golden, "expected")));
+  const TransformerConfig& model = configuration.model;
+  const std::vector<std::string> arguments = {"ridgepoint",
+                                              "verify",
+                                              "--layers",
+                                              std::to_string(model.layers),
+                                              "--d-model",
+                                              std::to_string(model.d_model),
+                                              "--d-ff",
+                                              std::to_string(model.d_ff),
+                                              "--heads",
+                                              std::to_string(model.heads),
+                                              "--vocab",
+                                              std::to_string(model.vocab),
+                                              "--context",
+                                              std::to_string(model.context),
+                                              "--batch",
+                                              std::to_string(configuration.batch),
+                                              "--optimizer-steps",
+                                              std::to_string(configuration.steps),
+                                              "--weights",
+                                              golden_file(golden, "weights").string(),
+                                              "--tokens",
+                                              golden_file(golden, "tokens").string(),
+                                              "--against",
+                                              expected_file.string()};
+  std::vector<const char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  const int exit_code = cli::run_application(static_cast<int>(argv.size()), argv.data());
+  std::string output = ::testing::internal::GetCapturedStdout();
+  return {exit_code, output + ::testing::internal::GetCapturedStderr()};
+}
+
+TEST(GoldenVerify, accepts_what_pytorch_computed) {
+  for (const std::string golden : {"odd_sizes", "narrow"}) {
+    const Outcome outcome = run_verify(golden, golden_file(golden, "expected"));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  }
+}
+
+TEST(GoldenVerify, names_the_one_tensor_that_differs) {
+  const TemporaryFolder folder;
+  const SafetensorsFile expected(golden_file("odd_sizes", "expected"));
+  const std::string perturbed = "grad.layers.1.ffn.w2.weight";
+  std::vector<TensorDeclaration> declarations;
+  for (const std::string& name : expected.names()) declarations.push_back({name, expected.type(name)});
+  write_safetensors(folder / "expected", declarations, [&](std::size_t i) {
+    HostTensor tensor = expected.read(declarations[i].name);
+    if (declarations[i].name == perturbed) tensor.as<float>()[7] += 1.0f;
+    return tensor;
+  });
+  const Outcome outcome = run_verify("odd_sizes", folder / "expected");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.output, HasSubstr(perturbed));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,25 @@
+// One small graph or more for every op of op_list.def: what derivative tests and back-end agreement tests run over.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ridgepoint/graph.h"
+
+namespace ridgepoint::testing {
+
+struct OpCase {
+  Op op;
+  std::string name;
+  // Inputs "x0", "x1", ...; outputs "y0", "y1", ....
+  std::function<Graph(DType)> build;
+  double low = -2.0;  // floating inputs are uniform in [low, high)
+  double high = 2.0;
+  std::int64_t index_bound = 0;  // int64 inputs are uniform in [0, index_bound)
+  bool differentiable = true;
+};
+
+const std::vector<OpCase>& op_cases();
+
+}  // namespace ridgepoint::testing

@@ -1,0 +1,28 @@
+// Runs a graph on a device with given inputs, and compares tensors.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "ridgepoint/program.h"
+#include "support/op_cases.h"
+
+namespace ridgepoint::testing {
+
+using Tensors = std::map<std::string, HostTensor>;
+
+// Random tensors for the inputs of a graph built by `op_case`, the same for a seed whatever the dtype.
+Tensors random_inputs(const Graph& graph, const OpCase& op_case, unsigned seed);
+
+// The same numbers as tensors of the types that `graph`'s inputs have.
+Tensors converted_inputs(const Tensors& tensors, const Graph& graph);
+
+// Verifies after every pass; returns every output.
+Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& inputs);
+
+// ||a - b|| / ||b||, elements as doubles; infinite when one has a NaN the other lacks. Equal infinities agree.
+double relative_error(const HostTensor& a, const HostTensor& b);
+
+}  // namespace ridgepoint::testing

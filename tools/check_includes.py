@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Checks that includes follow the direction of data flow.
+
+Folders of src/ stand in the order FOLDERS; a file includes its own folder and those above it. A public header of
+include/ridgepoint/ belongs to one folder (PUBLIC_HEADERS) and obeys the same order. Back ends do not include one
+another. Examples see public headers only. Prints one line a violation and exits 1 if there is any.
+
+usage: check_includes.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+FOLDERS = [
+    "core",
+    "ir",
+    "ops",
+    "autodiff",
+    "passes",
+    "plan",
+    "memory",
+    "runtime",
+    "backends",
+    "models",
+    "measure",
+    "interchange",
+    "cli",
+]
+
+PUBLIC_HEADERS = {
+    "dtype.h": "core",
+    "error.h": "core",
+    "memory_use.h": "core",
+    "shape.h": "core",
+    "graph.h": "ir",
+    "op.h": "ir",
+    "op_list.def": "ir",
+    "tensor.h": "ir",
+    "ops.h": "ops",
+    "autodiff.h": "autodiff",
+    "program.h": "runtime",
+    "record.h": "measure",
+}
+
+# Headers CMake writes into the build folder; they name no folder.
+GENERATED = {"ridgepoint_revision.h": "core"}
+
+# (file, include) -> why it is right all the same. An entry nothing needs any more is itself a violation.
+EXCEPTIONS = {}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+SOURCE_SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".def"}
+
+
+def folder_of_include(include):
+    """The folder an include belongs to, or None when it cannot be placed."""
+    parts = include.split("/")
+    if include in GENERATED:
+        return GENERATED[include]
+    if parts[0] == "ridgepoint":
+        return PUBLIC_HEADERS.get("/".join(parts[1:]))
+    return parts[0] if parts[0] in FOLDERS and len(parts) > 1 else None
+
+
+def backend_of(parts):
+    return parts[1] if parts[0] == "backends" and len(parts) > 2 else None
+
+
+def judge(file, folder, include):
+    """What is wrong with `include` in `file` (relative to src/ or include/) of `folder`; None when nothing is."""
+    target = folder_of_include(include)
+    if target is None:
+        return "is neither a file of a folder of src/ nor a known public header"
+    if FOLDERS.index(target) > FOLDERS.index(folder):
+        return f"points down: {target} stands below {folder}"
+    own, other = backend_of(file.split("/")), backend_of(include.split("/"))
+    if own and other and own != other:
+        return f"joins two back ends: {own} and {other}"
+    return None
+
+
+def sources(folder):
+    return sorted(p for p in folder.rglob("*") if p.suffix in SOURCE_SUFFIXES) if folder.is_dir() else []
+
+
+def includes_of(path):
+    return INCLUDE.findall(path.read_text(encoding="utf-8"))
+
+
+def check_sources(root, used):
+    for path in sources(root / "src"):
+        file = path.relative_to(root / "src").as_posix()
+        folder = file.split("/")[0]
+        if folder not in FOLDERS:
+            yield f"src/{file}: folder '{folder}' has no place in the order of {pathlib.Path(__file__).name}"
+            continue
+        for include in includes_of(path):
+            wrong = judge(file, folder, include)
+            if wrong and (file, include) in EXCEPTIONS:
+                used.add((file, include))
+            elif wrong:
+                yield f'src/{file}: include "{include}" {wrong}'
+
+
+def check_public_headers(root):
+    for path in sources(root / "include" / "ridgepoint"):
+        file = path.relative_to(root / "include" / "ridgepoint").as_posix()
+        if file not in PUBLIC_HEADERS:
+            yield f"include/ridgepoint/{file}: belongs to no folder; name one in {pathlib.Path(__file__).name}"
+            continue
+        for include in includes_of(path):
+            if not include.startswith("ridgepoint/"):
+                yield f'include/ridgepoint/{file}: include "{include}" is not installed'
+                continue
+            wrong = judge("ridgepoint/" + file, PUBLIC_HEADERS[file], include)
+            if wrong:
+                yield f'include/ridgepoint/{file}: include "{include}" {wrong}'
+
+
+def check_examples(root):
+    for path in sources(root / "examples"):
+        for include in includes_of(path):
+            if not include.startswith("ridgepoint/") and not (path.parent / include).exists():
+                yield f'{path.relative_to(root)}: include "{include}" is no public header'
+
+
+def check(root):
+    used = set()
+    violations = [*check_sources(root, used), *check_public_headers(root), *check_examples(root)]
+    stale = sorted(set(EXCEPTIONS) - used)
+    return violations + [f'src/{file}: exception for "{include}" is not needed' for file, include in stale]
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+    if not sources(root / "src"):
+        sys.exit(f"check_includes: no sources under {root / 'src'}")
+    violations = check(root)
+    for violation in violations:
+        print(violation)
+    sys.exit(1 if violations else 0)
+
+
+if __name__ == "__main__":
+    main()
