@@ -46,7 +46,7 @@ Axis choice_axis(std::string flag, std::string group, std::string fallback, Choi
   help += fmt::format(": {}", fmt::join(choices.available, ", "));
   std::vector<std::string> texts;
   if (!fallback.empty()) {
-    help += fmt::format(" [{}]", fallback);
+    if (choices.available.size() > 1) help += fmt::format(" [{}]", fallback);
     texts.push_back(std::move(fallback));
   }
   return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(texts)};

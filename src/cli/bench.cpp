@@ -51,9 +51,12 @@ class Bench : public Command {
            "ridgepoint bench --model small --context 128:1024:*2 --output small.json\n"
            "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
            "ridgepoint bench --layers 4 --d-model 512 --d-ff 1344 --heads 16 --batch 64\n"
-           "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB\n"
-           "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any of these; with several, the last\n"
-           "option listed above varies fastest. What does not fit is a row (oom), not a failure.";
+           "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
+  }
+  std::string_view notes() const override {
+    return "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any option of Machine, Model and Work, "
+           "and so does giving it again. Every combination is a row; the option listed last varies fastest. A row that "
+           "does not fit in memory is reported (oom) and the sweep goes on.";
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);

@@ -23,7 +23,8 @@ class Command {
   virtual ~Command() = default;
   virtual std::string_view name() const = 0;
   virtual std::string_view summary() const = 0;   // one line of the program's help
-  virtual std::string_view examples() const = 0;  // the end of the command's help: command lines, one a line
+  virtual std::string_view examples() const = 0;  // command lines, one a line; the first also in the program's help
+  virtual std::string_view notes() const { return ""; }  // a paragraph at the end of the command's help
   virtual void add_options(CLI::App& app) = 0;
   // The exit code. Throws Error, or Interrupted on Ctrl-C; what is finished then is already written.
   virtual int run() = 0;

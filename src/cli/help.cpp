@@ -90,7 +90,9 @@ std::string command_help(const Command& command, const CLI::App& app) {
       text += fmt::format("  {:<{}}  {}\n", heading(*option), column, wrapped(option->get_description(), column + 4));
     }
   }
-  return text + "\nExamples:\n" + indented(command.examples());
+  text += "\nExamples:\n" + indented(command.examples());
+  if (!command.notes().empty()) text += "\n" + wrapped(command.notes(), 0) + "\n";
+  return text;
 }
 
 }  // namespace ridgepoint::cli

@@ -77,9 +77,12 @@ class Verify : public Command {
   std::string_view examples() const override {
     return "ridgepoint verify --model tiny --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
            "ridgepoint verify --model tiny --save-weights w.safetensors --save-tokens t.safetensors --dump "
-           "ours.safetensors\n"
-           "Files are safetensors. Weights: the model's parameters by name. Tokens: int64 `inputs` and `targets`\n"
-           "[batch, context]. Results: fp32 `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of step K,\n"
+           "r.safetensors";
+  }
+  std::string_view notes() const override {
+    return "Files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and `targets` "
+           "[batch, context]. Results are fp32: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of step "
+           "K, "
            "`param.NAME` after the last. An element agrees when |ours - theirs| <= atol + rtol * |theirs|.";
   }
 

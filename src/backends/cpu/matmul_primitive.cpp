@@ -53,8 +53,8 @@ class PrimitiveMatmul : public Kernel {
     const std::array<void*, 4> addresses = {arguments.inputs[0], arguments.inputs[1], arguments.outputs[0],
                                             arguments.workspace};
     for (std::size_t i = 0; i < addresses.size(); ++i) memory_[i].set_data_handle(addresses[i]);
-    const dnnl_status_t status = dnnl_primitive_execute(primitive_.get(), stream_.get(),
-                                                        static_cast<int>(arguments_.size()), arguments_.data());
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()), arguments_.data());
     if (status != dnnl_success) throw Error(name_ + ": oneDNN failed with status " + std::to_string(status));
   }
 

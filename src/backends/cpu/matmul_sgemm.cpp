@@ -123,9 +123,9 @@ class SgemmMatmul : public Kernel {
   void multiply_tile(std::int64_t tile, const float* a, const float* b, float* c) const {
     const std::int64_t tiles = grid_.row_tiles * grid_.column_tiles;
     const std::int64_t batch = tile / tiles;
-    const IndexRange rows =
-        tile_range(problem_.c.rows, kRowStep, grid_.row_tiles, tile % tiles / grid_.column_tiles);
-    const IndexRange columns = tile_range(problem_.c.columns, kColumnStep, grid_.column_tiles, tile % grid_.column_tiles);
+    const IndexRange rows = tile_range(problem_.c.rows, kRowStep, grid_.row_tiles, tile % tiles / grid_.column_tiles);
+    const IndexRange columns =
+        tile_range(problem_.c.columns, kColumnStep, grid_.column_tiles, tile % grid_.column_tiles);
     if (rows.begin == rows.end || columns.begin == columns.end) return;
     a += batch_offset(problem_, a_.matrix, batch) + rows.begin * a_.matrix.row_stride;
     b += batch_offset(problem_, b_.matrix, batch) + columns.begin * b_.matrix.column_stride;

@@ -82,4 +82,15 @@ std::size_t usable_memory_bytes() {
   return std::min(pages * page_bytes, control_group_limit_bytes());
 }
 
+std::size_t available_memory_bytes() {
+  constexpr std::string_view kField = "MemAvailable:";
+  std::ifstream file("/proc/meminfo");
+  for (std::string field; file >> field;) {
+    std::size_t kibibytes = 0;
+    if (field == kField && file >> kibibytes) return kibibytes * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::numeric_limits<std::size_t>::max();
+}
+
 }  // namespace ridgepoint::cpu

@@ -7,6 +7,7 @@ namespace ridgepoint {
 namespace {
 
 constexpr std::size_t kAlignmentBytes = 512;
+constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
 // Above every user-space address, so a stray access faults at once; exact in the doubles of trace viewers.
 constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 48;
 
@@ -31,22 +32,18 @@ class NullTimer : public DeviceTimer {
 
 class NullDevice : public Device {
  public:
-  NullDevice(std::shared_ptr<Device> target, std::optional<std::size_t> memory_limit_bytes)
-      : target_(std::move(target)), memory_limit_bytes_(memory_limit_bytes) {}
+  NullDevice(std::shared_ptr<Device> target, std::size_t memory_bytes)
+      : target_(std::move(target)), memory_bytes_(memory_bytes) {}
 
   std::string_view kind() const override { return "null"; }
   std::string name() const override { return target_->name(); }
-  std::size_t total_memory_bytes() const override {
-    return memory_limit_bytes_.value_or(target_->total_memory_bytes());
-  }
+  std::size_t total_memory_bytes() const override { return memory_bytes_; }
 
   // Addresses are given out once and in order; the space starts again whenever nothing is held.
   void* allocate_memory(std::size_t bytes) override {
-    if (memory_limit_bytes_ && (bytes > *memory_limit_bytes_ || held_bytes_ > *memory_limit_bytes_ - bytes)) {
-      return nullptr;
-    }
+    if (bytes > memory_bytes_ || held_bytes_ > memory_bytes_ - bytes) return nullptr;
     if (held_bytes_ == 0) next_address_ = kFirstAddress;
-    if (bytes > UINTPTR_MAX - next_address_ - kAlignmentBytes) return nullptr;
+    if (bytes > UINTPTR_MAX - kAlignmentBytes - next_address_) return nullptr;
     const std::uintptr_t address = next_address_;
     next_address_ += (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
     held_bytes_ += bytes;
@@ -70,7 +67,7 @@ class NullDevice : public Device {
 
  private:
   std::shared_ptr<Device> target_;
-  std::optional<std::size_t> memory_limit_bytes_;
+  std::size_t memory_bytes_;
   std::size_t held_bytes_ = 0;
   std::uintptr_t next_address_ = kFirstAddress;
 };
@@ -79,7 +76,7 @@ class NullDevice : public Device {
 
 std::shared_ptr<Device> make_null_device(std::shared_ptr<Device> target,
                                          std::optional<std::size_t> memory_limit_bytes) {
-  return std::make_shared<NullDevice>(std::move(target), memory_limit_bytes);
+  return std::make_shared<NullDevice>(std::move(target), memory_limit_bytes.value_or(kEndlessBytes));
 }
 
 }  // namespace ridgepoint

@@ -1,0 +1,125 @@
+#include "backends/cpu/device.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "backends/cpu/embedding.h"
+#include "backends/cpu/matmul.h"
+#include "backends/cpu/memory.h"
+#include "backends/cpu/processor.h"
+#include "backends/cpu/rope.h"
+#include "backends/cpu/tile_kernel.h"
+#include "core/parallel.h"
+
+namespace ridgepoint {
+namespace {
+
+// Kernels end before launch() returns, so the clock on the wall is the device's.
+class SteadyTimer : public DeviceTimer {
+ public:
+  void start() override { start_ = std::chrono::steady_clock::now(); }
+  void stop() override { stop_ = std::chrono::steady_clock::now(); }
+  double elapsed_ms() override { return std::chrono::duration<double, std::milli>(stop_ - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point stop_;
+};
+
+class CpuDevice : public Device {
+ public:
+  explicit CpuDevice(const DeviceOptions& options)
+      : total_memory_bytes_(
+            std::min(cpu::usable_memory_bytes(), options.memory_limit_bytes.value_or(static_cast<std::size_t>(-1)))) {
+    set_thread_count(options.threads);
+    cpu::keep_freed_memory();
+  }
+
+  std::string_view kind() const override { return "cpu"; }
+  std::string name() const override { return cpu::processor_name(); }
+  std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
+
+  // Linux promises more memory than there is and kills who comes to collect, so large requests are checked against
+  // what is there.
+  void* allocate_memory(std::size_t bytes) override {
+    const std::size_t held = held_bytes_.fetch_add(bytes);
+    const bool fits = bytes <= total_memory_bytes_ && held <= total_memory_bytes_ - bytes &&
+                      (bytes < kCheckedBytes || bytes <= cpu::available_memory_bytes());
+    void* address = fits ? cpu::map_pages(bytes) : nullptr;
+    if (address == nullptr) held_bytes_ -= bytes;
+    return address;
+  }
+  void release_memory(void* address, std::size_t bytes) override {
+    cpu::unmap_pages(address, bytes);
+    held_bytes_ -= bytes;
+  }
+
+  void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(device_address, host, bytes);
+  }
+  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(host, device_address, bytes);
+  }
+  void fill_zero(void* device_address, std::size_t bytes) override {
+    parallel_for(static_cast<std::int64_t>(bytes), kZeroGrainBytes, [&](std::int64_t begin, std::int64_t end) {
+      std::memset(static_cast<std::byte*>(device_address) + begin, 0, static_cast<std::size_t>(end - begin));
+    });
+  }
+  void synchronize() override {}
+
+  bool has_kernel(const Graph& graph, const Node& node) const override;
+  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
+  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<SteadyTimer>(); }
+
+ private:
+  static constexpr std::int64_t kZeroGrainBytes = 1 << 20;
+  static constexpr std::size_t kCheckedBytes = std::size_t{64} << 20;
+
+  std::size_t total_memory_bytes_;
+  std::atomic<std::size_t> held_bytes_{0};
+};
+
+// rope in other dtypes, and composites too large for a tile, run as their decomposition.
+bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
+  switch (op_class(node.op)) {
+    case OpClass::elementwise:
+    case OpClass::reduction:
+    case OpClass::contraction:
+    case OpClass::gather:
+      return true;
+    default:
+      if (node.op == Op::rope) return graph.type(node.inputs[0]).dtype == DType::fp32;
+      return cpu::fits_tile(graph, node);
+  }
+}
+
+OperandLayout CpuDevice::operand_layout(const Graph&, const Node& node, int index) const {
+  if (op_class(node.op) == OpClass::contraction) return OperandLayout::matrix;
+  if (op_class(node.op) == OpClass::gather) return OperandLayout::dense;
+  if (node.op == Op::rope && index > 0) return OperandLayout::dense;
+  return OperandLayout::any;
+}
+
+std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
+  switch (spec.node.op) {
+    case Op::matmul:
+      return cpu::make_matmul_kernel(spec);
+    case Op::embedding:
+      return cpu::make_embedding_kernel(spec);
+    case Op::embedding_backward:
+      return cpu::make_embedding_backward_kernel(spec);
+    case Op::rope:
+      return cpu::make_rope_kernel(spec);
+    default:
+      return cpu::make_tile_kernel(spec);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Device> make_cpu_device(const DeviceOptions& options) { return std::make_shared<CpuDevice>(options); }
+
+}  // namespace ridgepoint

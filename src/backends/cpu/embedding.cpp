@@ -1,0 +1,149 @@
+#include "backends/cpu/embedding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "core/parallel.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+constexpr std::int64_t kGrainElements = 1 << 13;
+
+std::int64_t rows_per_range(std::int64_t width) {
+  return std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(width, 1), 1);
+}
+
+void check_index(std::int64_t index, std::int64_t rows, std::int64_t position) {
+  if (index >= 0 && index < rows) return;
+  throw Error(fmt::format("index {} at position {} is outside a table of {} rows; check the tokens that were written",
+                          index, position, rows));
+}
+
+class EmbeddingForward : public Kernel {
+ public:
+  explicit EmbeddingForward(const KernelSpec& spec)
+      : rows_(spec.inputs[0].shape[0]),
+        width_(spec.inputs[0].shape[1]),
+        count_(spec.inputs[1].shape.elements()),
+        row_bytes_(static_cast<std::size_t>(width_) * size_bytes(spec.inputs[0].dtype)) {}
+
+  std::string_view name() const override { return "embedding_forward_rows"; }
+
+  void launch(const LaunchArguments& arguments) override {
+    const auto* table = static_cast<const std::byte*>(arguments.inputs[0]);
+    const auto* indices = static_cast<const std::int64_t*>(arguments.inputs[1]);
+    auto* output = static_cast<std::byte*>(arguments.outputs[0]);
+    parallel_for(count_, rows_per_range(width_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        check_index(indices[i], rows_, i);
+        if (row_bytes_ == 0) continue;
+        std::memcpy(output + static_cast<std::size_t>(i) * row_bytes_,
+                    table + static_cast<std::size_t>(indices[i]) * row_bytes_, row_bytes_);
+      }
+    });
+  }
+
+ private:
+  std::int64_t rows_;
+  std::int64_t width_;
+  std::int64_t count_;
+  std::size_t row_bytes_;
+};
+
+// Sorts the positions by index (a counting sort, so that positions of one index stay in order); then every output
+// row is summed and written once, by whichever thread has it.
+class EmbeddingBackward : public Kernel {
+ public:
+  explicit EmbeddingBackward(const KernelSpec& spec)
+      : dtype_(spec.outputs[0].dtype),
+        rows_(spec.outputs[0].shape[0]),
+        width_(spec.outputs[0].shape[1]),
+        count_(spec.inputs[1].shape.elements()) {}
+
+  std::string_view name() const override { return "embedding_backward_sorted"; }
+
+  // Where each row's positions end (one slot more, for the sort), and the positions.
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(rows_ + 1 + count_) * sizeof(std::int64_t);
+  }
+
+  void launch(const LaunchArguments& arguments) override {
+    auto* ends = static_cast<std::int64_t*>(arguments.workspace);
+    std::int64_t* positions = ends + rows_ + 1;
+    sort_positions(static_cast<const std::int64_t*>(arguments.inputs[1]), ends, positions);
+    parallel_for(rows_, rows_per_range(width_), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t row = begin; row < end; ++row) {
+        const std::int64_t first = row == 0 ? 0 : ends[row - 1];
+        sum_row_of_dtype(arguments, row, {positions + first, static_cast<std::size_t>(ends[row] - first)});
+      }
+    });
+  }
+
+ private:
+  using Positions = std::span<const std::int64_t>;
+
+  // After counting and summing, ends[row] is where the row's positions begin; placing them moves it to their end.
+  void sort_positions(const std::int64_t* indices, std::int64_t* ends, std::int64_t* positions) const {
+    std::fill_n(ends, rows_ + 1, 0);
+    for (std::int64_t i = 0; i < count_; ++i) {
+      check_index(indices[i], rows_, i);
+      ++ends[indices[i] + 1];
+    }
+    for (std::int64_t row = 0; row < rows_; ++row) ends[row + 1] += ends[row];
+    for (std::int64_t i = 0; i < count_; ++i) positions[ends[indices[i]]++] = i;
+  }
+
+  void sum_row_of_dtype(const LaunchArguments& arguments, std::int64_t row, Positions positions) const {
+    if (dtype_ == DType::fp32) return sum_row<float>(arguments, row, positions);
+    if (dtype_ == DType::fp64) return sum_row<double>(arguments, row, positions);
+    sum_narrow_row(arguments, row, positions);
+  }
+
+  template <typename T>
+  void sum_row(const LaunchArguments& arguments, std::int64_t row, Positions positions) const {
+    const T* gradient = static_cast<const T*>(arguments.inputs[0]);
+    T* sum = static_cast<T*>(arguments.outputs[0]) + row * width_;
+    std::fill_n(sum, width_, T{0});
+    for (const std::int64_t position : positions) {
+      const T* term = gradient + position * width_;
+      for (std::int64_t i = 0; i < width_; ++i) sum[i] += term[i];
+    }
+  }
+
+  void sum_narrow_row(const LaunchArguments& arguments, std::int64_t row, Positions positions) const {
+    constexpr std::size_t kBytes = 2;
+    const auto* gradient = static_cast<const std::byte*>(arguments.inputs[0]);
+    std::byte* output = static_cast<std::byte*>(arguments.outputs[0]) + static_cast<std::size_t>(row * width_) * kBytes;
+    for (std::int64_t i = 0; i < width_; ++i) {
+      float sum = 0;
+      for (const std::int64_t position : positions) {
+        const std::byte* term = gradient + static_cast<std::size_t>(position * width_ + i) * kBytes;
+        sum += static_cast<float>(load_element(dtype_, term));
+      }
+      store_element(dtype_, output + static_cast<std::size_t>(i) * kBytes, sum);
+    }
+  }
+
+  DType dtype_;
+  std::int64_t rows_;
+  std::int64_t width_;
+  std::int64_t count_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_embedding_kernel(const KernelSpec& spec) {
+  return std::make_unique<EmbeddingForward>(spec);
+}
+
+std::unique_ptr<Kernel> make_embedding_backward_kernel(const KernelSpec& spec) {
+  return std::make_unique<EmbeddingBackward>(spec);
+}
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,292 @@
+// The built program from the outside: exit codes, messages, files. Anything it measures is on models of toy size.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/file.h"
+#include "ridgepoint/record.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+constexpr std::uint64_t kFileLimit = 1 << 24;
+
+// A model small enough for any machine and sanitizer.
+std::vector<std::string> toy_bench(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {"bench",   "--layers", "1",       "--d-model", "16",        "--d-ff", "24",
+                                        "--heads", "2",        "--vocab", "50",        "--context", "8",      "--batch",
+                                        "2",       "--warmup", "1",       "--steps",   "3"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+std::vector<Record> parse_records(const std::string& text) {
+  const TemporaryFolder folder;
+  write_file(folder / "records", text);
+  return read_records(folder / "records");
+}
+
+void expect_usage_error(const std::vector<std::string>& arguments, const std::string& message) {
+  const ProgramResult result = run_program(arguments);
+  EXPECT_EQ(result.exit_code, 2) << message;
+  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
+  EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 1) << result.error;
+  EXPECT_THAT(result.output, IsEmpty());
+}
+
+TEST(Program, explains_itself) {
+  const ProgramResult help = run_program({"--help"});
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_THAT(help.output,
+              AllOf(HasSubstr("bench"), HasSubstr("devices"), HasSubstr("verify"), HasSubstr("Examples:")));
+  EXPECT_EQ(run_program({"help"}).output, help.output);
+  EXPECT_THAT(run_program({"--version"}).output, StartsWith("ridgepoint 0."));
+  for (const char* command : {"bench", "devices", "verify"}) {
+    const ProgramResult result = run_program({command, "--help"});
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.output, AllOf(HasSubstr("--threads"), HasSubstr("Examples:")));
+    EXPECT_EQ(run_program({"help", command}).output, result.output);
+  }
+}
+
+TEST(Program, without_a_command_prints_its_help_and_fails) {
+  const ProgramResult result = run_program({});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.error, HasSubstr("Usage:"));
+}
+
+TEST(Program, says_the_nearest_of_what_it_does_not_know) {
+  expect_usage_error({"bnech"}, "did you mean 'bench'");
+  expect_usage_error({"bench", "--modle", "tiny"}, "did you mean '--model'");
+  expect_usage_error({"bench", "--model", "tinny"}, "did you mean 'tiny'");
+  expect_usage_error({"bench", "--format", "jsno"}, "did you mean 'json'");
+  expect_usage_error({"help", "verfy"}, "did you mean 'verify'");
+}
+
+TEST(Program, refuses_stray_and_missing_values) {
+  expect_usage_error({"bench", "tiny"}, "'tiny' was not expected");
+  expect_usage_error({"bench", "--batch"}, "--batch");
+  expect_usage_error({"verify", "--rtol", "small"}, "--rtol");
+}
+
+TEST(Program, refuses_models_that_cannot_be) {
+  expect_usage_error({"bench", "--layers", "1", "--d-model", "16", "--d-ff", "8", "--heads", "3"}, "does not divide");
+  expect_usage_error({"bench", "--batch", "0"}, "--batch");
+  expect_usage_error({"bench", "--context", "-256"}, "--context");
+  expect_usage_error({"bench", "--batch", "4611686018427387904"}, "overflow");
+  expect_usage_error({"bench", "--d-model", "4611686018427387904"}, "overflow");
+  expect_usage_error({"bench", "--steps", "0"}, "--steps");
+  expect_usage_error({"bench", "--memory-limit", "0GiB"}, "--memory-limit");
+  expect_usage_error({"bench", "--dtype", "bf16"}, "not in this build; available: fp32");
+}
+
+TEST(Bench, measures_every_row_of_a_sweep) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  const ProgramResult result = run_program(toy_bench({"--mode", "forward,backward,step", "--output", file}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, IsEmpty()) << "progress belongs on a terminal";
+  const std::vector<Record> records = read_records(file);
+  ASSERT_THAT(records, SizeIs(3));
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_THAT(record.time_ms.samples, SizeIs(3));
+    EXPECT_THAT(record.device_time_ms.samples, SizeIs(3));
+    EXPECT_THAT(record.warmup_ms, SizeIs(1));
+    EXPECT_GT(record.tokens_per_second.value_or(0), 0);
+    EXPECT_GT(record.ceiling_share.value_or(0), 0);
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+  }
+  EXPECT_EQ(records[0].mode, "forward");
+  EXPECT_EQ(records[2].mode, "step");
+  EXPECT_LT(*records[0].flops_per_step, *records[1].flops_per_step);
+  EXPECT_LT(*records[1].flops_per_step, *records[2].flops_per_step);
+  EXPECT_EQ(records[0].memory_bytes.before_backward, std::nullopt);
+  EXPECT_GT(records[2].memory_bytes.before_backward.value_or(0), 0);
+}
+
+TEST(Bench, sweeps_warm_ups_and_keeps_their_times) {
+  const ProgramResult result = run_program(toy_bench({"--warmup", "0,2", "--mode", "forward", "--format", "jsonl"}));
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const std::vector<Record> records = parse_records(result.output);
+  ASSERT_THAT(records, SizeIs(3));  // 1 is the toy's own
+  EXPECT_THAT(records[0].warmup_ms, SizeIs(1));
+  EXPECT_THAT(records[1].warmup_ms, SizeIs(0));
+  EXPECT_THAT(records[2].warmup_ms, SizeIs(2));
+}
+
+TEST(Bench, prints_the_format_asked_for) {
+  const auto print = [](const std::string& format) {
+    return run_program(toy_bench({"--mode", "forward", "--format", format})).output;
+  };
+  EXPECT_THAT(print("table"), AllOf(HasSubstr("model custom"), HasSubstr("mode     mean ms")));
+  EXPECT_THAT(print("markdown"), HasSubstr("| mode | mean ms |"));
+  EXPECT_THAT(print("csv"), StartsWith("schema,command,"));
+  EXPECT_THAT(print("json"), StartsWith("[\n{\"schema\""));
+}
+
+TEST(Bench, on_the_null_device_claims_no_rates) {
+  const ProgramResult result = run_program(
+      {"bench", "--device", "null", "--model", "2.7b", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const Record record = record_from_json(result.output);
+  EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+  EXPECT_EQ(record.tokens_per_second, std::nullopt);
+  EXPECT_EQ(record.ceiling_share, std::nullopt);
+  EXPECT_GT(record.memory_bytes.peak_allocated.value_or(0), 3'406'809'600 * 16);
+}
+
+TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
+  const ProgramResult result =
+      run_program(toy_bench({"--batch", "2,400,2", "--memory-limit", "6MiB", "--format", "jsonl"}));
+  EXPECT_EQ(result.exit_code, 0);
+  const std::vector<Record> records = parse_records(result.output);  // the first is the toy's own batch
+  ASSERT_THAT(records, SizeIs(4));
+  EXPECT_EQ(records[1].status, RunStatus::ok) << records[1].error.message;
+  EXPECT_EQ(records[2].status, RunStatus::oom);
+  EXPECT_EQ(records[3].status, RunStatus::ok) << records[3].error.message;
+  EXPECT_GT(records[2].error.requested_bytes.value_or(0), 0);
+  ASSERT_TRUE(records[2].error.free_bytes.has_value());
+  EXPECT_LT(*records[2].error.free_bytes, *records[2].error.requested_bytes);
+  EXPECT_GT(records[2].memory_bytes.planned_peak.value_or(0), 6 << 20);
+  EXPECT_THAT(records[2].time_ms.samples, IsEmpty());
+}
+
+TEST(Bench, finds_out_before_it_runs_that_its_output_cannot_be_written) {
+  const TemporaryFolder folder;
+  for (const std::string& path : {std::string(folder / "missing/rows.json"), folder.path().string()}) {
+    const ProgramResult result = run_program({"bench", "--model", "xl", "--output", path});  // would take minutes
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(path)));
+  }
+}
+
+TEST(Bench, leaves_an_old_file_alone_when_it_is_refused) {
+  const TemporaryFolder folder;
+  write_file(folder / "rows.json", "old");
+  EXPECT_EQ(run_program({"bench", "--batch", "0", "--output", folder / "rows.json"}).exit_code, 2);
+  EXPECT_EQ(read_file(folder / "rows.json", kFileLimit), "old");
+}
+
+TEST(Bench, reports_a_full_disk_behind_standard_output) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  const ProgramResult result = run_program(toy_bench({"--mode", "forward", "--output", "/dev/full"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("/dev/full"));
+}
+
+std::size_t rows_on_disk(const std::string& file) {
+  return std::filesystem::exists(file) ? read_records(file).size() : 0;
+}
+
+TEST(Bench, stops_at_ctrl_c_with_its_finished_rows_on_disk) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  // A short row, then one that would take all day.
+  ChildProgram child(toy_bench({"--steps", "1000000", "--output", file, "--mode", "forward"}));
+  while (rows_on_disk(file) < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"), HasSubstr(file)));
+  const std::vector<Record> records = read_records(file);
+  ASSERT_THAT(records, SizeIs(1));
+  EXPECT_EQ(records[0].steps, 3);
+}
+
+TEST(Bench, stops_at_ctrl_c_between_warm_ups) {
+  ChildProgram child(toy_bench({"--mode", "forward", "--warmup", "1000000", "--format", "csv"}));
+  // The first row is printed before the second, endless one begins.
+  while (child.output_so_far().find("\n1,bench,") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+}
+
+TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> model = {"--layers", "1",       "--d-model", "16",      "--d-ff",
+                                          "24",       "--heads", "2",         "--vocab", "50"};
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "verify");
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    return run_program(arguments);
+  };
+  const std::string weights = folder / "w", tokens = folder / "t", results = folder / "r";
+  const ProgramResult made = verify({"--batch", "2", "--context", "8", "--seed", "3", "--optimizer-steps", "2",
+                                     "--save-weights", weights, "--save-tokens", tokens, "--dump", results});
+  ASSERT_EQ(made.exit_code, 0) << made.error;
+  const std::vector<std::string> from_files = {"--weights", weights,     "--tokens", tokens,   "--optimizer-steps",
+                                               "2",         "--against", results,    "--rtol", "0",
+                                               "--atol",    "0"};
+  const ProgramResult same = verify(from_files);
+  EXPECT_EQ(same.exit_code, 0) << same.output << same.error;
+  EXPECT_THAT(same.output, AllOf(HasSubstr("grad.layers.0.attn.q_proj.weight"), HasSubstr("No element differs.")));
+
+  std::vector<std::string> fewer_steps = from_files;
+  fewer_steps[5] = "1";
+  const ProgramResult different = verify(fewer_steps);
+  EXPECT_EQ(different.exit_code, 1);
+  EXPECT_THAT(different.output, AllOf(HasSubstr("differs most, at ["), HasSubstr("beyond rtol 0, atol 0")));
+  EXPECT_THAT(different.error, HasSubstr("'loss.2'"));
+}
+
+TEST(Verify, names_every_tensor_that_does_not_belong) {
+  const TemporaryFolder folder;
+  const std::string weights = folder / "w";
+  ASSERT_EQ(run_program({"verify", "--layers", "2", "--d-model", "16", "--d-ff", "24", "--heads", "2", "--vocab", "50",
+                         "--save-weights", weights})
+                .exit_code,
+            0);
+  const ProgramResult result = run_program({"verify", "--layers", "1", "--d-model", "16", "--d-ff", "32", "--heads",
+                                            "2", "--vocab", "50", "--weights", weights});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("'layers.0.ffn.w1.weight' is fp32[24,16]"));
+  EXPECT_THAT(result.error, HasSubstr("'layers.1.ln1.weight' of '" + weights + "' is no parameter of this model"));
+}
+
+TEST(Verify, refuses_files_that_are_not_safetensors) {
+  const TemporaryFolder folder;
+  write_file(folder / "w", "not a tensor in sight");
+  for (const char* option : {"--weights", "--tokens", "--against"}) {
+    const ProgramResult result = run_program({"verify", option, folder / "w"});
+    EXPECT_EQ(result.exit_code, 1) << option;
+    EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr((folder / "w").string())));
+  }
+}
+
+TEST(Verify, refuses_options_at_odds) {
+  expect_usage_error({"verify", "--device", "null"}, "computes nothing");
+  expect_usage_error({"verify", "--optimizer-steps", "-1"}, "--optimizer-steps");
+  expect_usage_error({"verify", "--batch", "1,2"}, "2 configurations");
+}
+
+TEST(Devices, prints_what_is_here) {
+  const ProgramResult table = run_program({"devices"});
+  EXPECT_EQ(table.exit_code, 0) << table.error;
+  EXPECT_THAT(table.output, AllOf(HasSubstr("cpu"), HasSubstr("matmul fp32"), HasSubstr("copy"), HasSubstr("null")));
+  expect_usage_error({"devices", "--format", "csv"}, "table or json");
+}
+
+}  // namespace
+}  // namespace ridgepoint

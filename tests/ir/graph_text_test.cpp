@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "models/transformer.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
+#include "support/op_cases.h"
+
+namespace ridgepoint {
+namespace {
+
+TEST(GraphText, round_trips_a_graph_of_every_op) {
+  for (const testing::OpCase& op_case : testing::op_cases()) {
+    const std::string text = print_graph(op_case.build(DType::fp32));
+    EXPECT_EQ(print_graph(parse_graph(text)), text) << op_case.name;
+  }
+}
+
+TEST(GraphText, round_trips_a_training_step) {
+  const TransformerConfig config{"test", 50, 8, 16, 24, 2, 2};
+  const std::string text = print_graph(build_transformer(config, 2, Mode::step, {.logits = true, .gradients = true}));
+  const Graph parsed = parse_graph(text);
+  check_types(parsed);
+  EXPECT_EQ(print_graph(parsed), text);
+  EXPECT_EQ(parsed.updates().size(), build_transformer(config, 2, Mode::step).updates().size());
+}
+
+TEST(GraphText, keeps_attributes_exactly) {
+  Graph graph;
+  const Value x = input(graph, "odd \"name\"\n\\", {DType::fp32, {2, 2}}, Role::data);
+  graph.add_output("a", causal_mask(graph, x, -INFINITY));
+  graph.add_output("b", shift(graph, x, 0.1));
+  graph.add_output("c", shift(graph, x, 3.0));
+  graph.add_output("d", shift(graph, x, 1e300));
+  graph.add_output("e", shift(graph, x, -0.0));
+  const Graph parsed = parse_graph(print_graph(graph));
+  EXPECT_TRUE(parsed.find_input("odd \"name\"\n\\").has_value());
+  const auto constant_of = [&](const char* output) {
+    const Node& add = parsed.producer_node(*parsed.find_output(output));
+    return parsed.producer_node(add.inputs[1]).attributes.get<double>("value");
+  };
+  EXPECT_EQ(parsed.producer_node(*parsed.find_output("a")).attributes.get<double>("fill"), -INFINITY);
+  EXPECT_EQ(constant_of("b"), 0.1);
+  EXPECT_EQ(constant_of("c"), 3.0);
+  EXPECT_EQ(constant_of("d"), 1e300);
+  EXPECT_TRUE(std::signbit(constant_of("e")));
+}
+
+struct Malformed {
+  const char* name;
+  const char* text;
+  const char* message;
+};
+
+class MalformedGraphText : public ::testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedGraphText, is_refused_with_its_place) {
+  try {
+    parse_graph(GetParam().text);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find(GetParam().message), std::string::npos) << error.what();
+  }
+}
+
+constexpr const char* kHead = "graph \"g\"\n%0:fp32[2] = input() {name=\"x\", role=\"data\"} @forward \"\" \"\"\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    texts, MalformedGraphText,
+    ::testing::Values(Malformed{"empty", "", "expected 'graph'"}, Malformed{"no_name", "graph\n", "line 1, column 6"},
+                      Malformed{"unknown_op", "graph \"g\"\n%0:fp32[2] = inptu() @forward \"\" \"\"\n", "did you mean 'input'"},
+                      Malformed{"unknown_dtype", "graph \"g\"\n%0:fp23[2] = input() @forward \"\" \"\"\n", "did you mean 'fp32'"},
+                      Malformed{"value_from_nowhere", "graph \"g\"\n%1:fp32[2] = exp(%0) @forward \"\" \"\"\n", "%0 is used before it is made"},
+                      Malformed{"made_twice", "graph \"g\"\n%0:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n%0:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n", "%0 is made twice"},
+                      Malformed{"huge_shape", "graph \"g\"\n%0:fp32[9223372036854775807,9] = input() @forward \"\" \"\"\n", "2^62"},
+                      Malformed{"rank_seven", "graph \"g\"\n%0:fp32[1,1,1,1,1,1,1] = input() @forward \"\" \"\"\n", "more than 6 dimensions"},
+                      Malformed{"negative_size", "graph \"g\"\n%0:fp32[-1] = input() @forward \"\" \"\"\n", "sizes are 0 or more"},
+                      Malformed{"unknown_phase", "graph \"g\"\n%0:fp32[2] = input() @sideways \"\" \"\"\n", "unknown phase 'sideways'"},
+                      Malformed{"open_string", "graph \"g", "a string does not end"},
+                      Malformed{"bad_escape", "graph \"\\xg0\"\n", "two hexadecimal digits"},
+                      Malformed{"twice_an_attribute", "graph \"g\"\n%0:fp32[2] = input() {name=\"a\", name=\"b\"} @forward \"\" \"\"\n", "'name' is given twice"},
+                      Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is made"},
+                      Malformed{"wrong_arity", "graph \"g\"\n%0:fp32[2] = exp() @forward \"\" \"\"\n", "0 inputs where the op has 1"}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(GraphText, a_parsed_graph_with_a_wrong_type_fails_its_type_check) {
+  const Graph graph = parse_graph(std::string(kHead) + "%1:fp32[3] = exp(%0) @forward \"\" \"\"\n");
+  EXPECT_THROW(check_types(graph), Error);
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,123 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ridgepoint/error.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr Role kData = Role::data;
+
+TEST(Verify, accepts_a_sound_graph) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, kData);
+  graph.add_output("y", exp(graph, x));
+  EXPECT_NO_THROW(verify(graph));
+}
+
+TEST(Verify, refuses_a_use_before_its_value) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, kData);
+  const Value y = exp(graph, x);
+  const Value z = exp(graph, y);
+  graph.node(graph.producer(y)).inputs[0] = z;
+  EXPECT_THROW(verify(graph), Error);
+}
+
+TEST(Verify, refuses_a_use_of_an_erased_value) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, kData);
+  const Value y = exp(graph, x);
+  exp(graph, y);
+  const NodeId gone[] = {graph.producer(y)};
+  graph.erase(gone);
+  EXPECT_THROW(verify(graph), Error);
+}
+
+TEST(Verify, refuses_two_inputs_of_one_name) {
+  Graph graph;
+  input(graph, "x", {DType::fp32, {2}}, kData);
+  EXPECT_THROW(input(graph, "x", {DType::fp32, {2}}, kData), Error);
+}
+
+TEST(Verify, refuses_a_read_of_an_old_value_after_its_update) {
+  Graph graph;
+  const Value p = input(graph, "p", {DType::fp32, {2}}, Role::parameter);
+  const Value updated = shift(graph, p, 1.0);
+  graph.add_update(p, updated);
+  graph.add_output("y", exp(graph, p));
+  EXPECT_THROW(verify(graph), Error);
+}
+
+TEST(Verify, refuses_an_update_of_another_type) {
+  Graph graph;
+  const Value p = input(graph, "p", {DType::fp32, {2}}, Role::parameter);
+  graph.add_update(p, reduce_sum(graph, p, {0}));
+  EXPECT_THROW(verify(graph), Error);
+}
+
+TEST(Verify, refuses_an_update_of_what_is_not_an_input) {
+  Graph graph;
+  const Value p = input(graph, "p", {DType::fp32, {2}}, Role::parameter);
+  const Value y = exp(graph, p);
+  graph.add_update(y, exp(graph, y));
+  EXPECT_THROW(verify(graph), Error);
+}
+
+TEST(Builders, name_the_op_the_operands_and_the_rule) {
+  Graph graph;
+  const Value a = input(graph, "a", {DType::fp32, {2, 3}}, kData);
+  const Value b = input(graph, "b", {DType::fp32, {4, 5}}, kData);
+  try {
+    matmul(graph, a, b);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "matmul(fp32[2,3], fp32[4,5]): the inner sizes 3 and 4 differ");
+  }
+  EXPECT_THROW(add(graph, a, b), Error);
+  EXPECT_THROW(reshape(graph, a, Shape{5}), Error);
+  EXPECT_THROW(transpose(graph, a, {0, 0}), Error);
+  EXPECT_THROW(reduce_sum(graph, a, {0, -2}), Error);
+  EXPECT_THROW(reduce_sum(graph, a, {2}), Error);
+  EXPECT_THROW(add(graph, a, cast(graph, b, DType::bf16)), Error);
+  EXPECT_THROW(causal_mask(graph, transpose(graph, a, {1, 0}), 0.0), Error);
+}
+
+TEST(Builders, remember_the_line_they_were_called_from) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, kData);
+  const int line = __LINE__ + 1;
+  const Value y = exp(graph, x);
+  EXPECT_EQ(graph.source_name(graph.producer_node(y)), "verify_test.cpp:" + std::to_string(line));
+}
+
+TEST(Shape, checks_products_that_overflow) {
+  EXPECT_THROW((Shape{std::int64_t{1} << 40, std::int64_t{1} << 40}), Error);
+  EXPECT_EQ((Shape{std::int64_t{1} << 40, 0, std::int64_t{1} << 20}).elements(), 0);
+  EXPECT_THROW((Shape{-1}), Error);
+}
+
+TEST(HostTensor, rounds_to_bf16_and_fp16_nearest_even_in_one_step) {
+  const auto round_trip = [](DType dtype, double value) {
+    std::uint16_t bits = 0;
+    store_element(dtype, &bits, value);
+    return load_element(dtype, &bits);
+  };
+  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8), 1.0);              // a tie goes to even
+  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // the other way
+  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8 + 0x1p-40), 1.0 + 0x1p-7);
+  EXPECT_EQ(round_trip(DType::fp16, 65519.9), 65504.0);
+  EXPECT_EQ(round_trip(DType::fp16, 65520.0), INFINITY);
+  EXPECT_EQ(round_trip(DType::fp16, 0x1p-24), 0x1p-24);  // the smallest subnormal
+  EXPECT_EQ(round_trip(DType::fp16, 0x1p-25), 0.0);
+  EXPECT_EQ(round_trip(DType::fp16, 0.1), 0.0999755859375);
+  EXPECT_TRUE(std::isnan(round_trip(DType::bf16, NAN)));
+  EXPECT_EQ(round_trip(DType::bf16, -INFINITY), -INFINITY);
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,140 @@
+#include "plan/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "ridgepoint/autodiff.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+struct Plan : ::testing::Test {
+  Graph graph;
+  Value x = input(graph, "x", {DType::fp32, {4, 6}}, Role::data);
+
+  static std::size_t step_of(const ExecutionPlan& plan, NodeId node) {
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      if (plan.steps[i].node == node) return i;
+    }
+    return SIZE_MAX;
+  }
+};
+
+TEST_F(Plan, frees_a_buffer_after_its_last_use_and_not_before) {
+  const Value a = exp(graph, x);
+  const Value b = neg(graph, a);
+  const Value c = add(graph, a, b);
+  graph.add_output("c", c);
+  const ExecutionPlan plan = make_plan(graph);
+  ASSERT_EQ(plan.steps.size(), 3U);
+  const BufferId buffer_a = plan.values[a.id].buffer;
+  EXPECT_TRUE(plan.steps[1].release.empty());
+  EXPECT_EQ(plan.steps[2].release, (std::vector<BufferId>{buffer_a, plan.values[b.id].buffer}));
+  EXPECT_TRUE(plan.buffers[plan.values[c.id].buffer].output);
+}
+
+TEST_F(Plan, keeps_storage_while_a_view_of_it_is_read) {
+  const Value a = exp(graph, x);
+  const Value turned = transpose(graph, a, {1, 0});
+  const Value b = neg(graph, x);
+  graph.add_output("c", matmul(graph, b, turned));
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.values[turned.id].buffer, plan.values[a.id].buffer);
+  EXPECT_EQ(plan.steps.back().release.size(), 2U);
+  EXPECT_EQ(plan.values[turned.id].layout.strides[0], 1);
+}
+
+TEST_F(Plan, frees_a_result_that_nobody_reads_at_once) {
+  const Value weight = input(graph, "w", {DType::fp32, {6}}, Role::parameter);
+  const auto [y, r] = rms_norm(graph, x, weight, 1e-5);
+  graph.add_output("y", exp(graph, y));
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.steps[0].release, (std::vector<BufferId>{plan.values[r.id].buffer}));
+}
+
+TEST_F(Plan, gives_an_immediate_operand_no_buffer) {
+  graph.add_output("y", mul(graph, x, broadcast(graph, constant(graph, 2.0, DType::fp32), Shape{4, 6})));
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.steps[0].inputs[1].buffer, kNoBuffer);
+  EXPECT_EQ(plan.steps[0].inputs[1].layout.immediate, 2.0);
+}
+
+TEST_F(Plan, offsets_a_flipped_view_to_its_first_element) {
+  const Value flipped = flip(graph, x, 1);
+  graph.add_output("y", exp(graph, flipped));
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.steps[0].inputs[0].offset_bytes, 5 * sizeof(float));
+  EXPECT_EQ(plan.steps[0].inputs[0].layout.strides[1], -1);
+}
+
+TEST_F(Plan, writes_updates_into_the_storage_of_what_they_update) {
+  const Value moment = input(graph, "m", {DType::fp32, {4, 6}}, Role::state);
+  const Value second = input(graph, "v", {DType::fp32, {4, 6}}, Role::state);
+  const Value step = input(graph, "t", {DType::fp32, {}}, Role::state);
+  const Value parameter = input(graph, "p", {DType::fp32, {4, 6}}, Role::parameter);
+  const Value next = shift(graph, step, 1.0);
+  graph.add_update(step, next);
+  const std::array<Value, 3> updated = adamw(graph, next, parameter, x, moment, second, {});
+  graph.add_update(parameter, updated[0]);
+  graph.add_update(moment, updated[1]);
+  graph.add_update(second, updated[2]);
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.values[updated[0].id].buffer, plan.values[parameter.id].buffer);
+  EXPECT_EQ(plan.values[updated[1].id].buffer, plan.values[moment.id].buffer);
+  EXPECT_EQ(plan.values[next.id].buffer, plan.values[step.id].buffer);
+  for (const PlanStep& planned : plan.steps) EXPECT_TRUE(planned.allocate.empty());
+}
+
+TEST_F(Plan, refuses_an_update_that_cannot_be_made_in_place) {
+  const Value square = input(graph, "s", {DType::fp32, {6, 6}}, Role::state);
+  graph.add_update(square, matmul(graph, square, square));
+  EXPECT_THROW(make_plan(graph), Error);
+}
+
+TEST_F(Plan, refuses_to_update_from_a_transposed_read_of_the_same_storage) {
+  const Value square = input(graph, "s", {DType::fp32, {6, 6}}, Role::state);
+  graph.add_update(square, exp(graph, transpose(graph, square, {1, 0})));
+  EXPECT_THROW(make_plan(graph), Error);
+}
+
+TEST_F(Plan, tells_activations_gradients_and_temporaries_apart) {
+  const Value weight = input(graph, "w", {DType::fp32, {6, 5}}, Role::parameter);
+  const Value product = matmul(graph, x, weight);
+  const Value saved = exp(graph, product);
+  const Value loss = reduce_sum(graph, saved, {0, 1});
+  const Value gradient = differentiate(graph, loss, std::vector{weight})[0];
+  graph.add_output("loss", loss);
+  graph.add_output("grad.w", gradient);
+  const ExecutionPlan plan = make_plan(graph);
+  const auto category = [&](Value value) { return plan.buffers[plan.values[value.id].buffer].category; };
+  EXPECT_EQ(category(x), MemoryCategory::data);
+  EXPECT_EQ(category(weight), MemoryCategory::parameter);
+  EXPECT_EQ(category(product), MemoryCategory::temporary);
+  EXPECT_EQ(category(saved), MemoryCategory::activation);
+  EXPECT_EQ(category(gradient), MemoryCategory::gradient);
+  ASSERT_TRUE(plan.backward_begin.has_value());
+  EXPECT_EQ(*plan.backward_begin, step_of(plan, graph.producer(loss)) + 1);
+}
+
+TEST(Layout, reshapes_by_strides_exactly_when_they_exist) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {4, 6, 5}}, Role::data);
+  const auto layout_of = [&](Value source, const Shape& shape) {
+    const Value made = reshape(graph, source, shape);
+    std::vector<ValueLayout> layouts = value_layouts(graph);
+    return layouts[made.id].layout;
+  };
+  EXPECT_TRUE(layout_of(x, Shape{24, 5}).is_dense());
+  const TensorLayout split = layout_of(transpose(graph, x, {2, 0, 1}), Shape{5, 2, 2, 6});
+  EXPECT_EQ(split.strides[0], 1);
+  EXPECT_EQ(split.strides[1], 60);
+  EXPECT_EQ(split.strides[2], 30);
+  EXPECT_EQ(split.strides[3], 5);
+  EXPECT_EQ(layout_of(transpose(graph, x, {2, 0, 1}), Shape{5, 24}).strides[1], 5);
+  EXPECT_TRUE(layout_of(x, Shape{1, 4, 1, 30, 1}).is_dense());
+  EXPECT_THROW(layout_of(transpose(graph, x, {1, 0, 2}), Shape{24, 5}), Error);
+}
+
+}  // namespace
+}  // namespace ridgepoint

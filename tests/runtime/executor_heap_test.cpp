@@ -1,0 +1,36 @@
+// The executor's steady state touches no heap: counted on the null device, whose kernels do nothing.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "models/transformer.h"
+
+namespace {
+
+std::atomic<long> heap_allocations{0};
+
+}  // namespace
+
+void* operator new(std::size_t bytes) {
+  heap_allocations.fetch_add(1, std::memory_order_relaxed);
+  if (void* address = std::malloc(bytes)) return address;
+  throw std::bad_alloc();
+}
+void operator delete(void* address) noexcept { std::free(address); }
+void operator delete(void* address, std::size_t) noexcept { std::free(address); }
+
+namespace ridgepoint {
+namespace {
+
+TEST(Executor, touches_no_heap_in_the_steady_state) {
+  Program program(build_transformer(transformer_preset("tiny"), 2, Mode::step), open_device("null"));
+  for (int i = 0; i < 3; ++i) program.run();
+  const long before = heap_allocations;
+  for (int i = 0; i < 10; ++i) program.run();
+  EXPECT_EQ(heap_allocations - before, 0);
+}
+
+}  // namespace
+}  // namespace ridgepoint

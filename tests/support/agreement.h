@@ -1,0 +1,19 @@
+// A back end against the oracle: every case of op_cases() in fp32 there, in double on the reference back end.
+#pragma once
+
+#include <memory>
+
+#include "support/run_graph.h"
+
+namespace ridgepoint::testing {
+
+struct Disagreement {
+  std::string output;
+  double relative_error;
+};
+
+// Outputs of `op_case` on `device` whose relative L2 error against the reference is over `tolerance`, for inputs
+// drawn from `seed`.
+std::vector<Disagreement> disagreements(const OpCase& op_case, std::shared_ptr<Device> device, unsigned seed, double tolerance);
+
+}  // namespace ridgepoint::testing

@@ -1,0 +1,52 @@
+// Records that no run made, every field set: for tests of what reads, writes and prints them.
+#pragma once
+
+#include <string>
+
+#include "ridgepoint/record.h"
+
+namespace ridgepoint {
+
+inline Record sample_record(const std::string& mode = "step") {
+  Record record;
+  record.command = "bench";
+  record.timestamp = "2025-01-31T12:00:00Z";
+  record.mode = mode;
+  record.dtype = "fp32";
+  record.compile = "off";
+  record.attention = "composite";
+  record.checkpoint = "off";
+  record.batch = 4;
+  record.context = 256;
+  record.model = {"tiny", 2986624, 2, 128, 384, 4, 10000};
+  record.device = {"cpu", "Test Processor", 16LL << 30, std::nullopt};
+  record.warmup = 2;
+  record.steps = 4;
+  record.seed = 7;
+  record.threads = 2;
+  record.time_ms = describe({10, 12, 11, 13.5});
+  record.device_time_ms = describe({9.5, 11.5, 10.5, 13});
+  record.warmup_ms = {100.25, 20};
+  record.tokens_per_second = 88086.02;
+  record.flops_per_step = 18'000'000'000;
+  record.achieved_flops_per_second = 1.548387e12;
+  record.ceiling_flops_per_second = 2e12;
+  record.ceiling_share = 0.7741935;
+  record.memory_bytes = {100 << 20, 128 << 20, 99 << 20, 60 << 20, 100 << 20};
+  record.build = {"0.1.0", "gcc 12.2.0, Release", "0123456789ab"};
+  return record;
+}
+
+inline Record out_of_memory_record() {
+  Record record = sample_record("step");
+  record.status = RunStatus::oom;
+  record.error = {"asked for 512.0 MiB, 100.0 MiB free", 512 << 20, 100 << 20};
+  record.time_ms = record.device_time_ms = describe({});
+  record.warmup_ms.clear();
+  record.tokens_per_second = record.achieved_flops_per_second = record.ceiling_share = std::nullopt;
+  record.memory_bytes = {};
+  record.memory_bytes.planned_peak = 1LL << 30;
+  return record;
+}
+
+}  // namespace ridgepoint
