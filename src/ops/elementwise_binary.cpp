@@ -22,7 +22,11 @@ std::vector<Value> for_operands(Graph& graph, const Node& node, Value a, Value b
 
 std::vector<Value> vjp_add(Graph& graph, const Node& node, Gradients g) { return for_operands(graph, node, g[0], g[0]); }
 
-std::vector<Value> vjp_sub(Graph& graph, const Node& node, Gradients g) { return for_operands(graph, node, g[0], neg(graph, g[0])); }
+// Signs are changed after the sum that undoes a broadcast, on the smaller tensor.
+std::vector<Value> vjp_sub(Graph& graph, const Node& node, Gradients g) {
+  const std::vector<Value> sums = for_operands(graph, node, g[0], g[0]);
+  return {sums[0], neg(graph, sums[1])};
+}
 
 std::vector<Value> vjp_mul(Graph& graph, const Node& node, Gradients g) {
   return for_operands(graph, node, mul(graph, g[0], node.inputs[1]), mul(graph, g[0], node.inputs[0]));
@@ -31,7 +35,8 @@ std::vector<Value> vjp_mul(Graph& graph, const Node& node, Gradients g) {
 // d(a/b) = da/b - (a/b) db/b
 std::vector<Value> vjp_div(Graph& graph, const Node& node, Gradients g) {
   const Value to_a = div(graph, g[0], node.inputs[1]);
-  return for_operands(graph, node, to_a, neg(graph, mul(graph, to_a, node.outputs[0])));
+  const std::vector<Value> sums = for_operands(graph, node, to_a, mul(graph, to_a, node.outputs[0]));
+  return {sums[0], neg(graph, sums[1])};
 }
 
 // The gradient goes where the value came from; to the first operand on a tie.

@@ -26,12 +26,15 @@ std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   const int rank = type.shape.rank();
   require(rank < kMaxRank, "the decomposition needs one more dimension than the operand has");
   const int axis = normalise_axis(node.attributes.get<std::int64_t>("axis"), rank);
-  std::vector<Dim> pair_dims(type.shape.dims().begin(), type.shape.dims().end());
-  pair_dims.back() = Dim(type.shape[-1] / 2);
-  pair_dims.emplace_back(2);
-  std::vector<Dim> table_dims(static_cast<std::size_t>(rank) + 1, Dim(1));
-  table_dims[static_cast<std::size_t>(axis)] = type.shape.dim(axis);
-  table_dims[static_cast<std::size_t>(rank) - 1] = Dim(type.shape[-1] / 2);
+  const Dim pairs(type.shape[-1] / 2);
+  std::vector<Dim> pair_dims;
+  std::vector<Dim> table_dims;
+  for (int i = 0; i < rank - 1; ++i) {
+    pair_dims.push_back(type.shape.dim(i));
+    table_dims.push_back(i == axis ? type.shape.dim(i) : Dim(1));
+  }
+  pair_dims.insert(pair_dims.end(), {pairs, Dim(2)});
+  table_dims.insert(table_dims.end(), {pairs, Dim(1)});
 
   const Value x = reshape(graph, node.inputs[0], Shape(pair_dims));
   const Value cosines = reshape(graph, node.inputs[1], Shape(table_dims));

@@ -8,7 +8,7 @@ Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device
     : plan_(plan), device_(device), allocator_(allocator), base_(plan.buffers.size()) {
   resolve(graph);
   try {
-    allocate_persistent();
+    allocate_persistent(graph);
   } catch (...) {
     release_all(true);
     throw;
@@ -55,11 +55,11 @@ void Executor::resolve(const Graph& graph) {
   }
 }
 
-void Executor::allocate_persistent() {
+void Executor::allocate_persistent(const Graph& graph) {
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
     if (!buffer.persistent) continue;
-    base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, buffer.value.id));
+    base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, graph.producer(buffer.value).id));
     device_.fill_zero(base_[id], buffer.bytes);
   }
 }

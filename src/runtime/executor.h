@@ -47,7 +47,7 @@ class Executor {
   };
 
   void resolve(const Graph& graph);
-  void allocate_persistent();
+  void allocate_persistent(const Graph& graph);
   void run_step(const Step& step);
   void release(BufferId buffer);
   void release_all(bool persistent);

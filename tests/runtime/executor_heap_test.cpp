@@ -13,13 +13,14 @@ std::atomic<long> heap_allocations{0};
 
 }  // namespace
 
-void* operator new(std::size_t bytes) {
+// Not inlined: the compiler would otherwise see malloc() meet delete.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   heap_allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* address = std::malloc(bytes)) return address;
   throw std::bad_alloc();
 }
-void operator delete(void* address) noexcept { std::free(address); }
-void operator delete(void* address, std::size_t) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address, std::size_t) noexcept { std::free(address); }
 
 namespace ridgepoint {
 namespace {
