@@ -18,9 +18,6 @@
 namespace ridgepoint {
 namespace {
 
-using cpu::MatmulProblem;
-using cpu::StridedMatrix;
-
 StridedMatrix dense(std::int64_t rows, std::int64_t columns) {
   StridedMatrix matrix;
   matrix.rows = rows;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that the documentation points at what exists.
 
-Relative links and images in *.md lead to files, their #fragments to headings. With --program, every command line
+Relative links and images in *.md lead to files, their #fragments to headings. Documents named in comments of the
+source (docs/NAME.md) exist. With --program, every command line
 `ridgepoint COMMAND --option ...` in *.md, in code blocks and in code spans, names a command and options its --help
 knows. Prints one line a fault and exits 1 if there is any.
 
@@ -20,6 +21,9 @@ CODE_SPAN = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#{1,6}\s+(.*?)\s*#*$", re.MULTILINE)
 COMMAND_LINE = re.compile(r"(?:^|[\s/`(])ridgepoint\s+([a-z][a-z-]*)((?:[^\n`|;&>#]|\\\n)*)")
 OPTION = re.compile(r"(?<![\w-])(--[a-z][a-z0-9-]*)")
+MENTION = re.compile(r"\bdocs/[A-Za-z0-9_./-]+\.md\b")
+SOURCES = ("src", "include", "tests", "bench", "fuzz", "examples", "cmake")
+CODE_SUFFIXES = {".h", ".cpp", ".def", ".py", ".sh", ".txt", ".cmake"}
 EXTERNAL = re.compile(r"^[a-z][a-z0-9+.-]*:")
 
 
@@ -51,6 +55,13 @@ def check_links(root, path):
             yield f"{path.relative_to(root)}: link to '{target}': no such heading"
 
 
+def check_mentions(root):
+    for path in sorted(p for folder in SOURCES for p in (root / folder).rglob("*.*") if p.suffix in CODE_SUFFIXES):
+        for target in sorted(set(MENTION.findall(path.read_text(encoding="utf-8")))):
+            if not (root / target).exists():
+                yield f"{path.relative_to(root)}: names {target}: no such file"
+
+
 def code_of(text):
     """Everything in the text that is set as code, lines joined where a backslash continues them."""
     blocks = [match.group(0) for match in CODE_BLOCK.finditer(text)]
@@ -80,7 +91,7 @@ def check_commands(root, path, help_of):
 
 
 def check(root, help_of=None):
-    faults = []
+    faults = [*check_mentions(root)]
     for path in documents(root):
         faults += check_links(root, path)
         if help_of is not None:

@@ -31,6 +31,12 @@ class CheckDocs(unittest.TestCase):
     def test_a_missing_heading_is_caught(self):
         self.assertIn("no such heading", self.check("[b](model.md#gone)", model="# Here")[0])
 
+    def test_a_document_named_in_the_source_must_exist(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "src").mkdir()
+            pathlib.Path(folder, "src", "x.h").write_text("// Formula: docs/none.md\n")
+            self.assertIn("src/x.h: names docs/none.md", check_docs.check(pathlib.Path(folder))[0])
+
     def test_links_in_code_are_not_links(self):
         self.assertEqual(self.check("`[x](gone.md)`\n\n```\n[x](gone.md)\n```\n"), [])
 

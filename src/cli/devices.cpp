@@ -112,7 +112,7 @@ class Devices : public Command {
     if (format != Format::table && format != Format::json) {
       throw Error("--format: devices prints a table or json", ErrorKind::usage);
     }
-    if (!output_.path.empty()) OutputFile{output_.path};  // found out now, not after the measurement
+    if (!output_.path.empty()) check_writable(output_.path);
     const std::vector<DeviceReport> reports = {
         measure_cpu(),
         {.kind = "reference", .name = "reference", .purpose = "plain loops in double precision: the oracle"},

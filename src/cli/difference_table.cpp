@@ -20,6 +20,7 @@ std::string sentence_on(const NamedDifference& worst, const Tolerance& tolerance
   std::string text = fmt::format("{} differs most, at {}: {:.9g} against {:.9g}, relative L2 {}", worst.name,
                                  element_name(worst.shape, d.worst_element), d.worst_value, d.worst_reference,
                                  scientific(d.relative_l2));
+  if (d.tolerance_ratio > 1 && d.beyond == 0) return text + fmt::format(", beyond rtol {:g}.\n", tolerance.relative);
   if (d.beyond == 0) {
     return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.\n", tolerance.relative, tolerance.absolute);
   }
@@ -32,12 +33,12 @@ std::string sentence_on(const NamedDifference& worst, const Tolerance& tolerance
 
 bool Comparison::within_tolerance() const {
   return problems.empty() &&
-         std::ranges::all_of(differences, [](const NamedDifference& d) { return d.difference.beyond == 0; });
+         std::ranges::all_of(differences, [](const NamedDifference& d) { return d.difference.tolerance_ratio <= 1; });
 }
 
 const NamedDifference* Comparison::worst() const {
   const auto found = std::ranges::max_element(differences, {}, [](const NamedDifference& d) {
-    return std::tuple(d.difference.worst_ratio, d.difference.relative_l2);
+    return std::tuple(d.difference.tolerance_ratio, d.difference.relative_l2);
   });
   return found == differences.end() ? nullptr : &*found;
 }

@@ -7,32 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/text_table.h"
 #include "core/build_info.h"
 
 namespace ridgepoint::cli {
 namespace {
 
 constexpr std::size_t kWidth = 100;
-
-// `text` broken at blanks, lines after the first indented.
-std::string wrapped(std::string_view text, std::size_t indent) {
-  std::string result;
-  std::size_t column = indent;
-  while (!text.empty()) {
-    const std::string_view word = text.substr(0, text.find(' '));
-    if (column + 1 + word.size() > kWidth && column > indent) {
-      result += '\n' + std::string(indent, ' ');
-      column = indent;
-    } else if (column > indent) {
-      result += ' ';
-      ++column;
-    }
-    result += word;
-    column += word.size();
-    text.remove_prefix(std::min(word.size() + 1, text.size()));
-  }
-  return result;
-}
 
 // "--batch N" as the left column shows it.
 std::string heading(const CLI::Option& option) {
@@ -87,11 +68,12 @@ std::string command_help(const Command& command, const CLI::App& app) {
     text += fmt::format("\n{}:\n", group);
     for (const CLI::Option* option : app.get_options()) {
       if (option->get_group() != group) continue;
-      text += fmt::format("  {:<{}}  {}\n", heading(*option), column, wrapped(option->get_description(), column + 4));
+      text +=
+          fmt::format("  {:<{}}  {}\n", heading(*option), column, wrap(option->get_description(), kWidth, column + 4));
     }
   }
   text += "\nExamples:\n" + indented(command.examples());
-  if (!command.notes().empty()) text += "\n" + wrapped(command.notes(), 0) + "\n";
+  if (!command.notes().empty()) text += "\n" + wrap(command.notes(), kWidth) + "\n";
   return text;
 }
 

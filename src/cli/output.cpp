@@ -48,7 +48,8 @@ std::size_t terminal_width() {
 bool is_special_file(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
-  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
 }
 
 }  // namespace
@@ -100,7 +101,7 @@ RecordWriter::RecordWriter(const OutputOptions& options) : format_(options.resol
   if (path_.empty()) return;
   streams_to_special_file_ = is_special_file(path_);
   // Opening a pipe here and now would end its reader's input.
-  if (!streams_to_special_file_) OutputFile{path_};  // not committed: an old file stays
+  if (!streams_to_special_file_) check_writable(path_);
 }
 
 void RecordWriter::add(Record record) {
@@ -122,6 +123,10 @@ void RecordWriter::finish() {
   } else if (path_.empty() && (format_ == Format::markdown || format_ == Format::json)) {
     print_output(render(format_, records_));
   }
+}
+
+void check_writable(const std::string& path) {
+  const OutputFile probe(path);  // not committed: an old file stays
 }
 
 void print_output(std::string_view text) {

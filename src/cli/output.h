@@ -47,6 +47,8 @@ class RecordWriter {
   std::vector<Record> records_;
 };
 
+// Throws the Error that writing the file would, and leaves it as it is: found out now, not after the run.
+void check_writable(const std::string& path);
 // Writes to standard output and flushes. Throws Error when that fails (a full disk behind a redirection).
 void print_output(std::string_view text);
 // One line on standard error: `ridgepoint: message`.

@@ -18,6 +18,7 @@ namespace {
 using Align = TextTable::Align;
 using Cell = std::string (*)(const Record&);
 
+constexpr std::size_t kProseWidth = 100;
 constexpr std::string_view kNothing = "-";
 
 // What was asked for. `phrase` is how the caption says it when all records agree; {} is the cell.
@@ -99,15 +100,23 @@ bool goes_without_saying(const Record& record, const Setting& setting) {
          ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
 }
 
-std::string caption(std::span<const Record> records) {
-  std::string text;
+// What the records share, in lines of at most `width` columns that break between phrases.
+std::string caption(std::span<const Record> records, std::size_t width) {
+  std::string text, line;
   for (const Setting& setting : kSettings) {
     if (varies(records, setting) || goes_without_saying(records.front(), setting)) continue;
-    const bool parenthesis = setting.phrase.starts_with('(');
-    if (!text.empty()) text += parenthesis ? " " : ", ";
-    text += fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
+    const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
+    const std::string_view separator = phrase.starts_with('(') ? " " : ", ";
+    if (line.empty()) {
+      line = phrase;
+    } else if (display_width(line) + display_width(phrase) + 3 > width) {
+      text += line + (separator == " " ? "\n" : ",\n");
+      line = phrase;
+    } else {
+      line += std::string(separator) + phrase;
+    }
   }
-  return text;
+  return text + line;
 }
 
 // Mode always shows: it says what the times are of. The device's long name stays in the caption.
@@ -131,7 +140,16 @@ std::vector<const Measurement*> known_measurements(std::span<const Record> recor
   return measurements;
 }
 
-std::string remark(const Record& record) { return fmt::format("{}: {}", name(record.status), record.error.message); }
+// Out of memory in figures; the whole story is in the record's message.
+std::string remark(const Record& record) {
+  if (record.status != RunStatus::oom || !record.error.requested_bytes || !record.error.free_bytes) {
+    return fmt::format("{}: {}", name(record.status), record.error.message);
+  }
+  std::string text = fmt::format("oom: asked for {}, {} free", bytes_of(record.error.requested_bytes),
+                                 bytes_of(record.error.free_bytes));
+  if (record.memory_bytes.planned_peak) text += fmt::format("; needs {}", bytes_of(record.memory_bytes.planned_peak));
+  return text;
+}
 
 TextTable build_table(std::span<const Record> records, const std::vector<const Setting*>& settings,
                       const std::vector<const Measurement*>& measurements) {
@@ -167,9 +185,11 @@ std::string records_as_text(std::span<const Record> records, std::size_t width) 
     measurements.erase(least);
     table = build_table(records, settings, measurements);
   }
-  std::string text = caption(records) + "\n\n" + table.text();
+  const std::size_t prose_width = std::min(width, kProseWidth);
+  std::string text = caption(records, prose_width) + "\n\n" + table.text();
   if (!left_out.empty()) {
-    text += fmt::format("\nToo narrow for {}; --format csv has everything.\n", fmt::join(left_out, ", "));
+    const std::string note = fmt::format("Too narrow for {}; --format csv has everything.", fmt::join(left_out, ", "));
+    text += "\n" + wrap(note, prose_width) + "\n";
   }
   return text;
 }
@@ -177,7 +197,7 @@ std::string records_as_text(std::span<const Record> records, std::size_t width) 
 std::string records_as_markdown(std::span<const Record> records) {
   if (records.empty()) return "";
   const TextTable table = build_table(records, leading_settings(records), known_measurements(records));
-  return caption(records) + "\n\n" + table.markdown();
+  return caption(records, SIZE_MAX) + "\n\n" + table.markdown();
 }
 
 }  // namespace ridgepoint::cli

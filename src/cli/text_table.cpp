@@ -43,6 +43,25 @@ std::size_t display_width(std::string_view utf8) {
       std::ranges::count_if(utf8, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string result;
+  std::size_t column = indent;
+  while (!text.empty()) {
+    const std::string_view word = text.substr(0, text.find(' '));
+    if (column > indent && column + 1 + display_width(word) > width) {
+      result += '\n' + std::string(indent, ' ');
+      column = indent;
+    } else if (column > indent) {
+      result += ' ';
+      ++column;
+    }
+    result += word;
+    column += display_width(word);
+    text.remove_prefix(std::min(word.size() + 1, text.size()));
+  }
+  return result;
+}
+
 void TextTable::add_column(std::string heading, Align align) {
   headings_.push_back(std::move(heading));
   alignments_.push_back(align);

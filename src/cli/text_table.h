@@ -2,12 +2,17 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ridgepoint::cli {
 
 // Columns a person can read text down.
 std::size_t display_width(std::string_view utf8);
+
+// `text` broken at blanks into lines of at most `width` columns where its words allow; lines after the first are
+// indented. No newline at the end.
+std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 
 class TextTable {
  public:

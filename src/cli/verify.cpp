@@ -83,7 +83,8 @@ class Verify : public Command {
     return "Files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and `targets` "
            "[batch, context]. Results are fp32: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of step "
            "K, "
-           "`param.NAME` after the last. An element agrees when |ours - theirs| <= atol + rtol * |theirs|.";
+           "`param.NAME` after the last. A tensor agrees when each element has |ours - theirs| <= atol + rtol * "
+           "|theirs| and, unless rtol is 0, its relative L2 error is at most rtol.";
   }
 
   void add_options(CLI::App& app) override {
@@ -140,7 +141,7 @@ class Verify : public Command {
     require(optimizer_steps_ >= 0, fmt::format("--optimizer-steps: {} is too small; the least is 0", optimizer_steps_));
     require(tolerance_.relative >= 0 && tolerance_.absolute >= 0, "--rtol and --atol must be 0 or more");
     for (const std::string& path : {dump_, save_weights_, save_tokens_}) {
-      if (!path.empty()) OutputFile{path};  // found out now, not after the run
+      if (!path.empty()) check_writable(path);
     }
   }
 

@@ -96,14 +96,15 @@ IndexRange worker_range(std::int64_t count, int workers, int worker) {
 namespace detail {
 
 void run_parallel(std::int64_t count, int workers, RangeFunction function, void* body) {
-  if (workers == 1 || inside_loop) {
+  const int threads = std::min(workers, thread_count());
+  if (threads == 1 || inside_loop) {
     for (int worker = 0; worker < workers; ++worker) function(body, worker, worker_range(count, workers, worker));
     return;
   }
   const std::lock_guard lock(caller_mutex);
   Job job{function, body, count, workers};
   current_job.store(&job, std::memory_order_release);
-  run_team(workers);
+  run_team(threads);
   // The team has ended; the loads make its writes visible by the language's rules as well.
   while (job.finished.load(std::memory_order_acquire) != job.team) {
   }

@@ -22,8 +22,8 @@
 
 namespace ridgepoint {
 
-// The longest header read, the reference implementation's own limit.
-inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = 100'000'000;
+// The longest header read: room for a hundred thousand tensors, and what it unpacks to still fits any machine.
+inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = std::uint64_t{16} << 20;
 
 struct SafetensorsEntry {
   std::string name;

@@ -54,7 +54,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool key(string_t& text) override {
     if (state_ == State::tensors) return begin_member(text);
     if (state_ == State::fields) return begin_field(text);
-    if (std::ranges::find(metadata, text, &std::pair<std::string, std::string>::first) != metadata.end()) {
+    if (!seen_metadata_.insert(text).second) {
       throw Error(fmt::format("its metadata has {} twice", quote_name(text)));
     }
     metadata.emplace_back(text, "");
@@ -171,6 +171,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   State state_ = State::start;
   std::optional<std::vector<std::uint64_t>>* list_ = nullptr;  // shape or data_offsets of the newest entry
   std::unordered_set<std::string> seen_;
+  std::unordered_set<std::string> seen_metadata_;
 };
 
 TensorType type_of(const RawEntry& raw) {

@@ -11,7 +11,8 @@
 
 namespace ridgepoint {
 
-// One dense fp32 copy from a buffer of `buffer_bytes` to another; bytes read and bytes written both count.
+// One dense fp32 copy from a buffer of `buffer_bytes` to another; bytes read and bytes written both count. The largest
+// buffers that could be had, to be past the caches.
 struct CopyCeiling {
   double bytes_per_second = 0;
   std::int64_t buffer_bytes = 0;
@@ -29,8 +30,9 @@ struct Ceilings {
   std::vector<MatmulCeiling> matmul;  // one a dtype the device multiplies in, fp32 first
 };
 
-// Each figure is the median of a few repeats after one that is thrown away. Empty where the device does not support
-// the dtype natively, computes nothing (null), or has too little memory left for the smallest size.
+// Each figure is the median of a few repeats after one that is thrown away; larger sizes are tried as long as they fit
+// into the device's memory and a fixed time. Empty where the device computes nothing (null) or has too little memory
+// for the smallest size. Throws Error (unsupported) when the device cannot multiply in the dtype.
 std::optional<CopyCeiling> measure_copy(Device& device);
 std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype);
 

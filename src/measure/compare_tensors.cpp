@@ -55,6 +55,10 @@ TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& ref
     reference_squares += b * b;
   }
   result.relative_l2 = std::sqrt(reference_squares > 0 ? squares / reference_squares : squares);
+  result.tolerance_ratio = result.worst_ratio;
+  if (tolerance.relative > 0 && reference_squares > 0) {
+    result.tolerance_ratio = std::max(result.worst_ratio, result.relative_l2 / tolerance.relative);
+  }
   return result;
 }
 

@@ -8,8 +8,10 @@
 
 namespace ridgepoint {
 
+// A tensor agrees when every element is within absolute + relative * |reference| and, unless `relative` is 0, its
+// relative L2 error within `relative`: an absolute tolerance alone would hide a wrong factor in small gradients.
 struct Tolerance {
-  double relative = 1e-4;  // of the reference element
+  double relative = 1e-4;
   double absolute = 1e-5;
 };
 
@@ -23,6 +25,8 @@ struct TensorDifference {
   double worst_value = 0;  // a and b there
   double worst_reference = 0;
   std::int64_t beyond = 0;  // elements past 1
+  // 1 and less agrees: the larger of worst_ratio and relative_l2 / relative.
+  double tolerance_ratio = 0;
 };
 
 // Both of one shape, of any dtype. Equal infinities agree; a NaN agrees with nothing and counts as infinitely far.

@@ -5,8 +5,6 @@
 #include <limits>
 #include <numeric>
 
-#include "ridgepoint/record.h"
-
 namespace ridgepoint {
 namespace {
 

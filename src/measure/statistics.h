@@ -1,7 +1,9 @@
-// Order statistics shared by records and tables.
+// Statistics of samples: describe() and its type are public (ridgepoint/record.h), quantiles of one's own are here.
 #pragma once
 
 #include <span>
+
+#include "ridgepoint/record.h"
 
 namespace ridgepoint {
 

@@ -102,7 +102,7 @@ inline Operand immediate_operand(DType dtype, const Shape& shape, double value) 
 
 inline Operand index_operand(const Shape& shape, std::span<const std::int64_t> values) {
   Operand operand = make_operand(DType::int64, shape);
-  std::memcpy(operand.storage.data(), values.data(), values.size_bytes());
+  if (!values.empty()) std::memcpy(operand.storage.data(), values.data(), values.size_bytes());
   return operand;
 }
 

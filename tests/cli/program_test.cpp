@@ -20,6 +20,7 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -91,7 +92,7 @@ TEST(Program, refuses_models_that_cannot_be) {
   expect_usage_error({"bench", "--batch", "0"}, "--batch");
   expect_usage_error({"bench", "--context", "-256"}, "--context");
   expect_usage_error({"bench", "--batch", "4611686018427387904"}, "overflow");
-  expect_usage_error({"bench", "--d-model", "4611686018427387904"}, "overflow");
+  expect_usage_error({"bench", "--model", "tiny", "--d-model", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--steps", "0"}, "--steps");
   expect_usage_error({"bench", "--memory-limit", "0GiB"}, "--memory-limit");
   expect_usage_error({"bench", "--dtype", "bf16"}, "not in this build; available: fp32");
@@ -142,6 +143,15 @@ TEST(Bench, prints_the_format_asked_for) {
   EXPECT_THAT(print("json"), StartsWith("[\n{\"schema\""));
 }
 
+TEST(Bench, repeats_its_memory_and_flops_exactly) {
+  const ProgramResult result = run_program(toy_bench({"--batch", "2", "--mode", "step", "--format", "jsonl"}));
+  const std::vector<Record> records = parse_records(result.output);
+  ASSERT_THAT(records, SizeIs(2)) << result.error;
+  EXPECT_EQ(records[0].memory_bytes.peak_allocated, records[1].memory_bytes.peak_allocated);
+  EXPECT_EQ(records[0].memory_bytes.peak_reserved, records[1].memory_bytes.peak_reserved);
+  EXPECT_EQ(records[0].flops_per_step, records[1].flops_per_step);
+}
+
 TEST(Bench, on_the_null_device_claims_no_rates) {
   const ProgramResult result = run_program(
       {"bench", "--device", "null", "--model", "2.7b", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
@@ -155,7 +165,7 @@ TEST(Bench, on_the_null_device_claims_no_rates) {
 
 TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
   const ProgramResult result =
-      run_program(toy_bench({"--batch", "2,400,2", "--memory-limit", "6MiB", "--format", "jsonl"}));
+      run_program(toy_bench({"--batch", "2,2000,2", "--memory-limit", "6MiB", "--format", "jsonl"}));
   EXPECT_EQ(result.exit_code, 0);
   const std::vector<Record> records = parse_records(result.output);  // the first is the toy's own batch
   ASSERT_THAT(records, SizeIs(4));
@@ -172,7 +182,7 @@ TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
 TEST(Bench, finds_out_before_it_runs_that_its_output_cannot_be_written) {
   const TemporaryFolder folder;
   for (const std::string& path : {std::string(folder / "missing/rows.json"), folder.path().string()}) {
-    const ProgramResult result = run_program({"bench", "--model", "xl", "--output", path});  // would take minutes
+    const ProgramResult result = run_program(toy_bench({"--steps", "1000000", "--output", path}));
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(path)));
   }
@@ -190,6 +200,15 @@ TEST(Bench, reports_a_full_disk_behind_standard_output) {
   const ProgramResult result = run_program(toy_bench({"--mode", "forward", "--output", "/dev/full"}));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.error, HasSubstr("/dev/full"));
+}
+
+TEST(Bench, shows_progress_on_a_terminal_and_wipes_it) {
+  const ProgramResult result = run_program_on_terminal(toy_bench({"--mode", "forward,step", "--format", "csv"}));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, StartsWith("schema,"));
+  EXPECT_THAT(result.error, AllOf(HasSubstr("1/2 custom forward batch 2 context 8"), HasSubstr("2/2 custom step")));
+  EXPECT_THAT(result.error, EndsWith("\r\x1b[K"));
+  EXPECT_THAT(result.error, Not(HasSubstr("\n")));
 }
 
 std::size_t rows_on_disk(const std::string& file) {

@@ -20,7 +20,7 @@ TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
   Record large = sample_record("forward");
   large.batch = 16;
   EXPECT_EQ(records_as_text(std::vector{sample_record("forward"), large, out_of_memory_record()}),
-            "cpu (Test Processor), threads 2, model tiny, 3.0 M parameters, vocabulary 10000, context 256, fp32, "
+            "cpu (Test Processor), threads 2, model tiny, 3.0 M parameters, vocabulary 10000, context 256, fp32,\n"
             "composite attention, seed 7, warm-up 2, steps 4\n"
             "\n"
             "batch  mode     mean ms   std  median    min    max     cv  tokens/s  flop/s  of ceiling  peak memory  "
@@ -29,7 +29,7 @@ TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
             "       60.0 MiB\n"
             "   16  forward    11.62  1.49   11.50  10.00  13.50  12.8%    88.1 k   1.5 T       77.4%    100.0 MiB  "
             "       60.0 MiB\n"
-            "    4  step     oom: asked for 512.0 MiB, 100.0 MiB free\n");
+            "    4  step     oom: asked for 512.0 MiB, 100.0 MiB free; needs 1.0 GiB\n");
 }
 
 TEST(RecordTable, is_markdown_with_the_same_cells) {
@@ -39,7 +39,14 @@ TEST(RecordTable, is_markdown_with_the_same_cells) {
             "\n"
             "| mode | status |\n"
             "|---|---|\n"
-            "| step | oom: asked for 512.0 MiB, 100.0 MiB free |\n");
+            "| step | oom: asked for 512.0 MiB, 100.0 MiB free; needs 1.0 GiB |\n");
+}
+
+TEST(RecordTable, says_in_the_row_why_it_failed) {
+  Record record = out_of_memory_record();
+  record.status = RunStatus::error;
+  record.error = {"the disk is on fire", std::nullopt, std::nullopt};
+  EXPECT_THAT(records_as_text(std::vector{record}), HasSubstr("error: the disk is on fire"));
 }
 
 TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_says_so) {

@@ -42,5 +42,12 @@ TEST(TextTable, counts_characters_not_bytes) {
   EXPECT_EQ(small_table().width(), 20U);
 }
 
+TEST(Wrap, breaks_at_blanks_and_indents) {
+  EXPECT_EQ(wrap("one two three", 8, 0), "one two\nthree");
+  EXPECT_EQ(wrap("one two three", 9, 4), "one\n    two\n    three");
+  EXPECT_EQ(wrap("unbreakable word", 3, 0), "unbreakable\nword");
+  EXPECT_EQ(wrap("", 8, 0), "");
+}
+
 }  // namespace
 }  // namespace ridgepoint::cli

@@ -58,6 +58,19 @@ TEST(CompareTensors, with_no_tolerance_passes_only_equals) {
   EXPECT_EQ(compare_tensors(tensor({2}, {1, 2}), tensor({2}, {1, 2.000001F}), {0, 0}).beyond, 1);
 }
 
+TEST(CompareTensors, sees_a_wrong_factor_below_the_absolute_tolerance) {
+  const HostTensor tiny = tensor({2}, {2e-7F, 2e-7F}), reference = tensor({2}, {1e-7F, 1e-7F});
+  const TensorDifference d = compare_tensors(tiny, reference, {.relative = 1e-4, .absolute = 1e-5});
+  EXPECT_EQ(d.beyond, 0);
+  EXPECT_GT(d.tolerance_ratio, 1);
+  EXPECT_LE(compare_tensors(tiny, reference, {.relative = 0, .absolute = 1e-5}).tolerance_ratio, 1);
+}
+
+TEST(CompareTensors, against_zeros_goes_by_the_elements_alone) {
+  EXPECT_LE(compare_tensors(tensor({2}, {1e-6F, 0}), tensor({2}, {0, 0}), {}).tolerance_ratio, 1);
+  EXPECT_GT(compare_tensors(tensor({2}, {1e-4F, 0}), tensor({2}, {0, 0}), {}).tolerance_ratio, 1);
+}
+
 TEST(CompareTensors, refuses_different_shapes) {
   EXPECT_THROW(compare_tensors(tensor({2}, {1, 2}), tensor({1, 2}, {1, 2}), {}), Error);
 }

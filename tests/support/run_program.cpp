@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,7 +40,7 @@ std::string take(const std::string& path) {
 
 }  // namespace
 
-ChildProgram::ChildProgram(const std::vector<std::string>& arguments)
+ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path)
     : output_file_(make_temporary_file()), error_file_(make_temporary_file()) {
   std::vector<std::string> words = {RIDGEPOINT_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -49,7 +50,8 @@ ChildProgram::ChildProgram(const std::vector<std::string>& arguments)
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output_file_.c_str(), O_WRONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, error_file_.c_str(), O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, (error_path.empty() ? error_file_ : error_path).c_str(),
+                                   O_WRONLY | O_NOCTTY, 0);
   const int failed = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("cannot start " + words[0]);
@@ -76,5 +78,28 @@ ProgramResult ChildProgram::wait() {
 }
 
 ProgramResult run_program(const std::vector<std::string>& arguments) { return ChildProgram(arguments).wait(); }
+
+ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments) {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
+    throw std::runtime_error("cannot open a terminal");
+  }
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = 100;
+  ::ioctl(terminal, TIOCSWINSZ, &size);
+  ChildProgram child(arguments, ::ptsname(terminal));
+  std::string received;
+  // The read fails once the child, the only one with the other end open, has ended.
+  for (char buffer[4096];;) {
+    const ssize_t got = ::read(terminal, buffer, sizeof buffer);
+    if (got <= 0) break;
+    received.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(terminal);
+  ProgramResult result = child.wait();
+  result.error = received;
+  return result;
+}
 
 }  // namespace ridgepoint

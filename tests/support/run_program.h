@@ -17,7 +17,8 @@ struct ProgramResult {
 // A child that runs until it ends by itself or is signalled; killed when it is still there at destruction.
 class ChildProgram {
  public:
-  explicit ChildProgram(const std::vector<std::string>& arguments);
+  // Standard error goes to `error_path` where one is given.
+  explicit ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path = "");
   ~ChildProgram();
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
@@ -33,5 +34,7 @@ class ChildProgram {
 };
 
 ProgramResult run_program(const std::vector<std::string>& arguments);
+// With standard error on a terminal of 100 columns; `error` is what the terminal received.
+ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments);
 
 }  // namespace ridgepoint

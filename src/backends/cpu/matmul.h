@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "backends/cpu/matmul_problem.h"
+#include "runtime/matmul_problem.h"
 #include "runtime/device.h"
 
 namespace ridgepoint::cpu {

@@ -1,7 +1,7 @@
 // Copies a strided matrix operand of any floating dtype to dense row-major fp32 and back.
 #pragma once
 
-#include "backends/cpu/matmul_problem.h"
+#include "runtime/matmul_problem.h"
 
 namespace ridgepoint::cpu {
 

@@ -1,6 +1,5 @@
 #include "backends/cpu/processor.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,22 +19,6 @@ std::string trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(kWhitespace);
   if (begin == std::string_view::npos) return "";
   return std::string(text.substr(begin, text.find_last_not_of(kWhitespace) - begin + 1));
-}
-
-std::string model_name() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with("model name")) continue;
-    const std::size_t colon = line.find(':');
-    if (colon != std::string::npos) return trimmed(std::string_view(line).substr(colon + 1));
-  }
-  return "CPU";
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 // A limit file holds a byte count, or "max" for none.
@@ -72,8 +55,13 @@ std::size_t control_group_limit_bytes() {
 }  // namespace
 
 std::string processor_name() {
-  const int cores = usable_cores();
-  return model_name() + ", " + std::to_string(cores) + (cores == 1 ? " core" : " cores");
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(':');
+    if (colon != std::string::npos) return trimmed(std::string_view(line).substr(colon + 1));
+  }
+  return "CPU";
 }
 
 std::size_t usable_memory_bytes() {

@@ -6,7 +6,7 @@
 
 namespace ridgepoint::cpu {
 
-// "Intel(R) Xeon(R) Processor, 2 cores": the model as /proc/cpuinfo has it and the cores this process may run on.
+// The model as /proc/cpuinfo has it; "CPU" where it names none.
 std::string processor_name();
 
 // Physical memory, or the smallest limit of the control groups this process is in where that is less.

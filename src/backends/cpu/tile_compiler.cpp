@@ -35,17 +35,21 @@ double cost_ns(Op op) {
     case Op::expm1:
     case Op::log:
     case Op::sigmoid:
-    case Op::tanh: return 0.5;
+    case Op::tanh:
+      return 0.5;
     case Op::div:
     case Op::sqrt:
-    case Op::rsqrt: return 0.3;
-    default: return 0.08;
+    case Op::rsqrt:
+      return 0.3;
+    default:
+      return 0.08;
   }
 }
 
 class Compiler {
  public:
-  explicit Compiler(const RowProgram& program) : rows_(program), where_(program.instructions.size()), memory_(program.instructions.size()), plan_(program) {}
+  explicit Compiler(const RowProgram& program)
+      : rows_(program), where_(program.instructions.size()), memory_(program.instructions.size()), plan_(program) {}
 
   TileProgram run() {
     out_.space = rows_.space;
@@ -104,12 +108,15 @@ class Compiler {
         out_.constants.push_back(static_cast<float>(instruction.value));
         where(i) = slot(SlotKind::constant, out_.constants.size() - 1);
         return;
-      case RowKind::load: return place_load(i);
-      case RowKind::reduce: return place_reduction(i);
+      case RowKind::load:
+        return place_load(i);
+      case RowKind::reduce:
+        return place_reduction(i);
       case RowKind::iota:
         if (instruction.level == RowLevel::row) place_row_index(i);
         return;
-      case RowKind::elementwise: break;
+      case RowKind::elementwise:
+        break;
     }
     if (instruction.level == RowLevel::column) return;
     where(i) = new_scalar();
@@ -170,9 +177,11 @@ class Compiler {
     } else if (instruction.op == Op::copy) {
       step.function = scalar(0) ? tile::fill_function() : tile::unary_function(Op::copy);
     } else {
-      step.function = instruction.op == Op::cast ? tile::round_function(instruction.dtype) : tile::unary_function(instruction.op);
+      step.function =
+          instruction.op == Op::cast ? tile::round_function(instruction.dtype) : tile::unary_function(instruction.op);
     }
-    if (step.function == nullptr) refuse("op '" + std::string(name(instruction.op)) + "' to " + std::string(name(instruction.dtype)));
+    if (step.function == nullptr)
+      refuse("op '" + std::string(name(instruction.op)) + "' to " + std::string(name(instruction.dtype)));
     return step;
   }
 
@@ -185,7 +194,8 @@ class Compiler {
       compute(made, value);
       use(made, phase, value.instruction);
     }
-    for (const int output : schedule.stores_at_end) store_element(made, rows_.outputs[static_cast<std::size_t>(output)]);
+    for (const int output : schedule.stores_at_end)
+      store_element(made, rows_.outputs[static_cast<std::size_t>(output)]);
     collect_moving(made);
   }
 
@@ -202,22 +212,58 @@ class Compiler {
     const RowInstruction& instruction = at(value.instruction);
     TileSlot& target = where(value.instruction);
     switch (value.place) {
-      case ValuePlace::in_memory: target = memory_[static_cast<std::size_t>(value.instruction)]; return;
-      case ValuePlace::reloaded: target = buffer_slot(value.number); return;
-      case ValuePlace::tile_register: target = slot(SlotKind::tile_register, static_cast<std::size_t>(value.number)); break;
-      case ValuePlace::row_buffer: target = buffer_slot(value.number); break;
-      case ValuePlace::output: target = output_access(rows_.outputs[static_cast<std::size_t>(value.number)]); break;
+      case ValuePlace::in_memory:
+        target = memory_[static_cast<std::size_t>(value.instruction)];
+        return;
+      case ValuePlace::reloaded:
+        target = buffer_slot(value.number);
+        return;
+      case ValuePlace::tile_register:
+        target = slot(SlotKind::tile_register, static_cast<std::size_t>(value.number));
+        break;
+      case ValuePlace::row_buffer:
+        target = buffer_slot(value.number);
+        break;
+      case ValuePlace::output:
+        target = output_access(rows_.outputs[static_cast<std::size_t>(value.number)]);
+        break;
     }
     out_.element_cost_ns += cost_ns(instruction.kind == RowKind::elementwise ? instruction.op : Op::copy);
     const std::int64_t stride = instruction.access.column_stride;
     if (instruction.kind == RowKind::load) {
       const TileSlot memory = memory_[static_cast<std::size_t>(value.instruction)];
-      made.steps.push_back({.function = tile::load_function(instruction.dtype, stride), .result = target, .a = memory, .stride = stride});
+      made.steps.push_back({.function = tile::load_function(instruction.dtype, stride),
+                            .result = target,
+                            .a = memory,
+                            .stride = stride});
     } else if (instruction.kind == RowKind::iota) {
       made.steps.push_back({.function = tile::iota_function(), .result = target, .b = kColumnSlot, .stride = stride});
+    } else if (divides_by_reduction(instruction)) {
+      const TileSlot inverse = reciprocal(instruction.operands[1], instruction.phase);
+      made.steps.push_back({.function = tile::binary_function(Op::mul, false, true),
+                            .result = target,
+                            .a = where(instruction.operands[0]),
+                            .b = inverse});
     } else {
       made.steps.push_back(elementwise_step(instruction, target));
     }
+  }
+
+  // Columns over a row's own sum: one division a row and a product a column instead. Rounds once more, and needs
+  // sums that are normal numbers; a plain division by an operand stays one.
+  bool divides_by_reduction(const RowInstruction& instruction) const {
+    if (instruction.op != Op::div || at(instruction.operands[0]).level != RowLevel::column) return false;
+    const RowInstruction& divisor = at(instruction.operands[1]);
+    return divisor.level == RowLevel::row && (divisor.kind == RowKind::reduce || divisor.phase > 0);
+  }
+
+  TileSlot reciprocal(int divisor, int phase) {
+    out_.constants.push_back(1.0f);
+    const TileSlot one = slot(SlotKind::constant, out_.constants.size() - 1);
+    const TileSlot inverse = new_scalar();
+    row_steps(phase).push_back(
+        {.function = tile::binary_function(Op::div, false, false), .result = inverse, .a = one, .b = where(divisor)});
+    return inverse;
   }
 
   // Row reductions and column accumulations that take the value in.
@@ -242,7 +288,9 @@ class Compiler {
     }
   }
 
-  TileSlot output_access(const RowOutput& output) { return memory_access(TileMemory::output, output.output, output.access); }
+  TileSlot output_access(const RowOutput& output) {
+    return memory_access(TileMemory::output, output.output, output.access);
+  }
 
   TileStep store_step(const RowOutput& output, std::int64_t stride) {
     const TileSlot target = output_access(output);
@@ -254,7 +302,10 @@ class Compiler {
               .b = slot(SlotKind::move, out_.move_strides.size() - 1),
               .stride = at(load).access.column_stride};
     }
-    return {.function = tile::store_function(output.access.dtype, stride), .result = target, .a = where(output.value), .stride = stride};
+    return {.function = tile::store_function(output.access.dtype, stride),
+            .result = target,
+            .a = where(output.value),
+            .stride = stride};
   }
 
   void store_element(TilePhase& made, const RowOutput& output) {
@@ -268,7 +319,8 @@ class Compiler {
       if (output.store == RowStore::row) out_.end_steps.push_back(store_step(output, 1));
       if (output.store != RowStore::accumulate_rows) continue;
       const TileSlot total = slot(SlotKind::reduction, out_.reductions++);
-      out_.end_steps.push_back({.function = tile::reduce_function(output.op), .result = total, .a = where(output.value)});
+      out_.end_steps.push_back(
+          {.function = tile::reduce_function(output.op), .result = total, .a = where(output.value)});
       out_.accumulations.push_back({.op = output.op,
                                     .columns = false,
                                     .number = out_.row_accumulations++,
@@ -312,7 +364,8 @@ class Compiler {
     if (units > 0) {
       const auto fitting = static_cast<std::int64_t>(kTileScratchBytes / (units * sizeof(float)));
       out_.tile_columns = std::clamp<std::int64_t>(fitting / 64 * 64, 64, kMaxTileColumns);
-      if (units * 64 * sizeof(float) > kTileScratchBytes) refuse("a body with " + std::to_string(units) + " values at once");
+      if (units * 64 * sizeof(float) > kTileScratchBytes)
+        refuse("a body with " + std::to_string(units) + " values at once");
     }
     if (out_.strided) out_.tile_columns = std::min<std::int64_t>(out_.tile_columns, 128);
   }
@@ -327,7 +380,8 @@ class Compiler {
   }
 
   TileSlot renumbered(TileSlot from) const {
-    const std::size_t sizes[] = {1, out_.accesses.size(), out_.constants.size(), out_.scalars, out_.reductions, out_.registers};
+    const std::size_t sizes[] = {
+        1, out_.accesses.size(), out_.constants.size(), out_.scalars, out_.reductions, out_.registers};
     std::size_t base = 0;
     for (std::size_t kind = 0; kind < static_cast<std::size_t>(from >> kKindShift); ++kind) base += sizes[kind];
     return static_cast<TileSlot>(base + (from & kNumberMask));

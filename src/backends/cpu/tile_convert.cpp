@@ -218,49 +218,74 @@ Function choose_store(std::int64_t stride) {
 
 Function get_load(DType dtype, std::int64_t stride) {
   switch (dtype) {
-    case DType::fp64: return nullptr;
-    case DType::fp32: return choose_load<float>(stride);
-    case DType::bf16: return stride == 1 ? load_simd<Bf16> : load_strided<Bf16>;
-    case DType::fp16: return stride == 1 ? load_simd<Fp16> : load_strided<Fp16>;
-    case DType::int64: return choose_load<std::int64_t>(stride);
-    case DType::int32: return choose_load<std::int32_t>(stride);
-    case DType::boolean: return choose_load<Boolean>(stride);
+    case DType::fp64:
+      return nullptr;
+    case DType::fp32:
+      return choose_load<float>(stride);
+    case DType::bf16:
+      return stride == 1 ? load_simd<Bf16> : load_strided<Bf16>;
+    case DType::fp16:
+      return stride == 1 ? load_simd<Fp16> : load_strided<Fp16>;
+    case DType::int64:
+      return choose_load<std::int64_t>(stride);
+    case DType::int32:
+      return choose_load<std::int32_t>(stride);
+    case DType::boolean:
+      return choose_load<Boolean>(stride);
   }
   return nullptr;
 }
 
 Function get_store(DType dtype, std::int64_t stride) {
   switch (dtype) {
-    case DType::fp64: return nullptr;
-    case DType::fp32: return choose_store<float>(stride);
-    case DType::bf16: return stride == 1 ? store_simd<Bf16> : store_strided<Bf16>;
-    case DType::fp16: return stride == 1 ? store_simd<Fp16> : store_strided<Fp16>;
-    case DType::int64: return choose_store<std::int64_t>(stride);
-    case DType::int32: return choose_store<std::int32_t>(stride);
-    case DType::boolean: return choose_store<Boolean>(stride);
+    case DType::fp64:
+      return nullptr;
+    case DType::fp32:
+      return choose_store<float>(stride);
+    case DType::bf16:
+      return stride == 1 ? store_simd<Bf16> : store_strided<Bf16>;
+    case DType::fp16:
+      return stride == 1 ? store_simd<Fp16> : store_strided<Fp16>;
+    case DType::int64:
+      return choose_store<std::int64_t>(stride);
+    case DType::int32:
+      return choose_store<std::int32_t>(stride);
+    case DType::boolean:
+      return choose_store<Boolean>(stride);
   }
   return nullptr;
 }
 
 Function get_round(DType dtype) {
   switch (dtype) {
-    case DType::fp64: return nullptr;
-    case DType::fp32: return round_plain<float>;
-    case DType::bf16: return round_simd<Bf16>;
-    case DType::fp16: return round_simd<Fp16>;
-    case DType::int64: return round_plain<std::int64_t>;
-    case DType::int32: return round_plain<std::int32_t>;
-    case DType::boolean: return round_plain<Boolean>;
+    case DType::fp64:
+      return nullptr;
+    case DType::fp32:
+      return round_plain<float>;
+    case DType::bf16:
+      return round_simd<Bf16>;
+    case DType::fp16:
+      return round_simd<Fp16>;
+    case DType::int64:
+      return round_plain<std::int64_t>;
+    case DType::int32:
+      return round_plain<std::int32_t>;
+    case DType::boolean:
+      return round_plain<Boolean>;
   }
   return nullptr;
 }
 
 Function get_move(std::size_t element_bytes) {
   switch (element_bytes) {
-    case 1: return move<std::uint8_t>;
-    case 2: return move<std::uint16_t>;
-    case 4: return move<std::uint32_t>;
-    default: return move<std::uint64_t>;
+    case 1:
+      return move<std::uint8_t>;
+    case 2:
+      return move<std::uint16_t>;
+    case 4:
+      return move<std::uint32_t>;
+    default:
+      return move<std::uint64_t>;
   }
 }
 

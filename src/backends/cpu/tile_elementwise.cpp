@@ -39,9 +39,9 @@ class Operand<true> {
   V value_;
 };
 
-#define RIDGEPOINT_UNARY(name, formula)                   \
-  struct name {                                           \
-    static HWY_INLINE V apply(V a) { return formula; }    \
+#define RIDGEPOINT_UNARY(name, formula)                \
+  struct name {                                        \
+    static HWY_INLINE V apply(V a) { return formula; } \
   };
 #define RIDGEPOINT_BINARY(name, formula)                    \
   struct name {                                             \
@@ -133,7 +133,8 @@ void binary(void* result, const void* a, const void* b, const void*, std::int64_
 
 template <bool kA, bool kB, bool kC>
 void select(void* result, const void* a, const void* b, const void* c, std::int64_t count, std::int64_t) {
-  for_columns(count, WhereStep<kA, kB, kC>{static_cast<float*>(result), Operand<kA>(a), Operand<kB>(b), Operand<kC>(c)});
+  for_columns(count,
+              WhereStep<kA, kB, kC>{static_cast<float*>(result), Operand<kA>(a), Operand<kB>(b), Operand<kC>(c)});
 }
 
 struct IotaStep {
@@ -155,16 +156,26 @@ void iota(void* result, const void*, const void* b, const void*, std::int64_t co
 
 Function get_unary(Op op) {
   switch (op) {
-    case Op::copy: return unary<Copy, false>;
-    case Op::neg: return unary<Neg, false>;
-    case Op::exp: return unary<Exp, false>;
-    case Op::expm1: return unary<Expm1, false>;
-    case Op::log: return unary<Log, false>;
-    case Op::sqrt: return unary<Sqrt, false>;
-    case Op::rsqrt: return unary<Rsqrt, false>;
-    case Op::sigmoid: return unary<Sigmoid, false>;
-    case Op::tanh: return unary<Tanh, false>;
-    default: return nullptr;
+    case Op::copy:
+      return unary<Copy, false>;
+    case Op::neg:
+      return unary<Neg, false>;
+    case Op::exp:
+      return unary<Exp, false>;
+    case Op::expm1:
+      return unary<Expm1, false>;
+    case Op::log:
+      return unary<Log, false>;
+    case Op::sqrt:
+      return unary<Sqrt, false>;
+    case Op::rsqrt:
+      return unary<Rsqrt, false>;
+    case Op::sigmoid:
+      return unary<Sigmoid, false>;
+    case Op::tanh:
+      return unary<Tanh, false>;
+    default:
+      return nullptr;
   }
 }
 
@@ -176,16 +187,26 @@ Function choose_binary(bool a_scalar, bool b_scalar) {
 
 Function get_binary(Op op, bool a_scalar, bool b_scalar) {
   switch (op) {
-    case Op::add: return choose_binary<Add>(a_scalar, b_scalar);
-    case Op::sub: return choose_binary<Sub>(a_scalar, b_scalar);
-    case Op::mul: return choose_binary<Mul>(a_scalar, b_scalar);
-    case Op::div: return choose_binary<Div>(a_scalar, b_scalar);
-    case Op::maximum: return choose_binary<Maximum>(a_scalar, b_scalar);
-    case Op::minimum: return choose_binary<Minimum>(a_scalar, b_scalar);
-    case Op::equal: return choose_binary<Equal>(a_scalar, b_scalar);
-    case Op::less: return choose_binary<Less>(a_scalar, b_scalar);
-    case Op::less_equal: return choose_binary<LessEqual>(a_scalar, b_scalar);
-    default: return nullptr;
+    case Op::add:
+      return choose_binary<Add>(a_scalar, b_scalar);
+    case Op::sub:
+      return choose_binary<Sub>(a_scalar, b_scalar);
+    case Op::mul:
+      return choose_binary<Mul>(a_scalar, b_scalar);
+    case Op::div:
+      return choose_binary<Div>(a_scalar, b_scalar);
+    case Op::maximum:
+      return choose_binary<Maximum>(a_scalar, b_scalar);
+    case Op::minimum:
+      return choose_binary<Minimum>(a_scalar, b_scalar);
+    case Op::equal:
+      return choose_binary<Equal>(a_scalar, b_scalar);
+    case Op::less:
+      return choose_binary<Less>(a_scalar, b_scalar);
+    case Op::less_equal:
+      return choose_binary<LessEqual>(a_scalar, b_scalar);
+    default:
+      return nullptr;
   }
 }
 

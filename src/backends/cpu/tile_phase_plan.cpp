@@ -21,9 +21,9 @@ bool is_expensive(Op op) {
 PhasePlan::PhasePlan(const RowProgram& program)
     : program_(program),
       last_phase_(program.phases - 1),
-      one_element_output_(std::count_if(program.outputs.begin(), program.outputs.end(), [](const RowOutput& output) {
-                            return output.store == RowStore::element;
-                          }) == 1),
+      one_element_output_(std::count_if(program.outputs.begin(), program.outputs.end(),
+                                        [](const RowOutput& output) { return output.store == RowStore::element; }) ==
+                          1),
       buffer_(program.instructions.size(), -1) {
   int buffers = 0;
   for (int i = 0; i < static_cast<int>(buffer_.size()); ++i) {
@@ -47,7 +47,8 @@ bool PhasePlan::used_after_own_phase(int value) const {
     const bool uses = std::find(user.operands.begin(), user.operands.end(), value) != user.operands.end();
     if (uses && user.level == RowLevel::column && user.phase > phase) return true;
   }
-  return phase < last_phase_ && std::any_of(program_.outputs.begin(), program_.outputs.end(), [&](const RowOutput& output) {
+  return phase < last_phase_ &&
+         std::any_of(program_.outputs.begin(), program_.outputs.end(), [&](const RowOutput& output) {
            return output.value == value && output.store == RowStore::element;
          });
 }
@@ -64,7 +65,8 @@ int PhasePlan::cost_again(int value) const {
 int PhasePlan::moved_load(const RowOutput& output) const {
   int value = output.value;
   if (at(value).kind == RowKind::elementwise && at(value).op == Op::copy) value = at(value).operands[0];
-  const bool repeats = program_.outputs.size() == 1 && at(value).kind == RowKind::load && at(value).dtype == output.access.dtype;
+  const bool repeats =
+      program_.outputs.size() == 1 && at(value).kind == RowKind::load && at(value).dtype == output.access.dtype;
   return repeats && output.store <= RowStore::row ? value : -1;
 }
 
@@ -106,7 +108,9 @@ std::vector<int> PhasePlan::last_uses(int phase, const std::vector<bool>& needed
 // Whether storing the output at `position` could change an operand that is read later.
 bool PhasePlan::could_overwrite(const RowOutput& output, int position, const std::vector<int>& read_until) const {
   for (int i = 0; i < static_cast<int>(read_until.size()); ++i) {
-    if (at(i).kind == RowKind::load && at(i).access == output.access && read_until[static_cast<std::size_t>(i)] > position) return true;
+    if (at(i).kind == RowKind::load && at(i).access == output.access &&
+        read_until[static_cast<std::size_t>(i)] > position)
+      return true;
   }
   return false;
 }
@@ -124,7 +128,8 @@ void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& l
     if (output.store != RowStore::element) continue;
     const auto value = std::find_if(schedule.values.begin(), schedule.values.end(),
                                     [&](const ScheduledValue& v) { return v.instruction == output.value; });
-    const bool free = value != schedule.values.end() && value->place == ValuePlace::tile_register && at(output.value).kind == RowKind::elementwise;
+    const bool free = value != schedule.values.end() && value->place == ValuePlace::tile_register &&
+                      at(output.value).kind == RowKind::elementwise;
     const bool plain = output.access.dtype == DType::fp32 && output.access.column_stride == 1;
     if (free && plain && !could_overwrite(output, output.value, read_until)) {
       value->place = ValuePlace::output;
@@ -140,7 +145,8 @@ void PhasePlan::assign_registers(PhaseSchedule& schedule, const std::vector<int>
   for (ScheduledValue& value : schedule.values) {
     if (value.place != ValuePlace::tile_register) continue;
     // A result may take the register of an operand that is used for the last time.
-    auto found = std::find_if(held_until.begin(), held_until.end(), [&](int until) { return until <= value.instruction; });
+    auto found =
+        std::find_if(held_until.begin(), held_until.end(), [&](int until) { return until <= value.instruction; });
     if (found == held_until.end()) found = held_until.insert(held_until.end(), 0);
     *found = std::max(last_use[static_cast<std::size_t>(value.instruction)], value.instruction + 1);
     value.number = static_cast<int>(found - held_until.begin());
@@ -153,7 +159,8 @@ PhaseSchedule PhasePlan::schedule(int phase) const {
   std::vector<int> last_use = last_uses(phase, needed);
   PhaseSchedule schedule;
   for (const RowOutput& output : program_.outputs) {
-    if (output.store == RowStore::element && stored_in(output, phase)) last_use[static_cast<std::size_t>(output.value)] = kAtEnd;
+    if (output.store == RowStore::element && stored_in(output, phase))
+      last_use[static_cast<std::size_t>(output.value)] = kAtEnd;
   }
   for (int i = 0; i < static_cast<int>(needed.size()); ++i) {
     const auto index = static_cast<std::size_t>(i);

@@ -63,9 +63,9 @@ struct TilePhase {
 struct TileAccumulation {
   Op op = Op::reduce_sum;
   bool columns = true;
-  int number = 0;        // among the accumulations of its kind
-  TileSlot slot = 0;     // the double of a row value
-  TileSlot output = 0;   // the access it is stored to
+  int number = 0;       // among the accumulations of its kind
+  TileSlot slot = 0;    // the double of a row value
+  TileSlot output = 0;  // the access it is stored to
   DType dtype = DType::fp32;
   std::int64_t stride = 1;
 };

@@ -21,21 +21,37 @@ struct Sum {
   static HWY_INLINE V start() { return hn::Zero(D()); }
   static HWY_INLINE V combine(V total, V x) { return hn::Add(total, x); }
   static HWY_INLINE double combine(double total, double x) { return total + x; }
-  static double lanes(V total) { return static_cast<double>(hn::GetLane(hn::SumOfLanes(D(), total))); }
+  // Several vectors of running totals; `take` adds to one of them.
+  struct Totals {
+    V totals[4];
+    HWY_INLINE Totals() { totals[0] = totals[1] = totals[2] = totals[3] = start(); }
+    HWY_INLINE void take(std::size_t k, V x) { totals[k] = hn::Add(totals[k], x); }
+    HWY_INLINE double finish() const {
+      const V sum = hn::Add(hn::Add(totals[0], totals[1]), hn::Add(totals[2], totals[3]));
+      return static_cast<double>(hn::GetLane(hn::SumOfLanes(D(), sum)));
+    }
+  };
 };
 
 struct Max {
   static HWY_INLINE V start() { return hn::Set(D(), -std::numeric_limits<float>::infinity()); }
   static HWY_INLINE V combine(V total, V x) { return maximum(total, x); }
   static HWY_INLINE double combine(double total, double x) { return total > x || total != total ? total : x; }
-  // Highway's MaxOfLanes may lose a NaN.
-  static double lanes(V total) {
-    HWY_ALIGN float values[hn::MaxLanes(D())];
-    hn::Store(total, D(), values);
-    double largest = static_cast<double>(values[0]);
-    for (std::size_t i = 1; i < hn::Lanes(D()); ++i) largest = combine(largest, static_cast<double>(values[i]));
-    return largest;
-  }
+  // What Max makes of a NaN differs between processors; NaNs are noted beside it.
+  struct Totals {
+    V totals[4];
+    hn::Mask<D> nan;
+    HWY_INLINE Totals() : nan(hn::FirstN(D(), 0)) { totals[0] = totals[1] = totals[2] = totals[3] = start(); }
+    HWY_INLINE void take(std::size_t k, V x) {
+      totals[k] = hn::Max(totals[k], x);
+      nan = hn::Or(nan, hn::IsNaN(x));
+    }
+    HWY_INLINE double finish() const {
+      if (!hn::AllFalse(D(), nan)) return std::numeric_limits<double>::quiet_NaN();
+      const V largest = hn::Max(hn::Max(totals[0], totals[1]), hn::Max(totals[2], totals[3]));
+      return static_cast<double>(hn::GetLane(hn::MaxOfLanes(D(), largest)));
+    }
+  };
 };
 
 template <class Kind>
@@ -48,23 +64,20 @@ void reduce(void* result, const void* a, const void*, const void*, std::int64_t 
     return;
   }
   const std::size_t lanes = hn::Lanes(D());
-  V t0 = Kind::start();
-  V t1 = t0;
-  V t2 = t0;
-  V t3 = t0;
+  typename Kind::Totals totals;
   std::size_t i = 0;
   for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    t0 = Kind::combine(t0, hn::LoadU(D(), x + i));
-    t1 = Kind::combine(t1, hn::LoadU(D(), x + i + lanes));
-    t2 = Kind::combine(t2, hn::LoadU(D(), x + i + 2 * lanes));
-    t3 = Kind::combine(t3, hn::LoadU(D(), x + i + 3 * lanes));
+    totals.take(0, hn::LoadU(D(), x + i));
+    totals.take(1, hn::LoadU(D(), x + i + lanes));
+    totals.take(2, hn::LoadU(D(), x + i + 2 * lanes));
+    totals.take(3, hn::LoadU(D(), x + i + 3 * lanes));
   }
-  for (; i + lanes <= n; i += lanes) t0 = Kind::combine(t0, hn::LoadU(D(), x + i));
+  for (; i + lanes <= n; i += lanes) totals.take(0, hn::LoadU(D(), x + i));
   if (i < n) {
     const auto mask = hn::FirstN(D(), n - i);
-    t1 = Kind::combine(t1, hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), x + i), Kind::start()));
+    totals.take(1, hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), x + i), Kind::start()));
   }
-  total = Kind::combine(total, Kind::lanes(Kind::combine(Kind::combine(t0, t1), Kind::combine(t2, t3))));
+  total = Kind::combine(total, totals.finish());
 }
 
 template <class Kind>

@@ -18,11 +18,16 @@ std::uintptr_t TileWorker::base_of(const TileAccess& access, const TileMemoryMap
   const auto number = static_cast<std::size_t>(access.number);
   const auto offset = static_cast<std::uintptr_t>(memory.columns) * number * sizeof(float);
   switch (access.memory) {
-    case TileMemory::input: return reinterpret_cast<std::uintptr_t>(memory.inputs[number]);
-    case TileMemory::output: return reinterpret_cast<std::uintptr_t>(memory.outputs[number]);
-    case TileMemory::row_buffer: return reinterpret_cast<std::uintptr_t>(memory.row_buffers) + offset;
-    case TileMemory::accumulator: return reinterpret_cast<std::uintptr_t>(memory.accumulators) + offset;
-    case TileMemory::index: return 0;
+    case TileMemory::input:
+      return reinterpret_cast<std::uintptr_t>(memory.inputs[number]);
+    case TileMemory::output:
+      return reinterpret_cast<std::uintptr_t>(memory.outputs[number]);
+    case TileMemory::row_buffer:
+      return reinterpret_cast<std::uintptr_t>(memory.row_buffers) + offset;
+    case TileMemory::accumulator:
+      return reinterpret_cast<std::uintptr_t>(memory.accumulators) + offset;
+    case TileMemory::index:
+      return 0;
   }
   return 0;
 }
@@ -42,7 +47,8 @@ void TileWorker::point_slots(const TileMemoryMap& memory) {
   std::byte* scratch = program_.registers > 0 ? tile_scratch() : nullptr;
   const std::size_t register_bytes = static_cast<std::size_t>(program_.tile_columns) * sizeof(float);
   for (std::size_t i = 0; i < program_.registers; ++i) address_[slot++] = scratch + i * register_bytes;
-  for (const tile::MoveStrides& strides : program_.move_strides) address_[slot++] = const_cast<tile::MoveStrides*>(&strides);
+  for (const tile::MoveStrides& strides : program_.move_strides)
+    address_[slot++] = const_cast<tile::MoveStrides*>(&strides);
 }
 
 void TileWorker::set_accumulator(int number, std::uintptr_t column_zero) {
@@ -59,10 +65,25 @@ void TileWorker::seek_row(std::int64_t row) {
     index_[d] = row % sizes[d];
     row /= sizes[d];
   }
+  move_to_index();
+}
+
+void TileWorker::seek_group(std::int64_t group) {
+  const auto& sizes = program_.space.rows;
+  std::fill(std::begin(index_), std::end(index_), 0);
+  for (auto d = static_cast<std::size_t>(program_.space.kept); d-- > 0;) {
+    index_[d] = group % sizes[d];
+    group /= sizes[d];
+  }
+  move_to_index();
+}
+
+void TileWorker::move_to_index() {
+  const std::size_t axes = program_.space.rows.size();
   for (const TileSlot slot : program_.row_varying) {
     const TileAccess& access = program_.accesses[slot - 1u];
     std::int64_t offset = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) offset += index_[d] * access.row_bytes[d];
+    for (std::size_t d = 0; d < axes; ++d) offset += index_[d] * access.row_bytes[d];
     set_row_address(slot, base_[slot] + static_cast<std::uintptr_t>(offset));
   }
 }
@@ -90,6 +111,10 @@ void TileWorker::sweep(std::size_t phase, std::int64_t begin, std::int64_t end) 
     for (const TileSlot slot : current.moving) {
       const std::int64_t offset = column * program_.accesses[slot - 1u].column_bytes;
       address_[slot] = reinterpret_cast<void*>(row_address_[slot] + static_cast<std::uintptr_t>(offset));
+#ifdef PF
+      const std::int64_t bytes = width * program_.accesses[slot - 1u].column_bytes;
+      for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(static_cast<char*>(address_[slot]) + bytes + b, 0, 2);
+#endif
     }
     run(current.steps, std::min(width, end - column));
   }

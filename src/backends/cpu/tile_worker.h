@@ -28,6 +28,8 @@ class TileWorker {
   TileWorker& operator=(const TileWorker&) = delete;
 
   void seek_row(std::int64_t row);
+  // The first row of a group; the group may have none.
+  void seek_group(std::int64_t group);
   void next_row();
 
   // Row values of the phase; its reductions start afresh.
@@ -58,15 +60,16 @@ class TileWorker {
     row_address_[access] = address;
     address_[access] = reinterpret_cast<void*>(address);
   }
+  void move_to_index();
   std::uintptr_t base_of(const TileAccess& access, const TileMemoryMap& memory) const;
   void point_slots(const TileMemoryMap& memory);
 
   const TileProgram& program_;
   std::int64_t column_ = 0;
   std::int64_t index_[kMaxRank] = {};
-  void* address_[kMaxTileSlots];                        // by slot
-  std::uintptr_t row_address_[kMaxTileAccesses + 1];    // by access slot; integers, for they may leave the object
-  std::uintptr_t base_[kMaxTileAccesses + 1];           // the same at row 0
+  void* address_[kMaxTileSlots];                      // by slot
+  std::uintptr_t row_address_[kMaxTileAccesses + 1];  // by access slot; integers, for they may leave the object
+  std::uintptr_t base_[kMaxTileAccesses + 1];         // the same at row 0
   float scalars_[kMaxTileScalars];
   double totals_[kMaxTileReductions];
 };

@@ -8,7 +8,7 @@
 
 #include "runtime/device.h"
 
-namespace ridgepoint::cpu {
+namespace ridgepoint {
 
 inline constexpr int kMaxBatchRank = kMaxRank - 2;
 
@@ -34,7 +34,7 @@ struct MatmulProblem {
 
 // Size-1 batch dimensions are dropped, and the innermost ones are folded into M while every one of their matrices
 // meets the same b and the rows of a and c continue from one to the next: [B,S,D] x broadcast [D,F] is one matrix.
-MatmulProblem read_problem(const KernelSpec& spec);
+MatmulProblem read_matmul_problem(const KernelSpec& spec);
 
 // How BLAS names the layout of a matrix: rows contiguous (or, transposed, columns), `leading` elements apart.
 // nullopt when neither is the case: broadcast within the matrix, reversed or overlapping rows.
@@ -47,4 +47,4 @@ std::optional<BlasLayout> blas_layout(const StridedMatrix& matrix);
 // Where the matrix of batch index `batch` begins, in elements.
 std::int64_t batch_offset(const MatmulProblem& problem, const StridedMatrix& matrix, std::int64_t batch);
 
-}  // namespace ridgepoint::cpu
+}  // namespace ridgepoint

@@ -1,8 +1,8 @@
-#include "backends/cpu/matmul_problem.h"
+#include "runtime/matmul_problem.h"
 
 #include <algorithm>
 
-namespace ridgepoint::cpu {
+namespace ridgepoint {
 namespace {
 
 StridedMatrix read_matrix(const TensorLayout& layout) {
@@ -54,7 +54,7 @@ std::int64_t MatmulProblem::batch_count() const {
 
 std::int64_t MatmulProblem::flops() const { return 2 * batch_count() * c.rows * c.columns * a.columns; }
 
-MatmulProblem read_problem(const KernelSpec& spec) {
+MatmulProblem read_matmul_problem(const KernelSpec& spec) {
   MatmulProblem problem;
   const Shape& shape = spec.outputs[0].shape;
   for (int axis = 0; axis < shape.rank() - 2; ++axis) {
@@ -94,4 +94,4 @@ std::int64_t batch_offset(const MatmulProblem& problem, const StridedMatrix& mat
   return offset;
 }
 
-}  // namespace ridgepoint::cpu
+}  // namespace ridgepoint

@@ -1,0 +1,133 @@
+// What the kernels of the CUDA back end share: one card, its context, its stream, its modules.
+//
+// There is one CudaContext a card and process, made on first use and kept until the process ends: making one takes
+// a third of a second, and tearing one down at exit races with the driver's own end. All work goes to its one
+// stream, in order. Methods may be called from any thread; launches from two threads interleave in some order.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "backends/cuda/driver.h"
+
+namespace ridgepoint::cuda {
+
+struct ComputeCapability {
+  int major = 0;
+  int minor = 0;
+  int number() const { return 10 * major + minor; }  // 90
+};
+
+// What the card says of itself.
+struct CardFacts {
+  int ordinal = 0;
+  std::string name;  // "NVIDIA H200"
+  ComputeCapability capability;
+  int multiprocessors = 0;
+  std::size_t memory_bytes = 0;
+  std::size_t l2_bytes = 0;
+  std::size_t shared_bytes_per_block = 0;          // after opting in, above 48 KiB
+  std::size_t shared_bytes_per_multiprocessor = 0;
+  int threads_per_multiprocessor = 0;
+  int registers_per_multiprocessor = 0;
+};
+
+// Throws Error (unsupported) without a driver; Error (usage) when there is no such card, saying how many there are.
+CardFacts card_facts(int ordinal);
+// Throws Error (unsupported) for a card older than sm_80.
+void require_supported(const CardFacts& card);
+
+struct LaunchShape {
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1;
+  unsigned block_x = 1, block_y = 1, block_z = 1;
+  unsigned shared_bytes = 0;  // dynamic; above 48 KiB the function must have been told by allow_shared()
+};
+
+// A loaded cubin, fatbin or PTX text (NUL-terminated). Unloads at the end; the context outlives it.
+class Module {
+ public:
+  // `name` is for messages. Throws Error when the card cannot run any code in the image.
+  Module(class CudaContext& context, const void* image, std::string name);
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // Throws Error when the module has no such function (extern "C" name or mangled).
+  CUfunction function(const char* function_name) const;
+
+ private:
+  CudaContext& context_;
+  CUmodule module_ = nullptr;
+  std::string name_;
+};
+
+class CudaContext {
+ public:
+  // The context of card `ordinal`. Throws what card_facts() and require_supported() do, and Error when the card's
+  // memory is too full for a context.
+  static CudaContext& of_card(int ordinal);
+
+  const Driver& driver() const { return driver_; }
+  const CardFacts& card() const { return card_; }
+  CUdevice device() const { return device_; }
+  CUstream stream() const { return stream_; }
+
+  // Makes this context the calling thread's. Every method here does; call it before using driver() directly.
+  void make_current() const {
+    if (current_ != this) [[unlikely]] switch_to();
+  }
+
+  // Launches on the stream; an empty grid is an error. `arguments` points to one pointer a kernel parameter. Asynchronous: an error of the
+  // kernel itself is thrown by a later call. `name` is for messages.
+  void launch(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
+    make_current();
+    check(driver_.cuLaunchKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y,
+                                 shape.block_z, shape.shared_bytes, stream_, arguments, nullptr),
+          "launch the kernel", name);
+  }
+  void fill_zero(void* device_address, std::size_t bytes) const;  // on the stream
+  void synchronize() const;
+
+  // Lets a function take `bytes` of dynamic shared memory.
+  void allow_shared(CUfunction function, std::size_t bytes) const;
+
+  // A function of one of the images that were compiled into this program from kernels/<image>.cu (kernel_images.h),
+  // loaded on first use and kept. Throws Error when either does not exist.
+  CUfunction kernel(std::string_view image, const char* function_name);
+
+  // Memory apart from the allocator, for measurements. Null when the card has no room.
+  void* allocate(std::size_t bytes) const;
+  void release(void* device_address) const;
+
+  struct MemoryInfo {
+    std::size_t free_bytes = 0;  // on the whole card, whoever holds the rest
+    std::size_t total_bytes = 0;
+  };
+  MemoryInfo memory_info() const;
+
+  CudaContext(const CudaContext&) = delete;
+  CudaContext& operator=(const CudaContext&) = delete;
+
+ private:
+  explicit CudaContext(int ordinal);
+  ~CudaContext() = delete;
+  void switch_to() const;
+
+  // The one that this thread used last.
+  static constinit inline thread_local const CudaContext* current_ = nullptr;
+
+  const Driver& driver_;
+  CardFacts card_;
+  CUdevice device_ = 0;
+  CUcontext context_ = nullptr;
+  CUstream stream_ = nullptr;
+  std::mutex modules_mutex_;
+  std::map<std::string, std::unique_ptr<Module>, std::less<>> modules_;
+};
+
+}  // namespace ridgepoint::cuda

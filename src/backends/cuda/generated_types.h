@@ -1,0 +1,24 @@
+// How dtypes and reductions are called in generated sources.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ridgepoint/dtype.h"
+#include "ridgepoint/op.h"
+
+namespace ridgepoint::cuda {
+
+std::string_view memory_type(DType dtype);   // as elements lie in memory
+std::string_view compute_type(DType dtype);  // as they are computed with
+// What partial results are stored as between two launches: the dtype whose memory type is the compute type.
+DType partial_dtype(DType dtype);
+// Sum or Max.
+std::string_view reduction_type(Op op);
+// A constant of the dtype's compute type.
+std::string literal(DType dtype, double value);
+// The call or expression of an elementwise op on operands already printed. Throws Error (unsupported) for an op
+// that is not elementwise.
+std::string formula(Op op, DType dtype, const std::string& a, const std::string& b, const std::string& c);
+
+}  // namespace ridgepoint::cuda

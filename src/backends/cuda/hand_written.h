@@ -1,0 +1,19 @@
+// The kernels written by hand, where a generator does not fit: embedding and its gradient, rope, cross-entropy and its
+// gradient, AdamW.
+#pragma once
+
+#include <memory>
+
+#include "backends/cuda/context.h"
+#include "runtime/device.h"
+
+namespace ridgepoint::cuda {
+
+// Whether the node runs as a hand-written kernel.
+bool has_hand_written(const Graph& graph, const Node& node);
+// How such a node wants its operand to lie.
+OperandLayout hand_written_layout(const Graph& graph, const Node& node, int index);
+// Throws Error when the node has none.
+std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec);
+
+}  // namespace ridgepoint::cuda

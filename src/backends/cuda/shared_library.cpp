@@ -1,0 +1,36 @@
+#include "backends/cuda/shared_library.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <vector>
+
+namespace ridgepoint::cuda {
+namespace {
+
+std::vector<std::string> folders() {
+  std::vector<std::string> list = {""};  // the loader's own search
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* root = std::getenv(variable); root != nullptr && *root == '/') {
+      list.push_back(std::string(root) + "/lib64/");
+    }
+  }
+  list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/opt/cuda/lib64/"});
+  return list;
+}
+
+}  // namespace
+
+SharedLibrary::SharedLibrary(std::string_view file) {
+  for (const std::string& folder : folders()) {
+    const std::string path = folder + std::string(file);
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return;
+    const char* words = dlerror();
+    if (reason_.empty() && words != nullptr) reason_ = words;  // of the first place: later ones only say "no such file"
+  }
+}
+
+void* SharedLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,166 @@
+#include "measure/ceilings.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "measure/statistics.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// Ascending; those whose runs would not fit into what is left of the budget are left out. The last copy is past the
+// caches of most processors; small products are for devices where large ones take seconds.
+constexpr std::array<std::int64_t, 4> kCopyBytes = {std::int64_t{8} << 20, std::int64_t{32} << 20,
+                                                    std::int64_t{128} << 20, std::int64_t{512} << 20};
+constexpr std::array<std::int64_t, 8> kMatmulSizes = {256, 512, 1024, 1536, 2048, 3072, 4096, 8192};
+constexpr int kRepeats = 5;
+constexpr double kMatmulBudgetMs = 600.0;  // a dtype
+constexpr double kCopyBudgetMs = 300.0;
+
+// One node on operands of its own, as the executor would run it.
+class NodeTimer {
+ public:
+  NodeTimer(Device& device, const Graph& graph, const Node& node) : device_(device), timer_(device.make_timer()) {
+    for (const Value value : node.inputs) inputs_.push_back(dense_layout(graph.type(value)));
+    const std::array outputs = {dense_layout(graph.type(node.outputs[0]))};
+    kernel_ = device.make_kernel({graph, node, inputs_, outputs});
+    for (const Value value : node.inputs) addresses_.push_back(take(graph.type(value).bytes()));
+    output_ = take(graph.type(node.outputs[0]).bytes());
+    workspace_ = kernel_->workspace_bytes() == 0 ? nullptr : take(kernel_->workspace_bytes());
+  }
+  ~NodeTimer() {
+    device_.synchronize();
+    for (const auto& [address, bytes] : memory_) device_.release_memory(address, bytes);
+  }
+  NodeTimer(const NodeTimer&) = delete;
+  NodeTimer& operator=(const NodeTimer&) = delete;
+
+  bool has_memory() const { return has_memory_; }
+
+  // The median of kRepeats runs after a first one that does not count, or of as many as the budget allows: one at
+  // least.
+  double median_ms(double budget_ms) {
+    double spent_ms = run_ms();
+    std::vector<double> samples;
+    while (samples.empty() || (std::ssize(samples) < kRepeats && spent_ms < budget_ms)) {
+      samples.push_back(run_ms());
+      spent_ms += samples.back();
+    }
+    return describe(std::move(samples)).median;
+  }
+
+ private:
+  double run_ms() {
+    timer_->start();
+    kernel_->launch({addresses_.data(), &output_, workspace_});
+    timer_->stop();
+    return timer_->elapsed_ms();
+  }
+
+  void* take(std::size_t bytes) {
+    void* address = device_.allocate_memory(bytes);
+    if (address == nullptr) {
+      has_memory_ = false;
+      return nullptr;
+    }
+    memory_.emplace_back(address, bytes);
+    device_.fill_zero(address, bytes);
+    return address;
+  }
+
+  Device& device_;
+  std::unique_ptr<DeviceTimer> timer_;
+  std::vector<TensorLayout> inputs_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<std::pair<void*, std::size_t>> memory_;
+  std::vector<void*> addresses_;
+  void* output_ = nullptr;
+  void* workspace_ = nullptr;
+  bool has_memory_ = true;
+};
+
+bool computes(const Device& device) { return device.kind() != "null"; }
+
+std::optional<double> copy_ms(Device& device, std::int64_t bytes, double budget_ms) {
+  Graph graph;
+  const TensorType type{DType::fp32, Shape{bytes / static_cast<std::int64_t>(sizeof(float))}};
+  const Value result = copy(graph, input(graph, "x", type, Role::data));
+  NodeTimer timer(device, graph, graph.producer_node(result));
+  if (!timer.has_memory()) return std::nullopt;
+  return timer.median_ms(budget_ms);
+}
+
+std::optional<double> matmul_ms(Device& device, DType dtype, std::int64_t size, double budget_ms) {
+  Graph graph;
+  const TensorType type{dtype, Shape{size, size}};
+  const Value a = input(graph, "a", type, Role::data);
+  const Value b = input(graph, "b", type, Role::data);
+  NodeTimer timer(device, graph, graph.producer_node(matmul(graph, a, b)));
+  if (!timer.has_memory()) return std::nullopt;
+  return timer.median_ms(budget_ms);
+}
+
+// Time for sizes that follow one another, each estimated from the rate of the one before.
+class Budget {
+ public:
+  explicit Budget(double ms) : left_ms_(ms) {}
+  double left_ms() const { return left_ms_; }
+  // Whether two runs, the least that gives a figure, fit.
+  bool allows(double work) const { return 2.0 * work * ms_a_unit_ <= left_ms_; }
+  void spend(double run_ms, double work) {
+    ms_a_unit_ = run_ms / work;
+    left_ms_ -= (kRepeats + 1) * run_ms;
+  }
+
+ private:
+  double left_ms_;
+  double ms_a_unit_ = 0;
+};
+
+}  // namespace
+
+std::optional<CopyCeiling> measure_copy(Device& device) {
+  if (!computes(device)) return std::nullopt;
+  std::optional<CopyCeiling> largest;
+  Budget budget(kCopyBudgetMs);
+  for (const std::int64_t bytes : kCopyBytes) {
+    const auto work = static_cast<double>(bytes);
+    if (!budget.allows(work)) break;
+    const std::optional<double> ms = copy_ms(device, bytes, budget.left_ms());
+    if (!ms) break;
+    budget.spend(*ms, work);
+    largest = CopyCeiling{2.0 * work / (*ms / 1e3), bytes};
+  }
+  return largest;
+}
+
+std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype) {
+  if (!computes(device)) return std::nullopt;
+  std::optional<MatmulCeiling> best;
+  Budget budget(kMatmulBudgetMs);
+  for (const std::int64_t size : kMatmulSizes) {
+    const double flops = 2.0 * static_cast<double>(size * size * size);
+    if (!budget.allows(flops)) break;
+    const std::optional<double> ms = matmul_ms(device, dtype, size, budget.left_ms());
+    if (!ms) break;
+    budget.spend(*ms, flops);
+    const double rate = flops / (*ms / 1e3);
+    if (!best || rate > best->flops_per_second) best = MatmulCeiling{dtype, rate, size};
+  }
+  return best;
+}
+
+Ceilings measure_ceilings(Device& device) {
+  Ceilings ceilings;
+  ceilings.copy = measure_copy(device);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    if (const std::optional<MatmulCeiling> ceiling = measure_matmul(device, dtype)) ceilings.matmul.push_back(*ceiling);
+  }
+  return ceilings;
+}
+
+}  // namespace ridgepoint

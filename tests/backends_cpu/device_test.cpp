@@ -1,0 +1,157 @@
+// The CPU device itself: its name, its memory and its limits, and opening devices by name.
+#include "backends/cpu/device.h"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "backends_cpu/kernel_harness.h"
+#include "core/parallel.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+std::shared_ptr<Device> cpu_with_memory(std::size_t bytes) {
+  DeviceOptions options;
+  options.memory_limit_bytes = bytes;
+  return make_cpu_device(options);
+}
+
+TEST(CpuDevice, says_what_it_is) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  EXPECT_EQ(device->kind(), "cpu");
+  EXPECT_FALSE(device->name().empty());
+  EXPECT_GT(device->total_memory_bytes(), 64 * kMiB);
+}
+
+TEST(CpuDevice, memory_is_aligned_zeroed_and_writable_to_the_last_byte) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, std::size_t{512}, 2 * kMiB - 1, 2 * kMiB, 5 * kMiB + 1}) {
+    auto* address = static_cast<unsigned char*>(device->allocate_memory(bytes));
+    ASSERT_NE(address, nullptr);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % 512, 0U);
+    EXPECT_EQ(std::accumulate(address, address + bytes, 0), 0);
+    std::memset(address, 0xff, bytes);
+    device->release_memory(address, bytes);
+  }
+}
+
+TEST(CpuDevice, a_memory_limit_makes_it_smaller) {
+  const std::shared_ptr<Device> device = cpu_with_memory(8 * kMiB);
+  EXPECT_EQ(device->total_memory_bytes(), 8 * kMiB);
+  void* first = device->allocate_memory(6 * kMiB);
+  ASSERT_NE(first, nullptr);
+  EXPECT_EQ(device->allocate_memory(3 * kMiB), nullptr);
+  EXPECT_EQ(device->allocate_memory(SIZE_MAX), nullptr);
+  void* second = device->allocate_memory(2 * kMiB);
+  EXPECT_NE(second, nullptr);
+  device->release_memory(first, 6 * kMiB);
+  device->release_memory(second, 2 * kMiB);
+  void* whole = device->allocate_memory(8 * kMiB);
+  EXPECT_NE(whole, nullptr);
+  device->release_memory(whole, 8 * kMiB);
+}
+
+TEST(CpuDevice, a_memory_limit_never_makes_it_larger) {
+  EXPECT_EQ(cpu_with_memory(SIZE_MAX)->total_memory_bytes(), make_cpu_device()->total_memory_bytes());
+}
+
+TEST(CpuDevice, refuses_more_than_there_is) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  EXPECT_EQ(device->allocate_memory(device->total_memory_bytes()), nullptr) << "this process itself takes some";
+  EXPECT_EQ(device->allocate_memory(device->total_memory_bytes() + 1), nullptr);
+}
+
+TEST(CpuDevice, copies_there_and_back_and_zeroes) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  std::vector<std::byte> host(3 * kMiB + 5, std::byte{42});
+  std::vector<std::byte> back(host.size());
+  void* address = device->allocate_memory(host.size());
+  device->copy_to_device(address, host.data(), host.size());
+  device->copy_to_host(back.data(), address, back.size());
+  EXPECT_EQ(back, host);
+  device->fill_zero(address, host.size() - 1);
+  device->copy_to_host(back.data(), address, back.size());
+  EXPECT_TRUE(std::all_of(back.begin(), back.end() - 1, [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_EQ(back.back(), std::byte{42});
+  device->release_memory(address, host.size());
+}
+
+TEST(CpuDevice, the_timer_measures_elapsed_time) {
+  const std::unique_ptr<DeviceTimer> timer = make_cpu_device()->make_timer();
+  const auto begin = std::chrono::steady_clock::now();
+  timer->start();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(3)) {
+  }
+  timer->stop();
+  const std::chrono::duration<double, std::milli> around = std::chrono::steady_clock::now() - begin;
+  EXPECT_GT(timer->elapsed_ms(), 2.5);
+  EXPECT_LE(timer->elapsed_ms(), around.count());
+}
+
+TEST(CpuDevice, takes_the_thread_count_it_is_given) {
+  testing::cpu_with_threads(3);
+  EXPECT_EQ(thread_count(), 3);
+  EXPECT_THROW(testing::cpu_with_threads(-1), Error);
+  make_cpu_device();
+  EXPECT_GE(thread_count(), 1);
+}
+
+TEST(CpuDevice, has_kernels_for_every_primitive) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, Shape{4, 8}}, Role::data);
+  const Value indices = input(graph, "i", {DType::int64, Shape{4}}, Role::data);
+  for (const Value value : {add(graph, x, x), reduce_sum(graph, x, {1}), matmul(graph, x, transpose(graph, x, {1, 0})),
+                            embedding(graph, x, indices), embedding_backward(graph, x, indices, 9)}) {
+    EXPECT_TRUE(device->has_kernel(graph, graph.producer_node(value))) << name(graph.producer_node(value).op);
+  }
+}
+
+TEST(CpuDevice, decomposes_rope_that_is_not_fp32) {
+  const std::shared_ptr<Device> device = make_cpu_device();
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16}) {
+    Graph graph;
+    const Value table = input(graph, "table", {dtype, Shape{6, 4}}, Role::constant);
+    const Value x = input(graph, "x", {dtype, Shape{2, 6, 8}}, Role::data);
+    const Value y = rope(graph, x, table, table, 1);
+    EXPECT_EQ(device->has_kernel(graph, graph.producer_node(y)), dtype == DType::fp32) << name(dtype);
+  }
+}
+
+TEST(OpenDevice, knows_every_back_end_by_name) {
+  for (const std::string_view kind : {"cpu", "reference", "null"}) EXPECT_EQ(open_device(kind)->kind(), kind);
+}
+
+TEST(OpenDevice, says_the_nearest_name) {
+  try {
+    open_device("cpuu");
+    FAIL() << "opened a device that does not exist";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'cpuu'"), HasSubstr("did you mean 'cpu'")));
+  }
+}
+
+TEST(OpenDevice, a_null_device_is_limited_only_when_asked) {
+  DeviceOptions options;
+  options.memory_limit_bytes = 4 * kMiB;
+  const std::shared_ptr<Device> limited = open_device("null", options);
+  EXPECT_EQ(limited->allocate_memory(5 * kMiB), nullptr);
+  const std::shared_ptr<Device> endless = open_device("null");
+  const std::size_t petabyte = std::size_t{1} << 50;
+  void* address = endless->allocate_memory(petabyte);
+  EXPECT_NE(address, nullptr);
+  endless->release_memory(address, petabyte);
+}
+
+}  // namespace
+}  // namespace ridgepoint

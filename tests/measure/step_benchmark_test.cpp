@@ -1,0 +1,94 @@
+#include "measure/step_benchmark.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace ridgepoint {
+namespace {
+
+using Stage = StepProgress::Stage;
+
+StepConfig toy(Mode mode = Mode::step) {
+  StepConfig config;
+  config.device = "reference";
+  config.model = {"custom", 50, 8, 16, 24, 1, 2};
+  config.batch = 2;
+  config.mode = mode;
+  config.warmup = 2;
+  config.steps = 3;
+  return config;
+}
+
+TEST(MeasureStep, fills_a_record) {
+  CeilingCache ceilings;
+  const std::optional<Record> record = measure_step(toy(), ceilings);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
+  EXPECT_EQ(record->warmup_ms.size(), 2U);
+  EXPECT_EQ(record->time_ms.samples.size(), 3U);
+  EXPECT_EQ(record->model.parameters, parameter_count(toy().model));
+  EXPECT_DOUBLE_EQ(*record->tokens_per_second, 16 / (record->time_ms.mean / 1e3));
+  EXPECT_DOUBLE_EQ(*record->achieved_flops_per_second,
+                   static_cast<double>(*record->flops_per_step) / (record->time_ms.mean / 1e3));
+}
+
+TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
+  CeilingCache ceilings;
+  std::vector<std::pair<Stage, std::int64_t>> seen;
+  measure_step(toy(Mode::forward), ceilings, [&](const StepProgress& at) {
+    seen.emplace_back(at.stage, at.index);
+    return true;
+  });
+  using Pair = std::pair<Stage, std::int64_t>;
+  EXPECT_THAT(seen,
+              ::testing::ElementsAre(Pair{Stage::planning, 0}, Pair{Stage::initialising, 0}, Pair{Stage::warmup, 0},
+                                     Pair{Stage::warmup, 1}, Pair{Stage::timing, 0}, Pair{Stage::timing, 1},
+                                     Pair{Stage::timing, 2}, Pair{Stage::measuring_ceiling, 0}));
+}
+
+TEST(MeasureStep, stops_wherever_the_watcher_says) {
+  for (const Stage stop :
+       {Stage::planning, Stage::initialising, Stage::warmup, Stage::timing, Stage::measuring_ceiling}) {
+    CeilingCache ceilings;
+    EXPECT_EQ(measure_step(toy(Mode::forward), ceilings, [&](const StepProgress& at) { return at.stage != stop; }),
+              std::nullopt)
+        << name(stop);
+  }
+}
+
+TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.batch = 2000;
+  config.device_options.memory_limit_bytes = 4 << 20;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->status, RunStatus::oom);
+  EXPECT_GT(*record->error.requested_bytes, *record->error.free_bytes);
+  EXPECT_EQ(record->device.memory_limit_bytes, 4 << 20);
+  EXPECT_GT(*record->memory_bytes.planned_peak, 4 << 20);
+  EXPECT_EQ(record->tokens_per_second, std::nullopt);
+}
+
+TEST(MeasureStep, turns_any_other_failure_into_a_record) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "abacus";
+  const std::optional<Record> record = measure_step(config, ceilings);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->status, RunStatus::error);
+  EXPECT_THAT(record->error.message, ::testing::HasSubstr("abacus"));
+}
+
+TEST(PlannedPeak, is_the_measured_peak) {
+  for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
+    CeilingCache ceilings;
+    const std::optional<Record> record = measure_step(toy(mode), ceilings);
+    EXPECT_EQ(record->memory_bytes.peak_allocated, record->memory_bytes.planned_peak) << name(mode);
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint
