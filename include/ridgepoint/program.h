@@ -22,9 +22,13 @@ struct DeviceOptions {
   std::optional<std::size_t> memory_limit_bytes;     // behave like a device with this much memory
 };
 
-// "cpu", "reference" (double-precision loops), "null" (walks the plan, computes nothing).
-// Throws Error (usage) for an unknown name, (unsupported) for one this build or machine lacks.
+// "cuda" or "cuda:1" (a card, numbered from 0), "cpu", "reference" (double-precision loops), "null" (walks the plan,
+// computes nothing). Throws Error (usage) for an unknown name, (unsupported) for one this build or machine lacks.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
+// "cuda" where the first card can run this build's kernels, else "cpu".
+std::string default_device_name();
+// Every device of this machine, cards first; each opens, unless its card is too old.
+std::vector<std::string> device_names();
 
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass

@@ -2,8 +2,13 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <charconv>
+#include <string>
 
 #include "backends/cpu/device.h"
+#ifdef RIDGEPOINT_HAS_CUDA
+#include "backends/cuda/device.h"
+#endif
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
 #include "core/nearest.h"
@@ -16,28 +21,81 @@ namespace {
 
 struct Backend {
   std::string_view name;
-  std::shared_ptr<Device> (*open)(const DeviceOptions&);
+  // `ordinal` is what follows the colon of "cuda:1"; 0 without one.
+  std::shared_ptr<Device> (*open)(int ordinal, const DeviceOptions&);
+  bool numbered = false;
 };
 
+std::shared_ptr<Device> open_cpu(int, const DeviceOptions& options) { return make_cpu_device(options); }
+
+std::shared_ptr<Device> open_reference(int, const DeviceOptions& options) { return make_reference_device(options); }
+
 // The null device stands in for this machine's CPU. Its memory has no end unless limited: that is what it is for.
-std::shared_ptr<Device> open_null(const DeviceOptions& options) {
+std::shared_ptr<Device> open_null(int, const DeviceOptions& options) {
   return make_null_device(make_cpu_device(options), options.memory_limit_bytes);
 }
 
-constexpr std::array kBackends = {Backend{"cpu", make_cpu_device}, Backend{"reference", make_reference_device},
-                                  Backend{"null", open_null}};
+std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
+#ifdef RIDGEPOINT_HAS_CUDA
+  return make_cuda_device(ordinal, options);
+#else
+  static_cast<void>(ordinal);
+  static_cast<void>(options);
+  throw Error(
+      "this build has no CUDA back end; configure it where a CUDA 13 toolkit is installed (RIDGEPOINT_CUDA=ON "
+      "says what is missing)",
+      ErrorKind::unsupported);
+#endif
+}
+
+constexpr std::array kBackends = {Backend{"cpu", open_cpu}, Backend{"cuda", open_cuda, true},
+                                  Backend{"reference", open_reference}, Backend{"null", open_null}};
+
+// "cuda:1" -> 1.
+int read_ordinal(std::string_view name, std::string_view number) {
+  int ordinal = 0;
+  const auto read = std::from_chars(number.data(), number.data() + number.size(), ordinal);
+  if (number.empty() || read.ec != std::errc() || read.ptr != number.data() + number.size() || ordinal < 0) {
+    throw Error(fmt::format("'{}' names no card; write cuda for the first one, cuda:1 for the second", name),
+                ErrorKind::usage);
+  }
+  return ordinal;
+}
 
 }  // namespace
 
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options) {
+  const std::size_t colon = name.find(':');
+  const std::string_view kind = name.substr(0, colon);
   std::array<std::string_view, kBackends.size()> names;
   for (std::size_t i = 0; i < kBackends.size(); ++i) {
-    if (kBackends[i].name == name) return kBackends[i].open(options);
-    names[i] = kBackends[i].name;
+    const Backend& backend = kBackends[i];
+    names[i] = backend.name;
+    if (backend.name != kind) continue;
+    if (colon == std::string_view::npos) return backend.open(0, options);
+    if (backend.numbered) return backend.open(read_ordinal(name, name.substr(colon + 1)), options);
+    throw Error(fmt::format("there is one device '{}', without a number; it was asked for as '{}'", kind, name),
+                ErrorKind::usage);
   }
-  throw Error(fmt::format("unknown device '{}'; did you mean '{}'? This build has {}", name, nearest(name, names),
+  throw Error(fmt::format("unknown device '{}'; did you mean '{}'? There are {}", name, nearest(kind, names),
                           fmt::join(names, ", ")),
               ErrorKind::usage);
+}
+
+std::string default_device_name() {
+#ifdef RIDGEPOINT_HAS_CUDA
+  if (has_usable_cuda_card()) return "cuda";
+#endif
+  return "cpu";
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names;
+#ifdef RIDGEPOINT_HAS_CUDA
+  for (int card = 0; card < cuda_card_count(); ++card) names.push_back(fmt::format("cuda:{}", card));
+#endif
+  names.insert(names.end(), {"cpu", "reference", "null"});
+  return names;
 }
 
 }  // namespace ridgepoint

@@ -30,7 +30,7 @@ std::vector<std::string> groups_of(const CLI::App& app) {
     if (std::ranges::find(groups, option->get_group()) == groups.end()) groups.push_back(option->get_group());
   }
   // Help itself registers first and belongs last.
-  std::ranges::rotate(groups, groups.begin() + 1);
+  std::rotate(groups.begin(), groups.begin() + 1, groups.end());
   return groups;
 }
 

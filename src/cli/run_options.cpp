@@ -62,7 +62,7 @@ std::vector<Axis::Setting> settings_of(const Axis& axis) {
 
 }  // namespace
 
-RunOptions::RunOptions(std::initializer_list<std::string_view> without) : axes_(run_axes()) {
+RunOptions::RunOptions(const std::vector<std::string_view>& without) : axes_(run_axes()) {
   std::erase_if(axes_, [&](const Axis& axis) { return std::ranges::find(without, axis.flag) != without.end(); });
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,7 +40,7 @@ struct Axis {
 class RunOptions {
  public:
   // All of them but the flags in `without`, which keep their defaults.
-  explicit RunOptions(std::initializer_list<std::string_view> without = {});
+  explicit RunOptions(const std::vector<std::string_view>& without = {});
   RunOptions(const RunOptions&) = delete;
   RunOptions& operator=(const RunOptions&) = delete;
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace ridgepoint {
@@ -12,6 +13,8 @@ class DeviceMemory {
   virtual ~DeviceMemory() = default;
   virtual std::string name() const = 0;  // the processor's or card's own name
   virtual std::size_t total_memory_bytes() const = 0;
+  // What the device itself has left, whoever holds the rest; empty where it does not say.
+  virtual std::optional<std::size_t> free_memory_bytes() const { return std::nullopt; }
 
   // Raw memory, 512-byte aligned. Null when there is none left; never throws for that.
   virtual void* allocate_memory(std::size_t bytes) = 0;

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,10 +51,20 @@ class DeviceTimer {
   virtual double elapsed_ms() = 0;
 };
 
+// What a card says of itself; empty where there is nothing to say.
+struct DeviceFacts {
+  std::optional<std::string> compute_capability;  // "9.0"
+  std::optional<std::int64_t> multiprocessors;
+  std::optional<std::int64_t> l2_cache_bytes;
+  // In use on the whole card before anything was allocated: the context of this process, and other processes.
+  std::optional<std::int64_t> used_at_start_bytes;
+};
+
 // Its name, memory size and raw memory are those of DeviceMemory.
 class Device : public DeviceMemory {
  public:
   virtual std::string_view kind() const = 0;  // "cpu", "null", "reference", "cuda"
+  virtual DeviceFacts facts() const { return {}; }
 
   virtual void copy_to_device(void* device_address, const void* host, std::size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;

@@ -94,6 +94,8 @@ CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_fact
   check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "make a context on", card_.name.c_str());
   switch_to();
   check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
+  const MemoryInfo info = memory_info();
+  used_at_start_bytes_ = info.total_bytes - info.free_bytes;
 }
 
 void CudaContext::switch_to() const {

@@ -31,7 +31,7 @@ struct CardFacts {
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
-  std::size_t shared_bytes_per_block = 0;          // after opting in, above 48 KiB
+  std::size_t shared_bytes_per_block = 0;  // after opting in, above 48 KiB
   std::size_t shared_bytes_per_multiprocessor = 0;
   int threads_per_multiprocessor = 0;
   int registers_per_multiprocessor = 0;
@@ -79,11 +79,12 @@ class CudaContext {
 
   // Makes this context the calling thread's. Every method here does; call it before using driver() directly.
   void make_current() const {
-    if (current_ != this) [[unlikely]] switch_to();
+    if (current_ != this) [[unlikely]]
+      switch_to();
   }
 
-  // Launches on the stream; an empty grid is an error. `arguments` points to one pointer a kernel parameter. Asynchronous: an error of the
-  // kernel itself is thrown by a later call. `name` is for messages.
+  // Launches on the stream; an empty grid is an error. `arguments` points to one pointer a kernel parameter.
+  // Asynchronous: an error of the kernel itself is thrown by a later call. `name` is for messages.
   void launch(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
     make_current();
     check(driver_.cuLaunchKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y,
@@ -109,6 +110,8 @@ class CudaContext {
     std::size_t total_bytes = 0;
   };
   MemoryInfo memory_info() const;
+  // In use on the whole card when this context had just been made: the context itself and other processes.
+  std::size_t used_at_start_bytes() const { return used_at_start_bytes_; }
 
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
@@ -126,6 +129,7 @@ class CudaContext {
   CUdevice device_ = 0;
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
+  std::size_t used_at_start_bytes_ = 0;
   std::mutex modules_mutex_;
   std::map<std::string, std::unique_ptr<Module>, std::less<>> modules_;
 };

@@ -27,9 +27,10 @@ void require_version(const SharedLibrary& library, std::string_view file) {
                             kLeastDriver));
   }
   if (version < kLeastVersion) {
-    unsupported(fmt::format("NVIDIA's driver here supports CUDA {}.{} and this build needs {}.0; update the driver to "
-                            "{} or newer",
-                            version / 1000, version % 1000 / 10, kLeastVersion / 1000, kLeastDriver));
+    unsupported(
+        fmt::format("NVIDIA's driver here supports CUDA {}.{} and this build needs {}.0; update the driver to "
+                    "{} or newer",
+                    version / 1000, version % 1000 / 10, kLeastVersion / 1000, kLeastDriver));
   }
 }
 
@@ -47,8 +48,9 @@ void initialise(const Driver& table) {
   int count = 0;
   if (result == CUDA_SUCCESS && table.cuDeviceGetCount(&count) == CUDA_SUCCESS && count > 0) return;
   if (result == CUDA_SUCCESS || result == CUDA_ERROR_NO_DEVICE) {
-    unsupported("NVIDIA's driver is here and finds no card; see that nvidia-smi lists one and that "
-                "CUDA_VISIBLE_DEVICES does not hide it");
+    unsupported(
+        "NVIDIA's driver is here and finds no card; see that nvidia-smi lists one and that "
+        "CUDA_VISIBLE_DEVICES does not hide it");
   }
   unsupported(fmt::format("NVIDIA's driver does not start: {}; see that nvidia-smi runs", describe(table, result)));
 }
@@ -80,9 +82,10 @@ std::string_view advice(CUresult result) {
 Driver open_driver(std::string_view file) {
   const SharedLibrary library(file);
   if (!library.is_open()) {
-    unsupported(fmt::format("no NVIDIA driver: {} could not be opened ({}); install driver {} or newer, or use "
-                            "--device cpu",
-                            file, library.reason(), kLeastDriver));
+    unsupported(
+        fmt::format("no NVIDIA driver: {} could not be opened ({}); install driver {} or newer, or use "
+                    "--device cpu",
+                    file, library.reason(), kLeastDriver));
   }
   require_version(library, file);
   Driver table;

@@ -9,15 +9,15 @@
 namespace ridgepoint::cuda {
 
 #define RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(F)                                                                          \
-  F(cuInit) F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString)                                              \
-  F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem)                  \
-  F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) F(cuCtxSynchronize)                                                 \
-  F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemAllocHost) F(cuMemFreeHost)                                      \
-  F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuMemsetD32Async)              \
-  F(cuStreamCreate) F(cuStreamSynchronize) F(cuStreamWaitEvent)                                                      \
-  F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) F(cuEventElapsedTime)                    \
-  F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncGetAttribute) F(cuFuncSetAttribute)           \
-  F(cuLaunchKernel) F(cuLaunchKernelEx) F(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+  F(cuInit)                                                                                                          \
+  F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString) F(cuDeviceGetCount) F(cuDeviceGet) F(cuDeviceGetName)  \
+      F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) F(cuCtxSetCurrent) F(cuCtxSynchronize) \
+          F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemAllocHost) F(cuMemFreeHost) F(cuMemcpyHtoDAsync)         \
+              F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuMemsetD32Async) F(cuStreamCreate)     \
+                  F(cuStreamSynchronize) F(cuStreamWaitEvent) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord)    \
+                      F(cuEventSynchronize) F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload)              \
+                          F(cuModuleGetFunction) F(cuFuncGetAttribute) F(cuFuncSetAttribute) F(cuLaunchKernel)       \
+                              F(cuLaunchKernelEx) F(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 
 struct Driver {
 #define RIDGEPOINT_CUDA_MEMBER(name) decltype(&::name) name = nullptr;
@@ -34,7 +34,8 @@ Driver open_driver(std::string_view file);
 // Throws Error: what was being done, what the driver says of it, and what helps. `doing` continues "CUDA could not".
 [[noreturn]] void throw_driver_error(CUresult result, const char* doing, const char* object = nullptr);
 inline void check(CUresult result, const char* doing, const char* object = nullptr) {
-  if (result != CUDA_SUCCESS) [[unlikely]] throw_driver_error(result, doing, object);
+  if (result != CUDA_SUCCESS) [[unlikely]]
+    throw_driver_error(result, doing, object);
 }
 
 }  // namespace ridgepoint::cuda

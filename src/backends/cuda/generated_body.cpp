@@ -272,7 +272,8 @@ void BodyPrinter::print_loads(const std::vector<int>& loads) {
   }
 }
 
-void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view accumulator) {
+void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view condition,
+                                 std::string_view accumulator) {
   for (const int o : sweep.outputs) {
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
     if (output.store == RowStore::element) {
@@ -293,7 +294,7 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
     if (output.store == RowStore::element) {
       code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype), value);
     } else {
-      code_.line("c{0}{1} = {2}::of(c{0}{1}, {3});", o, accumulator, reduction_type(output.op), value);
+      code_.line("{0}c{1}{2} = {3}::of(c{1}{2}, {4});", condition, o, accumulator, reduction_type(output.op), value);
     }
   }
   code_.close();

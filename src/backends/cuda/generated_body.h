@@ -58,8 +58,9 @@ class BodyPrinter {
   void print_loads(const std::vector<int>& loads);
 
   // Formulas of a sweep for vector j: a<n>, c<n> and q<n> take their share. Column k of output n is accumulated in
-  // c<n> followed by `accumulator`.
-  void print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view accumulator);
+  // c<n> followed by `accumulator`, in a statement that begins with `condition`.
+  void print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view condition,
+                      std::string_view accumulator);
   void print_element_stores(const Sweep& sweep);
   // From here on kept values of the sweep are read, not computed.
   void finish_sweep(const SweepPlan& plan, const Sweep& sweep);

@@ -58,7 +58,7 @@ void print_elementwise(Generation& generation, const RowProgram& program) {
   code.close();
   open_vector();
   body.print_row_values(0);
-  body.print_elements(plan, sweep, "");
+  body.print_elements(plan, sweep, "", "");
   body.print_element_stores(sweep);
   if (std::any_of(program.outputs.begin(), program.outputs.end(),
                   [](const RowOutput& output) { return output.store == RowStore::row; })) {

@@ -16,12 +16,7 @@ __device__ inline float widen(fp16 x) {
 }
 __device__ inline bf16 to_bf16(float x) {
   bf16 result;
-#if __CUDA_ARCH__ >= 800
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
-#else
-  const unsigned bits = __float_as_uint(x);
-  result.bits = x != x ? 0x7fff : (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-#endif
   return result;
 }
 __device__ inline fp16 to_fp16(float x) {
@@ -42,22 +37,14 @@ __device__ inline long long to_int64(double x) { return x != x ? 0 : __double2ll
 
 // NaN wins from either side.
 __device__ inline float maximum(float a, float b) {
-#if __CUDA_ARCH__ >= 800
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
-#else
-  return a > b || a != a ? a : b;
-#endif
 }
 __device__ inline float minimum(float a, float b) {
-#if __CUDA_ARCH__ >= 800
   float result;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
-#else
-  return a < b || a != a ? a : b;
-#endif
 }
 __device__ inline float positive_infinity(float) { return __int_as_float(0x7f800000); }
 __device__ inline double positive_infinity(double) { return __longlong_as_double(0x7ff0000000000000LL); }

@@ -13,10 +13,6 @@ namespace {
 constexpr std::size_t kRegionAlignmentBytes = 256;
 constexpr std::uint64_t kMaxGrid = (std::uint64_t{1} << 31) - 1;
 
-bool is_column(const RowProgram& program, int i) {
-  return program.instructions[static_cast<std::size_t>(i)].level == RowLevel::column;
-}
-
 // Whether the program's results have no elements.
 bool is_empty(const RowProgram& program) {
   const RowSpace& space = program.space;
@@ -90,10 +86,6 @@ GeneratedSource Generation::finish() {
 void print_program(Generation& generation, const RowProgram& program) {
   const bool reductions = has_reductions(program);
   const bool accumulates = std::any_of(program.outputs.begin(), program.outputs.end(), is_accumulating);
-  const bool rows_only =
-      std::all_of(program.outputs.begin(), program.outputs.end(), [&](const RowOutput& output) {
-        return output.store == RowStore::accumulate_rows || !is_column(program, output.value);
-      });
   if (!reductions && !accumulates) {
     return wants_tiles(program) ? print_tiled(generation, program) : print_elementwise(generation, program);
   }
@@ -101,7 +93,7 @@ void print_program(Generation& generation, const RowProgram& program) {
     return output.store == RowStore::accumulate_rows;
   });
   if (!reductions && !accumulates_rows) return print_columns(generation, program);
-  if (rows_only && wants_split_rows(generation, program)) return print_split_rows(generation, program);
+  if (wants_split_rows(generation, program)) return print_split_rows(generation, program);
   print_rows(generation, program);
 }
 

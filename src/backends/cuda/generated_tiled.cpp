@@ -109,7 +109,7 @@ class TiledPrinter {
     body_.print_loads(direct_);
     for (const int i : staged_) code_.line("p{}[u].items[0] = t{}[fast][slow + step * {}];", i, i, kTileThreads / kTile);
     body_.print_row_values(0);
-    body_.print_elements(plan_, sweep, "");
+    body_.print_elements(plan_, sweep, "", "");
     body_.print_element_stores(sweep);
     code_.close();
   }

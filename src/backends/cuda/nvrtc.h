@@ -1,29 +1,52 @@
-// The run-time compiler (libnvrtc) as a table of entry points, found at run time like the driver.
+// NVIDIA's run-time compiler, opened when it is first needed so that the program also starts without it.
 #pragma once
 
 #include <nvrtc.h>
 
 #include <string>
-#include <string_view>
+#include <vector>
+
+#include "backends/cuda/shared_library.h"
 
 namespace ridgepoint::cuda {
 
-#define RIDGEPOINT_NVRTC_FUNCTIONS(F)                                                               \
-  F(nvrtcGetErrorString) F(nvrtcVersion) F(nvrtcCreateProgram) F(nvrtcDestroyProgram)               \
-  F(nvrtcCompileProgram) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetPTXSize) F(nvrtcGetPTX)    \
-  F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs)
-
-struct Nvrtc {
-#define RIDGEPOINT_NVRTC_MEMBER(name) decltype(&::name) name = nullptr;
-  RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_MEMBER)
-#undef RIDGEPOINT_NVRTC_MEMBER
+struct CompiledImage {
+  std::string bytes;  // a cubin; PTX for a card newer than the compiler
+  std::string log;
 };
 
-// Throws Error (unsupported) when the library is not there; says where it was looked for.
+#define RIDGEPOINT_NVRTC_FUNCTIONS(F)                                                                               \
+  F(nvrtcVersion) F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs)                      \
+  F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize)                      \
+  F(nvrtcGetProgramLog) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetPTXSize) F(nvrtcGetPTX)
+
+class Nvrtc {
+ public:
+  // Throws Error (unsupported) when the library is not there or too old.
+  Nvrtc();
+
+  const std::string& version() const { return version_; }  // "13.0"
+
+  // `architecture` is the compute capability, 10 * major + minor. Safe from several threads. Throws Error with the
+  // compiler's log when the source does not compile, (unsupported) when the card is older than the compiler knows.
+  CompiledImage compile(const std::string& source, const std::string& source_name, int architecture,
+                        const std::vector<std::string>& options = {}) const;
+
+ private:
+  struct Functions {
+#define RIDGEPOINT_NVRTC_MEMBER(name) decltype(&::name) name = nullptr;
+    RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_MEMBER)
+#undef RIDGEPOINT_NVRTC_MEMBER
+  };
+  std::string architecture_option(int architecture) const;
+
+  SharedLibrary library_;
+  Functions call_;
+  std::string version_;
+  std::vector<int> architectures_;  // that it has machine code for
+};
+
+// The one of this process. Throws Error (unsupported) as the constructor does.
 const Nvrtc& nvrtc();
-// Its version as "13.0": part of the key of anything compiled with it.
-std::string nvrtc_version();
-// Throws Error with the library's own words; `doing` continues "NVRTC could not".
-void check(nvrtcResult result, std::string_view doing);
 
 }  // namespace ridgepoint::cuda

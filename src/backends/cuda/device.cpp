@@ -1,0 +1,140 @@
+#include "backends/cuda/device.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "backends/cuda/context.h"
+#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/event.h"
+#include "backends/cuda/generated_kernel.h"
+#include "backends/cuda/hand_written.h"
+#include "backends/cuda/matmul.h"
+#include "backends/cuda/matmul_mapping.h"
+#include "backends/cuda/nvrtc.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using cuda::CudaContext;
+using cuda::Event;
+
+class EventTimer : public DeviceTimer {
+ public:
+  explicit EventTimer(const CudaContext& context) : start_(context), stop_(context) {}
+  void start() override { start_.record(); }
+  void stop() override { stop_.record(); }
+  double elapsed_ms() override { return stop_.ms_since(start_); }
+
+ private:
+  Event start_;
+  Event stop_;
+};
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(CudaContext& context, const DeviceOptions& options)
+      : context_(context),
+        total_memory_bytes_(
+            std::min(context.card().memory_bytes, options.memory_limit_bytes.value_or(context.card().memory_bytes))) {}
+
+  std::string_view kind() const override { return "cuda"; }
+  std::string name() const override { return context_.card().name; }
+  std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
+  std::optional<std::size_t> free_memory_bytes() const override { return context_.memory_info().free_bytes; }
+  DeviceFacts facts() const override;
+
+  void* allocate_memory(std::size_t bytes) override {
+    const std::size_t held = held_bytes_.fetch_add(bytes);
+    const bool fits = bytes <= total_memory_bytes_ && held <= total_memory_bytes_ - bytes;
+    void* address = fits ? context_.allocate(std::max<std::size_t>(bytes, 1)) : nullptr;
+    if (address == nullptr) held_bytes_ -= bytes;
+    return address;
+  }
+  void release_memory(void* address, std::size_t bytes) override {
+    context_.release(address);
+    held_bytes_ -= bytes;
+  }
+
+  void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
+    if (bytes == 0) return;
+    context_.make_current();
+    cuda::check(context_.driver().cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(device_address), host, bytes,
+                                                    context_.stream()),
+                "copy to the card");
+    context_.synchronize();
+  }
+  void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
+    if (bytes == 0) return;
+    context_.make_current();
+    cuda::check(context_.driver().cuMemcpyDtoHAsync(host, reinterpret_cast<CUdeviceptr>(device_address), bytes,
+                                                    context_.stream()),
+                "copy from the card");
+    context_.synchronize();
+  }
+  void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
+  void synchronize() override { context_.synchronize(); }
+
+  bool has_kernel(const Graph& graph, const Node& node) const override;
+  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
+  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<EventTimer>(context_); }
+
+ private:
+  CudaContext& context_;
+  std::size_t total_memory_bytes_;
+  std::atomic<std::size_t> held_bytes_{0};
+};
+
+DeviceFacts CudaDevice::facts() const {
+  const cuda::CardFacts& card = context_.card();
+  return {.compute_capability = std::to_string(card.capability.major) + '.' + std::to_string(card.capability.minor),
+          .multiprocessors = card.multiprocessors,
+          .l2_cache_bytes = static_cast<std::int64_t>(card.l2_bytes),
+          .used_at_start_bytes = static_cast<std::int64_t>(context_.used_at_start_bytes())};
+}
+
+bool CudaDevice::has_kernel(const Graph& graph, const Node& node) const {
+  return node.op == Op::matmul || cuda::has_hand_written(graph, node) || cuda::fits_generated(graph, node);
+}
+
+OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, int index) const {
+  if (node.op == Op::matmul) return cuda::matmul_operand_layout(graph, node, index);
+  if (cuda::has_hand_written(graph, node)) return cuda::hand_written_layout(graph, node, index);
+  return OperandLayout::any;
+}
+
+std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
+  if (spec.node.op == Op::matmul) return cuda::make_matmul_kernel(context_, spec);
+  if (cuda::has_hand_written(spec.graph, spec.node)) return cuda::make_hand_written_kernel(context_, spec);
+  return cuda::make_generated_kernel(context_, spec);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> make_cuda_device(int ordinal, const DeviceOptions& options) {
+  return std::make_shared<CudaDevice>(CudaContext::of_card(ordinal), options);
+}
+
+int cuda_card_count() {
+  try {
+    int count = 0;
+    cuda::check(cuda::driver().cuDeviceGetCount(&count), "count the cards");
+    return count;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+bool has_usable_cuda_card() {
+  try {
+    cuda::require_supported(cuda::card_facts(0));
+    cuda::cublaslt();
+    cuda::nvrtc();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace ridgepoint

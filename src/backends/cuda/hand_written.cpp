@@ -1,0 +1,65 @@
+#include "backends/cuda/hand_written.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/adamw.h"
+#include "backends/cuda/cross_entropy.h"
+#include "backends/cuda/embedding.h"
+#include "backends/cuda/rope.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+bool is_constant(const Graph& graph, Value value) {
+  const Node& producer = graph.producer_node(value);
+  if (op_class(producer.op) == OpClass::view) return is_constant(graph, producer.inputs[0]);
+  return producer.op == Op::constant;
+}
+
+}  // namespace
+
+bool has_hand_written(const Graph& graph, const Node& node) {
+  switch (node.op) {
+    case Op::embedding:
+    case Op::embedding_backward:
+      return true;
+    case Op::rope:
+      return has_rope(graph, node);
+    case Op::cross_entropy:
+    case Op::cross_entropy_backward:
+    case Op::adamw:
+      return graph.type(node.inputs[0]).dtype == DType::fp32;
+    default:
+      return false;
+  }
+}
+
+OperandLayout hand_written_layout(const Graph& graph, const Node& node, int index) {
+  const bool reads_any =
+      node.op == Op::cross_entropy_backward || (node.op == Op::rope && !is_constant(graph, node.inputs[0]));
+  return index == 0 && reads_any ? OperandLayout::any : OperandLayout::dense;
+}
+
+std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {
+  switch (spec.node.op) {
+    case Op::embedding:
+      return make_embedding_kernel(context, spec);
+    case Op::embedding_backward:
+      return make_embedding_backward_kernel(context, spec);
+    case Op::rope:
+      return make_rope_kernel(context, spec);
+    case Op::cross_entropy:
+      return make_cross_entropy_kernel(context, spec);
+    case Op::cross_entropy_backward:
+      return make_cross_entropy_backward_kernel(context, spec);
+    case Op::adamw:
+      return make_adamw_kernel(context, spec);
+    default:
+      throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; ask has_hand_written() first",
+                              ridgepoint::name(spec.node.op)),
+                  ErrorKind::unsupported);
+  }
+}
+
+}  // namespace ridgepoint::cuda

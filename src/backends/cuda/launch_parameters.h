@@ -1,0 +1,60 @@
+// What hand-written kernels are told in one parameter: plain structs that the host fills and device code reads, so
+// this header compiles under both compilers and includes nothing of the library.
+#pragma once
+
+#include <cstdint>
+
+namespace ridgepoint::cuda {
+
+// Division of n < 2^31 by a number fixed at construction: a multiplication and a shift (Granlund & Montgomery 1994).
+struct Divisor {
+  std::uint32_t value = 1;
+  std::uint32_t multiplier = 1;
+  std::uint32_t shift = 0;
+
+  Divisor() = default;
+  explicit Divisor(std::uint32_t divisor) : value(divisor) {
+    while (shift < 31 && (std::uint32_t{1} << shift) < divisor) ++shift;
+    const std::uint64_t excess = (std::uint64_t{1} << shift) - divisor;
+    multiplier = static_cast<std::uint32_t>((excess << 32) / divisor + 1);
+  }
+};
+
+// The rows of rope's operand [...,D]: a loop nest over its leading dimensions, outermost first.
+struct RopeRows {
+  static constexpr int kMaxDepth = 5;
+
+  std::uint32_t items = 0;  // of work: vectors, or pairs where the operand cannot be read in vectors
+  Divisor items_per_row;
+  std::int32_t depth = 0;
+  std::int32_t position_axis = 0;
+  Divisor sizes[kMaxDepth];
+  std::int64_t strides[kMaxDepth] = {};
+  std::int64_t element_stride = 1;
+  float sine_sign = 1;  // -1 rotates back
+};
+
+struct AdamWConstants {
+  float learning_rate, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
+  float decay;  // what is left of a parameter: 1 - learning_rate * weight_decay
+  float log_beta1, log_beta2;
+};
+
+// The tensors of one launch. All presets of the model fit in one (xl has the most, 435).
+struct AdamWTable {
+  static constexpr int kCapacity = 448;
+  static constexpr int kChunkElements = 4096;  // one block's work
+
+  const float* step = nullptr;
+  AdamWConstants constants = {};
+  std::int32_t tensors = 0;
+  std::uint32_t first_chunk[kCapacity] = {};
+  std::int64_t elements[kCapacity] = {};
+  float* parameters[kCapacity] = {};
+  const float* gradients[kCapacity] = {};
+  float* first_moments[kCapacity] = {};
+  float* second_moments[kCapacity] = {};
+};
+static_assert(sizeof(AdamWTable) <= 32764, "kernel parameters end there (sm_70 and later)");
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,152 @@
+#include "backends/cuda/matmul_mapping.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// One batch dimension and the strides of the three matrices along it.
+struct BatchAxis {
+  std::int64_t size;
+  std::array<std::int64_t, 3> strides;  // a, b, c of the node
+};
+
+bool continues(const BatchAxis& outer, const BatchAxis& inner) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (outer.strides[i] != inner.size * inner.strides[i]) return false;
+  }
+  return true;
+}
+
+// Neighbours that one stride walks for all three matrices become one.
+std::vector<BatchAxis> merged_batch(const MatmulProblem& problem) {
+  std::vector<BatchAxis> axes;
+  for (std::size_t i = 0; i < problem.batch.size(); ++i) {
+    const BatchAxis axis{problem.batch[i],
+                         {problem.a.batch_strides[i], problem.b.batch_strides[i], problem.c.batch_strides[i]}};
+    if (!axes.empty() && continues(axes.back(), axis)) {
+      axes.back() = {axes.back().size * axis.size, axis.strides};
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
+// The transpose of a row-major matrix is the same memory read column by column.
+LtMatrix transposed_view(const StridedMatrix& matrix, const char* which) {
+  const std::optional<BlasLayout> blas = blas_layout(matrix);
+  if (!blas) {
+    throw Error(
+        fmt::format("matmul on cuda was given a {} operand of {} x {} with strides {} and {}; one of them must "
+                    "be 1 and the other at least the row's length",
+                    which, matrix.rows, matrix.columns, matrix.row_stride, matrix.column_stride));
+  }
+  if (blas->transposed) return {matrix.rows, matrix.columns, blas->leading, 0, true};
+  return {matrix.columns, matrix.rows, blas->leading, 0, false};
+}
+
+std::vector<LtProblem::Launch> launches_over(const std::vector<BatchAxis>& axes) {
+  std::vector<LtProblem::Launch> launches(1);
+  for (const BatchAxis& axis : axes) {
+    std::vector<LtProblem::Launch> next;
+    for (const LtProblem::Launch& from : launches) {
+      for (std::int64_t i = 0; i < axis.size; ++i) {
+        next.push_back({from.a + i * axis.strides[1], from.b + i * axis.strides[0], from.c + i * axis.strides[2]});
+      }
+    }
+    launches = std::move(next);
+  }
+  return launches;
+}
+
+void require_sizes(const LtProblem& problem) {
+  for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.batch}) {
+    if (size > INT32_MAX) {
+      throw Error(fmt::format("a matmul of {} x {} x {}, batch {}, is too large for cuBLASLt, whose sizes end at 2^31",
+                              problem.n, problem.m, problem.k, problem.batch),
+                  ErrorKind::unsupported);
+    }
+  }
+}
+
+// The layout of a value, found through the views above it.
+ValueLayout layout_of(const Graph& graph, Value value) {
+  const Node& node = graph.producer_node(value);
+  if (op_class(node.op) != OpClass::view) return {value, 0, dense_layout(graph.type(value))};
+  const std::optional<ValueLayout> layout = view_layout(graph, node, layout_of(graph, node.inputs[0]));
+  return layout ? *layout : ValueLayout{value, 0, dense_layout(graph.type(value))};  // a copy will stand before it
+}
+
+}  // namespace
+
+std::int64_t LtMatrix::elements(std::int64_t batch) const {
+  if (rows == 0 || columns == 0 || batch == 0) return 0;
+  return (batch - 1) * batch_stride + (columns - 1) * leading + rows;
+}
+
+std::string LtProblem::key() const {
+  return fmt::format("{} m{} n{} k{} {}{} ld {} {} {} batch {} strides {} {} {} aligned {} workspace {}", name(dtype),
+                     m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading,
+                     batch, a.batch_stride, b.batch_stride, c.batch_stride, alignment_bytes, workspace_bytes());
+}
+
+std::size_t LtProblem::workspace_bytes() const {
+  if (k < kLeastSplitK || m == 0 || n == 0) return 0;
+  const auto outputs = static_cast<std::size_t>(m * n * batch);
+  const std::size_t partial_bytes = static_cast<std::size_t>(kMaxSplits) * std::max<std::size_t>(4, size_bytes(dtype));
+  return outputs >= kMaxWorkspaceBytes / partial_bytes ? kMaxWorkspaceBytes : outputs * partial_bytes;
+}
+
+LtProblem map_matmul(const MatmulProblem& problem) {
+  LtProblem mapped;
+  mapped.dtype = problem.c.dtype;
+  mapped.m = problem.c.columns;
+  mapped.n = problem.c.rows;
+  mapped.k = problem.a.columns;
+  mapped.a = transposed_view(problem.b, "right");
+  mapped.b = transposed_view(problem.a, "left");
+  mapped.c = transposed_view(problem.c, "result");
+
+  std::vector<BatchAxis> axes = merged_batch(problem);
+  if (!axes.empty()) {
+    const auto largest = std::max_element(axes.begin(), axes.end(),
+                                          [](const BatchAxis& x, const BatchAxis& y) { return x.size < y.size; });
+    mapped.batch = largest->size;
+    mapped.b.batch_stride = largest->strides[0];
+    mapped.a.batch_stride = largest->strides[1];
+    mapped.c.batch_stride = largest->strides[2];
+    axes.erase(largest);
+  }
+  mapped.launches = launches_over(axes);
+  mapped.alignment_bytes = kMatmulAlignmentBytes;
+  for (const BatchAxis& axis : axes) {
+    for (const std::int64_t stride : axis.strides) {
+      mapped.alignment_bytes =
+          std::gcd(mapped.alignment_bytes, stride * static_cast<std::int64_t>(size_bytes(mapped.dtype)));
+    }
+  }
+  require_sizes(mapped);
+  return mapped;
+}
+
+OperandLayout matmul_operand_layout(const Graph& graph, const Node& node, int index) {
+  const TensorLayout layout = layout_of(graph, node.inputs[static_cast<std::size_t>(index)]).layout;
+  std::int64_t expected = -1;  // of the next dimension outwards; -1 before the innermost one
+  for (int axis = layout.shape.rank() - 3; axis >= 0; --axis) {
+    if (layout.shape[axis] == 1) continue;
+    const std::int64_t stride = layout.strides[static_cast<std::size_t>(axis)];
+    if (stride == 0) return OperandLayout::matrix;  // a copy would write out the broadcast
+    if (expected >= 0 && stride != expected) return OperandLayout::dense;
+    expected = stride * layout.shape[axis];
+  }
+  return OperandLayout::matrix;
+}
+
+}  // namespace ridgepoint::cuda
