@@ -7,6 +7,7 @@ namespace {
 
 constexpr int kWarp = 32;
 constexpr int kWarpTeamThreads = 128;       // of a block of warp teams
+constexpr int kSummingThreads = 256;        // the same where a block leaves partial sums: the fewer blocks the better
 constexpr std::int64_t kLongestWarpRow = 1024;  // elements
 constexpr int kMostThreads = 1024;
 constexpr int kManyThreads = 512;           // beyond that a thread has at most 64 registers
@@ -22,15 +23,15 @@ int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide
 
 // Lanes of a warp for rows of at most kLongestWarpRow elements: few enough that a lane has several loads in flight,
 // unless there are too few rows to fill the card.
-RowGeometry warp_geometry(std::int64_t rows, std::int64_t vectors, std::int64_t multiprocessors) {
+RowGeometry warp_geometry(std::int64_t rows, std::int64_t vectors, bool accumulates, std::int64_t multiprocessors) {
   RowGeometry geometry;
   const bool many_rows = rows >= multiprocessors * 64;
   const std::int64_t wanted = many_rows ? ceil_divide(vectors, kWantedVectors) : vectors;
   geometry.lanes = std::min(kWarp, round_up_to_power(wanted));
   if (many_rows && vectors >= 8) geometry.lanes = std::max(geometry.lanes, 8);
   geometry.vectors = static_cast<int>(std::max<std::int64_t>(1, ceil_divide(vectors, geometry.lanes)));
-  int threads = kWarpTeamThreads;
-  while (threads > kWarp && rows * geometry.lanes < threads * 2 * multiprocessors) threads /= 2;
+  int threads = accumulates ? kSummingThreads : kWarpTeamThreads;
+  while (!accumulates && threads > kWarp && rows * geometry.lanes < threads * 2 * multiprocessors) threads /= 2;
   geometry.teams = threads / geometry.lanes;
   return geometry;
 }
@@ -80,7 +81,7 @@ RowGeometry choose_row_geometry(const RowProgram& program, int width, int kept_b
   const int vector_bytes = std::max(4, kept_bytes + accumulated_bytes) * width;
   const std::int64_t rows = program.space.row_count();
   RowGeometry geometry = program.space.columns <= kLongestWarpRow
-                             ? warp_geometry(rows, vectors, multiprocessors)
+                             ? warp_geometry(rows, vectors, accumulated_bytes > 0, multiprocessors)
                              : block_geometry(rows, vectors, vector_bytes, multiprocessors);
   if (geometry.in_warp() && geometry.vectors * vector_bytes > kHeldBytes) {
     geometry = block_geometry(rows, vectors, vector_bytes, multiprocessors);

@@ -10,10 +10,12 @@ namespace {
 
 DType accumulated(const RowOutput& output) { return partial_dtype(output.access.dtype); }
 
+constexpr std::int64_t kFewestRows = 2;  // a team's, so that partial results stay few
+
 // One wave over the card.
 std::int64_t share_count(const RowSpace& space, const RowGeometry& geometry, std::int64_t multiprocessors) {
   const std::int64_t wave = multiprocessors * geometry.blocks_per_multiprocessor;
-  const std::int64_t most = std::max<std::int64_t>(1, ceil_divide(space.rows_per_group(), geometry.teams));
+  const std::int64_t most = std::max<std::int64_t>(1, ceil_divide(space.rows_per_group(), geometry.teams * kFewestRows));
   return std::clamp<std::int64_t>(ceil_divide(wave, std::max<std::int64_t>(space.group_count(), 1)), 1, most);
 }
 
@@ -26,8 +28,7 @@ RowSums::RowSums(Generation& generation, const RowProgram& program, const RowGeo
       geometry_(geometry),
       body_(body),
       code_(code),
-      shares_(share_count(program.space, geometry, generation.multiprocessors())),
-      in_memory_(fmt::format("[j * {} + k]", geometry.width)) {
+      shares_(share_count(program.space, geometry, generation.multiprocessors())) {
   for (std::size_t o = 0; o < program.outputs.size(); ++o) {
     if (is_accumulating(program.outputs[o])) outputs_.push_back(static_cast<int>(o));
   }
@@ -47,6 +48,10 @@ void RowSums::for_each_column(Body body) {
   body();
   code_.close();
   code_.close();
+}
+
+std::string RowSums::accumulator() const {
+  return geometry_.looped ? fmt::format("[j * {} + k]", geometry_.width) : "[u][k]";
 }
 
 std::string RowSums::partial_offset() const {

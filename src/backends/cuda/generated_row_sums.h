@@ -3,7 +3,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backends/cuda/generated_rows.h"
@@ -18,7 +17,7 @@ class RowSums {
   std::int64_t shares() const { return shares_; }  // blocks a group
   const std::vector<int>& regions() const { return regions_; }
   // Follows c<n> in the text where column k of vector j is meant.
-  std::string_view accumulator() const { return geometry_.looped ? in_memory_ : "[u][k]"; }
+  std::string accumulator() const;
 
   // Throws Error (unsupported) for sums of bool columns too long for registers.
   void declare();
@@ -42,7 +41,6 @@ class RowSums {
   BodyPrinter& body_;
   Code& code_;
   std::int64_t shares_;
-  std::string in_memory_;
   std::vector<int> outputs_;  // those that accumulate
   std::vector<int> regions_;  // of each
 };

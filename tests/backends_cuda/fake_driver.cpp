@@ -1,0 +1,39 @@
+// Stands in for NVIDIA's driver where a test needs one that fails: FAKE_VERSION is the CUDA version it claims,
+// FAKE_START what cuInit returns, FAKE_COMPLETE whether it has the rest of the functions.
+extern "C" {
+
+int cuDriverGetVersion(int* version) {
+  *version = FAKE_VERSION;
+  return 0;
+}
+
+#if FAKE_COMPLETE
+int cuInit(unsigned) { return FAKE_START; }
+int cuDeviceGetCount(int* count) {
+  *count = 0;
+  return 0;
+}
+int cuGetErrorName(int, const char** text) {
+  *text = "CUDA_ERROR_OF_A_TEST";
+  return 0;
+}
+int cuGetErrorString(int, const char** text) {
+  *text = "the driver's own words";
+  return 0;
+}
+
+#define FAKE(name) \
+  int name() { return 999; }
+FAKE(cuDeviceGet)
+FAKE(cuDeviceGetName) FAKE(cuDeviceGetAttribute) FAKE(cuDeviceTotalMem_v2) FAKE(cuDevicePrimaryCtxRetain)
+    FAKE(cuCtxSetCurrent) FAKE(cuCtxSynchronize) FAKE(cuMemGetInfo_v2) FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2)
+        FAKE(cuMemAllocHost_v2) FAKE(cuMemFreeHost) FAKE(cuMemcpyHtoDAsync_v2) FAKE(cuMemcpyDtoHAsync_v2)
+            FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async) FAKE(cuMemsetD32Async) FAKE(cuStreamCreate)
+                FAKE(cuStreamSynchronize) FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
+                    FAKE(cuEventRecord) FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime_v2) FAKE(cuModuleLoadData)
+                        FAKE(cuModuleUnload) FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute) FAKE(cuFuncSetAttribute)
+                            FAKE(cuLaunchKernel) FAKE(cuLaunchKernelEx)
+                                FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+#endif
+
+}  // extern "C"
