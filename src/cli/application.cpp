@@ -1,6 +1,7 @@
 #include "cli/application.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "cli/output.h"
 #include "core/build_info.h"
 #include "core/nearest.h"
+#include "core/warning.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -49,6 +51,12 @@ Command& find_command(const Commands& commands, std::string_view word) {
               ErrorKind::usage);
 }
 
+// There may be a progress line to write over.
+void print_warning(std::string_view message) {
+  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
+  print_error(fmt::format("warning: {}", message));
+}
+
 std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
 
 int run_command(Command& command, int argc, const char* const* argv) {
@@ -69,6 +77,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   install_interrupt_handler();
+  set_warning_handler(print_warning);
   return command.run();
 }
 

@@ -76,12 +76,31 @@ const NumberRule kCount{0, INT64_MAX, parse_integer};
 const NumberRule kIterations{1, 1'000'000, parse_integer};
 const NumberRule kWarmups{0, 1'000'000, parse_integer};
 const NumberRule kThreads{0, 4096, parse_integer};
+const NumberRule kCards{0, 1023, parse_integer};
 const NumberRule kBytes{1, INT64_MAX, parse_bytes};
 
 Names preset_names() {
   Names names;
   for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
   return names;
+}
+
+// Whether a card of that number is here is found out by opening it: a machine without one gives an unsupported row.
+Axis device_axis(std::string group) {
+  const Choices choices{{"cpu", "cuda", "reference", "null"}, {}};
+  const auto parse = [choices](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    for (const std::string& value : split_list(text)) {
+      const std::size_t colon = value.starts_with("cuda:") ? value.find(':') : value.size();
+      check_choice(value.substr(0, colon), choices);
+      if (colon < value.size()) parse_numbers(value.substr(colon + 1), kCards);
+      settings.emplace_back([value](RunDraft& draft) { draft.config.device = value; });
+    }
+    return settings;
+  };
+  return {"--device", std::move(group),
+          "NAME",     "cpu, cuda or cuda:1, reference, null [a card where there is one, or cpu]",
+          parse,      {}};
 }
 
 }  // namespace
@@ -94,8 +113,7 @@ std::vector<Axis> run_axes() {
   using Text = const std::string&;
   using Int = std::int64_t;
   std::vector<Axis> axes;
-  axes.push_back(choice_axis("--device", kMachine, "cpu", {{"cpu", "reference", "null"}, {"cuda"}}, "what runs it",
-                             [](D& d, Text v) { d.config.device = v; }));
+  axes.push_back(device_axis(kMachine));
   axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "processor threads, 0 for every core",
                              [](D& d, Int v) { d.config.device_options.threads = static_cast<int>(v); }));
   axes.push_back(

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "cli/command.h"
@@ -42,6 +43,13 @@ double share_done(const StepConfig& config, const StepProgress& at) {
   return at.stage == Stage::measuring_ceiling ? 1 : 0;
 }
 
+// Running out of memory is an answer; a sweep that nothing here can run is not.
+int exit_code(std::span<const Record> records) {
+  const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };
+  const bool failed = std::ranges::any_of(records, is(RunStatus::error));
+  return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
+}
+
 class Bench : public Command {
  public:
   std::string_view name() const override { return "bench"; }
@@ -69,9 +77,7 @@ class Bench : public Command {
     const bool complete = run_rows(configs, writer);
     writer.finish();
     if (!complete) throw Interrupted(interruption(configs.size(), writer));
-    const bool any_ok =
-        std::ranges::any_of(writer.records(), [](const Record& r) { return r.status == RunStatus::ok; });
-    return any_ok ? kExitOk : kExitFailure;
+    return exit_code(writer.records());
   }
 
  private:

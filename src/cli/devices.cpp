@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,26 +26,30 @@ namespace ridgepoint::cli {
 namespace {
 
 struct DeviceReport {
-  std::string kind;
+  std::string kind;  // as --device takes it
   std::string name;
   std::string purpose;
+  std::string problem;  // why it cannot be used
   std::size_t memory_bytes = 0;
-  Host host{};  // of the cpu
+  std::optional<Host> host;  // the cpu's
   int threads = 0;
-  Ceilings ceilings{};
+  Ceilings ceilings;
 };
 
 using Json = nlohmann::ordered_json;
 
 Json to_json(const DeviceReport& report) {
   Json json = {{"kind", report.kind}, {"name", report.name}, {"purpose", report.purpose}};
-  if (report.kind != "cpu") return json;
-  json["sockets"] = report.host.sockets;
-  json["cores"] = report.host.cores;
-  json["hardware_threads"] = report.host.threads;
-  json["threads"] = report.threads;
+  if (!report.problem.empty()) json["problem"] = report.problem;
+  if (report.memory_bytes == 0) return json;
   json["total_memory_bytes"] = report.memory_bytes;
-  json["instruction_sets"] = report.host.instruction_sets;
+  if (const auto& host = report.host) {
+    json["sockets"] = host->sockets;
+    json["cores"] = host->cores;
+    json["hardware_threads"] = host->threads;
+    json["threads"] = report.threads;
+    json["instruction_sets"] = host->instruction_sets;
+  }
   json["copy"] = nullptr;
   if (const auto& copy = report.ceilings.copy) {
     json["copy"] = {{"bytes_per_second", copy->bytes_per_second}, {"buffer_bytes", copy->buffer_bytes}};
@@ -58,16 +63,19 @@ Json to_json(const DeviceReport& report) {
   return json;
 }
 
-std::string describe_cpu(const DeviceReport& report) {
+std::string describe(const DeviceReport& report) {
+  if (!report.problem.empty()) return fmt::format("{}  {}\n", report.kind, report.problem);
+  if (report.memory_bytes == 0) return fmt::format("{}  {}\n", report.kind, report.purpose);
   TextTable table;
-  table.add_column("cpu", TextTable::Align::left);
+  table.add_column(report.kind, TextTable::Align::left);
   table.add_column(report.name, TextTable::Align::left);
   const auto line = [&](std::string key, std::string value) { table.add_row({std::move(key), std::move(value)}); };
-  const Host& host = report.host;
-  line("cores", fmt::format("{} in {} socket{}, {} hardware threads, {} used", host.cores, host.sockets,
-                            host.sockets == 1 ? "" : "s", host.threads, report.threads));
+  if (const auto& host = report.host) {
+    line("cores", fmt::format("{} in {} socket{}, {} hardware threads, {} used", host->cores, host->sockets,
+                              host->sockets == 1 ? "" : "s", host->threads, report.threads));
+    line("instructions", fmt::format("{}", fmt::join(host->instruction_sets, " ")));
+  }
   line("memory", format_bytes(report.memory_bytes));
-  line("instructions", fmt::format("{}", fmt::join(host.instruction_sets, " ")));
   if (const auto& copy = report.ceilings.copy) {
     line("copy", fmt::format("{}B/s read and written, buffers of {}", format_count(copy->bytes_per_second),
                              format_bytes(static_cast<std::uint64_t>(copy->buffer_bytes))));
@@ -82,9 +90,7 @@ std::string describe_cpu(const DeviceReport& report) {
 
 std::string render_table(const std::vector<DeviceReport>& reports) {
   std::string text;
-  for (const DeviceReport& report : reports) {
-    text += report.kind == "cpu" ? describe_cpu(report) : fmt::format("\n{}  {}\n", report.kind, report.purpose);
-  }
+  for (const DeviceReport& report : reports) text += (text.empty() ? "" : "\n") + describe(report);
   return text;
 }
 
@@ -113,10 +119,7 @@ class Devices : public Command {
       throw Error("--format: devices prints a table or json", ErrorKind::usage);
     }
     if (!output_.path.empty()) check_writable(output_.path);
-    const std::vector<DeviceReport> reports = {
-        measure_cpu(),
-        {.kind = "reference", .name = "reference", .purpose = "plain loops in double precision: the oracle"},
-        {.kind = "null", .name = "null", .purpose = "computes nothing: predicts memory, measures the executor"}};
+    const std::vector<DeviceReport> reports = examine_all();
     const std::string text = format == Format::json ? render_json(reports) : render_table(reports);
     if (output_.path.empty()) {
       print_output(text);
@@ -127,22 +130,40 @@ class Devices : public Command {
   }
 
  private:
-  DeviceReport measure_cpu() const {
+  std::vector<DeviceReport> examine_all() const {
     if (threads_ < 0)
       throw Error(fmt::format("--threads: {} is too small; the least is 0", threads_), ErrorKind::usage);
-    const std::shared_ptr<Device> device =
-        open_device("cpu", {.threads = threads_, .memory_limit_bytes = std::nullopt});
-    DeviceReport report{.kind = "cpu",
-                        .name = device->name(),
-                        .purpose = "runs the models",
-                        .memory_bytes = device->total_memory_bytes()};
-    report.host = describe_host();
-    report.threads = thread_count();
-    Progress progress({1});
-    progress.start_row(0, "cpu");
-    progress.update("measuring copies and matmuls", 0);
-    report.ceilings = measure_ceilings(*device);
-    if (interrupted()) throw Interrupted("interrupted");
+    const std::vector<std::string> names = device_names();
+    std::vector<DeviceReport> reports;
+    Progress progress(std::vector<double>(names.size(), 1));
+    for (const std::string& name : names) {
+      progress.start_row(reports.size(), name);
+      progress.update("measuring copies and matmuls", 0);
+      reports.push_back(examine(name));
+      if (interrupted()) throw Interrupted("interrupted");
+    }
+    return reports;
+  }
+
+  DeviceReport examine(const std::string& name) const {
+    DeviceReport report;
+    report.kind = name;
+    report.name = name;
+    if (name == "reference") report.purpose = "plain loops in double precision: the oracle";
+    if (name == "null") report.purpose = "computes nothing: predicts memory, measures the executor";
+    if (!report.purpose.empty()) return report;
+    report.purpose = "runs the models";
+    try {
+      const std::shared_ptr<Device> device =
+          open_device(name, {.threads = threads_, .memory_limit_bytes = std::nullopt});
+      report.name = device->name();
+      report.memory_bytes = device->total_memory_bytes();
+      if (name == "cpu") report.host = describe_host();
+      report.threads = thread_count();
+      report.ceilings = measure_ceilings(*device);
+    } catch (const Error& error) {
+      report.problem = error.what();
+    }
     return report;
   }
 

@@ -78,6 +78,7 @@ void RunOptions::add_to(CLI::App& app) {
 
 std::vector<StepConfig> RunOptions::expand() const {
   std::vector<RunDraft> drafts(1);
+  if (!given("--device")) drafts.front().config.device = default_device_name();
   for (const Axis& axis : axes_) {
     const std::vector<Axis::Setting> settings = settings_of(axis);
     if (settings.empty()) continue;

@@ -13,7 +13,7 @@ namespace ridgepoint {
 class CeilingCache {
  public:
   // Floating-point operations per second; measured on first use, on a device of that name without a memory limit.
-  // Empty where the device has no such rate. Throws Error when the device cannot be opened.
+  // Empty where it cannot be measured: a run that is finished does not fail for its ceiling.
   std::optional<double> matmul(const std::string& device, int threads, DType dtype);
 
  private:

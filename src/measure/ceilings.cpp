@@ -8,15 +8,18 @@
 
 #include "measure/statistics.h"
 #include "ridgepoint/ops.h"
+#include "runtime/random_pattern.h"
 
 namespace ridgepoint {
 namespace {
 
 // Ascending; those whose runs would not fit into what is left of the budget are left out. The last copy is past the
-// caches of most processors; small products are for devices where large ones take seconds.
+// caches of most processors; products under kCountedSize count only where larger ones would take seconds or do not fit,
+// for they can live in a cache that no model fits into.
 constexpr std::array<std::int64_t, 4> kCopyBytes = {std::int64_t{8} << 20, std::int64_t{32} << 20,
                                                     std::int64_t{128} << 20, std::int64_t{512} << 20};
 constexpr std::array<std::int64_t, 8> kMatmulSizes = {256, 512, 1024, 1536, 2048, 3072, 4096, 8192};
+constexpr std::int64_t kCountedSize = 1024;
 constexpr int kRepeats = 5;
 constexpr double kMatmulBudgetMs = 600.0;  // a dtype
 constexpr double kCopyBudgetMs = 300.0;
@@ -28,7 +31,10 @@ class NodeTimer {
     for (const Value value : node.inputs) inputs_.push_back(dense_layout(graph.type(value)));
     const std::array outputs = {dense_layout(graph.type(node.outputs[0]))};
     kernel_ = device.make_kernel({graph, node, inputs_, outputs});
-    for (const Value value : node.inputs) addresses_.push_back(take(graph.type(value).bytes()));
+    for (const Value value : node.inputs) {
+      addresses_.push_back(take(graph.type(value).bytes()));
+      write_random(graph.type(value));
+    }
     output_ = take(graph.type(node.outputs[0]).bytes());
     workspace_ = kernel_->workspace_bytes() == 0 ? nullptr : take(kernel_->workspace_bytes());
   }
@@ -70,6 +76,15 @@ class NodeTimer {
     memory_.emplace_back(address, bytes);
     device_.fill_zero(address, bytes);
     return address;
+  }
+
+  void write_random(const TensorType& type) {
+    auto* address = static_cast<std::byte*>(addresses_.back());
+    if (address == nullptr) return;
+    const std::vector<std::byte> pattern = random_pattern(type.dtype, type.bytes());
+    for (std::size_t at = 0; at < type.bytes(); at += pattern.size()) {
+      device_.copy_to_device(address + at, pattern.data(), std::min(pattern.size(), type.bytes() - at));
+    }
   }
 
   Device& device_;
@@ -149,7 +164,8 @@ std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype) {
     if (!ms) break;
     budget.spend(*ms, flops);
     const double rate = flops / (*ms / 1e3);
-    if (!best || rate > best->flops_per_second) best = MatmulCeiling{dtype, rate, size};
+    const bool replaces = !best || best->size < kCountedSize || rate > best->flops_per_second;
+    if (replaces) best = MatmulCeiling{dtype, rate, size};
   }
   return best;
 }

@@ -11,6 +11,7 @@
 #include "backends/null/null_device.h"
 #include "core/build_info.h"
 #include "core/parallel.h"
+#include "measure/datasheet.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -40,7 +41,7 @@ Record describe_run(const StepConfig& config) {
                   config.model.layers, config.model.d_model,
                   config.model.d_ff,   config.model.heads,
                   config.model.vocab};
-  record.device.kind = config.device;
+  record.device.kind = config.device.substr(0, config.device.find(':'));
   if (config.device_options.memory_limit_bytes) {
     record.device.memory_limit_bytes = static_cast<std::int64_t>(*config.device_options.memory_limit_bytes);
   }
@@ -137,11 +138,20 @@ class Run {
     if (device_->kind() == "null" || !(seconds > 0)) return;
     record_.tokens_per_second = static_cast<double>(config_.batch * config_.model.context) / seconds;
     record_.achieved_flops_per_second = static_cast<double>(*record_.flops_per_step) / seconds;
+    mfu();
     enter(Stage::measuring_ceiling);
     record_.ceiling_flops_per_second =
         ceilings_.matmul(config_.device, config_.device_options.threads, dtype_from_name(config_.dtype));
     if (record_.ceiling_flops_per_second) {
       record_.ceiling_share = *record_.achieved_flops_per_second / *record_.ceiling_flops_per_second;
+    }
+  }
+
+  void mfu() {
+    const Datasheet* sheet = find_datasheet(record_.device.name);
+    if (sheet == nullptr) return;
+    if (const std::optional<double> rate = datasheet_flops_per_second(*sheet, record_.dtype)) {
+      record_.mfu = *record_.achieved_flops_per_second / *rate;
     }
   }
 

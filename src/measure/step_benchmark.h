@@ -16,7 +16,7 @@
 namespace ridgepoint {
 
 struct StepConfig {
-  std::string device = "cpu";
+  std::string device = "cpu";  // as open_device() takes it
   DeviceOptions device_options;
   TransformerConfig model;
   std::int64_t batch = 4;

@@ -15,6 +15,7 @@ namespace ridgepoint {
 
 // What passes need to know of the device: the planner fills it from the device it compiles for.
 struct PassTarget {
+  // The node need not stand in the graph; its operands do.
   std::function<bool(const Graph&, const Node&)> has_kernel;
   std::function<OperandLayout(const Graph&, const Node&, int operand)> operand_layout;
 };
@@ -46,6 +47,8 @@ std::vector<PassResult> run_passes(Graph& graph, std::span<const Pass> passes, c
 bool eliminate_dead_code(Graph& graph, const PassOptions& options);
 bool eliminate_common_subexpressions(Graph& graph, const PassOptions& options);
 bool simplify_algebra(Graph& graph, const PassOptions& options);
+bool orient_matmuls(Graph& graph, const PassOptions& options);
+bool group_optimizer(Graph& graph, const PassOptions& options);
 bool decompose_composites(Graph& graph, const PassOptions& options);
 bool insert_copies(Graph& graph, const PassOptions& options);
 

@@ -27,19 +27,23 @@ bool rows_continue(const StridedMatrix& matrix, std::size_t axis) {
   return matrix.rows == 1 || matrix.batch_strides[axis] == matrix.rows * matrix.row_stride;
 }
 
-void take_into_rows(StridedMatrix& matrix, std::size_t axis, std::int64_t size) {
+StridedMatrix taken_into_rows(StridedMatrix matrix, std::size_t axis, std::int64_t size) {
   if (matrix.rows == 1) matrix.row_stride = matrix.batch_strides[axis];
   matrix.rows *= size;
   matrix.batch_strides[axis] = 0;
+  return matrix;
 }
 
+// A single row has any row stride; many rows that follow each other at the stride of a batch may be what BLAS refuses.
 void fold_into_rows(MatmulProblem& problem) {
   while (!problem.batch.empty()) {
     const std::size_t axis = problem.batch.size() - 1;
     if (problem.b.batch_strides[axis] != 0) return;
     if (!rows_continue(problem.a, axis) || !rows_continue(problem.c, axis)) return;
-    take_into_rows(problem.a, axis, problem.batch[axis]);
-    take_into_rows(problem.c, axis, problem.batch[axis]);
+    const StridedMatrix a = taken_into_rows(problem.a, axis, problem.batch[axis]);
+    if (blas_layout(problem.a) && !blas_layout(a)) return;
+    problem.a = a;
+    problem.c = taken_into_rows(problem.c, axis, problem.batch[axis]);
     problem.batch.pop_back();
   }
 }

@@ -104,14 +104,14 @@ LayoutChoice random_layout(const Shape& shape, std::mt19937& random) {
 }
 
 TEST_F(CpuMatmul, agrees_with_double_loops_on_random_shapes_and_strides) {
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 120; ++i) {
     std::vector<Dim> a_dims;
     const auto batch_rank = std::uniform_int_distribution<int>(0, kMaxRank - 2)(random_);
     for (int axis = 0; axis < batch_rank; ++axis) a_dims.emplace_back(size_up_to(3));
     std::vector<Dim> b_dims = a_dims;
-    const std::int64_t k = size_up_to(40);
-    a_dims.insert(a_dims.end(), {size_up_to(40), k});
-    b_dims.insert(b_dims.end(), {k, size_up_to(60)});
+    const std::int64_t k = size_up_to(24);
+    a_dims.insert(a_dims.end(), {size_up_to(24), k});
+    b_dims.insert(b_dims.end(), {k, size_up_to(50)});
     const Shape a(a_dims);
     const Shape b(b_dims);
     const LayoutChoice a_layout = random_layout(a, random_);

@@ -23,7 +23,7 @@ TEST_P(OnCardAgreement, with_the_reference_to_single_precision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(all_ops, OnCardAgreement, ::testing::ValuesIn(testing::op_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace ridgepoint

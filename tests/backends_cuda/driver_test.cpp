@@ -3,10 +3,14 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
 #include <string>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/cublaslt.h"
 #include "backends/cuda/kernel_images.h"
+#include "backends/cuda/nvrtc.h"
+#include "backends/cuda/shared_library.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -64,6 +68,21 @@ TEST(CudaCard, one_of_an_unsupported_architecture_is_refused_by_name) {
   }
   card.capability = {8, 0};
   EXPECT_NO_THROW(require_supported(card));
+}
+
+TEST(CudaLibraries, have_every_function_this_build_calls) {
+  for (const char* file : {"libcublasLt.so.13", "libnvrtc.so.13"}) {
+    if (const SharedLibrary library(file); !library.is_open()) GTEST_SKIP() << library.reason();
+  }
+  EXPECT_NO_THROW(cublaslt());
+  EXPECT_NO_THROW(nvrtc());
+  EXPECT_EQ(nvrtc_version().substr(0, 3), "13.");
+}
+
+TEST(CudaLibraries, one_that_is_missing_is_named) {
+  const SharedLibrary library("libridgepoint_no_such_library.so.1");
+  EXPECT_FALSE(library.is_open());
+  EXPECT_THAT(library.reason(), HasSubstr("libridgepoint_no_such_library.so.1"));
 }
 
 TEST(CudaKernels, are_inside_the_program_as_fat_binaries) {

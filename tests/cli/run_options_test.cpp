@@ -29,10 +29,10 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
   EXPECT_THAT([&] { expand(arguments); }, ThrowsMessage<Error>(HasSubstr(why)));
 }
 
-TEST(RunOptions, default_to_one_step_of_tiny_on_the_cpu) {
+TEST(RunOptions, default_to_one_step_of_tiny) {
   const std::vector<StepConfig> configs = expand({});
   ASSERT_EQ(configs.size(), 1U);
-  EXPECT_EQ(configs[0].device, "cpu");
+  EXPECT_EQ(configs[0].device, default_device_name());
   EXPECT_EQ(configs[0].model.name, "tiny");
   EXPECT_EQ(configs[0].model.context, 256);
   EXPECT_EQ(configs[0].batch, 4);
@@ -95,7 +95,13 @@ TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
   expect_refused({"--dtype", "bf16"}, "--dtype: 'bf16' is not in this build; available: fp32");
   expect_refused({"--compile", "full"}, "not in this build; available: off");
   expect_refused({"--attention", "flash"}, "not in this build; available: composite");
-  expect_refused({"--device", "cuda"}, "not in this build; available: cpu, reference, null");
+}
+
+TEST(RunOptions, take_cards_by_number_whether_they_are_here_or_not) {
+  EXPECT_EQ(expand({"--device", "cuda:1"})[0].device, "cuda:1");
+  expect_refused({"--device", "cuda:first"}, "--device: 'first' is not a whole number");
+  expect_refused({"--device", "cuda:"}, "--device: '' is empty");
+  expect_refused({"--device", "cpu:1"}, "--device: 'cpu:1' is unknown");
 }
 
 TEST(RunOptions, refuse_a_model_that_cannot_be_before_any_row_runs) {

@@ -82,7 +82,8 @@ class CpuDevice : public Device {
   std::atomic<std::size_t> held_bytes_{0};
 };
 
-// rope in other dtypes, and composites too large for a tile, run as their decomposition.
+// rope in other dtypes, and composites too large for a tile, run as their decomposition. An update of several tensors
+// at once gains nothing here.
 bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
   switch (op_class(node.op)) {
     case OpClass::elementwise:
@@ -92,6 +93,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
       return true;
     default:
       if (node.op == Op::rope) return graph.type(node.inputs[0]).dtype == DType::fp32;
+      if (node.op == Op::adamw && node.outputs.size() > 3) return false;
       return cpu::fits_tile(graph, node);
   }
 }

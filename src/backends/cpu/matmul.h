@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "runtime/matmul_problem.h"
 #include "runtime/device.h"
+#include "runtime/matmul_problem.h"
 
 namespace ridgepoint::cpu {
 

@@ -111,10 +111,6 @@ void TileWorker::sweep(std::size_t phase, std::int64_t begin, std::int64_t end) 
     for (const TileSlot slot : current.moving) {
       const std::int64_t offset = column * program_.accesses[slot - 1u].column_bytes;
       address_[slot] = reinterpret_cast<void*>(row_address_[slot] + static_cast<std::uintptr_t>(offset));
-#ifdef PF
-      const std::int64_t bytes = width * program_.accesses[slot - 1u].column_bytes;
-      for (std::int64_t b = 0; b < bytes; b += 64) __builtin_prefetch(static_cast<char*>(address_[slot]) + bytes + b, 0, 2);
-#endif
     }
     run(current.steps, std::min(width, end - column));
   }

@@ -16,7 +16,8 @@ constexpr int kResidentThreads = 2048;
 // Register bytes a thread may spend on what it holds of a row, in blocks of at most kManyThreads, and in larger ones.
 constexpr int kHeldBytes = 384;
 constexpr int kHeldBytesInLargeBlock = 128;
-constexpr int kOtherRegisterBytes = 160;    // addresses, indices, temporaries
+constexpr int kHeldBytesOfSums = 288;       // of a warp team whose block walks many rows: two blocks must fit
+constexpr int kOtherRegisterBytes = 128;    // addresses, indices, temporaries
 constexpr int kWantedVectors = 4;           // independent loads a thread
 
 int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide(threads, kWarp) * kWarp); }
@@ -83,11 +84,12 @@ RowGeometry choose_row_geometry(const RowProgram& program, int width, int kept_b
   RowGeometry geometry = program.space.columns <= kLongestWarpRow
                              ? warp_geometry(rows, vectors, accumulated_bytes > 0, multiprocessors)
                              : block_geometry(rows, vectors, vector_bytes, multiprocessors);
-  if (geometry.in_warp() && geometry.vectors * vector_bytes > kHeldBytes) {
+  const int most_bytes = accumulated_bytes > 0 ? kHeldBytesOfSums : kHeldBytes;
+  if (geometry.in_warp() && geometry.vectors * vector_bytes > most_bytes) {
     geometry = block_geometry(rows, vectors, vector_bytes, multiprocessors);
   }
   geometry.width = width;
-  const int thread_bytes = kOtherRegisterBytes + geometry.vectors * vector_bytes * 5 / 4;
+  const int thread_bytes = kOtherRegisterBytes + geometry.vectors * vector_bytes;
   geometry.blocks_per_multiprocessor =
       std::clamp(std::min(kRegisterBytes / (geometry.threads() * thread_bytes), kResidentThreads / geometry.threads()), 1, 16);
   return geometry;

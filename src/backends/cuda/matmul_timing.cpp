@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <vector>
 
 #include "backends/cuda/event.h"
-#include "ridgepoint/tensor.h"
+#include "runtime/random_pattern.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -17,7 +16,6 @@ constexpr double kHopeless = 1.5;
 constexpr double kSampleMs = 0.2;
 constexpr int kMaxLaunchesPerSample = 20;
 constexpr int kSamples = 3;
-constexpr std::int64_t kPatternElements = 1 << 18;
 
 class Scratch {
  public:
@@ -37,17 +35,10 @@ class Scratch {
   bool fits_;
 };
 
-// Random numbers: on zeros a card draws less power and clocks higher than it will in use. A stretch of them is
-// copied up and doubled on the card until it fills the memory.
+// The pattern is copied up once and doubled on the card until it fills the memory.
 void fill_random(const CudaContext& context, DType dtype, void* target, std::size_t bytes) {
   if (bytes == 0) return;
-  const std::size_t element_bytes = size_bytes(dtype);
-  std::vector<std::byte> pattern(std::min(bytes, static_cast<std::size_t>(kPatternElements) * element_bytes));
-  std::minstd_rand random(1);
-  std::uniform_real_distribution<double> numbers(-1.0, 1.0);
-  for (std::size_t i = 0; i < pattern.size(); i += element_bytes) {
-    store_element(dtype, pattern.data() + i, numbers(random));
-  }
+  const std::vector<std::byte> pattern = random_pattern(dtype, bytes);
   const auto address = reinterpret_cast<CUdeviceptr>(target);
   const Driver& driver = context.driver();
   check(driver.cuMemcpyHtoDAsync(address, pattern.data(), pattern.size(), context.stream()), "copy to the card");

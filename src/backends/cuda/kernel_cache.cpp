@@ -1,0 +1,104 @@
+#include "backends/cuda/kernel_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "backends/cuda/nvrtc.h"
+#include "core/disk_cache.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// Threads that compile what is queued, in order. What is still queued when the process ends is dropped.
+class CompilerThreads {
+ public:
+  static CompilerThreads& instance() {
+    nvrtc();  // made before this object, so that it outlives the threads
+    static CompilerThreads threads;
+    return threads;
+  }
+
+  std::shared_future<std::string> add(std::packaged_task<std::string()> task) {
+    std::shared_future<std::string> result = task.get_future().share();
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(task));
+    }
+    wake_.notify_one();
+    return result;
+  }
+
+ private:
+  CompilerThreads() {
+    const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
+    for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+
+  void work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (wake_.wait(lock, stop, [this] { return !queue_.empty(); })) {
+      if (stop.stop_requested()) return;
+      std::packaged_task<std::string()> task = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  static constexpr unsigned kMostThreads = 32;
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::packaged_task<std::string()>> queue_;
+  std::vector<std::jthread> threads_;  // last: they end before what they use
+};
+
+}  // namespace
+
+std::string compiled_image(const std::string& source, const std::string& name, int architecture) {
+  const DiskCache cache = DiskCache::in_user_folder("kernels");
+  const std::string key = fmt::format("nvrtc {} sm_{}\n{}", nvrtc().version(), architecture, source);
+  if (std::optional<std::string> known = cache.load(key)) return std::move(*known);
+  std::string image = nvrtc().compile(source, name, architecture, {"--minimal"}).bytes;
+  cache.store(key, image);
+  return image;
+}
+
+std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture) {
+  return CompilerThreads::instance().add(std::packaged_task<std::string()>(
+      [source = std::move(source), name = std::move(name), architecture] {
+        return compiled_image(source, name, architecture);
+      }));
+}
+
+std::shared_ptr<LoadedSource> LoadedSource::open(CudaContext& context, const std::string& source,
+                                                 const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::pair<const CudaContext*, std::string>, std::weak_ptr<LoadedSource>> sources;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<LoadedSource>& entry = sources[{&context, source}];
+  std::shared_ptr<LoadedSource> loaded = entry.lock();
+  if (loaded != nullptr) return loaded;
+  loaded = std::make_shared<LoadedSource>(context, source, name);
+  entry = loaded;
+  std::erase_if(sources, [](const auto& item) { return item.second.expired(); });
+  return loaded;
+}
+
+LoadedSource::LoadedSource(CudaContext& context, const std::string& source, const std::string& name)
+    : context_(context), name_(name), image_(compile_in_background(source, name, context.card().capability.number())) {}
+
+CUfunction LoadedSource::function(const std::string& entry) {
+  const std::lock_guard lock(mutex_);
+  if (module_ == nullptr) module_ = std::make_unique<Module>(context_, image_.get().c_str(), name_);
+  return module_->function(entry.c_str());
+}
+
+}  // namespace ridgepoint::cuda

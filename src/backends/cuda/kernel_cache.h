@@ -1,0 +1,41 @@
+// From generated source to functions on a card: compiled once for each source and architecture by NVRTC, on several
+// threads in the background, kept on disk for later processes, loaded once for each context.
+#pragma once
+
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "backends/cuda/context.h"
+
+namespace ridgepoint::cuda {
+
+// The machine code of a source, from the user's disk cache or from the compiler (nvrtc.h says what it throws).
+// `name` is for messages.
+std::string compiled_image(const std::string& source, const std::string& name, int architecture);
+
+// The same on one of the compiler's threads, of which there are as many as cores. Throws Error (unsupported) at once
+// when there is no compiler.
+std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture);
+
+// A source's code on a card.
+class LoadedSource {
+ public:
+  // Begins to compile, unless this process already has the source on that card: then all share it.
+  static std::shared_ptr<LoadedSource> open(CudaContext& context, const std::string& source, const std::string& name);
+
+  LoadedSource(CudaContext& context, const std::string& source, const std::string& name);
+
+  // Waits for the compiler, then loads the module if nobody has. Throws Error.
+  CUfunction function(const std::string& entry);
+
+ private:
+  CudaContext& context_;
+  std::string name_;
+  std::shared_future<std::string> image_;
+  std::mutex mutex_;
+  std::unique_ptr<Module> module_;
+};
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,120 @@
+// Merges adamw nodes of one step into one node over all their tensors, which a device that has a kernel for it runs
+// in one launch. The merged node stands where the last of them stood.
+//
+// Merged are nodes with equal attributes and the same step value, with nothing but views, inputs and other updates
+// between them: moved past a kernel, an update would keep its gradient in memory for longer. A group ends before
+// whatever reads an updated value, and before an update that touches storage the group reads or writes.
+#include <algorithm>
+#include <set>
+
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kOperandsPerTensor = 4;  // after the step: parameter, gradient, first and second moment
+
+class OptimizerGrouper {
+ public:
+  OptimizerGrouper(Graph& graph, const PassTarget& target) : graph_(graph), target_(target) {}
+
+  bool run() {
+    for (const NodeId id : graph_.order()) visit(id);
+    close_if([](const Group&) { return true; });
+    for (const std::vector<NodeId>& members : closed_) merge(members);
+    graph_.replace_uses(replacements_);
+    graph_.erase(replaced_);
+    return !replaced_.empty();
+  }
+
+ private:
+  struct Group {
+    std::vector<NodeId> members;
+    std::set<Value> made;     // the members' results
+    std::set<Value> read;     // storage the members read
+    std::set<Value> written;  // storage their results may take
+  };
+
+  void visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    const OpClass kind = op_class(node.op);
+    const bool launches = kind != OpClass::view && kind != OpClass::state;
+    close_if([&](const Group& group) {
+      return (launches && node.op != Op::adamw) || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                               [&](Value value) { return group.made.contains(value); });
+    });
+    if (node.op == Op::adamw) add(id, node);
+  }
+
+  void add(NodeId id, const Node& node) {
+    Group own;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value storage = root(node.inputs[i]);
+      own.read.insert(storage);
+      const bool is_gradient = i % kOperandsPerTensor == 2;
+      if (i > 0 && !is_gradient) own.written.insert(storage);
+    }
+    close_if([&](const Group& group) { return meet(group.written, own.read) || meet(group.read, own.written); });
+    const auto joined = std::find_if(open_.begin(), open_.end(), [&](const Group& group) {
+      const Node& other = graph_.node(group.members.front());
+      return other.attributes == node.attributes && other.inputs[0] == node.inputs[0] && other.phase == node.phase;
+    });
+    Group& group = joined != open_.end() ? *joined : open_.emplace_back();
+    group.members.push_back(id);
+    group.made.insert(node.outputs.begin(), node.outputs.end());
+    group.read.merge(own.read);
+    group.written.merge(own.written);
+  }
+
+  static bool meet(const std::set<Value>& a, const std::set<Value>& b) {
+    return std::any_of(a.begin(), a.end(), [&](Value value) { return b.contains(value); });
+  }
+
+  // The value whose storage a view re-reads.
+  Value root(Value value) const {
+    const Node& producer = graph_.producer_node(value);
+    return op_class(producer.op) == OpClass::view ? root(producer.inputs[0]) : value;
+  }
+
+  template <typename Condition>
+  void close_if(Condition condition) {
+    std::erase_if(open_, [&](const Group& group) {
+      if (!condition(group)) return false;
+      if (group.members.size() > 1) closed_.push_back(group.members);
+      return true;
+    });
+  }
+
+  void merge(const std::vector<NodeId>& members) {
+    Node merged = graph_.node(members.back());
+    merged.inputs = {merged.inputs[0]};
+    merged.outputs.clear();
+    for (const NodeId id : members) {
+      const Node& node = graph_.node(id);
+      merged.inputs.insert(merged.inputs.end(), node.inputs.begin() + 1, node.inputs.end());
+      merged.outputs.insert(merged.outputs.end(), node.outputs.begin(), node.outputs.end());
+    }
+    if (!target_.has_kernel(graph_, merged)) return;
+    graph_.set_insertion_before(members.back());
+    graph_.set_phase(merged.phase);
+    graph_.set_scope("optimizer");
+    const Node& made = graph_.node(make_node(graph_, Op::adamw, merged.inputs, merged.attributes));
+    for (std::size_t i = 0; i < merged.outputs.size(); ++i)
+      replacements_.emplace_back(merged.outputs[i], made.outputs[i]);
+    replaced_.insert(replaced_.end(), members.begin(), members.end());
+  }
+
+  Graph& graph_;
+  const PassTarget& target_;
+  std::vector<Group> open_;
+  std::vector<std::vector<NodeId>> closed_;
+  std::vector<std::pair<Value, Value>> replacements_;
+  std::vector<NodeId> replaced_;
+};
+
+}  // namespace
+
+bool group_optimizer(Graph& graph, const PassOptions& options) { return OptimizerGrouper(graph, options.target).run(); }
+
+}  // namespace ridgepoint
