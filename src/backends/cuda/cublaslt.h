@@ -17,7 +17,8 @@ namespace ridgepoint::cuda {
       F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy)                              \
           F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy)               \
               F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) \
-                  F(cublasLtMatmulPreferenceSetAttribute)
+                  F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute)                         \
+                      F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
 
 struct CublasLt {
 #define RIDGEPOINT_CUBLASLT_MEMBER(name) decltype(&::name) name = nullptr;

@@ -290,11 +290,13 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
   }
   for (const int o : sweep.outputs) {
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
-    const std::string value = reference(output.value);
-    if (output.store == RowStore::element) {
-      code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype), value);
+    if (output.store != RowStore::element) {
+      code_.line("{0}c{1}{2} = {3}::of(c{1}{2}, {4});", condition, o, accumulator, reduction_type(output.op),
+                 reference(output.value));
+    } else if (at(output.value).kind == RowKind::load && at(output.value).access.dtype == output.access.dtype) {
+      code_.line("q{}.items[k] = p{}[u].items[k];", o, output.value);  // a move keeps every bit, a NaN's too
     } else {
-      code_.line("{0}c{1}{2} = {3}::of(c{1}{2}, {4});", condition, o, accumulator, reduction_type(output.op), value);
+      code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype), reference(output.value));
     }
   }
   code_.close();

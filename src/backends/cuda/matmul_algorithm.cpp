@@ -14,6 +14,8 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr int kCandidates = 12;
+// A longer product fills the card whatever its tiles: the library's own ranking is left as it is.
+constexpr double kWorthSearchingMs = 0.5;
 constexpr std::size_t kWordDigits = 16;
 
 struct Choices {
@@ -49,8 +51,13 @@ cublasLtMatmulAlgo_t choose_algorithm(CudaContext& context, const MatmulPlan& pl
       throw Error(fmt::format("cuBLASLt has no algorithm on {} for {}", context.card().name, problem.key()),
                   ErrorKind::unsupported);
     }
-    const std::optional<std::size_t> fastest = fastest_algorithm(context, plan, problem, candidates);
-    algorithm = candidates[fastest.value_or(0)];
+    const std::optional<FastestAlgorithm> fastest = fastest_algorithm(context, plan, problem, candidates);
+    algorithm = candidates[fastest ? fastest->index : 0];
+    if (fastest && fastest->ms < kWorthSearchingMs) {
+      const std::vector<cublasLtMatmulAlgo_t> variants = plan.variants(candidates);
+      const std::optional<FastestAlgorithm> faster = fastest_algorithm(context, plan, problem, variants, fastest->ms);
+      if (faster) algorithm = variants[faster->index];
+    }
     if (fastest) cache.store(key, algorithm_to_text(*algorithm));
   }
   return choices().by_key[key] = *algorithm;

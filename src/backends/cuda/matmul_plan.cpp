@@ -1,5 +1,8 @@
 #include "backends/cuda/matmul_plan.h"
 
+#include <set>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "ridgepoint/error.h"
@@ -96,6 +99,56 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::candidates(int most) const {
     if (result.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(result.algo);
   }
   return algorithms;
+}
+
+std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtMatmulAlgo_t> seeds) const {
+  constexpr std::uint32_t kNoReduction = CUBLASLT_REDUCTION_SCHEME_NONE;
+  constexpr std::uint32_t kReduceInOrder = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  std::vector<cublasLtMatmulAlgo_t> found;
+  std::set<std::pair<std::int32_t, std::uint32_t>> kernels;  // id and stages met already
+  for (const cublasLtMatmulAlgo_t& seed : seeds) {
+    const auto id = configured<std::int32_t>(seed, CUBLASLT_ALGO_CONFIG_ID);
+    const auto stages = configured<std::uint32_t>(seed, CUBLASLT_ALGO_CONFIG_STAGES_ID);
+    if (!kernels.emplace(id, stages).second) continue;
+    for (const std::uint32_t tile : tiles(seed)) {
+      for (const std::int32_t splits : {1, 2, 3, 4, 6, 8, 12, 16}) {
+        cublasLtMatmulAlgo_t variant = seed;
+        configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
+        configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits);
+        configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, splits == 1 ? kNoReduction : kReduceInOrder);
+        if (accepts(variant)) found.push_back(variant);
+      }
+    }
+  }
+  return found;
+}
+
+template <typename T>
+T MatmulPlan::configured(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which) const {
+  T value{};
+  std::size_t written = 0;
+  check(library_.cublasLtMatmulAlgoConfigGetAttribute(&algorithm, which, &value, sizeof value, &written),
+        "read an algorithm's settings");
+  return value;
+}
+
+template <typename T>
+void MatmulPlan::configure(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which, T value) const {
+  check(library_.cublasLtMatmulAlgoConfigSetAttribute(&algorithm, which, &value, sizeof value),
+        "change an algorithm's settings");
+}
+
+std::vector<std::uint32_t> MatmulPlan::tiles(const cublasLtMatmulAlgo_t& algorithm) const {
+  std::size_t bytes = 0;
+  if (library_.cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, nullptr, 0, &bytes) !=
+          CUBLAS_STATUS_SUCCESS ||
+      bytes == 0) {
+    return {configured<std::uint32_t>(algorithm, CUBLASLT_ALGO_CONFIG_TILE_ID)};
+  }
+  std::vector<std::uint32_t> ids(bytes / sizeof(std::uint32_t));
+  check(library_.cublasLtMatmulAlgoCapGetAttribute(&algorithm, CUBLASLT_ALGO_CAP_TILE_IDS, ids.data(), bytes, &bytes),
+        "read an algorithm's tiles");
+  return ids;
 }
 
 bool MatmulPlan::accepts(const cublasLtMatmulAlgo_t& algorithm) const {

@@ -1,6 +1,7 @@
 // A matmul with its cuBLASLt descriptors made: what remains is an algorithm and the addresses.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "backends/cuda/cublaslt.h"
@@ -16,6 +17,10 @@ class MatmulPlan {
 
   // The library's own ranking, best first, none of which needs more than problem.workspace_bytes().
   std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
+  // What the ranking leaves out: each seed's kernel with every output tile it offers and the inner dimension split
+  // 1 to 16 ways (partial sums are added in a fixed order, so results repeat). Small products need them to occupy the
+  // card. Seeds are not among them.
+  std::vector<cublasLtMatmulAlgo_t> variants(std::span<const cublasLtMatmulAlgo_t> seeds) const;
   // Whether an algorithm read from disk still runs here within the workspace.
   bool accepts(const cublasLtMatmulAlgo_t& algorithm) const;
 
@@ -31,6 +36,12 @@ class MatmulPlan {
     float single;
     double twice;
   };
+
+  template <typename T>
+  T configured(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which) const;
+  template <typename T>
+  void configure(cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which, T value) const;
+  std::vector<std::uint32_t> tiles(const cublasLtMatmulAlgo_t& algorithm) const;
 
   const CublasLt& library_;
   cublasLtHandle_t handle_;

@@ -104,18 +104,18 @@ class Race {
 
 }  // namespace
 
-std::optional<std::size_t> fastest_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
-                                             std::span<const cublasLtMatmulAlgo_t> algorithms) {
+std::optional<FastestAlgorithm> fastest_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                                                  std::span<const cublasLtMatmulAlgo_t> algorithms, double to_beat_ms) {
   context.synchronize();
   Race race(context, plan, problem);
   if (!race.has_memory()) return std::nullopt;
-  std::optional<std::size_t> fastest;
-  double best_ms = INFINITY;
+  std::optional<FastestAlgorithm> fastest;
+  double best_ms = to_beat_ms;
   for (std::size_t i = 0; i < algorithms.size(); ++i) {
     const double ms = race.best_ms(algorithms[i], best_ms);
     if (ms < best_ms) {
       best_ms = ms;
-      fastest = i;
+      fastest = {i, ms};
     }
   }
   return fastest;

@@ -1,6 +1,7 @@
 // Measures matmul algorithms against each other on the card.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <span>
 
@@ -8,9 +9,16 @@
 
 namespace ridgepoint::cuda {
 
-// The index of the algorithm that takes least time for one launch on random operands, after one launch that does not
-// count; nullopt when the card has no memory for the operands or none of them runs. Synchronous.
-std::optional<std::size_t> fastest_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
-                                             std::span<const cublasLtMatmulAlgo_t> algorithms);
+struct FastestAlgorithm {
+  std::size_t index;  // into the algorithms given
+  double ms;          // of one launch
+};
+
+// The algorithm that takes least time for one launch on random operands, after one launch that does not count;
+// nullopt when the card has no memory for the operands or none of them runs. One that takes longer than `to_beat_ms`
+// is given up early. Synchronous.
+std::optional<FastestAlgorithm> fastest_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                                                  std::span<const cublasLtMatmulAlgo_t> algorithms,
+                                                  double to_beat_ms = INFINITY);
 
 }  // namespace ridgepoint::cuda
