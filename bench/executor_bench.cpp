@@ -14,7 +14,8 @@ void walk_step(benchmark::State& state) {
   for (auto _ : state) program.run();
   const auto launches = static_cast<double>(program.launches_per_run());
   state.counters["nodes"] = launches;
-  state.counters["s_per_node"] = benchmark::Counter(launches, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["s_per_node"] =
+      benchmark::Counter(launches, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
   state.SetLabel(config.name);
 }
 BENCHMARK(walk_step)->DenseRange(0, 1)->Unit(benchmark::kMicrosecond);

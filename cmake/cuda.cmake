@@ -1,5 +1,5 @@
 # The CUDA back end, where there is a toolkit to build it with. Nothing of CUDA is linked: headers are used, kernels
-# become fat binaries inside the program, and libraries are opened when they are needed (docs/decisions/0004).
+# become fat binaries inside the program, and libraries are opened when they are needed (docs/decisions/0006).
 #   include(cuda), then ridgepoint_add_cuda(<target>)
 set(RIDGEPOINT_CUDA AUTO CACHE STRING "Build the CUDA back end: ON, OFF, or AUTO for where a CUDA 13 toolkit is found")
 set_property(CACHE RIDGEPOINT_CUDA PROPERTY STRINGS AUTO ON OFF)

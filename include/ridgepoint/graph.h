@@ -102,7 +102,8 @@ class Graph {
  public:
   // Appends at the insertion point (the end unless moved). Inputs must exist. Output types are the caller's
   // word; the builders in ops.h infer them. Phase, scope and source come from the current settings.
-  NodeId add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types, Attributes attributes = {});
+  NodeId add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types,
+                  Attributes attributes = {});
 
   const Node& node(NodeId id) const { return nodes_[id.id]; }
   Node& node(NodeId id) { return nodes_[id.id]; }

@@ -14,7 +14,17 @@ enum class Op : std::uint8_t {
 };
 
 // state: enters the graph. view: re-reads storage. composite: carries a decomposition into simpler ops.
-enum class OpClass : std::uint8_t { state, view, elementwise, reduction, contraction, gather, composite, collective, fused };
+enum class OpClass : std::uint8_t {
+  state,
+  view,
+  elementwise,
+  reduction,
+  contraction,
+  gather,
+  composite,
+  collective,
+  fused
+};
 
 inline constexpr Op kAllOps[] = {
 #define RIDGEPOINT_OP(name, inputs, outputs, op_class) Op::name,

@@ -75,8 +75,10 @@ Value scale(Graph& graph, Value x, double factor, const Source& source = Source:
 Value shift(Graph& graph, Value x, double term, const Source& source = Source::current());
 
 // Reductions over `axes`; keep_dims leaves size-1 dimensions.
-Value reduce_sum(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false, const Source& source = Source::current());
-Value reduce_max(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false, const Source& source = Source::current());
+Value reduce_sum(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false,
+                 const Source& source = Source::current());
+Value reduce_max(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false,
+                 const Source& source = Source::current());
 // Sums x down to `shape`, undoing a broadcast.
 Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source = Source::current());
 
@@ -86,7 +88,8 @@ Value matmul(Graph& graph, Value a, Value b, const Source& source = Source::curr
 // weight [V,D], indices int64 [...] -> [...,D]. An index outside [0,V) is an error when the data is set.
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source = Source::current());
 // Sums gradient rows [...,D] by index into a dense [rows,D].
-Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64_t rows, const Source& source = Source::current());
+Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64_t rows,
+                         const Source& source = Source::current());
 
 // Composites.
 Value relu(Graph& graph, Value x, const Source& source = Source::current());
@@ -95,12 +98,15 @@ Value silu(Graph& graph, Value x, const Source& source = Source::current());  //
 Value causal_mask(Graph& graph, Value x, double fill, const Source& source = Source::current());
 Value softmax(Graph& graph, Value x, const Source& source = Source::current());  // over the last axis
 // x [...,D], weight [D] -> {y [...,D], 1/rms [...,1]}; y = x / sqrt(mean(x^2) + epsilon) * weight.
-std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double epsilon, const Source& source = Source::current());
+std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double epsilon,
+                                 const Source& source = Source::current());
 // Rotary embedding on interleaved pairs: x [...,D], position along `axis`; cosines and sines [S,D/2].
 // `inverse` rotates back (its own derivative).
-Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false, const Source& source = Source::current());
+Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false,
+           const Source& source = Source::current());
 // logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}.
-std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets, const Source& source = Source::current());
+std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
+                                      const Source& source = Source::current());
 
 struct AdamWOptions {
   double learning_rate = 1e-3;
@@ -111,7 +117,7 @@ struct AdamWOptions {
 };
 // New {parameter, first moment, second moment}; `step` is the fp32 scalar count of this update (1 for the first).
 // The new values take the storage of the old. Decoupled weight decay as torch.optim.AdamW.
-std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment, Value second_moment,
-                           const AdamWOptions& options, const Source& source = Source::current());
+std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
+                           Value second_moment, const AdamWOptions& options, const Source& source = Source::current());
 
 }  // namespace ridgepoint

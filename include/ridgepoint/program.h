@@ -18,8 +18,8 @@ namespace ridgepoint {
 class Device;
 
 struct DeviceOptions {
-  int threads = 0;                                   // cpu: 0 means every core this process may use
-  std::optional<std::size_t> memory_limit_bytes;     // behave like a device with this much memory
+  int threads = 0;                                // cpu: 0 means every core this process may use
+  std::optional<std::size_t> memory_limit_bytes;  // behave like a device with this much memory
 };
 
 // "cuda" or "cuda:1" (a card, numbered from 0), "cpu", "reference" (double-precision loops), "null" (walks the plan,
@@ -46,7 +46,7 @@ class Program {
   // Names and types as declared by `input` nodes. Integer data used to index an embedding or the loss is checked
   // against its bound here: Error names the element.
   void write_input(std::string_view name, const HostTensor& tensor);
-  HostTensor read_input(std::string_view name) const;  // parameters and state after updates
+  HostTensor read_input(std::string_view name) const;   // parameters and state after updates
   HostTensor read_output(std::string_view name) const;  // after run()
 
   // One execution, asynchronous where the device is; synchronize() waits. OutOfMemory leaves the program usable.

@@ -96,6 +96,11 @@ struct Record {
     std::optional<std::int64_t> peak_requested;   // as asked, before rounding
     std::optional<std::int64_t> before_backward;  // allocated when the forward and loss phases ended
     std::optional<std::int64_t> planned_peak;     // peak_allocated as the null device predicts it
+    // Of a card, as its driver counts, at the end of the run; empty for devices that do not count.
+    std::optional<std::int64_t> device_used;      // all of it, whoever holds it
+    std::optional<std::int64_t> device_at_start;  // of that, the context of this process, and other processes
+    std::optional<std::int64_t>
+        device_libraries;  // of that, neither the above nor reserved: kernels' code, libraries' own
   } memory_bytes;
 
   struct Build {

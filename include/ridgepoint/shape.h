@@ -28,7 +28,9 @@ class Shape {
 
   int rank() const { return rank_; }
   // `axis` may count from the end (-1 is the last dimension).
-  std::int64_t operator[](int axis) const { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)].size; }
+  std::int64_t operator[](int axis) const {
+    return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)].size;
+  }
   Dim dim(int axis) const { return dims_[static_cast<std::size_t>(axis < 0 ? axis + rank_ : axis)]; }
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
   std::int64_t elements() const { return elements_; }

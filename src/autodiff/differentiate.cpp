@@ -42,7 +42,8 @@ class Backpropagation {
     const Node& node = graph_.node(id);
     std::vector<Value> output_gradients;
     for (const Value value : node.outputs) output_gradients.push_back(gradient(value));
-    const bool reached = std::any_of(output_gradients.begin(), output_gradients.end(), [](Value v) { return v.valid(); });
+    const bool reached =
+        std::any_of(output_gradients.begin(), output_gradients.end(), [](Value v) { return v.valid(); });
     const bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_active(v); });
     if (!reached || !wanted) return;
     graph_.set_scope(graph_.scope_name(node));
@@ -88,7 +89,8 @@ class Backpropagation {
 std::vector<Value> differentiate(Graph& graph, Value loss, std::span<const Value> wrt) {
   const TensorType type = graph.type(loss);
   if (type.elements() != 1 || !is_floating(type.dtype)) {
-    throw Error("cannot differentiate " + type.to_string() + ": the loss must be one floating element; reduce it first", ErrorKind::usage);
+    throw Error("cannot differentiate " + type.to_string() + ": the loss must be one floating element; reduce it first",
+                ErrorKind::usage);
   }
   const Phase phase = graph.phase();
   const std::string scope = graph.scope();
@@ -103,7 +105,8 @@ std::vector<Value> differentiate(Graph& graph, Value loss, std::span<const Value
   std::vector<Value> gradients;
   for (const Value value : wrt) {
     Value gradient = backpropagation.gradient(value);
-    if (!gradient.valid()) gradient = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
+    if (!gradient.valid())
+      gradient = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
     gradients.push_back(gradient);
   }
   graph.set_phase(phase);

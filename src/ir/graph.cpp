@@ -32,7 +32,8 @@ Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeVal
 }
 
 void Attributes::set(std::string_view key, AttributeValue value) {
-  const auto at = std::lower_bound(items_.begin(), items_.end(), key, [](const auto& item, std::string_view k) { return item.first < k; });
+  const auto at = std::lower_bound(items_.begin(), items_.end(), key,
+                                   [](const auto& item, std::string_view k) { return item.first < k; });
   if (at != items_.end() && at->first == key) {
     at->second = std::move(value);
   } else {
@@ -41,7 +42,8 @@ void Attributes::set(std::string_view key, AttributeValue value) {
 }
 
 const AttributeValue* Attributes::find(std::string_view key) const {
-  const auto at = std::lower_bound(items_.begin(), items_.end(), key, [](const auto& item, std::string_view k) { return item.first < k; });
+  const auto at = std::lower_bound(items_.begin(), items_.end(), key,
+                                   [](const auto& item, std::string_view k) { return item.first < k; });
   return at != items_.end() && at->first == key ? &at->second : nullptr;
 }
 
@@ -62,13 +64,15 @@ template const double& Attributes::get<double>(std::string_view) const;
 template const std::vector<std::int64_t>& Attributes::get<std::vector<std::int64_t>>(std::string_view) const;
 template const std::string& Attributes::get<std::string>(std::string_view) const;
 
-NodeId Graph::add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types, Attributes attributes) {
+NodeId Graph::add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types,
+                       Attributes attributes) {
   const NodeId id{static_cast<std::uint32_t>(nodes_.size())};
   Node node;
   node.op = op;
   node.inputs.assign(inputs.begin(), inputs.end());
   for (const Value value : inputs) {
-    if (!contains(value)) throw Error("an operand of '" + std::string(ridgepoint::name(op)) + "' is not a value of graph '" + name + "'");
+    if (!contains(value))
+      throw Error("an operand of '" + std::string(ridgepoint::name(op)) + "' is not a value of graph '" + name + "'");
   }
   for (const TensorType& type : output_types) {
     node.outputs.push_back(Value{static_cast<std::uint32_t>(values_.size())});
@@ -141,7 +145,8 @@ std::vector<NodeId> Graph::inputs() const {
 std::optional<Value> Graph::find_input(std::string_view input_name) const {
   for (const NodeId id : order_) {
     const Node& candidate = nodes_[id.id];
-    if (candidate.op == Op::input && candidate.attributes.get<std::string>("name") == input_name) return candidate.outputs[0];
+    if (candidate.op == Op::input && candidate.attributes.get<std::string>("name") == input_name)
+      return candidate.outputs[0];
   }
   return std::nullopt;
 }

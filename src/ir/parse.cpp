@@ -20,7 +20,8 @@ constexpr std::size_t kMaxListItems = 65536;
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {
-    if (text.size() > kMaxTextBytes) throw Error("a graph text of " + std::to_string(text.size()) + " bytes is over the limit of 256 MiB");
+    if (text.size() > kMaxTextBytes)
+      throw Error("a graph text of " + std::to_string(text.size()) + " bytes is over the limit of 256 MiB");
   }
 
   Graph parse() {
@@ -68,7 +69,8 @@ class Parser {
     end_line();
     const NodeId made = graph_.add_node(op, inputs, types, std::move(attributes));
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (!values_.emplace(ids[i], graph_.node(made).outputs[i]).second) fail("%" + std::to_string(ids[i]) + " is made twice");
+      if (!values_.emplace(ids[i], graph_.node(made).outputs[i]).second)
+        fail("%" + std::to_string(ids[i]) + " is made twice");
     }
   }
 
@@ -111,7 +113,8 @@ class Parser {
     std::vector<Dim> dims;
     if (!accept(']')) {
       do {
-        if (dims.size() == static_cast<std::size_t>(kMaxRank)) fail("a shape has more than " + std::to_string(kMaxRank) + " dimensions");
+        if (dims.size() == static_cast<std::size_t>(kMaxRank))
+          fail("a shape has more than " + std::to_string(kMaxRank) + " dimensions");
         skip_spaces();
         Dim dim;
         if (is_letter(peek())) dim.label = text_[position_++];
@@ -147,8 +150,9 @@ class Parser {
     if (peek() == '"') return quoted();
     if (accept('[')) return integer_list();
     const std::size_t begin = position_;
-    while (position_ < text_.size() && (is_letter(text_[position_]) || is_digit(text_[position_]) || text_[position_] == '.' ||
-                                        text_[position_] == '-' || text_[position_] == '+')) {
+    while (position_ < text_.size() &&
+           (is_letter(text_[position_]) || is_digit(text_[position_]) || text_[position_] == '.' ||
+            text_[position_] == '-' || text_[position_] == '+')) {
       ++position_;
     }
     const std::string_view token = text_.substr(begin, position_ - begin);
@@ -160,7 +164,8 @@ class Parser {
   AttributeValue number(std::string_view token) {
     const char* end = token.data() + token.size();
     std::int64_t whole = 0;
-    if (const auto [at, code] = std::from_chars(token.data(), end, whole); code == std::errc() && at == end) return whole;
+    if (const auto [at, code] = std::from_chars(token.data(), end, whole); code == std::errc() && at == end)
+      return whole;
     double real = 0;
     if (const auto [at, code] = std::from_chars(token.data(), end, real); code == std::errc() && at == end) return real;
     fail("expected a value, found '" + std::string(token) + "'");
@@ -229,7 +234,9 @@ class Parser {
   std::string_view word() {
     skip_spaces();
     const std::size_t begin = position_;
-    while (position_ < text_.size() && (is_letter(text_[position_]) || is_digit(text_[position_]) || text_[position_] == '_')) ++position_;
+    while (position_ < text_.size() &&
+           (is_letter(text_[position_]) || is_digit(text_[position_]) || text_[position_] == '_'))
+      ++position_;
     return text_.substr(begin, position_ - begin);
   }
 

@@ -36,16 +36,20 @@ struct AttributePrinter {
   void operator()(bool value) const { out += value ? "true" : "false"; }
   void operator()(std::int64_t value) const { out += std::to_string(value); }
   void operator()(double value) const { print_double(out, value); }
-  void operator()(const std::vector<std::int64_t>& values) const { fmt::format_to(std::back_inserter(out), "[{}]", fmt::join(values, ",")); }
+  void operator()(const std::vector<std::int64_t>& values) const {
+    fmt::format_to(std::back_inserter(out), "[{}]", fmt::join(values, ","));
+  }
   void operator()(const std::string& value) const { print_string(out, value); }
 };
 
 void print_node(std::string& out, const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    fmt::format_to(std::back_inserter(out), "{}%{}:{}", i == 0 ? "" : ", ", node.outputs[i].id, graph.type(node.outputs[i]).to_string());
+    fmt::format_to(std::back_inserter(out), "{}%{}:{}", i == 0 ? "" : ", ", node.outputs[i].id,
+                   graph.type(node.outputs[i]).to_string());
   }
   fmt::format_to(std::back_inserter(out), " = {}(", name(node.op));
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) fmt::format_to(std::back_inserter(out), "{}%{}", i == 0 ? "" : ", ", node.inputs[i].id);
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    fmt::format_to(std::back_inserter(out), "{}%{}", i == 0 ? "" : ", ", node.inputs[i].id);
   out += ')';
   if (!node.attributes.items().empty()) {
     out += " {";
@@ -76,7 +80,8 @@ std::string print_graph(const Graph& graph) {
     print_string(out, output.name);
     fmt::format_to(std::back_inserter(out), " %{}\n", output.value.id);
   }
-  for (const Update& update : graph.updates()) fmt::format_to(std::back_inserter(out), "update %{} %{}\n", update.input.id, update.value.id);
+  for (const Update& update : graph.updates())
+    fmt::format_to(std::back_inserter(out), "update %{} %{}\n", update.input.id, update.value.id);
   return out;
 }
 

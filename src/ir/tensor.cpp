@@ -56,7 +56,8 @@ double widen_16(std::uint16_t bits, int mantissa, int bias) {
   const int field = (bits >> mantissa) & ((1 << exponent_bits) - 1);
   const int fraction = bits & ((1 << mantissa) - 1);
   const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
-  if (field == (1 << exponent_bits) - 1) return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
+  if (field == (1 << exponent_bits) - 1)
+    return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
   if (field == 0) return sign * std::ldexp(fraction, 1 - bias - mantissa);
   return sign * std::ldexp(fraction + (1 << mantissa), field - bias - mantissa);
 }
@@ -75,8 +76,8 @@ std::span<const T> HostTensor::as() const {
   return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
 }
 
-#define RIDGEPOINT_INSTANTIATE(T)                  \
-  template std::span<T> HostTensor::as<T>();       \
+#define RIDGEPOINT_INSTANTIATE(T)            \
+  template std::span<T> HostTensor::as<T>(); \
   template std::span<const T> HostTensor::as<T>() const;
 RIDGEPOINT_INSTANTIATE(double)
 RIDGEPOINT_INSTANTIATE(float)
@@ -88,26 +89,40 @@ RIDGEPOINT_INSTANTIATE(std::uint8_t)
 
 double load_element(DType dtype, const void* element) {
   switch (dtype) {
-    case DType::fp64: return read<double>(element);
-    case DType::fp32: return read<float>(element);
-    case DType::bf16: return widen_16(read<std::uint16_t>(element), 7, 127);
-    case DType::fp16: return widen_16(read<std::uint16_t>(element), 10, 15);
-    case DType::int64: return static_cast<double>(read<std::int64_t>(element));
-    case DType::int32: return read<std::int32_t>(element);
-    case DType::boolean: return read<std::uint8_t>(element) != 0 ? 1.0 : 0.0;
+    case DType::fp64:
+      return read<double>(element);
+    case DType::fp32:
+      return read<float>(element);
+    case DType::bf16:
+      return widen_16(read<std::uint16_t>(element), 7, 127);
+    case DType::fp16:
+      return widen_16(read<std::uint16_t>(element), 10, 15);
+    case DType::int64:
+      return static_cast<double>(read<std::int64_t>(element));
+    case DType::int32:
+      return read<std::int32_t>(element);
+    case DType::boolean:
+      return read<std::uint8_t>(element) != 0 ? 1.0 : 0.0;
   }
   return 0.0;
 }
 
 void store_element(DType dtype, void* element, double value) {
   switch (dtype) {
-    case DType::fp64: return write(element, value);
-    case DType::fp32: return write(element, static_cast<float>(value));
-    case DType::bf16: return write(element, round_to_16(value, 7, 127));
-    case DType::fp16: return write(element, round_to_16(value, 10, 15));
-    case DType::int64: return write(element, static_cast<std::int64_t>(value));
-    case DType::int32: return write(element, static_cast<std::int32_t>(value));
-    case DType::boolean: return write(element, static_cast<std::uint8_t>(value != 0.0));
+    case DType::fp64:
+      return write(element, value);
+    case DType::fp32:
+      return write(element, static_cast<float>(value));
+    case DType::bf16:
+      return write(element, round_to_16(value, 7, 127));
+    case DType::fp16:
+      return write(element, round_to_16(value, 10, 15));
+    case DType::int64:
+      return write(element, static_cast<std::int64_t>(value));
+    case DType::int32:
+      return write(element, static_cast<std::int32_t>(value));
+    case DType::boolean:
+      return write(element, static_cast<std::uint8_t>(value != 0.0));
   }
 }
 

@@ -38,18 +38,21 @@ std::vector<std::size_t> positions(const Graph& graph) {
 void check_updates(const Graph& graph, const std::vector<std::size_t>& position) {
   std::unordered_set<std::uint32_t> targets;
   for (const Update& update : graph.updates()) {
-    if (!graph.contains(update.input) || !graph.contains(update.value)) throw Error("graph '" + graph.name + "' updates a value it does not have");
+    if (!graph.contains(update.input) || !graph.contains(update.value))
+      throw Error("graph '" + graph.name + "' updates a value it does not have");
     const Node& target = graph.producer_node(update.input);
     const Node& maker = graph.producer_node(update.value);
     if (target.op != Op::input) broken(graph, target, "only an input can be updated");
     if (!targets.insert(update.input.id).second) broken(graph, target, "it is updated twice");
     if (!(graph.type(update.input) == graph.type(update.value))) {
-      broken(graph, maker, "it updates " + graph.type(update.input).to_string() + " with " + graph.type(update.value).to_string());
+      broken(graph, maker,
+             "it updates " + graph.type(update.input).to_string() + " with " + graph.type(update.value).to_string());
     }
     const std::size_t made_at = position[graph.producer(update.value).id];
     for (const NodeId id : graph.order()) {
       const Node& user = graph.node(id);
-      if (position[id.id] > made_at && std::find(user.inputs.begin(), user.inputs.end(), update.input) != user.inputs.end()) {
+      if (position[id.id] > made_at &&
+          std::find(user.inputs.begin(), user.inputs.end(), update.input) != user.inputs.end()) {
         broken(graph, user, "it reads an updated input's old value after the new one is made");
       }
     }
@@ -67,7 +70,8 @@ void verify(const Graph& graph) {
     check_arity(graph, node);
     for (const Value value : node.inputs) {
       if (!graph.contains(value)) broken(graph, node, "operand %" + std::to_string(value.id) + " does not exist");
-      if (position[graph.producer(value).id] >= position[id.id]) broken(graph, node, "operand %" + std::to_string(value.id) + " is made later");
+      if (position[graph.producer(value).id] >= position[id.id])
+        broken(graph, node, "operand %" + std::to_string(value.id) + " is made later");
     }
     if (node.op == Op::input && !names.insert(node.attributes.get<std::string>("name")).second) {
       broken(graph, node, "a second input is called '" + node.attributes.get<std::string>("name") + "'");
@@ -75,8 +79,10 @@ void verify(const Graph& graph) {
   }
   std::unordered_set<std::string> output_names;
   for (const Output& output : graph.outputs()) {
-    if (!graph.contains(output.value)) throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of it");
-    if (!output_names.insert(output.name).second) throw Error("graph '" + graph.name + "' has two outputs called '" + output.name + "'");
+    if (!graph.contains(output.value))
+      throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of it");
+    if (!output_names.insert(output.name).second)
+      throw Error("graph '" + graph.name + "' has two outputs called '" + output.name + "'");
   }
   check_updates(graph, position);
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "measure/statistics.h"
+#include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/random_pattern.h"
 
@@ -39,7 +40,10 @@ class NodeTimer {
     workspace_ = kernel_->workspace_bytes() == 0 ? nullptr : take(kernel_->workspace_bytes());
   }
   ~NodeTimer() {
-    device_.synchronize();
+    try {
+      device_.synchronize();
+    } catch (const Error&) {  // the device has failed, and said so to whoever waited for it
+    }
     for (const auto& [address, bytes] : memory_) device_.release_memory(address, bytes);
   }
   NodeTimer(const NodeTimer&) = delete;

@@ -68,6 +68,9 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("memory_bytes", "peak_requested", record.memory_bytes.peak_requested);
   visit("memory_bytes", "before_backward", record.memory_bytes.before_backward);
   visit("memory_bytes", "planned_peak", record.memory_bytes.planned_peak);
+  visit("memory_bytes", "device_used", record.memory_bytes.device_used);
+  visit("memory_bytes", "device_at_start", record.memory_bytes.device_at_start);
+  visit("memory_bytes", "device_libraries", record.memory_bytes.device_libraries);
   visit("build", "version", record.build.version);
   visit("build", "compiler", record.build.compiler);
   visit("build", "revision", record.build.revision);

@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <new>
@@ -74,6 +75,7 @@ class Run {
     if (device_->kind() != "null") write_data();
     iterate();
     memory();
+    device_memory();
     program_.reset();  // the ceiling needs room
     rates();
   }
@@ -92,6 +94,19 @@ class Run {
  private:
   void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0) const {
     if (watch_ && !watch_({stage, index, count})) throw Stopped{};
+  }
+
+  // While the program is alive: what it reserved is told from what the libraries took.
+  void device_memory() {
+    const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+    const std::optional<std::int64_t> at_start = device_->facts().used_at_start_bytes;
+    const std::optional<std::int64_t> card_bytes = device_->facts().memory_bytes;
+    if (!free_bytes || !at_start || !card_bytes) return;
+    const std::int64_t used = *card_bytes - static_cast<std::int64_t>(*free_bytes);
+    const auto reserved = static_cast<std::int64_t>(program_->memory_use().reserved_bytes);
+    record_.memory_bytes.device_used = used;
+    record_.memory_bytes.device_at_start = at_start;
+    record_.memory_bytes.device_libraries = std::max<std::int64_t>(used - *at_start - reserved, 0);
   }
 
   // A device that computes nothing has no use for billions of random numbers.

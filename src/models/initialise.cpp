@@ -32,7 +32,8 @@ double normal_quantile(double p) {
            (((67.187563600 * r + 78.757757664) * r + 17.895169469) * r + 1.0);
   }
   const double r = std::sqrt(-std::log(q < 0 ? p : 1.0 - p)) - 1.6;
-  const double tail = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) / ((0.12021132975 * r + 0.73700164250) * r + 1.0);
+  const double tail = (((0.17023821103 * r + 1.3067284816) * r + 2.7568153900) * r + 1.4234372777) /
+                      ((0.12021132975 * r + 0.73700164250) * r + 1.0);
   return q < 0 ? -tail : tail;
 }
 
@@ -43,7 +44,8 @@ void fill_truncated_normal(std::span<float> values, double sigma, std::uint64_t 
   parallel_for(static_cast<std::int64_t>(values.size()), kGrain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const double uniform = (static_cast<double>(mix(stream + static_cast<std::uint64_t>(i)) >> 11) + 0.5) * 0x1p-53;
-      values[static_cast<std::size_t>(i)] = static_cast<float>(sigma * normal_quantile(kBelowMinusThree + uniform * (1.0 - 2.0 * kBelowMinusThree)));
+      values[static_cast<std::size_t>(i)] =
+          static_cast<float>(sigma * normal_quantile(kBelowMinusThree + uniform * (1.0 - 2.0 * kBelowMinusThree)));
     }
   });
 }
@@ -56,7 +58,8 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
   HostTensor sines(type);
   for (std::int64_t position = 0; position < config.context; ++position) {
     for (std::int64_t i = 0; i < width / 2; ++i) {
-      const double angle = static_cast<double>(position) * std::pow(kTheta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+      const double angle =
+          static_cast<double>(position) * std::pow(kTheta, -2.0 * static_cast<double>(i) / static_cast<double>(width));
       const auto at = static_cast<std::size_t>(position * (width / 2) + i);
       cosines.as<float>()[at] = static_cast<float>(std::cos(angle));
       sines.as<float>()[at] = static_cast<float>(std::sin(angle));
@@ -102,7 +105,8 @@ void write_random_tokens(Program& program, const TransformerConfig& config, std:
     HostTensor tokens(graph.type(*value));
     const std::uint64_t stream = stream_of(which, seed);
     const std::span<std::int64_t> indices = tokens.as<std::int64_t>();
-    for (std::size_t i = 0; i < indices.size(); ++i) indices[i] = static_cast<std::int64_t>(mix(stream + i) % static_cast<std::uint64_t>(config.vocab));
+    for (std::size_t i = 0; i < indices.size(); ++i)
+      indices[i] = static_cast<std::int64_t>(mix(stream + i) % static_cast<std::uint64_t>(config.vocab));
     program.write_input(which, tokens);
   }
 }

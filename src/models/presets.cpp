@@ -8,9 +8,9 @@ namespace ridgepoint {
 
 const std::vector<TransformerConfig>& transformer_presets() {
   static const std::vector<TransformerConfig> kPresets = {
-      {"tiny", 10000, 256, 128, 384, 2, 4},         {"small", 10000, 256, 768, 3072, 12, 12},
-      {"medium", 10000, 256, 1024, 4096, 24, 16},   {"large", 10000, 256, 1280, 5120, 36, 20},
-      {"xl", 10000, 256, 1600, 6400, 48, 25},       {"2.7b", 10000, 256, 2560, 10240, 32, 32},
+      {"tiny", 10000, 256, 128, 384, 2, 4},       {"small", 10000, 256, 768, 3072, 12, 12},
+      {"medium", 10000, 256, 1024, 4096, 24, 16}, {"large", 10000, 256, 1280, 5120, 36, 20},
+      {"xl", 10000, 256, 1600, 6400, 48, 25},     {"2.7b", 10000, 256, 2560, 10240, 32, 32},
   };
   return kPresets;
 }
@@ -21,25 +21,29 @@ TransformerConfig transformer_preset(std::string_view name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  throw Error("unknown model '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?", ErrorKind::usage);
+  throw Error("unknown model '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?",
+              ErrorKind::usage);
 }
 
 namespace {
 
 std::int64_t multiplied(std::int64_t a, std::int64_t b, const char* what) {
   std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) throw Error(std::string(what) + " overflows 64 bits; use smaller sizes", ErrorKind::usage);
+  if (__builtin_mul_overflow(a, b, &product))
+    throw Error(std::string(what) + " overflows 64 bits; use smaller sizes", ErrorKind::usage);
   return product;
 }
 
 std::int64_t added(std::int64_t a, std::int64_t b, const char* what) {
   std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum)) throw Error(std::string(what) + " overflows 64 bits; use smaller sizes", ErrorKind::usage);
+  if (__builtin_add_overflow(a, b, &sum))
+    throw Error(std::string(what) + " overflows 64 bits; use smaller sizes", ErrorKind::usage);
   return sum;
 }
 
 void require_positive(std::int64_t value, const char* option) {
-  if (value <= 0) throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be 1 or more", ErrorKind::usage);
+  if (value <= 0)
+    throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be 1 or more", ErrorKind::usage);
 }
 
 }  // namespace
@@ -55,23 +59,28 @@ std::int64_t parameter_count(const TransformerConfig& c) {
 }
 
 void validate(const TransformerConfig& c, std::int64_t batch) {
-  const std::pair<std::int64_t, const char*> sizes[] = {{batch, "--batch"},   {c.context, "--context"}, {c.vocab, "--vocab"}, {c.d_model, "--d-model"},
-                                                        {c.d_ff, "--d-ff"},   {c.layers, "--layers"},   {c.heads, "--heads"}};
+  const std::pair<std::int64_t, const char*> sizes[] = {
+      {batch, "--batch"}, {c.context, "--context"}, {c.vocab, "--vocab"}, {c.d_model, "--d-model"},
+      {c.d_ff, "--d-ff"}, {c.layers, "--layers"},   {c.heads, "--heads"}};
   for (const auto& [value, option] : sizes) require_positive(value, option);
   if (c.d_model % c.heads != 0) {
-    throw Error("--heads " + std::to_string(c.heads) + " does not divide --d-model " + std::to_string(c.d_model) + "; every head needs the same width",
+    throw Error("--heads " + std::to_string(c.heads) + " does not divide --d-model " + std::to_string(c.d_model) +
+                    "; every head needs the same width",
                 ErrorKind::usage);
   }
   if ((c.d_model / c.heads) % 2 != 0) {
-    throw Error("--d-model " + std::to_string(c.d_model) + " over --heads " + std::to_string(c.heads) + " gives an odd head width " +
-                    std::to_string(c.d_model / c.heads) + "; rotary embedding needs an even one",
+    throw Error("--d-model " + std::to_string(c.d_model) + " over --heads " + std::to_string(c.heads) +
+                    " gives an odd head width " + std::to_string(c.d_model / c.heads) +
+                    "; rotary embedding needs an even one",
                 ErrorKind::usage);
   }
   parameter_count(c);
   // The two largest activations, in bytes of the widest type.
   const std::int64_t tokens = multiplied(batch, c.context, "--batch x --context");
   multiplied(8, multiplied(tokens, std::max(c.vocab, c.d_ff), "the size of the logits"), "the size of the logits");
-  multiplied(8, multiplied(multiplied(tokens, c.context, "the size of the attention scores"), c.heads, "the size of the attention scores"),
+  multiplied(8,
+             multiplied(multiplied(tokens, c.context, "the size of the attention scores"), c.heads,
+                        "the size of the attention scores"),
              "the size of the attention scores");
 }
 
@@ -85,7 +94,8 @@ Mode mode_from_name(std::string_view text) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<Mode>(i);
   }
-  throw Error("unknown mode '" + std::string(text) + "'; did you mean '" + nearest(text, kNames) + "'?", ErrorKind::usage);
+  throw Error("unknown mode '" + std::string(text) + "'; did you mean '" + nearest(text, kNames) + "'?",
+              ErrorKind::usage);
 }
 
 }  // namespace ridgepoint

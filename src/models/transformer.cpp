@@ -12,7 +12,11 @@ constexpr double kNormEpsilon = 1e-5;
 class TransformerBuilder {
  public:
   TransformerBuilder(const TransformerConfig& config, std::int64_t batch)
-      : config_(config), tokens_{batch * config.context, 'T'}, batch_{batch, 'B'}, sequence_{config.context, 'S'}, model_{config.d_model, 'D'} {
+      : config_(config),
+        tokens_{batch * config.context, 'T'},
+        batch_{batch, 'B'},
+        sequence_{config.context, 'S'},
+        model_{config.d_model, 'D'} {
     graph_.name = "transformer." + config.name;
   }
 
@@ -142,7 +146,8 @@ class TransformerBuilder {
 
 }  // namespace
 
-Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep, const AdamWOptions& optimizer) {
+Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep,
+                        const AdamWOptions& optimizer) {
   validate(config, batch);
   return TransformerBuilder(config, batch).build(mode, keep, optimizer);
 }

@@ -32,7 +32,8 @@ std::vector<TensorType> infer_silu_backward(const ShapeContext& context) {
 std::vector<Value> decompose_silu_backward(Graph& graph, const Node& node) {
   const Value x = node.inputs[1];
   const Value s = sigmoid(graph, x);
-  const Value slope = add(graph, s, mul(graph, mul(graph, x, s), sub(graph, constant(graph, 1.0, graph.type(x).dtype), s)));
+  const Value slope =
+      add(graph, s, mul(graph, mul(graph, x, s), sub(graph, constant(graph, 1.0, graph.type(x).dtype), s)));
   return {mul(graph, node.inputs[0], slope)};
 }
 
@@ -42,7 +43,11 @@ extern const OpRule rule_relu{.infer = infer_same, .vjp = vjp_relu, .decompose =
 extern const OpRule rule_silu{.infer = infer_same, .vjp = vjp_silu, .decompose = decompose_silu};
 extern const OpRule rule_silu_backward{.infer = infer_silu_backward, .decompose = decompose_silu_backward};
 
-Value relu(Graph& graph, Value x, const Source& source) { return graph.node(make_node(graph, Op::relu, {x}, {}, source)).outputs[0]; }
-Value silu(Graph& graph, Value x, const Source& source) { return graph.node(make_node(graph, Op::silu, {x}, {}, source)).outputs[0]; }
+Value relu(Graph& graph, Value x, const Source& source) {
+  return graph.node(make_node(graph, Op::relu, {x}, {}, source)).outputs[0];
+}
+Value silu(Graph& graph, Value x, const Source& source) {
+  return graph.node(make_node(graph, Op::silu, {x}, {}, source)).outputs[0];
+}
 
 }  // namespace ridgepoint

@@ -12,11 +12,13 @@ std::vector<TensorType> infer_adamw(const ShapeContext& context) {
   require(context.inputs.size() >= 5 && context.inputs.size() % 4 == 1, "operands must be the step and four a tensor");
   common_floating_dtype(context);
   require(context.inputs[0].shape.rank() == 0, "the step must be a scalar");
-  for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"}) context.attributes.get<double>(key);
+  for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"})
+    context.attributes.get<double>(key);
   std::vector<TensorType> outputs;
   for (std::size_t i = 1; i < context.inputs.size(); i += 4) {
     for (std::size_t j = 1; j < 4; ++j) {
-      require(context.inputs[i + j].shape == context.inputs[i].shape, "a parameter, its gradient and its moments must have one shape");
+      require(context.inputs[i + j].shape == context.inputs[i].shape,
+              "a parameter, its gradient and its moments must have one shape");
     }
     outputs.insert(outputs.end(), {context.inputs[i], context.inputs[i + 2], context.inputs[i + 3]});
   }
@@ -24,7 +26,9 @@ std::vector<TensorType> infer_adamw(const ShapeContext& context) {
 }
 
 // 1 - beta^step = -expm1(step ln beta): exact to rounding in fp32, where 1 - pow() would cancel at early steps.
-Value bias_correction(Graph& graph, Value step, double beta) { return neg(graph, expm1(graph, scale(graph, step, std::log(beta)))); }
+Value bias_correction(Graph& graph, Value step, double beta) {
+  return neg(graph, expm1(graph, scale(graph, step, std::log(beta))));
+}
 
 std::vector<Value> decompose_adamw(Graph& graph, const Node& node) {
   const double beta1 = node.attributes.get<double>("beta1");
@@ -37,9 +41,11 @@ std::vector<Value> decompose_adamw(Graph& graph, const Node& node) {
   for (std::size_t i = 1; i < node.inputs.size(); i += 4) {
     const Value gradient = node.inputs[i + 1];
     const Value first = add(graph, scale(graph, node.inputs[i + 2], beta1), scale(graph, gradient, 1.0 - beta1));
-    const Value second = add(graph, scale(graph, node.inputs[i + 3], beta2), scale(graph, mul(graph, gradient, gradient), 1.0 - beta2));
+    const Value second =
+        add(graph, scale(graph, node.inputs[i + 3], beta2), scale(graph, mul(graph, gradient, gradient), 1.0 - beta2));
     const Value divisor = shift(graph, mul(graph, sqrt(graph, second), spread), node.attributes.get<double>("epsilon"));
-    const Value decayed = scale(graph, node.inputs[i], 1.0 - learning_rate * node.attributes.get<double>("weight_decay"));
+    const Value decayed =
+        scale(graph, node.inputs[i], 1.0 - learning_rate * node.attributes.get<double>("weight_decay"));
     results.insert(results.end(), {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second});
   }
   return results;
@@ -58,8 +64,8 @@ std::vector<std::pair<int, int>> donations_adamw(const Node& node) {
 
 extern const OpRule rule_adamw{.infer = infer_adamw, .decompose = decompose_adamw, .donations = donations_adamw};
 
-std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment, Value second_moment,
-                           const AdamWOptions& options, const Source& source) {
+std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
+                           Value second_moment, const AdamWOptions& options, const Source& source) {
   const Node& made = graph.node(make_node(graph, Op::adamw, {step, parameter, gradient, first_moment, second_moment},
                                           {{"learning_rate", options.learning_rate},
                                            {"beta1", options.beta1},

@@ -7,7 +7,8 @@ namespace {
 std::vector<TensorType> infer_causal_mask(const ShapeContext& context) {
   const Shape& shape = context.inputs[0].shape;
   require(shape.rank() >= 2, "the operand needs rank 2 or more");
-  require(shape[-2] <= shape[-1], "there are more queries (" + std::to_string(shape[-2]) + ") than keys (" + std::to_string(shape[-1]) + ")");
+  require(shape[-2] <= shape[-1],
+          "there are more queries (" + std::to_string(shape[-2]) + ") than keys (" + std::to_string(shape[-1]) + ")");
   context.attributes.get<double>("fill");
   return infer_same(context);
 }
@@ -22,11 +23,14 @@ std::vector<Value> decompose_causal_mask(Graph& graph, const Node& node) {
   return {where(graph, less_equal(graph, column, row), x, fill)};
 }
 
-std::vector<Value> vjp_causal_mask(Graph& graph, const Node&, std::span<const Value> g) { return {causal_mask(graph, g[0], 0.0)}; }
+std::vector<Value> vjp_causal_mask(Graph& graph, const Node&, std::span<const Value> g) {
+  return {causal_mask(graph, g[0], 0.0)};
+}
 
 }  // namespace
 
-extern const OpRule rule_causal_mask{.infer = infer_causal_mask, .vjp = vjp_causal_mask, .flops = no_flops, .decompose = decompose_causal_mask};
+extern const OpRule rule_causal_mask{
+    .infer = infer_causal_mask, .vjp = vjp_causal_mask, .flops = no_flops, .decompose = decompose_causal_mask};
 
 Value causal_mask(Graph& graph, Value x, double fill, const Source& source) {
   return graph.node(make_node(graph, Op::causal_mask, {x}, {{"fill", fill}}, source)).outputs[0];

@@ -10,7 +10,8 @@ constexpr std::int64_t kMaxVocabulary = std::int64_t{1} << 24;
 void require_logits(const TensorType& logits, const TensorType& targets) {
   require(is_floating(logits.dtype) && logits.shape.rank() == 2, "logits must be floating [T,V]");
   require(logits.shape[1] > 0 && logits.shape[1] <= kMaxVocabulary, "the vocabulary must have 1 to 2^24 entries");
-  require(targets.dtype == DType::int64 && targets.shape.rank() == 1 && targets.shape[0] == logits.shape[0], "targets must be int64 [T]");
+  require(targets.dtype == DType::int64 && targets.shape.rank() == 1 && targets.shape[0] == logits.shape[0],
+          "targets must be int64 [T]");
 }
 
 Shape as_column(const Shape& rows) { return Shape{rows.dim(0), Dim(1)}; }
@@ -31,23 +32,27 @@ std::vector<Value> decompose_cross_entropy(Graph& graph, const Node& node) {
   const Value logits = node.inputs[0];
   const TensorType type = graph.type(logits);
   const Value top = detach(graph, reduce_max(graph, logits, {-1}, true));
-  const Value log_sum_exp = add(graph, top, log(graph, reduce_sum(graph, exp(graph, sub(graph, logits, top)), {-1}, true)));
+  const Value log_sum_exp =
+      add(graph, top, log(graph, reduce_sum(graph, exp(graph, sub(graph, logits, top)), {-1}, true)));
   const Value zero = constant(graph, 0.0, type.dtype);
-  const Value picked = reduce_sum(graph, where(graph, target_mask(graph, node.inputs[1], type.shape), logits, zero), {-1}, true);
+  const Value picked =
+      reduce_sum(graph, where(graph, target_mask(graph, node.inputs[1], type.shape), logits, zero), {-1}, true);
   const Shape rows{type.shape.dim(0)};
   return {reshape(graph, sub(graph, log_sum_exp, picked), rows), reshape(graph, log_sum_exp, rows)};
 }
 
 std::vector<Value> vjp_cross_entropy(Graph& graph, const Node& node, std::span<const Value> g) {
   if (!g[0].valid() || g[1].valid()) return {};  // the log-sum-exp itself is differentiated: the decomposition's rule
-  const NodeId made = make_node(graph, Op::cross_entropy_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]});
+  const NodeId made =
+      make_node(graph, Op::cross_entropy_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]});
   return {graph.node(made).outputs[0], Value{}};
 }
 
 std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context) {
   require_logits(context.inputs[1], context.inputs[2]);
   const Shape rows{context.inputs[1].shape.dim(0)};
-  require(context.inputs[0].shape == rows && context.inputs[3].shape == rows, "the gradient and the log-sum-exp must be [T]");
+  require(context.inputs[0].shape == rows && context.inputs[3].shape == rows,
+          "the gradient and the log-sum-exp must be [T]");
   return {context.inputs[1]};
 }
 
@@ -64,8 +69,10 @@ std::vector<Value> decompose_cross_entropy_backward(Graph& graph, const Node& no
 
 }  // namespace
 
-extern const OpRule rule_cross_entropy{.infer = infer_cross_entropy, .vjp = vjp_cross_entropy, .decompose = decompose_cross_entropy};
-extern const OpRule rule_cross_entropy_backward{.infer = infer_cross_entropy_backward, .decompose = decompose_cross_entropy_backward};
+extern const OpRule rule_cross_entropy{
+    .infer = infer_cross_entropy, .vjp = vjp_cross_entropy, .decompose = decompose_cross_entropy};
+extern const OpRule rule_cross_entropy_backward{.infer = infer_cross_entropy_backward,
+                                                .decompose = decompose_cross_entropy_backward};
 
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets, const Source& source) {
   const Node& made = graph.node(make_node(graph, Op::cross_entropy, {logits, targets}, {}, source));

@@ -20,7 +20,9 @@ std::vector<Value> for_operands(Graph& graph, const Node& node, Value a, Value b
   return {sum_to(graph, a, graph.type(node.inputs[0]).shape), sum_to(graph, b, graph.type(node.inputs[1]).shape)};
 }
 
-std::vector<Value> vjp_add(Graph& graph, const Node& node, Gradients g) { return for_operands(graph, node, g[0], g[0]); }
+std::vector<Value> vjp_add(Graph& graph, const Node& node, Gradients g) {
+  return for_operands(graph, node, g[0], g[0]);
+}
 
 // Signs are changed after the sum that undoes a broadcast, on the smaller tensor.
 std::vector<Value> vjp_sub(Graph& graph, const Node& node, Gradients g) {

@@ -4,7 +4,9 @@
 namespace ridgepoint {
 namespace {
 
-Value unary(Graph& graph, Op op, Value x, const Source& source) { return graph.node(make_node(graph, op, {x}, {}, source)).outputs[0]; }
+Value unary(Graph& graph, Op op, Value x, const Source& source) {
+  return graph.node(make_node(graph, op, {x}, {}, source)).outputs[0];
+}
 
 std::vector<TensorType> infer_copy(const ShapeContext& context) { return {context.inputs[0]}; }
 

@@ -20,8 +20,10 @@ std::vector<TensorType> infer_embedding_backward(const ShapeContext& context) {
   const TensorType& gradient = context.inputs[0];
   const TensorType& indices = context.inputs[1];
   require_indices(indices);
-  require(is_floating(gradient.dtype) && gradient.shape.rank() == indices.shape.rank() + 1, "the gradient must be [...,D] over indices [...]");
-  for (int i = 0; i < indices.shape.rank(); ++i) require(gradient.shape[i] == indices.shape[i], "the gradient must be [...,D] over indices [...]");
+  require(is_floating(gradient.dtype) && gradient.shape.rank() == indices.shape.rank() + 1,
+          "the gradient must be [...,D] over indices [...]");
+  for (int i = 0; i < indices.shape.rank(); ++i)
+    require(gradient.shape[i] == indices.shape[i], "the gradient must be [...,D] over indices [...]");
   return {{gradient.dtype, Shape{Dim(context.attributes.get<std::int64_t>("rows"), 'V'), gradient.shape.dim(-1)}}};
 }
 
@@ -38,12 +40,15 @@ std::int64_t bytes_embedding(const Graph& graph, const Node& node) {
   return static_cast<std::int64_t>(graph.type(node.inputs[1]).bytes() + 2 * graph.type(node.outputs[0]).bytes());
 }
 
-std::int64_t flops_embedding_backward(const Graph& graph, const Node& node) { return graph.type(node.inputs[0]).elements(); }
+std::int64_t flops_embedding_backward(const Graph& graph, const Node& node) {
+  return graph.type(node.inputs[0]).elements();
+}
 
 }  // namespace
 
 extern const OpRule rule_embedding{.infer = infer_embedding, .vjp = vjp_embedding, .bytes = bytes_embedding};
-extern const OpRule rule_embedding_backward{.infer = infer_embedding_backward, .vjp = vjp_embedding_backward, .flops = flops_embedding_backward};
+extern const OpRule rule_embedding_backward{
+    .infer = infer_embedding_backward, .vjp = vjp_embedding_backward, .flops = flops_embedding_backward};
 
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source) {
   return graph.node(make_node(graph, Op::embedding, {weight, indices}, {}, source)).outputs[0];

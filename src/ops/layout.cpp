@@ -50,7 +50,8 @@ ValueLayout transposed(const Node& node, const TensorType& type, const ValueLayo
   ValueLayout result = operand;
   result.layout.shape = type.shape;
   const auto& permutation = node.attributes.get<std::vector<std::int64_t>>("permutation");
-  for (std::size_t i = 0; i < permutation.size(); ++i) result.layout.strides[i] = operand.layout.strides[static_cast<std::size_t>(permutation[i])];
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    result.layout.strides[i] = operand.layout.strides[static_cast<std::size_t>(permutation[i])];
   return result;
 }
 
@@ -73,6 +74,19 @@ ValueLayout broadcasted(const TensorType& type, const ValueLayout& operand) {
   return result;
 }
 
+// Whether the dimensions before the last two are steps of one stride. Broadcast ones are: a copy would write them out.
+bool one_stride_reaches_all_matrices(const TensorLayout& layout) {
+  std::int64_t expected = -1;  // of the next dimension outwards; -1 before the innermost one
+  for (int axis = layout.shape.rank() - 3; axis >= 0; --axis) {
+    if (layout.shape[axis] == 1) continue;
+    const std::int64_t stride = layout.strides[index(axis)];
+    if (stride == 0) return true;
+    if (expected >= 0 && stride != expected) return false;
+    expected = stride * layout.shape[axis];
+  }
+  return true;
+}
+
 }  // namespace
 
 bool TensorLayout::is_dense() const {
@@ -86,7 +100,9 @@ bool TensorLayout::is_dense() const {
   return true;
 }
 
-TensorLayout dense_layout(const TensorType& type) { return {type.dtype, type.shape, dense_strides(type.shape), std::nullopt}; }
+TensorLayout dense_layout(const TensorType& type) {
+  return {type.dtype, type.shape, dense_strides(type.shape), std::nullopt};
+}
 
 bool satisfies(const TensorLayout& layout, OperandLayout required) {
   if (required == OperandLayout::any) return true;
@@ -99,21 +115,25 @@ bool satisfies(const TensorLayout& layout, OperandLayout required) {
   for (int i = 0; i < rank - 2; ++i) {
     if (layout.strides[index(i)] < 0) return false;
   }
-  return true;
+  return required == OperandLayout::matrix || one_stride_reaches_all_matrices(layout);
 }
 
 std::optional<ValueLayout> view_layout(const Graph& graph, const Node& node, const ValueLayout& operand) {
   const TensorType& type = graph.type(node.outputs[0]);
   switch (node.op) {
-    case Op::transpose: return transposed(node, type, operand);
-    case Op::flip: return flipped(node, operand);
-    case Op::broadcast: return broadcasted(type, operand);
+    case Op::transpose:
+      return transposed(node, type, operand);
+    case Op::flip:
+      return flipped(node, operand);
+    case Op::broadcast:
+      return broadcasted(type, operand);
     case Op::reshape: {
       const std::optional<TensorLayout> layout = reshaped(operand.layout, type.shape);
       if (!layout) return std::nullopt;
       return ValueLayout{operand.root, operand.offset, *layout};
     }
-    default: throw Error("'" + std::string(name(node.op)) + "' is not a view");
+    default:
+      throw Error("'" + std::string(name(node.op)) + "' is not a view");
   }
 }
 

@@ -20,8 +20,9 @@ struct TensorLayout {
 };
 TensorLayout dense_layout(const TensorType& type);
 
-// What a device asks of an operand: any strides; one unit stride among the last two dimensions (matrix); dense.
-enum class OperandLayout : std::uint8_t { any, matrix, dense };
+// What a device asks of an operand: any strides; one unit stride among the last two dimensions (matrix); that and one
+// stride through all dimensions before them, but for broadcast ones (batched_matrix); dense.
+enum class OperandLayout : std::uint8_t { any, matrix, batched_matrix, dense };
 bool satisfies(const TensorLayout& layout, OperandLayout required);
 
 // A window on the storage of `root` (a value that is not a view), `offset` elements from its start.

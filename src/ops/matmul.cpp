@@ -14,7 +14,8 @@ std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   require(a[-1] == b[-2], "the inner sizes " + std::to_string(a[-1]) + " and " + std::to_string(b[-2]) + " differ");
   std::vector<Dim> dims;
   for (int i = 0; i < a.rank() - 2; ++i) {
-    require(a[i] == b[i], "the batch sizes " + std::to_string(a[i]) + " and " + std::to_string(b[i]) + " differ; broadcast first");
+    require(a[i] == b[i],
+            "the batch sizes " + std::to_string(a[i]) + " and " + std::to_string(b[i]) + " differ; broadcast first");
     dims.push_back(a.dim(i).label != 0 ? a.dim(i) : b.dim(i));
   }
   dims.push_back(a.dim(-2));
@@ -31,7 +32,8 @@ Value swap_last_two(Graph& graph, Value x) {
 
 // da = g b^T, db = a^T g
 std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Value> g) {
-  return {matmul(graph, g[0], swap_last_two(graph, node.inputs[1])), matmul(graph, swap_last_two(graph, node.inputs[0]), g[0])};
+  return {matmul(graph, g[0], swap_last_two(graph, node.inputs[1])),
+          matmul(graph, swap_last_two(graph, node.inputs[0]), g[0])};
 }
 
 std::int64_t flops_matmul(const Graph& graph, const Node& node) {

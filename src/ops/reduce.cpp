@@ -5,7 +5,8 @@ namespace ridgepoint {
 namespace {
 
 Value reduce(Graph& graph, Op op, Value x, std::vector<std::int64_t> axes, bool keep_dims, const Source& source) {
-  return graph.node(make_node(graph, op, {x}, {{"axes", std::move(axes)}, {"keep_dims", keep_dims}}, source)).outputs[0];
+  return graph.node(make_node(graph, op, {x}, {{"axes", std::move(axes)}, {"keep_dims", keep_dims}}, source))
+      .outputs[0];
 }
 
 std::vector<Value> vjp_reduce_sum(Graph& graph, const Node& node, std::span<const Value> g) {
@@ -18,7 +19,8 @@ std::vector<Value> vjp_reduce_max(Graph& graph, const Node& node, std::span<cons
   const Value x = node.inputs[0];
   const TensorType& type = graph.type(x);
   const Value reaches = equal(graph, x, with_kept_dims(graph, node.outputs[0], type, node.attributes));
-  const Value count = reduce_sum(graph, cast(graph, reaches, type.dtype), node.attributes.get<std::vector<std::int64_t>>("axes"), true);
+  const Value count =
+      reduce_sum(graph, cast(graph, reaches, type.dtype), node.attributes.get<std::vector<std::int64_t>>("axes"), true);
   const Value share = div(graph, with_kept_dims(graph, g[0], type, node.attributes), count);
   return {where(graph, reaches, share, constant(graph, 0.0, type.dtype))};
 }

@@ -14,7 +14,8 @@ std::vector<TensorType> infer_rms_norm(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
   const TensorType& x = context.inputs[0];
   const Shape& weight = context.inputs[1].shape;
-  require(x.shape.rank() >= 1 && weight.rank() == 1 && weight[0] == x.shape[-1], "the weight must be [D] for an operand [...,D]");
+  require(x.shape.rank() >= 1 && weight.rank() == 1 && weight[0] == x.shape[-1],
+          "the weight must be [D] for an operand [...,D]");
   context.attributes.get<double>("epsilon");
   return {x, {dtype, row_shape(x.shape)}};
 }
@@ -29,15 +30,18 @@ std::vector<Value> decompose_rms_norm(Graph& graph, const Node& node) {
 
 std::vector<Value> vjp_rms_norm(Graph& graph, const Node& node, std::span<const Value> g) {
   if (!g[0].valid() || g[1].valid()) return {};  // r itself is differentiated: the decomposition's rule
-  const Node& made = graph.node(make_node(graph, Op::rms_norm_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]}));
+  const Node& made =
+      graph.node(make_node(graph, Op::rms_norm_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]}));
   return {made.outputs[0], made.outputs[1]};
 }
 
 std::vector<TensorType> infer_rms_norm_backward(const ShapeContext& context) {
   common_floating_dtype(context);
   const TensorType& x = context.inputs[1];
-  require(context.inputs[0].shape == x.shape && context.inputs[3].shape == row_shape(x.shape), "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
-  require(context.inputs[2].shape == Shape{x.shape.dim(-1)}, "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
+  require(context.inputs[0].shape == x.shape && context.inputs[3].shape == row_shape(x.shape),
+          "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
+  require(context.inputs[2].shape == Shape{x.shape.dim(-1)},
+          "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
   return {x, context.inputs[2]};
 }
 

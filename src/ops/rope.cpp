@@ -57,7 +57,10 @@ std::vector<Value> vjp_rope(Graph& graph, const Node& node, std::span<const Valu
 extern const OpRule rule_rope{.infer = infer_rope, .vjp = vjp_rope, .decompose = decompose_rope};
 
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse, const Source& source) {
-  return graph.node(make_node(graph, Op::rope, {x, cosines, sines}, {{"axis", std::int64_t{axis}}, {"inverse", inverse}}, source)).outputs[0];
+  return graph
+      .node(
+          make_node(graph, Op::rope, {x, cosines, sines}, {{"axis", std::int64_t{axis}}, {"inverse", inverse}}, source))
+      .outputs[0];
 }
 
 }  // namespace ridgepoint

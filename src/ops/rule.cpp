@@ -67,15 +67,18 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
 
 std::int64_t default_flops(const Graph& graph, const Node& node) {
   switch (op_class(node.op)) {
-    case OpClass::elementwise: return graph.type(node.outputs[0]).elements();
-    case OpClass::reduction: return graph.type(node.inputs[0]).elements();
+    case OpClass::elementwise:
+      return graph.type(node.outputs[0]).elements();
+    case OpClass::reduction:
+      return graph.type(node.inputs[0]).elements();
     case OpClass::composite: {
       const Graph body = body_of(graph, node);
       std::int64_t total = 0;
       for (const NodeId id : body.order()) total += cost(body, body.node(id)).flops;
       return total;
     }
-    default: return 0;
+    default:
+      return 0;
   }
 }
 
@@ -105,7 +108,8 @@ NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attr
   const std::vector<TensorType> outputs = infer(op, input_types(graph, inputs), attributes);
   const std::string_view path = source.file_name();
   const std::size_t slash = path.rfind('/');
-  graph.set_source(std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" + std::to_string(source.line()));
+  graph.set_source(std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" +
+                   std::to_string(source.line()));
   return graph.add_node(op, inputs, outputs, std::move(attributes));
 }
 
@@ -117,8 +121,9 @@ void check_types(const Graph& graph) {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& found = graph.type(node.outputs[i]);
       if (i >= expected.size() || !(expected[i] == found)) {
-        throw Error("graph '" + graph.name + "': output " + std::to_string(i) + " of " + describe(node.op, input_types(graph, node.inputs)) +
-                    " is " + (i < expected.size() ? expected[i].to_string() : "nothing") + ", written as " + found.to_string());
+        throw Error("graph '" + graph.name + "': output " + std::to_string(i) + " of " +
+                    describe(node.op, input_types(graph, node.inputs)) + " is " +
+                    (i < expected.size() ? expected[i].to_string() : "nothing") + ", written as " + found.to_string());
       }
     }
   }
@@ -129,7 +134,8 @@ Cost cost(const Graph& graph, const Node& node) {
   const OpClass kind = op_class(node.op);
   Cost result;
   result.flops = r.flops != nullptr ? r.flops(graph, node) : default_flops(graph, node);
-  if (kind != OpClass::view && kind != OpClass::state) result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
+  if (kind != OpClass::view && kind != OpClass::state)
+    result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
   return result;
 }
 

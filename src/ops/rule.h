@@ -30,8 +30,8 @@ struct OpRule {
   std::vector<TensorType> (*infer)(const ShapeContext&) = nullptr;
 
   // Given d loss / d output (invalid Value where an output is not on the path), builds d loss / d input for each
-  // input; an invalid Value means no gradient flows there. Null, or an empty result: composites differentiate their decomposition,
-  // other ops have no derivative.
+  // input; an invalid Value means no gradient flows there. Null, or an empty result: composites differentiate their
+  // decomposition, other ops have no derivative.
   std::vector<Value> (*vjp)(Graph& graph, const Node& node, std::span<const Value> output_gradients) = nullptr;
 
   // Floating-point operations of one node. Null: by class (elementwise and reduction: one an element; view,

@@ -47,7 +47,9 @@ extern const OpRule rule_iota{.infer = infer_iota, .flops = no_flops};
 
 Value equal(Graph& graph, Value a, Value b, const Source& source) { return compare(graph, Op::equal, a, b, source); }
 Value less(Graph& graph, Value a, Value b, const Source& source) { return compare(graph, Op::less, a, b, source); }
-Value less_equal(Graph& graph, Value a, Value b, const Source& source) { return compare(graph, Op::less_equal, a, b, source); }
+Value less_equal(Graph& graph, Value a, Value b, const Source& source) {
+  return compare(graph, Op::less_equal, a, b, source);
+}
 
 Value where(Graph& graph, Value condition, Value a, Value b, const Source& source) {
   return graph.node(make_node(graph, Op::where, {condition, a, b}, {}, source)).outputs[0];
@@ -56,7 +58,9 @@ Value where(Graph& graph, Value condition, Value a, Value b, const Source& sourc
 Value iota(Graph& graph, Shape shape, int axis, DType dtype, const Source& source) {
   std::vector<std::int64_t> sizes;
   for (const Dim& dim : shape.dims()) sizes.push_back(dim.size);
-  const NodeId id = make_node(graph, Op::iota, {}, {{"shape", sizes}, {"axis", std::int64_t{axis}}, {"dtype", std::string(name(dtype))}}, source);
+  const NodeId id =
+      make_node(graph, Op::iota, {},
+                {{"shape", sizes}, {"axis", std::int64_t{axis}}, {"dtype", std::string(name(dtype))}}, source);
   return with_labels(graph, graph.node(id).outputs[0], shape);
 }
 

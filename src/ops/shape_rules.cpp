@@ -22,7 +22,8 @@ std::int64_t no_flops(const Graph&, const Node&) { return 0; }
 
 std::vector<int> reduced_axes(const Attributes& attributes, int rank) {
   std::vector<int> axes;
-  for (const std::int64_t axis : attributes.get<std::vector<std::int64_t>>("axes")) axes.push_back(normalise_axis(axis, rank));
+  for (const std::int64_t axis : attributes.get<std::vector<std::int64_t>>("axes"))
+    axes.push_back(normalise_axis(axis, rank));
   std::sort(axes.begin(), axes.end());
   require(std::adjacent_find(axes.begin(), axes.end()) == axes.end(), "an axis is named twice");
   return axes;

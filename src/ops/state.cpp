@@ -17,7 +17,8 @@ extern const OpRule rule_constant{.infer = infer_constant};
 Value input(Graph& graph, std::string name, TensorType type, Role role, const Source&) {
   if (graph.find_input(name)) throw Error("graph '" + graph.name + "' already has an input called '" + name + "'");
   const TensorType types[] = {std::move(type)};
-  const NodeId id = graph.add_node(Op::input, {}, types, {{"name", std::move(name)}, {"role", std::string(ridgepoint::name(role))}});
+  const NodeId id =
+      graph.add_node(Op::input, {}, types, {{"name", std::move(name)}, {"role", std::string(ridgepoint::name(role))}});
   return graph.node(id).outputs[0];
 }
 

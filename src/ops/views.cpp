@@ -21,7 +21,8 @@ std::vector<std::int64_t> sizes_of(const Shape& shape) {
 
 std::vector<TensorType> infer_reshape(const ShapeContext& context) {
   const Shape shape = shape_attribute(context.attributes);
-  require(shape.elements() == context.inputs[0].elements(), "cannot reshape to " + shape.to_string() + ": the element counts differ");
+  require(shape.elements() == context.inputs[0].elements(),
+          "cannot reshape to " + shape.to_string() + ": the element counts differ");
   return {{context.inputs[0].dtype, shape}};
 }
 
@@ -32,7 +33,8 @@ std::vector<TensorType> infer_transpose(const ShapeContext& context) {
   std::vector<Dim> dims;
   std::vector<bool> seen(permutation.size());
   for (const std::int64_t axis : permutation) {
-    require(axis >= 0 && axis < shape.rank() && !seen[static_cast<std::size_t>(axis)], "the permutation must name every axis once");
+    require(axis >= 0 && axis < shape.rank() && !seen[static_cast<std::size_t>(axis)],
+            "the permutation must name every axis once");
     seen[static_cast<std::size_t>(axis)] = true;
     dims.push_back(shape.dim(static_cast<int>(axis)));
   }
@@ -57,7 +59,8 @@ std::vector<Value> vjp_reshape(Graph& graph, const Node& node, std::span<const V
 std::vector<Value> vjp_transpose(Graph& graph, const Node& node, std::span<const Value> gradients) {
   const auto& permutation = node.attributes.get<std::vector<std::int64_t>>("permutation");
   std::vector<std::int64_t> inverse(permutation.size());
-  for (std::size_t i = 0; i < permutation.size(); ++i) inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
   return {transpose(graph, gradients[0], inverse)};
 }
 

@@ -14,7 +14,9 @@ struct KeyWriter {
   void operator()(bool value) const { key += value ? 't' : 'f'; }
   void operator()(std::int64_t value) const { raw('i', &value, sizeof value); }
   void operator()(double value) const { raw('d', &value, sizeof value); }
-  void operator()(const std::vector<std::int64_t>& values) const { raw('l', values.data(), values.size() * sizeof(std::int64_t)); }
+  void operator()(const std::vector<std::int64_t>& values) const {
+    raw('l', values.data(), values.size() * sizeof(std::int64_t));
+  }
   void operator()(const std::string& value) const { raw('s', value.data(), value.size()); }
   void raw(char tag, const void* data, std::size_t bytes) const {
     key += tag;

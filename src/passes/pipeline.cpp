@@ -12,6 +12,7 @@ std::span<const Pass> pipeline() {
       Pass{"eliminate_common_subexpressions", eliminate_common_subexpressions},
       // After views are folded: it looks at how a product's readers turn it.
       Pass{"orient_matmuls", orient_matmuls},
+      Pass{"orient_rotations", orient_rotations},
       Pass{"group_optimizer", group_optimizer},
       Pass{"decompose_composites", decompose_composites},
       // Last: it looks at the strides that the views left by the passes above give.

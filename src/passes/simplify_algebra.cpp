@@ -43,18 +43,23 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
     }
     case Op::flip: {
       const Node& inner = graph.producer_node(operand(0));
-      return inner.op == Op::flip && inner.attributes == node.attributes ? std::optional(inner.inputs[0]) : std::nullopt;
+      return inner.op == Op::flip && inner.attributes == node.attributes ? std::optional(inner.inputs[0])
+                                                                         : std::nullopt;
     }
     case Op::mul:
       if (is(1, 1.0)) return operand(0);
       return is(0, 1.0) ? std::optional(operand(1)) : std::nullopt;
-    case Op::div: return is(1, 1.0) ? std::optional(operand(0)) : std::nullopt;
-    case Op::sub: return is(1, 0.0) ? std::optional(operand(0)) : std::nullopt;
+    case Op::div:
+      return is(1, 1.0) ? std::optional(operand(0)) : std::nullopt;
+    case Op::sub:
+      return is(1, 0.0) ? std::optional(operand(0)) : std::nullopt;
     case Op::add:
       if (is(1, -0.0)) return operand(0);
       return is(0, -0.0) ? std::optional(operand(1)) : std::nullopt;
-    case Op::where: return operand(1) == operand(2) ? std::optional(operand(1)) : std::nullopt;
-    default: return std::nullopt;
+    case Op::where:
+      return operand(1) == operand(2) ? std::optional(operand(1)) : std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -65,8 +70,10 @@ std::optional<Value> folded_views(Graph& graph, const Node& node) {
   if (inner.op != node.op) return std::nullopt;
   const Shape shape = graph.type(node.outputs[0]).shape;
   switch (node.op) {
-    case Op::reshape: return reshape(graph, inner.inputs[0], shape);
-    case Op::broadcast: return broadcast(graph, inner.inputs[0], shape);
+    case Op::reshape:
+      return reshape(graph, inner.inputs[0], shape);
+    case Op::broadcast:
+      return broadcast(graph, inner.inputs[0], shape);
     case Op::transpose: {
       const auto& outer = node.attributes.get<std::vector<std::int64_t>>("permutation");
       const auto& first = inner.attributes.get<std::vector<std::int64_t>>("permutation");
@@ -74,7 +81,8 @@ std::optional<Value> folded_views(Graph& graph, const Node& node) {
       for (const std::int64_t axis : outer) combined.push_back(first[static_cast<std::size_t>(axis)]);
       return transpose(graph, inner.inputs[0], combined);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 

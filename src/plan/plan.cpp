@@ -106,7 +106,8 @@ class Planner {
     });
     if (!elementwise || !aligned) {
       throw Error("'" + std::string(name(node.op)) + "' cannot write the update of input '" +
-                      graph_.producer_node(target).attributes.get<std::string>("name") + "' in place; update it with a copy() of the value",
+                      graph_.producer_node(target).attributes.get<std::string>("name") +
+                      "' in place; update it with a copy() of the value",
                   ErrorKind::usage);
     }
   }
@@ -138,13 +139,15 @@ class Planner {
       const Phase phase = graph_.node(plan_.steps[i].node).phase;
       const bool before_backward = phase == Phase::forward || phase == Phase::loss;
       for (const BufferId id : plan_.steps[i].allocate) {
-        const bool saved = before_backward && plan_.backward_begin && last_of_buffer_[id] != kNever && last_of_buffer_[id] >= *plan_.backward_begin;
+        const bool saved = before_backward && plan_.backward_begin && last_of_buffer_[id] != kNever &&
+                           last_of_buffer_[id] >= *plan_.backward_begin;
         if (saved) plan_.buffers[id].category = MemoryCategory::activation;
       }
     }
     for (const Value value : parameter_gradients()) {
       const BufferId buffer = buffer_of_[layouts_[value.id].root.id];
-      if (buffer != kNoBuffer && !plan_.buffers[buffer].persistent) plan_.buffers[buffer].category = MemoryCategory::gradient;
+      if (buffer != kNoBuffer && !plan_.buffers[buffer].persistent)
+        plan_.buffers[buffer].category = MemoryCategory::gradient;
     }
   }
 

@@ -19,9 +19,9 @@ inline constexpr BufferId kNoBuffer = UINT32_MAX;  // an immediate operand
 struct Buffer {
   std::size_t bytes = 0;
   MemoryCategory category = MemoryCategory::temporary;
-  Value value;               // the first value that lies in it
-  bool persistent = false;   // an input: lives as long as the program
-  bool output = false;       // readable after the run: freed when the next run begins
+  Value value;              // the first value that lies in it
+  bool persistent = false;  // an input: lives as long as the program
+  bool output = false;      // readable after the run: freed when the next run begins
 };
 
 struct Operand {

@@ -56,6 +56,7 @@ struct DeviceFacts {
   std::optional<std::string> compute_capability;  // "9.0"
   std::optional<std::int64_t> multiprocessors;
   std::optional<std::int64_t> l2_cache_bytes;
+  std::optional<std::int64_t> memory_bytes;  // of the card, whatever the limit
   // In use on the whole card before anything was allocated: the context of this process, and other processes.
   std::optional<std::int64_t> used_at_start_bytes;
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint {
 
 Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator)
@@ -16,7 +18,10 @@ Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device
 }
 
 Executor::~Executor() {
-  device_.synchronize();
+  try {
+    device_.synchronize();
+  } catch (const Error&) {  // the device has failed, and said so to whoever waited for it
+  }
   release_all(true);
 }
 
@@ -59,7 +64,8 @@ void Executor::allocate_persistent(const Graph& graph) {
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
     if (!buffer.persistent) continue;
-    base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, graph.producer(buffer.value).id));
+    base_[id] =
+        static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, graph.producer(buffer.value).id));
     device_.fill_zero(base_[id], buffer.bytes);
   }
 }
@@ -87,7 +93,8 @@ void Executor::run_step(const Step& step) {
     base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, step.node));
   }
   void* workspace = nullptr;
-  if (step.workspace_bytes > 0) workspace = allocator_.allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
+  if (step.workspace_bytes > 0)
+    workspace = allocator_.allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
   const std::uint32_t count = step.input_count + step.output_count;
   for (std::uint32_t i = 0; i < count; ++i) {
     const OperandSlot& slot = operands_[step.first_operand + i];

@@ -58,10 +58,10 @@ class Executor {
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Step> steps_;
   std::vector<OperandSlot> operands_;
-  std::vector<BufferId> buffer_lists_;   // what each step allocates, then releases
+  std::vector<BufferId> buffer_lists_;  // what each step allocates, then releases
   std::vector<BufferId> outputs_;
-  std::vector<std::byte*> base_;         // by buffer; null when not live
-  std::vector<void*> arguments_;         // one step's operand addresses
+  std::vector<std::byte*> base_;  // by buffer; null when not live
+  std::vector<void*> arguments_;  // one step's operand addresses
   std::size_t before_backward_bytes_ = 0;
 };
 

@@ -32,7 +32,8 @@ std::int64_t index_bound(const Graph& graph, Value indices) {
     const Node& node = graph.node(id);
     if (std::find(node.inputs.begin(), node.inputs.end(), indices) == node.inputs.end()) continue;
     if (op_class(node.op) == OpClass::view) bound = std::min(bound, index_bound(graph, node.outputs[0]));
-    if (node.op == Op::embedding && node.inputs[1] == indices) bound = std::min(bound, graph.type(node.inputs[0]).shape[0]);
+    if (node.op == Op::embedding && node.inputs[1] == indices)
+      bound = std::min(bound, graph.type(node.inputs[0]).shape[0]);
     if (node.op == Op::embedding_backward) bound = std::min(bound, node.attributes.get<std::int64_t>("rows"));
     if (node.op == Op::cross_entropy) bound = std::min(bound, graph.type(node.inputs[0]).shape[1]);
   }
@@ -75,7 +76,8 @@ struct Program::Implementation {
       if (slot.name == name) return slot;
       names.push_back(slot.name);
     }
-    throw Error("the program has no input '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?", ErrorKind::usage);
+    throw Error("the program has no input '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?",
+                ErrorKind::usage);
   }
 
   HostTensor read(Value value) const {
@@ -107,22 +109,26 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   const InputSlot& slot = self.find_input(name);
   const TensorType& type = self.graph.type(slot.value);
   if (!(tensor.type == type)) {
-    throw Error("input '" + slot.name + "' is " + type.to_string() + "; it was given " + tensor.type.to_string(), ErrorKind::usage);
+    throw Error("input '" + slot.name + "' is " + type.to_string() + "; it was given " + tensor.type.to_string(),
+                ErrorKind::usage);
   }
   if (slot.index_bound != INT64_MAX) {
     const std::span<const std::int64_t> indices = tensor.as<std::int64_t>();
     for (std::size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0 || indices[i] >= slot.index_bound) {
-        throw Error("element " + std::to_string(i) + " of '" + slot.name + "' is " + std::to_string(indices[i]) + "; indices run from 0 to " +
-                        std::to_string(slot.index_bound - 1),
+        throw Error("element " + std::to_string(i) + " of '" + slot.name + "' is " + std::to_string(indices[i]) +
+                        "; indices run from 0 to " + std::to_string(slot.index_bound - 1),
                     ErrorKind::usage);
       }
     }
   }
-  self.device->copy_to_device(self.executor.address(self.plan.values[slot.value.id]), tensor.data.data(), tensor.data.size());
+  self.device->copy_to_device(self.executor.address(self.plan.values[slot.value.id]), tensor.data.data(),
+                              tensor.data.size());
 }
 
-HostTensor Program::read_input(std::string_view name) const { return implementation_->read(implementation_->find_input(name).value); }
+HostTensor Program::read_input(std::string_view name) const {
+  return implementation_->read(implementation_->find_input(name).value);
+}
 
 HostTensor Program::read_output(std::string_view name) const {
   const Implementation& self = *implementation_;
@@ -130,7 +136,8 @@ HostTensor Program::read_output(std::string_view name) const {
   if (!value) {
     std::vector<std::string_view> names;
     for (const Output& output : self.graph.outputs()) names.push_back(output.name);
-    throw Error("the program has no output '" + std::string(name) + "'" + (names.empty() ? "" : "; did you mean '" + nearest(name, names) + "'?"),
+    throw Error("the program has no output '" + std::string(name) + "'" +
+                    (names.empty() ? "" : "; did you mean '" + nearest(name, names) + "'?"),
                 ErrorKind::usage);
   }
   return self.read(*value);

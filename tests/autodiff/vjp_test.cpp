@@ -95,7 +95,8 @@ std::vector<OpCase> differentiable_cases() {
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(all_ops, Vjp, ::testing::ValuesIn(differentiable_cases()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(all_ops, Vjp, ::testing::ValuesIn(differentiable_cases()),
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(VjpCoverage, every_op_has_a_case) {
   std::set<Op> covered;

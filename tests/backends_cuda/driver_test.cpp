@@ -76,7 +76,6 @@ TEST(CudaLibraries, have_every_function_this_build_calls) {
   }
   EXPECT_NO_THROW(cublaslt());
   EXPECT_NO_THROW(nvrtc());
-  EXPECT_EQ(nvrtc_version().substr(0, 3), "13.");
 }
 
 TEST(CudaLibraries, one_that_is_missing_is_named) {

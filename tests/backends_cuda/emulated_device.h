@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
@@ -16,12 +17,28 @@
 #include "backends/cuda/generated_node.h"
 #include "backends/cuda/generated_prelude.h"
 #include "backends/reference/reference_device.h"
+#include "backends_cuda/generated_batch.h"
 #include "core/file.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 #include "support/temporary_folder.h"
 
 namespace ridgepoint::testing {
+
+// Sanitizers do not follow fibers, and sanitized programs cannot load what the plain compiler makes.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kCanEmulate = false;
+#else
+inline constexpr bool kCanEmulate = true;
+#endif
+
+// Tests on emulated kernels.
+class Emulated : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kCanEmulate) GTEST_SKIP() << "emulated kernels run in fibers, which sanitizers do not follow";
+  }
+};
 
 using EmulatedKernel = void (*)(unsigned grid, unsigned block, void** arguments);
 
@@ -41,11 +58,10 @@ class Emulator {
 
   // The functions of a source's launches, null while gathering.
   std::vector<EmulatedKernel> find(const cuda::GeneratedSource& source) {
-    const auto number = sources_.emplace(source.text, sources_.size()).first->second;
-    if (launches_.size() < sources_.size()) launches_.push_back(source.launches);
+    const std::size_t number = sources_.emplace(source.text, Numbered{sources_.size(), source}).first->second.number;
     std::vector<EmulatedKernel> functions;
     for (std::size_t i = 0; i < source.launches.size(); ++i) {
-      const std::string symbol = fmt::format("run_{}_{}", number, i);
+      const std::string symbol = "run_" + batch_name(number, i);
       functions.push_back(is_gathering() ? nullptr : reinterpret_cast<EmulatedKernel>(dlsym(library_, symbol.c_str())));
       if (!is_gathering() && functions.back() == nullptr) throw Error("a source turned up that was not gathered");
     }
@@ -55,46 +71,47 @@ class Emulator {
   void build() {
     std::string text = fmt::format("#include \"{}/tests/backends_cuda/emulation_runtime.h\"\n{}", RIDGEPOINT_SOURCE_DIR,
                                    cuda::generated_prelude());
-    for (const auto& [source, number] : sources_) text += renamed(source, number);
+    for (const auto& [key, item] : sources_) text += renamed_kernels(item.source, item.number) + runners(item);
     const std::filesystem::path file = folder_.path() / "kernels.cpp";
     const std::filesystem::path library = folder_.path() / "kernels.so";
     write_file(file, text);
-    const std::string command = fmt::format("{} -std=c++20 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o {} {} 2>&1",
-                                            RIDGEPOINT_CXX, library.string(), file.string());
+    const std::string command =
+        fmt::format("{} -std=c++20 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o {} {} 2>&1",
+                    RIDGEPOINT_CXX, library.string(), file.string());
     if (std::system(command.c_str()) != 0) throw Error("the emulated kernels did not compile: " + command);
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) throw Error(dlerror());
   }
 
  private:
-  // The source's own functions under names of their own, and what runs each.
-  std::string renamed(const std::string& source, std::size_t number) const {
-    const std::size_t head = cuda::generated_intrinsics().size() + cuda::generated_prelude().size();
-    std::string text = source.substr(std::min(head, source.size()));
-    const std::vector<cuda::GeneratedLaunch>& launches = launches_[number];
-    std::string wrappers;
+  struct Numbered {
+    std::size_t number;
+    cuda::GeneratedSource source;
+  };
+
+  // What runs each kernel of a source. Threads that never wait for each other need no fibers.
+  static std::string runners(const Numbered& item) {
+    const std::string_view kernels = kernels_of(item.source);
+    std::string text;
     std::size_t from = 0;
-    for (std::size_t i = 0; i < launches.size(); ++i) {
-      const std::string name = fmt::format("kernel_{}_{}", number, i);
-      const std::size_t at = text.find(launches[i].entry + "(", from);
-      const std::size_t end = text.find("extern \"C\"", at);
-      const std::string body = text.substr(at, end == std::string::npos ? end : end - at);
-      const bool alone = body.find("__syncthreads") == std::string::npos && body.find("across_lanes") == std::string::npos;
-      text.replace(at, launches[i].entry.size(), name);
-      from = at + name.size();
-      wrappers += fmt::format(
-          "extern \"C\" void run_{0}_{1}(unsigned grid, unsigned block, void** arguments) {{\n"
-          "  emulation::run([](void** a) {{ emulation::call({2}, a); }}, grid, block, arguments, {3});\n}}\n",
-          number, i, name, alone);
+    for (std::size_t i = 0; i < item.source.launches.size(); ++i) {
+      const std::size_t end = kernels.find("extern \"C\"", kernels.find("extern \"C\"", from) + 1);
+      const std::string_view body = kernels.substr(from, end - from);
+      const bool alone =
+          body.find("__syncthreads") == std::string::npos && body.find("across_lanes") == std::string::npos;
+      from = end;
+      text += fmt::format(
+          "extern \"C\" void run_{0}(unsigned grid, unsigned block, void** arguments) {{\n"
+          "  emulation::run([](void** a) {{ emulation::call({0}, a); }}, grid, block, arguments, {1});\n}}\n",
+          batch_name(item.number, i), alone);
     }
-    return text + wrappers;
+    return text;
   }
 
   int multiprocessors_;
   bool scalar_;
   TemporaryFolder folder_;
-  std::map<std::string, std::size_t> sources_;
-  std::vector<std::vector<cuda::GeneratedLaunch>> launches_;  // by number
+  std::map<std::string, Numbered> sources_;  // by text
   void* library_ = nullptr;
 };
 
@@ -106,7 +123,8 @@ class EmulatedSequence : public Kernel {
   }
 
   std::string_view name() const override {
-    return sources().empty() || sources()[0].launches.empty() ? "nothing" : sources()[0].launches[0].entry;
+    if (sources().empty() || sources()[0].launches.empty()) return "nothing";
+    return sources()[0].launches[0].entry;
   }
   std::size_t workspace_bytes() const override { return node_->workspace_bytes; }
   void launch(const LaunchArguments& arguments) override {
@@ -123,9 +141,10 @@ class EmulatedSequence : public Kernel {
     std::vector<void*> pointers;
     for (const cuda::GeneratedParameter& parameter : launch.parameters) {
       using Kind = cuda::GeneratedParameter::Kind;
-      pointers.push_back(parameter.kind == Kind::input    ? arguments.inputs[parameter.index]
-                         : parameter.kind == Kind::output ? arguments.outputs[parameter.index]
-                                                          : static_cast<std::byte*>(arguments.workspace) + parameter.offset_bytes);
+      pointers.push_back(parameter.kind == Kind::input ? arguments.inputs[parameter.index]
+                         : parameter.kind == Kind::output
+                             ? arguments.outputs[parameter.index]
+                             : static_cast<std::byte*>(arguments.workspace) + parameter.offset_bytes);
       if (reinterpret_cast<std::uintptr_t>(pointers.back()) % parameter.alignment_bytes != 0) {
         throw Error("an operand is not aligned as its kernel needs");
       }
@@ -151,7 +170,9 @@ class EmulatedDevice : public Device {
     return memory;
   }
   void release_memory(void* address, std::size_t bytes) override { host_->release_memory(address, bytes); }
-  void copy_to_device(void* to, const void* from, std::size_t bytes) override { host_->copy_to_device(to, from, bytes); }
+  void copy_to_device(void* to, const void* from, std::size_t bytes) override {
+    host_->copy_to_device(to, from, bytes);
+  }
   void copy_to_host(void* to, const void* from, std::size_t bytes) override { host_->copy_to_host(to, from, bytes); }
   void fill_zero(void* address, std::size_t bytes) override { host_->fill_zero(address, bytes); }
   void synchronize() override {}

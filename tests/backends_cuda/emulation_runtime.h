@@ -199,7 +199,8 @@ inline fp16 to_fp16(float x) {
 inline float to_odd(double x) {
   const float nearest = static_cast<float>(x);
   if (static_cast<double>(nearest) == x || x != x) return nearest;
-  const float toward_zero = std::fabs(static_cast<double>(nearest)) > std::fabs(x) ? std::nextafter(nearest, 0.0f) : nearest;
+  const float toward_zero =
+      std::fabs(static_cast<double>(nearest)) > std::fabs(x) ? std::nextafter(nearest, 0.0f) : nearest;
   unsigned bits;
   std::memcpy(&bits, &toward_zero, sizeof bits);
   bits |= 1;

@@ -25,9 +25,11 @@ void expect_agreement(int multiprocessors, bool scalar) {
   }
 }
 
-TEST(GeneratedKernels, agree_with_the_reference_on_every_op) { expect_agreement(132, false); }
-TEST(GeneratedKernels, agree_with_the_reference_when_the_card_is_small) { expect_agreement(1, false); }
-TEST(GeneratedKernels, agree_with_the_reference_element_by_element) { expect_agreement(132, true); }
+using GeneratedKernels = testing::Emulated;
+
+TEST_F(GeneratedKernels, agree_with_the_reference_on_every_op) { expect_agreement(132, false); }
+TEST_F(GeneratedKernels, agree_with_the_reference_when_the_card_is_small) { expect_agreement(1, false); }
+TEST_F(GeneratedKernels, agree_with_the_reference_element_by_element) { expect_agreement(132, true); }
 
 }  // namespace
 }  // namespace ridgepoint

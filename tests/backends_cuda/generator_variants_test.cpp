@@ -1,158 +1,36 @@
 // Every variant of generated kernels at sizes that make the generator choose it, against the reference back end.
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "backends_cuda/emulated_device.h"
-#include "ridgepoint/ops.h"
+#include "backends_cuda/generator_cases.h"
 #include "support/agreement.h"
 
 namespace ridgepoint {
 namespace {
 
-using testing::OpCase;
-using Values = std::vector<Value>;
-
 constexpr double kTolerance = 5e-6;
 
-OpCase make_case(std::string name, std::vector<Shape> shapes, std::function<Values(Graph&, const Values&)> apply,
-                 std::vector<Shape> index_shapes = {}) {
-  OpCase made{Op::copy, std::move(name), {}};
-  made.build = [=](DType dtype) {
-    Graph graph;
-    Values inputs;
-    const auto add = [&](DType type, const Shape& shape) {
-      inputs.push_back(input(graph, "x" + std::to_string(inputs.size()), {type, shape}, Role::data));
-    };
-    for (const Shape& shape : shapes) add(dtype, shape);
-    for (const Shape& shape : index_shapes) add(DType::int64, shape);
-    const Values outputs = apply(graph, inputs);
-    for (std::size_t i = 0; i < outputs.size(); ++i) graph.add_output("y" + std::to_string(i), outputs[i]);
-    return graph;
-  };
-  return made;
-}
-
-Values outputs_of(Graph& g, Op op, const Values& inputs, const Attributes& attributes = {}) {
-  return g.node(make_node(g, op, inputs, attributes)).outputs;
-}
-
-std::string text(const Shape& shape) { return shape.to_string(); }
-
-void add_rows(std::vector<OpCase>& cases) {
-  const std::vector<Shape> shapes = {{3, 1500}, {2, 5000}, {40, 1024}, {200, 96}, {1000, 8}, {300, 20}, {65, 33}, {2, 40000}};
-  for (const Shape& shape : shapes) {
-    cases.push_back(make_case("softmax " + text(shape), {shape}, [](Graph& g, const Values& x) { return Values{softmax(g, x[0])}; }));
-    cases.push_back(make_case("rms_norm " + text(shape), {shape, Shape{shape[1]}}, [](Graph& g, const Values& x) {
-      const auto [y, r] = rms_norm(g, x[0], x[1], 1e-5);
-      return Values{y, r};
-    }));
-    cases.push_back(make_case("rms_norm_backward " + text(shape), {shape, shape, Shape{shape[1]}, Shape{shape[0], 1}},
-                              [](Graph& g, const Values& x) { return outputs_of(g, Op::rms_norm_backward, x); }));
-    OpCase& loss = cases.emplace_back(make_case("cross_entropy " + text(shape), {shape}, [](Graph& g, const Values& x) {
-      const auto [loss_rows, lse] = cross_entropy(g, x[0], x[1]);
-      return Values{loss_rows, lse};
-    }, {Shape{shape[0]}}));
-    loss.index_bound = shape[1];
-  }
-  cases.push_back(make_case("softmax of a transpose", {Shape{70, 90}}, [](Graph& g, const Values& x) {
-    return Values{softmax(g, transpose(g, x[0], {1, 0}))};
-  }));
-}
-
-void add_reductions(std::vector<OpCase>& cases) {
-  const std::vector<std::pair<Shape, std::vector<std::int64_t>>> variants = {
-      {{100003}, {0}},         {{1 << 17}, {0}},     {{2, 70000}, {1}},      {{4096, 24}, {0}},   {{513, 96}, {0}},
-      {{7, 300, 33}, {1}},     {{50, 3, 40}, {0}},   {{50, 3, 40}, {0, 2}},  {{5, 64, 64}, {0}},  {{300, 7}, {0}},
-      {{3, 2000, 2}, {1}},     {{8, 8, 8, 8}, {1, 3}}, {{8, 8, 8, 8}, {0, 2}}, {{2000, 260}, {0}}, {{9, 5, 600}, {0, 2}}};
-  for (const auto& [shape, axes] : variants) {
-    for (const Op op : {Op::reduce_sum, Op::reduce_max}) {
-      std::string label = std::string(name(op)) + text(shape);
-      for (const std::int64_t axis : axes) label += " " + std::to_string(axis);
-      cases.push_back(make_case(label, {shape}, [op, axes = axes](Graph& g, const Values& x) {
-        return outputs_of(g, op, {x[0]}, {{"axes", axes}, {"keep_dims", false}});
-      }));
-      cases.push_back(make_case(label + " of a transpose", {shape}, [op, axes = axes](Graph& g, const Values& x) {
-        std::vector<std::int64_t> order;
-        for (int axis = g.type(x[0]).shape.rank() - 1; axis >= 0; --axis) order.push_back(axis);
-        return outputs_of(g, op, {transpose(g, x[0], order)}, {{"axes", axes}, {"keep_dims", true}});
-      }));
-    }
-  }
-}
-
-void add_elementwise(std::vector<OpCase>& cases) {
-  for (const Shape& shape : {Shape{1001}, Shape{4096}, Shape{3, 1001}, Shape{7, 3, 130}, Shape{5000}}) {
-    cases.push_back(make_case("add " + text(shape), {shape, shape}, [](Graph& g, const Values& x) { return Values{add(g, x[0], x[1])}; }));
-    cases.push_back(make_case("where " + text(shape), {shape, shape}, [](Graph& g, const Values& x) {
-      return Values{where(g, less(g, x[0], x[1]), x[0], x[1])};
-    }));
-    cases.push_back(make_case("add to a row " + text(shape), {shape, Shape{shape[-1]}}, [](Graph& g, const Values& x) {
-      return Values{add(g, x[0], x[1])};
-    }));
-    OpCase& update = cases.emplace_back(make_case("adamw " + text(shape), {Shape{}, shape, shape, shape, shape}, [](Graph& g, const Values& x) {
-      const std::array<Value, 3> made = adamw(g, x[0], x[1], x[2], x[3], x[4], {});
-      return Values{made[0], made[1], made[2]};
-    }));
-    update.low = 0.5;
-    update.high = 3.0;
-  }
-  cases.push_back(make_case("causal mask", {Shape{3, 64, 128}}, [](Graph& g, const Values& x) {
-    return Values{causal_mask(g, x[0], -std::numeric_limits<double>::infinity())};
-  }));
-  cases.push_back(make_case("flip", {Shape{33, 64}}, [](Graph& g, const Values& x) { return Values{add(g, flip(g, x[0], 0), flip(g, x[0], 1))}; }));
-}
-
-void add_transposes(std::vector<OpCase>& cases) {
-  cases.push_back(make_case("copy of a transpose", {Shape{70, 130}}, [](Graph& g, const Values& x) {
-    return Values{copy(g, transpose(g, x[0], {1, 0}))};
-  }));
-  cases.push_back(make_case("transpose in three dimensions", {Shape{3, 40, 50}, Shape{50, 3, 40}}, [](Graph& g, const Values& x) {
-    return Values{mul(g, transpose(g, x[0], {2, 0, 1}), x[1])};
-  }));
-  cases.push_back(make_case("transpose and a row", {Shape{64, 96}, Shape{64}, Shape{96, 1}}, [](Graph& g, const Values& x) {
-    return Values{mul(g, add(g, transpose(g, x[0], {1, 0}), x[1]), x[2])};
-  }));
-  cases.push_back(make_case("heads to columns", {Shape{2, 3, 40, 64}}, [](Graph& g, const Values& x) {
-    return Values{copy(g, transpose(g, x[0], {0, 2, 1, 3}))};
-  }));
-  OpCase& update = cases.emplace_back(make_case("adamw with a transposed gradient", {Shape{}, Shape{70, 90}, Shape{90, 70}, Shape{70, 90}, Shape{70, 90}},
-                                                [](Graph& g, const Values& x) {
-    const std::array<Value, 3> made = adamw(g, x[0], x[1], transpose(g, x[2], {1, 0}), x[3], x[4], {});
-    return Values{made[0], made[1], made[2]};
-  }));
-  update.low = 0.5;
-  update.high = 3.0;
-}
-
-std::vector<OpCase> all_cases() {
-  std::vector<OpCase> cases;
-  add_rows(cases);
-  add_reductions(cases);
-  add_elementwise(cases);
-  add_transposes(cases);
-  return cases;
-}
-
 void expect_agreement(int multiprocessors, bool scalar) {
-  const std::vector<OpCase> cases = all_cases();
+  const std::vector<testing::OpCase> cases = testing::generator_cases();
   testing::Emulator emulator(multiprocessors, scalar);
-  const auto run = [&](const OpCase& op_case) {
+  const auto run = [&](const testing::OpCase& op_case) {
     return testing::disagreements(op_case, std::make_shared<testing::EmulatedDevice>(emulator), 7, kTolerance);
   };
-  for (const OpCase& op_case : cases) run(op_case);
+  for (const testing::OpCase& op_case : cases) run(op_case);
   ASSERT_GT(emulator.source_count(), 80U);
   emulator.build();
-  for (const OpCase& op_case : cases) {
+  for (const testing::OpCase& op_case : cases) {
     for (const testing::Disagreement& found : run(op_case)) {
       ADD_FAILURE() << op_case.name << ": " << found.output << " differs by " << found.relative_error;
     }
   }
 }
 
-TEST(GeneratedVariants, agree_with_the_reference_on_a_large_card) { expect_agreement(132, false); }
-TEST(GeneratedVariants, agree_with_the_reference_on_a_small_card) { expect_agreement(2, false); }
-TEST(GeneratedVariants, agree_with_the_reference_element_by_element) { expect_agreement(4, true); }
+using GeneratedVariants = testing::Emulated;
+
+TEST_F(GeneratedVariants, agree_with_the_reference_on_a_large_card) { expect_agreement(132, false); }
+TEST_F(GeneratedVariants, agree_with_the_reference_on_a_small_card) { expect_agreement(2, false); }
+TEST_F(GeneratedVariants, agree_with_the_reference_element_by_element) { expect_agreement(4, true); }
 
 }  // namespace
 }  // namespace ridgepoint

@@ -164,28 +164,6 @@ TEST_F(CudaMatmulMapping, the_workspace_follows_from_the_shape_alone) {
   EXPECT_EQ(bytes(8192, 8192, 8192), cuda::kMaxWorkspaceBytes);
 }
 
-Value heads(Graph& graph, const char* name) {
-  return transpose(graph, input(graph, name, {DType::fp32, Shape{2, 6, 3, 4}}, Role::data), {0, 2, 1, 3});
-}
-
-TEST_F(CudaMatmulMapping, asks_for_dense_heads_only_where_one_stride_does_not_reach_them) {
-  Graph graph;
-  const Value view = heads(graph, "q");
-  const Value dense = input(graph, "k", {DType::fp32, Shape{2, 3, 4, 6}}, Role::data);
-  const Value product = matmul(graph, view, dense);
-  const Node& node = graph.producer_node(product);
-  EXPECT_EQ(cuda::matmul_operand_layout(graph, node, 0), OperandLayout::dense);
-  EXPECT_EQ(cuda::matmul_operand_layout(graph, node, 1), OperandLayout::matrix);
-}
-
-TEST_F(CudaMatmulMapping, never_asks_for_a_broadcast_to_be_written_out) {
-  Graph graph;
-  const Value x = input(graph, "x", {DType::fp32, Shape{2, 3, 5, 4}}, Role::data);
-  const Value w = broadcast(graph, input(graph, "w", {DType::fp32, Shape{3, 4, 6}}, Role::data), Shape{2, 3, 4, 6});
-  const Node& node = graph.producer_node(matmul(graph, x, w));
-  EXPECT_EQ(cuda::matmul_operand_layout(graph, node, 1), OperandLayout::matrix);
-}
-
 TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
   cublasLtMatmulAlgo_t algorithm{};
   for (std::size_t i = 0; i < std::size(algorithm.data); ++i) algorithm.data[i] = 0x0123456789abcdefULL * (i + 1);

@@ -69,21 +69,31 @@ constexpr const char* kHead = "graph \"g\"\n%0:fp32[2] = input() {name=\"x\", ro
 
 INSTANTIATE_TEST_SUITE_P(
     texts, MalformedGraphText,
-    ::testing::Values(Malformed{"empty", "", "expected 'graph'"}, Malformed{"no_name", "graph\n", "line 1, column 6"},
-                      Malformed{"unknown_op", "graph \"g\"\n%0:fp32[2] = inptu() @forward \"\" \"\"\n", "did you mean 'input'"},
-                      Malformed{"unknown_dtype", "graph \"g\"\n%0:fp23[2] = input() @forward \"\" \"\"\n", "did you mean 'fp32'"},
-                      Malformed{"value_from_nowhere", "graph \"g\"\n%1:fp32[2] = exp(%0) @forward \"\" \"\"\n", "%0 is used before it is made"},
-                      Malformed{"made_twice", "graph \"g\"\n%0:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n%0:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n", "%0 is made twice"},
-                      Malformed{"huge_shape", "graph \"g\"\n%0:fp32[9223372036854775807,9] = input() @forward \"\" \"\"\n", "2^62"},
-                      Malformed{"rank_seven", "graph \"g\"\n%0:fp32[1,1,1,1,1,1,1] = input() @forward \"\" \"\"\n", "more than 6 dimensions"},
-                      Malformed{"negative_size", "graph \"g\"\n%0:fp32[-1] = input() @forward \"\" \"\"\n", "sizes are 0 or more"},
-                      Malformed{"unknown_phase", "graph \"g\"\n%0:fp32[2] = input() @sideways \"\" \"\"\n", "unknown phase 'sideways'"},
-                      Malformed{"open_string", "graph \"g", "a string does not end"},
-                      Malformed{"bad_escape", "graph \"\\xg0\"\n", "two hexadecimal digits"},
-                      Malformed{"twice_an_attribute", "graph \"g\"\n%0:fp32[2] = input() {name=\"a\", name=\"b\"} @forward \"\" \"\"\n", "'name' is given twice"},
-                      Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is made"},
-                      Malformed{"wrong_arity", "graph \"g\"\n%0:fp32[2] = exp() @forward \"\" \"\"\n", "0 inputs where the op has 1"}),
-    [](const auto& info) { return info.param.name; });
+    ::testing::Values(
+        Malformed{"empty", "", "expected 'graph'"}, Malformed{"no_name", "graph\n", "line 1, column 6"},
+        Malformed{"unknown_op", "graph \"g\"\n%0:fp32[2] = inptu() @forward \"\" \"\"\n", "did you mean 'input'"},
+        Malformed{"unknown_dtype", "graph \"g\"\n%0:fp23[2] = input() @forward \"\" \"\"\n", "did you mean 'fp32'"},
+        Malformed{"value_from_nowhere", "graph \"g\"\n%1:fp32[2] = exp(%0) @forward \"\" \"\"\n",
+                  "%0 is used before it is made"},
+        Malformed{"made_twice",
+                  "graph \"g\"\n%0:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n%0:fp32[] = "
+                  "constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n",
+                  "%0 is made twice"},
+        Malformed{"huge_shape", "graph \"g\"\n%0:fp32[9223372036854775807,9] = input() @forward \"\" \"\"\n", "2^62"},
+        Malformed{"rank_seven", "graph \"g\"\n%0:fp32[1,1,1,1,1,1,1] = input() @forward \"\" \"\"\n",
+                  "more than 6 dimensions"},
+        Malformed{"negative_size", "graph \"g\"\n%0:fp32[-1] = input() @forward \"\" \"\"\n", "sizes are 0 or more"},
+        Malformed{"unknown_phase", "graph \"g\"\n%0:fp32[2] = input() @sideways \"\" \"\"\n",
+                  "unknown phase 'sideways'"},
+        Malformed{"open_string", "graph \"g", "a string does not end"},
+        Malformed{"bad_escape", "graph \"\\xg0\"\n", "two hexadecimal digits"},
+        Malformed{"twice_an_attribute",
+                  "graph \"g\"\n%0:fp32[2] = input() {name=\"a\", name=\"b\"} @forward \"\" \"\"\n",
+                  "'name' is given twice"},
+        Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is made"},
+        Malformed{"wrong_arity", "graph \"g\"\n%0:fp32[2] = exp() @forward \"\" \"\"\n",
+                  "0 inputs where the op has 1"}),
+    [](const auto& tested) { return tested.param.name; });
 
 TEST(GraphText, a_parsed_graph_with_a_wrong_type_fails_its_type_check) {
   const Graph graph = parse_graph(std::string(kHead) + "%1:fp32[3] = exp(%0) @forward \"\" \"\"\n");

@@ -107,7 +107,7 @@ TEST(HostTensor, rounds_to_bf16_and_fp16_nearest_even_in_one_step) {
     store_element(dtype, &bits, value);
     return load_element(dtype, &bits);
   };
-  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8), 1.0);              // a tie goes to even
+  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8), 1.0);               // a tie goes to even
   EXPECT_EQ(round_trip(DType::bf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // the other way
   EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8 + 0x1p-40), 1.0 + 0x1p-7);
   EXPECT_EQ(round_trip(DType::fp16, 65519.9), 65504.0);

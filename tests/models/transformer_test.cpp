@@ -11,9 +11,11 @@ namespace ridgepoint {
 namespace {
 
 TEST(Presets, have_the_documented_parameter_counts) {
-  const std::pair<const char*, std::int64_t> expected[] = {{"tiny", 2'986'624},    {"small", 128'625'408}, {"medium", 423'183'360},
-                                                           {"large", 969'411'840}, {"xl", 1'998'235'200},  {"2.7b", 3'406'809'600}};
-  for (const auto& [name, parameters] : expected) EXPECT_EQ(parameter_count(transformer_preset(name)), parameters) << name;
+  const std::pair<const char*, std::int64_t> expected[] = {{"tiny", 2'986'624},     {"small", 128'625'408},
+                                                           {"medium", 423'183'360}, {"large", 969'411'840},
+                                                           {"xl", 1'998'235'200},   {"2.7b", 3'406'809'600}};
+  for (const auto& [name, parameters] : expected)
+    EXPECT_EQ(parameter_count(transformer_preset(name)), parameters) << name;
 }
 
 TEST(ParameterCount, agrees_with_published_configurations) {
@@ -113,7 +115,9 @@ TEST(Initialisation, is_a_truncated_normal_with_the_documented_spread) {
 
 TEST(Initialisation, differs_by_name_and_seed_and_repeats) {
   const TensorType type{DType::fp32, {8, 8}};
-  const auto first = [&](const char* name, std::uint64_t seed) { return initial_parameter(name, type, seed).as<float>()[0]; };
+  const auto first = [&](const char* name, std::uint64_t seed) {
+    return initial_parameter(name, type, seed).as<float>()[0];
+  };
   EXPECT_EQ(first("a.weight", 1), first("a.weight", 1));
   EXPECT_NE(first("a.weight", 1), first("b.weight", 1));
   EXPECT_NE(first("a.weight", 1), first("a.weight", 2));
@@ -139,7 +143,8 @@ TEST(ForwardPass, keeps_nothing_it_will_not_use) {
     config.layers = layers;
     Program program(build_transformer(config, 4, Mode::forward), open_device("null"));
     program.run();
-    return program.memory_use().peak_requested_bytes - static_cast<std::size_t>(parameter_count(config)) * sizeof(float);
+    return program.memory_use().peak_requested_bytes -
+           static_cast<std::size_t>(parameter_count(config)) * sizeof(float);
   };
   EXPECT_EQ(peak(2), peak(8));
 }

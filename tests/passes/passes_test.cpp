@@ -107,18 +107,19 @@ TEST_F(SimplifyAlgebra, drops_exact_identities) {
 }
 
 TEST_F(SimplifyAlgebra, keeps_what_changes_a_bit) {
-  graph.add_output("plus_zero", shift(graph, x, 0.0));                                         // -0 + 0 is +0
-  graph.add_output("minus_minus_zero", sub(graph, x, constant(graph, -0.0, DType::fp32)));     // -0 - -0 is +0
-  graph.add_output("times_zero", scale(graph, x, 0.0));                                        // NaN, -0
-  graph.add_output("zero_minus", sub(graph, constant(graph, 0.0, DType::fp32), x));            // not neg
-  graph.add_output("x_minus_x", sub(graph, x, x));                                             // NaN for infinities
-  graph.add_output("through_bf16", cast(graph, cast(graph, x, DType::bf16), DType::fp32));     // rounds
-  graph.add_output("chain", scale(graph, scale(graph, x, 3.0), 1.0 / 3.0));                    // rounds twice
+  graph.add_output("plus_zero", shift(graph, x, 0.0));                                      // -0 + 0 is +0
+  graph.add_output("minus_minus_zero", sub(graph, x, constant(graph, -0.0, DType::fp32)));  // -0 - -0 is +0
+  graph.add_output("times_zero", scale(graph, x, 0.0));                                     // NaN, -0
+  graph.add_output("zero_minus", sub(graph, constant(graph, 0.0, DType::fp32), x));         // not neg
+  graph.add_output("x_minus_x", sub(graph, x, x));                                          // NaN for infinities
+  graph.add_output("through_bf16", cast(graph, cast(graph, x, DType::bf16), DType::fp32));  // rounds
+  graph.add_output("chain", scale(graph, scale(graph, x, 3.0), 1.0 / 3.0));                 // rounds twice
   EXPECT_FALSE(run(simplify_algebra));
 }
 
 TEST_F(SimplifyAlgebra, keeps_an_identity_that_broadcasts) {
-  graph.add_output("y", mul(graph, constant(graph, 1.0, DType::fp32), broadcast(graph, constant(graph, 1.0, DType::fp32), Shape{3})));
+  graph.add_output("y", mul(graph, constant(graph, 1.0, DType::fp32),
+                            broadcast(graph, constant(graph, 1.0, DType::fp32), Shape{3})));
   const Value row = input(graph, "row", {DType::fp32, {6}}, Role::data);
   graph.add_output("z", mul(graph, row, broadcast(graph, constant(graph, 1.0, DType::fp32), Shape{4, 6})));
   run(simplify_algebra);
@@ -138,7 +139,8 @@ TEST_F(SimplifyAlgebra, folds_chains_of_views) {
   EXPECT_EQ(*graph.find_output("flip"), x);
   EXPECT_EQ(count(graph, Op::reshape), 2U);
   EXPECT_EQ(count(graph, Op::transpose), 1U);
-  EXPECT_EQ(graph.producer_node(*graph.find_output("turn")).attributes.get<std::vector<std::int64_t>>("permutation"), (std::vector<std::int64_t>{2, 0, 1}));
+  EXPECT_EQ(graph.producer_node(*graph.find_output("turn")).attributes.get<std::vector<std::int64_t>>("permutation"),
+            (std::vector<std::int64_t>{2, 0, 1}));
 }
 
 TEST_F(SimplifyAlgebra, does_not_cancel_flips_of_different_axes) {
@@ -184,7 +186,9 @@ TEST_F(DecomposeComposites, keeps_phase_and_scope) {
 struct InsertCopies : Fixture {
   static PassTarget asking_for(OperandLayout layout) {
     PassTarget target;
-    target.operand_layout = [layout](const Graph&, const Node& node, int) { return node.op == Op::copy ? OperandLayout::any : layout; };
+    target.operand_layout = [layout](const Graph&, const Node& node, int) {
+      return node.op == Op::copy ? OperandLayout::any : layout;
+    };
     return target;
   }
 };
@@ -216,6 +220,39 @@ TEST_F(InsertCopies, lets_a_matrix_operand_be_transposed_but_not_flipped) {
   EXPECT_FALSE(run(insert_copies, asking_for(OperandLayout::matrix)));
   graph.add_output("b", matmul(graph, flip(graph, x, 1), square));
   EXPECT_TRUE(run(insert_copies, asking_for(OperandLayout::matrix)));
+}
+
+// [B,S,H,D] as [B,H,S,D] and as [B,H,D,S].
+TEST_F(InsertCopies, copies_heads_once_for_a_matrix_and_its_transpose) {
+  for (const bool transpose_first : {false, true}) {
+    graph = Graph();
+    const Value projected = input(graph, "heads", {DType::fp32, {2, 5, 3, 4}}, Role::data);
+    const Value square = input(graph, "square", {DType::fp32, {2, 3, 5, 5}}, Role::data);
+    const auto read_turned = [&] {
+      graph.add_output("a", matmul(graph, transpose(graph, projected, {0, 2, 3, 1}), square));
+    };
+    const auto read_plain = [&] {
+      graph.add_output("b", matmul(graph, square, transpose(graph, projected, {0, 2, 1, 3})));
+    };
+    if (transpose_first) read_turned();
+    read_plain();
+    if (!transpose_first) read_turned();
+    EXPECT_TRUE(run(insert_copies, asking_for(OperandLayout::batched_matrix)));
+    ASSERT_EQ(count(graph, Op::copy), 1U);
+    for (const NodeId id : graph.order()) {
+      if (graph.node(id).op != Op::copy) continue;
+      EXPECT_EQ(graph.type(graph.node(id).outputs[0]).shape, (Shape{2, 3, 5, 4})) << "rows must stay rows";
+    }
+  }
+}
+
+TEST_F(InsertCopies, takes_a_batch_that_one_stride_reaches_and_a_broadcast_one_as_they_are) {
+  const Value dense = input(graph, "dense", {DType::fp32, {2, 3, 5, 4}}, Role::data);
+  const Value weight =
+      broadcast(graph, input(graph, "weight", {DType::fp32, {3, 4, 6}}, Role::data), Shape{2, 3, 4, 6});
+  graph.add_output("a", matmul(graph, dense, weight));
+  graph.add_output("b", matmul(graph, transpose(graph, dense, {0, 1, 3, 2}), dense));
+  EXPECT_FALSE(run(insert_copies, asking_for(OperandLayout::batched_matrix)));
 }
 
 TEST_F(InsertCopies, makes_outputs_dense) {

@@ -104,7 +104,8 @@ TEST_P(ProgramOn, refuses_indices_outside_a_table) {
   Program program(std::move(graph), device_);
   HostTensor bad({DType::int64, {2, 3}});
   bad.as<std::int64_t>()[4] = 10;
-  EXPECT_EQ(message_of([&] { program.write_input("indices", bad); }), "element 4 of 'indices' is 10; indices run from 0 to 9");
+  EXPECT_EQ(message_of([&] { program.write_input("indices", bad); }),
+            "element 4 of 'indices' is 10; indices run from 0 to 9");
   bad.as<std::int64_t>()[4] = -1;
   EXPECT_THROW(program.write_input("indices", bad), Error);
   bad.as<std::int64_t>()[4] = 9;
@@ -115,14 +116,16 @@ INSTANTIATE_TEST_SUITE_P(devices, ProgramOn, ::testing::Values("cpu", "reference
 
 TEST(Program, names_the_nearest_input_and_output) {
   Program program(chain(4), open_device("cpu"));
-  EXPECT_NE(message_of([&] { program.write_input("xx", tensor({4}, {})); }).find("did you mean 'x'"), std::string::npos);
+  EXPECT_NE(message_of([&] { program.write_input("xx", tensor({4}, {})); }).find("did you mean 'x'"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { program.read_output("z"); }).find("did you mean 'y'"), std::string::npos);
   EXPECT_NE(message_of([&] { program.read_output("y"); }).find("before the program ran"), std::string::npos);
 }
 
 TEST(Program, refuses_a_tensor_of_another_type) {
   Program program(chain(4), open_device("cpu"));
-  EXPECT_EQ(message_of([&] { program.write_input("x", tensor({5}, {})); }), "input 'x' is fp32[4]; it was given fp32[5]");
+  EXPECT_EQ(message_of([&] { program.write_input("x", tensor({5}, {})); }),
+            "input 'x' is fp32[4]; it was given fp32[5]");
 }
 
 TEST(Program, counts_flops_exactly) {

@@ -4,7 +4,8 @@
 
 namespace ridgepoint::testing {
 
-std::vector<Disagreement> disagreements(const OpCase& op_case, std::shared_ptr<Device> device, unsigned seed, double tolerance) {
+std::vector<Disagreement> disagreements(const OpCase& op_case, std::shared_ptr<Device> device, unsigned seed,
+                                        double tolerance) {
   const Graph graph = op_case.build(DType::fp32);
   const Graph oracle = op_case.build(DType::fp64);
   const Tensors inputs = random_inputs(graph, op_case, seed);

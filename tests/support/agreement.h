@@ -14,6 +14,7 @@ struct Disagreement {
 
 // Outputs of `op_case` on `device` whose relative L2 error against the reference is over `tolerance`, for inputs
 // drawn from `seed`.
-std::vector<Disagreement> disagreements(const OpCase& op_case, std::shared_ptr<Device> device, unsigned seed, double tolerance);
+std::vector<Disagreement> disagreements(const OpCase& op_case, std::shared_ptr<Device> device, unsigned seed,
+                                        double tolerance);
 
 }  // namespace ridgepoint::testing

@@ -14,8 +14,10 @@ std::function<Graph(DType)> graph_of(std::vector<Shape> shapes, Apply apply, std
   return [=](DType dtype) {
     Graph graph;
     Values inputs;
-    for (const Shape& shape : shapes) inputs.push_back(input(graph, "x" + std::to_string(inputs.size()), {dtype, shape}, Role::data));
-    for (const Shape& shape : index_shapes) inputs.push_back(input(graph, "x" + std::to_string(inputs.size()), {DType::int64, shape}, Role::data));
+    for (const Shape& shape : shapes)
+      inputs.push_back(input(graph, "x" + std::to_string(inputs.size()), {dtype, shape}, Role::data));
+    for (const Shape& shape : index_shapes)
+      inputs.push_back(input(graph, "x" + std::to_string(inputs.size()), {DType::int64, shape}, Role::data));
     const Values outputs = apply(graph, inputs);
     for (std::size_t i = 0; i < outputs.size(); ++i) graph.add_output("y" + std::to_string(i), outputs[i]);
     return graph;
@@ -47,11 +49,13 @@ class Cases {
   }
 
   void binary(Op op, double low, double high, bool differentiable = true) {
-    const std::vector<std::pair<Shape, Shape>> shapes = {{{3, 5}, {3, 5}}, {{4, 1, 17}, {3, 1}}, {{1}, {65}}, {{}, {2, 3}}, {{2, 9}, {9}}, {{6, 1}, {1, 70}}};
+    const std::vector<std::pair<Shape, Shape>> shapes = {{{3, 5}, {3, 5}}, {{4, 1, 17}, {3, 1}}, {{1}, {65}},
+                                                         {{}, {2, 3}},     {{2, 9}, {9}},        {{6, 1}, {1, 70}}};
     for (const auto& [a, b] : shapes) {
-      OpCase& made = add_case(op, shape_name(a) + "_" + shape_name(b), graph_of({a, b}, [op](Graph& g, const Values& x) {
-                                return Values{g.node(make_node(g, op, {x[0], x[1]})).outputs[0]};
-                              }));
+      OpCase& made =
+          add_case(op, shape_name(a) + "_" + shape_name(b), graph_of({a, b}, [op](Graph& g, const Values& x) {
+                     return Values{g.node(make_node(g, op, {x[0], x[1]})).outputs[0]};
+                   }));
       made.low = low;
       made.high = high;
       made.differentiable = differentiable;
@@ -60,12 +64,14 @@ class Cases {
 
   void reduction(Op op) {
     const std::vector<std::pair<Shape, std::vector<std::int64_t>>> variants = {
-        {{4, 67}, {-1}}, {{4, 67}, {0}}, {{3, 4, 5}, {1}}, {{3, 4, 5}, {0, 2}}, {{2, 3, 4, 5}, {1, 2}}, {{3, 130}, {0, 1}}, {{1, 5}, {0}}, {{5, 1}, {1}}};
+        {{4, 67}, {-1}},        {{4, 67}, {0}},     {{3, 4, 5}, {1}}, {{3, 4, 5}, {0, 2}},
+        {{2, 3, 4, 5}, {1, 2}}, {{3, 130}, {0, 1}}, {{1, 5}, {0}},    {{5, 1}, {1}}};
     for (const auto& [shape, axes] : variants) {
       for (const bool keep : {false, true}) {
         std::string label = shape_name(shape) + "_over";
         for (const std::int64_t axis : axes) label += "_" + std::to_string(axis < 0 ? axis + shape.rank() : axis);
-        add_case(op, label + (keep ? "_keep" : ""), graph_of({shape}, [op, axes = axes, keep](Graph& g, const Values& x) {
+        add_case(op, label + (keep ? "_keep" : ""),
+                 graph_of({shape}, [op, axes = axes, keep](Graph& g, const Values& x) {
                    return Values{g.node(make_node(g, op, {x[0]}, {{"axes", axes}, {"keep_dims", keep}})).outputs[0]};
                  }));
       }
@@ -80,44 +86,59 @@ class Cases {
 };
 
 void add_views_and_state(Cases& cases) {
-  cases.add_case(Op::input, "", graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], x[0])}; }));
-  cases.add_case(Op::constant, "", graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], constant(g, 2.5, g.type(x[0]).dtype))}; }));
+  cases.add_case(Op::input, "",
+                 graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], x[0])}; }));
+  cases.add_case(Op::constant, "", graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) {
+                   return Values{mul(g, x[0], constant(g, 2.5, g.type(x[0]).dtype))};
+                 }));
   cases.add_case(Op::constant, "as_output", graph_of({Shape{3}}, [](Graph& g, const Values& x) {
-    return Values{broadcast(g, constant(g, 2.5, g.type(x[0]).dtype), Shape{2, 3}), x[0]};
-  }));
-  cases.add_case(Op::reshape, "split", graph_of({Shape{6, 10}}, [](Graph& g, const Values& x) { return Values{exp(g, reshape(g, x[0], Shape{3, 2, 5, 2}))}; }));
+                   return Values{broadcast(g, constant(g, 2.5, g.type(x[0]).dtype), Shape{2, 3}), x[0]};
+                 }));
+  cases.add_case(Op::reshape, "split", graph_of({Shape{6, 10}}, [](Graph& g, const Values& x) {
+                   return Values{exp(g, reshape(g, x[0], Shape{3, 2, 5, 2}))};
+                 }));
   cases.add_case(Op::reshape, "of_transpose", graph_of({Shape{6, 10}}, [](Graph& g, const Values& x) {
-    return Values{exp(g, reshape(g, transpose(g, x[0], {1, 0}), Shape{4, 15}))};
-  }));
-  cases.add_case(Op::transpose, "", graph_of({Shape{2, 3, 5}}, [](Graph& g, const Values& x) { return Values{exp(g, transpose(g, x[0], {2, 0, 1}))}; }));
-  cases.add_case(Op::flip, "", graph_of({Shape{3, 7}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], flip(g, x[0], 1))}; }));
-  cases.add_case(Op::flip, "rows", graph_of({Shape{3, 7}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], flip(g, x[0], 0))}; }));
+                   return Values{exp(g, reshape(g, transpose(g, x[0], {1, 0}), Shape{4, 15}))};
+                 }));
+  cases.add_case(Op::transpose, "", graph_of({Shape{2, 3, 5}}, [](Graph& g, const Values& x) {
+                   return Values{exp(g, transpose(g, x[0], {2, 0, 1}))};
+                 }));
+  cases.add_case(Op::flip, "", graph_of({Shape{3, 7}}, [](Graph& g, const Values& x) {
+                   return Values{mul(g, x[0], flip(g, x[0], 1))};
+                 }));
+  cases.add_case(Op::flip, "rows", graph_of({Shape{3, 7}}, [](Graph& g, const Values& x) {
+                   return Values{mul(g, x[0], flip(g, x[0], 0))};
+                 }));
   cases.add_case(Op::broadcast, "", graph_of({Shape{3, 1, 5}}, [](Graph& g, const Values& x) {
-    return Values{exp(g, broadcast(g, x[0], Shape{2, 3, 4, 5}))};
-  }));
+                   return Values{exp(g, broadcast(g, x[0], Shape{2, 3, 4, 5}))};
+                 }));
 }
 
 void add_elementwise(Cases& cases) {
   for (const Op op : {Op::copy, Op::neg, Op::exp, Op::expm1, Op::sigmoid, Op::tanh}) cases.unary(op, -2.0, 2.0);
   for (const Op op : {Op::log, Op::sqrt, Op::rsqrt}) cases.unary(op, 0.25, 4.0);
   for (const Op op : {Op::relu, Op::silu}) cases.unary(op, -3.0, 3.0);
-  cases.add_case(Op::detach, "", graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], detach(g, x[0]))}; })).differentiable = false;
+  cases
+      .add_case(
+          Op::detach, "",
+          graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) { return Values{mul(g, x[0], detach(g, x[0]))}; }))
+      .differentiable = false;
   cases.add_case(Op::cast, "to_fp32_and_back", graph_of({Shape{3, 4}}, [](Graph& g, const Values& x) {
-         const DType dtype = g.type(x[0]).dtype;
-         return Values{cast(g, cast(g, x[0], dtype == DType::fp64 ? DType::fp64 : DType::fp32), dtype)};
-       }));
+                   const DType dtype = g.type(x[0]).dtype;
+                   return Values{cast(g, cast(g, x[0], dtype == DType::fp64 ? DType::fp64 : DType::fp32), dtype)};
+                 }));
   for (const Op op : {Op::add, Op::sub, Op::mul, Op::maximum, Op::minimum}) cases.binary(op, -2.0, 2.0);
   cases.binary(Op::div, 0.5, 3.0);
   for (const Op op : {Op::equal, Op::less, Op::less_equal}) cases.binary(op, -2.0, 2.0, false);
   cases.add_case(Op::where, "", graph_of({Shape{3, 5}, Shape{3, 5}, Shape{5}}, [](Graph& g, const Values& x) {
-    return Values{where(g, less(g, x[0], x[1]), x[1], x[2])};
-  }));
+                   return Values{where(g, less(g, x[0], x[1]), x[1], x[2])};
+                 }));
   cases.add_case(Op::iota, "columns", graph_of({Shape{3, 5}}, [](Graph& g, const Values& x) {
-    return Values{mul(g, x[0], iota(g, Shape{3, 5}, 1, g.type(x[0]).dtype))};
-  }));
+                   return Values{mul(g, x[0], iota(g, Shape{3, 5}, 1, g.type(x[0]).dtype))};
+                 }));
   cases.add_case(Op::iota, "rows", graph_of({Shape{3, 5}}, [](Graph& g, const Values& x) {
-    return Values{mul(g, x[0], iota(g, Shape{3, 5}, 0, g.type(x[0]).dtype))};
-  }));
+                   return Values{mul(g, x[0], iota(g, Shape{3, 5}, 0, g.type(x[0]).dtype))};
+                 }));
 }
 
 void add_contractions_and_gathers(Cases& cases) {
@@ -128,76 +149,119 @@ void add_contractions_and_gathers(Cases& cases) {
   cases.add_case(Op::matmul, "column", graph_of({Shape{33, 17}, Shape{17, 1}}, product));
   cases.add_case(Op::matmul, "outer", graph_of({Shape{4, 1}, Shape{1, 6}}, product));
   cases.add_case(Op::matmul, "transposed_left", graph_of({Shape{7, 5}, Shape{7, 3}}, [](Graph& g, const Values& x) {
-    return Values{matmul(g, transpose(g, x[0], {1, 0}), x[1])};
-  }));
+                   return Values{matmul(g, transpose(g, x[0], {1, 0}), x[1])};
+                 }));
   cases.add_case(Op::matmul, "transposed_both", graph_of({Shape{7, 5}, Shape{3, 7}}, [](Graph& g, const Values& x) {
-    return Values{matmul(g, transpose(g, x[0], {1, 0}), transpose(g, x[1], {1, 0}))};
-  }));
-  cases.add_case(Op::matmul, "heads_of_a_projection", graph_of({Shape{2, 6, 3, 4}, Shape{2, 6, 3, 4}}, [](Graph& g, const Values& x) {
-    return Values{matmul(g, transpose(g, x[0], {0, 2, 1, 3}), transpose(g, x[1], {0, 2, 3, 1}))};
-  }));
-  cases.add_case(Op::matmul, "broadcast_batch", graph_of({Shape{1, 4, 5}, Shape{3, 5, 2}}, [](Graph& g, const Values& x) {
-    return Values{matmul(g, broadcast(g, x[0], Shape{3, 4, 5}), x[1])};
-  }));
-  cases.add_case(Op::embedding, "", graph_of({Shape{11, 5}}, [](Graph& g, const Values& x) { return Values{embedding(g, x[0], x[1])}; }, {Shape{4, 3}})).index_bound = 11;
-  cases.add_case(Op::embedding_backward, "", graph_of({Shape{4, 3, 5}}, [](Graph& g, const Values& x) {
-         return Values{embedding_backward(g, x[0], x[1], 6)};
-       }, {Shape{4, 3}})).index_bound = 6;
+                   return Values{matmul(g, transpose(g, x[0], {1, 0}), transpose(g, x[1], {1, 0}))};
+                 }));
+  cases.add_case(Op::matmul, "heads_of_a_projection",
+                 graph_of({Shape{2, 6, 3, 4}, Shape{2, 6, 3, 4}}, [](Graph& g, const Values& x) {
+                   return Values{matmul(g, transpose(g, x[0], {0, 2, 1, 3}), transpose(g, x[1], {0, 2, 3, 1}))};
+                 }));
+  cases.add_case(Op::matmul, "broadcast_batch",
+                 graph_of({Shape{1, 4, 5}, Shape{3, 5, 2}}, [](Graph& g, const Values& x) {
+                   return Values{matmul(g, broadcast(g, x[0], Shape{3, 4, 5}), x[1])};
+                 }));
+  cases
+      .add_case(Op::embedding, "",
+                graph_of({Shape{11, 5}}, [](Graph& g, const Values& x) { return Values{embedding(g, x[0], x[1])}; },
+                         {Shape{4, 3}}))
+      .index_bound = 11;
+  cases
+      .add_case(Op::embedding_backward, "",
+                graph_of({Shape{4, 3, 5}},
+                         [](Graph& g, const Values& x) { return Values{embedding_backward(g, x[0], x[1], 6)}; },
+                         {Shape{4, 3}}))
+      .index_bound = 6;
 }
 
 void add_composites(Cases& cases) {
   cases.add_case(Op::silu_backward, "", graph_of({Shape{3, 37}, Shape{3, 37}}, [](Graph& g, const Values& x) {
-    return Values{g.node(make_node(g, Op::silu_backward, {x[0], x[1]})).outputs[0]};
-  }));
-  cases.add_case(Op::causal_mask, "square", graph_of({Shape{2, 5, 5}}, [](Graph& g, const Values& x) { return Values{causal_mask(g, x[0], 0.0)}; }));
-  cases.add_case(Op::causal_mask, "more_keys", graph_of({Shape{3, 2, 4, 9}}, [](Graph& g, const Values& x) { return Values{causal_mask(g, x[0], -1.0)}; }));
+                   return Values{g.node(make_node(g, Op::silu_backward, {x[0], x[1]})).outputs[0]};
+                 }));
+  cases.add_case(Op::causal_mask, "square", graph_of({Shape{2, 5, 5}}, [](Graph& g, const Values& x) {
+                   return Values{causal_mask(g, x[0], 0.0)};
+                 }));
+  cases.add_case(Op::causal_mask, "more_keys", graph_of({Shape{3, 2, 4, 9}}, [](Graph& g, const Values& x) {
+                   return Values{causal_mask(g, x[0], -1.0)};
+                 }));
   cases.add_case(Op::causal_mask, "softmaxed", graph_of({Shape{2, 17, 17}}, [](Graph& g, const Values& x) {
-    return Values{softmax(g, causal_mask(g, x[0], -std::numeric_limits<double>::infinity()))};
-  }));
+                   return Values{softmax(g, causal_mask(g, x[0], -std::numeric_limits<double>::infinity()))};
+                 }));
   for (const Shape& shape : {Shape{3, 67}, Shape{2, 3, 1}, Shape{5}, Shape{2, 600}}) {
-    cases.add_case(Op::softmax, Cases::shape_name(shape), graph_of({shape}, [](Graph& g, const Values& x) { return Values{softmax(g, x[0])}; }));
+    cases.add_case(Op::softmax, Cases::shape_name(shape),
+                   graph_of({shape}, [](Graph& g, const Values& x) { return Values{softmax(g, x[0])}; }));
   }
   cases.add_case(Op::softmax_backward, "", graph_of({Shape{3, 67}, Shape{3, 67}}, [](Graph& g, const Values& x) {
-    return Values{g.node(make_node(g, Op::softmax_backward, {x[0], x[1]})).outputs[0]};
-  }));
+                   return Values{g.node(make_node(g, Op::softmax_backward, {x[0], x[1]})).outputs[0]};
+                 }));
   for (const Shape& shape : {Shape{3, 67}, Shape{2, 5, 1}, Shape{9}, Shape{3, 600}}) {
-    cases.add_case(Op::rms_norm, Cases::shape_name(shape), graph_of({shape, Shape{shape[-1]}}, [](Graph& g, const Values& x) {
-      return Values{rms_norm(g, x[0], x[1], 1e-5).first};
-    }));
+    cases.add_case(Op::rms_norm, Cases::shape_name(shape),
+                   graph_of({shape, Shape{shape[-1]}},
+                            [](Graph& g, const Values& x) { return Values{rms_norm(g, x[0], x[1], 1e-5).first}; }));
   }
   cases.add_case(Op::rms_norm, "both_results", graph_of({Shape{3, 7}, Shape{7}}, [](Graph& g, const Values& x) {
-    const auto [y, r] = rms_norm(g, x[0], x[1], 1e-5);
-    return Values{y, r};
-  }));
-  cases.add_case(Op::rms_norm_backward, "", graph_of({Shape{4, 3, 19}, Shape{4, 3, 19}, Shape{19}, Shape{4, 3, 1}}, [](Graph& g, const Values& x) {
-    const Node& made = g.node(make_node(g, Op::rms_norm_backward, {x[0], x[1], x[2], x[3]}));
-    return Values{made.outputs[0], made.outputs[1]};
-  }));
+                   const auto [y, r] = rms_norm(g, x[0], x[1], 1e-5);
+                   return Values{y, r};
+                 }));
+  cases.add_case(Op::rms_norm_backward, "",
+                 graph_of({Shape{4, 3, 19}, Shape{4, 3, 19}, Shape{19}, Shape{4, 3, 1}}, [](Graph& g, const Values& x) {
+                   const Node& made = g.node(make_node(g, Op::rms_norm_backward, {x[0], x[1], x[2], x[3]}));
+                   return Values{made.outputs[0], made.outputs[1]};
+                 }));
   for (const bool inverse : {false, true}) {
     const std::string suffix = inverse ? "_inverse" : "";
-    cases.add_case(Op::rope, "by_sequence" + suffix, graph_of({Shape{2, 5, 3, 8}, Shape{5, 4}, Shape{5, 4}}, [inverse](Graph& g, const Values& x) {
-      return Values{rope(g, x[0], detach(g, x[1]), detach(g, x[2]), 1, inverse)};
-    })).differentiable = false;
+    cases
+        .add_case(Op::rope, "by_sequence" + suffix,
+                  graph_of({Shape{2, 5, 3, 8}, Shape{5, 4}, Shape{5, 4}},
+                           [inverse](Graph& g, const Values& x) {
+                             return Values{rope(g, x[0], detach(g, x[1]), detach(g, x[2]), 1, inverse)};
+                           }))
+        .differentiable = false;
   }
-  cases.add_case(Op::rope, "of_transpose", graph_of({Shape{2, 3, 5, 8}, Shape{5, 4}, Shape{5, 4}}, [](Graph& g, const Values& x) {
-    return Values{rope(g, transpose(g, x[0], {0, 2, 1, 3}), x[1], x[2], 1)};
-  })).differentiable = false;
-  cases.add_case(Op::rope, "short_pairs", graph_of({Shape{7, 2}, Shape{7, 1}, Shape{7, 1}}, [](Graph& g, const Values& x) {
-    return Values{rope(g, x[0], x[1], x[2], 0)};
-  })).differentiable = false;
-  cases.add_case(Op::cross_entropy, "", graph_of({Shape{6, 37}}, [](Graph& g, const Values& x) { return Values{cross_entropy(g, x[0], x[1]).first}; }, {Shape{6}})).index_bound = 37;
-  cases.add_case(Op::cross_entropy, "both_results", graph_of({Shape{6, 700}}, [](Graph& g, const Values& x) {
-         const auto [loss, lse] = cross_entropy(g, x[0], x[1]);
-         return Values{loss, lse};
-       }, {Shape{6}})).index_bound = 700;
-  cases.add_case(Op::cross_entropy_backward, "", graph_of({Shape{6}, Shape{6, 37}, Shape{6}}, [](Graph& g, const Values& x) {
-         return Values{g.node(make_node(g, Op::cross_entropy_backward, {x[0], x[1], x[3], x[2]})).outputs[0]};
-       }, {Shape{6}})).index_bound = 37;
+  cases
+      .add_case(Op::rope, "of_transpose",
+                graph_of({Shape{2, 3, 5, 8}, Shape{5, 4}, Shape{5, 4}},
+                         [](Graph& g, const Values& x) {
+                           return Values{rope(g, transpose(g, x[0], {0, 2, 1, 3}), x[1], x[2], 1)};
+                         }))
+      .differentiable = false;
+  cases
+      .add_case(Op::rope, "short_pairs",
+                graph_of({Shape{7, 2}, Shape{7, 1}, Shape{7, 1}},
+                         [](Graph& g, const Values& x) { return Values{rope(g, x[0], x[1], x[2], 0)}; }))
+      .differentiable = false;
+  cases
+      .add_case(
+          Op::cross_entropy, "",
+          graph_of({Shape{6, 37}}, [](Graph& g, const Values& x) { return Values{cross_entropy(g, x[0], x[1]).first}; },
+                   {Shape{6}}))
+      .index_bound = 37;
+  cases
+      .add_case(Op::cross_entropy, "both_results",
+                graph_of({Shape{6, 700}},
+                         [](Graph& g, const Values& x) {
+                           const auto [loss, lse] = cross_entropy(g, x[0], x[1]);
+                           return Values{loss, lse};
+                         },
+                         {Shape{6}}))
+      .index_bound = 700;
+  cases
+      .add_case(
+          Op::cross_entropy_backward, "",
+          graph_of(
+              {Shape{6}, Shape{6, 37}, Shape{6}},
+              [](Graph& g, const Values& x) {
+                return Values{g.node(make_node(g, Op::cross_entropy_backward, {x[0], x[1], x[3], x[2]})).outputs[0]};
+              },
+              {Shape{6}}))
+      .index_bound = 37;
   for (const Shape& shape : {Shape{3, 5}, Shape{1}, Shape{1000}}) {
-    OpCase& made = cases.add_case(Op::adamw, Cases::shape_name(shape), graph_of({Shape{}, shape, shape, shape, shape}, [](Graph& g, const Values& x) {
-      const std::array<Value, 3> updated = adamw(g, x[0], x[1], x[2], x[3], x[4], {});
-      return Values{updated[0], updated[1], updated[2]};
-    }));
+    OpCase& made = cases.add_case(Op::adamw, Cases::shape_name(shape),
+                                  graph_of({Shape{}, shape, shape, shape, shape}, [](Graph& g, const Values& x) {
+                                    const std::array<Value, 3> updated = adamw(g, x[0], x[1], x[2], x[3], x[4], {});
+                                    return Values{updated[0], updated[1], updated[2]};
+                                  }));
     made.low = 0.5;
     made.high = 3.0;
     made.differentiable = false;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ struct OpCase {
   std::int64_t index_bound = 0;  // int64 inputs are uniform in [0, index_bound)
   bool differentiable = true;
 };
+
+// GoogleTest prints a case by its name.
+inline void PrintTo(const OpCase& op_case, std::ostream* out) { *out << op_case.name; }
 
 const std::vector<OpCase>& op_cases();
 

@@ -13,8 +13,9 @@ Tensors random_inputs(const Graph& graph, const OpCase& op_case, unsigned seed) 
     HostTensor tensor(graph.type(node.outputs[0]));
     const std::size_t size = size_bytes(tensor.type.dtype);
     for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.type.elements()); ++i) {
-      const double value = is_floating(tensor.type.dtype) ? static_cast<float>(real(generator))
-                                                          : static_cast<double>(generator() % static_cast<std::uint64_t>(op_case.index_bound));
+      const double value = is_floating(tensor.type.dtype)
+                               ? static_cast<float>(real(generator))
+                               : static_cast<double>(generator() % static_cast<std::uint64_t>(op_case.index_bound));
       store_element(tensor.type.dtype, tensor.data.data() + i * size, value);
     }
     tensors.emplace(node.attributes.get<std::string>("name"), std::move(tensor));

@@ -12,6 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace ridgepoint::tile {
 namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using D = hn::ScalableTag<float>;
@@ -40,23 +41,36 @@ struct Bf16 {
   }
 };
 
-struct Fp16 {
+#if HWY_TARGET <= HWY_AVX2
+struct Fp16 {  // the processor converts, rounding to nearest even
   using Element = std::uint16_t;
   using Narrow = hn::Rebind<hwy::float16_t, D>;
   static HWY_INLINE V widen(const Element* address) {
     return hn::PromoteTo(D(), hn::BitCast(Narrow(), hn::LoadU(Halves(), address)));
   }
-#if HWY_TARGET <= HWY_AVX2
-  static HWY_INLINE void narrow(V x, Element* address) {  // the instruction rounds to nearest even
+  static HWY_INLINE void narrow(V x, Element* address) {
     hn::StoreU(hn::BitCast(Halves(), hn::DemoteTo(Narrow(), x)), Halves(), address);
   }
+};
 #else
+struct Fp16 {  // Highway's own conversion takes infinity for 65536 and truncates
+  using Element = std::uint16_t;
+  static HWY_INLINE V widen(const Element* address) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::PromoteTo(du, hn::LoadU(Halves(), address));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFF));
+    const auto sign = hn::ShiftLeft<16>(hn::Xor(bits, magnitude));
+    // The product moves the exponent's bias and makes subnormals normal.
+    const V scaled = hn::Mul(hn::BitCast(D(), hn::ShiftLeft<13>(magnitude)), hn::Set(D(), 0x1p112f));
+    const auto special = hn::VecFromMask(du, hn::Gt(magnitude, hn::Set(du, 0x7BFF)));
+    const auto exponent = hn::And(special, hn::Set(du, 0x7F800000));
+    return hn::BitCast(D(), hn::Or(hn::Or(sign, exponent), hn::BitCast(du, scaled)));
+  }
   static HWY_INLINE void narrow(V x, Element* address) {
     HWY_ALIGN float values[hn::MaxLanes(D())];
-    hn::StoreU(x, D(), values);
+    hn::Store(x, D(), values);
     for (std::size_t i = 0; i < hn::Lanes(D()); ++i) address[i] = round(values[i]);
   }
-  // By the float adder's own rounding: adding a power of two leaves the wanted bits at the end of the mantissa.
   static std::uint16_t round(float x) {
     std::uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
@@ -64,18 +78,18 @@ struct Fp16 {
     bits &= 0x7FFFFFFF;
     if (bits > 0x7F800000) return static_cast<std::uint16_t>(sign | 0x7E00);
     if (bits >= 0x47800000) return static_cast<std::uint16_t>(sign | 0x7C00);
-    float magnitude;
-    std::memcpy(&magnitude, &bits, sizeof magnitude);
-    if (bits < 0x38800000) {  // subnormal: units of 2^-24
-      const float shifted = magnitude + 0.5f;
-      std::memcpy(&bits, &shifted, sizeof bits);
+    if (bits < 0x38800000) {  // subnormal: the float adder rounds to units of 2^-24, the last bit of 0.5
+      float magnitude;
+      std::memcpy(&magnitude, &bits, sizeof magnitude);
+      magnitude += 0.5f;
+      std::memcpy(&bits, &magnitude, sizeof bits);
       return static_cast<std::uint16_t>(sign | (bits - 0x3F000000));
     }
     const std::uint32_t odd = (bits >> 13) & 1;
     return static_cast<std::uint16_t>(sign | ((bits + 0xFFF + odd - 0x38000000) >> 13));
   }
-#endif
 };
+#endif
 
 template <class Type>
 void load_simd(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
@@ -199,7 +213,7 @@ template <class T>
 void move(void* result, const void* a, const void* b, const void*, std::int64_t count, std::int64_t stride) {
   auto* to = static_cast<T*>(result);
   const auto* from = static_cast<const T*>(a);
-  const std::int64_t to_stride = static_cast<const MoveStrides*>(b)->result;
+  const std::int64_t to_stride = *static_cast<const std::int64_t*>(b);
   if (stride == 1 && to_stride == 1) {
     std::memmove(to, from, static_cast<std::size_t>(count) * sizeof(T));
   } else {
@@ -289,6 +303,7 @@ Function get_move(std::size_t element_bytes) {
   }
 }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ridgepoint::tile
 HWY_AFTER_NAMESPACE();

@@ -20,6 +20,19 @@ Function unary_function(Op op);
 Function binary_function(Op op, bool a_scalar, bool b_scalar);
 // result[i] = a[i] != 0 ? b[i] : c[i]
 Function where_function(bool a_scalar, bool b_scalar, bool c_scalar);
+// Two ops in one pass; products are fused into sums without rounding in between where the processor can.
+enum class Pair : std::uint8_t {
+  mul_add,  // a b + c
+  mul_sub,  // a b - c
+  sub_mul,  // c - a b
+  mul_mul,  // a b c
+  exp_sub,  // e^(a - b)
+};
+Function pair_function(Pair pair, bool a_scalar, bool b_scalar, bool c_scalar);
+// result[i] = (*b + i) * stride compared with *a, b an int64 column number
+Function compare_index_function(Op comparison);
+// *result = the element of a whose index is *b, elements `stride` apart; 0 if *b is no index below the int64 *c
+Function pick_function();
 // result[i] = *a
 Function fill_function();
 // Rounds fp32 values to those of `dtype`, kept as fp32. Integers truncate towards zero and saturate, NaN becomes 0.
@@ -32,10 +45,7 @@ Function iota_function();
 Function load_function(DType dtype, std::int64_t stride);
 Function store_function(DType dtype, std::int64_t stride);
 
-// Copies elements of 1, 2, 4 or 8 bytes bit by bit; b points at the result's stride, `stride` is that of a.
-struct MoveStrides {
-  std::int64_t result;
-};
+// Copies elements of 1, 2, 4 or 8 bytes bit by bit; b points at the int64 stride of the result, `stride` is that of a.
 Function move_function(std::size_t element_bytes);
 
 // A reduction keeps a double: result = result op (a[0] op a[1] ...), with several fp32 partial results per tile.

@@ -24,10 +24,11 @@ PhasePlan::PhasePlan(const RowProgram& program)
       one_element_output_(std::count_if(program.outputs.begin(), program.outputs.end(),
                                         [](const RowOutput& output) { return output.store == RowStore::element; }) ==
                           1),
+      fusions_(find_fusions(program)),
       buffer_(program.instructions.size(), -1) {
   int buffers = 0;
   for (int i = 0; i < static_cast<int>(buffer_.size()); ++i) {
-    if (!is_column(i) || at(i).kind != RowKind::elementwise || !used_after_own_phase(i)) continue;
+    if (!is_column(i) || at(i).kind != RowKind::elementwise || fusion(i).absorbed || !used_after_own_phase(i)) continue;
     if (cost_again(i) > kCheapAgain) buffer_[static_cast<std::size_t>(i)] = buffers++;
   }
 }
@@ -43,9 +44,10 @@ bool PhasePlan::stored_in(const RowOutput& output, int phase) const {
 
 bool PhasePlan::used_after_own_phase(int value) const {
   const int phase = at(value).phase;
-  for (const RowInstruction& user : program_.instructions) {
-    const bool uses = std::find(user.operands.begin(), user.operands.end(), value) != user.operands.end();
-    if (uses && user.level == RowLevel::column && user.phase > phase) return true;
+  for (int user = value + 1; user < static_cast<int>(fusions_.size()); ++user) {
+    const auto& operands = fusion(user).operands;
+    const bool uses = std::find(operands.begin(), operands.end(), value) != operands.end();
+    if (uses && is_column(user) && at(user).phase > phase) return true;
   }
   return phase < last_phase_ &&
          std::any_of(program_.outputs.begin(), program_.outputs.end(), [&](const RowOutput& output) {
@@ -56,7 +58,7 @@ bool PhasePlan::used_after_own_phase(int value) const {
 int PhasePlan::cost_again(int value) const {
   if (!is_column(value) || readable_in_place(value) || buffer_[static_cast<std::size_t>(value)] >= 0) return 0;
   int cost = is_expensive(at(value).op) ? kExpensive : 1;
-  for (const int operand : at(value).operands) {
+  for (const int operand : fusion(value).operands) {
     if (operand >= 0 && cost <= kExpensive) cost += cost_again(operand);
   }
   return cost;
@@ -81,11 +83,12 @@ std::vector<bool> PhasePlan::needed_in(int phase) const {
   }
   for (int i = static_cast<int>(needed.size()) - 1; i >= 0; --i) {
     const auto index = static_cast<std::size_t>(i);
-    if (at(i).kind == RowKind::reduce && at(i).phase == phase) need(at(i).operands[0]);
+    const bool sweeps = at(i).kind == RowKind::reduce && fusion(i).kind == TileFusion::Kind::plain;
+    if (sweeps && at(i).phase == phase) need(at(i).operands[0]);
     if (buffer_[index] >= 0 && at(i).phase == phase) needed[index] = true;
     const bool reloaded = buffer_[index] >= 0 && at(i).phase < phase;
     if (!needed[index] || reloaded) continue;
-    for (const int operand : at(i).operands) {
+    for (const int operand : fusion(i).operands) {
       if (operand >= 0) need(operand);
     }
   }
@@ -98,7 +101,7 @@ std::vector<int> PhasePlan::last_uses(int phase, const std::vector<bool>& needed
     if (!needed[static_cast<std::size_t>(i)]) continue;
     last_use[static_cast<std::size_t>(i)] = i;  // reductions and accumulations take a value in as it is made
     if (buffer_[static_cast<std::size_t>(i)] >= 0 && at(i).phase < phase) continue;
-    for (const int operand : at(i).operands) {
+    for (const int operand : fusion(i).operands) {
       if (operand >= 0) last_use[static_cast<std::size_t>(operand)] = i;
     }
   }

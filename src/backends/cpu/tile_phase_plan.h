@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "backends/cpu/tile_fusion.h"
 #include "plan/row_program.h"
 
 namespace ridgepoint::cpu {
@@ -30,6 +31,7 @@ class PhasePlan {
  public:
   explicit PhasePlan(const RowProgram& program);
   PhaseSchedule schedule(int phase) const;
+  const TileFusion& fusion(int i) const { return fusions_[static_cast<std::size_t>(i)]; }
 
   // Whether the output only repeats a load of its own dtype: its bits can be moved without passing through fp32.
   // Then the load's instruction, -1 otherwise.
@@ -51,7 +53,8 @@ class PhasePlan {
   const RowProgram& program_;
   int last_phase_;
   bool one_element_output_;
-  std::vector<int> buffer_;  // by instruction: its row buffer, or -1
+  std::vector<TileFusion> fusions_;  // by instruction
+  std::vector<int> buffer_;          // by instruction: its row buffer, or -1
 };
 
 }  // namespace ridgepoint::cpu

@@ -78,12 +78,12 @@ struct TileProgram {
   std::vector<TileStep> end_steps;  // after the last sweep of a row
   std::vector<TileAccumulation> accumulations;
 
-  // Slots stand in this order: the column number, accesses, constants, scalars, reductions, registers, strides of
-  // moves.
+  // Slots stand in this order: the column number, accesses, constants, scalars, reductions, registers,
+  // integers.
   std::vector<TileAccess> accesses;
   std::vector<TileSlot> row_varying;  // accesses whose address changes with the row
   std::vector<float> constants;
-  std::vector<tile::MoveStrides> move_strides;
+  std::vector<std::int64_t> integers;
   std::size_t scalars = 0;
   std::size_t reductions = 0;
   std::size_t registers = 0;
@@ -96,7 +96,7 @@ struct TileProgram {
   double element_cost_ns = 0.0;  // rough, to decide how many threads are worth waking
 
   std::size_t slots() const {
-    return accesses.size() + constants.size() + scalars + reductions + registers + 1 + move_strides.size();
+    return accesses.size() + constants.size() + scalars + reductions + registers + 1 + integers.size();
   }
 };
 

@@ -8,11 +8,13 @@
 
 #include "backends/cpu/tile_functions.h"
 #include "backends/cpu/tile_math-inl.h"
+#include "backends/cpu/tile_part-inl.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ridgepoint::tile {
 namespace HWY_NAMESPACE {
+namespace {
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
@@ -75,7 +77,7 @@ void reduce(void* result, const void* a, const void*, const void*, std::int64_t 
   for (; i + lanes <= n; i += lanes) totals.take(0, hn::LoadU(D(), x + i));
   if (i < n) {
     const auto mask = hn::FirstN(D(), n - i);
-    totals.take(1, hn::IfThenElse(mask, hn::MaskedLoad(mask, D(), x + i), Kind::start()));
+    totals.take(1, hn::IfThenElse(mask, Part(n - i).load(x + i), Kind::start()));
   }
   total = Kind::combine(total, totals.finish());
 }
@@ -91,9 +93,8 @@ void accumulate(void* result, const void* a, const void*, const void*, std::int6
     hn::StoreU(Kind::combine(hn::LoadU(D(), total + i), hn::LoadU(D(), x + i)), D(), total + i);
   }
   if (i == n) return;
-  const auto mask = hn::FirstN(D(), n - i);
-  const V sum = Kind::combine(hn::MaskedLoad(mask, D(), total + i), hn::MaskedLoad(mask, D(), x + i));
-  hn::BlendedStore(sum, mask, D(), total + i);
+  const Part part(n - i);
+  part.store(Kind::combine(part.load(total + i), part.load(x + i)), total + i);
 }
 
 template <class Kind>
@@ -127,6 +128,7 @@ Function get_flush(Op op) { return op == Op::reduce_max ? flush<Max> : flush<Sum
 Function get_combine(Op op) { return op == Op::reduce_max ? combine<Max> : combine<Sum>; }
 Function get_narrow() { return narrow; }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace ridgepoint::tile
 HWY_AFTER_NAMESPACE();

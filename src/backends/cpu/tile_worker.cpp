@@ -47,8 +47,7 @@ void TileWorker::point_slots(const TileMemoryMap& memory) {
   std::byte* scratch = program_.registers > 0 ? tile_scratch() : nullptr;
   const std::size_t register_bytes = static_cast<std::size_t>(program_.tile_columns) * sizeof(float);
   for (std::size_t i = 0; i < program_.registers; ++i) address_[slot++] = scratch + i * register_bytes;
-  for (const tile::MoveStrides& strides : program_.move_strides)
-    address_[slot++] = const_cast<tile::MoveStrides*>(&strides);
+  for (const std::int64_t& integer : program_.integers) address_[slot++] = const_cast<std::int64_t*>(&integer);
 }
 
 void TileWorker::set_accumulator(int number, std::uintptr_t column_zero) {

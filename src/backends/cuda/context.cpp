@@ -46,7 +46,7 @@ Module::Module(CudaContext& context, const void* image, std::string name) : cont
 }
 
 Module::~Module() {
-  context_.make_current();
+  context_.try_make_current();
   context_.driver().cuModuleUnload(module_);
 }
 
@@ -143,9 +143,9 @@ void* CudaContext::allocate(std::size_t bytes) const {
   return reinterpret_cast<void*>(address);
 }
 
-void CudaContext::release(void* device_address) const {
-  make_current();
-  check(driver_.cuMemFree(reinterpret_cast<CUdeviceptr>(device_address)), "give memory back");
+void CudaContext::release(void* device_address) const noexcept {
+  try_make_current();
+  driver_.cuMemFree(reinterpret_cast<CUdeviceptr>(device_address));
 }
 
 CudaContext::MemoryInfo CudaContext::memory_info() const {

@@ -83,6 +83,12 @@ class CudaContext {
       switch_to();
   }
 
+  // The same for destructors: after an error that the card does not recover from nothing can be given back, and
+  // nothing needs to be.
+  void try_make_current() const noexcept {
+    if (current_ != this && driver_.cuCtxSetCurrent(context_) == CUDA_SUCCESS) current_ = this;
+  }
+
   // Launches on the stream; an empty grid is an error. `arguments` points to one pointer a kernel parameter.
   // Asynchronous: an error of the kernel itself is thrown by a later call. `name` is for messages.
   void launch(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
@@ -103,7 +109,7 @@ class CudaContext {
 
   // Memory apart from the allocator, for measurements. Null when the card has no room.
   void* allocate(std::size_t bytes) const;
-  void release(void* device_address) const;
+  void release(void* device_address) const noexcept;
 
   struct MemoryInfo {
     std::size_t free_bytes = 0;  // on the whole card, whoever holds the rest

@@ -9,7 +9,6 @@
 #include "backends/cuda/generated_kernel.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/matmul.h"
-#include "backends/cuda/matmul_mapping.h"
 #include "backends/cuda/nvrtc.h"
 #include "ridgepoint/error.h"
 
@@ -91,6 +90,7 @@ DeviceFacts CudaDevice::facts() const {
   return {.compute_capability = std::to_string(card.capability.major) + '.' + std::to_string(card.capability.minor),
           .multiprocessors = card.multiprocessors,
           .l2_cache_bytes = static_cast<std::int64_t>(card.l2_bytes),
+          .memory_bytes = static_cast<std::int64_t>(card.memory_bytes),
           .used_at_start_bytes = static_cast<std::int64_t>(context_.used_at_start_bytes())};
 }
 
@@ -99,7 +99,7 @@ bool CudaDevice::has_kernel(const Graph& graph, const Node& node) const {
 }
 
 OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, int index) const {
-  if (node.op == Op::matmul) return cuda::matmul_operand_layout(graph, node, index);
+  if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch reads a whole batch
   if (cuda::has_hand_written(graph, node)) return cuda::hand_written_layout(graph, node, index);
   return OperandLayout::any;
 }

@@ -12,7 +12,7 @@ class Event {
     check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "make an event");
   }
   ~Event() {
-    context_.make_current();
+    context_.try_make_current();
     context_.driver().cuEventDestroy(event_);
   }
   Event(const Event&) = delete;

@@ -66,7 +66,9 @@ class ColumnPrinter {
     print_rows_loop();
     if (geometry_.down > 1) print_exchange();
     print_results();
-    generation_.add_kernel({.variant = geometry_.flat ? "columns" : geometry_.shares > 1 ? "column_shares" : "column_tiles",
+    generation_.add_kernel({.variant = geometry_.flat         ? "columns"
+                                       : geometry_.shares > 1 ? "column_shares"
+                                                              : "column_tiles",
                             .grid = static_cast<std::uint64_t>(blocks()),
                             .block = geometry_.across * geometry_.down},
                            body_, code_, regions_);
@@ -165,7 +167,8 @@ class ColumnPrinter {
     for_each_sum([&](int o, const RowOutput& output) {
       code_.open("for (int turn = 1; turn < {}; ++turn)", geometry_.down);
       code_.open_unrolled("k", body_.width());
-      code_.line("c{0}[k] = {1}::of(c{0}[k], t{0}[turn][across * {2} + k]);", o, reduction_type(output.op), body_.width());
+      code_.line("c{0}[k] = {1}::of(c{0}[k], t{0}[turn][across * {2} + k]);", o, reduction_type(output.op),
+                 body_.width());
       code_.close();
       code_.close();
     });
@@ -181,11 +184,13 @@ class ColumnPrinter {
         dtype = partial_dtype(dtype);
         regions_.push_back(generation_.reserve(space().group_count() * geometry_.shares * space().columns, dtype));
         combined_.push_back(&output);
-        to = fmt::format("part{}[(static_cast<Index>(share) * {} + static_cast<Index>(group)) * {} + static_cast<Index>(j) * {} + k]",
-                         regions_.back(), space().group_count(), space().columns, body_.width());
+        to = fmt::format(
+            "part{}[(static_cast<Index>(share) * {} + static_cast<Index>(group)) * {} + static_cast<Index>(j) * {} + "
+            "k]",
+            regions_.back(), space().group_count(), space().columns, body_.width());
       } else {
-        to = fmt::format("out{}[{} + (static_cast<Index>(j) * {} + k) * {}]", output.output, body_.offset(output.access),
-                         body_.width(), output.access.column_stride);
+        to = fmt::format("out{}[{} + (static_cast<Index>(j) * {} + k) * {}]", output.output,
+                         body_.offset(output.access), body_.width(), output.access.column_stride);
       }
       code_.open_unrolled("k", body_.width());
       code_.line("{} = Narrow<{}>::of(c{}[k]);", to, memory_type(dtype), o);

@@ -84,7 +84,8 @@ RowProgram combine_reductions(const RowProgram& program, const std::vector<int>&
       combine.instructions.push_back(partial_load(access, regions[region++]));
       instruction = reduction_of(instruction.op, access.dtype, static_cast<int>(combine.instructions.size()) - 1);
     } else {
-      for (int& operand : instruction.operands) operand = operand < 0 ? operand : index[static_cast<std::size_t>(operand)];
+      for (int& operand : instruction.operands)
+        operand = operand < 0 ? operand : index[static_cast<std::size_t>(operand)];
     }
     index[i] = static_cast<int>(combine.instructions.size());
     combine.instructions.push_back(instruction);

@@ -88,7 +88,8 @@ class GeneratedKernel : public Kernel {
   std::size_t workspace_bytes() const override { return node_->workspace_bytes; }
 
   void launch(const LaunchArguments& arguments) override {
-    if (vectors_.accepts(arguments)) [[likely]] return vectors_.run(arguments);
+    if (vectors_.accepts(arguments)) [[likely]]
+      return vectors_.run(arguments);
     if (scalar_ == nullptr) scalar_ = std::make_unique<LaunchSequence>(context_, node_->scalar);
     scalar_->run(arguments);
   }
@@ -123,8 +124,7 @@ bool fits_generated(const Graph& graph, const Node& node) {
 
 std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const KernelSpec& spec) {
   const CardFacts& card = context.card();
-  std::shared_ptr<const GeneratedNode> node =
-      generate_node(spec, card.capability.number(), card.multiprocessors);
+  std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
   std::string name = kernel_name(*node, spec.node.op);
   return std::make_unique<GeneratedKernel>(context, std::move(name), std::move(node));
 }

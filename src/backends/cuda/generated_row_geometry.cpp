@@ -6,19 +6,19 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr int kWarp = 32;
-constexpr int kWarpTeamThreads = 128;       // of a block of warp teams
-constexpr int kSummingThreads = 256;        // the same where a block leaves partial sums: the fewer blocks the better
+constexpr int kWarpTeamThreads = 128;  // of a block of warp teams
+constexpr int kSummingThreads = 256;   // the same where a block leaves partial sums: the fewer blocks the better
 constexpr std::int64_t kLongestWarpRow = 1024;  // elements
 constexpr int kMostThreads = 1024;
-constexpr int kManyThreads = 512;           // beyond that a thread has at most 64 registers
-constexpr int kRegisterBytes = 65536 * 4;   // of a multiprocessor
+constexpr int kManyThreads = 512;          // beyond that a thread has at most 64 registers
+constexpr int kRegisterBytes = 65536 * 4;  // of a multiprocessor
 constexpr int kResidentThreads = 2048;
 // Register bytes a thread may spend on what it holds of a row, in blocks of at most kManyThreads, and in larger ones.
 constexpr int kHeldBytes = 384;
 constexpr int kHeldBytesInLargeBlock = 128;
-constexpr int kHeldBytesOfSums = 288;       // of a warp team whose block walks many rows: two blocks must fit
-constexpr int kOtherRegisterBytes = 128;    // addresses, indices, temporaries
-constexpr int kWantedVectors = 4;           // independent loads a thread
+constexpr int kHeldBytesOfSums = 288;     // of a warp team whose block walks many rows: two blocks must fit
+constexpr int kOtherRegisterBytes = 128;  // addresses, indices, temporaries
+constexpr int kWantedVectors = 4;         // independent loads a thread
 
 int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide(threads, kWarp) * kWarp); }
 
@@ -90,8 +90,8 @@ RowGeometry choose_row_geometry(const RowProgram& program, int width, int kept_b
   }
   geometry.width = width;
   const int thread_bytes = kOtherRegisterBytes + geometry.vectors * vector_bytes;
-  geometry.blocks_per_multiprocessor =
-      std::clamp(std::min(kRegisterBytes / (geometry.threads() * thread_bytes), kResidentThreads / geometry.threads()), 1, 16);
+  geometry.blocks_per_multiprocessor = std::clamp(
+      std::min(kRegisterBytes / (geometry.threads() * thread_bytes), kResidentThreads / geometry.threads()), 1, 16);
   return geometry;
 }
 

@@ -15,7 +15,8 @@ constexpr std::int64_t kFewestRows = 2;  // a team's, so that partial results st
 // One wave over the card.
 std::int64_t share_count(const RowSpace& space, const RowGeometry& geometry, std::int64_t multiprocessors) {
   const std::int64_t wave = multiprocessors * geometry.blocks_per_multiprocessor;
-  const std::int64_t most = std::max<std::int64_t>(1, ceil_divide(space.rows_per_group(), geometry.teams * kFewestRows));
+  const std::int64_t most =
+      std::max<std::int64_t>(1, ceil_divide(space.rows_per_group(), geometry.teams * kFewestRows));
   return std::clamp<std::int64_t>(ceil_divide(wave, std::max<std::int64_t>(space.group_count(), 1)), 1, most);
 }
 
@@ -55,8 +56,8 @@ std::string RowSums::accumulator() const {
 }
 
 std::string RowSums::partial_offset() const {
-  return fmt::format("(static_cast<Index>(share) * {} + static_cast<Index>(group)) * {}",
-                     program_.space.group_count(), program_.space.columns);
+  return fmt::format("(static_cast<Index>(share) * {} + static_cast<Index>(group)) * {}", program_.space.group_count(),
+                     program_.space.columns);
 }
 
 void RowSums::declare() {
@@ -138,8 +139,8 @@ void RowSums::finish_row(int o, const RowOutput& output, int region) {
   code_.open("for (int turn = 1; turn < {}; ++turn)", geometry_.teams);
   code_.line("c{0} = {1}::of(c{0}, t{0}[turn]);", o, reduction_type(output.op));
   code_.close();
-  code_.line("part{}[static_cast<Index>(group) * {} + static_cast<Index>(share)] = Narrow<{}>::of(c{});", region, shares_,
-             memory_type(accumulated(output)), o);
+  code_.line("part{}[static_cast<Index>(group) * {} + static_cast<Index>(share)] = Narrow<{}>::of(c{});", region,
+             shares_, memory_type(accumulated(output)), o);
   code_.close();
 }
 

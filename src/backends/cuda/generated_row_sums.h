@@ -12,7 +12,8 @@ namespace ridgepoint::cuda {
 
 class RowSums {
  public:
-  RowSums(Generation& generation, const RowProgram& program, const RowGeometry& geometry, BodyPrinter& body, Code& code);
+  RowSums(Generation& generation, const RowProgram& program, const RowGeometry& geometry, BodyPrinter& body,
+          Code& code);
 
   std::int64_t shares() const { return shares_; }  // blocks a group
   const std::vector<int>& regions() const { return regions_; }

@@ -236,8 +236,8 @@ class RowPrinter {
     for (const int i : plan_.sweeps.front().reductions) {
       const DType dtype = partial_dtype(at(i).dtype);
       split_regions_.push_back(generation_.reserve(space().row_count() * splits_, dtype));
-      code_.line("part{}[static_cast<Index>(group) * {} + split] = Narrow<{}>::of(r{});", split_regions_.back(), splits_,
-                 memory_type(dtype), i);
+      code_.line("part{}[static_cast<Index>(group) * {} + split] = Narrow<{}>::of(r{});", split_regions_.back(),
+                 splits_, memory_type(dtype), i);
     }
     code_.close();
   }

@@ -7,11 +7,11 @@
 namespace ridgepoint::cuda {
 
 struct RowGeometry {
-  int width = 1;       // elements a vector
-  int lanes = 32;      // threads a team
-  int teams = 1;       // teams a block; 1 when a team is more than a warp
-  int vectors = 1;     // of a row that a thread holds at once
-  bool looped = false; // a row has more vectors than its team holds: swept piece by piece, nothing kept
+  int width = 1;        // elements a vector
+  int lanes = 32;       // threads a team
+  int teams = 1;        // teams a block; 1 when a team is more than a warp
+  int vectors = 1;      // of a row that a thread holds at once
+  bool looped = false;  // a row has more vectors than its team holds: swept piece by piece, nothing kept
   int blocks_per_multiprocessor = 0;
 
   int threads() const { return lanes * teams; }

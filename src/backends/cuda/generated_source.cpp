@@ -51,8 +51,9 @@ int Generation::reserve(std::int64_t elements, DType dtype) {
 void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body, const Code& code,
                             const std::vector<int>& written) {
   if (header.grid > kMaxGrid) {
-    throw Error(fmt::format("a kernel for '{}' would need {} blocks; a launch has at most {}", name_, header.grid, kMaxGrid),
-                ErrorKind::unsupported);
+    throw Error(
+        fmt::format("a kernel for '{}' would need {} blocks; a launch has at most {}", name_, header.grid, kMaxGrid),
+        ErrorKind::unsupported);
   }
   GeneratedLaunch launch;
   launch.entry = fmt::format("{}_{}", name_, header.variant);
@@ -89,9 +90,9 @@ void print_program(Generation& generation, const RowProgram& program) {
   if (!reductions && !accumulates) {
     return wants_tiles(program) ? print_tiled(generation, program) : print_elementwise(generation, program);
   }
-  const bool accumulates_rows = std::any_of(program.outputs.begin(), program.outputs.end(), [](const RowOutput& output) {
-    return output.store == RowStore::accumulate_rows;
-  });
+  const bool accumulates_rows =
+      std::any_of(program.outputs.begin(), program.outputs.end(),
+                  [](const RowOutput& output) { return output.store == RowStore::accumulate_rows; });
   if (!reductions && !accumulates_rows) return print_columns(generation, program);
   if (wants_split_rows(generation, program)) return print_split_rows(generation, program);
   print_rows(generation, program);

@@ -1,6 +1,6 @@
 // CUDA C++ for a row program: the text of one translation unit (no includes; NVRTC compiles it as it is) and how to
 // launch what it defines. One generator serves elementwise work, row reductions, column reductions and their
-// mixtures; docs say which variant is chosen when. Results are the same bits on every run.
+// mixtures (docs/decisions/0007 says which variant is chosen when). Results are the same bits on every run.
 //
 // Arithmetic: fp32 for fp32, bf16 and fp16 values, double for fp64; sums are kept in the same type, several partial
 // sums a result. Division and square root round as IEEE asks, other functions are those of CUDA's accurate library.

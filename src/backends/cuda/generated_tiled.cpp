@@ -8,7 +8,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kTile = 32;         // columns and rows of a tile
+constexpr int kTile = 32;          // columns and rows of a tile
 constexpr int kTileThreads = 256;  // 8 rows of a tile at a time
 constexpr int kSteps = kTile * kTile / kTileThreads;
 constexpr std::int64_t kFewestElements = 4096;  // below that nothing is gained
@@ -23,7 +23,8 @@ std::optional<int> neighbour_axis(const RowProgram& program) {
   for (const RowInstruction& load : program.instructions) {
     if (!is_scattered(load)) continue;
     for (std::size_t d = 0; d < program.space.rows.size(); ++d) {
-      if (std::abs(load.access.row_strides[d]) == 1 && program.space.rows[d] >= kShortestAxis) return static_cast<int>(d);
+      if (std::abs(load.access.row_strides[d]) == 1 && program.space.rows[d] >= kShortestAxis)
+        return static_cast<int>(d);
     }
   }
   return std::nullopt;
@@ -107,7 +108,8 @@ class TiledPrinter {
     code_.line("const int u = 0;");
     body_.declare_packets(sweep.loads, 1);
     body_.print_loads(direct_);
-    for (const int i : staged_) code_.line("p{}[u].items[0] = t{}[fast][slow + step * {}];", i, i, kTileThreads / kTile);
+    for (const int i : staged_)
+      code_.line("p{}[u].items[0] = t{}[fast][slow + step * {}];", i, i, kTileThreads / kTile);
     body_.print_row_values(0);
     body_.print_elements(plan_, sweep, "", "");
     body_.print_element_stores(sweep);

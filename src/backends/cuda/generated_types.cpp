@@ -60,26 +60,46 @@ std::string literal(DType dtype, double value) {
 std::string formula(Op op, DType dtype, const std::string& a, const std::string& b, const std::string& c) {
   switch (op) {
     case Op::copy:
-    case Op::detach: return a;
-    case Op::cast: return fmt::format("widen(Narrow<{}>::of({}))", memory_type(dtype), a);
-    case Op::neg: return fmt::format("-({})", a);
-    case Op::exp: return call("exp", dtype, a);
-    case Op::expm1: return call("expm1", dtype, a);
-    case Op::log: return call("log", dtype, a);
-    case Op::sqrt: return call("sqrt", dtype, a);
-    case Op::tanh: return call("tanh", dtype, a);
-    case Op::rsqrt: return fmt::format("reciprocal_root({})", a);
-    case Op::sigmoid: return fmt::format("sigmoid({})", a);
-    case Op::add: return fmt::format("{} + {}", a, b);
-    case Op::sub: return fmt::format("{} - {}", a, b);
-    case Op::mul: return fmt::format("{} * {}", a, b);
-    case Op::div: return fmt::format("{} / {}", a, b);
-    case Op::maximum: return fmt::format("maximum({}, {})", a, b);
-    case Op::minimum: return fmt::format("minimum({}, {})", a, b);
-    case Op::equal: return fmt::format("{} == {}", a, b);
-    case Op::less: return fmt::format("{} < {}", a, b);
-    case Op::less_equal: return fmt::format("{} <= {}", a, b);
-    case Op::where: return fmt::format("{} ? {} : {}", a, b, c);
+    case Op::detach:
+      return a;
+    case Op::cast:
+      return fmt::format("widen(Narrow<{}>::of({}))", memory_type(dtype), a);
+    case Op::neg:
+      return fmt::format("-({})", a);
+    case Op::exp:
+      return call("exp", dtype, a);
+    case Op::expm1:
+      return call("expm1", dtype, a);
+    case Op::log:
+      return call("log", dtype, a);
+    case Op::sqrt:
+      return call("sqrt", dtype, a);
+    case Op::tanh:
+      return call("tanh", dtype, a);
+    case Op::rsqrt:
+      return fmt::format("reciprocal_root({})", a);
+    case Op::sigmoid:
+      return fmt::format("sigmoid({})", a);
+    case Op::add:
+      return fmt::format("{} + {}", a, b);
+    case Op::sub:
+      return fmt::format("{} - {}", a, b);
+    case Op::mul:
+      return fmt::format("{} * {}", a, b);
+    case Op::div:
+      return fmt::format("{} / {}", a, b);
+    case Op::maximum:
+      return fmt::format("maximum({}, {})", a, b);
+    case Op::minimum:
+      return fmt::format("minimum({}, {})", a, b);
+    case Op::equal:
+      return fmt::format("{} == {}", a, b);
+    case Op::less:
+      return fmt::format("{} < {}", a, b);
+    case Op::less_equal:
+      return fmt::format("{} <= {}", a, b);
+    case Op::where:
+      return fmt::format("{} ? {} : {}", a, b, c);
     default:
       throw Error(fmt::format("the kernel generator has no formula for op '{}'", name(op)), ErrorKind::unsupported);
   }

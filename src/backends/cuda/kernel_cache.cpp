@@ -72,8 +72,8 @@ std::string compiled_image(const std::string& source, const std::string& name, i
 }
 
 std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture) {
-  return CompilerThreads::instance().add(std::packaged_task<std::string()>(
-      [source = std::move(source), name = std::move(name), architecture] {
+  return CompilerThreads::instance().add(
+      std::packaged_task<std::string()>([source = std::move(source), name = std::move(name), architecture] {
         return compiled_image(source, name, architecture);
       }));
 }

@@ -8,7 +8,9 @@
 
 namespace ridgepoint::cuda {
 
-// Operands must lie as matmul_operand_layout() allows and begin at multiples of 256 bytes.
+// Operands must lie as OperandLayout::matrix says and begin at multiples of 256 bytes. Where they also lie as
+// OperandLayout::batched_matrix the whole batch is one launch; otherwise each index of all but one of the batch
+// dimensions is a launch that fills a part of the card.
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec);
 
 }  // namespace ridgepoint::cuda

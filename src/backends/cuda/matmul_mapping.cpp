@@ -76,14 +76,6 @@ void require_sizes(const LtProblem& problem) {
   }
 }
 
-// The layout of a value, found through the views above it.
-ValueLayout layout_of(const Graph& graph, Value value) {
-  const Node& node = graph.producer_node(value);
-  if (op_class(node.op) != OpClass::view) return {value, 0, dense_layout(graph.type(value))};
-  const std::optional<ValueLayout> layout = view_layout(graph, node, layout_of(graph, node.inputs[0]));
-  return layout ? *layout : ValueLayout{value, 0, dense_layout(graph.type(value))};  // a copy will stand before it
-}
-
 }  // namespace
 
 std::int64_t LtMatrix::elements(std::int64_t batch) const {
@@ -134,19 +126,6 @@ LtProblem map_matmul(const MatmulProblem& problem) {
   }
   require_sizes(mapped);
   return mapped;
-}
-
-OperandLayout matmul_operand_layout(const Graph& graph, const Node& node, int index) {
-  const TensorLayout layout = layout_of(graph, node.inputs[static_cast<std::size_t>(index)]).layout;
-  std::int64_t expected = -1;  // of the next dimension outwards; -1 before the innermost one
-  for (int axis = layout.shape.rank() - 3; axis >= 0; --axis) {
-    if (layout.shape[axis] == 1) continue;
-    const std::int64_t stride = layout.strides[static_cast<std::size_t>(axis)];
-    if (stride == 0) return OperandLayout::matrix;  // a copy would write out the broadcast
-    if (expected >= 0 && stride != expected) return OperandLayout::dense;
-    expected = stride * layout.shape[axis];
-  }
-  return OperandLayout::matrix;
 }
 
 }  // namespace ridgepoint::cuda

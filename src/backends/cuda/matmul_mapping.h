@@ -56,9 +56,4 @@ inline constexpr std::int64_t kLeastSplitK = 256;
 // for sizes past 2^31.
 LtProblem map_matmul(const MatmulProblem& problem);
 
-// How matmul operand `index` should lie so that the whole batch is one launch: `dense` where its batch dimensions
-// do not follow from one stride (heads of a projection, as a view), else `matrix`. The copy reads and writes a
-// matrix once and serves every reader; without it each outer index is a launch that fills a part of the card.
-OperandLayout matmul_operand_layout(const Graph& graph, const Node& node, int index);
-
 }  // namespace ridgepoint::cuda

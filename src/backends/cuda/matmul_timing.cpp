@@ -104,7 +104,8 @@ class Race {
 
 }  // namespace
 
-std::optional<FastestAlgorithm> fastest_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+std::optional<FastestAlgorithm> fastest_algorithm(CudaContext& context, const MatmulPlan& plan,
+                                                  const LtProblem& problem,
                                                   std::span<const cublasLtMatmulAlgo_t> algorithms, double to_beat_ms) {
   context.synchronize();
   Race race(context, plan, problem);

@@ -12,10 +12,11 @@ namespace ridgepoint::cuda {
 
 Nvrtc::Nvrtc() : library_(fmt::format("libnvrtc.so.{}", CUDA_VERSION / 1000)) {
   if (!library_.is_open()) {
-    throw Error(fmt::format("NVIDIA's run-time compiler is not here ({}); install the CUDA toolkit's NVRTC, or name the "
-                            "toolkit's folder in CUDA_HOME",
-                            library_.reason()),
-                ErrorKind::unsupported);
+    throw Error(
+        fmt::format("NVIDIA's run-time compiler is not here ({}); install the CUDA toolkit's NVRTC, or name the "
+                    "toolkit's folder in CUDA_HOME",
+                    library_.reason()),
+        ErrorKind::unsupported);
   }
   const auto find = [&](auto& function, const char* symbol) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library_.find(symbol));
@@ -68,7 +69,8 @@ CompiledImage Nvrtc::compile(const std::string& source, const std::string& sourc
 
   const auto check = [&](nvrtcResult result, std::string_view what) {
     if (result == NVRTC_SUCCESS) return;
-    throw Error(fmt::format("NVRTC could not {} kernel '{}': {}", what, source_name, call_.nvrtcGetErrorString(result)));
+    throw Error(
+        fmt::format("NVRTC could not {} kernel '{}': {}", what, source_name, call_.nvrtcGetErrorString(result)));
   };
   nvrtcProgram program = nullptr;
   check(call_.nvrtcCreateProgram(&program, source.c_str(), source_name.c_str(), 0, nullptr, nullptr), "take");
@@ -84,8 +86,8 @@ CompiledImage Nvrtc::compile(const std::string& source, const std::string& sourc
     image.log.resize(size - 1);
   }
   if (result != NVRTC_SUCCESS) {
-    throw Error(
-        fmt::format("NVRTC could not compile kernel '{}': {}\n{}", source_name, call_.nvrtcGetErrorString(result), image.log));
+    throw Error(fmt::format("NVRTC could not compile kernel '{}': {}\n{}", source_name,
+                            call_.nvrtcGetErrorString(result), image.log));
   }
   const bool machine_code = all.front().find("sm_") != std::string::npos;
   check((machine_code ? call_.nvrtcGetCUBINSize : call_.nvrtcGetPTXSize)(program, &size), "measure");

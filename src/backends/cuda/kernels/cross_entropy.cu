@@ -28,7 +28,7 @@ struct ScaledSum {
   }
   __device__ __forceinline__ void merge(const ScaledSum& other) {
     raise(other.top);
-    sum += other.sum * expf(other.base() - base());
+    sum += other.sum * expf(other.top - base());
   }
 };
 

@@ -1,0 +1,78 @@
+#include "backends/cuda/kernel_cache.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "core/file.h"
+#include "core/warning.h"
+#include "ridgepoint/error.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr const char* kSource = "extern \"C\" __global__ void nothing() {}";
+
+class KernelCache : public ::testing::Test {
+ protected:
+  void SetUp() override { ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1); }
+  void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
+
+  std::filesystem::path only_entry() const {
+    std::vector<std::filesystem::path> entries;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "ridgepoint/kernels"))
+      entries.push_back(entry.path());
+    EXPECT_EQ(entries.size(), 1U);
+    return entries.at(0);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(KernelCache, compiles_a_source_once_for_all_processes) {
+  const std::string image = cuda::compiled_image(kSource, "nothing", 90);
+  const auto written = std::filesystem::last_write_time(only_entry());
+  EXPECT_EQ(cuda::compiled_image(kSource, "nothing", 90), image);
+  EXPECT_EQ(std::filesystem::last_write_time(only_entry()), written);
+}
+
+TEST_F(KernelCache, keeps_architectures_apart) {
+  const std::string hopper = cuda::compiled_image(kSource, "nothing", 90);
+  const std::string ampere = cuda::compiled_image(kSource, "nothing", 80);
+  EXPECT_NE(hopper, ampere);
+  EXPECT_EQ(cuda::compiled_image(kSource, "nothing", 90), hopper);
+}
+
+TEST_F(KernelCache, compiles_again_what_was_cut_short_or_altered) {
+  const std::string image = cuda::compiled_image(kSource, "nothing", 90);
+  const std::string entry = read_file(only_entry(), 1 << 20);
+  std::string altered = entry;
+  altered[altered.size() / 2 + 100] ^= 1;
+  for (const std::string& damaged : {entry.substr(0, entry.size() / 2), std::string(), altered}) {
+    write_file(only_entry(), damaged);
+    EXPECT_EQ(cuda::compiled_image(kSource, "nothing", 90), image);
+    EXPECT_EQ(read_file(only_entry(), 1 << 20), entry);
+  }
+}
+
+TEST_F(KernelCache, works_with_one_warning_where_nothing_can_be_written) {
+  write_file(folder_ / "ridgepoint", "a file where the folder should be");
+  int warnings = 0;
+  set_warning_handler([&](std::string_view) { ++warnings; });
+  EXPECT_FALSE(cuda::compiled_image(kSource, "nothing", 90).empty());
+  EXPECT_FALSE(cuda::compiled_image(kSource, "nothing", 80).empty());
+  set_warning_handler({});
+  EXPECT_EQ(warnings, 1);
+}
+
+TEST_F(KernelCache, hands_a_background_compilers_error_to_who_waits) {
+  const auto image = cuda::compile_in_background("this is no source", "broken", 90);
+  EXPECT_THROW(image.get(), Error);
+  EXPECT_FALSE(cuda::compile_in_background(kSource, "nothing", 90).get().empty());
+}
+
+}  // namespace
+}  // namespace ridgepoint
