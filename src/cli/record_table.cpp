@@ -91,12 +91,15 @@ bool varies(std::span<const Record> records, const Setting& setting) {
 }
 
 // The sizes of a preset are known by its name.
+bool is_size(const Setting& setting) {
+  return setting.heading == "layers" || setting.heading == "d_model" || setting.heading == "d_ff" ||
+         setting.heading == "heads";
+}
+
 bool goes_without_saying(const Record& record, const Setting& setting) {
   const std::string cell = setting.cell(record);
   if (cell.empty() || cell == kNothing) return true;
-  const bool is_size = setting.heading == "layers" || setting.heading == "d_model" || setting.heading == "d_ff" ||
-                       setting.heading == "heads";
-  return (is_size && record.model.name != "custom") || setting.heading == "mode" ||
+  return (is_size(setting) && record.model.name != "custom") || setting.heading == "mode" ||
          ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
 }
 
@@ -122,7 +125,9 @@ std::string caption(std::span<const Record> records, std::size_t width) {
 // Mode always shows: it says what the times are of. The device's long name stays in the caption.
 std::vector<const Setting*> leading_settings(std::span<const Record> records) {
   std::vector<const Setting*> settings;
+  const bool only_presets = std::ranges::none_of(records, [](const Record& r) { return r.model.name == "custom"; });
   for (const Setting& setting : kSettings) {
+    if (only_presets && is_size(setting)) continue;
     if (setting.heading == "mode" || (!setting.heading.empty() && varies(records, setting))) {
       settings.push_back(&setting);
     }
