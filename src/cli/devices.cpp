@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -18,6 +20,7 @@
 #include "core/parallel.h"
 #include "core/units.h"
 #include "measure/ceilings.h"
+#include "measure/datasheet.h"
 #include "measure/host.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
@@ -33,10 +36,37 @@ struct DeviceReport {
   std::size_t memory_bytes = 0;
   std::optional<Host> host;  // the cpu's
   int threads = 0;
+  DeviceFacts facts;
+  const Datasheet* datasheet = nullptr;  // null where there is none
   Ceilings ceilings;
 };
 
 using Json = nlohmann::ordered_json;
+
+template <typename Number>
+Json or_null(const std::optional<Number>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
+
+constexpr std::array<std::string_view, 5> kDatasheetTypes = {"fp32", "tf32", "bf16", "fp16", "fp8"};
+
+Json to_json(const Datasheet& sheet) {
+  Json json = {
+      {"card", sheet.card}, {"memory_bytes", sheet.memory_bytes}, {"bytes_per_second", sheet.bytes_per_second}};
+  for (const std::string_view dtype : kDatasheetTypes) {
+    json["flops_per_second"][std::string(dtype)] = or_null(datasheet_flops_per_second(sheet, dtype));
+  }
+  return json;
+}
+
+void add_card(Json& json, const DeviceReport& report) {
+  if (!report.facts.compute_capability) return;
+  json["compute_capability"] = *report.facts.compute_capability;
+  json["multiprocessors"] = or_null(report.facts.multiprocessors);
+  json["l2_cache_bytes"] = or_null(report.facts.l2_cache_bytes);
+  json["used_at_start_bytes"] = or_null(report.facts.used_at_start_bytes);
+  json["datasheet"] = report.datasheet == nullptr ? Json(nullptr) : to_json(*report.datasheet);
+}
 
 Json to_json(const DeviceReport& report) {
   Json json = {{"kind", report.kind}, {"name", report.name}, {"purpose", report.purpose}};
@@ -50,6 +80,7 @@ Json to_json(const DeviceReport& report) {
     json["threads"] = report.threads;
     json["instruction_sets"] = host->instruction_sets;
   }
+  add_card(json, report);
   json["copy"] = nullptr;
   if (const auto& copy = report.ceilings.copy) {
     json["copy"] = {{"bytes_per_second", copy->bytes_per_second}, {"buffer_bytes", copy->buffer_bytes}};
@@ -61,6 +92,25 @@ Json to_json(const DeviceReport& report) {
                               {"size", matmul.size}});
   }
   return json;
+}
+
+std::string describe(const Datasheet& sheet) {
+  std::string text = fmt::format("{}: {}B/s", sheet.card, format_count(sheet.bytes_per_second));
+  for (const std::string_view dtype : kDatasheetTypes) {
+    if (const auto rate = datasheet_flops_per_second(sheet, dtype)) {
+      text += fmt::format(", {} {}flop/s", dtype, format_count(*rate));
+    }
+  }
+  return text;
+}
+
+// How much of the vendor's figure was reached; empty where there is none.
+std::string share_of(double measured, std::optional<double> published) {
+  return published ? fmt::format(", {:.0f} % of the datasheet's", 100 * measured / *published) : "";
+}
+
+std::optional<double> published_rate(const Datasheet* sheet, DType dtype) {
+  return sheet == nullptr ? std::nullopt : datasheet_flops_per_second(*sheet, ridgepoint::name(dtype));
 }
 
 std::string describe(const DeviceReport& report) {
@@ -76,14 +126,24 @@ std::string describe(const DeviceReport& report) {
     line("instructions", fmt::format("{}", fmt::join(host->instruction_sets, " ")));
   }
   line("memory", format_bytes(report.memory_bytes));
+  const Datasheet* sheet = report.datasheet;
+  if (const DeviceFacts& facts = report.facts; facts.compute_capability) {
+    line("card", fmt::format("compute capability {}, {} multiprocessors, L2 cache of {}, {} in use at the start",
+                             *facts.compute_capability, facts.multiprocessors.value_or(0),
+                             format_bytes(static_cast<std::uint64_t>(facts.l2_cache_bytes.value_or(0))),
+                             format_bytes(static_cast<std::uint64_t>(facts.used_at_start_bytes.value_or(0)))));
+    line("datasheet", sheet == nullptr ? "not known" : describe(*sheet));
+  }
   if (const auto& copy = report.ceilings.copy) {
-    line("copy", fmt::format("{}B/s read and written, buffers of {}", format_count(copy->bytes_per_second),
-                             format_bytes(static_cast<std::uint64_t>(copy->buffer_bytes))));
+    const auto published = sheet == nullptr ? std::nullopt : std::optional(sheet->bytes_per_second);
+    line("copy", fmt::format("{}B/s read and written, buffers of {}{}", format_count(copy->bytes_per_second),
+                             format_bytes(static_cast<std::uint64_t>(copy->buffer_bytes)),
+                             share_of(copy->bytes_per_second, published)));
   }
   for (const MatmulCeiling& matmul : report.ceilings.matmul) {
     line(fmt::format("matmul {}", ridgepoint::name(matmul.dtype)),
-         fmt::format("{}flop/s, {} x {} x {}", format_count(matmul.flops_per_second), matmul.size, matmul.size,
-                     matmul.size));
+         fmt::format("{}flop/s, {} x {} x {}{}", format_count(matmul.flops_per_second), matmul.size, matmul.size,
+                     matmul.size, share_of(matmul.flops_per_second, published_rate(sheet, matmul.dtype))));
   }
   return table.text();
 }
@@ -133,7 +193,10 @@ class Devices : public Command {
   std::vector<DeviceReport> examine_all() const {
     if (threads_ < 0)
       throw Error(fmt::format("--threads: {} is too small; the least is 0", threads_), ErrorKind::usage);
-    const std::vector<std::string> names = device_names();
+    std::vector<std::string> names = device_names();
+    // Without a card its line says why.
+    const bool has_card = std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cuda"); });
+    if (!has_card) names.insert(names.begin(), "cuda");
     std::vector<DeviceReport> reports;
     Progress progress(std::vector<double>(names.size(), 1));
     for (const std::string& name : names) {
@@ -159,6 +222,8 @@ class Devices : public Command {
       report.name = device->name();
       report.memory_bytes = device->total_memory_bytes();
       if (name == "cpu") report.host = describe_host();
+      report.facts = device->facts();
+      report.datasheet = find_datasheet(report.name);
       report.threads = thread_count();
       report.ceilings = measure_ceilings(*device);
     } catch (const Error& error) {

@@ -174,7 +174,7 @@ TEST(TileFunctions, narrowing_rounds_as_store_element_does) {
     std::vector<float> x(50000);
     for (float& value : x) value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     for (std::size_t i = 0; i < x.size(); i += 2)
-      x[i] = std::ldexp(x[i], -std::ilogb(x[i]) % 40);  // more of usual size
+      x[i] = std::ldexp(x[i], -(std::ilogb(x[i]) % 40));  // more of usual size
     for (const DType dtype : {DType::bf16, DType::fp16}) {
       std::vector<std::uint16_t> narrow(x.size());
       tile::store_function(dtype, 1)(narrow.data(), x.data(), nullptr, nullptr, static_cast<std::int64_t>(x.size()), 1);

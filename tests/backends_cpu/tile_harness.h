@@ -81,7 +81,8 @@ inline std::vector<HostTensor> run_tile(TileCase test, int threads,
     EXPECT_TRUE(std::all_of(memory[i].end() - kGuardBytes, memory[i].end(), [](std::byte b) { return b == kGuard; }))
         << "wrote past output " << i;
     results.emplace_back(graph.type(node.outputs[i]));
-    std::memcpy(results.back().data.data(), output_addresses[i], results.back().data.size());
+    std::copy_n(static_cast<const std::byte*>(output_addresses[i]), results.back().data.size(),
+                results.back().data.begin());
   }
   return results;
 }

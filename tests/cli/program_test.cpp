@@ -203,6 +203,7 @@ TEST(Bench, reports_a_full_disk_behind_standard_output) {
 }
 
 TEST(Bench, shows_progress_on_a_terminal_and_wipes_it) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const ProgramResult result = run_program_on_terminal(toy_bench({"--mode", "forward,step", "--format", "csv"}));
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.output, StartsWith("schema,"));

@@ -19,6 +19,10 @@ std::atomic<long> heap_allocations{0};
   if (void* address = std::malloc(bytes)) return address;
   throw std::bad_alloc();
 }
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  heap_allocations.fetch_add(1, std::memory_order_relaxed);
+  return std::malloc(bytes);
+}
 [[gnu::noinline]] void operator delete(void* address) noexcept { std::free(address); }
 [[gnu::noinline]] void operator delete(void* address, std::size_t) noexcept { std::free(address); }
 

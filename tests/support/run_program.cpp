@@ -79,6 +79,15 @@ ProgramResult ChildProgram::wait() {
 
 ProgramResult run_program(const std::vector<std::string>& arguments) { return ChildProgram(arguments).wait(); }
 
+bool has_terminals() {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (terminal < 0) return false;
+  const bool usable = ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0 && ::ptsname(terminal) != nullptr &&
+                      ::access(::ptsname(terminal), R_OK | W_OK) == 0;
+  ::close(terminal);
+  return usable;
+}
+
 ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {

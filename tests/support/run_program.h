@@ -33,6 +33,9 @@ class ChildProgram {
   std::string error_file_;
 };
 
+// Whether this machine offers pseudo-terminals; a bare chroot without /dev/pts does not.
+bool has_terminals();
+
 ProgramResult run_program(const std::vector<std::string>& arguments);
 // With standard error on a terminal of 100 columns; `error` is what the terminal received.
 ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments);
