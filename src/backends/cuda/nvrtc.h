@@ -15,12 +15,13 @@ struct CompiledImage {
   std::string log;
 };
 
-#define RIDGEPOINT_NVRTC_FUNCTIONS(F)                                                                              \
-  F(nvrtcVersion)                                                                                                  \
-  F(nvrtcGetErrorString)                                                                                           \
-  F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) F(nvrtcCreateProgram) F(nvrtcDestroyProgram)              \
-      F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) \
-          F(nvrtcGetPTXSize) F(nvrtcGetPTX)
+// clang-format indents such a list of calls further every time.
+// clang-format off
+#define RIDGEPOINT_NVRTC_FUNCTIONS(F) \
+  F(nvrtcVersion) F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) \
+  F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize) \
+  F(nvrtcGetProgramLog) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetPTXSize) F(nvrtcGetPTX)
+// clang-format on
 
 class Nvrtc {
  public:
