@@ -8,7 +8,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr std::int64_t GiB = std::int64_t{1} << 30;
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 constexpr std::optional<double> kNone;
 
 constexpr std::optional<double> tera(double count) { return count * 1e12; }
@@ -17,26 +17,27 @@ constexpr std::optional<double> tera(double count) { return count * 1e12; }
 // a rate with sparsity is printed, half of it stands here.
 constexpr Datasheet kSheets[] = {
     // card, names, memory, bytes a second, fp32, tf32, bf16, fp16, fp8
-    {"T4", "t4", 16 * GiB, 320e9, tera(8.1), kNone, kNone, tera(65), kNone},
-    {"A100 40GB PCIe", "a100 pcie 40gb|a100 40gb pcie", 40 * GiB, 1555e9, tera(19.5), tera(156), tera(312), tera(312),
+    {"T4", "t4", 16 * kGiB, 320e9, tera(8.1), kNone, kNone, tera(65), kNone},
+    {"A100 40GB PCIe", "a100 pcie 40gb|a100 40gb pcie", 40 * kGiB, 1555e9, tera(19.5), tera(156), tera(312), tera(312),
      kNone},
-    {"A100 40GB SXM", "a100 sxm4 40gb|a100 40gb", 40 * GiB, 1555e9, tera(19.5), tera(156), tera(312), tera(312), kNone},
-    {"A100 80GB PCIe", "a100 80gb pcie|a100 pcie 80gb", 80 * GiB, 1935e9, tera(19.5), tera(156), tera(312), tera(312),
+    {"A100 40GB SXM", "a100 sxm4 40gb|a100 40gb", 40 * kGiB, 1555e9, tera(19.5), tera(156), tera(312), tera(312),
      kNone},
-    {"A100 80GB SXM", "a100 sxm4 80gb|a100 80gb|a100", 80 * GiB, 2039e9, tera(19.5), tera(156), tera(312), tera(312),
+    {"A100 80GB PCIe", "a100 80gb pcie|a100 pcie 80gb", 80 * kGiB, 1935e9, tera(19.5), tera(156), tera(312), tera(312),
      kNone},
-    {"RTX 3090", "rtx 3090", 24 * GiB, 936e9, tera(35.6), tera(35.6), tera(71), tera(71), kNone},
-    {"RTX A4500", "rtx a4500|a4500", 20 * GiB, 640e9, tera(23.7), tera(47.3), tera(94.6), tera(94.6), kNone},
-    {"L4", "l4", 24 * GiB, 300e9, tera(30.3), tera(60), tera(121), tera(121), tera(242.5)},
-    {"L40S", "l40s", 48 * GiB, 864e9, tera(91.6), tera(183), tera(362), tera(362), tera(733)},
-    {"RTX 4090", "rtx 4090", 24 * GiB, 1008e9, tera(82.6), tera(82.6), tera(165.2), tera(165.2), tera(330.3)},
-    {"H100 PCIe", "h100 pcie", 80 * GiB, 2000e9, tera(51), tera(378), tera(756), tera(756), tera(1513)},
-    {"H100 SXM", "h100 80gb hbm3|h100 sxm5|h100", 80 * GiB, 3350e9, tera(67), tera(494.7), tera(989.4), tera(989.4),
+    {"A100 80GB SXM", "a100 sxm4 80gb|a100 80gb|a100", 80 * kGiB, 2039e9, tera(19.5), tera(156), tera(312), tera(312),
+     kNone},
+    {"RTX 3090", "rtx 3090", 24 * kGiB, 936e9, tera(35.6), tera(35.6), tera(71), tera(71), kNone},
+    {"RTX A4500", "rtx a4500|a4500", 20 * kGiB, 640e9, tera(23.7), tera(47.3), tera(94.6), tera(94.6), kNone},
+    {"L4", "l4", 24 * kGiB, 300e9, tera(30.3), tera(60), tera(121), tera(121), tera(242.5)},
+    {"L40S", "l40s", 48 * kGiB, 864e9, tera(91.6), tera(183), tera(362), tera(362), tera(733)},
+    {"RTX 4090", "rtx 4090", 24 * kGiB, 1008e9, tera(82.6), tera(82.6), tera(165.2), tera(165.2), tera(330.3)},
+    {"H100 PCIe", "h100 pcie", 80 * kGiB, 2000e9, tera(51), tera(378), tera(756), tera(756), tera(1513)},
+    {"H100 SXM", "h100 80gb hbm3|h100 sxm5|h100", 80 * kGiB, 3350e9, tera(67), tera(494.7), tera(989.4), tera(989.4),
      tera(1978.9)},
-    {"H100 NVL", "h100 nvl", 94 * GiB, 3900e9, tera(60), tera(417.5), tera(835.5), tera(835.5), tera(1670.5)},
-    {"H200 SXM", "h200|h200 sxm5", 141 * GiB, 4800e9, tera(67), tera(494.7), tera(989.4), tera(989.4), tera(1978.9)},
-    {"H200 NVL", "h200 nvl", 141 * GiB, 4800e9, tera(60), tera(417.5), tera(835.5), tera(835.5), tera(1670.5)},
-    {"B200", "b200", 180 * GiB, 7700e9, tera(75), tera(1100), tera(2250), tera(2250), tera(4500)},
+    {"H100 NVL", "h100 nvl", 94 * kGiB, 3900e9, tera(60), tera(417.5), tera(835.5), tera(835.5), tera(1670.5)},
+    {"H200 SXM", "h200|h200 sxm5", 141 * kGiB, 4800e9, tera(67), tera(494.7), tera(989.4), tera(989.4), tera(1978.9)},
+    {"H200 NVL", "h200 nvl", 141 * kGiB, 4800e9, tera(60), tera(417.5), tera(835.5), tera(835.5), tera(1670.5)},
+    {"B200", "b200", 180 * kGiB, 7700e9, tera(75), tera(1100), tera(2250), tera(2250), tera(4500)},
 };
 
 // Lower case, words separated by single spaces, without the words that say nothing of the card.

@@ -121,10 +121,10 @@ class CudaContext {
 
   CudaContext(const CudaContext&) = delete;
   CudaContext& operator=(const CudaContext&) = delete;
+  ~CudaContext() = delete;
 
  private:
   explicit CudaContext(int ordinal);
-  ~CudaContext() = delete;
   void switch_to() const;
 
   // The one that this thread used last.

@@ -23,7 +23,8 @@ namespace ridgepoint::cuda {
 // clang-format on
 
 struct CublasLt {
-#define RIDGEPOINT_CUBLASLT_MEMBER(name) decltype(&::name) name = nullptr;
+#define RIDGEPOINT_CUBLASLT_MEMBER(name) \
+  decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_MEMBER)
 #undef RIDGEPOINT_CUBLASLT_MEMBER
 };

@@ -52,8 +52,7 @@ void fill_random(const CudaContext& context, DType dtype, void* target, std::siz
 class Race {
  public:
   Race(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem)
-      : context_(context),
-        plan_(plan),
+      : plan_(plan),
         a_(context, bytes_of(problem, problem.a)),
         b_(context, bytes_of(problem, problem.b)),
         c_(context, bytes_of(problem, problem.c)),
@@ -96,7 +95,6 @@ class Race {
     return stop_.ms_since(start_) / launches;
   }
 
-  CudaContext& context_;
   const MatmulPlan& plan_;
   Scratch a_, b_, c_, workspace_;
   Event start_, stop_;
