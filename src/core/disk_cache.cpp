@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <system_error>
 
@@ -51,11 +52,9 @@ std::optional<std::string> DiskCache::load(std::string_view key) const {
     return std::nullopt;
   }
   // The key stands after the first line; the contents after the key.
-  const std::size_t first_line = text.find('\n');
-  if (first_line == std::string::npos || text.size() - first_line < key.size() + 2) return std::nullopt;
-  const std::size_t begin = first_line + key.size() + 2;
-  const std::string_view contents = std::string_view(text).substr(begin);
-  if (std::string_view(text).substr(0, begin) != header(key, contents)) {
+  const std::size_t begin = std::min(text.find('\n'), text.size()) + key.size() + 2;
+  const std::string_view contents = begin <= text.size() ? std::string_view(text).substr(begin) : std::string_view();
+  if (begin > text.size() || std::string_view(text).substr(0, begin) != header(key, contents)) {
     warn_once(folder_.string(), fmt::format("a damaged entry of the cache in {} is ignored", folder_.string()));
     return std::nullopt;
   }
