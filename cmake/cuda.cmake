@@ -28,20 +28,25 @@ if(RIDGEPOINT_CUDA)
   endif()
 endif()
 
-# One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for what comes after.
+# One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for what comes after;
+# for Hopper alone where the kernel is written in those instructions.
 function(ridgepoint_compile_kernel source fatbin)
+  set(targets -gencode arch=compute_90a,code=sm_90a)
+  if(NOT source MATCHES "/kernels/hopper/")
+    list(APPEND targets -gencode arch=compute_80,code=[sm_80,compute_80])
+  endif()
   add_custom_command(OUTPUT ${fatbin}
     COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets
       -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_SOURCE_DIR}/src
-      -gencode arch=compute_80,code=[sm_80,compute_80] -gencode arch=compute_90a,code=sm_90a
-      -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
+      ${targets} -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
     DEPENDS ${source} DEPFILE ${fatbin}.d VERBATIM
     COMMENT "Compiling kernels of ${source}")
 endfunction()
 
 # Adds the kernels of src/backends/cuda to a target, and the file that holds them: its assembly includes the bytes.
 function(ridgepoint_add_cuda target)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu
+    ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/hopper/*.cu)
   set(folder ${CMAKE_BINARY_DIR}/generated/kernels)
   file(MAKE_DIRECTORY ${folder})
   set(symbols "")

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends_cpu/kernel_harness.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::testing {
 

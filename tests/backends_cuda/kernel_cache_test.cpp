@@ -1,9 +1,9 @@
 #include "backends/cuda/kernel_cache.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "core/file.h"

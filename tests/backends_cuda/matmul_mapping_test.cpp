@@ -168,9 +168,11 @@ TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
   cublasLtMatmulAlgo_t algorithm{};
   for (std::size_t i = 0; i < std::size(algorithm.data); ++i) algorithm.data[i] = 0x0123456789abcdefULL * (i + 1);
   const std::string text = cuda::algorithm_to_text(algorithm);
-  const std::optional<cublasLtMatmulAlgo_t> back = cuda::algorithm_from_text(text);
+  const std::optional<cuda::MatmulAlgorithm> back = cuda::algorithm_from_text(text);
   ASSERT_TRUE(back.has_value());
-  EXPECT_TRUE(std::equal(std::begin(algorithm.data), std::end(algorithm.data), std::begin(back->data)));
+  EXPECT_THAT(std::get<cublasLtMatmulAlgo_t>(*back).data, ::testing::ElementsAreArray(algorithm.data));
+  const cuda::SplitTiling tiling{128, 64, 132};
+  EXPECT_EQ(std::get<cuda::SplitTiling>(*cuda::algorithm_from_text(cuda::algorithm_to_text(tiling))), tiling);
   std::string damaged = text;
   damaged[20] = 'x';
   for (const std::string& wrong : {std::string(), text.substr(1), text + "0", damaged}) {

@@ -1,5 +1,5 @@
-// The device code compiled from kernels/*.cu, as the build embedded it (cmake/cuda.cmake): one fat binary a file, with
-// machine code for sm_80 and sm_90a and PTX for cards that come after.
+// The device code compiled from kernels/*.cu and kernels/hopper/*.cu, as the build embedded it (cmake/cuda.cmake): one
+// fat binary a file, with machine code for sm_80 and sm_90a and PTX for cards that come after, or for sm_90a alone.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "backends/cuda/matmul_algorithm.h"
@@ -15,51 +17,65 @@ namespace {
 
 std::string kernel_name(DType dtype) { return fmt::format("matmul_{}_cublaslt", name(dtype)); }
 
-class MatmulKernel : public Kernel {
- public:
-  MatmulKernel(CudaContext& context, const LtProblem& problem)
-      : context_(context),
-        plan_(context, problem),
-        algorithm_(choose_algorithm(context, plan_, problem)),
-        launches_(problem.launches),
-        workspace_bytes_(problem.workspace_bytes()),
-        name_(kernel_name(problem.dtype)) {
-    const auto element_bytes = static_cast<std::int64_t>(size_bytes(problem.dtype));
-    for (LtProblem::Launch& launch : launches_) {
-      launch = {launch.a * element_bytes, launch.b * element_bytes, launch.c * element_bytes};
-    }
+void require_aligned(std::string_view kernel, const void* address) {
+  if (reinterpret_cast<std::uintptr_t>(address) % kMatmulAlignmentBytes != 0) [[unlikely]] {
+    throw Error(fmt::format("{} was given an operand that does not begin at a multiple of {} bytes", kernel,
+                            kMatmulAlignmentBytes));
   }
+}
+
+class LibraryKernel : public Kernel {
+ public:
+  LibraryKernel(std::unique_ptr<MatmulPlan> plan, LtProblem problem, const cublasLtMatmulAlgo_t& algorithm,
+                CudaContext& context, std::size_t workspace_bytes)
+      : context_(context),
+        plan_(std::move(plan)),
+        problem_(std::move(problem)),
+        algorithm_(algorithm),
+        workspace_bytes_(workspace_bytes),
+        name_(kernel_name(problem_.dtype)) {}
 
   std::string_view name() const override { return name_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
     context_.make_current();
-    const auto* a = static_cast<const std::byte*>(arguments.inputs[1]);
-    const auto* b = static_cast<const std::byte*>(arguments.inputs[0]);
-    auto* c = static_cast<std::byte*>(arguments.outputs[0]);
-    if (!aligned(a) || !aligned(b) || !aligned(c)) [[unlikely]] {
-      throw Error(fmt::format("{} was given an operand that does not begin at a multiple of {} bytes", name_,
-                              kMatmulAlignmentBytes));
-    }
-    for (const LtProblem::Launch& at : launches_) {
-      const cublasStatus_t status = plan_.launch(algorithm_, a + at.a, b + at.b, c + at.c, arguments.workspace);
-      if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-        throw_cublaslt_error(status, "launch " + name_);
-    }
+    const void* a = arguments.inputs[1];
+    const void* b = arguments.inputs[0];
+    void* c = arguments.outputs[0];
+    for (const void* address : {a, b, static_cast<const void*>(c)}) require_aligned(name_, address);
+    const cublasStatus_t status = plan_->launch_all(algorithm_, problem_, a, b, c, arguments.workspace);
+    if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+      throw_cublaslt_error(status, "launch " + name_);
   }
 
  private:
-  static bool aligned(const void* address) {
-    return reinterpret_cast<std::uintptr_t>(address) % kMatmulAlignmentBytes == 0;
-  }
-
   CudaContext& context_;
-  MatmulPlan plan_;
+  std::unique_ptr<MatmulPlan> plan_;
+  LtProblem problem_;
   cublasLtMatmulAlgo_t algorithm_;
-  std::vector<LtProblem::Launch> launches_;  // offsets in bytes
   std::size_t workspace_bytes_;
   std::string name_;
+};
+
+class SplitKernel : public Kernel {
+ public:
+  SplitKernel(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling, std::size_t workspace_bytes)
+      : launch_(context, plan, tiling), workspace_bytes_(workspace_bytes) {}
+
+  std::string_view name() const override { return launch_.name(); }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    for (const void* address : {arguments.inputs[0], arguments.inputs[1], arguments.outputs[0]}) {
+      require_aligned(launch_.name(), address);
+    }
+    launch_.launch(arguments.inputs[0], arguments.inputs[1], arguments.outputs[0], arguments.workspace);
+  }
+
+ private:
+  SplitMatmulLaunch launch_;
+  std::size_t workspace_bytes_;
 };
 
 // A sum over nothing.
@@ -84,7 +100,17 @@ class ZeroKernel : public Kernel {
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
   const MatmulProblem problem = read_matmul_problem(spec);
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
-  return std::make_unique<MatmulKernel>(context, map_matmul(problem));
+  LtProblem mapped = map_matmul(problem);
+  auto plan = std::make_unique<MatmulPlan>(context, mapped);
+  const std::optional<SplitMatmulPlan> split =
+      has_split_matmul(context.card()) ? SplitMatmulPlan::of(problem) : std::nullopt;
+  const std::size_t workspace_bytes = std::max(mapped.workspace_bytes(), split ? split->workspace_bytes() : 0);
+  const MatmulAlgorithm algorithm = choose_algorithm(context, *plan, mapped, split ? &*split : nullptr);
+  if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {
+    return std::make_unique<SplitKernel>(context, *split, *tiling, workspace_bytes);
+  }
+  return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped), std::get<cublasLtMatmulAlgo_t>(algorithm),
+                                         context, workspace_bytes);
 }
 
 }  // namespace ridgepoint::cuda

@@ -1,22 +1,27 @@
-// Which of cuBLASLt's algorithms a matmul uses: the fastest of the library's own candidates, measured once for each
-// shape, card and library version, and remembered by this process and on disk.
+// How a matmul is computed: the fastest of cuBLASLt's algorithms and, for fp32 on Hopper, of our own kernel's tilings,
+// measured once for each shape, card and library version, and remembered by this process and on disk.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "backends/cuda/matmul_plan.h"
+#include "backends/cuda/split_matmul.h"
 
 namespace ridgepoint::cuda {
 
-// Measuring takes memory of its own for a moment, outside every allocator and limit; where the card has none left
-// the library's first candidate is taken and not remembered on disk.
-// Throws Error (unsupported) when the library has no algorithm at all.
-cublasLtMatmulAlgo_t choose_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem);
+using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling>;
 
-// How an algorithm is written to disk, 128 hexadecimal digits, and read back; nullopt for anything else.
-std::string algorithm_to_text(const cublasLtMatmulAlgo_t& algorithm);
-std::optional<cublasLtMatmulAlgo_t> algorithm_from_text(std::string_view text);
+// `split` is null where our own kernel does not apply. Measuring takes memory of its own for a moment, outside every
+// allocator and limit; where the card has none left the library's first candidate is taken and not remembered on disk.
+// Throws Error (unsupported) when the library has no algorithm at all.
+MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                                 const SplitMatmulPlan* split);
+
+// How an algorithm is written to disk, and read back; nullopt for anything else.
+std::string algorithm_to_text(const MatmulAlgorithm& algorithm);
+std::optional<MatmulAlgorithm> algorithm_from_text(std::string_view text);
 
 }  // namespace ridgepoint::cuda

@@ -11,32 +11,11 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// One batch dimension and the strides of the three matrices along it.
-struct BatchAxis {
-  std::int64_t size;
-  std::array<std::int64_t, 3> strides;  // a, b, c of the node
-};
-
 bool continues(const BatchAxis& outer, const BatchAxis& inner) {
   for (std::size_t i = 0; i < 3; ++i) {
     if (outer.strides[i] != inner.size * inner.strides[i]) return false;
   }
   return true;
-}
-
-// Neighbours that one stride walks for all three matrices become one.
-std::vector<BatchAxis> merged_batch(const MatmulProblem& problem) {
-  std::vector<BatchAxis> axes;
-  for (std::size_t i = 0; i < problem.batch.size(); ++i) {
-    const BatchAxis axis{problem.batch[i],
-                         {problem.a.batch_strides[i], problem.b.batch_strides[i], problem.c.batch_strides[i]}};
-    if (!axes.empty() && continues(axes.back(), axis)) {
-      axes.back() = {axes.back().size * axis.size, axis.strides};
-    } else {
-      axes.push_back(axis);
-    }
-  }
-  return axes;
 }
 
 // The transpose of a row-major matrix is the same memory read column by column.
@@ -78,15 +57,38 @@ void require_sizes(const LtProblem& problem) {
 
 }  // namespace
 
+std::vector<BatchAxis> merged_batch(const MatmulProblem& problem) {
+  std::vector<BatchAxis> axes;
+  for (std::size_t i = 0; i < problem.batch.size(); ++i) {
+    const BatchAxis axis{problem.batch[i],
+                         {problem.a.batch_strides[i], problem.b.batch_strides[i], problem.c.batch_strides[i]}};
+    if (!axes.empty() && continues(axes.back(), axis)) {
+      axes.back() = {axes.back().size * axis.size, axis.strides};
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
 std::int64_t LtMatrix::elements(std::int64_t batch) const {
   if (rows == 0 || columns == 0 || batch == 0) return 0;
   return (batch - 1) * batch_stride + (columns - 1) * leading + rows;
 }
 
+std::int64_t LtProblem::elements(const LtMatrix& matrix, std::int64_t Launch::*offset) const {
+  std::int64_t last = 0;
+  for (const Launch& at : launches) last = std::max(last, at.*offset);
+  return last + matrix.elements(batch);
+}
+
 std::string LtProblem::key() const {
-  return fmt::format("{} m{} n{} k{} {}{} ld {} {} {} batch {} strides {} {} {} aligned {} workspace {}", name(dtype),
-                     m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading,
-                     batch, a.batch_stride, b.batch_stride, c.batch_stride, alignment_bytes, workspace_bytes());
+  const Launch last = launches.empty() ? Launch{} : launches.back();
+  return fmt::format(
+      "{} m{} n{} k{} {}{} ld {} {} {} batch {} strides {} {} {} launches {} to {} {} {} aligned {} workspace {}",
+      name(dtype), m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch,
+      a.batch_stride, b.batch_stride, c.batch_stride, launches.size(), last.a, last.b, last.c, alignment_bytes,
+      workspace_bytes());
 }
 
 std::size_t LtProblem::workspace_bytes() const {

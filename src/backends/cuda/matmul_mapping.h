@@ -2,6 +2,7 @@
 // as its transpose: c^T = b^T a^T. Its first operand is then the node's second, and no data moves. Needs no card.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +11,14 @@
 #include "runtime/matmul_problem.h"
 
 namespace ridgepoint::cuda {
+
+// One batch dimension and the strides of the node's a, b and c along it, in elements.
+struct BatchAxis {
+  std::int64_t size;
+  std::array<std::int64_t, 3> strides;
+};
+// Outermost first; neighbours that one stride walks for all three matrices are one.
+std::vector<BatchAxis> merged_batch(const MatmulProblem& problem);
 
 // Stored column by column, columns `leading` elements apart; `transposed` says that the product uses its transpose.
 struct LtMatrix {
@@ -39,6 +48,8 @@ struct LtProblem {
   // What the addresses of every launch are multiples of, when those of the operands are of kMatmulAlignmentBytes.
   std::int64_t alignment_bytes = 0;
 
+  // From the first element of a matrix to behind the last that any launch touches: elements(a, &Launch::a).
+  std::int64_t elements(const LtMatrix& matrix, std::int64_t Launch::*offset) const;
   // Everything a choice of algorithm may depend on, but for the card and the library: fp32 512x256x64 nt ...
   std::string key() const;
   // Memory for the launch, a fixed rule so that it is known without a card: room for the partial sums of up to

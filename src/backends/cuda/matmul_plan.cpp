@@ -158,4 +158,17 @@ bool MatmulPlan::accepts(const cublasLtMatmulAlgo_t& algorithm) const {
   return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes_;
 }
 
+cublasStatus_t MatmulPlan::launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const void* a,
+                                      const void* b, void* c, void* workspace) const {
+  const auto bytes = static_cast<std::int64_t>(size_bytes(problem.dtype));
+  for (const LtProblem::Launch& at : problem.launches) {
+    const cublasStatus_t status =
+        launch(algorithm, static_cast<const std::byte*>(a) + at.a * bytes,
+               static_cast<const std::byte*>(b) + at.b * bytes, static_cast<std::byte*>(c) + at.c * bytes, workspace);
+    if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+      return status;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 }  // namespace ridgepoint::cuda

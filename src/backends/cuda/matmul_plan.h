@@ -31,6 +31,10 @@ class MatmulPlan {
                                    c_.get(), &algorithm, workspace, workspace_bytes_, stream_);
   }
 
+  // All of problem.launches.
+  cublasStatus_t launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const void* a,
+                            const void* b, void* c, void* workspace) const;
+
  private:
   union Scalar {
     float single;

@@ -49,75 +49,53 @@ void fill_random(const CudaContext& context, DType dtype, void* target, std::siz
   context.synchronize();  // the pattern is about to go
 }
 
-class Race {
- public:
-  Race(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem)
-      : plan_(plan),
-        a_(context, bytes_of(problem, problem.a)),
-        b_(context, bytes_of(problem, problem.b)),
-        c_(context, bytes_of(problem, problem.c)),
-        workspace_(context, problem.workspace_bytes()),
-        start_(context),
-        stop_(context) {
-    if (!has_memory()) return;
-    fill_random(context, problem.dtype, a_.address(), bytes_of(problem, problem.a));
-    fill_random(context, problem.dtype, b_.address(), bytes_of(problem, problem.b));
-  }
-
-  bool has_memory() const { return a_.fits() && b_.fits() && c_.fits() && workspace_.fits(); }
-
-  // Infinite for an algorithm that does not run, and for one that is not worth a second look.
-  double best_ms(const cublasLtMatmulAlgo_t& algorithm, double best_so_far_ms) {
-    const double first_ms = launch_ms(algorithm, 1);
-    if (!(first_ms < INFINITY)) return INFINITY;
-    const double again_ms = launch_ms(algorithm, 1);
-    if (again_ms > kHopeless * best_so_far_ms) return INFINITY;
-    const int launches = std::clamp(static_cast<int>(kSampleMs / again_ms), 1, kMaxLaunchesPerSample);
-    double best = launches == 1 ? again_ms : INFINITY;
-    for (int i = launches == 1 ? 1 : 0; i < kSamples; ++i) best = std::min(best, launch_ms(algorithm, launches));
-    return best;
-  }
-
- private:
-  static std::size_t bytes_of(const LtProblem& problem, const LtMatrix& matrix) {
-    return static_cast<std::size_t>(matrix.elements(problem.batch)) * size_bytes(problem.dtype);
-  }
-
-  double launch_ms(const cublasLtMatmulAlgo_t& algorithm, int launches) {
-    start_.record();
-    for (int i = 0; i < launches; ++i) {
-      if (plan_.launch(algorithm, a_.address(), b_.address(), c_.address(), workspace_.address()) !=
-          CUBLAS_STATUS_SUCCESS) {
-        return INFINITY;
-      }
-    }
-    stop_.record();
-    return stop_.ms_since(start_) / launches;
-  }
-
-  const MatmulPlan& plan_;
-  Scratch a_, b_, c_, workspace_;
-  Event start_, stop_;
-};
-
 }  // namespace
 
-std::optional<FastestAlgorithm> fastest_algorithm(CudaContext& context, const MatmulPlan& plan,
-                                                  const LtProblem& problem,
-                                                  std::span<const cublasLtMatmulAlgo_t> algorithms, double to_beat_ms) {
-  context.synchronize();
-  Race race(context, plan, problem);
-  if (!race.has_memory()) return std::nullopt;
-  std::optional<FastestAlgorithm> fastest;
-  double best_ms = to_beat_ms;
-  for (std::size_t i = 0; i < algorithms.size(); ++i) {
-    const double ms = race.best_ms(algorithms[i], best_ms);
-    if (ms < best_ms) {
-      best_ms = ms;
-      fastest = {i, ms};
+struct MatmulRace::State {
+  State(CudaContext& context, const Sizes& sizes)
+      : a(context, sizes.a_bytes),
+        b(context, sizes.b_bytes),
+        c(context, sizes.c_bytes),
+        workspace(context, sizes.workspace_bytes),
+        start(context),
+        stop(context) {}
+
+  double launch_ms(const MatmulLaunch& launch, int launches) {
+    start.record();
+    for (int i = 0; i < launches; ++i) {
+      if (!launch({a.address(), b.address(), c.address(), workspace.address()})) return INFINITY;
     }
+    stop.record();
+    return stop.ms_since(start) / launches;
   }
-  return fastest;
+
+  Scratch a, b, c, workspace;
+  Event start, stop;
+};
+
+MatmulRace::MatmulRace(CudaContext& context, const Sizes& sizes) {
+  context.synchronize();
+  state_ = std::make_unique<State>(context, sizes);
+  if (!has_memory()) return;
+  fill_random(context, sizes.dtype, state_->a.address(), sizes.a_bytes);
+  fill_random(context, sizes.dtype, state_->b.address(), sizes.b_bytes);
+}
+
+MatmulRace::~MatmulRace() = default;
+
+bool MatmulRace::has_memory() const {
+  return state_->a.fits() && state_->b.fits() && state_->c.fits() && state_->workspace.fits();
+}
+
+double MatmulRace::best_ms(const MatmulLaunch& launch, double best_so_far_ms) {
+  const double first_ms = state_->launch_ms(launch, 1);
+  if (!(first_ms < INFINITY)) return INFINITY;
+  const double again_ms = state_->launch_ms(launch, 1);
+  if (again_ms > kHopeless * best_so_far_ms) return INFINITY;
+  const int launches = std::clamp(static_cast<int>(kSampleMs / again_ms), 1, kMaxLaunchesPerSample);
+  double best = launches == 1 ? again_ms : INFINITY;
+  for (int i = launches == 1 ? 1 : 0; i < kSamples; ++i) best = std::min(best, state_->launch_ms(launch, launches));
+  return best;
 }
 
 }  // namespace ridgepoint::cuda

@@ -1,0 +1,131 @@
+// Hopper's own instructions (sm_90a; PTX ISA 8, "Asynchronous Warpgroup Level Matrix Instructions" and "mbarrier"):
+// barriers in shared memory, register hand-over between warpgroups, and matrix products of four warps whose operands
+// lie in shared memory.
+#pragma once
+
+#include <cstdint>
+
+namespace ridgepoint::cuda {
+
+inline constexpr int kWarpgroupThreads = 128;
+
+__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// A barrier of `arrivals` arrivals a phase. Phases are told apart by their parity, 0 first.
+struct SharedBarrier {
+  std::uint64_t state;
+
+  __device__ __forceinline__ void initialise(unsigned arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&state)), "r"(arrivals) : "memory");
+  }
+  __device__ __forceinline__ void arrive() {
+    asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
+  }
+  // Until the phase of this parity has ended.
+  __device__ __forceinline__ void wait(unsigned parity) {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(shared_address(&state)),
+        "r"(parity)
+        : "memory");
+  }
+};
+
+// Makes this thread's ordinary writes to shared memory visible to the tensor cores; then a barrier.
+__device__ __forceinline__ void publish_to_tensor_cores() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Barriers initialised by one thread become visible to all, after a __syncthreads().
+__device__ __forceinline__ void publish_barriers() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+template <int kRegisters>
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+template <int kRegisters>
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
+}
+
+// Waits for the `threads` threads that use barrier `id`, 1 to 15.
+__device__ __forceinline__ void meet(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Tiles of 16-bit elements in shared memory are lines of 64 elements, 128 bytes; eight lines are an atom, in which the
+// 16-byte chunk c of line l lies at chunk c ^ (l mod 8), so that neither side meets bank conflicts. An operand whose
+// inner dimension (K) is contiguous has a line for each of its rows; one whose outer dimension is contiguous has
+// a line for each k, and tiles of 64 rows follow each other.
+inline constexpr int kLineElements = 64;
+inline constexpr int kLineBytes = 128;
+inline constexpr int kAtomBytes = 8 * kLineBytes;
+
+__device__ __forceinline__ int swizzled(int line, int chunk) { return line * kLineBytes + ((chunk ^ (line & 7)) << 4); }
+
+// The descriptor of such a tile. `block_bytes`: from 64 rows to the next 64 where the outer dimension is contiguous.
+__device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address, int block_bytes) {
+  constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
+  return kSwizzle128 | (static_cast<std::uint64_t>(kAtomBytes >> 4) << 32) |
+         (static_cast<std::uint64_t>(block_bytes >> 4) << 16) | ((address & 0x3FFFF) >> 4);
+}
+// Sixteen further along K, in descriptor units.
+template <bool kInnerContiguous>
+inline constexpr int kDescriptorStep = (kInnerContiguous ? 16 * 2 : 2 * kAtomBytes) >> 4;
+
+// Before the first product of a batch, once the accumulators' registers are ready; after the last; and until all but
+// the newest kPending batches are done.
+__device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int kPending>
+__device__ __forceinline__ void wait_for_products() {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+#define RIDGEPOINT_R4(r, i) "+f"(r[i]), "+f"(r[i + 1]), "+f"(r[i + 2]), "+f"(r[i + 3])
+#define RIDGEPOINT_R16(r, i) \
+  RIDGEPOINT_R4(r, i), RIDGEPOINT_R4(r, i + 4), RIDGEPOINT_R4(r, i + 8), RIDGEPOINT_R4(r, i + 12)
+
+// sum[64 x 2 kRegisters] = (keep ? sum : 0) + a[64 x 16] b[16 x 2 kRegisters], bf16 with fp32 sums, by a whole
+// warpgroup. Thread t holds rows 16 (t / 32) + t % 32 / 4 and 8 below, columns 8 j + 2 (t % 4) and the next:
+// sum[4 j], sum[4 j + 1] of the upper row, sum[4 j + 2], sum[4 j + 3] of the lower.
+template <bool kAInnerContiguous, bool kBInnerContiguous>
+__device__ __forceinline__ void multiply(float (&sum)[64], std::uint64_t a, std::uint64_t b, bool keep) {
+  asm volatile(
+      "{\n"
+      ".reg .pred keep;\n"
+      "setp.ne.b32 keep, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
+      "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,"
+      "%58,%59,%60,%61,%62,%63}, %64, %65, keep, 1, 1, %67, %68;\n"
+      "}\n"
+      : RIDGEPOINT_R16(sum, 0), RIDGEPOINT_R16(sum, 16), RIDGEPOINT_R16(sum, 32), RIDGEPOINT_R16(sum, 48)
+      : "l"(a), "l"(b), "r"(static_cast<int>(keep)), "n"(kAInnerContiguous ? 0 : 1), "n"(kBInnerContiguous ? 0 : 1));
+}
+
+template <bool kAInnerContiguous, bool kBInnerContiguous>
+__device__ __forceinline__ void multiply(float (&sum)[32], std::uint64_t a, std::uint64_t b, bool keep) {
+  asm volatile(
+      "{\n"
+      ".reg .pred keep;\n"
+      "setp.ne.b32 keep, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+      "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
+      "%30,%31}, %32, %33, keep, 1, 1, %35, %36;\n"
+      "}\n"
+      : RIDGEPOINT_R16(sum, 0), RIDGEPOINT_R16(sum, 16)
+      : "l"(a), "l"(b), "r"(static_cast<int>(keep)), "n"(kAInnerContiguous ? 0 : 1), "n"(kBInnerContiguous ? 0 : 1));
+}
+
+#undef RIDGEPOINT_R16
+#undef RIDGEPOINT_R4
+
+}  // namespace ridgepoint::cuda
