@@ -7,12 +7,12 @@
 namespace ridgepoint {
 
 const std::vector<TransformerConfig>& transformer_presets() {
-  static const std::vector<TransformerConfig> kPresets = {
+  static const std::vector<TransformerConfig> presets = {
       {"tiny", 10000, 256, 128, 384, 2, 4},       {"small", 10000, 256, 768, 3072, 12, 12},
       {"medium", 10000, 256, 1024, 4096, 24, 16}, {"large", 10000, 256, 1280, 5120, 36, 20},
       {"xl", 10000, 256, 1600, 6400, 48, 25},     {"2.7b", 10000, 256, 2560, 10240, 32, 32},
   };
-  return kPresets;
+  return presets;
 }
 
 TransformerConfig transformer_preset(std::string_view name) {

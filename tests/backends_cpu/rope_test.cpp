@@ -24,7 +24,8 @@ class CpuRope : public ::testing::Test {
     Operand cosines = testing::make_operand(DType::fp32, {positions, half});
     Operand sines = cosines;
     for (std::int64_t i = 0; i < positions * half; ++i) {
-      const double angle = static_cast<double>(i / half) / std::pow(100.0, static_cast<double>(i % half) / 7.0);
+      const std::int64_t position = i / half, pair = i % half;
+      const double angle = static_cast<double>(position) / std::pow(100.0, static_cast<double>(pair) / 7.0);
       store_element(DType::fp32, cosines.storage.data() + static_cast<std::size_t>(i) * sizeof(float), std::cos(angle));
       store_element(DType::fp32, sines.storage.data() + static_cast<std::size_t>(i) * sizeof(float), std::sin(angle));
     }

@@ -12,9 +12,6 @@
 namespace ridgepoint {
 namespace {
 
-using testing::DoubleEq;
-using testing::ElementsAre;
-using testing::ElementsAreArray;
 using testing::NanSensitiveDoubleEq;
 using testing::Pointwise;
 
@@ -46,7 +43,7 @@ class ReferenceKernels : public testing::Test {
   int inputs_ = 0;
 };
 
-auto are(std::vector<double> values) { return Pointwise(NanSensitiveDoubleEq(), std::move(values)); }
+auto are(const std::vector<double>& values) { return Pointwise(NanSensitiveDoubleEq(), values); }
 
 TEST_F(ReferenceKernels, computes_unary_ops) {
   EXPECT_THAT(run_unary(copy, {1.5, -2}), are({1.5, -2}));

@@ -13,7 +13,6 @@ namespace ridgepoint::cli {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {

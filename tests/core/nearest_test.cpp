@@ -18,13 +18,13 @@ TEST(Nearest, finds_the_name_one_typing_slip_away) {
 }
 
 TEST(Nearest, counts_a_swap_of_neighbours_as_one_slip) {
-  constexpr std::array<std::string_view, 2> names = {"ac", "cab"};
-  EXPECT_EQ(nearest("ca", names), "ac");
+  constexpr std::array<std::string_view, 2> kPair = {"ac", "cab"};
+  EXPECT_EQ(nearest("ca", kPair), "ac");
 }
 
 TEST(Nearest, takes_the_first_of_equals) {
-  constexpr std::array<std::string_view, 2> names = {"fp16", "bf16"};
-  EXPECT_EQ(nearest("xx16", names), "fp16");
+  constexpr std::array<std::string_view, 2> kTypes = {"fp16", "bf16"};
+  EXPECT_EQ(nearest("xx16", kTypes), "fp16");
 }
 
 TEST(Nearest, answers_an_empty_word_and_an_empty_list) {

@@ -17,7 +17,6 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::Property;
 using ::testing::ThrowsMessage;
 
 std::vector<Record> read_text(const std::string& text) {

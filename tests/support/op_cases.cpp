@@ -271,7 +271,7 @@ void add_composites(Cases& cases) {
 }  // namespace
 
 const std::vector<OpCase>& op_cases() {
-  static const std::vector<OpCase> kCases = [] {
+  static const std::vector<OpCase> all = [] {
     Cases cases;
     add_views_and_state(cases);
     add_elementwise(cases);
@@ -280,7 +280,7 @@ const std::vector<OpCase>& op_cases() {
     add_composites(cases);
     return std::move(cases.all);
   }();
-  return kCases;
+  return all;
 }
 
 }  // namespace ridgepoint::testing

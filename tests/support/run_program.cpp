@@ -1,13 +1,13 @@
 #include "support/run_program.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>

@@ -168,10 +168,10 @@ template <class T>
 HWY_INLINE T narrow(float value) {
   if constexpr (std::numeric_limits<T>::is_integer) {
     // The largest integers round up to a power of two as floats, hence >=.
-    constexpr auto limit = static_cast<float>(std::numeric_limits<T>::max());
+    constexpr auto kLimit = static_cast<float>(std::numeric_limits<T>::max());
     if (value != value) return 0;
-    if (value >= limit) return std::numeric_limits<T>::max();
-    if (value <= -limit) return std::numeric_limits<T>::min();
+    if (value >= kLimit) return std::numeric_limits<T>::max();
+    if (value <= -kLimit) return std::numeric_limits<T>::min();
   }
   return static_cast<T>(value);
 }

@@ -23,8 +23,7 @@ namespace ridgepoint::cuda {
 // clang-format on
 
 struct CublasLt {
-#define RIDGEPOINT_CUBLASLT_MEMBER(name) \
-  decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
+#define RIDGEPOINT_CUBLASLT_MEMBER(name) decltype(&::name) name = nullptr;
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_MEMBER)
 #undef RIDGEPOINT_CUBLASLT_MEMBER
 };

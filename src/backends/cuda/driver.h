@@ -22,8 +22,7 @@ namespace ridgepoint::cuda {
 // clang-format on
 
 struct Driver {
-#define RIDGEPOINT_CUDA_MEMBER(name) \
-  decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
+#define RIDGEPOINT_CUDA_MEMBER(name) decltype(&::name) name = nullptr;
   RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(RIDGEPOINT_CUDA_MEMBER)
 #undef RIDGEPOINT_CUDA_MEMBER
 };

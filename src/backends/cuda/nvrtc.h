@@ -37,7 +37,7 @@ class Nvrtc {
 
  private:
   struct Functions {
-#define RIDGEPOINT_NVRTC_MEMBER(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a declaration
+#define RIDGEPOINT_NVRTC_MEMBER(name) decltype(&::name) name = nullptr;
     RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_MEMBER)
 #undef RIDGEPOINT_NVRTC_MEMBER
   };
