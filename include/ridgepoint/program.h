@@ -16,6 +16,7 @@
 namespace ridgepoint {
 
 class Device;
+class LaunchObserver;
 
 struct DeviceOptions {
   int threads = 0;                                // cpu: 0 means every core this process may use
@@ -29,6 +30,12 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
 std::string default_device_name();
 // Every device of this machine, cards first; each opens, unless its card is too old.
 std::vector<std::string> device_names();
+
+// One launch of a run: the node of graph() it computes and the kernel that does.
+struct LaunchInfo {
+  NodeId node;
+  std::string kernel;
+};
 
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass
@@ -60,6 +67,9 @@ class Program {
 
   std::int64_t flops_per_run() const;  // exact, over the graph as given; see docs for the convention
   std::size_t launches_per_run() const;
+  std::vector<LaunchInfo> launches() const;  // in the order of a run
+  // Has every later run watched (src/runtime/activity.h) until it is called with null; the observer must live as long.
+  void observe(LaunchObserver* observer);
   const Graph& graph() const;  // after passes
   Device& device();
 

@@ -12,36 +12,11 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run_options.h"
+#include "cli/run_progress.h"
 #include "measure/step_benchmark.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-std::string describe_row(const StepConfig& config) {
-  return fmt::format("{} {} batch {} context {}", config.model.name, name(config.mode), config.batch,
-                     config.model.context);
-}
-
-// In proportion to the time a row takes, roughly: the estimate of the time left rests on it.
-double estimated_cost(const StepConfig& config) {
-  const double tokens = static_cast<double>(config.batch) * static_cast<double>(config.model.context);
-  const double passes = config.mode == Mode::forward ? 1 : 3;
-  const double iterations = static_cast<double>(config.warmup + config.steps);
-  return static_cast<double>(parameter_count(config.model)) * (tokens * passes * iterations + 100);
-}
-
-std::string stage_text(const StepProgress& at) {
-  if (at.count == 0) return std::string(name(at.stage));
-  return fmt::format("{} {}/{}", name(at.stage), at.index + 1, at.count);
-}
-
-double share_done(const StepConfig& config, const StepProgress& at) {
-  using Stage = StepProgress::Stage;
-  const double all = static_cast<double>(config.warmup + config.steps);
-  if (at.stage == Stage::warmup) return static_cast<double>(at.index) / all;
-  if (at.stage == Stage::timing) return static_cast<double>(config.warmup + at.index) / all;
-  return at.stage == Stage::measuring_ceiling ? 1 : 0;
-}
 
 // Running out of memory is an answer; a sweep that nothing here can run is not.
 int exit_code(std::span<const Record> records) {

@@ -36,15 +36,6 @@ std::string render_json_lines(std::span<const Record> records) {
   return text;
 }
 
-// Of the terminal on standard output; no limit where it is none.
-std::size_t terminal_width() {
-  winsize size{};
-  if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return SIZE_MAX;
-  }
-  return size.ws_col;
-}
-
 bool is_special_file(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
@@ -64,10 +55,10 @@ Format format_from_name(std::string_view text) {
   return static_cast<Format>(found - kFormatNames.begin());
 }
 
-std::string render(Format format, std::span<const Record> records) {
+std::string render(Format format, std::span<const Record> records, std::size_t width) {
   switch (format) {
     case Format::table:
-      return records_as_text(records);
+      return records_as_text(records, width);
     case Format::markdown:
       return records_as_markdown(records);
     case Format::csv:
@@ -97,32 +88,43 @@ Format OutputOptions::resolved_format() const {
   return found == kFormatNames.end() ? Format::table : static_cast<Format>(found - kFormatNames.begin());
 }
 
-RecordWriter::RecordWriter(const OutputOptions& options) : format_(options.resolved_format()), path_(options.path) {
+RowWriter::RowWriter(const OutputOptions& options, Rows rows)
+    : format_(options.resolved_format()), path_(options.path), rows_(std::move(rows)) {
   if (path_.empty()) return;
   streams_to_special_file_ = is_special_file(path_);
   // Opening a pipe here and now would end its reader's input.
   if (!streams_to_special_file_) check_writable(path_);
 }
 
-void RecordWriter::add(Record record) {
-  records_.push_back(std::move(record));
+void RowWriter::row_added() {
   if (!path_.empty()) {
-    if (!streams_to_special_file_) write_file(path_, render(format_, records_));
-  } else if (format_ == Format::jsonl) {
-    print_output(to_json(records_.back()) + '\n');
-  } else if (format_ == Format::csv) {
-    print_output((records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back()));
+    if (!streams_to_special_file_) write_file(path_, rows_.all(format_, SIZE_MAX));
+  } else if (format_ == Format::jsonl || format_ == Format::csv) {
+    print_output(rows_.newest(format_));
   }
 }
 
-void RecordWriter::finish() {
+void RowWriter::finish() {
   if (streams_to_special_file_) {
-    write_file(path_, render(format_, records_));
-  } else if (path_.empty() && format_ == Format::table) {
-    print_output(records_as_text(records_, terminal_width()));
-  } else if (path_.empty() && (format_ == Format::markdown || format_ == Format::json)) {
-    print_output(render(format_, records_));
+    write_file(path_, rows_.all(format_, SIZE_MAX));
+  } else if (path_.empty() && format_ != Format::jsonl && format_ != Format::csv) {
+    print_output(rows_.all(format_, output_width()));
   }
+}
+
+RecordWriter::RecordWriter(const OutputOptions& options)
+    : writer_(options, {[this](Format format, std::size_t width) { return render(format, records_, width); },
+                        [this](Format format) {
+                          if (format == Format::jsonl) return to_json(records_.back()) + '\n';
+                          return (records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back());
+                        }}) {}
+
+std::size_t output_width() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return SIZE_MAX;
+  }
+  return size.ws_col;
 }
 
 void check_writable(const std::string& path) {

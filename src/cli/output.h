@@ -1,10 +1,14 @@
 // Where a command's records go: --format and --output, registered once for every command that makes records.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ridgepoint/record.h"
@@ -19,8 +23,8 @@ enum class Format { table, markdown, csv, json, jsonl };
 // Throws Error (usage) naming the nearest.
 Format format_from_name(std::string_view text);
 
-// All records in one text, ready to be a file.
-std::string render(Format format, std::span<const Record> records);
+// All records in one text, ready to be a file; a table in at most `width` columns where that can be had.
+std::string render(Format format, std::span<const Record> records, std::size_t width = SIZE_MAX);
 
 struct OutputOptions {
   std::string format;  // empty: by the file's ending, else a table
@@ -29,24 +33,49 @@ struct OutputOptions {
   Format resolved_format() const;
 };
 
-// Takes records as they finish. A file is replaced, whole, after each; standard output gets rows at once where the
+// Puts rows out as they finish. A file is replaced, whole, after each; standard output gets rows at once where the
 // format allows (csv, jsonl), the rest with finish().
-class RecordWriter {
+class RowWriter {
  public:
+  // What there is to write, asked for as it is needed.
+  struct Rows {
+    std::function<std::string(Format, std::size_t width)> all;  // ready to be a file
+    std::function<std::string(Format)> newest;                  // csv: below the heading where it is the first
+  };
   // Throws Error when the file cannot be written.
-  explicit RecordWriter(const OutputOptions& options);
-  void add(Record record);
+  RowWriter(const OutputOptions& options, Rows rows);
+  void row_added();
   void finish();
-  const std::vector<Record>& records() const { return records_; }
   const std::string& path() const { return path_; }
 
  private:
   Format format_;
   std::string path_;
+  Rows rows_;
   bool streams_to_special_file_ = false;  // a pipe or /dev/stdout: written once, by finish()
-  std::vector<Record> records_;
 };
 
+class RecordWriter {
+ public:
+  // Throws Error when the file cannot be written.
+  explicit RecordWriter(const OutputOptions& options);
+  RecordWriter(const RecordWriter&) = delete;
+  RecordWriter& operator=(const RecordWriter&) = delete;
+  void add(Record record) {
+    records_.push_back(std::move(record));
+    writer_.row_added();
+  }
+  void finish() { writer_.finish(); }
+  const std::vector<Record>& records() const { return records_; }
+  const std::string& path() const { return writer_.path(); }
+
+ private:
+  std::vector<Record> records_;
+  RowWriter writer_;
+};
+
+// Columns of the terminal on standard output; SIZE_MAX where it is none.
+std::size_t output_width();
 // Throws the Error that writing the file would, and leaves it as it is: found out now, not after the run.
 void check_writable(const std::string& path);
 // Writes to standard output and flushes. Throws Error when that fails (a full disk behind a redirection).

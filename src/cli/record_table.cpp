@@ -103,25 +103,6 @@ bool goes_without_saying(const Record& record, const Setting& setting) {
          ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
 }
 
-// What the records share, in lines of at most `width` columns that break between phrases.
-std::string caption(std::span<const Record> records, std::size_t width) {
-  std::string text, line;
-  for (const Setting& setting : kSettings) {
-    if (varies(records, setting) || goes_without_saying(records.front(), setting)) continue;
-    const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
-    const std::string_view separator = phrase.starts_with('(') ? " " : ", ";
-    if (line.empty()) {
-      line = phrase;
-    } else if (display_width(line) + display_width(phrase) + 3 > width) {
-      text += line + (separator == " " ? "\n" : ",\n");
-      line = phrase;
-    } else {
-      line += std::string(separator) + phrase;
-    }
-  }
-  return text + line;
-}
-
 // Mode always shows: it says what the times are of. The device's long name stays in the caption.
 std::vector<const Setting*> leading_settings(std::span<const Record> records) {
   std::vector<const Setting*> settings;
@@ -178,6 +159,24 @@ TextTable build_table(std::span<const Record> records, const std::vector<const S
 
 }  // namespace
 
+std::string records_caption(std::span<const Record> records, std::size_t width) {
+  std::string text, line;
+  for (const Setting& setting : kSettings) {
+    if (varies(records, setting) || goes_without_saying(records.front(), setting)) continue;
+    const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
+    const std::string_view separator = phrase.starts_with('(') ? " " : ", ";
+    if (line.empty()) {
+      line = phrase;
+    } else if (display_width(line) + display_width(phrase) + 3 > width) {
+      text += line + (separator == " " ? "\n" : ",\n");
+      line = phrase;
+    } else {
+      line += std::string(separator) + phrase;
+    }
+  }
+  return text + line;
+}
+
 std::string records_as_text(std::span<const Record> records, std::size_t width) {
   if (records.empty()) return "";
   const std::vector<const Setting*> settings = leading_settings(records);
@@ -191,7 +190,7 @@ std::string records_as_text(std::span<const Record> records, std::size_t width) 
     table = build_table(records, settings, measurements);
   }
   const std::size_t prose_width = std::min(width, kProseWidth);
-  std::string text = caption(records, prose_width) + "\n\n" + table.text();
+  std::string text = records_caption(records, prose_width) + "\n\n" + table.text();
   if (!left_out.empty()) {
     const std::string note = fmt::format("Too narrow for {}; --format csv has everything.", fmt::join(left_out, ", "));
     text += "\n" + wrap(note, prose_width) + "\n";
@@ -202,7 +201,7 @@ std::string records_as_text(std::span<const Record> records, std::size_t width) 
 std::string records_as_markdown(std::span<const Record> records) {
   if (records.empty()) return "";
   const TextTable table = build_table(records, leading_settings(records), known_measurements(records));
-  return caption(records, SIZE_MAX) + "\n\n" + table.markdown();
+  return records_caption(records) + "\n\n" + table.markdown();
 }
 
 }  // namespace ridgepoint::cli

@@ -5,20 +5,40 @@
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {
+namespace {
+
+// What `measure` finds of a device opened for it alone; empty where it fails.
+template <typename Measure>
+std::optional<double> measured(const std::string& device, int threads, const Measure& measure) {
+  try {
+    return measure(*open_device(device, {.threads = threads, .memory_limit_bytes = std::nullopt}));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
 
 std::optional<double> CeilingCache::matmul(const std::string& device, int threads, DType dtype) {
-  const std::tuple key(device, threads, dtype);
-  const auto found = matmul_.find(key);
-  if (found != matmul_.end()) return found->second;
-  std::optional<double>& rate = matmul_[key];
-  try {
-    const std::shared_ptr<Device> opened =
-        open_device(device, {.threads = threads, .memory_limit_bytes = std::nullopt});
-    if (const std::optional<MatmulCeiling> ceiling = measure_matmul(*opened, dtype)) rate = ceiling->flops_per_second;
-  } catch (const Error&) {
-    rate = std::nullopt;
+  const auto [entry, is_new] = matmul_.try_emplace({device, threads, dtype});
+  if (is_new) {
+    entry->second = measured(device, threads, [&](Device& opened) -> std::optional<double> {
+      const std::optional<MatmulCeiling> ceiling = measure_matmul(opened, dtype);
+      return ceiling ? std::optional(ceiling->flops_per_second) : std::nullopt;
+    });
   }
-  return rate;
+  return entry->second;
+}
+
+std::optional<double> CeilingCache::copy(const std::string& device, int threads) {
+  const auto [entry, is_new] = copy_.try_emplace({device, threads});
+  if (is_new) {
+    entry->second = measured(device, threads, [](Device& opened) -> std::optional<double> {
+      const std::optional<CopyCeiling> ceiling = measure_copy(opened);
+      return ceiling ? std::optional(ceiling->bytes_per_second) : std::nullopt;
+    });
+  }
+  return entry->second;
 }
 
 }  // namespace ridgepoint

@@ -1,10 +1,11 @@
-// Matmul ceilings, each measured once however many runs divide by it.
+// Ceilings of devices, each measured once however many runs divide by it.
 #pragma once
 
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "ridgepoint/dtype.h"
 
@@ -15,9 +16,12 @@ class CeilingCache {
   // Floating-point operations per second; measured on first use, on a device of that name without a memory limit.
   // Empty where it cannot be measured: a run that is finished does not fail for its ceiling.
   std::optional<double> matmul(const std::string& device, int threads, DType dtype);
+  // Bytes that a copy reads and writes per second, likewise.
+  std::optional<double> copy(const std::string& device, int threads);
 
  private:
   std::map<std::tuple<std::string, int, DType>, std::optional<double>> matmul_;
+  std::map<std::pair<std::string, int>, std::optional<double>> copy_;
 };
 
 }  // namespace ridgepoint

@@ -59,8 +59,9 @@ Record describe_run(const StepConfig& config) {
 // Fills one record by taking a program through its stages.
 class Run {
  public:
-  Run(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch, Record& record)
-      : config_(config), ceilings_(ceilings), watch_(watch), record_(record) {}
+  Run(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch, const StepFollowUp& then,
+      Record& record)
+      : config_(config), ceilings_(ceilings), watch_(watch), then_(then), record_(record) {}
 
   void all_stages() {
     enter(Stage::planning);
@@ -76,6 +77,7 @@ class Run {
     iterate();
     memory();
     device_memory();
+    if (then_ && !then_(*program_)) throw Stopped{};
     program_.reset();  // the ceiling needs room
     rates();
   }
@@ -111,7 +113,8 @@ class Run {
 
   // A device that computes nothing has no use for billions of random numbers.
   void write_data() {
-    initialise(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
+    initialise(*program_, config_.model, static_cast<std::uint64_t>(config_.seed),
+               [this] { enter(Stage::initialising); });
     write_random_tokens(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
   }
 
@@ -173,6 +176,7 @@ class Run {
   const StepConfig& config_;
   CeilingCache& ceilings_;
   const StepWatcher& watch_;
+  const StepFollowUp& then_;
   Record& record_;
   std::shared_ptr<Device> device_;
   std::optional<Program> program_;
@@ -190,8 +194,8 @@ RunStatus status_of(const Error& error) {
 }  // namespace
 
 std::string_view name(Stage stage) {
-  constexpr std::array<std::string_view, 5> kNames = {"planning", "initialising", "measuring the ceiling", "warm-up",
-                                                      "step"};
+  constexpr std::array<std::string_view, 6> kNames = {"planning", "initialising", "measuring the ceiling",
+                                                      "warm-up",  "step",         "profiling"};
   return kNames[static_cast<std::size_t>(stage)];
 }
 
@@ -202,9 +206,10 @@ std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device
   return static_cast<std::int64_t>(program.memory_use().peak_allocated_bytes);
 }
 
-std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch) {
+std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch,
+                                   const StepFollowUp& then) {
   Record record = describe_run(config);
-  Run run(config, ceilings, watch, record);
+  Run run(config, ceilings, watch, then, record);
   try {
     run.all_stages();
   } catch (const Stopped&) {

@@ -30,22 +30,27 @@ struct StepConfig {
   std::int64_t seed = 0;
 };
 
-// Where a run stands: iteration `index` of `count` is about to start (the last two stages have iterations).
+// Where a run stands: iteration `index` of `count` is about to start (the last three stages have iterations).
 struct StepProgress {
-  enum class Stage : std::uint8_t { planning, initialising, measuring_ceiling, warmup, timing };
+  enum class Stage : std::uint8_t { planning, initialising, measuring_ceiling, warmup, timing, profiling };
   Stage stage = Stage::planning;
   std::int64_t index = 0;
   std::int64_t count = 0;
 };
 std::string_view name(StepProgress::Stage stage);
 
-// Called before every stage and iteration; false stops the run there.
+// Called before every stage and iteration, and again and again during a long initialisation; false stops the run
+// there.
 using StepWatcher = std::function<bool(const StepProgress&)>;
+
+// What else is to be done with the program, once its iterations are timed; false stops the run there.
+using StepFollowUp = std::function<bool(Program&)>;
 
 // One run of a fresh program, everything it took released again. Never throws for what befalls the run itself: that
 // becomes the record's status. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after the
 // timed iterations, so that it does not warm the machine up for a study of warm-ups.
-std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {});
+std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {},
+                                   const StepFollowUp& then = {});
 
 // peak_allocated_bytes of the same program on a null device that stands in for `device`, without a memory limit.
 std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device);

@@ -13,6 +13,7 @@
 #include "memory/device_memory.h"
 #include "ops/layout.h"
 #include "ridgepoint/graph.h"
+#include "runtime/activity.h"
 
 namespace ridgepoint {
 
@@ -80,6 +81,12 @@ class Device : public DeviceMemory {
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
 
   virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
+  // Unless overridden, of a device whose kernels end before launch() returns. An unnamed activity has its kernel's
+  // name.
+  virtual std::unique_ptr<ActivityRecorder> make_activity_recorder();
+  // Marks phase, module and op of each launch for a profiler that listens from outside; null where none does.
+  // `launches` are the nodes in the order in which they are launched.
+  virtual std::unique_ptr<LaunchObserver> make_range_marker(const Graph& graph, std::span<const NodeId> launches);
 };
 
 }  // namespace ridgepoint

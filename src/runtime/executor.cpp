@@ -73,16 +73,23 @@ void Executor::allocate_persistent(const Graph& graph) {
 void Executor::run() {
   for (const BufferId id : outputs_) release(id);
   before_backward_bytes_ = 0;
-  const std::size_t boundary = plan_.backward_begin.value_or(SIZE_MAX);
+  if (observer_ != nullptr) observer_->run_begins();
   try {
-    for (std::size_t i = 0; i < steps_.size(); ++i) {
-      if (i == boundary) before_backward_bytes_ = allocator_.use().allocated_bytes;
-      run_step(steps_[i]);
-    }
+    run_steps();
   } catch (...) {
+    if (observer_ != nullptr) observer_->run_ends();
     device_.synchronize();
     release_all(false);
     throw;
+  }
+  if (observer_ != nullptr) observer_->run_ends();
+}
+
+void Executor::run_steps() {
+  const std::size_t boundary = plan_.backward_begin.value_or(SIZE_MAX);
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    if (i == boundary) before_backward_bytes_ = allocator_.use().allocated_bytes;
+    run_step(steps_[i]);
   }
 }
 
@@ -101,7 +108,7 @@ void Executor::run_step(const Step& step) {
     arguments_[i] = slot.buffer == kNoBuffer ? nullptr : base_[slot.buffer] + slot.offset_bytes;
   }
   try {
-    step.kernel->launch({arguments_.data(), arguments_.data() + step.input_count, workspace});
+    launch(step, workspace);
   } catch (...) {
     if (workspace != nullptr) allocator_.free(workspace);
     throw;
@@ -109,6 +116,16 @@ void Executor::run_step(const Step& step) {
   // Freed before the device is done with it: the next user of the memory is ordered behind this launch.
   if (workspace != nullptr) allocator_.free(workspace);
   for (std::uint32_t i = step.first_release; i < step.end_release; ++i) release(buffer_lists_[i]);
+}
+
+void Executor::launch(const Step& step, void* workspace) {
+  const LaunchArguments arguments{arguments_.data(), arguments_.data() + step.input_count, workspace};
+  if (observer_ == nullptr) [[likely]]
+    return step.kernel->launch(arguments);
+  const auto index = static_cast<std::uint32_t>(&step - steps_.data());
+  observer_->before_launch(index);
+  step.kernel->launch(arguments);
+  observer_->after_launch(index);
 }
 
 void Executor::release(BufferId buffer) {

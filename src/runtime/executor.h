@@ -8,6 +8,7 @@
 
 #include "memory/allocator.h"
 #include "plan/plan.h"
+#include "runtime/activity.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
@@ -28,7 +29,12 @@ class Executor {
   // The address of an operand: of a persistent buffer at any time, of an output after run(); else null.
   void* address(const Operand& operand) const;
 
+  // Watches every run from now on, until it is replaced; null ends that. One branch a node is what it costs then.
+  void set_observer(LaunchObserver* observer) { observer_ = observer; }
+
   std::size_t launches() const { return steps_.size(); }
+  NodeId launch_node(std::size_t launch) const { return NodeId{steps_[launch].node}; }
+  std::string_view kernel_name(std::size_t launch) const { return steps_[launch].kernel->name(); }
   // Bytes allocated when the last run reached its backward phase; 0 without one.
   std::size_t before_backward_bytes() const { return before_backward_bytes_; }
 
@@ -48,7 +54,9 @@ class Executor {
 
   void resolve(const Graph& graph);
   void allocate_persistent(const Graph& graph);
+  void run_steps();
   void run_step(const Step& step);
+  void launch(const Step& step, void* workspace);
   void release(BufferId buffer);
   void release_all(bool persistent);
 
@@ -63,6 +71,7 @@ class Executor {
   std::vector<std::byte*> base_;  // by buffer; null when not live
   std::vector<void*> arguments_;  // one step's operand addresses
   std::size_t before_backward_bytes_ = 0;
+  LaunchObserver* observer_ = nullptr;
 };
 
 }  // namespace ridgepoint

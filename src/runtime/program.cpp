@@ -57,6 +57,10 @@ struct Program::Implementation {
         allocator(make_caching_allocator(*device, device->total_memory_bytes())),
         executor(graph, plan, *device, *allocator) {
     for (const NodeId id : graph.order()) flops += cost(graph, graph.node(id)).flops;
+    std::vector<NodeId> nodes;
+    for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
+    marker = device->make_range_marker(graph, nodes);
+    executor.set_observer(marker.get());
   }
 
   static std::vector<InputSlot> input_slots(const Graph& source) {
@@ -94,6 +98,7 @@ struct Program::Implementation {
   Graph graph;
   ExecutionPlan plan;
   std::unique_ptr<Allocator> allocator;
+  std::unique_ptr<LaunchObserver> marker;  // null unless a profiler listens
   Executor executor;
   std::int64_t flops = 0;
 };
@@ -151,6 +156,20 @@ void Program::reset_peak_memory() { implementation_->allocator->reset_peak(); }
 std::size_t Program::before_backward_bytes() const { return implementation_->executor.before_backward_bytes(); }
 std::int64_t Program::flops_per_run() const { return implementation_->flops; }
 std::size_t Program::launches_per_run() const { return implementation_->executor.launches(); }
+std::vector<LaunchInfo> Program::launches() const {
+  const Executor& executor = implementation_->executor;
+  std::vector<LaunchInfo> launches;
+  launches.reserve(executor.launches());
+  for (std::size_t i = 0; i < executor.launches(); ++i) {
+    launches.push_back({executor.launch_node(i), std::string(executor.kernel_name(i))});
+  }
+  return launches;
+}
+
+void Program::observe(LaunchObserver* observer) {
+  implementation_->executor.set_observer(observer != nullptr ? observer : implementation_->marker.get());
+}
+
 const Graph& Program::graph() const { return implementation_->graph; }
 Device& Program::device() { return *implementation_->device; }
 
