@@ -11,6 +11,7 @@
 
 #include "ridgepoint/graph.h"
 #include "ridgepoint/memory_use.h"
+#include "ridgepoint/stop_point.h"
 #include "ridgepoint/tensor.h"
 
 namespace ridgepoint {
@@ -39,6 +40,7 @@ struct LaunchInfo {
 
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass
+  StopPoint stop_point = {};   // called while inputs and states, gigabytes perhaps, are made
 };
 
 class Program {

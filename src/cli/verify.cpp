@@ -70,6 +70,12 @@ void write_tensors(const std::string& path, const std::map<std::string, HostTens
   write_safetensors(path, declarations, [&](std::size_t i) { return tensors.at(declarations[i].name); });
 }
 
+constexpr const char* kInterruption = "interrupted; nothing was compared";
+
+void stop_point() {
+  if (interrupted()) throw Interrupted(kInterruption);
+}
+
 class Verify : public Command {
  public:
   std::string_view name() const override { return "verify"; }
@@ -120,7 +126,8 @@ class Verify : public Command {
     if (weights) check_weights(*weights, parameters);
     data.weight = [&](const ParameterDeclaration& parameter) {
       return weights ? convert(weights->read(parameter.name), DType::fp32)
-                     : initial_parameter(parameter.name, parameter.type, static_cast<std::uint64_t>(config.seed));
+                     : initial_parameter(parameter.name, parameter.type, static_cast<std::uint64_t>(config.seed),
+                                         stop_point);
     };
     if (!save_weights_.empty()) save_weights(parameters, data);
     const bool only_saves = !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
@@ -190,7 +197,7 @@ class Verify : public Command {
           progress.update(std::string(ridgepoint::name(at.stage)), share);
           return !interrupted();
         });
-    if (!result) throw Interrupted("interrupted; nothing was compared");
+    if (!result) throw Interrupted(kInterruption);
     return std::move(*result);
   }
 

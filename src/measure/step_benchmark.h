@@ -39,8 +39,8 @@ struct StepProgress {
 };
 std::string_view name(StepProgress::Stage stage);
 
-// Called before every stage and iteration, and again and again during a long initialisation; false stops the run
-// there.
+// Called before every stage and iteration, and again and again while a large model is made and initialised; false
+// stops the run there.
 using StepWatcher = std::function<bool(const StepProgress&)>;
 
 // What else is to be done with the program, once its iterations are timed; false stops the run there.

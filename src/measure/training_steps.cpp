@@ -9,6 +9,9 @@ namespace {
 
 using Stage = StepProgress::Stage;
 
+// Thrown where the watcher says stop; never leaves run_training_steps().
+struct Stopped {};
+
 void write_tokens(Program& program, const StepConfig& config, const TrainingData& data) {
   write_random_tokens(program, config.model, static_cast<std::uint64_t>(config.seed));
   if (data.inputs) program.write_input("inputs", *data.inputs);
@@ -21,6 +24,44 @@ void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& 
     const std::string name = "grad." + parameter.name;
     result.tensors[name] = convert(program.read_output(name), DType::fp32);
   }
+}
+
+TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps, const TrainingData& data,
+                         const StepWatcher& watch) {
+  const auto enter = [&](Stage stage, std::int64_t index = 0, std::int64_t count = 0) {
+    if (watch && !watch({stage, index, count})) throw Stopped{};
+  };
+  enter(Stage::planning);
+  const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
+  Program program(build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true}),
+                  open_device(config.device, config.device_options),
+                  ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
+  const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
+  initialise_constants(program, config.model);
+  for (const ParameterDeclaration& parameter : parameters) {
+    enter(Stage::initialising);
+    program.write_input(parameter.name, data.weight(parameter));
+  }
+  write_tokens(program, config, data);
+  TrainingResult result;
+  result.inputs = program.read_input("inputs");
+  result.targets = program.read_input("targets");
+  const std::int64_t runs = std::max<std::int64_t>(optimizer_steps, 1);
+  for (std::int64_t i = 0; i < runs; ++i) {
+    enter(Stage::timing, i, runs);
+    program.run();
+    program.synchronize();
+    if (i == 0) keep_first_step(program, parameters, result);
+    if (optimizer_steps > 0) {
+      result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
+    }
+  }
+  for (const ParameterDeclaration& parameter : parameters) {
+    if (optimizer_steps > 0) {
+      result.tensors["param." + parameter.name] = convert(program.read_input(parameter.name), DType::fp32);
+    }
+  }
+  return result;
 }
 
 }  // namespace
@@ -38,39 +79,11 @@ std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig
 
 std::optional<TrainingResult> run_training_steps(const StepConfig& config, std::int64_t optimizer_steps,
                                                  const TrainingData& data, const StepWatcher& watch) {
-  const auto stopped = [&](Stage stage, std::int64_t index = 0, std::int64_t count = 0) {
-    return watch && !watch({stage, index, count});
-  };
-  if (stopped(Stage::planning)) return std::nullopt;
-  const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
-  Program program(build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true}),
-                  open_device(config.device, config.device_options));
-  const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
-  initialise_constants(program, config.model);
-  for (const ParameterDeclaration& parameter : parameters) {
-    if (stopped(Stage::initialising)) return std::nullopt;
-    program.write_input(parameter.name, data.weight(parameter));
+  try {
+    return run_steps(config, optimizer_steps, data, watch);
+  } catch (const Stopped&) {
+    return std::nullopt;
   }
-  write_tokens(program, config, data);
-  TrainingResult result;
-  result.inputs = program.read_input("inputs");
-  result.targets = program.read_input("targets");
-  const std::int64_t runs = std::max<std::int64_t>(optimizer_steps, 1);
-  for (std::int64_t i = 0; i < runs; ++i) {
-    if (stopped(Stage::timing, i, runs)) return std::nullopt;
-    program.run();
-    program.synchronize();
-    if (i == 0) keep_first_step(program, parameters, result);
-    if (optimizer_steps > 0) {
-      result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
-    }
-  }
-  for (const ParameterDeclaration& parameter : parameters) {
-    if (optimizer_steps > 0) {
-      result.tensors["param." + parameter.name] = convert(program.read_input(parameter.name), DType::fp32);
-    }
-  }
-  return result;
 }
 
 }  // namespace ridgepoint

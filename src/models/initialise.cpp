@@ -1,5 +1,6 @@
 // Initial weights, rotary tables and random tokens. Everything is a function of the seed, the tensor's name and the
 // element's index, so that it does not depend on threads or order.
+#include <algorithm>
 #include <cmath>
 
 #include "core/parallel.h"
@@ -39,15 +40,24 @@ double normal_quantile(double p) {
 
 constexpr double kBelowMinusThree = 0.0013498980316300933;  // normal probability below -3
 
-void fill_truncated_normal(std::span<float> values, double sigma, std::uint64_t stream) {
+float truncated_normal(double sigma, std::uint64_t stream, std::int64_t index) {
+  const double uniform = (static_cast<double>(mix(stream + static_cast<std::uint64_t>(index)) >> 11) + 0.5) * 0x1p-53;
+  return static_cast<float>(sigma * normal_quantile(kBelowMinusThree + uniform * (1.0 - 2.0 * kBelowMinusThree)));
+}
+
+void fill_truncated_normal(std::span<float> values, double sigma, std::uint64_t stream, const StopPoint& stop_point) {
   constexpr std::int64_t kGrain = 16384;
-  parallel_for(static_cast<std::int64_t>(values.size()), kGrain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double uniform = (static_cast<double>(mix(stream + static_cast<std::uint64_t>(i)) >> 11) + 0.5) * 0x1p-53;
-      values[static_cast<std::size_t>(i)] =
-          static_cast<float>(sigma * normal_quantile(kBelowMinusThree + uniform * (1.0 - 2.0 * kBelowMinusThree)));
-    }
-  });
+  constexpr std::int64_t kBetweenStopPoints = 1 << 22;  // some 50 ms of one core
+  const auto count = static_cast<std::int64_t>(values.size());
+  for (std::int64_t first = 0; first < count; first += kBetweenStopPoints) {
+    if (stop_point) stop_point();
+    const std::int64_t length = std::min(kBetweenStopPoints, count - first);
+    parallel_for(length, kGrain, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = first + begin; i < first + end; ++i) {
+        values[static_cast<std::size_t>(i)] = truncated_normal(sigma, stream, i);
+      }
+    });
+  }
 }
 
 void write_rotary_tables(Program& program, const TransformerConfig& config) {
@@ -71,7 +81,8 @@ void write_rotary_tables(Program& program, const TransformerConfig& config) {
 
 }  // namespace
 
-HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed) {
+HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed,
+                             const StopPoint& stop_point) {
   HostTensor tensor(type);
   const std::span<float> values = tensor.as<float>();
   if (type.shape.rank() == 1) {
@@ -79,21 +90,21 @@ HostTensor initial_parameter(const std::string& name, const TensorType& type, st
   } else {
     const bool is_embedding = name == "token_embeddings.weight";
     const double sigma = is_embedding ? 1.0 : std::sqrt(2.0 / static_cast<double>(type.shape[0] + type.shape[1]));
-    fill_truncated_normal(values, sigma, stream_of(name, seed));
+    fill_truncated_normal(values, sigma, stream_of(name, seed), stop_point);
   }
   return tensor;
 }
 
 void initialise_constants(Program& program, const TransformerConfig& config) { write_rotary_tables(program, config); }
 
-void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed) {
+void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed, const StopPoint& stop_point) {
   initialise_constants(program, config);
   const Graph& graph = program.graph();
   for (const NodeId id : graph.inputs()) {
     const Node& node = graph.node(id);
     if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
     const std::string& parameter = node.attributes.get<std::string>("name");
-    program.write_input(parameter, initial_parameter(parameter, graph.type(node.outputs[0]), seed));
+    program.write_input(parameter, initial_parameter(parameter, graph.type(node.outputs[0]), seed, stop_point));
   }
 }
 

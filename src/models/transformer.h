@@ -10,6 +10,7 @@
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/stop_point.h"
 #include "ridgepoint/tensor.h"
 
 namespace ridgepoint {
@@ -56,10 +57,12 @@ struct NamedTensor {
 };
 
 // Truncated normal initialisation of one parameter (docs/model.md), the same for a seed on every machine.
-HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed);
+HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed,
+                             const StopPoint& stop_point = {});
 // Writes every parameter (initial_parameter) and the rotary tables. Moments and the step count stay as they are: a
 // new program's are zero.
-void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed);
+void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed,
+                const StopPoint& stop_point = {});
 // Writes the rotary tables only, for weights that come from elsewhere.
 void initialise_constants(Program& program, const TransformerConfig& config);
 // Uniform tokens into "inputs" and "targets".

@@ -6,11 +6,12 @@
 
 namespace ridgepoint {
 
-Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator)
+Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator,
+                   const StopPoint& stop_point)
     : plan_(plan), device_(device), allocator_(allocator), base_(plan.buffers.size()) {
   resolve(graph);
   try {
-    allocate_persistent(graph);
+    allocate_persistent(graph, stop_point);
   } catch (...) {
     release_all(true);
     throw;
@@ -60,10 +61,11 @@ void Executor::resolve(const Graph& graph) {
   }
 }
 
-void Executor::allocate_persistent(const Graph& graph) {
+void Executor::allocate_persistent(const Graph& graph, const StopPoint& stop_point) {
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
     if (!buffer.persistent) continue;
+    if (stop_point) stop_point();
     base_[id] =
         static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, graph.producer(buffer.value).id));
     device_.fill_zero(base_[id], buffer.bytes);

@@ -8,6 +8,7 @@
 
 #include "memory/allocator.h"
 #include "plan/plan.h"
+#include "ridgepoint/stop_point.h"
 #include "runtime/activity.h"
 #include "runtime/device.h"
 
@@ -16,8 +17,9 @@ namespace ridgepoint {
 class Executor {
  public:
   // Makes the kernels and allocates (and zeroes) the persistent buffers. The graph, plan, device and allocator must
-  // outlive it. Throws OutOfMemory, having given back what it took.
-  Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator);
+  // outlive it. Throws OutOfMemory, and what `stop_point` throws, having given back what it took.
+  Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator,
+           const StopPoint& stop_point = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -53,7 +55,7 @@ class Executor {
   };
 
   void resolve(const Graph& graph);
-  void allocate_persistent(const Graph& graph);
+  void allocate_persistent(const Graph& graph, const StopPoint& stop_point);
   void run_steps();
   void run_step(const Step& step);
   void launch(const Step& step, void* workspace);

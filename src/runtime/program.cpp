@@ -55,7 +55,7 @@ struct Program::Implementation {
         graph(lowered(std::move(source), *device, options)),
         plan(make_plan(graph)),
         allocator(make_caching_allocator(*device, device->total_memory_bytes())),
-        executor(graph, plan, *device, *allocator) {
+        executor(graph, plan, *device, *allocator, options.stop_point) {
     for (const NodeId id : graph.order()) flops += cost(graph, graph.node(id)).flops;
     std::vector<NodeId> nodes;
     for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));

@@ -243,6 +243,24 @@ TEST(Bench, stops_at_ctrl_c_between_warm_ups) {
   EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
 }
 
+TEST(Bench, stops_at_ctrl_c_while_it_draws_initial_weights) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  // The second row has 768 M parameters, half a minute of one core.
+  ChildProgram child({"bench",    "--device",   "cpu",     "--layers",  "16",       "--d-model", "16",
+                      "--d-ff",   "24,1000000", "--heads", "2",         "--vocab",  "50",        "--context",
+                      "8",        "--batch",    "2",       "--threads", "1",        "--mode",    "forward",
+                      "--warmup", "1",          "--steps", "1",         "--output", file});
+  while (rows_on_disk(file) < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const auto begin = std::chrono::steady_clock::now();
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+  EXPECT_THAT(read_records(file), SizeIs(1));
+}
+
 TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {
   const TemporaryFolder folder;
   const std::vector<std::string> model = {"--layers", "1",       "--d-model", "16",      "--d-ff",

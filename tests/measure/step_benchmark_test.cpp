@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace ridgepoint {
@@ -41,6 +42,7 @@ TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
     seen.emplace_back(at.stage, at.index);
     return true;
   });
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());  // the first two stages ask more than once
   using Pair = std::pair<Stage, std::int64_t>;
   EXPECT_THAT(seen,
               ::testing::ElementsAre(Pair{Stage::planning, 0}, Pair{Stage::initialising, 0}, Pair{Stage::warmup, 0},
@@ -55,6 +57,16 @@ TEST(MeasureStep, stops_wherever_the_watcher_says) {
     EXPECT_EQ(measure_step(toy(Mode::forward), ceilings, [&](const StepProgress& at) { return at.stage != stop; }),
               std::nullopt)
         << name(stop);
+  }
+}
+
+TEST(MeasureStep, stops_within_the_making_of_a_model) {
+  for (const Stage stage : {Stage::planning, Stage::initialising}) {
+    CeilingCache ceilings;
+    int calls = 0;
+    const auto second_call = [&](const StepProgress& at) { return at.stage != stage || ++calls < 2; };
+    EXPECT_EQ(measure_step(toy(Mode::forward), ceilings, second_call), std::nullopt) << name(stage);
+    EXPECT_EQ(calls, 2);
   }
 }
 

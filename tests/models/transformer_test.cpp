@@ -124,6 +124,24 @@ TEST(Initialisation, differs_by_name_and_seed_and_repeats) {
   EXPECT_EQ(initial_parameter("ln1.weight", {DType::fp32, {8}}, 1).as<float>()[7], 1.0F);
 }
 
+TEST(Initialisation, may_be_stopped_within_a_large_parameter) {
+  int calls = 0;
+  const auto third_call = [&] {
+    if (++calls == 3) throw Error("stopped");
+  };
+  const TensorType type{DType::fp32, {5000, 5000}};
+  EXPECT_THROW(initial_parameter("large.weight", type, 1, third_call), Error);
+  EXPECT_EQ(calls, 3);
+}
+
+TEST(Initialisation, fills_a_large_parameter_to_its_end_without_repeating_itself) {
+  const HostTensor large = initial_parameter("large.weight", {DType::fp32, {3, 2000000}}, 1);
+  const std::span<const float> values = large.as<float>();
+  EXPECT_NE(values.back(), 0.0F);
+  // It is filled piece by piece.
+  for (std::size_t i = 1 << 20; i < values.size(); i += 1 << 20) EXPECT_NE(values[i], values[0]) << i;
+}
+
 TEST(Training, lowers_the_loss_on_tokens_it_has_seen) {
   const TransformerConfig config{"test", 61, 16, 32, 64, 2, 4};
   Program program(build_transformer(config, 2, Mode::step), open_device("cpu"));
