@@ -63,6 +63,13 @@ static_assert(sizeof(AdamWTable) <= 32764, "kernel parameters end there (sm_70 a
 struct SplitMatmul {
   static constexpr int kMaxBatchAxes = 3;
   static constexpr int kStepK = 64;
+  static constexpr int kReaderThreads = 256;
+
+  // Shared memory for a step of a tile: a's elements, rows padded by 32 bytes; and the three bf16 parts of b's.
+  static constexpr int stage_bytes(int rows, int columns) {
+    return rows * (kStepK * 4 + 32) + columns * kStepK * 3 * 2;
+  }
+  static constexpr int stages(int rows, int columns) { return 3 * stage_bytes(rows, columns) <= 225 * 1024 ? 3 : 2; }
 
   struct Matrix {
     std::int64_t leading = 0;  // elements between lines: rows, or columns where those are contiguous

@@ -16,10 +16,7 @@ namespace {
 
 // As kernels/hopper/split_matmul.cu has them.
 constexpr std::array<SplitTiling, 4> kShapes = {{{128, 128}, {128, 64}, {64, 128}, {64, 64}}};
-constexpr int kReaderThreads = 256;
-constexpr int kStageLimitBytes = 225 * 1024;
-constexpr int kPartBytes = 2;
-constexpr int kParts = 3;
+constexpr int kAlignmentBytes = 1024;
 
 constexpr int kMostBlocks = 132;  // the largest Hopper card's multiprocessors
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
@@ -46,8 +43,8 @@ std::optional<Lines> lines_of(const StridedMatrix& matrix, std::int64_t vector) 
 }
 
 int shared_bytes(const SplitTiling& tiling) {
-  const int stage = kParts * kPartBytes * SplitMatmul::kStepK * (tiling.rows + tiling.columns);
-  return (3 * stage <= kStageLimitBytes ? 3 : 2) * stage + 1024;
+  return SplitMatmul::stages(tiling.rows, tiling.columns) * SplitMatmul::stage_bytes(tiling.rows, tiling.columns) +
+         kAlignmentBytes;
 }
 
 // Two words a block, zero between launches; made on first use and kept like the context.
@@ -191,7 +188,7 @@ SplitMatmulLaunch::SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan
       parameters_(plan.parameters(tiling)),
       function_(context.kernel("split_matmul", name_.c_str())) {
   shape_.grid_x = static_cast<unsigned>(tiling.blocks);
-  shape_.block_x = static_cast<unsigned>(tiling.rows / 64 * 128 + kReaderThreads);
+  shape_.block_x = static_cast<unsigned>(tiling.rows / 64 * 128 + SplitMatmul::kReaderThreads);
   shape_.shared_bytes = static_cast<unsigned>(shared_bytes(tiling));
   parameters_.is_written = written_flags(context);
   context.allow_shared(function_, shape_.shared_bytes);

@@ -1,6 +1,6 @@
 // Hopper's own instructions (sm_90a; PTX ISA 8, "Asynchronous Warpgroup Level Matrix Instructions" and "mbarrier"):
-// barriers in shared memory, register hand-over between warpgroups, and matrix products of four warps whose operands
-// lie in shared memory.
+// barriers in shared memory, register hand-over between warpgroups, and matrix products of four warps whose second
+// operand lies in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,10 @@ struct SharedBarrier {
   }
   __device__ __forceinline__ void arrive() {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
+  }
+  // Arrives once every copy_in() of this thread so far is there.
+  __device__ __forceinline__ void arrive_with_copies() {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&state)) : "memory");
   }
   // Until the phase of this parity has ended.
   __device__ __forceinline__ void wait(unsigned parity) {
@@ -46,6 +50,11 @@ __device__ __forceinline__ void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
+// Copies 16 bytes from global to shared memory, both at multiples of 16, or writes zeros. Asynchronous.
+__device__ __forceinline__ void copy_in(std::uint32_t to, const void* from, bool zeros) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(zeros ? 0 : 16) : "memory");
+}
+
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -60,17 +69,17 @@ __device__ __forceinline__ void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
-// Tiles of 16-bit elements in shared memory are lines of 64 elements, 128 bytes; eight lines are an atom, in which the
-// 16-byte chunk c of line l lies at chunk c ^ (l mod 8), so that neither side meets bank conflicts. An operand whose
-// inner dimension (K) is contiguous has a line for each of its rows; one whose outer dimension is contiguous has
-// a line for each k, and tiles of 64 rows follow each other.
+// A second operand's tile of 16-bit elements in shared memory is lines of 64 elements, 128 bytes; eight lines are an
+// atom, in which the 16-byte chunk c of line l lies at chunk c ^ (l mod 8), so that neither side meets bank conflicts.
+// Where K is contiguous there is a line for each column; otherwise a line for each k, and tiles of 64 columns follow
+// each other.
 inline constexpr int kLineElements = 64;
 inline constexpr int kLineBytes = 128;
 inline constexpr int kAtomBytes = 8 * kLineBytes;
 
 __device__ __forceinline__ int swizzled(int line, int chunk) { return line * kLineBytes + ((chunk ^ (line & 7)) << 4); }
 
-// The descriptor of such a tile. `block_bytes`: from 64 rows to the next 64 where the outer dimension is contiguous.
+// The descriptor of such a tile. `block_bytes`: from 64 columns to the next 64 where K is not contiguous.
 __device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address, int block_bytes) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   return kSwizzle128 | (static_cast<std::uint64_t>(kAtomBytes >> 4) << 32) |
@@ -93,36 +102,39 @@ __device__ __forceinline__ void wait_for_products() {
 #define RIDGEPOINT_R16(r, i) \
   RIDGEPOINT_R4(r, i), RIDGEPOINT_R4(r, i + 4), RIDGEPOINT_R4(r, i + 8), RIDGEPOINT_R4(r, i + 12)
 
-// sum[64 x 2 kRegisters] = (keep ? sum : 0) + a[64 x 16] b[16 x 2 kRegisters], bf16 with fp32 sums, by a whole
-// warpgroup. Thread t holds rows 16 (t / 32) + t % 32 / 4 and 8 below, columns 8 j + 2 (t % 4) and the next:
-// sum[4 j], sum[4 j + 1] of the upper row, sum[4 j + 2], sum[4 j + 3] of the lower.
-template <bool kAInnerContiguous, bool kBInnerContiguous>
-__device__ __forceinline__ void multiply(float (&sum)[64], std::uint64_t a, std::uint64_t b, bool keep) {
+// sum[64 x 2 kSums] = (keep ? sum : 0) + a[64 x 16] b[16 x 2 kSums], bf16 with fp32 sums, by a whole warpgroup.
+// Thread t holds rows r = 16 (t / 32) + t % 32 / 4 and r + 8. Of a, columns k = 2 (t % 4) and the next, packed: a[0] of
+// row r, a[1] of row r + 8, a[2] and a[3] those 8 columns on. Of sum, columns 8 j + k and the next: sum[4 j],
+// sum[4 j + 1] of row r, sum[4 j + 2], sum[4 j + 3] of row r + 8. b is a tile_descriptor().
+template <bool kBInnerContiguous>
+__device__ __forceinline__ void multiply(float (&sum)[64], const unsigned (&a)[4], std::uint64_t b, bool keep) {
   asm volatile(
       "{\n"
       ".reg .pred keep;\n"
-      "setp.ne.b32 keep, %66, 0;\n"
+      "setp.ne.b32 keep, %69, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
       "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,"
-      "%58,%59,%60,%61,%62,%63}, %64, %65, keep, 1, 1, %67, %68;\n"
+      "%58,%59,%60,%61,%62,%63}, {%64,%65,%66,%67}, %68, keep, 1, 1, %70;\n"
       "}\n"
       : RIDGEPOINT_R16(sum, 0), RIDGEPOINT_R16(sum, 16), RIDGEPOINT_R16(sum, 32), RIDGEPOINT_R16(sum, 48)
-      : "l"(a), "l"(b), "r"(static_cast<int>(keep)), "n"(kAInnerContiguous ? 0 : 1), "n"(kBInnerContiguous ? 0 : 1));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(keep)),
+        "n"(kBInnerContiguous ? 0 : 1));
 }
 
-template <bool kAInnerContiguous, bool kBInnerContiguous>
-__device__ __forceinline__ void multiply(float (&sum)[32], std::uint64_t a, std::uint64_t b, bool keep) {
+template <bool kBInnerContiguous>
+__device__ __forceinline__ void multiply(float (&sum)[32], const unsigned (&a)[4], std::uint64_t b, bool keep) {
   asm volatile(
       "{\n"
       ".reg .pred keep;\n"
-      "setp.ne.b32 keep, %34, 0;\n"
+      "setp.ne.b32 keep, %37, 0;\n"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
       "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
-      "%30,%31}, %32, %33, keep, 1, 1, %35, %36;\n"
+      "%30,%31}, {%32,%33,%34,%35}, %36, keep, 1, 1, %38;\n"
       "}\n"
       : RIDGEPOINT_R16(sum, 0), RIDGEPOINT_R16(sum, 16)
-      : "l"(a), "l"(b), "r"(static_cast<int>(keep)), "n"(kAInnerContiguous ? 0 : 1), "n"(kBInnerContiguous ? 0 : 1));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(keep)),
+        "n"(kBInnerContiguous ? 0 : 1));
 }
 
 #undef RIDGEPOINT_R16

@@ -4,11 +4,12 @@
 // their sums off instead of rounding them; so they sum one step of K at a time, small products first, and steps are
 // added up in ordinary rounded fp32.
 //   grid (blocks), each on a multiprocessor of its own; shared memory for the stages and 1024 bytes to align them;
-//   block (128 x kTileM / 64 + 256): warpgroups that multiply, and two that read the operands, take the elements apart and write the parts to shared memory.
+//   block (128 x kTileM / 64 + 256): warpgroups that multiply, and two that read the operands, take the elements apart
+//   and write the parts to shared memory.
 // Where a tile's steps belong to several blocks, the block with its first step adds up what the others have written, in
 // the order of K: results repeat to the bit. It waits for blocks of smaller index only, which have begun before it.
-// Infinities and NaNs have no such parts: a step that holds one is multiplied element by element instead. Elements under
-// 2^-110 lose their last bits, as bf16 has nothing under 2^-133.
+// Infinities and NaNs have no such parts: a step that holds one is multiplied element by element instead. Elements
+// under 2^-110 lose their last bits, as bf16 has nothing under 2^-133.
 #include "backends/cuda/device/hopper.cuh"
 #include "backends/cuda/launch_parameters.h"
 
@@ -16,9 +17,10 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr int kParts = 3;
-constexpr int kReaderThreads = 256;
+constexpr int kReaderThreads = SplitMatmul::kReaderThreads;
 constexpr int kReaderWarps = kReaderThreads / 32;
 constexpr int kStepK = SplitMatmul::kStepK;
+constexpr int kMostStages = 3;
 constexpr int kGroupedRows = 8;  // tiles of c are numbered down columns this high, so that neighbours share operands
 
 template <int kTileMRows, int kTileNColumns, bool kARows, bool kBColumns>
@@ -29,10 +31,13 @@ struct Tiling {
   static constexpr bool kBInner = kBColumns;  // b's columns are contiguous, else its rows
   static constexpr int kMultipliers = kTileM / 64;
   static constexpr int kThreads = kMultipliers * kWarpgroupThreads + kReaderThreads;
-  static constexpr int kPartA = kTileM * kLineBytes;
   static constexpr int kPartB = kTileN * kLineBytes;
-  static constexpr int kStageBytes = kParts * (kPartA + kPartB);
-  static constexpr int kStages = kStageBytes * 3 <= 225 * 1024 ? 3 : 2;
+  static constexpr int kStageBytes = SplitMatmul::stage_bytes(kTileM, kTileN);
+  static constexpr int kStages = SplitMatmul::stages(kTileM, kTileN);
+  // a lies behind b's parts, lines so far apart that a quarter of a warp's fragment meets every bank once.
+  static constexpr int kAOffset = kParts * kPartB;
+  static constexpr int kAPitch = kAInner ? kStepK * 4 + 32 : kTileM * 4 + 16;
+  static_assert(kStageBytes % kAtomBytes == 0 && kAOffset + (kAInner ? kTileM : kStepK) * kAPitch <= kStageBytes);
   static constexpr int kSums = kTileN / 2;  // a thread's share of a 64-row tile
 };
 
@@ -116,58 +121,85 @@ __device__ __forceinline__ float4 read_vector(const float* address) {
   return value;
 }
 
-// One reader's share of an operand's tile of one step: eight elements of every 32nd line. kInner: lines are rows of
-// the tile along K; else each k is a line, and 64 rows of the tile a block of lines.
-template <int kTileRows, bool kInner>
-class TileReader {
+// One reader's share of a's tile of one step: 16 bytes of every kLinesApart-th line.
+template <class T>
+class CopierOfA {
  public:
-  static constexpr int kChunks = kTileRows / 32;
+  static constexpr int kLineChunks = (T::kAInner ? kStepK : T::kTileM) / 4;
+  static constexpr int kLinesApart = kReaderThreads / kLineChunks;
+  static constexpr int kCopies = (T::kAInner ? T::kTileM : kStepK) / kLinesApart;
 
-  __device__ explicit TileReader(int thread) : line_(thread / 8), element_(thread % 8 * 8) {}
+  __device__ explicit CopierOfA(int thread) : line_(thread / kLineChunks), element_(thread % kLineChunks * 4) {}
 
   // The tile that begins at `row`, at step `step`.
   __device__ void go_to(const float* matrix, const SplitMatmul::Matrix& layout, int rows, int row, int step) {
     const int k = step * kStepK;
-    if constexpr (kInner) {
-      address_ = matrix + (row + line_) * layout.leading + k + element_;
-    } else {
-      address_ = matrix + (k + line_) * layout.leading + row + element_;
-    }
-    lines_apart_ = 32 * layout.leading;
-    step_apart_ = kInner ? kStepK : kStepK * layout.leading;
+    leading_ = layout.leading;
+    address_ = matrix + (T::kAInner ? (row + line_) * leading_ + k : (k + line_) * leading_ + row) + element_;
     rows_left_ = rows - row;
     k_ = k;
   }
   __device__ void go_on() {
-    address_ += step_apart_;
+    address_ += T::kAInner ? kStepK : kStepK * leading_;
     k_ += kStepK;
   }
 
   // Elements past the matrix are zero.
-  __device__ void read(int k_end, int chunk, float4& low, float4& high) const {
-    int line_limit, element_limit, element;
-    const float* from;
-    if constexpr (kInner) {
-      from = address_ + chunk * lines_apart_;
-      line_limit = rows_left_ - 32 * chunk;
-      element = element_;
-      element_limit = k_end - k_;
-    } else {
-      from = address_ + (chunk % 2) * lines_apart_ + chunk / 2 * 64;
-      line_limit = k_end - k_ - 32 * (chunk % 2);
-      element = element_ + chunk / 2 * 64;
-      element_limit = rows_left_;
+  __device__ void copy(int k_end, std::uint32_t to) const {
+    const int lines = (T::kAInner ? rows_left_ : k_end - k_) - line_;
+    const bool outside = element_ >= (T::kAInner ? k_end - k_ : rows_left_);
+    to += line_ * T::kAPitch + element_ * 4;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const bool zeros = outside || i * kLinesApart >= lines;
+      copy_in(to + i * kLinesApart * T::kAPitch, zeros ? address_ : address_ + i * kLinesApart * leading_, zeros);
     }
-    const bool inside = line_ < line_limit;
-    low = inside && element < element_limit ? read_vector(from) : float4{0, 0, 0, 0};
-    high = inside && element + 4 < element_limit ? read_vector(from + 4) : float4{0, 0, 0, 0};
   }
 
  private:
   const float* address_ = nullptr;
-  long long lines_apart_ = 0, step_apart_ = 0;
+  long long leading_ = 0;
   int line_, element_;
   int rows_left_ = 0;
+  int k_ = 0;
+};
+
+// One reader's share of b's tile of one step: eight elements of every 32nd line. Where b's columns are contiguous,
+// lines are columns; else each k is a line, and 64 columns of the tile a block of lines.
+template <class T>
+class ReaderOfB {
+ public:
+  static constexpr int kChunks = T::kTileN / 32;
+
+  __device__ explicit ReaderOfB(int thread) : line_(thread / 8), element_(thread % 8 * 8) {}
+
+  __device__ void go_to(const float* matrix, const SplitMatmul::Matrix& layout, int columns, int column, int step) {
+    const int k = step * kStepK;
+    leading_ = layout.leading;
+    address_ = matrix + (T::kBInner ? (column + line_) * leading_ + k : (k + line_) * leading_ + column) + element_;
+    columns_left_ = columns - column;
+    k_ = k;
+  }
+  __device__ void go_on() {
+    address_ += T::kBInner ? kStepK : kStepK * leading_;
+    k_ += kStepK;
+  }
+
+  __device__ void read(int k_end, int chunk, float4& low, float4& high) const {
+    const int lines_on = T::kBInner ? 32 * chunk : 32 * (chunk % 2);
+    const int elements_on = T::kBInner ? 0 : chunk / 2 * kLineElements;
+    const float* from = address_ + lines_on * leading_ + elements_on;
+    const bool inside = line_ + lines_on < (T::kBInner ? columns_left_ : k_end - k_);
+    const int left = (T::kBInner ? k_end - k_ : columns_left_) - element_ - elements_on;
+    low = inside && left > 0 ? read_vector(from) : float4{0, 0, 0, 0};
+    high = inside && left > 4 ? read_vector(from + 4) : float4{0, 0, 0, 0};
+  }
+
+ private:
+  const float* address_ = nullptr;
+  long long leading_ = 0;
+  int line_, element_;
+  int columns_left_ = 0;
   int k_ = 0;
 };
 
@@ -213,29 +245,18 @@ struct Ring {
 };
 
 struct Barriers {
-  SharedBarrier written[3], free[3];
-  int last_not_finite[3];  // how many stages had been filled, this one counted, when it last held such an element
+  SharedBarrier written[kMostStages], free[kMostStages];
+  int last_not_finite[kMostStages];  // how many stages had been filled, this one counted, when b last had such elements
 };
 
 template <class T>
 __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, char* stages, Barriers& barriers,
                               int thread) {
-  using ReaderA = TileReader<T::kTileM, T::kAInner>;
-  using ReaderB = TileReader<T::kTileN, T::kBInner>;
-  constexpr int kChunks = ReaderA::kChunks + ReaderB::kChunks;
-  constexpr int kAhead = kChunks > 4 ? kChunks / 2 : kChunks;  // chunks on their way from memory
-  ReaderA a(thread);
-  ReaderB b(thread);
-  float4 low[kAhead], high[kAhead];
-  const auto read = [&](int chunk) {
-    float4& to_low = low[chunk % kAhead];
-    float4& to_high = high[chunk % kAhead];
-    if (chunk < ReaderA::kChunks) {
-      a.read(matmul.k, chunk, to_low, to_high);
-    } else {
-      b.read(matmul.k, chunk - ReaderA::kChunks, to_low, to_high);
-    }
-  };
+  constexpr int kChunks = ReaderOfB<T>::kChunks;
+  CopierOfA<T> a(thread);
+  ReaderOfB<T> b(thread);
+  constexpr int kAhead = T::kTileM == 128 ? kChunks / 2 : kChunks;  // as many as registers allow
+  float4 low[kAhead], high[kAhead];                                 // of b, on their way from memory
 
   Share share(matmul, block, blocks);
   Segment segment;
@@ -249,15 +270,17 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
   bool more = enter();
   if (more) {
 #pragma unroll
-    for (int chunk = 0; chunk < kAhead; ++chunk) read(chunk);
+    for (int chunk = 0; chunk < kAhead; ++chunk) b.read(matmul.k, chunk, low[chunk], high[chunk]);
   }
   const int offset = swizzled(thread / 8, thread % 8);  // of the first line; 32 lines on the swizzle is the same
   Ring<T::kStages> ring;
   while (more) {
     barriers.free[ring.stage].wait(ring.parity ^ 1);
-    char* tile_a = stages + ring.stage * T::kStageBytes + offset;
-    char* tile_b = tile_a + kParts * T::kPartA;
+    char* stage = stages + ring.stage * T::kStageBytes;
+    a.copy(matmul.k, shared_address(stage) + T::kAOffset);
+    barriers.written[ring.stage].arrive_with_copies();
     float rests = 0;
+    // Registers take what comes next as soon as they are written.
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (chunk == kChunks - kAhead) {
@@ -269,12 +292,8 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
         }
       }
       const int slot = chunk % kAhead;
-      if (chunk < ReaderA::kChunks) {
-        write_parts<T::kPartA>(tile_a + chunk * 32 * kLineBytes, low[slot], high[slot], rests);
-      } else {
-        write_parts<T::kPartB>(tile_b + (chunk - ReaderA::kChunks) * 32 * kLineBytes, low[slot], high[slot], rests);
-      }
-      if (more) read((chunk + kAhead) % kChunks);
+      write_parts<T::kPartB>(stage + offset + chunk * 32 * kLineBytes, low[slot], high[slot], rests);
+      if (more) b.read(matmul.k, (chunk + kAhead) % kChunks, low[slot], high[slot]);
     }
     if (rests != rests) barriers.last_not_finite[ring.stage] = ring.count;
     publish_to_tensor_cores();
@@ -284,9 +303,34 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
   }
 }
 
+// This thread's elements of a step of a, as multiply() takes them, in three parts. True when all are finite.
+template <class T>
+__device__ __forceinline__ bool read_parts_of_a(const char* tile, int row, int k,
+                                                unsigned (&parts)[kParts][kStepK / 16][4]) {
+  float rests = 0;
+#pragma unroll
+  for (int step = 0; step < kStepK / 16; ++step) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at_row = row + i % 2 * 8;
+      const int at_k = step * 16 + k + i / 2 * 8;
+      float2 pair;
+      if constexpr (T::kAInner) {
+        pair = *reinterpret_cast<const float2*>(tile + at_row * T::kAPitch + at_k * 4);
+      } else {
+        pair.x = *reinterpret_cast<const float*>(tile + at_k * T::kAPitch + at_row * 4);
+        pair.y = *reinterpret_cast<const float*>(tile + (at_k + 1) * T::kAPitch + at_row * 4);
+      }
+      split(pair.x, pair.y, parts[0][step][i], parts[1][step][i], parts[2][step][i], rests);
+    }
+  }
+  return rests == rests;
+}
+
 // One step's products, the smallest first.
 template <class T>
-__device__ __forceinline__ void multiply_step(float (&sums)[T::kSums], std::uint64_t a, std::uint64_t b) {
+__device__ __forceinline__ void multiply_step(float (&sums)[T::kSums], const unsigned (&a)[kParts][kStepK / 16][4],
+                                              std::uint64_t b) {
   constexpr int kOrderA[] = {2, 0, 1, 1, 0, 0};
   constexpr int kOrderB[] = {0, 2, 1, 0, 1, 0};
   begin_products();
@@ -294,9 +338,8 @@ __device__ __forceinline__ void multiply_step(float (&sums)[T::kSums], std::uint
   for (int product = 0; product < 6; ++product) {
 #pragma unroll
     for (int k = 0; k < kStepK / 16; ++k) {
-      const int a_at = kOrderA[product] * (T::kPartA >> 4) + k * kDescriptorStep<T::kAInner>;
       const int b_at = kOrderB[product] * (T::kPartB >> 4) + k * kDescriptorStep<T::kBInner>;
-      multiply<T::kAInner, T::kBInner>(sums, a + a_at, b + b_at, product + k > 0);
+      multiply<T::kBInner>(sums, a[kOrderA[product]][k], b + b_at, product + k > 0);
     }
   }
   end_products();
@@ -320,22 +363,23 @@ __device__ void multiply_step_plainly(const SplitMatmul& matmul, const Segment& 
     if (c >= matmul.n) return 0.0F;
     return T::kBInner ? b[c * matmul.b_layout.leading + k] : b[k * matmul.b_layout.leading + c];
   };
-#pragma unroll
-  for (int i = 0; i < T::kSums; ++i) sums[i] = 0;
   const int end = min(matmul.k, (step + 1) * kStepK);
-#pragma unroll 1
-  for (int k = step * kStepK; k < end; ++k) {
-    const float upper = a_at(row, k);
-    const float lower = a_at(row + 8, k);
 #pragma unroll
-    for (int j = 0; j < T::kSums / 4; ++j) {
+  for (int j = 0; j < T::kSums / 4; ++j) {
+    float products[4] = {};
+#pragma unroll 1
+    for (int k = step * kStepK; k < end; ++k) {
+      const float upper = a_at(row, k);
+      const float lower = a_at(row + 8, k);
       const float left = b_at(k, column + 8 * j);
       const float right = b_at(k, column + 8 * j + 1);
-      sums[4 * j] = fmaf(upper, left, sums[4 * j]);
-      sums[4 * j + 1] = fmaf(upper, right, sums[4 * j + 1]);
-      sums[4 * j + 2] = fmaf(lower, left, sums[4 * j + 2]);
-      sums[4 * j + 3] = fmaf(lower, right, sums[4 * j + 3]);
+      products[0] = fmaf(upper, left, products[0]);
+      products[1] = fmaf(upper, right, products[1]);
+      products[2] = fmaf(lower, left, products[2]);
+      products[3] = fmaf(lower, right, products[3]);
     }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[4 * j + i] = products[i];
   }
 }
 
@@ -379,18 +423,20 @@ __device__ void leave_partial_sums(const SplitMatmul& matmul, int block, int gro
 template <class T>
 __device__ void collect_partial_sums(const SplitMatmul& matmul, int block, int blocks, int end, int group, int thread,
                                      float (&sums)[T::kSums]) {
-  const int from = Share::first_shared(matmul, block + 1, blocks) - end;  // the tile's first step
-  for (int other = block + 1; end < matmul.steps; ++other) {
-    end = min(matmul.steps, Share::first_shared(matmul, other + 1, blocks) - from);
-    if (thread == 0) {
-      unsigned* flag = matmul.is_written + 2 * other + group;
-      unsigned written = 0;
-      while (written == 0) {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(written) : "l"(flag) : "memory");
-      }
-      *flag = 0;
+  const int tile_end = Share::first_shared(matmul, block + 1, blocks) - end + matmul.steps;
+  int past = block + 2;
+  while (Share::first_shared(matmul, past, blocks) < tile_end) ++past;
+  for (int other = block + 1 + thread; other < past; other += kWarpgroupThreads) {
+    unsigned* flag = matmul.is_written + 2 * other + group;
+    unsigned written = 0;
+    while (written == 0) {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(written) : "l"(flag) : "memory");
     }
-    meet(1 + group, kWarpgroupThreads);
+    *flag = 0;
+  }
+  meet(1 + group, kWarpgroupThreads);
+#pragma unroll 2
+  for (int other = block + 1; other < past; ++other) {
     const float4* part = partial_sums<T>(matmul, other, group, thread);
 #pragma unroll
     for (int i = 0; i < T::kSums / 4; ++i) {
@@ -404,23 +450,24 @@ __device__ void collect_partial_sums(const SplitMatmul& matmul, int block, int b
 }
 
 template <class T>
-__device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks, std::uint32_t stages,
-                               Barriers& barriers, int group, int thread) {
-  constexpr int kGroupRows = 64 * kLineBytes;  // from one multiplier's rows to the next's, in either layout
+__device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks, char* stages, Barriers& barriers,
+                               int group, int thread) {
+  const int row = 64 * group + thread / 32 * 16 + thread % 32 / 4;
+  const int k = thread % 4 * 2;
   Share share(matmul, block, blocks);
   Segment segment;
   Ring<T::kStages> ring;
   while (share.next(segment)) {
     float sums[T::kSums] = {};
     for (int step = segment.begin; step < segment.end; ++step) {
-      float products[T::kSums];
       barriers.written[ring.stage].wait(ring.parity);
-      const std::uint32_t tile_a = stages + ring.stage * T::kStageBytes;
-      const std::uint32_t tile_b = tile_a + kParts * T::kPartA;
-      if (barriers.last_not_finite[ring.stage] != ring.count) {
-        multiply_step<T>(products, tile_descriptor(tile_a + group * kGroupRows, kGroupRows),
-                         tile_descriptor(tile_b, kGroupRows));
-      } else {
+      const char* stage = stages + ring.stage * T::kStageBytes;
+      unsigned a[kParts][kStepK / 16][4];
+      float products[T::kSums];
+      bool is_finite = read_parts_of_a<T>(stage + T::kAOffset, row, k, a);
+      is_finite &= barriers.last_not_finite[ring.stage] != ring.count;
+      multiply_step<T>(products, a, tile_descriptor(shared_address(stage), kLineElements * kLineBytes));
+      if (__any_sync(0xFFFFFFFFU, !is_finite)) {
         multiply_step_plainly<T>(matmul, segment, step, group, thread, products);
       }
       if (thread % 32 == 0) barriers.free[ring.stage].arrive();
@@ -446,7 +493,7 @@ __device__ void run(const SplitMatmul& matmul) {
   char* stages = shared + (1024 - shared_address(shared) % 1024) % 1024;
   if (threadIdx.x == 0) {
     for (int i = 0; i < T::kStages; ++i) {
-      barriers.written[i].initialise(kReaderWarps);
+      barriers.written[i].initialise(kReaderThreads + kReaderWarps);
       barriers.free[i].initialise(4 * T::kMultipliers);
       barriers.last_not_finite[i] = 0;
     }
@@ -456,13 +503,14 @@ __device__ void run(const SplitMatmul& matmul) {
   const int blocks = static_cast<int>(gridDim.x);
   const int block = blocks - 1 - static_cast<int>(blockIdx.x);
   const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  // There are 65,536 registers.
   if (group < T::kMultipliers) {
-    if constexpr (T::kThreads == 512) take_registers<184>();
-    multiply_tiles<T>(matmul, block, blocks, shared_address(stages), barriers, group, threadIdx.x % kWarpgroupThreads);
+    take_registers<192>();
+    multiply_tiles<T>(matmul, block, blocks, stages, barriers, group, thread);
   } else {
-    if constexpr (T::kThreads == 512) give_registers<72>();
-    read_operands<T>(matmul, block, blocks, stages, barriers,
-                     static_cast<int>(threadIdx.x) - T::kMultipliers * kWarpgroupThreads);
+    give_registers<T::kMultipliers == 2 ? 64 : 152>();
+    read_operands<T>(matmul, block, blocks, stages, barriers, (group - T::kMultipliers) * kWarpgroupThreads + thread);
   }
 }
 
