@@ -32,8 +32,9 @@ Command& find_command(const Commands& commands, std::string_view word) {
     if (command->name() == word) return *command;
     names.push_back(command->name());
   }
-  throw Error(fmt::format("unknown command '{}'; did you mean '{}'? 'ridgepoint --help' lists them", word,
-                          nearest(word, names)),
+  names.insert(names.end(), {"--help", "--version"});
+  throw Error(fmt::format("unknown {} '{}'; did you mean '{}'? 'ridgepoint --help' lists them",
+                          word.starts_with('-') ? "option" : "command", word, nearest(word, names)),
               ErrorKind::usage);
 }
 
@@ -57,7 +58,20 @@ void print_warning(std::string_view message) {
   print_error(fmt::format("warning: {}", message));
 }
 
-std::string first_line(std::string text) { return text.substr(0, text.find('\n')); }
+// CLI11 says "--batch: 1 required N missing" and "Could not convert: --rtol = small".
+std::string parse_problem(const CLI::ParseError& error) {
+  constexpr std::string_view kConversion = "Could not convert: ";
+  const std::string text = error.what();
+  const std::string line = text.substr(0, text.find('\n'));
+  if (line.ends_with(" missing")) {
+    const std::string option = line.substr(0, line.find(':'));
+    return fmt::format("{} needs a value: {} VALUE", option, option);
+  }
+  const std::size_t equals = line.find(" = ");
+  if (!line.starts_with(kConversion) || equals == std::string::npos) return line;
+  return fmt::format("{}: '{}' is not a number", line.substr(kConversion.size(), equals - kConversion.size()),
+                     line.substr(equals + 3));
+}
 
 int run_command(Command& command, int argc, const char* const* argv) {
   CLI::App app;
@@ -73,7 +87,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
     fmt::print("{}", command_help(command, app));
     return kExitOk;
   } catch (const CLI::ParseError& error) {
-    throw Error(first_line(error.what()), ErrorKind::usage);
+    throw Error(parse_problem(error), ErrorKind::usage);
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   install_interrupt_handler();

@@ -79,12 +79,13 @@ TEST(Program, says_the_nearest_of_what_it_does_not_know) {
   expect_usage_error({"bench", "--model", "tinny"}, "did you mean 'tiny'");
   expect_usage_error({"bench", "--format", "jsno"}, "did you mean 'json'");
   expect_usage_error({"help", "verfy"}, "did you mean 'verify'");
+  expect_usage_error({"--verison"}, "unknown option '--verison'; did you mean '--version'");
 }
 
 TEST(Program, refuses_stray_and_missing_values) {
   expect_usage_error({"bench", "tiny"}, "'tiny' was not expected");
-  expect_usage_error({"bench", "--batch"}, "--batch");
-  expect_usage_error({"verify", "--rtol", "small"}, "--rtol");
+  expect_usage_error({"bench", "--batch"}, "--batch needs a value: --batch VALUE");
+  expect_usage_error({"verify", "--rtol", "small"}, "--rtol: 'small' is not a number");
 }
 
 TEST(Program, refuses_models_that_cannot_be) {
