@@ -69,7 +69,7 @@ std::string parse_problem(const CLI::ParseError& error) {
   }
   const std::size_t equals = line.find(" = ");
   if (!line.starts_with(kConversion) || equals == std::string::npos) return line;
-  return fmt::format("{}: '{}' is not a number", line.substr(kConversion.size(), equals - kConversion.size()),
+  return fmt::format("{}: '{}' is not a number it takes", line.substr(kConversion.size(), equals - kConversion.size()),
                      line.substr(equals + 3));
 }
 

@@ -85,7 +85,7 @@ TEST(Program, says_the_nearest_of_what_it_does_not_know) {
 TEST(Program, refuses_stray_and_missing_values) {
   expect_usage_error({"bench", "tiny"}, "'tiny' was not expected");
   expect_usage_error({"bench", "--batch"}, "--batch needs a value: --batch VALUE");
-  expect_usage_error({"verify", "--rtol", "small"}, "--rtol: 'small' is not a number");
+  expect_usage_error({"verify", "--rtol", "small"}, "--rtol: 'small' is not a number it takes");
 }
 
 TEST(Program, refuses_models_that_cannot_be) {
