@@ -33,6 +33,7 @@ PUBLIC_HEADERS = {
     "error.h": "core",
     "memory_use.h": "core",
     "shape.h": "core",
+    "stop_point.h": "core",
     "graph.h": "ir",
     "op.h": "ir",
     "op_list.def": "ir",
