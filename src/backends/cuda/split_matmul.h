@@ -1,5 +1,5 @@
-// fp32 products on Hopper's tensor cores, to the accuracy of fp32: the host side of kernels/hopper/split_matmul.cu. The whole
-// batch is one launch.
+// fp32 products on Hopper's tensor cores, to the accuracy of fp32: the host side of kernels/hopper/split_matmul.cu. The
+// whole batch is one launch.
 #pragma once
 
 #include <cstddef>
