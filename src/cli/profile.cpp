@@ -73,7 +73,9 @@ class ProfileCommand : public Command {
     app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
         ->type_name("N")
         ->group(kGroup);
-    app.add_flag("--each-layer", view_.detail.each_layer, "layers apart instead of added up")->group(kGroup);
+    app.add_flag_callback(
+           "--each-layer", [this] { view_.detail.layers = Layers::apart; }, "layers apart instead of added up")
+        ->group(kGroup);
     app.add_option("--top", view_.top, "kernels and places to win time shown, 0 for all [15]")
         ->type_name("N")
         ->group(kGroup);

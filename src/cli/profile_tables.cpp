@@ -235,7 +235,7 @@ class View {
     if (found.size() > 1) {
       for (const ProfilePhase phase : found) table.add_column(fmt::format("{} ms", name(phase)), Align::right);
     }
-    for (const ScopeRow& row : by_scope(profile_, options_.detail.depth, options_.detail.each_layer)) {
+    for (const ScopeRow& row : by_scope(profile_, options_.detail.depth, options_.detail.layers)) {
       const std::string indent(2 * static_cast<std::size_t>(row.level - 1), options_.markdown ? '.' : ' ');
       Cells cells = {indent + row.name};
       add_work_cells(cells, row.sum);

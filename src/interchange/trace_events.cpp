@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/file.h"
-#include "measure/profile_views.h"
+#include "ir/scope.h"
 
 namespace ridgepoint {
 namespace {
@@ -173,7 +173,7 @@ class TraceWriter {
       // A fill in between is no phase of its own to look at.
       if (kernel.kind != ActivityKind::kernel) continue;
       phases.extend({std::string(name(kernel.phase))}, kernel);
-      modules.extend(scope_levels(kernel.scope, true), kernel);
+      modules.extend(scope_levels(kernel.scope), kernel);
     }
     for (const Range& range : phases.in_order()) slice({kDevice, kPhases}, range.name, "phase", range.at, "");
     for (const Range& range : modules.in_order()) slice({kDevice, kModules}, range.name, "module", range.at, "");

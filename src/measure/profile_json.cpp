@@ -102,7 +102,7 @@ class Writer {
 
   Json scopes() const {
     Json rows = Json::array();
-    for (const ScopeRow& row : by_scope(profile_, detail_.depth, detail_.each_layer)) {
+    for (const ScopeRow& row : by_scope(profile_, detail_.depth, detail_.layers)) {
       Json& json = rows.emplace_back(Json{{"path", row.path}, {"level", row.level}, {"is_op", row.is_op}});
       add_sum(json, row.sum);
       for (const ProfilePhase phase : kProfilePhases) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/scope.h"
 #include "measure/profile.h"
 
 namespace ridgepoint {
@@ -17,9 +18,9 @@ inline constexpr std::array kBreakdowns = {Breakdown::kernel, Breakdown::op_clas
 std::string_view name(Breakdown breakdown);  // "class" for op_class
 
 struct ProfileDetail {
-  int depth = 3;            // of modules
-  bool each_layer = false;  // layers apart, not added up
-  bool launches = false;    // JSON also has every kernel of the first profiled step
+  int depth = 3;  // of modules
+  Layers layers = Layers::added_up;
+  bool launches = false;  // JSON also has every kernel of the first profiled step
 };
 
 // One line without a newline.

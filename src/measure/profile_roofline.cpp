@@ -50,7 +50,7 @@ struct Group {
 
 // "layers.*.ffn.w1 matmul": layers added up.
 std::string place_of(const KernelRecord& kernel) {
-  const std::string text = fmt::format("{}", fmt::join(scope_levels(kernel.scope, false), "."));
+  const std::string text = fmt::format("{}", fmt::join(scope_levels(kernel.scope, Layers::added_up), "."));
   const std::string& op = kernel.op.empty() ? kernel.name : kernel.op;
   return text.empty() ? op : text + " " + op;
 }

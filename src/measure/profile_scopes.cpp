@@ -1,6 +1,5 @@
 // by_scope(): the tree of modules, ops as its leaves.
 #include <algorithm>
-#include <cctype>
 #include <deque>
 #include <map>
 
@@ -9,10 +8,6 @@
 namespace ridgepoint {
 namespace {
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
 struct TreeNode {
   ScopeRow row;
   std::vector<TreeNode*> children;
@@ -20,11 +15,11 @@ struct TreeNode {
 
 class ScopeTree {
  public:
-  ScopeTree(int depth, bool each_layer) : depth_(depth), each_layer_(each_layer) {}
+  ScopeTree(int depth, Layers layers) : depth_(depth), layers_(layers) {}
 
   void add(const KernelRecord& kernel) {
     TreeNode* at = &root_;
-    const std::vector<std::string> levels = scope_levels(kernel.scope, each_layer_);
+    const std::vector<std::string> levels = scope_levels(kernel.scope, layers_);
     for (const std::string& level : levels) {
       if (at->row.level == depth_ + 1) return;
       at = child(*at, level, false);
@@ -68,30 +63,15 @@ class ScopeTree {
   }
 
   int depth_;
-  bool each_layer_;
+  Layers layers_;
   TreeNode root_;
   std::deque<TreeNode> nodes_;
 };
 
 }  // namespace
 
-std::vector<std::string> scope_levels(std::string_view scope, bool each_layer) {
-  std::vector<std::string> levels;
-  while (!scope.empty()) {
-    const std::size_t end = std::min(scope.find('.'), scope.size());
-    const std::string_view part = scope.substr(0, end);
-    if (is_number(part) && !levels.empty()) {
-      levels.back() += each_layer ? "." + std::string(part) : ".*";
-    } else {
-      levels.emplace_back(part);
-    }
-    scope.remove_prefix(std::min(end + 1, scope.size()));
-  }
-  return levels;
-}
-
-std::vector<ScopeRow> by_scope(const Profile& profile, int depth, bool each_layer) {
-  ScopeTree tree(depth, each_layer);
+std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers) {
+  ScopeTree tree(depth, layers);
   for (const KernelRecord& kernel : profile.kernels) tree.add(kernel);
   return tree.rows();
 }

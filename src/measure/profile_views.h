@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/scope.h"
 #include "measure/profile.h"
 
 namespace ridgepoint {
@@ -53,9 +54,6 @@ struct ClassRow {
 // Phases in order, within them the longest class first; combinations that do not occur are left out.
 std::vector<ClassRow> by_class(const Profile& profile);
 
-// The levels of a scope: layers.3.attn is {layers.3, attn}, or {layers.*, attn} where layers are added up.
-std::vector<std::string> scope_levels(std::string_view scope, bool each_layer);
-
 // A module, or an op directly in one, and everything below it. Unless every layer is asked for they are added up.
 struct ScopeRow {
   std::string name;  // the last level's
@@ -67,7 +65,7 @@ struct ScopeRow {
 };
 // A parent before what it holds, brothers in the order they first ran; down to `depth` levels. Rows of one level add up
 // to the row above them.
-std::vector<ScopeRow> by_scope(const Profile& profile, int depth, bool each_layer = false);
+std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers = Layers::added_up);
 
 // The steps of attention beside one another: scores, scale, mask, softmax, values; forward, then backward.
 struct AttentionRow {

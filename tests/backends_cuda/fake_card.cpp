@@ -1,16 +1,22 @@
 // A driver with one card that computes nothing, so that a machine without one can run the host's side of a model: every
 // allocation, copy, module and launch. Its memory is the host's, untouched until written. From the environment:
 // FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_FAILS_AFTER the launch after which it answers nothing
-// but errors, as a card does after a kernel's bad access.
+// but errors, as a card does after a kernel's bad access. Work takes a fixed time, one piece after the other, and
+// synchronising waits for it.
+#include "backends_cuda/fake_card.h"
+
 #include <cuda.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <set>
+#include <string>
 
 namespace {
 
@@ -53,9 +59,35 @@ CUresult give(Handle* handle) {
 
 using Instant = std::chrono::steady_clock::time_point;
 
+constexpr std::int64_t kWorkNs = 2000;
+constexpr std::int64_t kLaunchLatencyNs = 500;
+std::atomic<FakeWatcher> watcher{nullptr};
+std::atomic<std::int64_t> busy_until_ns{0};
+
+std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Queues work behind what is queued already.
+void do_work(FakeWork work) {
+  work.call_begin_ns = now_ns();
+  work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
+  work.end_ns = work.begin_ns + kWorkNs;
+  busy_until_ns = work.end_ns;
+  work.call_end_ns = now_ns();
+  if (const FakeWatcher told = watcher) told(work);
+}
+
+CUresult wait_for_work() {
+  while (now_ns() < busy_until_ns) {
+  }
+  return state();
+}
+
 }  // namespace
 
 extern "C" {
+
+void fake_card_watch(FakeWatcher told) { watcher = told; }
+void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
 
 // The compiler starts the driver too, and finds no card: it would ask for tables that are not here.
 CUresult cuInit(unsigned) {
@@ -118,7 +150,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
   current = context;
   return CUDA_SUCCESS;
 }
-CUresult cuCtxSynchronize() { return state(); }
+CUresult cuCtxSynchronize() { return wait_for_work(); }
 
 CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   return on_card([&] {
@@ -166,11 +198,13 @@ CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstre
   return on_card([&] { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), CUDA_SUCCESS; });
 }
 CUresult cuMemcpyDtoDAsync(CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { return state(); }
-CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) { return state(); }
+CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
+  return on_card([] { return do_work({.kind = FakeWork::Kind::fill, .name = "fill"}), CUDA_SUCCESS; });
+}
 CUresult cuMemsetD32Async(CUdeviceptr, unsigned, std::size_t, CUstream) { return state(); }
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) { return give(stream); }
-CUresult cuStreamSynchronize(CUstream) { return state(); }
+CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
 CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }
 CUresult cuEventCreate(CUevent* event, unsigned) {
   return on_card([&] { return *event = reinterpret_cast<CUevent>(new Instant), CUDA_SUCCESS; });
@@ -182,7 +216,7 @@ CUresult cuEventDestroy(CUevent event) {
 CUresult cuEventRecord(CUevent event, CUstream) {
   return on_card([&] { return *reinterpret_cast<Instant*>(event) = std::chrono::steady_clock::now(), CUDA_SUCCESS; });
 }
-CUresult cuEventSynchronize(CUevent) { return state(); }
+CUresult cuEventSynchronize(CUevent) { return wait_for_work(); }
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
   const Instant begin = *reinterpret_cast<Instant*>(start);
   *ms = std::chrono::duration<float, std::milli>(*reinterpret_cast<Instant*>(stop) - begin).count();
@@ -191,22 +225,38 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
 
 CUresult cuModuleLoadData(CUmodule* module, const void*) { return give(module); }
 CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) { return give(function); }
+// A function's handle is its name.
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  return on_card([&] {
+    static std::set<std::string> names;
+    const std::lock_guard lock(mutex);
+    *function = reinterpret_cast<CUfunction>(const_cast<char*>(names.insert(name).first->c_str()));
+    return CUDA_SUCCESS;
+  });
+}
 CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
   *value = 64;
   return CUDA_SUCCESS;
 }
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return state(); }
-CUresult cuLaunchKernel(CUfunction, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned, CUstream, void**, void**) {
   ++launches;
   return on_card([&] {
     const bool is_shape = grid_x > 0 && grid_y > 0 && grid_y < 65536 && grid_z > 0 && grid_z < 65536 &&
                           block_x * block_y * block_z > 0 && block_x * block_y * block_z <= 1024;
-    return is_shape ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    if (!is_shape) return CUDA_ERROR_INVALID_VALUE;
+    do_work({.name = reinterpret_cast<const char*>(function),
+             .grid = {grid_x, grid_y, grid_z},
+             .block = {block_x, block_y, block_z}});
+    return CUDA_SUCCESS;
   });
 }
-CUresult cuLaunchKernelEx(const CUlaunchConfig*, CUfunction, void**, void**) { return state(); }
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, parameters,
+                        extra);
+}
 CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks_of_one, CUfunction, int, std::size_t) {
   *blocks_of_one = 2;
   return CUDA_SUCCESS;

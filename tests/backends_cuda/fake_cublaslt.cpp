@@ -2,11 +2,14 @@
 // refuses what the library refuses: attributes of the wrong size, matrices whose columns overlap, a workspace that is
 // not there.
 #include <cublasLt.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+
+#include "backends_cuda/fake_card.h"
 
 namespace {
 
@@ -20,6 +23,15 @@ cublasStatus_t drop(void* handle) {
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t expect(bool condition) { return condition ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE; }
+
+// The card has been opened already, by the same name.
+void run_on_card(const char* kernel) {
+  static const auto run = [] {
+    void* card = dlopen("libcuda.so.1", RTLD_NOW);
+    return card == nullptr ? nullptr : reinterpret_cast<decltype(&fake_card_run)>(dlsym(card, "fake_card_run"));
+  }();
+  if (run != nullptr) run(kernel);
+}
 
 }  // namespace
 
@@ -37,7 +49,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                               const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,
                               void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void* workspace,
                               std::size_t workspace_bytes, cudaStream_t) {
-  return expect(workspace_bytes == 0 || workspace != nullptr);
+  if (workspace_bytes > 0 && workspace == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+  run_on_card("_ZN7cutlass6KernelINS_4GemmILi128EEEEEvNS_6ParamsE");
+  return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,

@@ -12,16 +12,19 @@ add_fake_driver(INCOMPLETE 13000 0 0)
 add_fake_driver(CARDLESS 13000 100 1)
 add_fake_driver(BROKEN 13000 999 1)
 
-# A card that computes nothing, and its cuBLASLt, in a folder of their own for fake_card_test.cpp.
+# A card that computes nothing, its cuBLASLt and CUPTI, and a tool that listens to NVTX, in a folder of their own.
 function(add_fake_library target source name version)
   add_library(${target} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends_cuda/${source})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX .so.${version}
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_card)
-  target_include_directories(${target} SYSTEM PRIVATE ${RIDGEPOINT_CUDA_INCLUDE_DIR})
-  target_link_libraries(${target} PRIVATE ridgepoint_build_flags)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_include_directories(${target} SYSTEM PRIVATE ${RIDGEPOINT_CUDA_INCLUDE_DIR} ${RIDGEPOINT_CUPTI_INCLUDE_DIR})
+  target_link_libraries(${target} PRIVATE ridgepoint_build_flags ${CMAKE_DL_LIBS})
   add_dependencies(backends_cuda_test ${target})
 endfunction()
 
 add_fake_library(fake_card fake_card.cpp libcuda 1)
 add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt 13)
+add_fake_library(fake_cupti fake_cupti.cpp libcupti 13)
+add_fake_library(fake_nvtx fake_nvtx.cpp libfake_nvtx 1)
 target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_CARD="${CMAKE_CURRENT_BINARY_DIR}/fake_card")

@@ -5,11 +5,13 @@
 
 #include "backends/cuda/context.h"
 #include "backends/cuda/cublaslt.h"
+#include "backends/cuda/cupti_recorder.h"
 #include "backends/cuda/event.h"
 #include "backends/cuda/generated_kernel.h"
 #include "backends/cuda/hand_written.h"
 #include "backends/cuda/matmul.h"
 #include "backends/cuda/nvrtc.h"
+#include "backends/cuda/nvtx_ranges.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -78,6 +80,10 @@ class CudaDevice : public Device {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<EventTimer>(context_); }
+  std::unique_ptr<ActivityRecorder> make_activity_recorder() override { return cuda::make_cupti_recorder(context_); }
+  std::unique_ptr<LaunchObserver> make_range_marker(const Graph& graph, std::span<const NodeId> launches) override {
+    return cuda::make_nvtx_ranges(graph, launches);
+  }
 
  private:
   CudaContext& context_;

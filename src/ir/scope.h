@@ -1,0 +1,16 @@
+// Scopes as people read them: the levels of a module's dotted name.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ridgepoint {
+
+enum class Layers { apart, added_up };
+
+// A number belongs to the name before it: layers.3.attn is {layers.3, attn}, or {layers.*, attn} where layers are added
+// up.
+std::vector<std::string> scope_levels(std::string_view scope, Layers layers = Layers::apart);
+
+}  // namespace ridgepoint
