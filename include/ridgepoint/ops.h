@@ -104,6 +104,10 @@ std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double eps
 // `inverse` rotates back (its own derivative).
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false,
            const Source& source = Source::current());
+// q [...,S,D], k and v [...,K,D] -> {o [...,S,D], log-sum-exp of each row of scores [...,S]}, the latter in fp32 (fp64
+// for fp64); o = softmax(scale q k^T) v, each query seeing itself and the keys before it alone where `causal` (S = K).
+std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
+                                  const Source& source = Source::current());
 // logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}.
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
                                       const Source& source = Source::current());
