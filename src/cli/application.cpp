@@ -62,7 +62,7 @@ void print_warning(std::string_view message) {
 std::string parse_problem(const CLI::ParseError& error) {
   constexpr std::string_view kConversion = "Could not convert: ";
   const std::string text = error.what();
-  const std::string line = text.substr(0, text.find('\n'));
+  std::string line = text.substr(0, text.find('\n'));
   if (line.ends_with(" missing")) {
     const std::string option = line.substr(0, line.find(':'));
     return fmt::format("{} needs a value: {} VALUE", option, option);

@@ -85,6 +85,15 @@ TEST(TileFunctions, elementary_functions_are_exact_to_a_few_units_in_the_last_pl
   });
 }
 
+TEST(TileFunctions, bounded_functions_keep_their_bounds) {
+  for_each_target([] {
+    std::vector<float> x;
+    for (float at = 1e-8f; at < 200; at *= 1.0007f) x.insert(x.end(), {at, -at});
+    for (const float y : apply_unary(Op::sigmoid, x)) ASSERT_TRUE(y >= 0 && y <= 1) << y;
+    for (const float y : apply_unary(Op::tanh, x)) ASSERT_TRUE(y >= -1 && y <= 1) << y;
+  });
+}
+
 TEST(TileFunctions, special_values_are_those_of_the_mathematical_functions) {
   const float denormal = std::numeric_limits<float>::denorm_min();
   for_each_target([&] {

@@ -17,7 +17,8 @@ inline constexpr std::size_t kMaxTileAccesses = 64;
 inline constexpr std::size_t kMaxTileScalars = 96;
 inline constexpr std::size_t kMaxTileReductions = 16;
 inline constexpr std::size_t kTileScratchBytes = 24 * 1024;  // leaves room in a 32 KiB level-1 cache for operands
-inline constexpr std::int64_t kMaxTileColumns = 1024;
+// Short enough for the processor to run ahead: one step's loads from memory overlap the arithmetic of those before.
+inline constexpr std::int64_t kMaxTileColumns = 256;
 
 // Slot 0 is the address of the sweep's column number; operands that a step does not have name it too.
 using TileSlot = std::uint16_t;
