@@ -39,7 +39,7 @@ std::string_view name(RunStatus status);
 // known: rates of a run that did not finish, a datasheet rate nobody published.
 struct Record {
   std::int64_t schema = kRecordSchema;
-  std::string command;    // what measured it: bench
+  std::string command;    // what measured it: bench, profile
   std::string timestamp;  // start of the run, UTC, 2025-01-31T12:00:00Z
   RunStatus status = RunStatus::ok;
 

@@ -1,502 +1,388 @@
 #include "cli/profile_tables.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "cli/profile_figures.h"
 #include "cli/record_table.h"
-#include "cli/text_table.h"
 #include "core/units.h"
 #include "measure/profile_views.h"
 
 namespace ridgepoint::cli {
 namespace {
 
-using Align = TextTable::Align;
-using Cells = std::vector<std::string>;
-
+constexpr auto kLeft = FittedTable::Align::left;
+constexpr auto kRight = FittedTable::Align::right;
 constexpr std::size_t kProseWidth = 100;
 constexpr std::size_t kLeastNameColumns = 24;
 
-// Numbers of one column: one unit and one number of decimals, so that they can be read down.
-class Scale {
- public:
-  // The unit in which `largest` lies between 1 and 1000.
-  static Scale of(double largest) {
-    constexpr std::array<std::pair<double, const char*>, 6> kUnits = {
-        {{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}}};
-    for (const auto& [factor, prefix] : kUnits) {
-      if (largest >= factor) return Scale(factor, prefix, largest / factor);
+std::string microseconds(double us) { return std::isfinite(us) ? fmt::format("{:.1f}", us) : std::string("-"); }
+std::string microseconds_of(std::int64_t ns) { return microseconds(static_cast<double>(ns) / 1e3); }
+
+FittedTable kernel_table(const ProfileFigures& figures, std::size_t shown) {
+  FittedTable table;
+  table.add_column("time %", kRight);
+  table.add_column("wall %", kRight, 2);
+  add_columns(table, kRight, {"total ms", "calls"});
+  table.add_column("avg us", kRight, 1);
+  add_columns(table, kRight, {"median", "min", "max"}, 3);
+  table.add_column("std dev", kRight, 4);
+  table.add_column("name", kLeft);
+  table.cut_last_column(kLeastNameColumns);
+  const auto add = [&](const KernelSum& sum, Cells each, std::string name) {
+    Cells cells = {figures.of_kernel_time(sum.time_ns), figures.of_wall_time(sum.time_ns), figures.ms(sum.time_ns),
+                   figures.calls(sum.calls),
+                   microseconds(static_cast<double>(sum.time_ns) / static_cast<double>(sum.calls) / 1e3)};
+    cells.insert(cells.end(), each.begin(), each.end());
+    cells.push_back(std::move(name));
+    table.add_row(std::move(cells));
+  };
+  KernelSum rest;
+  const std::vector<KernelRow> rows = by_kernel(figures.profile());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Statistics& us = rows[i].us;
+    if (i < shown) {
+      add(rows[i].sum, {microseconds(us.median), microseconds(us.min), microseconds(us.max), microseconds(us.std)},
+          rows[i].name);
+    } else {
+      rest.add(rows[i].sum);
     }
-    return Scale(1, "", largest);
   }
-  // Always the unit asked for.
-  static Scale fixed(double unit, double largest) { return Scale(unit, "", largest / unit); }
-
-  std::string operator()(double value) const { return fmt::format("{:.{}f}", value / unit_, decimals_); }
-  const std::string& prefix() const { return prefix_; }
-
- private:
-  Scale(double unit, const char* prefix, double largest)
-      : unit_(unit),
-        prefix_(prefix),
-        decimals_(largest < 10    ? 3
-                  : largest < 100 ? 2
-                                  : 1) {}
-  double unit_;
-  std::string prefix_;
-  int decimals_;
-};
-
-std::string percent(double part, double whole) {
-  return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : std::string("-");
+  if (rest.calls > 0) add(rest, {"", "", "", ""}, fmt::format("{} more", rows.size() - shown));
+  add(figures.all(), {"", "", "", ""}, "all kernels");
+  return table;
 }
 
-std::string cut(const std::string& text, std::size_t columns) {
-  if (display_width(text) <= columns) return text;
-  return text.substr(0, std::max(columns, kLeastNameColumns) - 3) + "...";
+FittedTable class_table(const ProfileFigures& figures) {
+  FittedTable table;
+  add_columns(table, kLeft, {"phase", "class"});
+  figures.add_work_columns(table);
+  const auto add = [&](std::string phase, std::string what, const KernelSum& sum) {
+    Cells cells = {std::move(phase), std::move(what)};
+    figures.add_work_cells(cells, sum);
+    table.add_row(std::move(cells));
+  };
+  const std::vector<ClassRow> rows = by_class(figures.profile());
+  for (const ProfilePhase phase : kProfilePhases) {
+    KernelSum sum;
+    for (const ClassRow& row : rows) {
+      if (row.phase != phase) continue;
+      add(sum.calls == 0 ? std::string(name(phase)) : "", std::string(name(row.kernel_class)), row.sum);
+      sum.add(row.sum);
+    }
+    if (sum.calls > 0) add("", "= " + std::string(name(phase)), sum);
+  }
+  add("all", "", figures.all());
+  const std::int64_t idle_ns = idle_time(figures.profile()).idle_ns();
+  table.add_row({"idle", "", "", figures.ms(idle_ns), "", figures.of_wall_time(idle_ns), "", "", "", "", ""});
+  return table;
 }
 
-// "1 : 206".
-std::string ratio(double value, double to) {
-  if (!(value > 0) || !(to > 0)) return "-";
-  const double times = to / value;
-  return times >= 1 ? fmt::format("1 : {:.{}f}", times,
-                                  times < 10    ? 2
-                                  : times < 100 ? 1
-                                                : 0)
-                    : fmt::format("{:.{}f} : 1", 1 / times, 1 / times < 10 ? 2 : 1);
+// Phases in which anything ran.
+std::vector<ProfilePhase> phases_of(const Profile& profile) {
+  std::set<ProfilePhase> found;
+  for (const KernelRecord& kernel : profile.kernels) found.insert(kernel.phase);
+  return {found.begin(), found.end()};
 }
 
-class View {
+FittedTable scope_table(const ProfileFigures& figures, const ProfileDetail& detail, char indent) {
+  FittedTable table;
+  table.add_column("module", kLeft);
+  figures.add_work_columns(table);
+  std::vector<ProfilePhase> phases = phases_of(figures.profile());
+  if (phases.size() == 1) phases.clear();
+  for (const ProfilePhase phase : phases) table.add_column(fmt::format("{} ms", name(phase)), kRight, 6);
+  for (const ScopeRow& row : by_scope(figures.profile(), detail.depth, detail.layers)) {
+    Cells cells = {std::string(2 * static_cast<std::size_t>(row.level - 1), indent) + row.name};
+    figures.add_work_cells(cells, row.sum);
+    for (const ProfilePhase phase : phases) {
+      cells.push_back(figures.ms(row.by_phase[static_cast<std::size_t>(phase)].time_ns));
+    }
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+FittedTable attention_table(const ProfileFigures& figures) {
+  FittedTable table;
+  add_columns(table, kLeft, {"phase", "part"});
+  figures.add_work_columns(table);
+  add_columns(table, kRight, {"time to matmuls", "flops to matmuls"});
+  const std::vector<AttentionRow> rows = attention_parts(figures.profile());
+  for (const AttentionRow& row : rows) {
+    KernelSum matmuls;
+    for (const AttentionRow& other : rows) {
+      if (other.phase == row.phase && other.is_matmul) matmuls.add(other.sum);
+    }
+    const auto to_matmuls = [&](std::int64_t part, std::int64_t whole) {
+      return row.is_matmul ? std::string() : ratio(static_cast<double>(part), static_cast<double>(whole));
+    };
+    Cells cells = {std::string(name(row.phase)), row.part};
+    figures.add_work_cells(cells, row.sum);
+    cells.push_back(to_matmuls(row.sum.time_ns, matmuls.time_ns));
+    cells.push_back(to_matmuls(row.sum.flops, matmuls.flops));
+    table.add_row(std::move(cells));
+  }
+  return table;
+}
+
+std::string describe(const Profile& profile, const IdleGap& gap) {
+  if (!gap.before) return "end of the step";
+  const KernelRecord& kernel = profile.kernels[*gap.before];
+  const std::string where = kernel.scope.empty() ? kernel.op : kernel.scope + " " + kernel.op;
+  return fmt::format("{} ({})", where, name(kernel.phase));
+}
+
+FittedTable idle_table(const ProfileFigures& figures) {
+  const IdleTime found = idle_time(figures.profile());
+  FittedTable table;
+  table.add_column("idle", kLeft);
+  add_columns(table, kRight, {"ms", "wall %", "gaps"});
+  table.add_column("longest us", kRight, 1);
+  table.add_column("longest before", kLeft, 2);
+  for (const IdleCause cause : kIdleCauses) {
+    const auto i = static_cast<std::size_t>(cause);
+    const auto& longest = found.longest[i];
+    table.add_row({std::string(name(cause)), figures.ms(found.by_cause_ns[i]),
+                   figures.of_wall_time(found.by_cause_ns[i]), figures.calls(found.gaps[i]),
+                   longest ? microseconds_of(longest->duration_ns) : "-",
+                   longest ? describe(figures.profile(), *longest) : ""});
+  }
+  table.add_row({"all", figures.ms(found.idle_ns()), figures.of_wall_time(found.idle_ns()), "", "", ""});
+  return table;
+}
+
+FittedTable roofline_table(const ProfileFigures& figures) {
+  FittedTable table;
+  table.add_column("class", kLeft);
+  table.add_column("calls", kRight, 1);
+  add_columns(table, kRight, {"ms", "floor ms", "of ceiling %", "recoverable ms"});
+  table.add_column("bound by", kLeft, 2);
+  for (const RooflineRow& row : roofline_by_class(figures.profile())) {
+    table.add_row({row.what, figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
+                   percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), figures.ms(row.recoverable_ns),
+                   row.bound_by_memory ? "copy bandwidth" : "matmul rate"});
+  }
+  return table;
+}
+
+FittedTable recoverable_table(const ProfileFigures& figures, std::size_t shown) {
+  FittedTable table;
+  table.add_column("recoverable ms", kRight);
+  table.add_column("wall %", kRight, 1);
+  table.add_column("calls", kRight, 3);
+  add_columns(table, kRight, {"ms", "floor ms"}, 2);
+  table.add_column("of ceiling %", kRight, 1);
+  add_columns(table, kLeft, {"phase", "what"});
+  table.add_column("kernel", kLeft, 4);
+  const std::vector<RooflineRow> rows = recoverable_time(figures.profile());
+  for (std::size_t i = 0; i < std::min(shown, rows.size()); ++i) {
+    const RooflineRow& row = rows[i];
+    table.add_row({figures.ms(row.recoverable_ns), percent(row.recoverable_ns, figures.wall()),
+                   figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
+                   percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), std::string(name(row.phase)), row.what,
+                   row.kernel});
+  }
+  table.cut_last_column(kLeastNameColumns);
+  return table;
+}
+
+FittedTable launch_table(const Profile& profile) {
+  FittedTable table;
+  add_columns(table, kRight, {"start us", "us"});
+  add_columns(table, kRight, {"Mflop", "kB"}, 1);
+  table.add_column("phase", kLeft, 2);
+  add_columns(table, kLeft, {"module", "op"});
+  add_columns(table, kLeft, {"grid", "block"}, 3);
+  add_columns(table, kRight, {"registers", "shared B"}, 4);
+  table.add_column("name", kLeft);
+  table.cut_last_column(kLeastNameColumns);
+  const auto extent = [](const std::array<std::int32_t, 3>& of) {
+    return of[0] == 0 ? std::string("-") : fmt::format("{}x{}x{}", of[0], of[1], of[2]);
+  };
+  for (const KernelRecord& kernel : profile.kernels) {
+    if (kernel.step != 0) continue;
+    table.add_row({microseconds_of(kernel.start_ns), microseconds_of(kernel.duration_ns),
+                   fmt::format("{:.2f}", static_cast<double>(kernel.flops) / 1e6),
+                   fmt::format("{:.1f}", static_cast<double>(kernel.bytes) / 1e3), std::string(name(kernel.phase)),
+                   kernel.scope, kernel.op, extent(kernel.grid), extent(kernel.block),
+                   fmt::format("{}", kernel.registers), fmt::format("{}", kernel.shared_bytes), kernel.name});
+  }
+  return table;
+}
+
+FittedTable clock_table(const ProfileFigures& figures, const Reconciliation& found) {
+  FittedTable table;
+  table.add_column("a step", kLeft);
+  add_columns(table, kRight, {"ms", "of timed %"});
+  const auto add = [&](std::string what, double ms) {
+    table.add_row({std::move(what), figures.plain_ms(ms), percent(ms, found.timed_ms)});
+  };
+  add("kernels", found.kernels_ms);
+  add("idle", found.idle_ms);
+  if (found.overlap_ms > 0) add("kernels beside kernels, counted twice", -found.overlap_ms);
+  add("profiled", found.profiled_ms);
+  add("timed, without a profiler", found.timed_ms);
+  return table;
+}
+
+// The difference in words: what recording costs, and what the spread of the timed steps would explain.
+std::string explain(const ProfileFigures& figures, const Reconciliation& found) {
+  const double difference = found.difference_ms();
+  std::string text = fmt::format(
+      "The profiled step is {} ms ({} %) {} than the timed one; recording took the host {} ms ({:.0f} "
+      "ns a launch)",
+      figures.plain_ms(std::abs(difference)), percent(std::abs(difference), found.timed_ms),
+      difference >= 0 ? "longer" : "shorter", figures.plain_ms(found.recording_ms), figures.profile().recording_ns);
+  if (found.timed_std_ms == 0) return text + ".";
+  const bool is_noise = std::abs(difference - found.recording_ms) <= 2 * found.timed_std_ms;
+  return text + fmt::format(", and the timed steps spread by {} ms (std), which {} the rest.",
+                            figures.plain_ms(found.timed_std_ms), is_noise ? "explains" : "does not explain");
+}
+
+// Collects sections: a title, a table, a remark.
+class Page {
  public:
-  View(const Profile& profile, const ProfileViewOptions& options)
-      : profile_(profile),
-        options_(options),
-        steps_(static_cast<double>(profile.steps.size())),
-        total_(total(profile)),
-        wall_ns_(static_cast<double>(wall_ns(profile))),
-        ms_(Scale::fixed(1, wall_ns_ / steps_ / 1e6)),
-        flops_(Scale::of(static_cast<double>(total_.flops) / steps_)),
-        bytes_(Scale::of(static_cast<double>(total_.bytes) / steps_)) {}
+  Page(const ProfileFigures& figures, const ProfileViewOptions& options) : figures_(figures), options_(options) {}
+
+  std::string single(Breakdown breakdown) {
+    switch (breakdown) {
+      case Breakdown::kernel:
+        kernels();
+        break;
+      case Breakdown::op_class:
+        classes();
+        break;
+      case Breakdown::scope:
+        scopes();
+        break;
+      case Breakdown::launch:
+        section("Launches of one step", "", launch_table(figures_.profile()));
+        break;
+    }
+    return finish();
+  }
 
   std::string all() {
-    if (options_.only) {
-      single(*options_.only);
-      return std::move(text_);
-    }
     kernels();
     classes();
     scopes();
-    attention();
-    idle();
-    roofline();
-    recoverable();
-    clock();
-    return std::move(text_);
-  }
-
- private:
-  void single(Breakdown breakdown) {
-    switch (breakdown) {
-      case Breakdown::kernel:
-        return kernels();
-      case Breakdown::op_class:
-        return classes();
-      case Breakdown::scope:
-        return scopes();
-      case Breakdown::launch:
-        return launches();
+    if (!attention_parts(figures_.profile()).empty()) {
+      section("Inside attention", "to matmuls: against the two products of the same phase together",
+              attention_table(figures_));
     }
-  }
-
-  void section(const std::string& title, const std::string& remark, const TextTable& table) {
-    const std::string line = remark.empty() ? title : fmt::format("{} ({})", title, remark);
-    text_ += options_.markdown ? fmt::format("\n### {}\n\n", line) : "\n" + wrap(line, prose_width()) + "\n";
-    text_ += options_.markdown ? table.markdown() : table.text();
-  }
-  void remark(const std::string& words) {
-    text_ += (options_.markdown ? "\n" : "") + (options_.markdown ? words : wrap(words, prose_width())) + "\n";
-  }
-  std::size_t prose_width() const { return std::min(options_.width, kProseWidth); }
-
-  double per_step(std::int64_t sum) const { return static_cast<double>(sum) / steps_; }
-  std::string ms(double ns) const { return ms_(ns / 1e6 / steps_); }
-  std::string ms(std::int64_t ns) const { return ms(static_cast<double>(ns)); }
-  std::string calls(std::int64_t count) const {
-    const double each = per_step(count);
-    return each == std::floor(each) ? fmt::format("{:.0f}", each) : fmt::format("{:.1f}", each);
-  }
-  std::string of_kernel_time(std::int64_t ns) const {
-    return percent(static_cast<double>(ns), static_cast<double>(total_.time_ns));
-  }
-  std::string of_wall_time(std::int64_t ns) const { return percent(static_cast<double>(ns), wall_ns_); }
-
-  static void add_columns(TextTable& table, std::initializer_list<std::string> headings, Align align = Align::right) {
-    for (const std::string& heading : headings) table.add_column(heading, align);
-  }
-
-  // calls, ms, time %, wall %, flops, flop %, rate, bytes, bandwidth: the same nine wherever work is added up.
-  void add_work_columns(TextTable& table) const {
-    add_columns(table, {"calls", "ms", "time %", "wall %", flops_.prefix() + "flop", "flop %", "Gflop/s",
-                        bytes_.prefix() + "B", "GB/s"});
-  }
-  void add_work_cells(Cells& cells, const KernelSum& sum) const {
-    const auto time_ns = static_cast<double>(sum.time_ns);
-    const auto rate = [&](std::int64_t work) {
-      return work > 0 && time_ns > 0 ? fmt::format("{:.1f}", static_cast<double>(work) / time_ns) : std::string("-");
-    };
-    cells.insert(cells.end(), {calls(sum.calls), ms(sum.time_ns), of_kernel_time(sum.time_ns),
-                               of_wall_time(sum.time_ns), flops_(per_step(sum.flops)),
-                               percent(static_cast<double>(sum.flops), static_cast<double>(total_.flops)),
-                               rate(sum.flops), bytes_(per_step(sum.bytes)), rate(sum.bytes)});
-  }
-
-  std::size_t shown(std::size_t rows) const { return options_.top == 0 ? rows : std::min(rows, options_.top); }
-
-  void kernels() {
-    const std::vector<KernelRow> rows = by_kernel(profile_);
-    TextTable table;
-    add_columns(table, {"time %", "wall %", "total ms", "calls", "avg us", "median", "min", "max", "std dev"});
-    const std::size_t room = options_.width - std::min(options_.width, std::size_t{76});
-    table.add_column("name", Align::left);
-    const auto us = [](double value) { return std::isfinite(value) ? fmt::format("{:.1f}", value) : std::string("-"); };
-    KernelSum rest;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const KernelRow& row = rows[i];
-      if (i >= shown(rows.size())) {
-        rest.add(row.sum);
-        continue;
-      }
-      table.add_row({of_kernel_time(row.sum.time_ns), of_wall_time(row.sum.time_ns), ms(row.sum.time_ns),
-                     calls(row.sum.calls), us(row.us.mean), us(row.us.median), us(row.us.min), us(row.us.max),
-                     us(row.us.std), options_.markdown ? row.name : cut(row.name, room)});
-    }
-    const auto add_sum = [&](const KernelSum& sum, std::string what) {
-      table.add_row({of_kernel_time(sum.time_ns), of_wall_time(sum.time_ns), ms(sum.time_ns), calls(sum.calls),
-                     us(static_cast<double>(sum.time_ns) / static_cast<double>(sum.calls) / 1e3), "", "", "", "",
-                     std::move(what)});
-    };
-    if (rest.calls > 0) add_sum(rest, fmt::format("{} more", rows.size() - shown(rows.size())));
-    add_sum(total_, "all kernels");
-    section("Kernels", "time %: of kernel time; wall %: of wall time", table);
-  }
-
-  void classes() {
-    TextTable table;
-    add_columns(table, {"phase", "class"}, Align::left);
-    add_work_columns(table);
-    const std::vector<ClassRow> rows = by_class(profile_);
-    for (const ProfilePhase phase : kProfilePhases) {
-      KernelSum sum;
-      for (const ClassRow& row : rows) {
-        if (row.phase != phase) continue;
-        Cells cells = {sum.calls == 0 ? std::string(name(phase)) : "", std::string(name(row.kernel_class))};
-        add_work_cells(cells, row.sum);
-        table.add_row(std::move(cells));
-        sum.add(row.sum);
-      }
-      if (sum.calls == 0) continue;
-      Cells cells = {"", "= " + std::string(name(phase))};
-      add_work_cells(cells, sum);
-      table.add_row(std::move(cells));
-    }
-    Cells cells = {"all", ""};
-    add_work_cells(cells, total_);
-    table.add_row(std::move(cells));
-    const std::int64_t idle_ns = idle_time(profile_).idle_ns();
-    table.add_row({"idle", "", "", ms(idle_ns), "", of_wall_time(idle_ns), "", "", "", "", ""});
-    section("By phase and class", "", table);
-    const bool zeroes =
-        std::ranges::any_of(rows, [](const ClassRow& row) { return row.phase == ProfilePhase::zeroing; });
-    if (!zeroes && profile_.run.mode != "forward") {
-      remark("Nothing is zeroed: gradients are written, not added to what a step before left.");
-    }
-  }
-
-  // Phases in which anything ran.
-  std::vector<ProfilePhase> phases() const {
-    std::set<ProfilePhase> found;
-    for (const KernelRecord& kernel : profile_.kernels) found.insert(kernel.phase);
-    return {found.begin(), found.end()};
-  }
-
-  void scopes() {
-    TextTable table;
-    table.add_column("module", Align::left);
-    add_work_columns(table);
-    const std::vector<ProfilePhase> found = phases();
-    if (found.size() > 1) {
-      for (const ProfilePhase phase : found) table.add_column(fmt::format("{} ms", name(phase)), Align::right);
-    }
-    for (const ScopeRow& row : by_scope(profile_, options_.detail.depth, options_.detail.layers)) {
-      const std::string indent(2 * static_cast<std::size_t>(row.level - 1), options_.markdown ? '.' : ' ');
-      Cells cells = {indent + row.name};
-      add_work_cells(cells, row.sum);
-      if (found.size() > 1) {
-        for (const ProfilePhase phase : found)
-          cells.push_back(ms(row.by_phase[static_cast<std::size_t>(phase)].time_ns));
-      }
-      table.add_row(std::move(cells));
-    }
-    section("By module", "a row has all that is indented below it; ops are the innermost", table);
-  }
-
-  void attention() {
-    const std::vector<AttentionRow> rows = attention_parts(profile_);
-    if (rows.empty()) return;
-    TextTable table;
-    add_columns(table, {"phase", "part"}, Align::left);
-    add_work_columns(table);
-    add_columns(table, {"time to matmuls", "flops to matmuls"});
-    for (const ProfilePhase phase : kProfilePhases) {
-      KernelSum matmuls;
-      for (const AttentionRow& row : rows) {
-        if (row.phase == phase && row.is_matmul) matmuls.add(row.sum);
-      }
-      for (const AttentionRow& row : rows) {
-        if (row.phase != phase) continue;
-        Cells cells = {std::string(name(phase)), row.part};
-        add_work_cells(cells, row.sum);
-        const auto to = [](std::int64_t a, std::int64_t b) {
-          return ratio(static_cast<double>(a), static_cast<double>(b));
-        };
-        cells.push_back(row.is_matmul ? "" : to(row.sum.time_ns, matmuls.time_ns));
-        cells.push_back(row.is_matmul ? "" : to(row.sum.flops, matmuls.flops));
-        table.add_row(std::move(cells));
-      }
-    }
-    section("Inside attention", "to matmuls: against the two products of the same phase together", table);
-  }
-
-  void idle() {
-    const IdleTime found = idle_time(profile_);
-    TextTable table;
-    table.add_column("idle", Align::left);
-    add_columns(table, {"ms", "wall %", "gaps", "longest us"});
-    table.add_column("longest before", Align::left);
-    for (const IdleCause cause : kIdleCauses) {
-      const auto i = static_cast<std::size_t>(cause);
-      const auto& longest = found.longest[i];
-      table.add_row({std::string(name(cause)), ms(found.by_cause_ns[i]), of_wall_time(found.by_cause_ns[i]),
-                     calls(found.gaps[i]),
-                     longest ? fmt::format("{:.1f}", static_cast<double>(longest->duration_ns) / 1e3) : "-",
-                     longest ? describe(*longest) : ""});
-    }
-    table.add_row({"all", ms(found.idle_ns()), of_wall_time(found.idle_ns()), "", "", ""});
     section("Idle time of the device",
             "host late: the kernel was not yet launched; dependency: it was, and followed on another; nothing to do: "
             "the step was done",
-            table);
+            idle_table(figures_));
+    if (!roofline_by_class(figures_.profile()).empty()) ceilings();
+    const Reconciliation clock = reconcile(figures_.profile());
+    section("The trace against the clock", "", clock_table(figures_, clock));
+    remark(explain(figures_, clock));
+    return finish();
   }
 
-  std::string describe(const IdleGap& gap) const {
-    if (!gap.before) return "end of the step";
-    const KernelRecord& kernel = profile_.kernels[*gap.before];
-    const std::string where = kernel.scope.empty() ? kernel.op : kernel.scope + " " + kernel.op;
-    return fmt::format("{} ({})", where, name(kernel.phase));
-  }
+ private:
+  std::size_t shown() const { return options_.top == 0 ? SIZE_MAX : options_.top; }
+  std::size_t prose_width() const { return std::min(options_.width, kProseWidth); }
 
-  static void add_roofline_cells(Cells& cells, const RooflineRow& row, const View& view) {
-    cells.insert(cells.end(),
-                 {view.calls(row.sum.calls), view.ms(row.sum.time_ns), view.ms(row.floor_ns),
-                  percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), view.ms(row.recoverable_ns)});
-  }
-
-  void roofline() {
-    const std::vector<RooflineRow> rows = roofline_by_class(profile_);
-    if (rows.empty()) return;
-    TextTable table;
-    table.add_column("class", Align::left);
-    add_columns(table, {"calls", "ms", "floor ms", "of ceiling %", "recoverable ms"});
-    table.add_column("bound by", Align::left);
-    for (const RooflineRow& row : rows) {
-      Cells cells = {row.what};
-      add_roofline_cells(cells, row, *this);
-      cells.emplace_back(row.bound_by_memory ? "copy bandwidth" : "matmul rate");
-      table.add_row(std::move(cells));
+  void section(const std::string& title, const std::string& legend, const FittedTable& table) {
+    const std::string line = legend.empty() ? title : fmt::format("{} ({})", title, legend);
+    if (options_.markdown) {
+      text_ += fmt::format("\n### {}\n\n{}", line, table.markdown());
+    } else {
+      text_ += fmt::format("\n{}\n{}", wrap(line, prose_width()), table.text(options_.width, left_out_));
     }
+  }
+  void remark(const std::string& words) {
+    text_ += options_.markdown ? fmt::format("\n{}\n", words) : wrap(words, prose_width()) + '\n';
+  }
+
+  void kernels() {
+    section("Kernels", "time %: of kernel time; wall %: of wall time", kernel_table(figures_, shown()));
+  }
+  void classes() {
+    section("By phase and class", "", class_table(figures_));
+    const Profile& profile = figures_.profile();
+    const bool zeroes =
+        std::ranges::find(profile.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile.kernels.end();
+    if (!zeroes && profile.run.mode != "forward") {
+      remark("Nothing is zeroed: gradients are written, not added to what a step before left.");
+    }
+  }
+  void scopes() {
+    section("By module", "a row has all that is indented below it; ops are the innermost",
+            scope_table(figures_, options_.detail, options_.markdown ? '.' : ' '));
+  }
+  void ceilings() {
+    const Profile& profile = figures_.profile();
     section("Roofline",
             fmt::format("ceilings measured here: matmul {}flop/s, copy {}B/s; past 100 %: from a cache",
-                        format_count(*profile_.matmul_flops_per_second), format_count(*profile_.copy_bytes_per_second)),
-            table);
+                        format_count(*profile.matmul_flops_per_second), format_count(*profile.copy_bytes_per_second)),
+            roofline_table(figures_));
+    section("What could be won", "kernels' time above the floor, the most first", recoverable_table(figures_, shown()));
   }
 
-  void recoverable() {
-    const std::vector<RooflineRow> rows = recoverable_time(profile_);
-    if (rows.empty()) return;
-    TextTable table;
-    add_columns(table, {"recoverable ms", "wall %", "calls", "ms", "floor ms", "of ceiling %"});
-    add_columns(table, {"phase", "what", "kernel"}, Align::left);
-    for (std::size_t i = 0; i < shown(rows.size()); ++i) {
-      const RooflineRow& row = rows[i];
-      table.add_row({ms(row.recoverable_ns), percent(row.recoverable_ns, wall_ns_), calls(row.sum.calls),
-                     ms(row.sum.time_ns), ms(row.floor_ns), percent(row.floor_ns, static_cast<double>(row.sum.time_ns)),
-                     std::string(name(row.phase)), row.what, options_.markdown ? row.kernel : cut(row.kernel, 40)});
+  std::string finish() {
+    if (!left_out_.empty()) {
+      std::vector<std::string> once;
+      for (std::string& heading : left_out_) {
+        if (std::ranges::find(once, heading) == once.end()) once.push_back(std::move(heading));
+      }
+      text_ += '\n';
+      remark(fmt::format("Too narrow for {}; --format csv or a wider terminal has everything.", fmt::join(once, ", ")));
     }
-    section("What could be won", "time above the floor, the most first; idle time aside", table);
+    return std::move(text_);
   }
 
-  void launches() {
-    TextTable table;
-    add_columns(table, {"start us", "us", "Mflop", "kB"});
-    add_columns(table, {"phase", "module", "op", "grid", "block"}, Align::left);
-    add_columns(table, {"registers", "shared B"});
-    table.add_column("name", Align::left);
-    const auto dims = [](const std::array<std::int32_t, 3>& of) {
-      return of[0] == 0 ? std::string("-") : fmt::format("{}x{}x{}", of[0], of[1], of[2]);
-    };
-    for (const KernelRecord& kernel : profile_.kernels) {
-      if (kernel.step != 0) continue;
-      table.add_row({fmt::format("{:.1f}", static_cast<double>(kernel.start_ns) / 1e3),
-                     fmt::format("{:.1f}", static_cast<double>(kernel.duration_ns) / 1e3),
-                     fmt::format("{:.2f}", static_cast<double>(kernel.flops) / 1e6),
-                     fmt::format("{:.1f}", static_cast<double>(kernel.bytes) / 1e3), std::string(name(kernel.phase)),
-                     kernel.scope, kernel.op, dims(kernel.grid), dims(kernel.block),
-                     fmt::format("{}", kernel.registers), fmt::format("{}", kernel.shared_bytes), kernel.name});
-    }
-    section("Launches of one step", "", table);
-  }
-
-  void clock() {
-    const Reconciliation found = reconcile(profile_);
-    TextTable table;
-    table.add_column("trace and clock", Align::left);
-    add_columns(table, {"ms", "of timed %"});
-    const auto row = [&](std::string what, double value) {
-      table.add_row({std::move(what), ms_(value), percent(value, found.timed_ms)});
-    };
-    row("kernels", found.kernels_ms);
-    row("idle", found.idle_ms);
-    if (found.overlap_ms > 0) row("kernels beside kernels, counted twice", -found.overlap_ms);
-    row("profiled step", found.profiled_ms);
-    row("timed step, without a profiler", found.timed_ms);
-    section("The trace against the clock", "", table);
-    remark(explanation(found));
-  }
-
-  // The difference in words: what recording costs, and what the spread of the timed steps would explain.
-  std::string explanation(const Reconciliation& found) const {
-    const double difference = found.difference_ms();
-    const std::string size =
-        fmt::format("The profiled step is {} ms ({} %) {} than the timed one", ms_(std::abs(difference)),
-                    percent(std::abs(difference), found.timed_ms), difference >= 0 ? "longer" : "shorter");
-    const std::string recording = fmt::format("recording took the host {} ms of it ({:.0f} ns a launch)",
-                                              ms_(found.recording_ms), profile_.recording_ns);
-    const double rest = std::abs(difference - found.recording_ms);
-    if (found.timed_std_ms == 0) return fmt::format("{}; {}.", size, recording);
-    const std::string noise = fmt::format("the timed steps themselves spread by {} ms (std)", ms_(found.timed_std_ms));
-    return fmt::format("{}; {}, and {}, {} the rest.", size, recording, noise,
-                       rest <= 2 * found.timed_std_ms ? "which explains" : "which does not explain");
-  }
-
-  const Profile& profile_;
+  const ProfileFigures& figures_;
   const ProfileViewOptions& options_;
-  double steps_;
-  KernelSum total_;
-  double wall_ns_;
-  Scale ms_;
-  Scale flops_;
-  Scale bytes_;
   std::string text_;
+  std::vector<std::string> left_out_;
 };
-
-// One line: what was timed, and how many steps were profiled.
-std::string timing_line(const Profile& profile) {
-  const Record& run = profile.run;
-  if (run.status != RunStatus::ok) return fmt::format("{}: {}: {}", run.mode, name(run.status), run.error.message);
-  std::string text = fmt::format("{}: {} ms a step, mean of {}", run.mode, format_ms(run.time_ms.mean), run.steps);
-  if (std::isfinite(run.time_ms.std))
-    text += fmt::format(" (std {}, median {})", format_ms(run.time_ms.std), format_ms(run.time_ms.median));
-  if (profile.has_kernels()) text += fmt::format("; {} more profiled", profile.steps.size());
-  return text;
-}
-
-std::string warnings(const Profile& profile) {
-  std::string text;
-  if (!profile.problem.empty()) text += "No kernels were recorded: " + profile.problem + "\n";
-  if (profile.dropped_records > 0) {
-    text += fmt::format("The device's profiler dropped {} records: times and counts below are too low.\n",
-                        profile.dropped_records);
-  }
-  if (profile.silent_launches > 0 && profile.has_kernels()) {
-    text += fmt::format("Of {} launches no record came.\n", profile.silent_launches);
-  }
-  return text;
-}
 
 }  // namespace
 
-std::string profile_as_text(const Profile& profile, const ProfileViewOptions& options) {
-  const std::size_t prose = options.markdown ? SIZE_MAX : std::min(options.width, kProseWidth);
-  const auto line = [&](const std::string& words) { return (options.markdown ? words : wrap(words, prose)) + "\n"; };
-  std::string text = records_caption({&profile.run, 1}, prose) + "\n" + (options.markdown ? "\n" : "");
-  text += line(timing_line(profile));
-  if (const std::string words = warnings(profile); !words.empty()) text += "\n" + words;
-  if (profile.has_kernels()) text += View(profile, options).all();
-  return text;
+std::string profile_heading(const Profile& profile, const ProfileViewOptions& options) {
+  const Record& run = profile.run;
+  std::string text;
+  if (run.status != RunStatus::ok) {
+    text = fmt::format("{}: {}: {}", run.mode, name(run.status), run.error.message);
+  } else {
+    text = fmt::format("{}: {} ms a step, mean of {}", run.mode, format_ms(run.time_ms.mean), run.steps);
+    if (run.steps > 1) {
+      text += fmt::format(" (std {}, median {})", format_ms(run.time_ms.std), format_ms(run.time_ms.median));
+    }
+  }
+  if (profile.has_kernels()) text += fmt::format("; {} more profiled", profile.steps.size());
+  if (!profile.problem.empty()) text += "\nNo kernels were recorded: " + profile.problem;
+  if (profile.dropped_records > 0) {
+    text += fmt::format("\nThe profiler dropped {} records: times and counts are too low.", profile.dropped_records);
+  }
+  if (profile.silent_launches > 0) text += fmt::format("\nOf {} launches no record came.", profile.silent_launches);
+  std::string lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    const std::string line = text.substr(begin, end - begin);
+    lines += options.markdown ? "\n" + line + "\n" : wrap(line, std::min(options.width, kProseWidth)) + "\n";
+    begin = end + 1;
+  }
+  return lines;
 }
 
-std::string comparison_as_text(std::span<const Profile> profiles, const ProfileViewOptions& options) {
-  std::vector<Record> runs;
-  for (const Profile& profile : profiles) runs.push_back(profile.run);
-  const std::size_t prose = options.markdown ? SIZE_MAX : std::min(options.width, kProseWidth);
-  std::string text = records_caption(runs, prose) + "\n";
-  for (const Profile& profile : profiles)
-    text += (options.markdown ? "\n" : "") + timing_line(profile) + "\n" + warnings(profile);
-
-  TextTable table;
-  table.add_column("class", Align::left);
-  std::map<KernelClass, std::vector<KernelSum>> sums;
-  for (std::size_t i = 0; i < profiles.size(); ++i) {
-    for (const KernelRecord& kernel : profiles[i].kernels) {
-      std::vector<KernelSum>& row = sums[kernel.kernel_class];
-      row.resize(profiles.size());
-      row[i].add(kernel);
-    }
-    for (const char* what : {"ms", "time %", "wall %", "flop %"}) {
-      table.add_column(i < runs.size() && std::string_view(what) == "ms" ? runs[i].mode + " ms" : what, Align::right);
-    }
-  }
-  table.add_column("time points", Align::right);
-  const auto points = [](double first, double last) { return fmt::format("{:+.1f}", 100 * (last - first)); };
-  const auto steps = [](const Profile& profile) {
-    return static_cast<double>(std::max<std::size_t>(profile.steps.size(), 1));
-  };
-  const auto share = [](std::int64_t part, std::int64_t whole) {
-    return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-  };
-  for (auto& [kernel_class, row] : sums) {
-    row.resize(profiles.size());
-    Cells cells = {std::string(name(kernel_class))};
-    std::vector<double> shares;
-    for (std::size_t i = 0; i < profiles.size(); ++i) {
-      const KernelSum all = total(profiles[i]);
-      shares.push_back(share(row[i].time_ns, all.time_ns));
-      const double wall = static_cast<double>(wall_ns(profiles[i]));
-      cells.push_back(fmt::format("{:.3f}", static_cast<double>(row[i].time_ns) / 1e6 / steps(profiles[i])));
-      cells.push_back(fmt::format("{:.1f}", 100 * shares.back()));
-      cells.push_back(percent(static_cast<double>(row[i].time_ns), wall));
-      cells.push_back(fmt::format("{:.1f}", 100 * share(row[i].flops, all.flops)));
-    }
-    cells.push_back(points(shares.front(), shares.back()));
-    table.add_row(std::move(cells));
-  }
-  Cells idle = {"idle"};
-  for (const Profile& profile : profiles) {
-    const std::int64_t ns = idle_time(profile).idle_ns();
-    idle.insert(idle.end(), {fmt::format("{:.3f}", static_cast<double>(ns) / 1e6 / steps(profile)), "",
-                             percent(static_cast<double>(ns), static_cast<double>(wall_ns(profile))), ""});
-  }
-  idle.emplace_back("");
-  table.add_row(std::move(idle));
-  return text + "\n" + (options.markdown ? table.markdown() : table.text());
+std::string profile_as_text(const Profile& profile, const ProfileViewOptions& options) {
+  const std::size_t prose_width = options.markdown ? SIZE_MAX : std::min(options.width, kProseWidth);
+  std::string text = records_caption({&profile.run, 1}, prose_width) + "\n" + profile_heading(profile, options);
+  if (!profile.has_kernels()) return text;
+  const ProfileFigures figures(profile);
+  Page page(figures, options);
+  return text + (options.only ? page.single(*options.only) : page.all());
 }
 
 }  // namespace ridgepoint::cli

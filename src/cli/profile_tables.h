@@ -20,6 +20,9 @@ struct ProfileViewOptions {
   std::size_t width = SIZE_MAX;  // kernels' names are cut to it
 };
 
+// What was timed, how many steps were profiled, and what is missing.
+std::string profile_heading(const Profile& profile, const ProfileViewOptions& options);
+
 std::string profile_as_text(const Profile& profile, const ProfileViewOptions& options);
 
 // How shares of time and operations move between profiles (of several modes), class by class.

@@ -110,7 +110,7 @@ struct RooflineRow {
   std::string kernel;                          // the longest's name; of `recoverable` only
   KernelSum sum;
   double floor_ns = 0;
-  double recoverable_ns = 0;     // above the floor, kernel by kernel
+  double recoverable_ns = 0;     // above the floor; of a class, the sum over its places
   bool bound_by_memory = false;  // most of the floor is bytes
 };
 // By class, the longest first. Empty without ceilings.

@@ -127,7 +127,7 @@ TEST(ProfileCommand, writes_a_line_and_markdown_too) {
 TEST(ProfileCommand, compares_modes) {
   const ProgramResult table = toy_profile({"--compare", "forward,step"});
   EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output, AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("points"),
+  EXPECT_THAT(table.output, AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("time % moved"),
                                   HasSubstr("optimizer"), HasSubstr("idle")));
   const Json both = toy_json({"--compare", "forward,step"});
   ASSERT_THAT(both, SizeIs(2));
