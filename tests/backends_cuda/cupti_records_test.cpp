@@ -103,6 +103,16 @@ TEST(CuptiRecords, leave_a_kernel_without_any_link_unplaced) {
   }
 }
 
+TEST(CuptiRecords, count_the_launches_that_have_been_heard_of) {
+  CuptiRecords records(kOffsetNs);
+  EXPECT_EQ(records.launches_heard_of(kLaunches), 0U);
+  add_link(records, 11, 2);
+  add_link(records, 12, 2);
+  add(records, kernel(11, 7000, 7500));
+  add(records, kernel(12, 8000, 8500));
+  EXPECT_EQ(records.launches_heard_of(kLaunches), 1U);
+}
+
 TEST(CuptiRecords, take_the_outer_of_two_calls_that_share_an_id) {
   CuptiRecords records(kOffsetNs);
   add_call(records, CUPTI_ACTIVITY_KIND_DRIVER, 11, 1200, 1300);

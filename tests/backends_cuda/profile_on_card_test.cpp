@@ -49,7 +49,7 @@ TEST_F(OnCardProfile, every_kernel_finds_its_node_and_every_launch_its_kernel) {
 
 TEST_F(OnCardProfile, kernels_run_after_their_calls_and_within_their_steps) {
   const Profile profile = profile_of(config_of("tiny", Mode::step));
-  constexpr std::int64_t kClockNs = 2000;  // the two clocks agree to this
+  constexpr std::int64_t kClockNs = 20'000;  // the card's clock and the host's agree to this
   for (const KernelRecord& kernel : profile.kernels) {
     EXPECT_GE(kernel.start_ns + kClockNs, kernel.call_start_ns) << kernel.name;
     EXPECT_GE(kernel.start_ns + kClockNs, profile.steps[kernel.step].begin_ns) << kernel.name;

@@ -1,7 +1,9 @@
 #include "backends/cuda/cupti_recorder.h"
 
 #include <array>
+#include <chrono>
 #include <optional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -46,10 +48,8 @@ class Subscription {
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
-  // Everything recorded so far arrives in the buffers.
-  void flush() const {
-    check(call_, call_.cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED), "hand over its records");
-  }
+  // Records that are complete arrive in the buffers; with CUPTI_ACTIVITY_FLAG_FLUSH_FORCED all others too.
+  void flush(std::uint32_t flags) const { check(call_, call_.cuptiActivityFlushAll(flags), "hand over its records"); }
 
  private:
   void end() noexcept {
@@ -96,16 +96,14 @@ class CuptiRecorder : public ActivityRecorder {
 
   ActivityLog stop() override {
     context_.synchronize();
-    subscription_->flush();
-    subscription_.reset();
-    CuptiBuffers& buffers = CuptiBuffers::instance();
-    std::vector<CuptiBuffers::Filled> filled = buffers.take();
     CuptiRecords records(clock_offset_ns_);
-    for (const CuptiBuffers::Filled& buffer : filled) read(buffer, records);
+    read_complete(records);
+    subscription_->flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+    subscription_.reset();
+    read_buffers(records);
     ActivityLog log;
     log.activities = records.activities(launches_);
-    log.dropped = buffers.take_dropped() + records.untimed();
-    buffers.give_back(std::move(filled));
+    log.dropped = CuptiBuffers::instance().take_dropped() + records.untimed();
     return log;
   }
 
@@ -139,10 +137,28 @@ class CuptiRecorder : public ActivityRecorder {
     buffers.take_dropped();
   }
 
-  void read(const CuptiBuffers::Filled& buffer, CuptiRecords& records) const {
-    auto* bytes = reinterpret_cast<std::uint8_t*>(buffer.memory.get());
-    CUpti_Activity* record = nullptr;
-    while (call_->cuptiActivityGetNextRecord(bytes, buffer.bytes, &record) == CUPTI_SUCCESS) records.add(*record);
+  // The card is done, but its times may still be on their way into the records.
+  void read_complete(CuptiRecords& records) const {
+    constexpr int kTries = 50;
+    constexpr std::chrono::milliseconds kPause{2};
+    for (int i = 0; i < kTries; ++i) {
+      subscription_->flush(0);
+      read_buffers(records);
+      const std::size_t heard = records.launches_heard_of(launches_);
+      if (heard == 0 || heard == launches_.size()) return;
+      std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  void read_buffers(CuptiRecords& records) const {
+    CuptiBuffers& buffers = CuptiBuffers::instance();
+    std::vector<CuptiBuffers::Filled> filled = buffers.take();
+    for (const CuptiBuffers::Filled& buffer : filled) {
+      auto* bytes = reinterpret_cast<std::uint8_t*>(buffer.memory.get());
+      CUpti_Activity* record = nullptr;
+      while (call_->cuptiActivityGetNextRecord(bytes, buffer.bytes, &record) == CUPTI_SUCCESS) records.add(*record);
+    }
+    buffers.give_back(std::move(filled));
   }
 
   const CudaContext& context_;

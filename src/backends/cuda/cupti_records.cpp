@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <numeric>
+#include <set>
 #include <utility>
 
 namespace ridgepoint::cuda {
@@ -129,6 +130,14 @@ const HostLaunch* CuptiRecords::launch_of(std::uint32_t correlation, std::span<c
   if (after == launches.begin()) return nullptr;
   const HostLaunch& candidate = *(after - 1);
   return middle_ns <= candidate.end_ns ? &candidate : nullptr;
+}
+
+std::size_t CuptiRecords::launches_heard_of(std::span<const HostLaunch> launches) const {
+  std::set<const HostLaunch*> found;
+  for (const Pending& pending : pending_) {
+    if (const HostLaunch* launch = launch_of(pending.correlation, launches)) found.insert(launch);
+  }
+  return found.size();
 }
 
 std::vector<Activity> CuptiRecords::activities(std::span<const HostLaunch> launches) const {

@@ -33,6 +33,8 @@ class CuptiRecords {
   void add(const CUpti_Activity& record);
   // Every kernel, copy and fill, in order of start.
   std::vector<Activity> activities(std::span<const HostLaunch> launches) const;
+  // How many of them have a kernel, copy or fill so far.
+  std::size_t launches_heard_of(std::span<const HostLaunch> launches) const;
   // Records without times: the device had no room to note them.
   std::uint64_t untimed() const { return untimed_; }
 
