@@ -470,6 +470,7 @@ __device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks,
       if (__any_sync(0xFFFFFFFFU, !is_finite)) {
         multiply_step_plainly<T>(matmul, segment, step, group, thread, products);
       }
+      __syncwarp();  // every lane has read
       if (thread % 32 == 0) barriers.free[ring.stage].arrive();
       ring.advance();
 #pragma unroll
