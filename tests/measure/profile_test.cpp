@@ -9,6 +9,7 @@
 #include "measure/profile_views.h"
 #include "ridgepoint/ops.h"
 #include "runtime/host_activity.h"
+#include "support/op_cases.h"
 
 namespace ridgepoint {
 namespace {
@@ -150,6 +151,18 @@ TEST(Profile, stops_where_the_watcher_says) {
 // Small enough for its cost to show, were there any to speak of.
 TEST(Profile, recording_a_launch_costs_the_host_less_than_a_microsecond) {
   EXPECT_LT(profile_of(toy(Mode::forward), 1).recording_ns, 1000);
+}
+
+TEST(KernelClass, every_op_has_one) {
+  for (const testing::OpCase& op_case : testing::op_cases()) {
+    const Graph graph = op_case.build(DType::fp32);
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      EXPECT_NE(kernel_class(graph, node), KernelClass::unknown) << name(node.op);
+      const bool is_attention = node.op == Op::attention || node.op == Op::attention_backward;
+      EXPECT_EQ(kernel_class(graph, node) == KernelClass::attention, is_attention) << name(node.op);
+    }
+  }
 }
 
 struct LoggedProgram {
