@@ -26,11 +26,13 @@ std::string explain(const ProfileFigures& figures, const Reconciliation& found) 
       "The profiled step is {} ms ({} %) {} than the timed one; recording took the host {} ms ({:.0f} "
       "ns a launch)",
       figures.plain_ms(std::abs(difference)), percent(std::abs(difference), found.timed_ms),
-      difference >= 0 ? "longer" : "shorter", figures.plain_ms(found.recording_ms), figures.profile().recording_ns);
-  if (found.timed_std_ms == 0) return text + ".";
-  const bool is_noise = std::abs(difference - found.recording_ms) <= 2 * found.timed_std_ms;
-  return text + fmt::format(", and the timed steps spread by {} ms (std), which {} the rest.",
-                            figures.plain_ms(found.timed_std_ms), is_noise ? "explains" : "does not explain");
+      difference >= 0 ? "longer" : "shorter", format_ms(found.recording_ms), figures.profile().recording_ns);
+  const double noise_ms = std::hypot(found.timed_std_ms, found.profiled_std_ms);
+  if (noise_ms == 0) return text + ".";
+  const bool is_noise = std::abs(difference - found.recording_ms) <= 2 * noise_ms;
+  return text + fmt::format(". Steps spread by {} ms timed, {} ms profiled (std), which {} the rest.",
+                            figures.plain_ms(found.timed_std_ms), figures.plain_ms(found.profiled_std_ms),
+                            is_noise ? "explains" : "does not explain");
 }
 
 // Collects sections: a title, a table, a remark.

@@ -93,7 +93,13 @@ Reconciliation reconcile(const Profile& profile) {
   result.overlap_ms = static_cast<double>(idle.overlap_ns) / kNsPerMs / steps;
   result.profiled_ms = static_cast<double>(idle.wall_ns) / kNsPerMs / steps;
   result.timed_ms = profile.run.time_ms.mean;
-  result.timed_std_ms = std::isfinite(profile.run.time_ms.std) ? profile.run.time_ms.std : 0;
+  const auto spread = [](double deviation) { return std::isfinite(deviation) ? deviation : 0; };
+  result.timed_std_ms = spread(profile.run.time_ms.std);
+  std::vector<double> profiled_ms;
+  for (const ProfiledStep& step : profile.steps) {
+    profiled_ms.push_back(static_cast<double>(step.end_ns - step.begin_ns) / kNsPerMs);
+  }
+  result.profiled_std_ms = spread(describe(std::move(profiled_ms)).std);
   std::int64_t launches = 0;
   for (const KernelRecord& kernel : profile.kernels) launches += kernel.kind == ActivityKind::kernel ? 1 : 0;
   result.recording_ms = profile.recording_ns * static_cast<double>(launches) / kNsPerMs / steps;

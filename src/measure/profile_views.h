@@ -125,7 +125,8 @@ struct Reconciliation {
   double overlap_ms = 0;
   double profiled_ms = 0;   // kernels + idle - overlap
   double timed_ms = 0;      // mean of the steps timed without a profiler
-  double timed_std_ms = 0;  // of those; 0 for one step
+  double timed_std_ms = 0;  // of those, and of the profiled ones; 0 for one step
+  double profiled_std_ms = 0;
   double recording_ms = 0;  // what the host spent on recording: launches times the measured cost of one
   double difference_ms() const { return profiled_ms - timed_ms; }
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "support/sample_profile.h"
 
@@ -209,6 +210,10 @@ TEST(Reconcile, compares_the_trace_with_the_timed_steps) {
   EXPECT_DOUBLE_EQ(clock.timed_ms, 0.0009);
   EXPECT_NEAR(clock.difference_ms(), 0.0001, 1e-12);
   EXPECT_DOUBLE_EQ(clock.recording_ms, 6 * 50 / 1e6);
+  EXPECT_NEAR(clock.timed_std_ms, 0.0001 * std::sqrt(2.0), 1e-12);
+  EXPECT_EQ(clock.profiled_std_ms, 0) << "of one step";
+  profile.steps.push_back({2000, 4000});
+  EXPECT_NEAR(reconcile(profile).profiled_std_ms, 0.0005 * std::sqrt(2.0), 1e-12);
 }
 
 }  // namespace
