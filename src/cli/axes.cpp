@@ -79,6 +79,12 @@ const NumberRule kThreads{0, 4096, parse_integer};
 const NumberRule kCards{0, 1023, parse_integer};
 const NumberRule kBytes{1, INT64_MAX, parse_bytes};
 
+Names attention_names() {
+  Names names;
+  for (const AttentionVariant variant : attention_variants()) names.emplace_back(name(variant));
+  return names;
+}
+
 Names preset_names() {
   Names names;
   for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
@@ -139,8 +145,8 @@ std::vector<Axis> run_axes() {
                              [](D& d, Text v) { d.config.dtype = v; }));
   axes.push_back(choice_axis("--compile", kWork, "off", {{"off"}, {"fuse", "full"}}, "graph compilation",
                              [](D& d, Text v) { d.config.compile = v; }));
-  axes.push_back(choice_axis("--attention", kWork, "composite", {{"composite"}, {"flash"}}, "attention variant",
-                             [](D& d, Text v) { d.config.attention = v; }));
+  axes.push_back(choice_axis("--attention", kWork, "composite", {attention_names(), {"flash"}}, "attention variant",
+                             [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); }));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
                              [](D& d, Text v) { d.config.checkpoint = v; }));
   axes.push_back(

@@ -32,6 +32,7 @@ TransformerConfig resolve_model(const RunDraft& draft) {
   }
   if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
   model.context = draft.config.model.context;
+  model.attention = draft.config.model.attention;
   model.layers = draft.layers.value_or(model.layers);
   model.d_model = draft.d_model.value_or(model.d_model);
   model.d_ff = draft.d_ff.value_or(model.d_ff);

@@ -34,7 +34,7 @@ Record describe_run(const StepConfig& config) {
   record.mode = name(config.mode);
   record.dtype = config.dtype;
   record.compile = config.compile;
-  record.attention = config.attention;
+  record.attention = name(config.model.attention);
   record.checkpoint = config.checkpoint;
   record.batch = config.batch;
   record.context = config.model.context;

@@ -23,7 +23,6 @@ struct StepConfig {
   Mode mode = Mode::step;
   std::string dtype = "fp32";
   std::string compile = "off";
-  std::string attention = "composite";
   std::string checkpoint = "off";
   std::int64_t warmup = 5;
   std::int64_t steps = 10;

@@ -1,31 +1,82 @@
 #include "models/attention.h"
 
+#include <fmt/format.h>
+
+#include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
+#include <vector>
 
+#include "core/nearest.h"
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
+namespace {
 
-Value composite_attention(Graph& graph, Value q, Value k, Value v) {
-  const double head_width = static_cast<double>(graph.type(q).shape[-1]);
+constexpr std::array kVariants = {AttentionVariant::composite, AttentionVariant::softmax, AttentionVariant::weights,
+                                  AttentionVariant::recompute};
+constexpr std::array<std::string_view, kVariants.size()> kNames = {"composite", "softmax", "weights", "recompute"};
+
+Value swap_last_two(Graph& graph, Value x) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(graph.type(x).shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return transpose(graph, x, order);
+}
+
+// The shift by the maximum cancels in the quotient, so nothing flows back through it.
+Value softmax_in_plain_ops(Graph& graph, Value scores) {
+  const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
+  const Value exponentials = exp(graph, sub(graph, scores, top));
+  return div(graph, exponentials, reduce_sum(graph, exponentials, {-1}, true));
+}
+
+Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
+  const ScopeGuard scope(graph, "softmax");
+  switch (variant) {
+    case AttentionVariant::softmax:
+      return softmax(graph, scores);
+    case AttentionVariant::weights:
+      return graph.node(make_node(graph, Op::softmax, {scores}, {{kPlainAttribute, true}})).outputs[0];
+    default:
+      return softmax_in_plain_ops(graph, scores);
+  }
+}
+
+}  // namespace
+
+std::span<const AttentionVariant> attention_variants() { return kVariants; }
+
+std::string_view name(AttentionVariant variant) { return kNames[static_cast<std::size_t>(variant)]; }
+
+AttentionVariant attention_variant_from_name(std::string_view text) {
+  for (const AttentionVariant variant : kVariants) {
+    if (name(variant) == text) return variant;
+  }
+  throw Error(fmt::format("there is no attention variant '{}'; did you mean '{}'?", text, nearest(text, kNames)),
+              ErrorKind::usage);
+}
+
+Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal) {
+  const double factor = 1.0 / std::sqrt(static_cast<double>(graph.type(q).shape[-1]));
+  if (variant == AttentionVariant::recompute) {
+    const Attributes attributes{{"causal", causal}, {"scale", factor}, {kPlainAttribute, true}};
+    return graph.node(make_node(graph, Op::attention, {q, k, v}, attributes)).outputs[0];
+  }
   Value scores;
   {
     const ScopeGuard scope(graph, "scores");
-    scores = scale(graph, matmul(graph, q, transpose(graph, k, {0, 1, 3, 2})), 1.0 / std::sqrt(head_width));
+    scores = scale(graph, matmul(graph, q, swap_last_two(graph, k)), factor);
   }
-  {
+  if (causal) {
     const ScopeGuard scope(graph, "mask");
     scores = causal_mask(graph, scores, -std::numeric_limits<double>::infinity());
   }
-  Value weights;
-  {
-    const ScopeGuard scope(graph, "softmax");
-    // The shift by the maximum cancels in the quotient, so nothing flows back through it.
-    const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
-    const Value exponentials = exp(graph, sub(graph, scores, top));
-    weights = div(graph, exponentials, reduce_sum(graph, exponentials, {-1}, true));
-  }
+  const Value weights = weights_of(graph, variant, scores);
   const ScopeGuard scope(graph, "values");
   return matmul(graph, weights, v);
 }

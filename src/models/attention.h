@@ -1,12 +1,29 @@
-// Attention variants as graph builders.
+// Attention variants as graph builders: the same function, different kernels and different tensors kept for backward.
 #pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
 
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 
-// Causal attention written out in plain ops: scores, scale, mask, softmax (shift by the row maximum, exponential,
-// division by the row sum) and the weighted sum of values. q, k, v [B,H,S,D] -> [B,H,S,D].
-Value composite_attention(Graph& graph, Value q, Value k, Value v);
+// What each keeps of size S x S between forward and backward (beside q, k and v):
+enum class AttentionVariant : std::uint8_t {
+  composite,  // plain ops, each with its own derivative: exponentials and weights
+  softmax,    // the softmax op, one kernel where the device has one: weights
+  weights,    // plain ops forward, the softmax op's derivative: weights
+  recompute,  // plain ops whose scores are computed again for backward: nothing; only the rows' log-sum-exp
+};
+
+std::span<const AttentionVariant> attention_variants();
+std::string_view name(AttentionVariant variant);
+// Throws Error (usage) naming the nearest variant.
+AttentionVariant attention_variant_from_name(std::string_view text);
+
+// softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]; causal: each query sees the keys up to
+// its own position alone (S = K).
+Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal);
 
 }  // namespace ridgepoint

@@ -97,7 +97,7 @@ class TransformerBuilder {
     const Value q = by_head(rotate(split(linear(x, config_.d_model, 'D', "q_proj"))));
     const Value k = by_head(rotate(split(linear(x, config_.d_model, 'D', "k_proj"))));
     const Value v = by_head(split(linear(x, config_.d_model, 'D', "v_proj")));
-    const Value mixed = composite_attention(graph_, q, k, v);
+    const Value mixed = build_attention(graph_, config_.attention, q, k, v, true);
     const Value joined = reshape(graph_, transpose(graph_, mixed, {0, 2, 1, 3}), {tokens_, model_});
     return linear(joined, config_.d_model, 'D', "output_proj");
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/attention.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
@@ -23,6 +24,7 @@ struct TransformerConfig {
   std::int64_t d_ff = 0;
   std::int64_t layers = 0;
   std::int64_t heads = 0;
+  AttentionVariant attention = AttentionVariant::composite;
 };
 
 // tiny small medium large xl 2.7b

@@ -50,6 +50,9 @@ struct OpRule {
 
 const OpRule& rule(Op op);
 
+// On a composite, true: it runs as the ops it stands for even where the device has a kernel of its own.
+inline constexpr const char* kPlainAttribute = "plain";
+
 Cost cost(const Graph& graph, const Node& node);
 
 // The node alone as a graph: its inputs become inputs "0", "1", ...; its outputs outputs "0", "1", ....

@@ -1,4 +1,5 @@
-// Replaces every composite the device has no kernel for by its decomposition into primitives.
+// Replaces every composite the device has no kernel for, or that asks for it (kPlainAttribute), by its decomposition
+// into primitives.
 #include "ops/rule.h"
 #include "passes/pass.h"
 
@@ -10,7 +11,8 @@ bool decompose_composites(Graph& graph, const PassOptions& options) {
   const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
   for (const NodeId id : order) {
     const Node& node = graph.node(id);
-    if (op_class(node.op) != OpClass::composite || options.target.has_kernel(graph, node)) continue;
+    if (op_class(node.op) != OpClass::composite) continue;
+    if (!node.attributes.get_or(kPlainAttribute, false) && options.target.has_kernel(graph, node)) continue;
     graph.set_insertion_before(id);
     const std::vector<Value> values = decompose_fully(graph, node);
     for (std::size_t i = 0; i < values.size(); ++i) replacements.emplace_back(node.outputs[i], values[i]);

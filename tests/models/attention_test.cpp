@@ -1,0 +1,107 @@
+// Attention variants: one function, and what each keeps for backward.
+#include "models/attention.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <map>
+
+#include "models/transformer.h"
+#include "ridgepoint/autodiff.h"
+#include "ridgepoint/error.h"
+#include "support/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::Tensors;
+
+// o, and the gradients of sum(o w) by q, k and v.
+Graph gradient_graph(AttentionVariant variant, const Shape& queries, const Shape& keys, bool causal) {
+  Graph graph;
+  const Value q = input(graph, "q", {DType::fp64, queries}, Role::data);
+  const Value k = input(graph, "k", {DType::fp64, keys}, Role::data);
+  const Value v = input(graph, "v", {DType::fp64, keys}, Role::data);
+  const Value w = input(graph, "w", {DType::fp64, queries}, Role::data);
+  const Value o = build_attention(graph, variant, q, k, v, causal);
+  std::vector<std::int64_t> axes;
+  for (int i = 0; i < queries.rank(); ++i) axes.push_back(i);
+  const Value loss = reduce_sum(graph, mul(graph, o, w), axes, false);
+  graph.add_output("o", o);
+  const std::vector<Value> gradients = differentiate(graph, loss, std::array{q, k, v});
+  graph.add_output("dq", gradients[0]);
+  graph.add_output("dk", gradients[1]);
+  graph.add_output("dv", gradients[2]);
+  return graph;
+}
+
+Tensors random_tensors(const Graph& graph) {
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  Tensors tensors;
+  for (const NodeId id : graph.inputs()) {
+    const Node& node = graph.node(id);
+    HostTensor tensor(graph.type(node.outputs[0]));
+    for (double& x : tensor.as<double>()) x = normal(random);
+    tensors.emplace(node.attributes.get<std::string>("name"), std::move(tensor));
+  }
+  return tensors;
+}
+
+TEST(AttentionVariants, agree_on_the_result_and_every_gradient) {
+  struct Case {
+    Shape queries, keys;
+    bool causal;
+  };
+  for (const Case& c : {Case{{2, 3, 17, 8}, {2, 3, 17, 8}, true}, Case{{2, 3, 17, 8}, {2, 3, 17, 8}, false},
+                        Case{{4, 6, 10}, {4, 33, 10}, false}, Case{{1, 80}, {1, 80}, true}}) {
+    const Graph composite = gradient_graph(AttentionVariant::composite, c.queries, c.keys, c.causal);
+    const Tensors inputs = random_tensors(composite);
+    const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
+    for (const AttentionVariant variant : attention_variants()) {
+      const Tensors found =
+          testing::run_graph(gradient_graph(variant, c.queries, c.keys, c.causal), open_device("reference"), inputs);
+      for (const auto& [tensor, value] : expected) {
+        EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-12) << name(variant) << ' ' << tensor;
+      }
+    }
+  }
+}
+
+TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
+  const std::map<AttentionVariant, double> squares = {{AttentionVariant::composite, 2},
+                                                      {AttentionVariant::softmax, 1},
+                                                      {AttentionVariant::weights, 1},
+                                                      {AttentionVariant::recompute, 0}};
+  for (const AttentionVariant variant : attention_variants()) {
+    TransformerConfig config{"test", 8, 1024, 8, 8, 1, 1, variant};
+    Program program(build_transformer(config, 1, Mode::backward), open_device("null"));
+    program.run();
+    const double square_bytes = 1024.0 * 1024.0 * sizeof(float);
+    EXPECT_EQ(std::round(static_cast<double>(program.before_backward_bytes()) / square_bytes), squares.at(variant))
+        << name(variant);
+  }
+}
+
+TEST(AttentionVariants, have_names_that_read_back) {
+  for (const AttentionVariant variant : attention_variants()) {
+    EXPECT_EQ(attention_variant_from_name(name(variant)), variant);
+  }
+  try {
+    attention_variant_from_name("recomputed");
+    FAIL() << "was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'recompute'"));
+  }
+}
+
+TEST(AttentionVariants, refuse_causal_attention_of_unequal_lengths) {
+  Graph graph;
+  const Value q = input(graph, "q", {DType::fp32, {4, 8}}, Role::data);
+  const Value k = input(graph, "k", {DType::fp32, {5, 8}}, Role::data);
+  EXPECT_THROW(build_attention(graph, AttentionVariant::recompute, q, k, k, true), Error);
+}
+
+}  // namespace
+}  // namespace ridgepoint
