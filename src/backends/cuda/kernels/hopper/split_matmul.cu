@@ -470,8 +470,7 @@ __device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks,
       if (__any_sync(0xFFFFFFFFU, !is_finite)) {
         multiply_step_plainly<T>(matmul, segment, step, group, thread, products);
       }
-      __syncwarp();  // every lane has read
-      if (thread % 32 == 0) barriers.free[ring.stage].arrive();
+      barriers.free[ring.stage].arrive();
       ring.advance();
 #pragma unroll
       for (int i = 0; i < T::kSums; ++i) sums[i] += products[i];
@@ -495,7 +494,7 @@ __device__ void run(const SplitMatmul& matmul) {
   if (threadIdx.x == 0) {
     for (int i = 0; i < T::kStages; ++i) {
       barriers.written[i].initialise(kReaderThreads + kReaderWarps);
-      barriers.free[i].initialise(4 * T::kMultipliers);
+      barriers.free[i].initialise(kWarpgroupThreads * T::kMultipliers);
       barriers.last_not_finite[i] = 0;
     }
     publish_barriers();
