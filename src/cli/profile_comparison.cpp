@@ -65,6 +65,7 @@ FittedTable comparison_table(std::span<const Profile> profiles) {
 }  // namespace
 
 std::string comparison_as_text(std::span<const Profile> profiles, const ProfileViewOptions& options) {
+  if (profiles.empty()) return "";
   std::vector<Record> runs;
   for (const Profile& profile : profiles) runs.push_back(profile.run);
   const std::size_t prose_width = options.markdown ? SIZE_MAX : std::min(options.width, kProseWidth);

@@ -102,6 +102,8 @@ TEST(ProfileTables, shares_move_between_profiles) {
                           HasSubstr("-16.4"), HasSubstr("optimizer")));
 }
 
+TEST(ProfileTables, of_no_profiles_there_is_nothing_to_compare) { EXPECT_EQ(comparison_as_text({}, {}), ""); }
+
 TEST(ProfileTables, markdown_has_headings_and_no_blanks_to_lose) {
   ProfileViewOptions options;
   options.markdown = true;

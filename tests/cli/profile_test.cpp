@@ -1,10 +1,13 @@
 // `ridgepoint profile` from the outside.
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "core/file.h"
 #include "ridgepoint/record.h"
@@ -162,6 +165,16 @@ TEST(ProfileCommand, says_oom_of_a_run_that_does_not_fit) {
   const ProgramResult result = toy_profile({"--batch", "4000", "--memory-limit", "4MiB", "--format", "jsonl"});
   const std::size_t second = result.output.find('\n') + 1;  // the first is the toy's own batch
   EXPECT_EQ(Json::parse(result.output.substr(second))["status"], "oom");
+}
+
+TEST(ProfileCommand, stops_at_ctrl_c_with_nothing_to_compare_yet) {
+  ChildProgram child({"profile", "--device", "cpu", "--model", "tiny", "--context", "8", "--batch", "1", "--warmup",
+                      "1000000", "--compare", "forward,step"});
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, HasSubstr("interrupted; 0 of 2 profiles finished"));
 }
 
 TEST(ProfileCommand, refuses_options_at_odds) {
