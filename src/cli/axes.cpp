@@ -145,7 +145,7 @@ std::vector<Axis> run_axes() {
                              [](D& d, Text v) { d.config.dtype = v; }));
   axes.push_back(choice_axis("--compile", kWork, "off", {{"off"}, {"fuse", "full"}}, "graph compilation",
                              [](D& d, Text v) { d.config.compile = v; }));
-  axes.push_back(choice_axis("--attention", kWork, "composite", {attention_names(), {"flash"}}, "attention variant",
+  axes.push_back(choice_axis("--attention", kWork, "composite", {attention_names(), {}}, "attention variant",
                              [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); }));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
                              [](D& d, Text v) { d.config.checkpoint = v; }));

@@ -70,8 +70,9 @@ class Run {
     record_.threads = device_->kind() == "cpu" ? thread_count() : 1;
     record_.device.total_memory_bytes = static_cast<std::int64_t>(device_->total_memory_bytes());
     record_.memory_bytes.planned_peak = planned_peak_bytes(config_, device_);
-    program_.emplace(build_transformer(config_.model, config_.batch, config_.mode), device_,
-                     ProgramOptions{.stop_point = [this] { enter(Stage::planning); }});
+    Graph graph = build_transformer(config_.model, config_.batch, config_.mode);
+    require_attention_kernels(graph, *device_);
+    program_.emplace(std::move(graph), device_, ProgramOptions{.stop_point = [this] { enter(Stage::planning); }});
     record_.flops_per_step = program_->flops_per_run();
     enter(Stage::initialising);
     if (device_->kind() != "null") write_data();

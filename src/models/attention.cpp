@@ -13,13 +13,15 @@
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "runtime/device.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr std::array kVariants = {AttentionVariant::composite, AttentionVariant::softmax, AttentionVariant::weights,
-                                  AttentionVariant::recompute};
-constexpr std::array<std::string_view, kVariants.size()> kNames = {"composite", "softmax", "weights", "recompute"};
+                                  AttentionVariant::recompute, AttentionVariant::flash};
+constexpr std::array<std::string_view, kVariants.size()> kNames = {"composite", "softmax", "weights", "recompute",
+                                                                   "flash"};
 
 Value swap_last_two(Graph& graph, Value x) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(graph.type(x).shape.rank()));
@@ -61,8 +63,20 @@ AttentionVariant attention_variant_from_name(std::string_view text) {
               ErrorKind::usage);
 }
 
+void require_attention_kernels(const Graph& graph, const Device& device) {
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::attention && node.op != Op::attention_backward) continue;
+    if (node.attributes.get_or(kPlainAttribute, false) || device.has_kernel(graph, node)) continue;
+    throw Error(fmt::format("there is no tiled attention kernel on {} for {}; --attention recompute keeps as little",
+                            device.kind(), graph.type(node.inputs[1]).to_string()),
+                ErrorKind::unsupported);
+  }
+}
+
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal) {
   const double factor = 1.0 / std::sqrt(static_cast<double>(graph.type(q).shape[-1]));
+  if (variant == AttentionVariant::flash) return attention(graph, q, k, v, factor, causal).first;
   if (variant == AttentionVariant::recompute) {
     const Attributes attributes{{"causal", causal}, {"scale", factor}, {kPlainAttribute, true}};
     return graph.node(make_node(graph, Op::attention, {q, k, v}, attributes)).outputs[0];

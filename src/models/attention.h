@@ -9,18 +9,24 @@
 
 namespace ridgepoint {
 
+class Device;
+
 // What each keeps of size S x S between forward and backward (beside q, k and v):
 enum class AttentionVariant : std::uint8_t {
   composite,  // plain ops, each with its own derivative: exponentials and weights
   softmax,    // the softmax op, one kernel where the device has one: weights
   weights,    // plain ops forward, the softmax op's derivative: weights
   recompute,  // plain ops whose scores are computed again for backward: nothing; only the rows' log-sum-exp
+  flash,      // the attention op as one tiled kernel (Dao et al. 2022): the same; no square even for a moment
 };
 
 std::span<const AttentionVariant> attention_variants();
 std::string_view name(AttentionVariant variant);
 // Throws Error (usage) naming the nearest variant.
 AttentionVariant attention_variant_from_name(std::string_view text);
+
+// Throws Error (unsupported) where the graph asks for tiled attention and the device has no kernel for it.
+void require_attention_kernels(const Graph& graph, const Device& device);
 
 // softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]; causal: each query sees the keys up to
 // its own position alone (S = K).

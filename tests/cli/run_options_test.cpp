@@ -88,13 +88,13 @@ TEST(RunOptions, name_the_option_that_is_wrong) {
 TEST(RunOptions, say_the_nearest_of_an_unknown_name) {
   expect_refused({"--model", "smal"}, "did you mean 'small'");
   expect_refused({"--mode", "forwards"}, "did you mean 'forward'");
+  expect_refused({"--attention", "flsh"}, "did you mean 'flash'");
   expect_refused({"--device", "cpuu"}, "did you mean 'cpu'");
 }
 
 TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
   expect_refused({"--dtype", "bf16"}, "--dtype: 'bf16' is not in this build; available: fp32");
   expect_refused({"--compile", "full"}, "not in this build; available: off");
-  expect_refused({"--attention", "flash"}, "not in this build; available: composite, softmax, weights, recompute");
 }
 
 TEST(RunOptions, take_cards_by_number_whether_they_are_here_or_not) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "backends/cpu/attention.h"
 #include "backends/cpu/embedding.h"
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/memory.h"
@@ -93,6 +94,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
       return true;
     default:
       if (node.op == Op::rope) return graph.type(node.inputs[0]).dtype == DType::fp32;
+      if (node.op == Op::attention || node.op == Op::attention_backward) return cpu::has_attention(graph, node);
       if (node.op == Op::adamw && node.outputs.size() > 3) return false;
       return cpu::fits_tile(graph, node);
   }
@@ -101,6 +103,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
 OperandLayout CpuDevice::operand_layout(const Graph&, const Node& node, int index) const {
   if (op_class(node.op) == OpClass::contraction) return OperandLayout::matrix;
   if (op_class(node.op) == OpClass::gather) return OperandLayout::dense;
+  if (node.op == Op::attention || node.op == Op::attention_backward) return OperandLayout::dense;
   if (node.op == Op::rope && index > 0) return OperandLayout::dense;
   return OperandLayout::any;
 }
@@ -115,6 +118,10 @@ std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
       return cpu::make_embedding_backward_kernel(spec);
     case Op::rope:
       return cpu::make_rope_kernel(spec);
+    case Op::attention:
+      return cpu::make_attention_kernel(spec);
+    case Op::attention_backward:
+      return cpu::make_attention_backward_kernel(spec);
     default:
       return cpu::make_tile_kernel(spec);
   }

@@ -1,0 +1,18 @@
+// Tiled attention on the CPU (Dao et al. 2022): blocks of scores that stay in a core's cache, softmax row by row as
+// blocks come, nothing of size S x S in memory. fp32; operands dense. Results depend on the thread count by rounding
+// alone, and repeat to the bit for one.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device.h"
+
+namespace ridgepoint::cpu {
+
+// Whether `attention` or `attention_backward` runs as this kernel.
+bool has_attention(const Graph& graph, const Node& node);
+
+std::unique_ptr<Kernel> make_attention_kernel(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_attention_backward_kernel(const KernelSpec& spec);
+
+}  // namespace ridgepoint::cpu
