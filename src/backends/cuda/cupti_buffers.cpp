@@ -4,15 +4,16 @@
 #include <utility>
 
 namespace ridgepoint::cuda {
-namespace {
+CuptiBuffers::CuptiBuffers() {
+  for (std::size_t i = 0; i < kReady; ++i) {
+    spare_.push_back(std::make_unique<std::uint64_t[]>(kBytes / sizeof(std::uint64_t)));
+  }
+}
 
-// Never deleted: CUPTI's thread may outlive everything else.
-CuptiBuffers& only_one() {
+CuptiBuffers& CuptiBuffers::only_one() {
   static auto* const buffers = new CuptiBuffers;
   return *buffers;
 }
-
-}  // namespace
 
 CuptiBuffers& CuptiBuffers::instance() {
   static const bool registered = [] {
