@@ -99,7 +99,8 @@ TEST_F(FakeProfile, kernels_and_idle_time_are_the_step_within_one_per_cent) {
 }
 
 TEST_F(FakeProfile, calls_come_before_their_kernels) {
-  for (const Json& launch : launches("forward")["launches"]) {
+  const Json profile = launches("forward");
+  for (const Json& launch : profile["launches"]) {
     EXPECT_LE(launch["call_start_us"].get<double>(), launch["start_us"].get<double>()) << launch;
   }
 }
