@@ -31,6 +31,7 @@ FOLDERS = [
 PUBLIC_HEADERS = {
     "dtype.h": "core",
     "error.h": "core",
+    "precision.h": "core",
     "memory_use.h": "core",
     "shape.h": "core",
     "stop_point.h": "core",

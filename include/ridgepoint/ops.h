@@ -100,7 +100,11 @@ Value softmax(Graph& graph, Value x, const Source& source = Source::current()); 
 // x [...,D], weight [D] -> {y [...,D], 1/rms [...,1]}; y = x / sqrt(mean(x^2) + epsilon) * weight.
 std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double epsilon,
                                  const Source& source = Source::current());
-// Rotary embedding on interleaved pairs: x [...,D], position along `axis`; cosines and sines [S,D/2].
+// x [...,D], weight and bias [D] -> {y [...,D], mean [...,1], 1/deviation [...,1]};
+// y = (x - mean) / sqrt(mean((x - mean)^2) + epsilon) * weight + bias.
+std::array<Value, 3> layer_norm(Graph& graph, Value x, Value weight, Value bias, double epsilon,
+                                const Source& source = Source::current());
+// Rotary embedding on interleaved pairs: x [...,D], position along `axis`; cosines and sines [S,D/2], fp32 for a low x.
 // `inverse` rotates back (its own derivative).
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false,
            const Source& source = Source::current());
@@ -111,6 +115,9 @@ std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, doubl
 // logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}.
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
                                       const Source& source = Source::current());
+
+// A scalar: 0 where every element of x is finite, else NaN.
+Value nonfinite(Graph& graph, Value x, const Source& source = Source::current());
 
 struct AdamWOptions {
   double learning_rate = 1e-3;
@@ -123,5 +130,15 @@ struct AdamWOptions {
 // The new values take the storage of the old. Decoupled weight decay as torch.optim.AdamW.
 std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
                            Value second_moment, const AdamWOptions& options, const Source& source = Source::current());
+
+// Scalars, fp32: gradients are multiplied by `gradient_factor`, and where `skip` is not 0 nothing is updated.
+struct UpdateGuard {
+  Value gradient_factor;
+  Value skip;
+};
+// As adamw(), guarded; `step` may then be 0.
+std::array<Value, 3> guarded_adamw(Graph& graph, Value step, const UpdateGuard& guard, Value parameter, Value gradient,
+                                   Value first_moment, Value second_moment, const AdamWOptions& options,
+                                   const Source& source = Source::current());
 
 }  // namespace ridgepoint

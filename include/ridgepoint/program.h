@@ -58,6 +58,10 @@ class Program {
   HostTensor read_input(std::string_view name) const;   // parameters and state after updates
   HostTensor read_output(std::string_view name) const;  // after run()
 
+  // Any value of graph() that has memory of its own (no view, no constant) while it is alive: between its launch and
+  // its last reader's, as an observer sees them, or an input or output at any time.
+  HostTensor read_value(Value value) const;
+
   // One execution, asynchronous where the device is; synchronize() waits. OutOfMemory leaves the program usable.
   void run();
   void synchronize();

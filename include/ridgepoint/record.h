@@ -83,6 +83,11 @@ struct Record {
   Statistics device_time_ms;      // the device's own clock around the same iterations
   std::vector<double> warmup_ms;  // host clock, the iterations before; never part of time_ms
 
+  struct LossScaling {                          // fp16 steps only
+    std::optional<double> scale;                // after the last step
+    std::optional<std::int64_t> skipped_steps;  // of warm-up and timed ones, for gradients that were not finite
+  } loss_scaling;
+
   std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
   std::optional<std::int64_t> flops_per_step;       // of one iteration of this mode
   std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean

@@ -141,7 +141,7 @@ std::vector<Axis> run_axes() {
                              [](D& d, Int v) { d.config.model.context = v; }));
   axes.push_back(
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.config.batch = v; }));
-  axes.push_back(choice_axis("--dtype", kWork, "fp32", {{"fp32"}, {"tf32", "bf16", "fp16", "fp8"}}, "precision",
+  axes.push_back(choice_axis("--dtype", kWork, "fp32", {{"fp32", "tf32", "bf16", "fp16"}, {"fp8"}}, "precision",
                              [](D& d, Text v) { d.config.dtype = v; }));
   axes.push_back(choice_axis("--compile", kWork, "off", {{"off"}, {"fuse", "full"}}, "graph compilation",
                              [](D& d, Text v) { d.config.compile = v; }));

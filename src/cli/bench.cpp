@@ -43,11 +43,15 @@ class Bench : public Command {
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    app.add_flag("--detect-anomaly", detect_anomaly_,
+                 "look at every result for NaN and infinity and name the node that made the first; times mean nothing")
+        ->group("Work");
     output_options_.add_to(app);
   }
 
   int run() override {
-    const std::vector<StepConfig> configs = run_options_.expand();
+    std::vector<StepConfig> configs = run_options_.expand();
+    for (StepConfig& config : configs) config.detect_anomaly = detect_anomaly_;
     RecordWriter writer(output_options_);
     const bool complete = run_rows(configs, writer);
     writer.finish();
@@ -84,6 +88,7 @@ class Bench : public Command {
 
   RunOptions run_options_;
   OutputOptions output_options_;
+  bool detect_anomaly_ = false;
 };
 
 }  // namespace

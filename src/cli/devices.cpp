@@ -87,7 +87,7 @@ Json to_json(const DeviceReport& report) {
   }
   json["matmul"] = Json::array();
   for (const MatmulCeiling& matmul : report.ceilings.matmul) {
-    json["matmul"].push_back({{"dtype", ridgepoint::name(matmul.dtype)},
+    json["matmul"].push_back({{"dtype", ridgepoint::name(matmul.precision)},
                               {"flops_per_second", matmul.flops_per_second},
                               {"size", matmul.size}});
   }
@@ -109,8 +109,8 @@ std::string share_of(double measured, std::optional<double> published) {
   return published ? fmt::format(", {:.0f} % of the datasheet's", 100 * measured / *published) : "";
 }
 
-std::optional<double> published_rate(const Datasheet* sheet, DType dtype) {
-  return sheet == nullptr ? std::nullopt : datasheet_flops_per_second(*sheet, ridgepoint::name(dtype));
+std::optional<double> published_rate(const Datasheet* sheet, Precision precision) {
+  return sheet == nullptr ? std::nullopt : datasheet_flops_per_second(*sheet, ridgepoint::name(precision));
 }
 
 std::string describe(const DeviceReport& report) {
@@ -141,9 +141,9 @@ std::string describe(const DeviceReport& report) {
                              share_of(copy->bytes_per_second, published)));
   }
   for (const MatmulCeiling& matmul : report.ceilings.matmul) {
-    line(fmt::format("matmul {}", ridgepoint::name(matmul.dtype)),
+    line(fmt::format("matmul {}", ridgepoint::name(matmul.precision)),
          fmt::format("{}flop/s, {} x {} x {}{}", format_count(matmul.flops_per_second), matmul.size, matmul.size,
-                     matmul.size, share_of(matmul.flops_per_second, published_rate(sheet, matmul.dtype))));
+                     matmul.size, share_of(matmul.flops_per_second, published_rate(sheet, matmul.precision))));
   }
   return table.text();
 }

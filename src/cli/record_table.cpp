@@ -45,6 +45,11 @@ std::string share_of(const std::optional<double>& share) {
   return share && std::isfinite(*share) ? fmt::format("{:.1f}%", *share * 100) : std::string(kNothing);
 }
 
+std::string skipped_of(const Record& record) {
+  const std::optional<std::int64_t>& skipped = record.loss_scaling.skipped_steps;
+  return skipped ? fmt::format("{} of {}", *skipped, record.warmup + record.steps) : std::string(kNothing);
+}
+
 constexpr Setting kSettings[] = {
     {"device", "{}", Align::left, [](const Record& r) { return r.device.kind; }},
     {"", "({})", Align::left, [](const Record& r) { return r.device.name; }},
@@ -81,6 +86,7 @@ constexpr Measurement kMeasurements[] = {
     {"flop/s", 5, [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
     {"of ceiling", 3, [](const Record& r) { return share_of(r.ceiling_share); }},
     {"mfu", 3, [](const Record& r) { return share_of(r.mfu); }},
+    {"skipped", 1, [](const Record& r) { return skipped_of(r); }},
     {"peak memory", 1, [](const Record& r) { return bytes_of(r.memory_bytes.peak_allocated); }},
     {"before backward", 9, [](const Record& r) { return bytes_of(r.memory_bytes.before_backward); }},
 };
@@ -137,10 +143,30 @@ std::string remark(const Record& record) {
   return text;
 }
 
+bool compares_dtypes(std::span<const Record> records) {
+  return std::ranges::any_of(records, [&](const Record& r) { return r.dtype != records.front().dtype; });
+}
+
+// Against the run of the first row's dtype that agrees in everything else.
+std::string speed_up(const Record& record, std::span<const Record> records) {
+  for (const Record& other : records) {
+    const bool agrees =
+        other.dtype == records.front().dtype && std::ranges::all_of(kSettings, [&](const Setting& setting) {
+          return setting.heading == "dtype" || setting.cell(other) == setting.cell(record);
+        });
+    if (!agrees) continue;
+    const double ratio = other.time_ms.mean / record.time_ms.mean;
+    return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
+  }
+  return std::string(kNothing);
+}
+
 TextTable build_table(std::span<const Record> records, const std::vector<const Setting*>& settings,
                       const std::vector<const Measurement*>& measurements) {
   TextTable table;
   for (const Setting* setting : settings) table.add_column(std::string(setting->heading), setting->align);
+  const bool with_speed_up = compares_dtypes(records) && !measurements.empty();
+  if (with_speed_up) table.add_column(fmt::format("to {}", records.front().dtype), Align::right);
   for (const Measurement* measurement : measurements) table.add_column(std::string(measurement->heading), Align::right);
   // Where nothing was measured the remarks need a column of their own.
   if (measurements.empty()) table.add_column("status", Align::left);
@@ -151,6 +177,7 @@ TextTable build_table(std::span<const Record> records, const std::vector<const S
       table.add_remark(std::move(cells), remark(record));
       continue;
     }
+    if (with_speed_up) cells.push_back(speed_up(record, records));
     for (const Measurement* measurement : measurements) cells.push_back(measurement->cell(record));
     table.add_row(std::move(cells));
   }

@@ -19,11 +19,11 @@ std::optional<double> measured(const std::string& device, int threads, const Mea
 
 }  // namespace
 
-std::optional<double> CeilingCache::matmul(const std::string& device, int threads, DType dtype) {
-  const auto [entry, is_new] = matmul_.try_emplace({device, threads, dtype});
+std::optional<double> CeilingCache::matmul(const std::string& device, int threads, Precision precision) {
+  const auto [entry, is_new] = matmul_.try_emplace({device, threads, precision});
   if (is_new) {
     entry->second = measured(device, threads, [&](Device& opened) -> std::optional<double> {
-      const std::optional<MatmulCeiling> ceiling = measure_matmul(opened, dtype);
+      const std::optional<MatmulCeiling> ceiling = measure_matmul(opened, precision);
       return ceiling ? std::optional(ceiling->flops_per_second) : std::nullopt;
     });
   }

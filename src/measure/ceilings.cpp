@@ -113,12 +113,14 @@ std::optional<double> copy_ms(Device& device, std::int64_t bytes, double budget_
   return timer.median_ms(budget_ms);
 }
 
-std::optional<double> matmul_ms(Device& device, DType dtype, std::int64_t size, double budget_ms) {
+std::optional<double> matmul_ms(Device& device, Precision precision, std::int64_t size, double budget_ms) {
   Graph graph;
-  const TensorType type{dtype, Shape{size, size}};
+  const TensorType type{matmul_dtype(precision), Shape{size, size}};
   const Value a = input(graph, "a", type, Role::data);
   const Value b = input(graph, "b", type, Role::data);
-  NodeTimer timer(device, graph, graph.producer_node(matmul(graph, a, b)));
+  Node& product = graph.node(graph.producer(matmul(graph, a, b)));
+  if (precision == Precision::tf32) product.attributes.set("compute", std::string("tf32"));
+  NodeTimer timer(device, graph, product);
   if (!timer.has_memory()) return std::nullopt;
   return timer.median_ms(budget_ms);
 }
@@ -157,19 +159,19 @@ std::optional<CopyCeiling> measure_copy(Device& device) {
   return largest;
 }
 
-std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype) {
+std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision) {
   if (!computes(device)) return std::nullopt;
   std::optional<MatmulCeiling> best;
   Budget budget(kMatmulBudgetMs);
   for (const std::int64_t size : kMatmulSizes) {
     const double flops = 2.0 * static_cast<double>(size * size * size);
     if (!budget.allows(flops)) break;
-    const std::optional<double> ms = matmul_ms(device, dtype, size, budget.left_ms());
+    const std::optional<double> ms = matmul_ms(device, precision, size, budget.left_ms());
     if (!ms) break;
     budget.spend(*ms, flops);
     const double rate = flops / (*ms / 1e3);
     const bool replaces = !best || best->size < kCountedSize || rate > best->flops_per_second;
-    if (replaces) best = MatmulCeiling{dtype, rate, size};
+    if (replaces) best = MatmulCeiling{precision, rate, size};
   }
   return best;
 }
@@ -177,8 +179,13 @@ std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype) {
 Ceilings measure_ceilings(Device& device) {
   Ceilings ceilings;
   ceilings.copy = measure_copy(device);
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
-    if (const std::optional<MatmulCeiling> ceiling = measure_matmul(device, dtype)) ceilings.matmul.push_back(*ceiling);
+  for (const Precision precision : kAllPrecisions) {
+    // A processor has no tf32, and fp16 only by way of fp32.
+    const bool has = device.kind() == "cuda" || precision == Precision::fp32 || precision == Precision::bf16;
+    if (!has) continue;
+    if (const std::optional<MatmulCeiling> ceiling = measure_matmul(device, precision)) {
+      ceilings.matmul.push_back(*ceiling);
+    }
   }
   return ceilings;
 }

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "ridgepoint/dtype.h"
+#include "ridgepoint/precision.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
@@ -20,23 +20,23 @@ struct CopyCeiling {
 
 // size x size x size at 2 size^3 operations, the best of several sizes.
 struct MatmulCeiling {
-  DType dtype = DType::fp32;
+  Precision precision = Precision::fp32;
   double flops_per_second = 0;
   std::int64_t size = 0;
 };
 
 struct Ceilings {
   std::optional<CopyCeiling> copy;
-  std::vector<MatmulCeiling> matmul;  // one a dtype the device multiplies in, fp32 first
+  std::vector<MatmulCeiling> matmul;  // one a precision, fp32 first
 };
 
 // Each figure is the median of a few repeats after one that is thrown away; larger sizes are tried as long as they fit
 // into the device's memory and a fixed time. Empty where the device computes nothing (null) or has too little memory
-// for the smallest size. Throws Error (unsupported) when the device cannot multiply in the dtype.
+// for the smallest size. Throws Error (unsupported) when the device cannot multiply in that precision.
 std::optional<CopyCeiling> measure_copy(Device& device);
-std::optional<MatmulCeiling> measure_matmul(Device& device, DType dtype);
+std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision);
 
-// Copies, and matmuls in fp32 and bf16: under 1.5 s on a CPU that reaches 300 GFLOP/s.
+// Copies, and matmuls in fp32 and bf16, on a card in tf32 and fp16 too: under 1.5 s on a CPU that reaches 300 GFLOP/s.
 Ceilings measure_ceilings(Device& device);
 
 }  // namespace ridgepoint

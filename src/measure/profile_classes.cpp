@@ -23,10 +23,13 @@ KernelClass class_of_op(Op op) {
       return KernelClass::softmax;
     case Op::rms_norm:
     case Op::rms_norm_backward:
+    case Op::layer_norm:
+    case Op::layer_norm_backward:
       return KernelClass::norm;
     case Op::cross_entropy:
     case Op::cross_entropy_backward:
       return KernelClass::loss;
+    case Op::nonfinite:
     case Op::adamw:
       return KernelClass::optimizer;
     case Op::copy:

@@ -57,6 +57,8 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit_statistics("time_ms", record.time_ms, visit);
   visit_statistics("device_time_ms", record.device_time_ms, visit);
   visit("", "warmup_ms", record.warmup_ms);
+  visit("loss_scaling", "scale", record.loss_scaling.scale);
+  visit("loss_scaling", "skipped_steps", record.loss_scaling.skipped_steps);
   visit("", "tokens_per_second", record.tokens_per_second);
   visit("", "flops_per_step", record.flops_per_step);
   visit("", "achieved_flops_per_second", record.achieved_flops_per_second);

@@ -12,6 +12,7 @@
 #include "backends/null/null_device.h"
 #include "core/build_info.h"
 #include "core/parallel.h"
+#include "measure/anomaly.h"
 #include "measure/datasheet.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
@@ -70,13 +71,14 @@ class Run {
     record_.threads = device_->kind() == "cpu" ? thread_count() : 1;
     record_.device.total_memory_bytes = static_cast<std::int64_t>(device_->total_memory_bytes());
     record_.memory_bytes.planned_peak = planned_peak_bytes(config_, device_);
-    Graph graph = build_transformer(config_.model, config_.batch, config_.mode);
+    Graph graph = build_transformer(config_.model, config_.batch, config_.mode, {}, training_options(config_));
     require_attention_kernels(graph, *device_);
     program_.emplace(std::move(graph), device_, ProgramOptions{.stop_point = [this] { enter(Stage::planning); }});
     record_.flops_per_step = program_->flops_per_run();
     enter(Stage::initialising);
     if (device_->kind() != "null") write_data();
     iterate();
+    loss_scaling();
     memory();
     device_memory();
     if (then_ && !then_(*program_)) throw Stopped{};
@@ -120,11 +122,22 @@ class Run {
     write_random_tokens(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
   }
 
+  void loss_scaling() {
+    if (device_->kind() == "null" || config_.mode != Mode::step) return;
+    if (!program_->graph().find_input("optimizer.loss_scale")) return;
+    record_.loss_scaling.scale = program_->read_input("optimizer.loss_scale").as<float>()[0];
+    record_.loss_scaling.skipped_steps =
+        static_cast<std::int64_t>(program_->read_input("optimizer.skipped_steps").as<float>()[0]);
+  }
+
   void iterate() {
+    std::optional<AnomalyDetector> detector;
+    if (config_.detect_anomaly && device_->kind() != "null") detector.emplace(*program_);
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     for (std::int64_t i = 0; i < config_.warmup; ++i) {
       enter(Stage::warmup, i, config_.warmup);
       record_.warmup_ms.push_back(one_iteration(*timer).host_ms);
+      refuse_anomaly(detector, i);
     }
     std::vector<double> host_ms, device_ms;
     for (std::int64_t i = 0; i < config_.steps; ++i) {
@@ -132,9 +145,15 @@ class Run {
       const Elapsed elapsed = one_iteration(*timer);
       host_ms.push_back(elapsed.host_ms);
       device_ms.push_back(elapsed.device_ms);
+      refuse_anomaly(detector, config_.warmup + i);
     }
     record_.time_ms = describe(std::move(host_ms));
     record_.device_time_ms = describe(std::move(device_ms));
+  }
+
+  static void refuse_anomaly(const std::optional<AnomalyDetector>& detector, std::int64_t iteration) {
+    if (!detector || !detector->first()) return;
+    throw Error(fmt::format("anomaly in iteration {}: {}", iteration + 1, *detector->first()));
   }
 
   struct Elapsed {
@@ -161,7 +180,7 @@ class Run {
     mfu();
     enter(Stage::measuring_ceiling);
     record_.ceiling_flops_per_second =
-        ceilings_.matmul(config_.device, config_.device_options.threads, dtype_from_name(config_.dtype));
+        ceilings_.matmul(config_.device, config_.device_options.threads, precision_from_name(config_.dtype));
     if (record_.ceiling_flops_per_second) {
       record_.ceiling_share = *record_.achieved_flops_per_second / *record_.ceiling_flops_per_second;
     }
@@ -201,8 +220,14 @@ std::string_view name(Stage stage) {
   return kNames[static_cast<std::size_t>(stage)];
 }
 
+TrainingOptions training_options(const StepConfig& config) {
+  TrainingOptions training;
+  training.precision = precision_from_name(config.dtype);
+  return training;
+}
+
 std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device) {
-  Program program(build_transformer(config.model, config.batch, config.mode),
+  Program program(build_transformer(config.model, config.batch, config.mode, {}, training_options(config)),
                   make_null_device(std::move(device), kNoLimitBytes));
   program.run();
   return static_cast<std::int64_t>(program.memory_use().peak_allocated_bytes);

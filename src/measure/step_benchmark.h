@@ -27,7 +27,11 @@ struct StepConfig {
   std::int64_t warmup = 5;
   std::int64_t steps = 10;
   std::int64_t seed = 0;
+  bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
 };
+
+// What of it concerns the building of the graph. Throws Error (usage) for an unknown dtype.
+TrainingOptions training_options(const StepConfig& config);
 
 // Where a run stands: iteration `index` of `count` is about to start (the last three stages have iterations).
 struct StepProgress {

@@ -33,7 +33,8 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   };
   enter(Stage::planning);
   const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
-  Program program(build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true}),
+  Program program(build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true},
+                                    training_options(config)),
                   open_device(config.device, config.device_options),
                   ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);

@@ -95,7 +95,10 @@ HostTensor initial_parameter(const std::string& name, const TensorType& type, st
   return tensor;
 }
 
-void initialise_constants(Program& program, const TransformerConfig& config) { write_rotary_tables(program, config); }
+void initialise_constants(Program& program, const TransformerConfig& config) {
+  write_rotary_tables(program, config);
+  initialise_loss_scaling(program, {});
+}
 
 void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed, const StopPoint& stop_point) {
   initialise_constants(program, config);

@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include "models/attention.h"
+#include "passes/autocast.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
 
@@ -20,19 +21,17 @@ class TransformerBuilder {
     graph_.name = "transformer." + config.name;
   }
 
-  Graph build(Mode mode, const KeepOptions& keep, const AdamWOptions& optimizer) {
+  Graph build(Mode mode, const KeepOptions& keep, const TrainingOptions& training) {
     const Value logits = forward();
     if (mode == Mode::forward || keep.logits) {
       graph_.add_output("logits", reshape(graph_, logits, {batch_, sequence_, {config_.vocab, 'V'}}));
     }
-    if (mode == Mode::forward) return std::move(graph_);
-    const Value loss = mean_loss(logits);
-    graph_.add_output("loss", loss);
-    const std::vector<Value> gradients = differentiate(graph_, loss, parameters_);
-    if (mode == Mode::backward || keep.gradients) {
-      for (std::size_t i = 0; i < gradients.size(); ++i) graph_.add_output("grad." + names_[i], gradients[i]);
-    }
-    if (mode == Mode::step) optimizer_step(gradients, optimizer);
+    const bool trains = mode != Mode::forward;
+    if (trains) graph_.add_output("loss", mean_loss(logits));
+    if (keep.activations) output_activations(graph_);
+    // Before differentiation, so that the gradient of a low value is low and that of a parameter fp32.
+    autocast(graph_, {training.precision, training.force_low});
+    if (trains) train(mode, keep, training);
     return std::move(graph_);
   }
 
@@ -119,17 +118,49 @@ class TransformerBuilder {
     return loss;
   }
 
-  void optimizer_step(const std::vector<Value>& gradients, const AdamWOptions& options) {
+  void train(Mode mode, const KeepOptions& keep, const TrainingOptions& training) {
+    Value loss = *graph_.find_output("loss");
+    Value loss_scale;
+    if (training.precision == Precision::fp16) {
+      loss_scale = declare_loss_scale(graph_);
+      graph_.set_phase(Phase::loss);
+      const ScopeGuard scope(graph_, "loss");
+      loss = mul(graph_, loss, loss_scale);
+      graph_.set_phase(Phase::forward);
+    }
+    const std::vector<Value> gradients = differentiate(graph_, loss, parameters_);
+    if (mode == Mode::backward || keep.gradients) keep_gradients(gradients, loss_scale);
+    if (mode == Mode::step) optimizer_step(gradients, loss_scale, training);
+  }
+
+  void keep_gradients(const std::vector<Value>& gradients, Value loss_scale) {
+    graph_.set_phase(Phase::backward);
+    const Value factor = loss_scale.valid() ? div(graph_, constant(graph_, 1.0, DType::fp32), loss_scale) : Value{};
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const ScopeGuard scope(graph_, scope_of(names_[i]));
+      graph_.add_output("grad." + names_[i], factor.valid() ? mul(graph_, gradients[i], factor) : gradients[i]);
+    }
+    graph_.set_phase(Phase::forward);
+  }
+
+  static std::string scope_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
+
+  void optimizer_step(const std::vector<Value>& gradients, Value loss_scale, const TrainingOptions& training) {
     graph_.set_phase(Phase::optimizer);
     const Value count = input(graph_, "optimizer.step", {DType::fp32, {}}, Role::state);
-    const Value step = shift(graph_, count, 1.0);
+    std::optional<GuardedStep> guarded;
+    if (loss_scale.valid()) guarded = append_loss_scaling(graph_, loss_scale, gradients, training.loss_scaling);
+    const Value step = guarded ? add(graph_, count, guarded->taken) : shift(graph_, count, 1.0);
     graph_.add_update(count, step);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       const TensorType type = graph_.type(parameters_[i]);
       const Value first = input(graph_, "optimizer.first_moment." + names_[i], type, Role::state);
       const Value second = input(graph_, "optimizer.second_moment." + names_[i], type, Role::state);
-      const ScopeGuard scope(graph_, names_[i].substr(0, names_[i].rfind('.')));
-      const std::array<Value, 3> updated = adamw(graph_, step, parameters_[i], gradients[i], first, second, options);
+      const ScopeGuard scope(graph_, scope_of(names_[i]));
+      const AdamWOptions& options = training.optimizer;
+      const std::array<Value, 3> updated =
+          guarded ? guarded_adamw(graph_, step, guarded->guard, parameters_[i], gradients[i], first, second, options)
+                  : adamw(graph_, step, parameters_[i], gradients[i], first, second, options);
       graph_.add_update(parameters_[i], updated[0]);
       graph_.add_update(first, updated[1]);
       graph_.add_update(second, updated[2]);
@@ -147,9 +178,9 @@ class TransformerBuilder {
 }  // namespace
 
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep,
-                        const AdamWOptions& optimizer) {
+                        const TrainingOptions& training) {
   validate(config, batch);
-  return TransformerBuilder(config, batch).build(mode, keep, optimizer);
+  return TransformerBuilder(config, batch).build(mode, keep, training);
 }
 
 }  // namespace ridgepoint

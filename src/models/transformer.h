@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "models/attention.h"
+#include "models/loss_scaling.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/precision.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/tensor.h"
@@ -43,15 +45,28 @@ Mode mode_from_name(std::string_view text);
 
 // What a person wants to read after a run; what is not kept is freed at its last use.
 struct KeepOptions {
-  bool logits = false;     // output "logits" [B,S,V] (mode forward always has it)
-  bool gradients = false;  // outputs "grad.NAME" (mode backward always has them)
+  bool logits = false;       // output "logits" [B,S,V] (mode forward always has it)
+  bool gradients = false;    // outputs "grad.NAME" (mode backward always has them)
+  bool activations = false;  // outputs "activation.SCOPE", the last value of each module of forward and loss
+};
+
+// How it is trained. fp16 scales its loss.
+struct TrainingOptions {
+  Precision precision = Precision::fp32;
+  std::vector<Op> force_low = {};  // as the autocast pass has it
+  AdamWOptions optimizer = {};
+  LossScalingOptions loss_scaling = {};
 };
 
 // Inputs: "inputs" and (past forward) "targets" int64 [B,S], the parameters by name, and in mode step
 // "optimizer.step", "optimizer.first_moment.NAME", "optimizer.second_moment.NAME". Output "loss" (fp32 scalar)
-// past forward; parameters and state update in place in mode step.
+// past forward; parameters and state update in place in mode step. In fp16 past forward also "optimizer.loss_scale"
+// and in mode step the other states of loss scaling; the loss and the gradients that come out are without the factor.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep = {},
-                        const AdamWOptions& optimizer = {});
+                        const TrainingOptions& training = {});
+
+// Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.
+void output_activations(Graph& graph);
 
 struct NamedTensor {
   std::string name;
@@ -61,11 +76,11 @@ struct NamedTensor {
 // Truncated normal initialisation of one parameter (docs/model.md), the same for a seed on every machine.
 HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed,
                              const StopPoint& stop_point = {});
-// Writes every parameter (initial_parameter) and the rotary tables. Moments and the step count stay as they are: a
-// new program's are zero.
+// Writes every parameter (initial_parameter), the rotary tables and the first loss scale. Moments and the step count
+// stay as they are: a new program's are zero.
 void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed,
                 const StopPoint& stop_point = {});
-// Writes the rotary tables only, for weights that come from elsewhere.
+// Writes the rotary tables and the first loss scale only, for weights that come from elsewhere.
 void initialise_constants(Program& program, const TransformerConfig& config);
 // Uniform tokens into "inputs" and "targets".
 void write_random_tokens(Program& program, const TransformerConfig& config, std::uint64_t seed);

@@ -1,4 +1,5 @@
-// matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal.
+// matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal. The attribute `compute`, where there is
+// one, is tf32: of fp32 operands the products take 10 bits of mantissa.
 #include <numeric>
 
 #include "ops/shape_rules.h"
@@ -20,6 +21,9 @@ std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   }
   dims.push_back(a.dim(-2));
   dims.push_back(b.dim(-1));
+  const std::string compute = context.attributes.get_or<std::string>("compute", std::string(name(dtype)));
+  require(compute == name(dtype) || (compute == "tf32" && dtype == DType::fp32),
+          "a product of " + std::string(name(dtype)) + " cannot be computed in '" + compute + "'");
   return {{dtype, Shape(dims)}};
 }
 
@@ -32,8 +36,10 @@ Value swap_last_two(Graph& graph, Value x) {
 
 // da = g b^T, db = a^T g
 std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Value> g) {
-  return {matmul(graph, g[0], swap_last_two(graph, node.inputs[1])),
-          matmul(graph, swap_last_two(graph, node.inputs[0]), g[0])};
+  const auto product = [&](Value a, Value b) {
+    return graph.node(make_node(graph, Op::matmul, {a, b}, node.attributes)).outputs[0];
+  };
+  return {product(g[0], swap_last_two(graph, node.inputs[1])), product(swap_last_two(graph, node.inputs[0]), g[0])};
 }
 
 std::int64_t flops_matmul(const Graph& graph, const Node& node) {

@@ -4,12 +4,6 @@
 namespace ridgepoint {
 namespace {
 
-Shape row_shape(const Shape& shape) {
-  std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
-  dims.back() = Dim(1);
-  return Shape(dims);
-}
-
 std::vector<TensorType> infer_rms_norm(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
   const TensorType& x = context.inputs[0];

@@ -1,12 +1,18 @@
 // rope: rotary position embedding (Su et al. 2021) on interleaved pairs:
-// (a, b) at position p, frequency i  ->  (a cos - b sin, a sin + b cos) with cos, sin at [p, i].
+// (a, b) at position p, frequency i  ->  (a cos - b sin, a sin + b cos) with cos, sin at [p, i]. A bf16 or fp16 operand
+// takes fp32 tables; arithmetic is fp32 and the result rounded once.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
 
+// Angles of long sequences need more bits than a low type has.
+DType table_dtype(DType operand) { return operand == DType::fp64 ? DType::fp64 : DType::fp32; }
+
 std::vector<TensorType> infer_rope(const ShapeContext& context) {
-  common_floating_dtype(context);
+  for (const TensorType& type : context.inputs)
+    require(is_floating(type.dtype), "operands must be floating; cast first");
+  const DType dtype = context.inputs[0].dtype;
   const Shape& x = context.inputs[0].shape;
   require(x.rank() >= 2 && x[-1] % 2 == 0, "the operand must be [...,D] with D even");
   const int axis = normalise_axis(context.attributes.get<std::int64_t>("axis"), x.rank());
@@ -14,6 +20,9 @@ std::vector<TensorType> infer_rope(const ShapeContext& context) {
   context.attributes.get<bool>("inverse");
   for (int table = 1; table <= 2; ++table) {
     const Shape& shape = context.inputs[static_cast<std::size_t>(table)].shape;
+    require(
+        context.inputs[static_cast<std::size_t>(table)].dtype == table_dtype(dtype),
+        "the tables of a " + std::string(name(dtype)) + " operand must be " + std::string(name(table_dtype(dtype))));
     require(shape.rank() == 2 && shape[0] == x[axis] && shape[1] == x[-1] / 2, "the tables must be [S,D/2]");
   }
   return {context.inputs[0]};
@@ -36,13 +45,16 @@ std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   pair_dims.insert(pair_dims.end(), {pairs, Dim(2)});
   table_dims.insert(table_dims.end(), {pairs, Dim(1)});
 
-  const Value x = reshape(graph, node.inputs[0], Shape(pair_dims));
+  const DType dtype = table_dtype(type.dtype);
+  const Value wide = dtype == type.dtype ? node.inputs[0] : cast(graph, node.inputs[0], dtype);
+  const Value x = reshape(graph, wide, Shape(pair_dims));
   const Value cosines = reshape(graph, node.inputs[1], Shape(table_dims));
   const Value sines = reshape(graph, node.inputs[2], Shape(table_dims));
   const double direction = node.attributes.get<bool>("inverse") ? -1.0 : 1.0;
-  const Value sign = shift(graph, scale(graph, iota(graph, Shape{2}, 0, type.dtype), 2.0 * direction), -direction);
+  const Value sign = shift(graph, scale(graph, iota(graph, Shape{2}, 0, dtype), 2.0 * direction), -direction);
   const Value rotated = add(graph, mul(graph, x, cosines), mul(graph, flip(graph, x, rank), mul(graph, sines, sign)));
-  return {reshape(graph, rotated, type.shape)};
+  const Value narrow = dtype == type.dtype ? rotated : cast(graph, rotated, type.dtype);
+  return {reshape(graph, narrow, type.shape)};
 }
 
 // A rotation's transpose is its inverse. The tables are constants.

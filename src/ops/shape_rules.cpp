@@ -18,6 +18,12 @@ std::vector<TensorType> infer_same(const ShapeContext& context) {
   return {context.inputs[0]};
 }
 
+Shape row_shape(const Shape& shape) {
+  std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
+  dims.back() = Dim(1);
+  return Shape(dims);
+}
+
 std::int64_t no_flops(const Graph&, const Node&) { return 0; }
 
 std::vector<int> reduced_axes(const Attributes& attributes, int rank) {

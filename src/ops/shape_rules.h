@@ -18,6 +18,9 @@ DType common_floating_dtype(const ShapeContext& context);
 // The one operand's own type, floating.
 std::vector<TensorType> infer_same(const ShapeContext& context);
 
+// A value a row of an operand [...,D]: [...,1].
+Shape row_shape(const Shape& shape);
+
 std::int64_t no_flops(const Graph& graph, const Node& node);
 
 // The reduced axes of a reduction node, normalised and sorted.

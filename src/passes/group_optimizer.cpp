@@ -1,19 +1,18 @@
 // Merges adamw nodes of one step into one node over all their tensors, which a device that has a kernel for it runs
 // in one launch. The merged node stands where the last of them stood.
 //
-// Merged are nodes with equal attributes and the same step value, with nothing but views, inputs and other updates
-// between them: moved past a kernel, an update would keep its gradient in memory for longer. A group ends before
-// whatever reads an updated value, and before an update that touches storage the group reads or writes.
+// Merged are nodes with equal attributes and the same step value (and guard), with nothing but views, inputs and other
+// updates between them: moved past a kernel, an update would keep its gradient in memory for longer. A group ends
+// before whatever reads an updated value, and before an update that touches storage the group reads or writes.
 #include <algorithm>
 #include <set>
 
+#include "ops/adamw.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
-
-constexpr std::size_t kOperandsPerTensor = 4;  // after the step: parameter, gradient, first and second moment
 
 class OptimizerGrouper {
  public:
@@ -49,22 +48,28 @@ class OptimizerGrouper {
 
   void add(NodeId id, const Node& node) {
     Group own;
+    const std::size_t scalars = adamw_scalars(node.attributes);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value storage = root(node.inputs[i]);
       own.read.insert(storage);
-      const bool is_gradient = i % kOperandsPerTensor == 2;
-      if (i > 0 && !is_gradient) own.written.insert(storage);
+      const bool is_gradient = i >= scalars && (i - scalars) % kAdamWOperandsPerTensor == 1;
+      if (i >= scalars && !is_gradient) own.written.insert(storage);
     }
     close_if([&](const Group& group) { return meet(group.written, own.read) || meet(group.read, own.written); });
     const auto joined = std::find_if(open_.begin(), open_.end(), [&](const Group& group) {
       const Node& other = graph_.node(group.members.front());
-      return other.attributes == node.attributes && other.inputs[0] == node.inputs[0] && other.phase == node.phase;
+      return other.attributes == node.attributes && other.phase == node.phase &&
+             std::equal(node.inputs.begin(), node.inputs.begin() + scalars_of(node), other.inputs.begin());
     });
     Group& group = joined != open_.end() ? *joined : open_.emplace_back();
     group.members.push_back(id);
     group.made.insert(node.outputs.begin(), node.outputs.end());
     group.read.merge(own.read);
     group.written.merge(own.written);
+  }
+
+  static std::ptrdiff_t scalars_of(const Node& node) {
+    return static_cast<std::ptrdiff_t>(adamw_scalars(node.attributes));
   }
 
   static bool meet(const std::set<Value>& a, const std::set<Value>& b) {
@@ -88,11 +93,12 @@ class OptimizerGrouper {
 
   void merge(const std::vector<NodeId>& members) {
     Node merged = graph_.node(members.back());
-    merged.inputs = {merged.inputs[0]};
+    const std::ptrdiff_t scalars = scalars_of(merged);
+    merged.inputs.erase(merged.inputs.begin() + scalars, merged.inputs.end());
     merged.outputs.clear();
     for (const NodeId id : members) {
       const Node& node = graph_.node(id);
-      merged.inputs.insert(merged.inputs.end(), node.inputs.begin() + 1, node.inputs.end());
+      merged.inputs.insert(merged.inputs.end(), node.inputs.begin() + scalars, node.inputs.end());
       merged.outputs.insert(merged.outputs.end(), node.outputs.begin(), node.outputs.end());
     }
     if (!target_.has_kernel(graph_, merged)) return;

@@ -65,7 +65,9 @@ class MatmulOrienter {
     graph_.set_phase(node.phase);
     graph_.set_scope(graph_.scope_name(node));
     const Permutation swap = last_two_swapped(graph_.type(node.outputs[0]).shape.rank());
-    const Value product = matmul(graph_, turned(node.inputs[1], swap), turned(node.inputs[0], swap));
+    const NodeId made =
+        make_node(graph_, Op::matmul, {turned(node.inputs[1], swap), turned(node.inputs[0], swap)}, node.attributes);
+    const Value product = graph_.node(made).outputs[0];
     for (const NodeId reader : uses_[node.outputs[0].id]) {
       Permutation permutation = permutation_of(graph_.node(reader));
       for (std::int64_t& axis : permutation) axis = swap[static_cast<std::size_t>(axis)];

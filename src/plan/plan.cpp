@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/adamw.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 
@@ -157,7 +158,8 @@ class Planner {
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (node.op != Op::adamw) continue;
-      for (std::size_t i = 2; i < node.inputs.size(); i += 4) found.push_back(node.inputs[i]);
+      const std::size_t first = adamw_scalars(node.attributes) + 1;
+      for (std::size_t i = first; i < node.inputs.size(); i += kAdamWOperandsPerTensor) found.push_back(node.inputs[i]);
     }
     for (const Output& output : graph_.outputs()) {
       if (output.name.starts_with("grad.")) found.push_back(output.value);

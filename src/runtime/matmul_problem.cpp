@@ -58,8 +58,11 @@ std::int64_t MatmulProblem::batch_count() const {
 
 std::int64_t MatmulProblem::flops() const { return 2 * batch_count() * c.rows * c.columns * a.columns; }
 
+bool is_tf32(const Node& node) { return node.attributes.get_or<std::string>("compute", "") == "tf32"; }
+
 MatmulProblem read_matmul_problem(const KernelSpec& spec) {
   MatmulProblem problem;
+  problem.tf32 = is_tf32(spec.node);
   const Shape& shape = spec.outputs[0].shape;
   for (int axis = 0; axis < shape.rank() - 2; ++axis) {
     if (shape[axis] != 1) problem.batch.push_back(shape[axis]);

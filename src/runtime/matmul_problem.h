@@ -28,9 +28,13 @@ struct MatmulProblem {
   StridedMatrix a;                  // [batch, M, K]
   StridedMatrix b;                  // [batch, K, N]
   StridedMatrix c;                  // [batch, M, N], rows contiguous
+  bool tf32 = false;                // operands are fp32, products take 10 bits of their mantissa
   std::int64_t batch_count() const;
   std::int64_t flops() const;
 };
+
+// Whether a matmul node asks for tf32 products.
+bool is_tf32(const Node& node);
 
 // Size-1 batch dimensions are dropped, and the innermost ones are folded into M while every one of their matrices
 // meets the same b and the rows of a and c continue from one to the next: [B,S,D] x broadcast [D,F] is one matrix.

@@ -86,7 +86,8 @@ struct Program::Implementation {
 
   HostTensor read(Value value) const {
     const void* address = executor.address(plan.values[value.id]);
-    if (address == nullptr) throw Error("an output was read before the program ran", ErrorKind::usage);
+    if (address == nullptr)
+      throw Error("a value was read that is not alive; outputs are once the program has run", ErrorKind::usage);
     HostTensor tensor(graph.type(value));
     device->synchronize();
     device->copy_to_host(tensor.data.data(), address, tensor.data.size());
@@ -147,6 +148,8 @@ HostTensor Program::read_output(std::string_view name) const {
   }
   return self.read(*value);
 }
+
+HostTensor Program::read_value(Value value) const { return implementation_->read(value); }
 
 void Program::run() { implementation_->executor.run(); }
 void Program::synchronize() { implementation_->device->synchronize(); }

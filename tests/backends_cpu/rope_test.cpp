@@ -66,6 +66,23 @@ TEST_F(CpuRope, agrees_with_the_formula_for_every_width_and_axis) {
   }
 }
 
+TEST_F(CpuRope, rounds_bf16_once) {
+  for (const std::int64_t width : {2, 6, 32, 64, 66}) {
+    for (const LayoutChoice& layout : {LayoutChoice{}, LayoutChoice{.storage_order = {3, 2, 1, 0}}}) {
+      const Operand x = testing::random_operand(DType::bf16, {3, 7, 5, width}, random_, layout);
+      const KernelRun run = rotate(x, 1);
+      for (std::int64_t i = 0; i < x.layout.shape.elements(); i += 2) {
+        std::vector<std::int64_t> index = testing::unravel(x.layout.shape, i);
+        const std::array table = {index[1], index.back() / 2};
+        const double first = x.at(index);
+        ++index.back();
+        const double exact = first * run.operand(1).at(table) - x.at(index) * run.operand(2).at(table);
+        ASSERT_NEAR(run.at(i), exact, std::abs(exact) / 256 + 1e-6) << "width " << width << ", element " << i;
+      }
+    }
+  }
+}
+
 TEST_F(CpuRope, reads_any_strides) {
   const std::vector<LayoutChoice> layouts = {{.storage_order = {0, 2, 1, 3}},
                                              {.storage_order = {3, 2, 1, 0}, .padding = 1},

@@ -169,10 +169,10 @@ TEST_F(OnCardRope, rotates_operands_that_lie_in_any_way) {
     for (const std::int64_t width : {2, 6, 8, 64}) {
       for (const LayoutChoice& choice : {LayoutChoice{}, by_head, columns, repeated, backwards, padded}) {
         for (const bool inverse : {false, true}) {
-          expect_agrees(
-              Op::rope,
-              {random(dtype, {2, 5, 3, width}, choice), random(dtype, {5, width / 2}), random(dtype, {5, width / 2})},
-              {{"axis", std::int64_t{1}}, {"inverse", inverse}});
+          expect_agrees(Op::rope,
+                        {random(dtype, {2, 5, 3, width}, choice), random(DType::fp32, {5, width / 2}),
+                         random(DType::fp32, {5, width / 2})},
+                        {{"axis", std::int64_t{1}}, {"inverse", inverse}});
         }
       }
     }
@@ -268,6 +268,22 @@ TEST_F(OnCardAdamW, updates_tensors_of_any_size_together) {
     const std::vector<Operand> tensors = operands(step, {1, 4096, 5, 0, 4097, 100003, 8192, 3});
     expect_agrees(Op::adamw, tensors, attributes_, true);
     expect_agrees(Op::adamw, tensors, attributes_, false);
+  }
+}
+
+TEST_F(OnCardAdamW, takes_gradients_without_their_factor_or_updates_nothing) {
+  Attributes attributes = attributes_;
+  attributes.set("guarded", true);
+  for (const double skip : {0.0, 1.0}) {
+    std::vector<Operand> tensors = operands(4, {4096, 5, 4097});
+    const auto scalar = [](double value) {
+      Operand made = testing::make_operand(DType::fp32, {});
+      store_element(DType::fp32, made.storage.data(), value);
+      return made;
+    };
+    tensors.insert(tensors.begin() + 1, {scalar(1.0 / 1024), scalar(skip)});
+    expect_agrees(Op::adamw, tensors, attributes, true);
+    expect_agrees(Op::adamw, tensors, attributes, false);
   }
 }
 

@@ -180,5 +180,15 @@ TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
   }
 }
 
+TEST(MatmulMapping, a_tf32_product_has_a_key_of_its_own) {
+  const TensorLayout layout = dense_layout({DType::fp32, {8, 8}});
+  MatmulProblem problem = problem_of(layout, layout);
+  const std::string full = cuda::map_matmul(problem).key();
+  problem.tf32 = true;
+  const std::string tf32 = cuda::map_matmul(problem).key();
+  EXPECT_THAT(tf32, ::testing::StartsWith("tf32 "));
+  EXPECT_EQ(tf32.substr(4), full.substr(4));
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -93,7 +93,7 @@ TEST(RunOptions, say_the_nearest_of_an_unknown_name) {
 }
 
 TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
-  expect_refused({"--dtype", "bf16"}, "--dtype: 'bf16' is not in this build; available: fp32");
+  expect_refused({"--dtype", "fp8"}, "--dtype: 'fp8' is not in this build; available: fp32, tf32, bf16, fp16");
   expect_refused({"--compile", "full"}, "not in this build; available: off");
 }
 

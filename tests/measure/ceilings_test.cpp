@@ -25,11 +25,11 @@ TEST(Ceilings, copy_bandwidth_lies_between_a_memory_card_and_a_wish) {
   EXPECT_LT(copy->bytes_per_second, 1e13);
 }
 
-TEST(Ceilings, a_matmul_rate_comes_with_its_dtype_and_size) {
-  for (const DType dtype : {DType::fp32, DType::bf16}) {
-    const std::optional<MatmulCeiling> matmul = measure_matmul(*open_device("cpu"), dtype);
+TEST(Ceilings, a_matmul_rate_comes_with_its_precision_and_size) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const std::optional<MatmulCeiling> matmul = measure_matmul(*open_device("cpu"), precision);
     ASSERT_TRUE(matmul.has_value());
-    EXPECT_EQ(matmul->dtype, dtype);
+    EXPECT_EQ(matmul->precision, precision);
     EXPECT_GE(matmul->size, 256);
     EXPECT_GT(matmul->flops_per_second, 1e7);
     EXPECT_LT(matmul->flops_per_second, 1e15);
@@ -47,7 +47,7 @@ TEST(Ceilings, a_small_device_is_measured_at_small_sizes) {
   const std::optional<CopyCeiling> copy = measure_copy(*small);
   ASSERT_TRUE(copy.has_value());
   EXPECT_EQ(copy->buffer_bytes, static_cast<std::int64_t>(8 * kMiB));
-  const std::optional<MatmulCeiling> matmul = measure_matmul(*small, DType::fp32);
+  const std::optional<MatmulCeiling> matmul = measure_matmul(*small, Precision::fp32);
   ASSERT_TRUE(matmul.has_value());
   EXPECT_LE(matmul->size, 1024);
 }
@@ -55,7 +55,7 @@ TEST(Ceilings, a_small_device_is_measured_at_small_sizes) {
 TEST(Ceilings, a_device_too_small_for_any_has_none_and_keeps_its_memory) {
   const std::shared_ptr<Device> tiny = cpu_with_memory(kMiB / 2);
   EXPECT_FALSE(measure_copy(*tiny).has_value());
-  EXPECT_FALSE(measure_matmul(*tiny, DType::fp32).has_value());
+  EXPECT_FALSE(measure_matmul(*tiny, Precision::fp32).has_value());
   void* all = tiny->allocate_memory(kMiB / 2);
   EXPECT_NE(all, nullptr);
   tiny->release_memory(all, kMiB / 2);

@@ -209,6 +209,26 @@ void add_composites(Cases& cases) {
                    const Node& made = g.node(make_node(g, Op::rms_norm_backward, {x[0], x[1], x[2], x[3]}));
                    return Values{made.outputs[0], made.outputs[1]};
                  }));
+  const auto normalise = [](Graph& g, const Values& x) { return Values{layer_norm(g, x[0], x[1], x[2], 1e-5)[0]}; };
+  for (const Shape& shape : {Shape{3, 67}, Shape{2, 5, 4}, Shape{9}, Shape{3, 600}}) {
+    cases.add_case(Op::layer_norm, Cases::shape_name(shape),
+                   graph_of({shape, Shape{shape[-1]}, Shape{shape[-1]}}, normalise));
+  }
+  cases.add_case(Op::layer_norm, "all_results",
+                 graph_of({Shape{3, 7}, Shape{7}, Shape{7}}, [](Graph& g, const Values& x) {
+                   const std::array<Value, 3> made = layer_norm(g, x[0], x[1], x[2], 1e-5);
+                   return Values{made.begin(), made.end()};
+                 }));
+  cases.add_case(
+      Op::layer_norm_backward, "",
+      graph_of({Shape{4, 3, 19}, Shape{4, 3, 19}, Shape{19}, Shape{4, 3, 1}, Shape{4, 3, 1}},
+               [](Graph& g, const Values& x) { return g.node(make_node(g, Op::layer_norm_backward, x)).outputs; }));
+  for (const Shape& shape : {Shape{3, 67}, Shape{1}, Shape{2, 3, 4, 5}, Shape{5000}}) {
+    cases
+        .add_case(Op::nonfinite, Cases::shape_name(shape),
+                  graph_of({shape}, [](Graph& g, const Values& x) { return Values{nonfinite(g, x[0])}; }))
+        .differentiable = false;
+  }
   for (const bool inverse : {false, true}) {
     const std::string suffix = inverse ? "_inverse" : "";
     cases
@@ -283,6 +303,18 @@ void add_composites(Cases& cases) {
                                     const std::array<Value, 3> updated = adamw(g, x[0], x[1], x[2], x[3], x[4], {});
                                     return Values{updated[0], updated[1], updated[2]};
                                   }));
+    made.low = 0.5;
+    made.high = 3.0;
+    made.differentiable = false;
+  }
+  for (const double skip : {0.0, 1.0}) {
+    OpCase& made = cases.add_case(
+        Op::adamw, skip == 0.0 ? "guarded" : "skipped",
+        graph_of({Shape{}, Shape{}, Shape{7}, Shape{7}, Shape{7}, Shape{7}}, [skip](Graph& g, const Values& x) {
+          const UpdateGuard guard{x[1], scale(g, x[0], skip)};
+          const std::array<Value, 3> updated = guarded_adamw(g, x[0], guard, x[2], x[3], x[4], x[5], {});
+          return Values{updated[0], updated[1], updated[2]};
+        }));
     made.low = 0.5;
     made.high = 3.0;
     made.differentiable = false;

@@ -93,7 +93,10 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
     case OpClass::gather:
       return true;
     default:
-      if (node.op == Op::rope) return graph.type(node.inputs[0]).dtype == DType::fp32;
+      if (node.op == Op::rope) {
+        const DType dtype = graph.type(node.inputs[0]).dtype;
+        return dtype == DType::fp32 || dtype == DType::bf16;
+      }
       if (node.op == Op::attention || node.op == Op::attention_backward) return cpu::has_attention(graph, node);
       if (node.op == Op::adamw && node.outputs.size() > 3) return false;
       return cpu::fits_tile(graph, node);

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 
 #include "core/parallel.h"
+#include "ridgepoint/tensor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rope.cpp"
@@ -26,11 +29,13 @@ struct RopeRows {
   bool inverse = false;
 };
 
+// Elements of x and y are float, or bf16 in their storage bits.
+template <typename T>
 struct RopeOperands {
-  const float* x;
+  const T* x;
   const float* cosines;
   const float* sines;
-  float* y;
+  T* y;
 };
 
 }  // namespace ridgepoint::cpu
@@ -41,29 +46,75 @@ namespace ridgepoint::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+using FloatTag = hn::ScalableTag<float>;
+using WordTag = hn::RebindToUnsigned<FloatTag>;
+
+HWY_INLINE float widened(float value) { return value; }
+HWY_INLINE float widened(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
+HWY_INLINE void narrow(float value, float* target) { *target = value; }
+// To nearest even; NaN stays NaN.
+HWY_INLINE void narrow(float value, std::uint16_t* target) {
+  const auto bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
+  *target = static_cast<std::uint16_t>((value == value ? rounded : bits | 0x400000) >> 16);
+}
+
+using FloatVector = hn::Vec<FloatTag>;
+
+HWY_INLINE void load_pairs(const float* x, FloatVector& first, FloatVector& second) {
+  hn::LoadInterleaved2(FloatTag(), x, first, second);
+}
+// A pair of bf16 is one word: the second is its high half as it stands, the first its low half moved up.
+HWY_INLINE void load_pairs(const std::uint16_t* x, FloatVector& first, FloatVector& second) {
+  const WordTag words;
+  const auto pairs = hn::LoadU(words, reinterpret_cast<const std::uint32_t*>(x));
+  first = hn::BitCast(FloatTag(), hn::ShiftLeft<16>(pairs));
+  second = hn::BitCast(FloatTag(), hn::And(pairs, hn::Set(words, 0xFFFF0000U)));
+}
+
+HWY_INLINE void store_pairs(FloatVector first, FloatVector second, float* y) {
+  hn::StoreInterleaved2(first, second, FloatTag(), y);
+}
+HWY_INLINE hn::Vec<WordTag> rounded_bits(FloatVector value) {
+  const WordTag words;
+  const auto bits = hn::BitCast(words, value);
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1U));
+  const auto rounded = hn::Add(bits, hn::Add(hn::Set(words, 0x7FFFU), odd));
+  const auto is_number = hn::RebindMask(words, hn::Eq(value, value));
+  return hn::IfThenElse(is_number, rounded, hn::Or(bits, hn::Set(words, 0x400000U)));
+}
+HWY_INLINE void store_pairs(FloatVector first, FloatVector second, std::uint16_t* y) {
+  const WordTag words;
+  const auto high = hn::And(rounded_bits(second), hn::Set(words, 0xFFFF0000U));
+  const auto pairs = hn::Or(high, hn::ShiftRight<16>(rounded_bits(first)));
+  hn::StoreU(pairs, words, reinterpret_cast<std::uint32_t*>(y));
+}
+
 // One row. Returns how many pairs were done: the rest does not fill a vector, or x has another stride than 1.
-HWY_INLINE std::int64_t rotate_vectors(const float* x, const float* cosines, const float* sines, bool inverse,
-                                       std::int64_t half, float* y) {
-  const hn::ScalableTag<float> tag;
+template <typename T>
+HWY_INLINE std::int64_t rotate_vectors(const T* x, const float* cosines, const float* sines, bool inverse,
+                                       std::int64_t half, T* y) {
+  const FloatTag tag;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   std::int64_t i = 0;
   for (; i + lanes <= half; i += lanes) {
     auto first = hn::Undefined(tag);
     auto second = hn::Undefined(tag);
-    hn::LoadInterleaved2(tag, x + 2 * i, first, second);
+    load_pairs(x + 2 * i, first, second);
     const auto cosine = hn::LoadU(tag, cosines + i);
     const auto loaded = hn::LoadU(tag, sines + i);
     const auto sine = inverse ? hn::Neg(loaded) : loaded;
     const auto rotated_first = hn::NegMulAdd(second, sine, hn::Mul(first, cosine));
     const auto rotated_second = hn::MulAdd(first, sine, hn::Mul(second, cosine));
-    hn::StoreInterleaved2(rotated_first, rotated_second, tag, y + 2 * i);
+    store_pairs(rotated_first, rotated_second, y + 2 * i);
   }
   return i;
 }
 
-void rotate_rows(const RopeRows& rows, const RopeOperands& operands, std::int64_t begin, std::int64_t end) {
+template <typename T>
+HWY_INLINE void rotate(const RopeRows& rows, const RopeOperands<T>& operands, std::int64_t begin, std::int64_t end) {
   std::array<std::int64_t, kMaxRank - 1> index{};
-  const float* x = operands.x;
+  const T* x = operands.x;
   std::int64_t rest = begin;
   for (int axis = rows.depth; axis-- > 0;) {
     const auto a = static_cast<std::size_t>(axis);
@@ -75,15 +126,15 @@ void rotate_rows(const RopeRows& rows, const RopeOperands& operands, std::int64_
     const std::int64_t position = index[static_cast<std::size_t>(rows.position_axis)];
     const float* cosines = operands.cosines + position * rows.half;
     const float* sines = operands.sines + position * rows.half;
-    float* y = operands.y + row * 2 * rows.half;
+    T* y = operands.y + row * 2 * rows.half;
     const bool unit = rows.element_stride == 1;
     for (std::int64_t i = unit ? rotate_vectors(x, cosines, sines, rows.inverse, rows.half, y) : 0; i < rows.half;
          ++i) {
-      const float first = x[2 * i * rows.element_stride];
-      const float second = x[(2 * i + 1) * rows.element_stride];
+      const float first = widened(x[2 * i * rows.element_stride]);
+      const float second = widened(x[(2 * i + 1) * rows.element_stride]);
       const float sine = rows.inverse ? -sines[i] : sines[i];
-      y[2 * i] = first * cosines[i] - second * sine;
-      y[2 * i + 1] = second * cosines[i] + first * sine;
+      narrow(first * cosines[i] - second * sine, y + 2 * i);
+      narrow(second * cosines[i] + first * sine, y + 2 * i + 1);
     }
     for (int axis = rows.depth; axis-- > 0;) {
       const auto a = static_cast<std::size_t>(axis);
@@ -95,6 +146,14 @@ void rotate_rows(const RopeRows& rows, const RopeOperands& operands, std::int64_
   }
 }
 
+void rotate_fp32(const RopeRows& rows, const RopeOperands<float>& operands, std::int64_t begin, std::int64_t end) {
+  rotate(rows, operands, begin, end);
+}
+void rotate_bf16(const RopeRows& rows, const RopeOperands<std::uint16_t>& operands, std::int64_t begin,
+                 std::int64_t end) {
+  rotate(rows, operands, begin, end);
+}
+
 }  // namespace ridgepoint::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -102,7 +161,8 @@ HWY_AFTER_NAMESPACE();
 namespace ridgepoint::cpu {
 namespace {
 
-HWY_EXPORT(rotate_rows);
+HWY_EXPORT(rotate_fp32);
+HWY_EXPORT(rotate_bf16);
 
 constexpr std::int64_t kGrainElements = 1 << 13;
 
@@ -126,27 +186,37 @@ class RopeVectors : public Kernel {
  public:
   explicit RopeVectors(const KernelSpec& spec)
       : rows_(rows_of(spec)),
-        count_(rows_.half == 0 ? 0 : spec.outputs[0].shape.elements() / (2 * rows_.half)),
-        immediate_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))) {}
+        dtype_(spec.inputs[0].dtype),
+        count_(rows_.half == 0 ? 0 : spec.outputs[0].shape.elements() / (2 * rows_.half)) {
+    store_element(dtype_, &immediate_, spec.inputs[0].immediate.value_or(0.0));
+  }
 
   std::string_view name() const override { return rows_.inverse ? "rope_backward_vectors" : "rope_forward_vectors"; }
 
   void launch(const LaunchArguments& arguments) override {
-    // An immediate has no memory: every element is the one kept here.
-    const void* x = arguments.inputs[0] != nullptr ? arguments.inputs[0] : &immediate_;
-    const RopeOperands operands{static_cast<const float*>(x), static_cast<const float*>(arguments.inputs[1]),
-                                static_cast<const float*>(arguments.inputs[2]),
-                                static_cast<float*>(arguments.outputs[0])};
     parallel_for(count_, std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(2 * rows_.half, 1), 1),
                  [&](std::int64_t begin, std::int64_t end) {
-                   HWY_DYNAMIC_DISPATCH(rotate_rows)(rows_, operands, begin, end);
+                   if (dtype_ == DType::bf16) {
+                     HWY_DYNAMIC_DISPATCH(rotate_bf16)(rows_, operands<std::uint16_t>(arguments), begin, end);
+                   } else {
+                     HWY_DYNAMIC_DISPATCH(rotate_fp32)(rows_, operands<float>(arguments), begin, end);
+                   }
                  });
   }
 
  private:
+  // An immediate has no memory: every element is the one kept here.
+  template <typename T>
+  RopeOperands<T> operands(const LaunchArguments& arguments) const {
+    const void* x = arguments.inputs[0] != nullptr ? arguments.inputs[0] : &immediate_;
+    return {static_cast<const T*>(x), static_cast<const float*>(arguments.inputs[1]),
+            static_cast<const float*>(arguments.inputs[2]), static_cast<T*>(arguments.outputs[0])};
+  }
+
   RopeRows rows_;
+  DType dtype_;
   std::int64_t count_;
-  float immediate_;
+  float immediate_ = 0.0F;  // room for an element of any of the types
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "backends/cuda/kernel_launch.h"
 #include "backends/cuda/launch_parameters.h"
+#include "ops/adamw.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -32,7 +33,9 @@ AdamWConstants constants_of(const Attributes& attributes) {
 class AdamW : public Kernel {
  public:
   AdamW(CudaContext& context, const KernelSpec& spec)
-      : context_(context), function_(context.kernel("adamw", kFunction)) {
+      : context_(context),
+        function_(context.kernel("adamw", kFunction)),
+        scalars_(adamw_scalars(spec.node.attributes)) {
     const std::size_t tensors = spec.outputs.size() / 3;
     for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
       elements_.push_back(spec.outputs[3 * tensor].shape.elements());
@@ -74,9 +77,13 @@ class AdamW : public Kernel {
   void fill_pointers(Group& group, const LaunchArguments& arguments) {
     AdamWTable& table = group.table;
     table.step = static_cast<const float*>(arguments.inputs[0]);
+    if (scalars_ > 1) {
+      table.gradient_factor = static_cast<const float*>(arguments.inputs[1]);
+      table.skip = static_cast<const float*>(arguments.inputs[2]);
+    }
     for (std::size_t slot = 0; slot < group.tensors.size(); ++slot) {
       const std::size_t tensor = group.tensors[slot];
-      void* const* inputs = arguments.inputs + 1 + 4 * tensor;
+      void* const* inputs = arguments.inputs + scalars_ + kAdamWOperandsPerTensor * tensor;
       void* const* outputs = arguments.outputs + 3 * tensor;
       table.parameters[slot] = settle(outputs[0], inputs[0], tensor);
       table.gradients[slot] = static_cast<const float*>(inputs[1]);
@@ -99,6 +106,7 @@ class AdamW : public Kernel {
 
   CudaContext& context_;
   CUfunction function_;
+  std::size_t scalars_;
   std::vector<std::int64_t> elements_;
   std::vector<Group> groups_;
 };

@@ -46,6 +46,8 @@ struct AdamWTable {
   static constexpr int kChunkElements = 4096;  // one block's work
 
   const float* step = nullptr;
+  const float* gradient_factor = nullptr;  // null: 1
+  const float* skip = nullptr;             // null: 0
   AdamWConstants constants = {};
   std::int32_t tensors = 0;
   std::uint32_t first_chunk[kCapacity] = {};

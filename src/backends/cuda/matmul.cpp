@@ -15,7 +15,15 @@
 namespace ridgepoint::cuda {
 namespace {
 
-std::string kernel_name(DType dtype) { return fmt::format("matmul_{}_cublaslt", name(dtype)); }
+std::string kernel_name(std::string_view precision) { return fmt::format("matmul_{}_cublaslt", precision); }
+
+void require_tensor_cores(const CudaContext& context, const MatmulProblem& problem) {
+  const bool asks = problem.tf32 || problem.c.dtype == DType::bf16;
+  if (!asks || context.card().capability.major >= 8) return;
+  throw Error(fmt::format("{} has no {}, which begins with compute capability 8.0; ask for --dtype fp32 or fp16",
+                          context.card().name, problem.tf32 ? "tf32" : "bf16"),
+              ErrorKind::unsupported);
+}
 
 void require_aligned(std::string_view kernel, const void* address) {
   if (reinterpret_cast<std::uintptr_t>(address) % kMatmulAlignmentBytes != 0) [[unlikely]] {
@@ -33,7 +41,7 @@ class LibraryKernel : public Kernel {
         problem_(std::move(problem)),
         algorithm_(algorithm),
         workspace_bytes_(workspace_bytes),
-        name_(kernel_name(problem_.dtype)) {}
+        name_(kernel_name(problem_.tf32 ? "tf32" : ridgepoint::name(problem_.dtype))) {}
 
   std::string_view name() const override { return name_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -84,7 +92,7 @@ class ZeroKernel : public Kernel {
   ZeroKernel(CudaContext& context, const TensorLayout& output)
       : context_(context),
         bytes_(static_cast<std::size_t>(output.shape.elements()) * size_bytes(output.dtype)),
-        name_(kernel_name(output.dtype)) {}
+        name_(kernel_name(ridgepoint::name(output.dtype))) {}
 
   std::string_view name() const override { return name_; }
   void launch(const LaunchArguments& arguments) override { context_.fill_zero(arguments.outputs[0], bytes_); }
@@ -99,11 +107,12 @@ class ZeroKernel : public Kernel {
 
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
   const MatmulProblem problem = read_matmul_problem(spec);
+  require_tensor_cores(context, problem);
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
   LtProblem mapped = map_matmul(problem);
   auto plan = std::make_unique<MatmulPlan>(context, mapped);
   const std::optional<SplitMatmulPlan> split =
-      has_split_matmul(context.card()) ? SplitMatmulPlan::of(problem) : std::nullopt;
+      has_split_matmul(context.card()) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt;
   const std::size_t workspace_bytes = std::max(mapped.workspace_bytes(), split ? split->workspace_bytes() : 0);
   const MatmulAlgorithm algorithm = choose_algorithm(context, *plan, mapped, split ? &*split : nullptr);
   if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {

@@ -86,9 +86,9 @@ std::string LtProblem::key() const {
   const Launch last = launches.empty() ? Launch{} : launches.back();
   return fmt::format(
       "{} m{} n{} k{} {}{} ld {} {} {} batch {} strides {} {} {} launches {} to {} {} {} aligned {} workspace {}",
-      name(dtype), m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch,
-      a.batch_stride, b.batch_stride, c.batch_stride, launches.size(), last.a, last.b, last.c, alignment_bytes,
-      workspace_bytes());
+      tf32 ? "tf32" : name(dtype), m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading,
+      c.leading, batch, a.batch_stride, b.batch_stride, c.batch_stride, launches.size(), last.a, last.b, last.c,
+      alignment_bytes, workspace_bytes());
 }
 
 std::size_t LtProblem::workspace_bytes() const {
@@ -101,6 +101,7 @@ std::size_t LtProblem::workspace_bytes() const {
 LtProblem map_matmul(const MatmulProblem& problem) {
   LtProblem mapped;
   mapped.dtype = problem.c.dtype;
+  mapped.tf32 = problem.tf32;
   mapped.m = problem.c.columns;
   mapped.n = problem.c.rows;
   mapped.k = problem.a.columns;

@@ -34,6 +34,7 @@ struct LtMatrix {
 // m x k times k x n, `batch` of them in one launch.
 struct LtProblem {
   DType dtype = DType::fp32;
+  bool tf32 = false;  // products of fp32 operands in TF32
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   LtMatrix a;  // the node's second operand

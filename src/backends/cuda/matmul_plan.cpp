@@ -27,10 +27,11 @@ cudaDataType data_type(DType dtype) {
 
 LtObject<cublasLtMatmulDesc_t> make_operation(const LtProblem& problem) {
   const bool twice = problem.dtype == DType::fp64;
+  const cublasComputeType_t single = problem.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
   cublasLtMatmulDesc_t made = nullptr;
-  check(cublaslt().cublasLtMatmulDescCreate(&made, twice ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
-                                            twice ? CUDA_R_64F : CUDA_R_32F),
-        "describe a matmul");
+  check(
+      cublaslt().cublasLtMatmulDescCreate(&made, twice ? CUBLAS_COMPUTE_64F : single, twice ? CUDA_R_64F : CUDA_R_32F),
+      "describe a matmul");
   LtObject<cublasLtMatmulDesc_t> operation(made);
   const auto set = [&](cublasLtMatmulDescAttributes_t which, bool transposed) {
     const cublasOperation_t value = transposed ? CUBLAS_OP_T : CUBLAS_OP_N;

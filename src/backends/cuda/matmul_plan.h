@@ -9,8 +9,8 @@
 
 namespace ridgepoint::cuda {
 
-// fp32 computes in IEEE single precision, fp64 in double; bf16 and fp16 multiply in their own precision and
-// accumulate in fp32.
+// fp32 computes in IEEE single precision, or in TF32 where the problem says so, fp64 in double; bf16 and fp16 multiply
+// in their own precision and accumulate in fp32.
 class MatmulPlan {
  public:
   MatmulPlan(CudaContext& context, const LtProblem& problem);

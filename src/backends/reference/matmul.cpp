@@ -2,10 +2,14 @@
 // For each matrix b is unpacked to dense doubles, then each output row gathers multiples of b's rows, so that the
 // innermost loop runs over contiguous memory whatever the strides were.
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
 #include "backends/reference/loop_nest.h"
+#include "runtime/matmul_problem.h"
 
 namespace ridgepoint::reference {
 namespace {
@@ -25,6 +29,17 @@ LoopNest batch_loops(const KernelSpec& spec) {
   return LoopNest(Shape(spec.outputs[0].shape.dims().first(lead)), strides);
 }
 
+// fp32 values to 10 bits of mantissa, to nearest even, as tensor cores take them.
+void round_to_tf32(double* values, std::int64_t count) {
+  constexpr std::uint32_t kDropped = (1U << 13) - 1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (!std::isfinite(values[i])) continue;
+    auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(values[i]));
+    bits += kDropped / 2 + ((bits >> 13) & 1);
+    values[i] = std::bit_cast<float>(bits & ~kDropped);
+  }
+}
+
 class MatmulKernel : public ReferenceKernel {
  public:
   explicit MatmulKernel(const KernelSpec& spec)
@@ -35,6 +50,7 @@ class MatmulKernel : public ReferenceKernel {
         m_(output_.shape[-2]),
         n_(output_.shape[-1]),
         k_(a_.shape[-1]),
+        tf32_(is_tf32(spec.node)),
         batches_(batch_loops(spec)) {}
 
   // b as doubles, one row of a, one row of the output.
@@ -59,8 +75,10 @@ class MatmulKernel : public ReferenceKernel {
       load_run(b_, arguments.inputs[1], b_offset + k * stride_from_end(b_, 2), stride_from_end(b_, 1), n_,
                b_dense + k * n_);
     }
+    if (tf32_) round_to_tf32(b_dense, k_ * n_);
     for (std::int64_t m = 0; m < m_; ++m) {
       load_run(a_, arguments.inputs[0], a_offset + m * stride_from_end(a_, 2), stride_from_end(a_, 1), k_, a_row);
+      if (tf32_) round_to_tf32(a_row, k_);
       std::fill_n(sums, n_, 0.0);
       for (std::int64_t k = 0; k < k_; ++k) {
         const double factor = a_row[k];
@@ -78,6 +96,7 @@ class MatmulKernel : public ReferenceKernel {
   std::int64_t m_;
   std::int64_t n_;
   std::int64_t k_;
+  bool tf32_;
   LoopNest batches_;
 };
 

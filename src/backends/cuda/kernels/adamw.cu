@@ -17,14 +17,19 @@ constexpr int kVectorsPerThread = AdamWTable::kChunkElements / (kBlockThreads * 
 struct StepFactors {
   float rate;
   float spread;
+  float gradient;  // what gradients are multiplied by
 };
 
-__device__ __forceinline__ StepFactors step_factors(const AdamWConstants& constants, float step) {
-  return {constants.learning_rate / -expm1f(step * constants.log_beta1), rsqrtf(-expm1f(step * constants.log_beta2))};
+__device__ __forceinline__ StepFactors step_factors(const AdamWTable& table) {
+  const AdamWConstants& constants = table.constants;
+  const float step = *table.step;
+  return {constants.learning_rate / -expm1f(step * constants.log_beta1), rsqrtf(-expm1f(step * constants.log_beta2)),
+          table.gradient_factor == nullptr ? 1.0F : *table.gradient_factor};
 }
 
 __device__ __forceinline__ void update(const AdamWConstants& constants, const StepFactors& factors, float gradient,
                                        float& parameter, float& first, float& second) {
+  gradient *= factors.gradient;
   first = first * constants.beta1 + gradient * constants.one_minus_beta1;
   second = second * constants.beta2 + gradient * gradient * constants.one_minus_beta2;
   const float divisor = sqrtf(second) * factors.spread + constants.epsilon;
@@ -91,12 +96,13 @@ __device__ __forceinline__ void update_elements(const AdamWConstants& constants,
 extern "C" __global__ void __launch_bounds__(256)
     adamw_forward_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
   using namespace ridgepoint::cuda;
+  if (table.skip != nullptr && *table.skip != 0.0F) return;
   const int tensor = find_tensor(table, blockIdx.x);
   const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * AdamWTable::kChunkElements;
   const ChunkPointers chunk{table.parameters[tensor] + offset, table.gradients[tensor] + offset,
                             table.first_moments[tensor] + offset, table.second_moments[tensor] + offset};
   const long long left = table.elements[tensor] - offset;
-  const StepFactors factors = step_factors(table.constants, *table.step);
+  const StepFactors factors = step_factors(table);
   if (left >= AdamWTable::kChunkElements &&
       are_vector_aligned(chunk.parameter, chunk.gradient, chunk.first, chunk.second)) {
     update_vectors(table.constants, factors, chunk);

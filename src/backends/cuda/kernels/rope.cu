@@ -1,5 +1,5 @@
 // Rotary embedding on interleaved pairs (the formula is in src/ops/rope.cpp): x [...,D] at any strides, cosines and
-// sines [S,D/2] dense, output dense; arithmetic in fp32. Its gradient is the same rotation with the sine negated.
+// sines fp32 [S,D/2] dense, output dense; arithmetic in fp32. Its gradient is the same rotation with the sine negated.
 //   grid (ceil(items / 512)), block (256)
 #include "backends/cuda/device/divide.cuh"
 #include "backends/cuda/device/packet.cuh"
@@ -31,7 +31,7 @@ __device__ __forceinline__ RowPlace find_row(const RopeRows& rows, unsigned row)
 // kPairs pairs with one access to x and to the output; kPairs 1 reads the two elements of a pair at any stride.
 template <typename T, int kPairs>
 __device__ __forceinline__ void rotate_item(const RopeRows& rows, const T* __restrict__ x,
-                                            const T* __restrict__ cosines, const T* __restrict__ sines,
+                                            const float* __restrict__ cosines, const float* __restrict__ sines,
                                             T* __restrict__ output, unsigned item) {
   const Division split = divide(item, rows.items_per_row);
   const RowPlace place = find_row(rows, split.quotient);
@@ -46,14 +46,14 @@ __device__ __forceinline__ void rotate_item(const RopeRows& rows, const T* __res
     pairs.values[0] = x[first];
     pairs.values[1] = x[first + rows.element_stride];
   }
-  const auto cosine = *reinterpret_cast<const Packet<T, kPairs>*>(cosines + table);
-  const auto sine = *reinterpret_cast<const Packet<T, kPairs>*>(sines + table);
+  const auto cosine = *reinterpret_cast<const Packet<float, kPairs>*>(cosines + table);
+  const auto sine = *reinterpret_cast<const Packet<float, kPairs>*>(sines + table);
 #pragma unroll
   for (int k = 0; k < kPairs; ++k) {
     const float a = convert_to<float>(pairs.values[2 * k]);
     const float b = convert_to<float>(pairs.values[2 * k + 1]);
-    const float c = convert_to<float>(cosine.values[k]);
-    const float s = convert_to<float>(sine.values[k]) * rows.sine_sign;
+    const float c = cosine.values[k];
+    const float s = sine.values[k] * rows.sine_sign;
     pairs.values[2 * k] = convert_to<T>(a * c - b * s);
     pairs.values[2 * k + 1] = convert_to<T>(a * s + b * c);
   }
@@ -62,8 +62,8 @@ __device__ __forceinline__ void rotate_item(const RopeRows& rows, const T* __res
 }
 
 template <typename T, int kPairs>
-__device__ __forceinline__ void rotate(const RopeRows& rows, const T* __restrict__ x, const T* __restrict__ cosines,
-                                       const T* __restrict__ sines, T* __restrict__ output) {
+__device__ __forceinline__ void rotate(const RopeRows& rows, const T* __restrict__ x, const float* __restrict__ cosines,
+                                       const float* __restrict__ sines, T* __restrict__ output) {
   const unsigned first = blockIdx.x * kBlockThreads * kItemsPerThread + threadIdx.x;
 #pragma unroll
   for (int u = 0; u < kItemsPerThread; ++u) {
@@ -79,13 +79,13 @@ __device__ __forceinline__ void rotate(const RopeRows& rows, const T* __restrict
 #define RIDGEPOINT_ROPE(dtype, T)                                                                                   \
   extern "C" __global__ void __launch_bounds__(256)                                                                 \
       rope_forward_vectors_##dtype(const __grid_constant__ ridgepoint::cuda::RopeRows rows, const T* x,             \
-                                   const T* cosines, const T* sines, T* output) {                                   \
+                                   const float* cosines, const float* sines, T* output) {                           \
     ridgepoint::cuda::rotate<T, ridgepoint::cuda::kVectorBytes / 2 / static_cast<int>(sizeof(T))>(rows, x, cosines, \
                                                                                                   sines, output);   \
   }                                                                                                                 \
   extern "C" __global__ void __launch_bounds__(256)                                                                 \
       rope_forward_pairs_##dtype(const __grid_constant__ ridgepoint::cuda::RopeRows rows, const T* x,               \
-                                 const T* cosines, const T* sines, T* output) {                                     \
+                                 const float* cosines, const float* sines, T* output) {                             \
     ridgepoint::cuda::rotate<T, 1>(rows, x, cosines, sines, output);                                                \
   }
 

@@ -1,0 +1,26 @@
+// How a model is to be computed, by the names a person asks for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "ridgepoint/dtype.h"
+
+namespace ridgepoint {
+
+// fp32: IEEE single results throughout. tf32: fp32 values, whose products round their operands to 10 bits of mantissa.
+// bf16 and fp16: values of that type where the autocast pass has them, fp32 elsewhere; parameters are always fp32.
+enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16 };
+
+inline constexpr std::array kAllPrecisions = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16};
+
+// fp32 tf32 bf16 fp16
+std::string_view name(Precision precision);
+// The inverse of name(). Throws Error (usage) naming the nearest.
+Precision precision_from_name(std::string_view text);
+
+// What operands of products are stored as.
+DType matmul_dtype(Precision precision);
+
+}  // namespace ridgepoint

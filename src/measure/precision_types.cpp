@@ -1,0 +1,99 @@
+#include "measure/precision_types.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "runtime/matmul_problem.h"
+
+namespace ridgepoint {
+namespace {
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Components that are numbers become *.
+std::string without_numbers(std::string_view scope) {
+  std::string text;
+  while (true) {
+    const std::size_t dot = scope.find('.');
+    const std::string_view component = scope.substr(0, dot);
+    text += is_number(component) ? "*" : component;
+    if (dot == std::string_view::npos) return text;
+    text += '.';
+    scope.remove_prefix(dot + 1);
+  }
+}
+
+bool has_line(const Node& node) {
+  const OpClass kind = op_class(node.op);
+  return kind != OpClass::view && kind != OpClass::state && node.op != Op::cast && node.op != Op::copy &&
+         node.op != Op::detach && node.op != Op::iota;
+}
+
+std::string operand_types(const Graph& graph, const Node& node) {
+  if (node.op == Op::matmul && is_tf32(node)) return "tf32";
+  std::set<DType> found;
+  for (const Value value : node.inputs) {
+    const DType dtype = graph.type(value).dtype;
+    if (is_floating(dtype) && graph.producer_node(value).op != Op::constant) found.insert(dtype);
+  }
+  std::string text;
+  for (const DType dtype : found) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
+  return text;
+}
+
+class TypeCounter {
+ public:
+  explicit TypeCounter(const Graph& graph) : graph_(graph) {}
+
+  TypeTable run() {
+    for (const NodeId id : graph_.inputs()) {
+      const Node& node = graph_.node(id);
+      if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
+      add({"parameter", without_numbers(node.attributes.get<std::string>("name")), "", "", result_of(node.outputs[0])});
+    }
+    for (const NodeId id : graph_.order()) visit(graph_.node(id));
+    for (const Output& output : graph_.outputs()) {
+      if (!output.name.starts_with("grad.")) continue;
+      add({"gradient", without_numbers(output.name.substr(5)), "", "", result_of(output.value)});
+    }
+    return std::move(table_);
+  }
+
+ private:
+  std::string result_of(Value value) const { return std::string(name(graph_.type(value).dtype)); }
+
+  void visit(const Node& node) {
+    if (node.op == Op::cast) {
+      ++table_.casts;
+      const Node& producer = graph_.producer_node(node.inputs[0]);
+      const bool of_parameter =
+          producer.op == Op::input && producer.attributes.get<std::string>("role") == name(Role::parameter);
+      if (of_parameter) ++table_.weight_casts;
+    }
+    if (!has_line(node)) return;
+    add({std::string(name(node.phase)), without_numbers(graph_.scope_name(node)), std::string(name(node.op)),
+         operand_types(graph_, node), result_of(node.outputs[0])});
+  }
+
+  void add(TypeRow row) {
+    const auto same = [&](const TypeRow& other) {
+      return row.part == other.part && row.module == other.module && row.op == other.op &&
+             row.operands == other.operands && row.result == other.result;
+    };
+    const auto found = std::find_if(table_.rows.begin(), table_.rows.end(), same);
+    TypeRow& line = found == table_.rows.end() ? table_.rows.emplace_back(std::move(row)) : *found;
+    ++line.nodes;
+  }
+
+  const Graph& graph_;
+  TypeTable table_;
+};
+
+}  // namespace
+
+TypeTable types_of(const Graph& graph) { return TypeCounter(graph).run(); }
+
+}  // namespace ridgepoint

@@ -1,0 +1,23 @@
+#include <map>
+#include <string>
+
+#include "models/transformer.h"
+
+namespace ridgepoint {
+
+void output_activations(Graph& graph) {
+  std::vector<std::string> scopes;  // in the order of their last values
+  std::map<std::string, Value> last;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const std::string& scope = graph.scope_name(node);
+    const bool is_activation = op_class(node.op) != OpClass::state && is_floating(graph.type(node.outputs[0]).dtype);
+    if (scope.empty() || !is_activation) continue;
+    last[scope] = node.outputs[0];
+    std::erase(scopes, scope);
+    scopes.push_back(scope);
+  }
+  for (const std::string& scope : scopes) graph.add_output("activation." + scope, last[scope]);
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,245 @@
+#include "passes/autocast.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+
+std::string_view name(AutocastRule rule) {
+  constexpr std::array<std::string_view, 4> kNames = {"low", "full", "widest", "own"};
+  return kNames[static_cast<std::size_t>(rule)];
+}
+
+// No default: a new op must be given its place. A maximum rounds nothing, so it is no reduction here, nor is it to
+// PyTorch. rope computes in fp32 inside and returns its first operand's type.
+AutocastRule autocast_rule(Op op) {
+  switch (op) {
+    case Op::matmul:
+    case Op::attention:
+    case Op::attention_backward:
+      return AutocastRule::low;
+    case Op::exp:
+    case Op::expm1:
+    case Op::log:
+    case Op::rsqrt:
+    case Op::reduce_sum:
+    case Op::softmax:
+    case Op::softmax_backward:
+    case Op::rms_norm:
+    case Op::rms_norm_backward:
+    case Op::layer_norm:
+    case Op::layer_norm_backward:
+    case Op::cross_entropy:
+    case Op::cross_entropy_backward:
+    case Op::nonfinite:
+    case Op::adamw:
+      return AutocastRule::full;
+    case Op::neg:
+    case Op::sqrt:
+    case Op::sigmoid:
+    case Op::tanh:
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::div:
+    case Op::maximum:
+    case Op::minimum:
+    case Op::equal:
+    case Op::less:
+    case Op::less_equal:
+    case Op::where:
+    case Op::reduce_max:
+    case Op::relu:
+    case Op::silu:
+    case Op::silu_backward:
+    case Op::causal_mask:
+      return AutocastRule::widest;
+    case Op::input:
+    case Op::constant:
+    case Op::reshape:
+    case Op::transpose:
+    case Op::flip:
+    case Op::broadcast:
+    case Op::copy:
+    case Op::cast:
+    case Op::detach:
+    case Op::iota:
+    case Op::embedding:
+    case Op::embedding_backward:
+    case Op::rope:
+      return AutocastRule::own;
+  }
+  return AutocastRule::own;
+}
+
+namespace {
+
+class Autocaster {
+ public:
+  Autocaster(Graph& graph, const AutocastOptions& options)
+      : graph_(graph), options_(options), low_(matmul_dtype(options.precision)), is_update_(graph.value_count()) {
+    for (const Update& update : graph.updates()) is_update_[update.value.id] = true;
+  }
+
+  bool run() {
+    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
+    for (const NodeId id : order) visit(id);
+    graph_.replace_uses(replacements_);
+    graph_.erase(replaced_);
+    return changed_;
+  }
+
+ private:
+  void visit(NodeId id) {
+    Node& node = graph_.node(id);
+    graph_.set_insertion_before(id);
+    graph_.set_phase(node.phase);
+    graph_.set_scope(graph_.scope_name(node));
+    std::vector<Value> operands;
+    operands.reserve(node.inputs.size());
+    for (const Value value : node.inputs) operands.push_back(now(value));
+    if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
+      for (std::size_t i = 0; i < operands.size(); ++i) {
+        const bool follows = is_floating(graph_.type(operands[i]).dtype) && !is_log_sum_exp(node.op, i);
+        if (follows) operands[i] = as(operands[i], *dtype);
+      }
+    }
+    if (options_.precision == Precision::tf32 && node.op == Op::matmul) mark(node, operands);
+    if (operands != node.inputs) rebuild(id, operands);
+  }
+
+  // Kept in fp32 by the op itself.
+  static bool is_log_sum_exp(Op op, std::size_t operand) { return op == Op::attention_backward && operand == 5; }
+
+  void mark(Node& product, const std::vector<Value>& operands) {
+    if (graph_.type(operands[0]).dtype != DType::fp32) return;
+    product.attributes.set("compute", std::string("tf32"));
+    changed_ = true;
+  }
+
+  // Nullopt: operands stay as they are.
+  std::optional<DType> compute_dtype(Op op, const std::vector<Value>& operands) const {
+    const std::optional<DType> widest = widest_dtype(operands);
+    if (!widest || *widest == DType::fp64) return widest;
+    const bool forced = std::find(options_.force_low.begin(), options_.force_low.end(), op) != options_.force_low.end();
+    switch (forced ? AutocastRule::low : autocast_rule(op)) {
+      case AutocastRule::low:
+        return low_;
+      case AutocastRule::full:
+        return DType::fp32;
+      case AutocastRule::widest:
+        return widest;
+      case AutocastRule::own:
+        break;
+    }
+    return std::nullopt;
+  }
+
+  // Of the floating operands but constants. bf16 and fp16 meet in fp32, as neither holds the other.
+  std::optional<DType> widest_dtype(const std::vector<Value>& operands) const {
+    std::optional<DType> widest;
+    for (const Value value : operands) {
+      const DType dtype = graph_.type(value).dtype;
+      if (!is_floating(dtype) || is_constant(value)) continue;
+      const bool differ = widest && *widest != dtype;
+      const bool both_low = differ && size_bytes(*widest) == 2 && size_bytes(dtype) == 2;
+      if (both_low) {
+        widest = DType::fp32;
+      } else if (!widest || size_bytes(dtype) > size_bytes(*widest)) {
+        widest = dtype;
+      }
+    }
+    return widest;
+  }
+
+  bool is_constant(Value value) const {
+    const Node& producer = graph_.producer_node(value);
+    if (op_class(producer.op) == OpClass::view) return is_constant(producer.inputs[0]);
+    return producer.op == Op::constant;
+  }
+
+  // A cast goes below views, so that what is cast is what lies in memory and a weight and its transpose share one.
+  Value as(Value value, DType dtype) {
+    if (graph_.type(value).dtype == dtype) return value;
+    const Node& producer = graph_.producer_node(value);
+    if (producer.op == Op::constant) return constant(graph_, producer.attributes.get<double>("value"), dtype);
+    if (op_class(producer.op) == OpClass::view) {
+      const Shape shape = graph_.type(value).shape;
+      return with_shape(make_view(producer, as(now(producer.inputs[0]), dtype)), dtype, shape);
+    }
+    // What was widened from `dtype` is still of it.
+    if (producer.op == Op::cast && graph_.type(producer.inputs[0]).dtype == dtype) return producer.inputs[0];
+    if (producer.op != Op::input) return rounded(value, dtype);
+    const auto [at, is_new] = casts_.try_emplace({value, dtype}, Value{});
+    if (is_new) at->second = rounded(value, dtype);
+    return at->second;
+  }
+
+  Value make_view(const Node& view, Value operand) {
+    return graph_.node(make_node(graph_, view.op, {operand}, view.attributes)).outputs[0];
+  }
+
+  Value rounded(Value value, DType dtype) {
+    return with_shape(cast(graph_, value, dtype), dtype, graph_.type(value).shape);
+  }
+
+  // Labels are kept.
+  Value with_shape(Value value, DType dtype, const Shape& shape) {
+    graph_.set_type(value, {dtype, shape});
+    return value;
+  }
+
+  void rebuild(NodeId id, std::vector<Value> operands) {
+    changed_ = true;
+    const Node& node = graph_.node(id);
+    const NodeId made = make_node(graph_, node.op, std::move(operands), node.attributes);
+    graph_.node(made).source = node.source;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      Value value = graph_.node(made).outputs[i];
+      const TensorType& before = graph_.type(node.outputs[i]);
+      with_shape(value, graph_.type(value).dtype, before.shape);
+      if (is_update_[node.outputs[i].id]) value = as(value, before.dtype);  // it must fit the input's storage
+      remember(node.outputs[i], value);
+    }
+    replaced_.push_back(id);
+  }
+
+  void remember(Value before, Value after) {
+    replacements_.emplace_back(before, after);
+    now_[before] = after;
+  }
+  Value now(Value value) const {
+    const auto found = now_.find(value);
+    return found == now_.end() ? value : found->second;
+  }
+
+  Graph& graph_;
+  const AutocastOptions& options_;
+  DType low_;
+  std::vector<bool> is_update_;
+  std::map<Value, Value> now_;                      // what stands for a value of the graph as it was
+  std::map<std::pair<Value, DType>, Value> casts_;  // of inputs
+  std::vector<std::pair<Value, Value>> replacements_;
+  std::vector<NodeId> replaced_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool autocast(Graph& graph, const AutocastOptions& options) {
+  if (options.precision == Precision::fp32) return false;
+  const Phase phase = graph.phase();
+  const std::string scope = graph.scope();
+  const bool changed = Autocaster(graph, options).run();
+  graph.set_insertion_at_end();
+  graph.set_phase(phase);
+  graph.set_scope(scope);
+  return changed;
+}
+
+}  // namespace ridgepoint

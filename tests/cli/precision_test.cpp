@@ -1,0 +1,141 @@
+// The precision command from its options to its five forms.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "models/transformer.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+ProgramResult precision(std::vector<std::string> more) {
+  more.insert(more.begin(), "precision");
+  return run_program(more);
+}
+
+void expect_usage_error(const std::vector<std::string>& more, const std::string& message) {
+  const ProgramResult result = precision(more);
+  EXPECT_EQ(result.exit_code, 2) << message;
+  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
+  EXPECT_THAT(result.output, IsEmpty());
+}
+
+TEST(PrecisionCommand, prints_the_published_sums_in_every_form) {
+  for (const char* format : {"table", "markdown"}) {
+    const ProgramResult result = precision({"--format", format});
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_THAT(result.output, AllOf(HasSubstr("10.00013351"), HasSubstr(" 9.95312500"), HasSubstr("10.00213623")));
+  }
+  EXPECT_THAT(
+      precision({"--format", "csv"}).output,
+      AllOf(StartsWith("statement,sum_dtype,term_dtype,result,relative_error\nfp32 += fp32,fp32,fp32,10.000133"),
+            HasSubstr("\"fp32 += fp32, compensated\"")));
+  const Json rows = Json::parse(precision({"--format", "json"}).output);
+  EXPECT_EQ(rows[1]["statement"], "fp16 += fp16");
+  EXPECT_EQ(rows[1]["result"], 9.953125);
+  const std::string lines = precision({"--format", "jsonl"}).output;
+  EXPECT_EQ(static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n')), rows.size());
+  EXPECT_EQ(Json::parse(lines.substr(0, lines.find('\n'))), rows[0]);
+}
+
+TEST(PrecisionCommand, writes_its_table_to_a_file) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "sums.json").string();
+  const ProgramResult result = precision({"--output", path});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, IsEmpty());
+  std::ifstream file(path);
+  EXPECT_EQ(Json::parse(file)[0]["sum_dtype"], "fp32");
+}
+
+TEST(PrecisionCommand, shows_the_types_of_the_toy_model) {
+  const Json rows = Json::parse(precision({"--autocast", "fp16", "--format", "json"}).output);
+  std::map<std::string, std::string> results;
+  for (const Json& row : rows)
+    results[row["part"].get<std::string>() + " " + row["module"].get<std::string>()] = row["result"].get<std::string>();
+  EXPECT_EQ(results["forward fc1"], "fp16");
+  EXPECT_EQ(results["forward ln"], "fp32");
+  EXPECT_EQ(results["gradient fc1.weight"], "fp32");
+}
+
+TEST(PrecisionCommand, reads_a_graph_file) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "graph.txt").string();
+  TransformerConfig config = transformer_preset("tiny");
+  config.context = 4;
+  std::ofstream(path) << print_graph(build_transformer(config, 1, Mode::step));
+  const ProgramResult result = precision({"--autocast", "bf16", "--graph", path, "--detail"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("layers.*.attn.q_proj"), HasSubstr("backward"), HasSubstr("adamw")));
+}
+
+TEST(PrecisionCommand, shows_errors_of_a_model) {
+  const ProgramResult result = precision(
+      {"--error", "--device", "cpu", "--layers",  "2", "--d-model", "16", "--d-ff",      "24",       "--heads",
+       "2",       "--vocab",  "50",  "--context", "8", "--batch",   "2",  "--low-norms", "--format", "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const Json rows = Json::parse(result.output);
+  for (const Json& row : rows) {
+    if (row["module"] != "layers.1") continue;
+    EXPECT_LT(row["fp32.forward"].get<double>(), 1e-6);
+    EXPECT_GT(row["bf16.forward"].get<double>(), 1e-4);
+    EXPECT_GT(row["fp16_low_norms.gradient"].get<double>(), 1e-5);
+  }
+  EXPECT_EQ(rows.front()["module"], "token_embeddings");
+}
+
+TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
+  expect_usage_error({"--autocast", "fp61"}, "did you mean 'fp16'?");
+  expect_usage_error({"--autocast", "fp32"}, "is no autocast");
+  expect_usage_error({"--autocast", "fp16", "--error"}, "give one");
+  expect_usage_error({"--low-norms"}, "--low-norms goes with --error");
+  expect_usage_error({"--graph", "x"}, "--graph goes with --autocast");
+  expect_usage_error({"--count", "0"}, "--count");
+  expect_usage_error({"--term", "-1"}, "--term");
+  expect_usage_error({"--error", "--depth", "0"}, "--depth");
+  expect_usage_error({"--error", "--device", "null"}, "computes nothing");
+  expect_usage_error({"--error", "--dtype", "bf61"}, "did you mean");
+}
+
+TEST(PrecisionCommand, says_what_is_wrong_with_a_graph_file) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "graph.txt").string();
+  std::ofstream(path) << "no graph\n";
+  const ProgramResult result = precision({"--autocast", "bf16", "--graph", path});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: "));
+}
+
+TEST(PrecisionCommand, a_type_that_the_device_lacks_is_said) {
+  const ProgramResult result = precision({"--error", "--device", "cpu", "--dtype", "tf32"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("the cpu has no tf32"));
+}
+
+TEST(BenchCommand, compares_types_and_counts_skipped_steps) {
+  const std::vector<std::string> sizes = {"bench", "--device", "cpu", "--layers", "1",  "--d-model", "16", "--d-ff",
+                                          "24",    "--heads",  "2",   "--vocab",  "50", "--context", "8",  "--batch",
+                                          "2",     "--warmup", "1",   "--steps",  "2"};
+  std::vector<std::string> table = sizes;
+  table.insert(table.end(), {"--dtype", "fp32,bf16,fp16", "--format", "markdown"});
+  const ProgramResult result = run_program(table);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("to fp32"), HasSubstr("1.00x"), HasSubstr("0 of 3")));
+  std::vector<std::string> anomaly = sizes;
+  anomaly.insert(anomaly.end(), {"--dtype", "fp16", "--detect-anomaly"});
+  EXPECT_EQ(run_program(anomaly).exit_code, 0);
+}
+
+}  // namespace
+}  // namespace ridgepoint
