@@ -81,6 +81,16 @@ TEST(GeneratedSource, sixteen_bit_floats_move_in_16_byte_accesses) {
   }
 }
 
+TEST(GeneratedSource, several_sums_of_a_node_have_entries_of_their_own) {
+  const auto node = generate(Op::layer_norm_backward,
+                             {fp32({4096, 64}), fp32({4096, 64}), fp32({64}), fp32({4096, 1}), fp32({4096, 1})});
+  Entries sorted = entries(*node);
+  std::ranges::sort(sorted);
+  EXPECT_EQ(std::ranges::adjacent_find(sorted), sorted.end()) << ::testing::PrintToString(sorted);
+  EXPECT_GT(sorted.size(), 2U);
+  EXPECT_THAT(ptx(*node), HasSubstr(sorted.back()));
+}
+
 TEST(GeneratedSource, a_single_odd_row_ends_in_a_part_of_a_vector) {
   const auto node = generate(Op::exp, {fp32({100003})});
   EXPECT_EQ(entries(*node), Entries{"exp_vector"});

@@ -48,6 +48,17 @@ int Generation::reserve(std::int64_t elements, DType dtype) {
   return static_cast<int>(regions_.size()) - 1;
 }
 
+// A node with several sums may need the same variant for each.
+std::string Generation::unused_entry(std::string_view variant) const {
+  const std::string first = fmt::format("{}_{}", name_, variant);
+  const auto is_used = [&](const std::string& entry) {
+    return std::ranges::any_of(source_.launches, [&](const GeneratedLaunch& l) { return l.entry == entry; });
+  };
+  std::string entry = first;
+  for (int number = 2; is_used(entry); ++number) entry = fmt::format("{}_{}", first, number);
+  return entry;
+}
+
 void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body, const Code& code,
                             const std::vector<int>& written) {
   if (header.grid > kMaxGrid) {
@@ -56,7 +67,7 @@ void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body,
         ErrorKind::unsupported);
   }
   GeneratedLaunch launch;
-  launch.entry = fmt::format("{}_{}", name_, header.variant);
+  launch.entry = unused_entry(header.variant);
   launch.grid = static_cast<unsigned>(header.grid);
   launch.block = static_cast<unsigned>(header.block);
   launch.parameters = body.parameters();

@@ -43,6 +43,8 @@ class Generation {
     DType dtype = DType::fp32;
   };
 
+  std::string unused_entry(std::string_view variant) const;
+
   std::string name_;
   GeneratorTarget target_;
   GeneratedSource source_;
