@@ -84,10 +84,10 @@ struct Program::Implementation {
                 ErrorKind::usage);
   }
 
-  HostTensor read(Value value) const {
+  // `dead` is what an error says when the value has no memory now.
+  HostTensor read(Value value, const char* dead = "an output was read before the program ran") const {
     const void* address = executor.address(plan.values[value.id]);
-    if (address == nullptr)
-      throw Error("a value was read that is not alive; outputs are once the program has run", ErrorKind::usage);
+    if (address == nullptr) throw Error(dead, ErrorKind::usage);
     HostTensor tensor(graph.type(value));
     device->synchronize();
     device->copy_to_host(tensor.data.data(), address, tensor.data.size());
@@ -149,7 +149,9 @@ HostTensor Program::read_output(std::string_view name) const {
   return self.read(*value);
 }
 
-HostTensor Program::read_value(Value value) const { return implementation_->read(value); }
+HostTensor Program::read_value(Value value) const {
+  return implementation_->read(value, "a value was read before its launch or after its last use");
+}
 
 void Program::run() { implementation_->executor.run(); }
 void Program::synchronize() { implementation_->device->synchronize(); }
