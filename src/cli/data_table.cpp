@@ -38,7 +38,7 @@ Json as_json(const Cell& cell) {
 }
 
 std::string as_csv(const Cell& cell) {
-  const std::string text = for_people(cell, "{}");
+  std::string text = for_people(cell, "{}");
   if (std::holds_alternative<std::monostate>(cell)) return "";
   if (text.find_first_of(",\"\n") == std::string::npos) return text;
   std::string quoted = "\"";
