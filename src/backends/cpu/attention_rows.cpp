@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "backends/cpu/attention_rows.cpp"
 #include "hwy/foreach_target.h"
 // After foreach_target.h, as Highway asks.
+#include "backends/cpu/tile_bf16-inl.h"
 #include "backends/cpu/tile_math-inl.h"
 #include "hwy/highway.h"
 
@@ -16,98 +17,148 @@ namespace ridgepoint::cpu::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
+using Vector = hn::Vec<Tag>;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-HWY_INLINE std::int64_t visible_columns(const ScoreBlock& block, std::int64_t row) {
-  return std::clamp<std::int64_t>(block.first_visible + row * block.more, 0, block.columns);
+HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Tag())); }
+
+// Stores a vector as elements i, i + 1, ... of a row.
+template <bool kNarrow>
+HWY_INLINE void store(Vector x, float* row, std::int64_t i) {
+  if constexpr (kNarrow) {
+    tile::HWY_NAMESPACE::store_bf16(Tag(), x, reinterpret_cast<std::uint16_t*>(row) + i);
+  } else {
+    hn::StoreU(x, Tag(), row + i);
+  }
 }
 
-HWY_INLINE float largest(const float* x, std::int64_t count) {
+template <bool kNarrow>
+HWY_INLINE void clear(float* row, std::int64_t begin, std::int64_t end) {
+  if constexpr (kNarrow) {
+    std::fill(reinterpret_cast<std::uint16_t*>(row) + begin, reinterpret_cast<std::uint16_t*>(row) + end,
+              std::uint16_t{0});
+  } else {
+    std::fill(row + begin, row + end, 0.0F);
+  }
+}
+
+// The lanes i, i + 1, ... that lie in [begin, end).
+HWY_INLINE hn::Mask<Tag> lanes_between(std::int64_t i, std::int64_t begin, std::int64_t end) {
+  const hn::RebindToSigned<Tag> integers;
+  const auto lane = hn::Iota(integers, static_cast<std::int32_t>(i));
+  const auto before_end = hn::Lt(lane, hn::Set(integers, static_cast<std::int32_t>(end)));
+  const auto before_begin = hn::Lt(lane, hn::Set(integers, static_cast<std::int32_t>(begin)));
+  return hn::RebindMask(Tag(), hn::AndNot(before_begin, before_end));
+}
+
+// The largest scale x[i], -inf for none. NaN is passed over: it reaches the row through its exponential.
+HWY_INLINE float largest(const float* x, std::int64_t count, float scale) {
   const Tag tag;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-  auto most = hn::Set(tag, -std::numeric_limits<float>::infinity());
+  const auto factor = hn::Set(tag, scale);
+  const auto lowest = hn::Set(tag, -kInfinity);
+  auto most = lowest;
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) most = hn::Max(most, hn::LoadU(tag, x + i));
-  float result = hn::GetLane(hn::MaxOfLanes(tag, most));
-  for (; i < count; ++i) result = std::max(result, x[i]);
-  return result;
+  for (; i + lanes() <= count; i += lanes()) most = hn::Max(hn::Mul(hn::LoadU(tag, x + i), factor), most);
+  if (i < count) {
+    const auto last = hn::Mul(hn::LoadU(tag, x + i), factor);
+    most = hn::Max(hn::IfThenElse(lanes_between(i, 0, count), last, lowest), most);
+  }
+  return hn::GetLane(hn::MaxOfLanes(tag, most));
 }
 
-// x[i] = exp(scale x[i] - shift) for the first `visible`, 0 behind them; returns their sum.
+// The first `visible` of a row become exp(scale x - shift), those behind up to `count` 0; returns the sum.
+template <bool kNarrow>
 HWY_INLINE float exponentials(float* x, std::int64_t visible, std::int64_t count, float scale, float shift) {
   const Tag tag;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   const auto factor = hn::Set(tag, scale);
   const auto offset = hn::Set(tag, shift);
   auto sum = hn::Zero(tag);
   std::int64_t i = 0;
-  for (; i + lanes <= visible; i += lanes) {
+  for (; i + lanes() <= visible; i += lanes()) {
     const auto value = tile::HWY_NAMESPACE::exp(tag, hn::MulSub(hn::LoadU(tag, x + i), factor, offset));
-    hn::StoreU(value, tag, x + i);
+    store<kNarrow>(value, x, i);
     sum = hn::Add(sum, value);
   }
-  float total = hn::GetLane(hn::SumOfLanes(tag, sum));
-  for (; i < visible; ++i) {
-    x[i] = hn::GetLane(tile::HWY_NAMESPACE::exp(tag, hn::Set(tag, x[i] * scale - shift)));
-    total += x[i];
+  if (i < visible) {
+    const auto value = hn::IfThenElseZero(
+        lanes_between(i, 0, visible), tile::HWY_NAMESPACE::exp(tag, hn::MulSub(hn::LoadU(tag, x + i), factor, offset)));
+    store<kNarrow>(value, x, i);
+    sum = hn::Add(sum, value);
+    i += lanes();
   }
-  std::fill(x + visible, x + count, 0.0F);
-  return total;
+  if (i < count) clear<kNarrow>(x, i, count);
+  return hn::GetLane(hn::SumOfLanes(tag, sum));
 }
 
-void take_exponentials(const ScoreBlock& block, float scale, const RowSums& rows) {
+template <bool kNarrow>
+void take_exponentials_as(const ScoreBlock& block, float scale, const RowSums& sums) {
   for (std::int64_t row = 0; row < block.rows; ++row) {
     float* scores = block.scores + row * block.stride;
-    const std::int64_t visible = visible_columns(block, row);
-    const float top = std::max(rows.top[row], scale * largest(scores, visible));
-    if (top == -std::numeric_limits<float>::infinity()) {  // nothing seen so far that weighs anything
-      std::fill(scores, scores + block.columns, 0.0F);
-      rows.factor[row] = 1.0F;
+    const std::int64_t visible = std::clamp<std::int64_t>(block.visible + row * block.more, 0, block.columns);
+    const float top = std::max(sums.top[row], largest(scores, visible, scale));
+    if (top == -kInfinity) {  // nothing so far but -inf, which weighs nothing, and NaN, which the row then is
+      if (std::any_of(scores, scores + visible, [](float x) { return std::isnan(x); })) sums.sum[row] = NAN;
+      clear<kNarrow>(scores, 0, block.columns);
+      sums.factor[row] = 1.0F;
       continue;
     }
-    rows.factor[row] = std::exp(rows.top[row] - top);
-    rows.sum[row] = rows.sum[row] * rows.factor[row] + exponentials(scores, visible, block.columns, scale, top);
-    rows.top[row] = top;
+    sums.factor[row] = std::exp(sums.top[row] - top);
+    sums.sum[row] =
+        sums.sum[row] * sums.factor[row] + exponentials<kNarrow>(scores, visible, block.columns, scale, top);
+    sums.top[row] = top;
   }
 }
 
-void take_weights(const ScoreBlock& block, float scale, const float* log_sum_exp) {
-  for (std::int64_t row = 0; row < block.rows; ++row) {
-    exponentials(block.scores + row * block.stride, visible_columns(block, row), block.columns, scale,
-                 log_sum_exp[row]);
-  }
+void take_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
+  if (to == DType::bf16) return take_exponentials_as<true>(block, scale, sums);
+  take_exponentials_as<false>(block, scale, sums);
 }
 
-void take_score_gradients(const ScoreBlock& weights, float scale, const float* products, float* gradients) {
+template <bool kNarrow>
+void take_score_gradients_as(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products) {
   const Tag tag;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   const auto factor = hn::Set(tag, scale);
-  for (std::int64_t row = 0; row < weights.rows; ++row) {
-    const float* weight = weights.scores + row * weights.stride;
-    float* gradient = gradients + row * weights.stride;
-    const auto product = hn::Set(tag, products[row]);
-    std::int64_t i = 0;
-    for (; i + lanes <= weights.columns; i += lanes) {
-      const auto difference = hn::Mul(hn::Sub(hn::LoadU(tag, gradient + i), product), factor);
-      hn::StoreU(hn::Mul(hn::LoadU(tag, weight + i), difference), tag, gradient + i);
+  for (std::int64_t row = 0; row < block.rows; ++row) {
+    float* scores = block.scores + row * block.stride;
+    float* gradients = block.gradients + row * block.stride;
+    const std::int64_t hidden = std::clamp<std::int64_t>(block.hidden + row * block.more, 0, block.columns);
+    std::int64_t i = hidden / lanes() * lanes();
+    clear<kNarrow>(scores, 0, i);
+    clear<kNarrow>(gradients, 0, i);
+    for (; i < block.columns; i += lanes()) {
+      const auto shifted = hn::MulSub(hn::LoadU(tag, scores + i), factor, hn::LoadU(tag, log_sum_exp + i));
+      auto weight = tile::HWY_NAMESPACE::exp(tag, shifted);
+      const auto difference = hn::Mul(hn::Sub(hn::LoadU(tag, gradients + i), hn::LoadU(tag, products + i)), factor);
+      auto gradient = hn::Mul(weight, difference);
+      if (i < hidden || i + lanes() > block.columns) {
+        const auto seen = lanes_between(i, hidden, block.columns);
+        weight = hn::IfThenElseZero(seen, weight);
+        gradient = hn::IfThenElseZero(seen, gradient);
+      }
+      store<kNarrow>(weight, scores, i);
+      store<kNarrow>(gradient, gradients, i);
     }
-    for (; i < weights.columns; ++i) gradient[i] = weight[i] * ((gradient[i] - products[row]) * scale);
   }
+}
+
+void take_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
+                          DType to) {
+  if (to == DType::bf16) return take_score_gradients_as<true>(block, scale, log_sum_exp, products);
+  take_score_gradients_as<false>(block, scale, log_sum_exp, products);
 }
 
 void scale_row(float* x, std::int64_t count, float factor) {
   const Tag tag;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   const auto factors = hn::Set(tag, factor);
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(tag, x + i), factors), tag, x + i);
+  for (; i + lanes() <= count; i += lanes()) hn::StoreU(hn::Mul(hn::LoadU(tag, x + i), factors), tag, x + i);
   for (; i < count; ++i) x[i] *= factor;
 }
 
 void add_row(float* x, const float* y, std::int64_t count) {
   const Tag tag;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
+  for (; i + lanes() <= count; i += lanes()) {
     hn::StoreU(hn::Add(hn::LoadU(tag, x + i), hn::LoadU(tag, y + i)), tag, x + i);
   }
   for (; i < count; ++i) x[i] += y[i];
@@ -115,10 +166,9 @@ void add_row(float* x, const float* y, std::int64_t count) {
 
 float dot(const float* a, const float* b, std::int64_t count) {
   const Tag tag;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   auto sum = hn::Zero(tag);
   std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) sum = hn::MulAdd(hn::LoadU(tag, a + i), hn::LoadU(tag, b + i), sum);
+  for (; i + lanes() <= count; i += lanes()) sum = hn::MulAdd(hn::LoadU(tag, a + i), hn::LoadU(tag, b + i), sum);
   float total = hn::GetLane(hn::SumOfLanes(tag, sum));
   for (; i < count; ++i) total += a[i] * b[i];
   return total;
@@ -131,20 +181,17 @@ HWY_AFTER_NAMESPACE();
 namespace ridgepoint::cpu {
 
 HWY_EXPORT(take_exponentials);
-HWY_EXPORT(take_weights);
 HWY_EXPORT(take_score_gradients);
 HWY_EXPORT(scale_row);
 HWY_EXPORT(add_row);
 HWY_EXPORT(dot);
 
-void take_exponentials(const ScoreBlock& block, float scale, const RowSums& rows) {
-  HWY_DYNAMIC_DISPATCH(take_exponentials)(block, scale, rows);
+void take_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
+  HWY_DYNAMIC_DISPATCH(take_exponentials)(block, scale, sums, to);
 }
-void take_weights(const ScoreBlock& block, float scale, const float* log_sum_exp) {
-  HWY_DYNAMIC_DISPATCH(take_weights)(block, scale, log_sum_exp);
-}
-void take_score_gradients(const ScoreBlock& weights, float scale, const float* products, float* gradients) {
-  HWY_DYNAMIC_DISPATCH(take_score_gradients)(weights, scale, products, gradients);
+void take_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
+                          DType to) {
+  HWY_DYNAMIC_DISPATCH(take_score_gradients)(block, scale, log_sum_exp, products, to);
 }
 void scale_row(float* x, std::int64_t count, float factor) { HWY_DYNAMIC_DISPATCH(scale_row)(x, count, factor); }
 void add_row(float* x, const float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(add_row)(x, y, count); }

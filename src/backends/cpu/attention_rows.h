@@ -1,18 +1,22 @@
-// What attention does to the rows of a block of scores, vectorised. Blocks are row-major, `stride` floats between rows;
-// `visible` is how many columns a row sees: the first row `first_visible`, each next one `more` further (0 or 1),
-// between 0 and all of them.
+// What attention does to the rows of a block of scores, vectorised. Blocks are row-major, `stride` floats between rows,
+// a multiple of a vector, so that a row may be read and written to the end of its last vector. Results take the place
+// of what they are made of; those in bf16 fill the first half of their row.
 #pragma once
 
 #include <cstdint>
 
+#include "ridgepoint/dtype.h"
+
 namespace ridgepoint::cpu {
 
+// Scores of queries (rows) against keys. The first row sees the first `visible` keys, each next one `more` keys further
+// (0 or 1), between none and all of them.
 struct ScoreBlock {
   float* scores;
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t stride;
-  std::int64_t first_visible;
+  std::int64_t visible;
   std::int64_t more;
 };
 
@@ -24,12 +28,27 @@ struct RowSums {
   float* factor;
 };
 
-// Online softmax (Milakov & Gimelshein 2018): scores become exp(scale s - top), hidden ones 0.
-void take_exponentials(const ScoreBlock& block, float scale, const RowSums& rows);
-// Scores become exp(scale s - log_sum_exp of the row), hidden ones 0.
-void take_weights(const ScoreBlock& block, float scale, const float* log_sum_exp);
-// `gradients`, shaped as the block of weights, become weight (gradient - product of the row) scale.
-void take_score_gradients(const ScoreBlock& weights, float scale, const float* products, float* gradients);
+// Online softmax (Milakov & Gimelshein 2018): scores become exp(scale s - top), hidden ones 0, in fp32 or bf16; the
+// sums are of the exponentials before rounding.
+void take_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to);
+
+// Scores of keys (rows) against queries, and the gradients of the weights they become. The first row is hidden from the
+// first `hidden` queries, each next one from `more` further.
+struct GradientBlock {
+  float* scores;
+  float* gradients;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t stride;
+  std::int64_t hidden;
+  std::int64_t more;
+};
+
+// Scores become weights, w = exp(scale s - log_sum_exp), gradients g those of scores, w (g - product) scale; both 0
+// where hidden, in fp32 or bf16. `log_sum_exp` and `products` have an element a query and may be read to the end of a
+// vector.
+void take_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
+                          DType to);
 
 // x[i] *= factor.
 void scale_row(float* x, std::int64_t count, float factor);

@@ -7,7 +7,6 @@
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cpu {
-namespace {
 
 void say_emulated(DType dtype) {
   warn_once("cpu product " + std::string(name(dtype)),
@@ -20,8 +19,6 @@ bool has_bf16_products() {
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_matmul_kernel(const KernelSpec& spec) {
   const MatmulProblem problem = read_matmul_problem(spec);

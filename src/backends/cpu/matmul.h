@@ -12,6 +12,10 @@ namespace ridgepoint::cpu {
 
 std::unique_ptr<Kernel> make_matmul_kernel(const KernelSpec& spec);
 
+// Whether the processor has products of bf16, and what is said, once for a dtype, where products are by way of fp32.
+bool has_bf16_products();
+void say_emulated(DType dtype);
+
 // The single ways, for those who must compare them. make_primitive_matmul() gives null where oneDNN has no kernel of
 // its own for the dtypes and strides (a plain-loop one does not count).
 std::unique_ptr<Kernel> make_sgemm_matmul(const MatmulProblem& problem);

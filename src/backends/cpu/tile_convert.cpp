@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/cpu/tile_bf16-inl.h"
 #include "backends/cpu/tile_functions.h"
 #include "hwy/highway.h"
 
@@ -19,26 +20,11 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using Halves = hn::Rebind<std::uint16_t, D>;
 
-// How an element type becomes a vector of floats and back. `kSimd` types do so a vector at a time, from and to
-// memory that lies together; the others an element at a time.
+// How an element type becomes a vector of floats and back: a vector at a time, from and to memory that lies together.
 struct Bf16 {
   using Element = std::uint16_t;
-  static HWY_INLINE V widen(const Element* address) {
-    const hn::RebindToUnsigned<D> du;
-    return hn::BitCast(D(), hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(Halves(), address))));
-  }
-  // Adds half a unit of the last kept bit, a little less for an even one. NaN keeps its sign and stays NaN.
-  static HWY_INLINE void narrow(V x, Element* address) {
-    const hn::RebindToUnsigned<D> du;
-    const hn::RebindToSigned<D> di;
-    const auto bits = hn::BitCast(du, x);
-    const auto high = hn::ShiftRight<16>(bits);
-    const auto odd = hn::And(high, hn::Set(du, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(bits, hn::Add(odd, hn::Set(du, 0x7FFF))));
-    const auto quiet = hn::Or(high, hn::Set(du, 0x40));
-    const auto chosen = hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), quiet, rounded);
-    hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(di, chosen)), Halves(), address);
-  }
+  static HWY_INLINE V widen(const Element* address) { return load_bf16(D(), address); }
+  static HWY_INLINE void narrow(V x, Element* address) { store_bf16(D(), x, address); }
 };
 
 #if HWY_TARGET <= HWY_AVX2
