@@ -101,18 +101,20 @@ DeviceFacts CudaDevice::facts() const {
 }
 
 bool CudaDevice::has_kernel(const Graph& graph, const Node& node) const {
-  return node.op == Op::matmul || cuda::has_hand_written(graph, node) || cuda::fits_generated(graph, node);
+  return node.op == Op::matmul || cuda::has_hand_written(context_.card(), graph, node) ||
+         cuda::fits_generated(graph, node);
 }
 
 OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, int index) const {
   if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch reads a whole batch
-  if (cuda::has_hand_written(graph, node)) return cuda::hand_written_layout(graph, node, index);
+  if (cuda::has_hand_written(context_.card(), graph, node)) return cuda::hand_written_layout(graph, node, index);
   return OperandLayout::any;
 }
 
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   if (spec.node.op == Op::matmul) return cuda::make_matmul_kernel(context_, spec);
-  if (cuda::has_hand_written(spec.graph, spec.node)) return cuda::make_hand_written_kernel(context_, spec);
+  if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
+    return cuda::make_hand_written_kernel(context_, spec);
   return cuda::make_generated_kernel(context_, spec);
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/adamw.h"
+#include "backends/cuda/attention.h"
 #include "backends/cuda/cross_entropy.h"
 #include "backends/cuda/embedding.h"
 #include "backends/cuda/rope.h"
@@ -19,13 +20,16 @@ bool is_constant(const Graph& graph, Value value) {
 
 }  // namespace
 
-bool has_hand_written(const Graph& graph, const Node& node) {
+bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node) {
   switch (node.op) {
     case Op::embedding:
     case Op::embedding_backward:
       return true;
     case Op::rope:
       return has_rope(graph, node);
+    case Op::attention:
+    case Op::attention_backward:
+      return has_attention(card, graph, node);
     case Op::cross_entropy:
     case Op::cross_entropy_backward:
     case Op::adamw:
@@ -49,6 +53,10 @@ std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const Ker
       return make_embedding_backward_kernel(context, spec);
     case Op::rope:
       return make_rope_kernel(context, spec);
+    case Op::attention:
+      return make_attention_kernel(context, spec);
+    case Op::attention_backward:
+      return make_attention_backward_kernel(context, spec);
     case Op::cross_entropy:
       return make_cross_entropy_kernel(context, spec);
     case Op::cross_entropy_backward:

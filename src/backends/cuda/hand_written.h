@@ -1,5 +1,5 @@
 // The kernels written by hand, where a generator does not fit: embedding and its gradient, rope, cross-entropy and its
-// gradient, AdamW.
+// gradient, attention and its gradient, AdamW.
 #pragma once
 
 #include <memory>
@@ -9,8 +9,8 @@
 
 namespace ridgepoint::cuda {
 
-// Whether the node runs as a hand-written kernel.
-bool has_hand_written(const Graph& graph, const Node& node);
+// Whether the node runs as a hand-written kernel on such a card.
+bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node);
 // How such a node wants its operand to lie.
 OperandLayout hand_written_layout(const Graph& graph, const Node& node, int index);
 // Throws Error when the node has none.

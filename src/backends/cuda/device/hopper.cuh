@@ -5,13 +5,11 @@
 
 #include <cstdint>
 
+#include "backends/cuda/device/shared_memory.cuh"
+
 namespace ridgepoint::cuda {
 
 inline constexpr int kWarpgroupThreads = 128;
-
-__device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
-}
 
 // A barrier of `arrivals` arrivals a phase. Phases are told apart by their parity, 0 first.
 struct SharedBarrier {
@@ -50,11 +48,6 @@ __device__ __forceinline__ void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// Copies 16 bytes from global to shared memory, both at multiples of 16, or writes zeros. Asynchronous.
-__device__ __forceinline__ void copy_in(std::uint32_t to, const void* from, bool zeros) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(zeros ? 0 : 16) : "memory");
-}
-
 template <int kRegisters>
 __device__ __forceinline__ void give_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
@@ -62,11 +55,6 @@ __device__ __forceinline__ void give_registers() {
 template <int kRegisters>
 __device__ __forceinline__ void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-
-// Waits for the `threads` threads that use barrier `id`, 1 to 15.
-__device__ __forceinline__ void meet(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 // A second operand's tile of 16-bit elements in shared memory is lines of 64 elements, 128 bytes; eight lines are an
