@@ -105,7 +105,7 @@ struct SplitAttentionTiling {
            (splits() > 1 ? 2 : 1) * keys * rows * element_bytes() + 2 * 4 * rows;
   }
 };
-inline constexpr SplitAttentionTiling kSplitForwardTilings[] = {{64, 128, 64, 8}, {128, 128, 32, 8}};
+inline constexpr SplitAttentionTiling kSplitForwardTilings[] = {{64, 128, 32, 8}, {128, 128, 32, 8}};
 inline constexpr SplitAttentionTiling kSplitBackwardTilings[] = {{64, 64, 128, 8}, {128, 32, 64, 8}};
 
 // o = softmax(scale q k^T [masked]) v for q [B,S,D], k and v [B,K,D], dense, and the log-sum-exp of each row of scores

@@ -10,13 +10,13 @@
 // the order of K: results repeat to the bit. It waits for blocks of smaller index only, which have begun before it.
 // Infinities and NaNs have no such parts: a step that holds one is multiplied element by element instead. Elements
 // under 2^-110 lose their last bits, as bf16 has nothing under 2^-133.
+#include "backends/cuda/device/bf16_parts.cuh"
 #include "backends/cuda/device/hopper.cuh"
 #include "backends/cuda/launch_parameters.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kParts = 3;
 constexpr int kReaderThreads = SplitMatmul::kReaderThreads;
 constexpr int kReaderWarps = kReaderThreads / 32;
 constexpr int kStepK = SplitMatmul::kStepK;
@@ -203,28 +203,10 @@ class ReaderOfB {
   int k_ = 0;
 };
 
-// Two elements as the three parts of both, packed. Adds to `rests` what is NaN when an element is not finite.
-__device__ __forceinline__ void split(float x, float y, unsigned& first, unsigned& second, unsigned& third,
-                                      float& rests) {
-  const unsigned x_bits = __float_as_uint(x);
-  const unsigned y_bits = __float_as_uint(y);
-  first = __byte_perm(x_bits, y_bits, 0x7632);
-  const float x_rest = x - __uint_as_float(x_bits & 0xFFFF0000U);
-  const float y_rest = y - __uint_as_float(y_bits & 0xFFFF0000U);
-  rests += x_rest + y_rest;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(second) : "f"(y_rest), "f"(x_rest));
-  const float x_last = x_rest - __uint_as_float(second << 16);
-  const float y_last = y_rest - __uint_as_float(second & 0xFFFF0000U);
-  third = __byte_perm(__float_as_uint(x_last), __float_as_uint(y_last), 0x7632);
-}
-
 template <int kPartBytes>
 __device__ __forceinline__ void write_parts(char* to, const float4& low, const float4& high, float& rests) {
   uint4 parts[kParts];
-  split(low.x, low.y, parts[0].x, parts[1].x, parts[2].x, rests);
-  split(low.z, low.w, parts[0].y, parts[1].y, parts[2].y, rests);
-  split(high.x, high.y, parts[0].z, parts[1].z, parts[2].z, rests);
-  split(high.z, high.w, parts[0].w, parts[1].w, parts[2].w, rests);
+  rests += split(low, high, parts);
 #pragma unroll
   for (int i = 0; i < kParts; ++i) *reinterpret_cast<uint4*>(to + i * kPartBytes) = parts[i];
 }
@@ -321,7 +303,7 @@ __device__ __forceinline__ bool read_parts_of_a(const char* tile, int row, int k
         pair.x = *reinterpret_cast<const float*>(tile + at_k * T::kAPitch + at_row * 4);
         pair.y = *reinterpret_cast<const float*>(tile + (at_k + 1) * T::kAPitch + at_row * 4);
       }
-      split(pair.x, pair.y, parts[0][step][i], parts[1][step][i], parts[2][step][i], rests);
+      rests += split(pair.x, pair.y, parts[0][step][i], parts[1][step][i], parts[2][step][i]);
     }
   }
   return rests == rests;
