@@ -78,7 +78,8 @@ class OnCardAttention : public testing::OnCard {
     const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes());
     const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes());
     for (std::size_t i = 0; i < found.size(); ++i) {
-      // Of a result about 1 the types resolve 2^-9, 2^-12 and 2^-24.
+      // Half a unit in the last place of what the types make of a result about 1; of fp32, whose sums differ in order,
+      // two.
       const double unit = found[i].type.dtype == DType::bf16   ? 0x1p-9
                           : found[i].type.dtype == DType::fp16 ? 0x1p-12
                                                                : 0x1p-22;
@@ -105,7 +106,7 @@ class OnCardAttention : public testing::OnCard {
 };
 
 TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
-  for (const DType dtype : {DType::bf16, DType::fp16}) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
     for (const std::int64_t length : {1, 3, 64, 113, 239, 799}) {
       for (const bool causal : {false, true}) {
         for (const std::int64_t width : {64, 128}) expect_agrees({dtype, 2, length, length, width, causal});
@@ -121,43 +122,60 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
       expect_agrees({dtype, 1, 70, 150, width, false});
     }
   }
+  for (const std::int64_t width : {4, 16, 32, 80, 84, 128}) {
+    expect_agrees({DType::fp32, 3, 150, 150, width, true});
+    expect_agrees({DType::fp32, 1, 70, 150, width, false});
+  }
+}
+
+TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
+  for (const bool causal : {false, true}) {
+    const Case c{DType::fp32, 2, 1023, 1023, 64, causal};
+    const std::vector<Operand> operands = forward_operands(c);
+    const std::vector<HostTensor> found = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+    const std::vector<HostTensor> expected = testing::reference_outputs(Op::attention, operands, c.attributes());
+    EXPECT_LT(testing::relative_error(found[0], expected[0]), 1e-6);
+    EXPECT_LT(testing::relative_error(found[1], expected[1]), 1e-6);
+  }
 }
 
 TEST_F(OnCardAttention, takes_unequal_lengths) {
   for (const std::int64_t keys : {1, 130, 1023}) {
     expect_agrees({DType::bf16, 2, 200, keys, 64, false});
     expect_agrees({DType::bf16, 2, 1, keys, 128, false});
+    expect_agrees({DType::fp32, 2, 200, keys, 64, false});
+    expect_agrees({DType::fp32, 2, 1, keys, 128, false});
   }
 }
 
 // Many more blocks of keys than the card runs at a time: those that add to one gradient of q wait for one another.
 TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
-  const Case c{DType::bf16, 1, 256, 40000, 64, false};
-  const std::vector<Operand> operands = forward_operands(c);
-  expect_as_good_as_plain_ops(Op::attention, operands, c);
-  const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
-  std::vector<Operand> all = {random(c.dtype, c.of_queries()), operands[0], operands[1], operands[2]};
-  for (const HostTensor& result : results) all.push_back({dense_layout(result.type), result.data});
-  expect_as_good_as_plain_ops(Op::attention_backward, all, c);
+  expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
+  expect_agrees({DType::fp32, 1, 256, 20000, 64, false});
 }
 
 TEST_F(OnCardAttention, large_scores_neither_overflow_nor_vanish) {
-  const Case c{DType::bf16, 1, 300, 300, 64, true};
-  std::vector<Operand> operands = forward_operands(c);
-  for (std::size_t i = 0; i < operands[0].storage.size(); i += 2) {
-    std::byte* element = operands[0].storage.data() + i;
-    store_element(DType::bf16, element, 200 * load_element(DType::bf16, element));
+  for (const DType dtype : {DType::bf16, DType::fp32}) {
+    const Case c{dtype, 1, 300, 300, 64, true};
+    std::vector<Operand> operands = forward_operands(c);
+    for (std::size_t i = 0; i < operands[0].storage.size(); i += size_bytes(dtype)) {
+      std::byte* element = operands[0].storage.data() + i;
+      store_element(dtype, element, 200 * load_element(dtype, element));
+    }
+    expect_as_good_as_plain_ops(Op::attention, operands, c);
   }
-  expect_as_good_as_plain_ops(Op::attention, operands, c);
 }
 
 TEST_F(OnCardAttention, one_element_that_is_not_a_number_spoils_the_rows_that_see_it) {
-  const Case c{DType::bf16, 1, 100, 100, 64, true};
-  std::vector<Operand> operands = forward_operands(c);
-  store_element(DType::bf16, operands[1].storage.data() + 40 * 64 * 2, NAN);
-  const HostTensor o = NodeRun(*device_, Op::attention, operands, c.attributes()).launch()[0];
-  for (std::size_t row = 0; row < 100; ++row) {
-    EXPECT_EQ(std::isnan(load_element(DType::bf16, o.data.data() + row * 64 * 2)), row >= 40) << row;
+  for (const DType dtype : {DType::bf16, DType::fp32}) {
+    const Case c{dtype, 1, 100, 100, 64, true};
+    std::vector<Operand> operands = forward_operands(c);
+    store_element(dtype, operands[1].storage.data() + 40 * 64 * size_bytes(dtype), NAN);
+    const HostTensor o = NodeRun(*device_, Op::attention, operands, c.attributes()).launch()[0];
+    for (std::size_t row = 0; row < 100; ++row) {
+      EXPECT_EQ(std::isnan(load_element(dtype, o.data.data() + row * 64 * size_bytes(dtype))), row >= 40)
+          << name(dtype) << " row " << row;
+    }
   }
 }
 
@@ -191,6 +209,11 @@ TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {
     }
     for (const std::int64_t width : {4, 12, 100, 257, 264, 800}) {
       EXPECT_FALSE(has_kernel(DType::bf16, width, hopper(), op)) << width;
+    }
+    for (const std::int64_t width : {4, 16, 80, 128})
+      EXPECT_TRUE(has_kernel(DType::fp32, width, hopper(), op)) << width;
+    for (const std::int64_t width : {7, 132, 256, 800}) {
+      EXPECT_FALSE(has_kernel(DType::fp32, width, hopper(), op)) << width;
     }
     EXPECT_FALSE(has_kernel(DType::fp64, 64, hopper(), op));
   }

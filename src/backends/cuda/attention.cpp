@@ -1,10 +1,11 @@
 #include "backends/cuda/attention.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "backends/cuda/kernel_launch.h"
 #include "backends/cuda/launch_parameters.h"
@@ -27,12 +28,58 @@ Sizes sizes_of(const Shape& q, const Shape& k) {
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// The narrowest that holds the head.
-std::optional<AttentionTiling> tiling_for(Op op, std::int64_t width) {
-  const auto& tilings = op == Op::attention ? kForwardTilings : kBackwardTilings;
-  const auto* found = std::find_if(std::begin(tilings), std::end(tilings),
-                                   [&](const AttentionTiling& tiling) { return width <= tiling.width; });
-  return found == std::end(tilings) ? std::nullopt : std::optional(*found);
+// How the work is cut, and by which kernels of which file.
+struct Cut {
+  std::string image;
+  std::string function;
+  std::string suffix;  // of the kernels that go with it
+  int width = 0;
+  int rows = 0;  // of q a block or step
+  int keys = 0;
+  int threads = 0;
+  int shared_bytes = 0;
+};
+
+template <class Tiling>
+Cut cut_of(Op op, DType dtype, const Tiling& tiling) {
+  const bool is_forward = op == Op::attention;
+  const bool splits = dtype == DType::fp32;
+  Cut cut;
+  cut.image = fmt::format("attention_{}{}", splits ? "split_" : "", is_forward ? "forward" : "backward");
+  cut.suffix = splits ? "split" : std::string(ridgepoint::name(dtype));
+  cut.function = fmt::format("attention_{}_{}{}_{}", is_forward ? "forward" : "backward", splits ? "" : "tiled_",
+                             cut.suffix, tiling.width);
+  cut.width = tiling.width;
+  cut.rows = tiling.rows;
+  cut.keys = tiling.keys;
+  cut.threads = tiling.threads();
+  cut.shared_bytes = is_forward ? tiling.forward_shared_bytes() : tiling.backward_shared_bytes();
+  return cut;
+}
+
+// The narrowest that holds the head, where a block of the card has the memory for it.
+template <class Tilings>
+std::optional<Cut> narrowest(const CardFacts& card, Op op, DType dtype, const Tilings& tilings, std::int64_t width) {
+  for (const auto& tiling : tilings) {
+    if (width > tiling.width) continue;
+    Cut cut = cut_of(op, dtype, tiling);
+    if (static_cast<std::size_t>(cut.shared_bytes) <= card.shared_bytes_per_block) return cut;
+  }
+  return std::nullopt;
+}
+
+std::optional<Cut> find_cut(const CardFacts& card, Op op, DType dtype, std::int64_t width) {
+  const bool is_forward = op == Op::attention;
+  switch (dtype) {
+    case DType::bf16:
+    case DType::fp16:
+      return narrowest(card, op, dtype, is_forward ? kForwardTilings : kBackwardTilings, width);
+    case DType::fp32:
+      return is_forward ? narrowest(card, op, dtype, kSplitForwardTilings, width)
+                        : narrowest(card, op, dtype, kSplitBackwardTilings, width);
+    default:
+      return std::nullopt;
+  }
 }
 
 template <class Parameters>
@@ -52,21 +99,17 @@ void require_vectors(std::initializer_list<const void*> operands) {
       ErrorKind::unsupported);
 }
 
-std::string function_name(std::string_view what, DType dtype, int width) {
-  return fmt::format("{}_{}_{}", what, ridgepoint::name(dtype), width);
-}
-
 class Attention : public Kernel {
  public:
   Attention(CudaContext& context, const KernelSpec& spec) : context_(context) {
     const Sizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
-    const AttentionTiling tiling = tiling_for(Op::attention, sizes.width).value();
+    const Cut cut = find_cut(context.card(), Op::attention, spec.inputs[0].dtype, sizes.width).value();
     set_sizes(parameters_, spec, sizes);
-    name_ = function_name("attention_forward_tiled", spec.inputs[0].dtype, tiling.width);
-    function_ = context.kernel("attention_forward", name_.c_str());
-    shape_.grid_x = static_cast<unsigned>(ceil_divide(sizes.queries, tiling.rows) * sizes.batch);
-    shape_.block_x = static_cast<unsigned>(tiling.threads());
-    shape_.shared_bytes = static_cast<unsigned>(tiling.forward_shared_bytes());
+    name_ = cut.function;
+    function_ = context.kernel(cut.image, name_.c_str());
+    shape_.grid_x = static_cast<unsigned>(ceil_divide(sizes.queries, cut.rows) * sizes.batch);
+    shape_.block_x = static_cast<unsigned>(cut.threads);
+    shape_.shared_bytes = static_cast<unsigned>(cut.shared_bytes);
     context.allow_shared(function_, shape_.shared_bytes);
   }
 
@@ -91,33 +134,36 @@ class Attention : public Kernel {
   LaunchShape shape_;
 };
 
-// Three launches: what each query needs, the gradients with q's as sums, and q's from those.
+// Three launches: what each query needs, the gradients with q's as sums, and q's from those; two where q's gradient is
+// fp32 itself and holds the sums.
 class AttentionGradient : public Kernel {
  public:
   AttentionGradient(CudaContext& context, const KernelSpec& spec) : context_(context) {
     const Sizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
-    const AttentionTiling tiling = tiling_for(Op::attention_backward, sizes.width).value();
     const DType dtype = spec.inputs[1].dtype;
+    const Cut cut = find_cut(context.card(), Op::attention_backward, dtype, sizes.width).value();
     set_sizes(parameters_, spec, sizes);
     parameters_.batch = static_cast<int>(sizes.batch);
-    const std::int64_t query_blocks = ceil_divide(sizes.queries, tiling.rows);
+    const std::int64_t query_blocks = ceil_divide(sizes.queries, cut.rows);
     query_blocks_ = static_cast<int>(query_blocks);
-    sum_bytes_ = static_cast<std::size_t>(sizes.batch * query_blocks * tiling.rows * tiling.width) * sizeof(float);
     product_bytes_ = static_cast<std::size_t>(sizes.batch * sizes.queries) * sizeof(float);
     turn_bytes_ = static_cast<std::size_t>(sizes.batch * query_blocks) * sizeof(unsigned);
 
-    prepare_ = stage(fmt::format("attention_backward_prepare_{}", ridgepoint::name(dtype)), {});
-    prepare_.shape.grid_x = block_count(sizes.batch * sizes.queries, kRowsToPrepare);
-    prepare_.shape.block_x = 8 * kRowsToPrepare;
-    differentiate_ = stage(function_name("attention_backward_tiled", dtype, tiling.width), tiling);
-    differentiate_.shape.grid_x = static_cast<unsigned>(ceil_divide(sizes.keys, tiling.keys) * sizes.batch);
-    differentiate_.shape.shared_bytes = static_cast<unsigned>(tiling.backward_shared_bytes());
-    context.allow_shared(differentiate_.function, differentiate_.shape.shared_bytes);
-    finish_ = stage(function_name("attention_backward_finish", dtype, tiling.width), tiling);
-    finish_.shape.grid_x = static_cast<unsigned>(query_blocks * sizes.batch);
+    Stage prepare = stage(cut.image, "attention_backward_prepare_" + cut.suffix, 8 * kRowsToPrepare);
+    prepare.shape.grid_x = block_count(sizes.batch * sizes.queries, kRowsToPrepare);
+    Stage differentiate = stage(cut.image, cut.function, cut.threads);
+    differentiate.shape.grid_x = static_cast<unsigned>(ceil_divide(sizes.keys, cut.keys) * sizes.batch);
+    differentiate.shape.shared_bytes = static_cast<unsigned>(cut.shared_bytes);
+    context.allow_shared(differentiate.function, differentiate.shape.shared_bytes);
+    stages_ = {std::move(prepare), std::move(differentiate)};
+    if (dtype == DType::fp32) return;
+    sum_bytes_ = static_cast<std::size_t>(sizes.batch * query_blocks * cut.rows * cut.width) * sizeof(float);
+    Stage finish = stage(cut.image, fmt::format("attention_backward_finish_{}_{}", cut.suffix, cut.width), cut.threads);
+    finish.shape.grid_x = static_cast<unsigned>(query_blocks * sizes.batch);
+    stages_.push_back(std::move(finish));
   }
 
-  std::string_view name() const override { return differentiate_.name; }
+  std::string_view name() const override { return stages_[1].name; }
   std::size_t workspace_bytes() const override { return sum_bytes_ + product_bytes_ + turn_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
@@ -137,9 +183,7 @@ class AttentionGradient : public Kernel {
     parameters_.products = reinterpret_cast<float*>(workspace + sum_bytes_);
     parameters_.turns = reinterpret_cast<unsigned*>(workspace + sum_bytes_ + product_bytes_);
     void* pointers[] = {&parameters_, &query_blocks_};
-    for (const Stage* stage : {&prepare_, &differentiate_, &finish_}) {
-      context_.launch(stage->function, stage->shape, pointers, stage->name.c_str());
-    }
+    for (const Stage& stage : stages_) context_.launch(stage.function, stage.shape, pointers, stage.name.c_str());
   }
 
  private:
@@ -151,9 +195,9 @@ class AttentionGradient : public Kernel {
     LaunchShape shape;
   };
 
-  Stage stage(std::string name, const AttentionTiling& tiling) {
-    Stage made{context_.kernel("attention_backward", name.c_str()), std::move(name), {}};
-    made.shape.block_x = static_cast<unsigned>(tiling.threads());
+  Stage stage(const std::string& image, std::string name, int threads) const {
+    Stage made{context_.kernel(image, name.c_str()), std::move(name), {}};
+    made.shape.block_x = static_cast<unsigned>(threads);
     return made;
   }
 
@@ -163,7 +207,7 @@ class AttentionGradient : public Kernel {
   std::size_t sum_bytes_ = 0;
   std::size_t product_bytes_ = 0;
   std::size_t turn_bytes_ = 0;
-  Stage prepare_, differentiate_, finish_;
+  std::vector<Stage> stages_;
 };
 
 }  // namespace
@@ -171,15 +215,12 @@ class AttentionGradient : public Kernel {
 bool has_attention(const CardFacts& card, const Graph& graph, const Node& node) {
   const std::size_t q = node.op == Op::attention ? 0 : 1;
   const TensorType& type = graph.type(node.inputs[q]);
-  if (type.dtype != DType::bf16 && type.dtype != DType::fp16) return false;
   const Sizes sizes = sizes_of(type.shape, graph.type(node.inputs[q + 1]).shape);
-  const std::optional<AttentionTiling> tiling = tiling_for(node.op, sizes.width);
-  if (!tiling || sizes.width % 8 != 0 || sizes.queries == 0 || sizes.batch == 0) return false;
-  const int shared_bytes = node.op == Op::attention ? tiling->forward_shared_bytes() : tiling->backward_shared_bytes();
-  if (static_cast<std::size_t>(shared_bytes) > card.shared_bytes_per_block) return false;
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 64;  // a tile's rows past the last
+  if (sizes.width * static_cast<std::int64_t>(size_bytes(type.dtype)) % kVectorBytes != 0) return false;
+  if (sizes.queries == 0 || sizes.batch == 0 || !find_cut(card, node.op, type.dtype, sizes.width)) return false;
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 64;
   const std::int64_t rows = std::max(sizes.queries, sizes.keys);
-  return rows <= kMost && sizes.batch * ceil_divide(rows, 64) <= kMost;
+  return rows <= kMost && sizes.batch * ceil_divide(rows, 32) <= kMost;
 }
 
 std::unique_ptr<Kernel> make_attention_kernel(CudaContext& context, const KernelSpec& spec) {
