@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "passes/pass.h"
+#include "passes/queries.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -28,18 +29,9 @@ Permutation last_two_swapped(int rank) {
   return permutation;
 }
 
-// Values that leave the graph as they are.
-std::vector<bool> results(const Graph& graph) {
-  std::vector<bool> result(graph.value_count());
-  for (const Output& output : graph.outputs()) result[output.value.id] = true;
-  for (const Update& update : graph.updates()) result[update.value.id] = true;
-  return result;
-}
-
 class MatmulOrienter {
  public:
-  explicit MatmulOrienter(Graph& graph)
-      : graph_(graph), uses_(graph.uses()), is_result_(results(graph)), is_replaced_(graph.node_capacity()) {}
+  explicit MatmulOrienter(Graph& graph) : graph_(graph), readers_(graph), is_replaced_(graph.node_capacity()) {}
 
   bool run() {
     const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
@@ -53,8 +45,8 @@ class MatmulOrienter {
 
  private:
   bool is_turned_by_all(const Node& node) const {
-    if (node.op != Op::matmul || is_result_[node.outputs[0].id]) return false;
-    const std::vector<NodeId>& readers = uses_[node.outputs[0].id];
+    if (node.op != Op::matmul || readers_.is_result(node.outputs[0])) return false;
+    const std::vector<NodeId>& readers = readers_.of(node.outputs[0]);
     return !readers.empty() && std::all_of(readers.begin(), readers.end(),
                                            [&](NodeId reader) { return ends_in_rows(graph_.node(reader)); });
   }
@@ -68,7 +60,7 @@ class MatmulOrienter {
     const NodeId made =
         make_node(graph_, Op::matmul, {turned(node.inputs[1], swap), turned(node.inputs[0], swap)}, node.attributes);
     const Value product = graph_.node(made).outputs[0];
-    for (const NodeId reader : uses_[node.outputs[0].id]) {
+    for (const NodeId reader : readers_.of(node.outputs[0])) {
       Permutation permutation = permutation_of(graph_.node(reader));
       for (std::int64_t& axis : permutation) axis = swap[static_cast<std::size_t>(axis)];
       replacements_.emplace_back(graph_.node(reader).outputs[0], turned(product, permutation));
@@ -94,8 +86,7 @@ class MatmulOrienter {
   }
 
   Graph& graph_;
-  std::vector<std::vector<NodeId>> uses_;
-  std::vector<bool> is_result_;
+  Readers readers_;
   std::vector<bool> is_replaced_;  // by node that was there at the start
   std::vector<std::pair<Value, Value>> replacements_;
   std::vector<NodeId> replaced_;

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "passes/pass.h"
+#include "passes/queries.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -15,10 +16,7 @@ using Permutation = std::vector<std::int64_t>;
 
 class RotationOrienter {
  public:
-  explicit RotationOrienter(Graph& graph) : graph_(graph), uses_(graph.uses()), is_result_(graph.value_count()) {
-    for (const Output& output : graph.outputs()) is_result_[output.value.id] = true;
-    for (const Update& update : graph.updates()) is_result_[update.value.id] = true;
-  }
+  explicit RotationOrienter(Graph& graph) : graph_(graph), readers_(graph) {}
 
   bool run() {
     const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
@@ -44,8 +42,8 @@ class RotationOrienter {
 
   // Empty where readers differ or nothing moves.
   std::optional<Permutation> shared_permutation(const Node& node) const {
-    const std::vector<NodeId>& readers = uses_[node.outputs[0].id];
-    if (readers.empty() || is_result_[node.outputs[0].id]) return std::nullopt;
+    const std::vector<NodeId>& readers = readers_.of(node.outputs[0]);
+    if (readers.empty() || readers_.is_result(node.outputs[0])) return std::nullopt;
     const std::optional<Permutation> shared = leading_permutation(graph_.node(readers.front()));
     if (!shared || std::is_sorted(shared->begin(), shared->end())) return std::nullopt;
     const bool agree = std::all_of(readers.begin(), readers.end(),
@@ -66,7 +64,7 @@ class RotationOrienter {
     Permutation swap(permutation.size());
     std::iota(swap.begin(), swap.end(), 0);
     std::swap(swap.end()[-1], swap.end()[-2]);
-    for (const NodeId id_of_reader : uses_[node.outputs[0].id]) {
+    for (const NodeId id_of_reader : readers_.of(node.outputs[0])) {
       const Node& reader = graph_.node(id_of_reader);
       const bool keeps_last = reader.attributes.get<Permutation>("permutation") == permutation;
       replacements_.emplace_back(reader.outputs[0], keeps_last ? rotated : transpose(graph_, rotated, swap));
@@ -76,8 +74,7 @@ class RotationOrienter {
   }
 
   Graph& graph_;
-  std::vector<std::vector<NodeId>> uses_;
-  std::vector<bool> is_result_;
+  Readers readers_;
   std::vector<std::pair<Value, Value>> replacements_;
   std::vector<NodeId> replaced_;
 };

@@ -5,18 +5,11 @@
 #include <optional>
 
 #include "passes/pass.h"
+#include "passes/queries.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
-
-// The constant behind a value, seen through views.
-std::optional<double> constant_behind(const Graph& graph, Value value) {
-  const Node& producer = graph.producer_node(value);
-  if (producer.op == Op::constant) return producer.attributes.get<double>("value");
-  if (op_class(producer.op) == OpClass::view) return constant_behind(graph, producer.inputs[0]);
-  return std::nullopt;
-}
 
 bool is_constant(const Graph& graph, Value value, double expected) {
   const std::optional<double> found = constant_behind(graph, value);
