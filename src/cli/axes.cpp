@@ -8,6 +8,7 @@
 #include "cli/sweep.h"
 #include "core/nearest.h"
 #include "core/units.h"
+#include "ridgepoint/compile.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -85,6 +86,12 @@ Names attention_names() {
   return names;
 }
 
+Names compile_names() {
+  Names names;
+  for (const Compile compile : kAllCompiles) names.emplace_back(name(compile));
+  return names;
+}
+
 Names preset_names() {
   Names names;
   for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
@@ -143,7 +150,8 @@ std::vector<Axis> run_axes() {
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.config.batch = v; }));
   axes.push_back(choice_axis("--dtype", kWork, "fp32", {{"fp32", "tf32", "bf16", "fp16"}, {"fp8"}}, "precision",
                              [](D& d, Text v) { d.config.dtype = v; }));
-  axes.push_back(choice_axis("--compile", kWork, "off", {{"off"}, {"fuse", "full"}}, "graph compilation",
+  axes.push_back(choice_axis("--compile", kWork, "off", {compile_names(), {"full"}},
+                             "graph compilation (fuse: attention as one kernel)",
                              [](D& d, Text v) { d.config.compile = v; }));
   axes.push_back(choice_axis("--attention", kWork, "composite", {attention_names(), {}}, "attention variant",
                              [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); }));

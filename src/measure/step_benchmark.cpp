@@ -14,6 +14,7 @@
 #include "core/parallel.h"
 #include "measure/anomaly.h"
 #include "measure/datasheet.h"
+#include "ridgepoint/compile.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -71,7 +72,8 @@ class Run {
     record_.threads = device_->kind() == "cpu" ? thread_count() : 1;
     record_.device.total_memory_bytes = static_cast<std::int64_t>(device_->total_memory_bytes());
     record_.memory_bytes.planned_peak = planned_peak_bytes(config_, device_);
-    Graph graph = build_transformer(config_.model, config_.batch, config_.mode, {}, training_options(config_));
+    Graph graph =
+        build_transformer(config_.model, config_.batch, config_.mode, {}, training_options(config_, *device_));
     require_attention_kernels(graph, *device_);
     program_.emplace(std::move(graph), device_, ProgramOptions{.stop_point = [this] { enter(Stage::planning); }});
     record_.flops_per_step = program_->flops_per_run();
@@ -220,15 +222,16 @@ std::string_view name(Stage stage) {
   return kNames[static_cast<std::size_t>(stage)];
 }
 
-TrainingOptions training_options(const StepConfig& config) {
+TrainingOptions training_options(const StepConfig& config, const Device& device) {
   TrainingOptions training;
   training.precision = precision_from_name(config.dtype);
+  if (compile_from_name(config.compile) == Compile::fuse) training.fuse_for = &device;
   return training;
 }
 
 std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device) {
-  Program program(build_transformer(config.model, config.batch, config.mode, {}, training_options(config)),
-                  make_null_device(std::move(device), kNoLimitBytes));
+  Graph graph = build_transformer(config.model, config.batch, config.mode, {}, training_options(config, *device));
+  Program program(std::move(graph), make_null_device(std::move(device), kNoLimitBytes));
   program.run();
   return static_cast<std::int64_t>(program.memory_use().peak_allocated_bytes);
 }

@@ -22,7 +22,7 @@ struct StepConfig {
   std::int64_t batch = 4;
   Mode mode = Mode::step;
   std::string dtype = "fp32";
-  std::string compile = "off";
+  std::string compile = "off";  // as compile_from_name() takes it
   std::string checkpoint = "off";
   std::int64_t warmup = 5;
   std::int64_t steps = 10;
@@ -30,8 +30,9 @@ struct StepConfig {
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
 };
 
-// What of it concerns the building of the graph. Throws Error (usage) for an unknown dtype.
-TrainingOptions training_options(const StepConfig& config);
+// What of it concerns the building of the graph, which is to run on `device`. Throws Error (usage) for an unknown dtype
+// or way of compiling.
+TrainingOptions training_options(const StepConfig& config, const Device& device);
 
 // Where a run stands: iteration `index` of `count` is about to start (the last three stages have iterations).
 struct StepProgress {

@@ -33,10 +33,10 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   };
   enter(Stage::planning);
   const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
+  const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
   Program program(build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true},
-                                    training_options(config)),
-                  open_device(config.device, config.device_options),
-                  ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
+                                    training_options(config, *device)),
+                  device, ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
   initialise_constants(program, config.model);
   for (const ParameterDeclaration& parameter : parameters) {

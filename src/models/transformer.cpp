@@ -3,6 +3,7 @@
 #include "models/attention.h"
 #include "passes/autocast.h"
 #include "ridgepoint/autodiff.h"
+#include "ridgepoint/compile.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -31,6 +32,8 @@ class TransformerBuilder {
     if (keep.activations) output_activations(graph_);
     // Before differentiation, so that the gradient of a low value is low and that of a parameter fp32.
     autocast(graph_, {training.precision, training.force_low});
+    // After it, so that kernels are asked for in the types they will have.
+    if (training.fuse_for != nullptr) fuse(graph_, *training.fuse_for);
     if (trains) train(mode, keep, training);
     return std::move(graph_);
   }

@@ -53,7 +53,8 @@ struct KeepOptions {
 // How it is trained. fp16 scales its loss.
 struct TrainingOptions {
   Precision precision = Precision::fp32;
-  std::vector<Op> force_low = {};  // as the autocast pass has it
+  std::vector<Op> force_low = {};    // as the autocast pass has it
+  const Device* fuse_for = nullptr;  // the device whose kernels the forward graph is fused for; null: as it is written
   AdamWOptions optimizer = {};
   LossScalingOptions loss_scaling = {};
 };

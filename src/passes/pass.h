@@ -40,10 +40,13 @@ struct PassResult {
 
 // The passes every program goes through, in order.
 std::span<const Pass> pipeline();
+// Those that a forward graph goes through where it was asked for (fuse() in compile.h), before it is differentiated.
+std::span<const Pass> forward_pipeline();
 
 // Throws Error for an unknown name in options.skip and whatever a pass or the verifier throws, naming the pass.
 std::vector<PassResult> run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& options);
 
+bool recognise_attention(Graph& graph, const PassOptions& options);
 bool eliminate_dead_code(Graph& graph, const PassOptions& options);
 bool eliminate_common_subexpressions(Graph& graph, const PassOptions& options);
 bool simplify_algebra(Graph& graph, const PassOptions& options);

@@ -4,6 +4,13 @@
 
 namespace ridgepoint {
 
+std::span<const Pass> forward_pipeline() {
+  static constexpr std::array kPipeline = {
+      Pass{"recognise_attention", recognise_attention},
+  };
+  return kPipeline;
+}
+
 std::span<const Pass> pipeline() {
   static constexpr std::array kPipeline = {
       Pass{"eliminate_dead_code", eliminate_dead_code},

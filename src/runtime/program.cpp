@@ -10,6 +10,7 @@
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/executor.h"
+#include "runtime/pass_target.h"
 
 namespace ridgepoint {
 namespace {
@@ -18,8 +19,7 @@ Graph lowered(Graph graph, const Device& device, const ProgramOptions& options) 
   verify(graph);
   check_types(graph);
   PassOptions passes;
-  passes.target.has_kernel = [&](const Graph& g, const Node& n) { return device.has_kernel(g, n); };
-  passes.target.operand_layout = [&](const Graph& g, const Node& n, int i) { return device.operand_layout(g, n, i); };
+  passes.target = pass_target(device);
   passes.verify = options.verify_passes;
   run_passes(graph, pipeline(), passes);
   return graph;

@@ -153,6 +153,26 @@ TEST(Bench, repeats_its_memory_and_flops_exactly) {
   EXPECT_EQ(records[0].flops_per_step, records[1].flops_per_step);
 }
 
+TEST(Bench, fuses_attention_into_what_flash_is) {
+  const std::vector<std::string> sweep = {"--compile",       "off,fuse", "--attention",
+                                          "composite,flash", "--mode",   "backward"};
+  EXPECT_THAT(run_program(toy_bench(sweep)).output, AllOf(HasSubstr("compile  attention"), HasSubstr("fuse     comp")));
+  std::vector<std::string> arguments = sweep;
+  arguments.insert(arguments.end(), {"--format", "jsonl"});
+  const ProgramResult result = run_program(toy_bench(arguments));
+  const std::vector<Record> records = parse_records(result.output);
+  ASSERT_THAT(records, SizeIs(4)) << result.error;
+  const Record &composite = records[0], &flash = records[1], &fused = records[2];
+  EXPECT_EQ(composite.compile, "off");
+  EXPECT_EQ(fused.compile, "fuse");
+  EXPECT_EQ(fused.attention, "composite");
+  EXPECT_GT(composite.memory_bytes.before_backward, flash.memory_bytes.before_backward);
+  EXPECT_EQ(fused.memory_bytes.before_backward, flash.memory_bytes.before_backward);
+  EXPECT_EQ(fused.memory_bytes.peak_allocated, flash.memory_bytes.peak_allocated);
+  EXPECT_EQ(fused.memory_bytes.planned_peak, flash.memory_bytes.planned_peak);
+  EXPECT_EQ(fused.flops_per_step, flash.flops_per_step);
+}
+
 TEST(Bench, on_the_null_device_claims_no_rates) {
   const ProgramResult result = run_program(
       {"bench", "--device", "null", "--model", "2.7b", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
@@ -288,6 +308,21 @@ TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {
   EXPECT_EQ(different.exit_code, 1);
   EXPECT_THAT(different.output, AllOf(HasSubstr("differs most, at ["), HasSubstr("beyond rtol 0, atol 0")));
   EXPECT_THAT(different.error, HasSubstr("'loss.2'"));
+}
+
+TEST(Verify, finds_the_same_results_where_attention_is_fused) {
+  const TemporaryFolder folder;
+  const std::string results = folder / "r";
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"verify", "--device", "cpu", "--model", "tiny", "--context", "48", "--optimizer-steps", "0"});
+    return run_program(arguments);
+  };
+  ASSERT_EQ(verify({"--dump", results}).exit_code, 0);
+  const ProgramResult fused = verify({"--compile", "fuse", "--against", results, "--rtol", "1e-5", "--atol", "1e-6"});
+  EXPECT_EQ(fused.exit_code, 0) << fused.output << fused.error;
+  const ProgramResult exact = verify({"--compile", "fuse", "--against", results, "--rtol", "0", "--atol", "0"});
+  EXPECT_EQ(exact.exit_code, 1) << "other kernels round otherwise: were these the same kernels?";
 }
 
 TEST(Verify, names_every_tensor_that_does_not_belong) {

@@ -89,12 +89,13 @@ TEST(RunOptions, say_the_nearest_of_an_unknown_name) {
   expect_refused({"--model", "smal"}, "did you mean 'small'");
   expect_refused({"--mode", "forwards"}, "did you mean 'forward'");
   expect_refused({"--attention", "flsh"}, "did you mean 'flash'");
+  expect_refused({"--compile", "fused"}, "did you mean 'fuse'");
   expect_refused({"--device", "cpuu"}, "did you mean 'cpu'");
 }
 
 TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
   expect_refused({"--dtype", "fp8"}, "--dtype: 'fp8' is not in this build; available: fp32, tf32, bf16, fp16");
-  expect_refused({"--compile", "full"}, "not in this build; available: off");
+  expect_refused({"--compile", "full"}, "--compile: 'full' is not in this build; available: off, fuse");
 }
 
 TEST(RunOptions, take_cards_by_number_whether_they_are_here_or_not) {
