@@ -41,6 +41,7 @@ PUBLIC_HEADERS = {
     "tensor.h": "ir",
     "ops.h": "ops",
     "autodiff.h": "autodiff",
+    "compile.h": "runtime",
     "program.h": "runtime",
     "record.h": "measure",
 }
