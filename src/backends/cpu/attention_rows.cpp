@@ -22,11 +22,23 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Tag())); }
 
+// Rounds to nearest even. Only for processors with bf16 products.
+HWY_INLINE void store_bf16(Vector x, std::uint16_t* address) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  // Those have the conversion too, but Highway's targets end before it. It replaces nine instructions.
+  __m256i rounded;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x.raw));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(address), rounded);
+#else
+  tile::HWY_NAMESPACE::store_bf16(Tag(), x, address);
+#endif
+}
+
 // Stores a vector as elements i, i + 1, ... of a row.
 template <bool kNarrow>
 HWY_INLINE void store(Vector x, float* row, std::int64_t i) {
   if constexpr (kNarrow) {
-    tile::HWY_NAMESPACE::store_bf16(Tag(), x, reinterpret_cast<std::uint16_t*>(row) + i);
+    store_bf16(x, reinterpret_cast<std::uint16_t*>(row) + i);
   } else {
     hn::StoreU(x, Tag(), row + i);
   }
@@ -66,22 +78,44 @@ HWY_INLINE float largest(const float* x, std::int64_t count, float scale) {
   return hn::GetLane(hn::MaxOfLanes(tag, most));
 }
 
+// What scores are multiplied by before exponential<kNarrow>() takes them: weights on their way to bf16 are powers of
+// two, which saves the change of base.
+template <bool kNarrow>
+constexpr float kUnit = kNarrow ? 1.44269504F : 1.0F;
+
+// e^(x / kUnit). The power of two is within 1e-7 of it, not below 2^-126: further down lie the numbers on which
+// processors are slow. NaN stays, whatever way round the processor has its maximum.
+template <bool kNarrow>
+HWY_INLINE Vector exponential(Vector x) {
+  const Tag tag;
+  if constexpr (!kNarrow) return tile::HWY_NAMESPACE::exp(tag, x);
+  const auto magic = hn::Set(tag, 12582912.0F);  // 1.5 * 2^23: adding it rounds to an integer
+  const auto bounded = hn::Max(hn::Set(tag, -126.0F), x);
+  const auto n = hn::Sub(hn::Add(bounded, magic), magic);
+  const auto r = hn::Sub(bounded, n);
+  auto y = hn::MulAdd(hn::Set(tag, 1.3264737e-3F), r, hn::Set(tag, 9.6715167e-3F));
+  y = hn::MulAdd(y, r, hn::Set(tag, 5.5507336e-2F));
+  y = hn::MulAdd(y, r, hn::Set(tag, 2.4022242e-1F));
+  y = hn::MulAdd(y, r, hn::Set(tag, 6.9314700e-1F));
+  return tile::HWY_NAMESPACE::scale_by_power(tag, hn::MulAdd(y, r, hn::Set(tag, 1.0F)), n);
+}
+
 // The first `visible` of a row become exp(scale x - shift), those behind up to `count` 0; returns the sum.
 template <bool kNarrow>
 HWY_INLINE float exponentials(float* x, std::int64_t visible, std::int64_t count, float scale, float shift) {
   const Tag tag;
-  const auto factor = hn::Set(tag, scale);
-  const auto offset = hn::Set(tag, shift);
+  const auto factor = hn::Set(tag, scale * kUnit<kNarrow>);
+  const auto offset = hn::Set(tag, shift * kUnit<kNarrow>);
   auto sum = hn::Zero(tag);
   std::int64_t i = 0;
   for (; i + lanes() <= visible; i += lanes()) {
-    const auto value = tile::HWY_NAMESPACE::exp(tag, hn::MulSub(hn::LoadU(tag, x + i), factor, offset));
+    const auto value = exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, x + i), factor, offset));
     store<kNarrow>(value, x, i);
     sum = hn::Add(sum, value);
   }
   if (i < visible) {
-    const auto value = hn::IfThenElseZero(
-        lanes_between(i, 0, visible), tile::HWY_NAMESPACE::exp(tag, hn::MulSub(hn::LoadU(tag, x + i), factor, offset)));
+    const auto value = hn::IfThenElseZero(lanes_between(i, 0, visible),
+                                          exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, x + i), factor, offset)));
     store<kNarrow>(value, x, i);
     sum = hn::Add(sum, value);
     i += lanes();
@@ -102,7 +136,7 @@ void take_exponentials_as(const ScoreBlock& block, float scale, const RowSums& s
       sums.factor[row] = 1.0F;
       continue;
     }
-    sums.factor[row] = std::exp(sums.top[row] - top);
+    sums.factor[row] = top == sums.top[row] ? 1.0F : std::exp(sums.top[row] - top);
     sums.sum[row] =
         sums.sum[row] * sums.factor[row] + exponentials<kNarrow>(scores, visible, block.columns, scale, top);
     sums.top[row] = top;
@@ -118,6 +152,8 @@ template <bool kNarrow>
 void take_score_gradients_as(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products) {
   const Tag tag;
   const auto factor = hn::Set(tag, scale);
+  const auto score_factor = hn::Set(tag, scale * kUnit<kNarrow>);
+  const auto unit = hn::Set(tag, kUnit<kNarrow>);
   for (std::int64_t row = 0; row < block.rows; ++row) {
     float* scores = block.scores + row * block.stride;
     float* gradients = block.gradients + row * block.stride;
@@ -126,8 +162,8 @@ void take_score_gradients_as(const GradientBlock& block, float scale, const floa
     clear<kNarrow>(scores, 0, i);
     clear<kNarrow>(gradients, 0, i);
     for (; i < block.columns; i += lanes()) {
-      const auto shifted = hn::MulSub(hn::LoadU(tag, scores + i), factor, hn::LoadU(tag, log_sum_exp + i));
-      auto weight = tile::HWY_NAMESPACE::exp(tag, shifted);
+      const auto shift = hn::Mul(hn::LoadU(tag, log_sum_exp + i), unit);
+      auto weight = exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, scores + i), score_factor, shift));
       const auto difference = hn::Mul(hn::Sub(hn::LoadU(tag, gradients + i), hn::LoadU(tag, products + i)), factor);
       auto gradient = hn::Mul(weight, difference);
       if (i < hidden || i + lanes() > block.columns) {
