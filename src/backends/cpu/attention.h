@@ -1,6 +1,8 @@
 // Tiled attention on the CPU (Dao et al. 2022): blocks of scores that stay in a core's cache, softmax row by row as
-// blocks come, nothing of size S x S in memory. fp32; operands dense. Results depend on the thread count by rounding
-// alone, and repeat to the bit for one.
+// blocks come, nothing of size S x S in memory. Operands dense, in fp32, bf16 or fp16; scores, exponentials, sums and
+// the log-sum-exp in fp32. Where the processor multiplies bf16, weights are rounded to it for their product with v;
+// other 16-bit operands are widened block by block, and their weights are not rounded. Results depend on the thread
+// count by rounding alone, and repeat to the bit for one.
 #pragma once
 
 #include <memory>

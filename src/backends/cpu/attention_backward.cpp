@@ -63,7 +63,8 @@ class AttentionBackward : public Kernel {
   }
 
  private:
-  enum Product : std::size_t { scores_of, gradients_of, add_to_values, add_to_keys, add_to_queries, kProducts };
+  enum Product : std::size_t { scores_of, gradients_of, add_to_values, add_to_keys, add_to_queries };
+  static constexpr std::size_t kProducts = 5;
 
   static std::int64_t choose_parts(const AttentionProblem& problem) {
     const std::int64_t batch = std::max<std::int64_t>(problem.batch, 1);
