@@ -129,10 +129,10 @@ class Matcher {
     return dtype == low_ || dtype == wide_;
   }
 
-  // Past a cast that changes nothing but how closely scores are kept.
+  // Past a cast that changes nothing but how closely scores are kept: their types are looked at on the way.
   Value behind_cast(Value value) {
     const Node& node = graph_.producer_node(value);
-    if (node.op != Op::cast || !is_low_or_wide(node.inputs[0])) return value;
+    if (node.op != Op::cast) return value;
     note_producer(value);
     return node.inputs[0];
   }
@@ -173,11 +173,10 @@ class Matcher {
     if (node.op == reduction) {
       const Axes& axes = node.attributes.get<Axes>("axes");
       const bool is_last = axes.size() == 1 && normalise_axis(axes[0], operand.rank()) == operand.rank() - 1;
-      return is_last && operand == square ? std::optional(node.inputs[0]) : std::nullopt;
+      return is_last ? std::optional(node.inputs[0]) : std::nullopt;
     }
-    const bool keeps_rows = node.op == Op::detach ||
-                            (node.op == Op::reshape && is_column(graph_.type(value).shape, square)) ||
-                            (node.op == Op::broadcast && is_column(operand, square));
+    const bool repeats = node.op == Op::broadcast && is_column(operand, square) && graph_.type(value).shape == square;
+    const bool keeps_rows = repeats || node.op == Op::detach || node.op == Op::reshape;
     return keeps_rows ? reduced_behind(reduction, node.inputs[0], square) : std::nullopt;
   }
 

@@ -80,7 +80,7 @@ void PrintTo(const Form& form, std::ostream* out) { *out << form.name; }
 
 const std::vector<Form>& forms() {
   using X = const Operands&;
-  static const std::vector<Form> kForms = {
+  static const std::vector<Form> all = {
       {"scale_on_the_product",
        [](Graph& g, X x) { return matmul(g, softmax_written_out(g, scaled_products(g, x)), x.v); }},
       {"the_softmax_op", [](Graph& g, X x) { return matmul(g, softmax(g, scaled_products(g, x)), x.v); }},
@@ -173,7 +173,7 @@ const std::vector<Form>& forms() {
        {3, 3, 5, 4},
        {3, 3, 5, 4}},
   };
-  return kForms;
+  return all;
 }
 
 Operands declare_operands(Graph& graph, const Form& form, DType dtype) {
@@ -229,10 +229,14 @@ TEST_P(RecognisedForm, keeps_its_values_and_gradients_in_double) {
 INSTANTIATE_TEST_SUITE_P(RecogniseAttention, RecognisedForm, ::testing::ValuesIn(forms()),
                          [](const auto& parameter) { return parameter.param.name; });
 
-class RecogniseAttention : public ::testing::Test {
- protected:
+struct RecogniseAttention : ::testing::Test {
   Value in(const char* name, Shape shape, DType dtype = DType::fp32) {
     return input(g, name, {dtype, shape}, Role::data);
+  }
+  // For another case in one test: what is left of a case would read the scores of the next.
+  void restart() {
+    g = Graph();
+    x = {in("q", {2, 6, 4}), in("k", {2, 6, 4}), in("v", {2, 6, 4})};
   }
   void finish(Value weights) { g.add_output("o", matmul(g, weights, x.v)); }
   void expect_left() {
@@ -293,6 +297,15 @@ TEST_F(RecogniseAttention, reads_operands_that_were_rounded_and_widened_as_they_
   const auto rounded = [&](Value value) { return cast(g, cast(g, value, DType::bf16), DType::fp32); };
   const Value q = rounded(x.q);
   finish(softmax(g, products(g, {q, x.k, x.v})));
+  EXPECT_TRUE(recognise(g));
+  EXPECT_EQ(g.producer_node(*g.find_output("o")).inputs[0], q);
+}
+
+TEST_F(RecogniseAttention, reads_operands_that_were_rounded_twice_as_they_are) {
+  const auto half = [&](Value value) { return cast(g, value, DType::fp16); };
+  const Value q = half(cast(g, x.q, DType::bf16));
+  const Value scores = cast(g, products(g, {q, half(x.k), x.v}), DType::fp32);
+  g.add_output("o", matmul(g, half(softmax(g, scores)), half(x.v)));
   EXPECT_TRUE(recognise(g));
   EXPECT_EQ(g.producer_node(*g.find_output("o")).inputs[0], q);
 }
@@ -362,11 +375,41 @@ TEST_F(RecogniseAttention, leaves_sums_over_keys_and_heads) {
 }
 
 TEST_F(RecogniseAttention, leaves_the_sums_of_rows_laid_along_the_columns) {
-  const Value q = in("matrix.q", {6, 4});
-  const Value scores = products(g, {q, q, q});
+  for (const bool is_spread : {false, true}) {
+    restart();
+    const Value q = in("matrix.q", {6, 4});
+    const Value scores = products(g, {q, q, q});
+    const Value e = exp(g, sub(g, scores, reduce_max(g, scores, {-1}, true)));
+    const Value sums = reduce_sum(g, e, {-1});  // [6] meets [6,6] at its last axis
+    g.add_output("o", matmul(g, div(g, e, is_spread ? broadcast(g, sums, {6, 6}) : sums), q));
+    expect_left();
+  }
+}
+
+TEST_F(RecogniseAttention, leaves_the_sums_of_columns_laid_along_the_rows) {
+  const Value scores = scaled_products(g, x);
   const Value e = exp(g, sub(g, scores, reduce_max(g, scores, {-1}, true)));
-  g.add_output("o", matmul(g, div(g, e, reduce_sum(g, e, {-1})), q));  // [6] meets [6,6] at its last axis
+  finish(div(g, e, reshape(g, reduce_sum(g, e, {-2}), {2, 6, 1})));
   expect_left();
+}
+
+TEST_F(RecogniseAttention, leaves_the_sums_of_rows_spread_over_other_rows) {
+  const Value scores = scaled_products(g, x);
+  const Value e = exp(g, sub(g, scores, reduce_max(g, scores, {-1}, true)));
+  const Value spread = broadcast(g, reduce_sum(g, e, {-1}, true), {3, 2, 6, 2});
+  finish(div(g, e, reshape(g, spread, {2, 6, 6})));
+  expect_left();
+}
+
+TEST_F(RecogniseAttention, leaves_other_functions_than_exponentials_of_differences) {
+  for (const bool is_shifted : {true, false}) {
+    restart();
+    const Value scores = scaled_products(g, x);
+    const Value top = reduce_max(g, scores, {-1}, true);
+    const Value f = is_shifted ? expm1(g, sub(g, scores, top)) : exp(g, add(g, scores, top));
+    finish(div(g, f, reduce_sum(g, f, {-1}, true)));
+    expect_left();
+  }
 }
 
 TEST_F(RecogniseAttention, leaves_weights_that_are_a_result) {
@@ -391,12 +434,12 @@ TEST_F(RecogniseAttention, leaves_scores_that_are_read_elsewhere) {
 }
 
 TEST_F(RecogniseAttention, leaves_exponentials_shifted_or_divided_by_something_from_outside) {
-  const Value scores = scaled_products(g, x);
-  const Value shifted = sub(g, scores, reduce_max(g, scores, {-1}, true));
-  finish(div(g, exp(g, shifted), in("divisor", {2, 6, 1})));
+  Value scores = scaled_products(g, x);
+  finish(div(g, exp(g, sub(g, scores, reduce_max(g, scores, {-1}, true))), in("divisor", {2, 6, 1})));
   expect_left();
+  restart();
+  scores = scaled_products(g, x);
   const Value e = exp(g, sub(g, scores, in("shift", {2, 6, 1})));
-  g.clear_outputs();
   finish(div(g, e, reduce_sum(g, e, {-1}, true)));
   expect_left();
 }
@@ -416,9 +459,31 @@ TEST_F(RecogniseAttention, leaves_a_mask_of_finite_fill) {
   expect_left();
 }
 
+TEST_F(RecogniseAttention, leaves_a_mask_in_plain_ops_of_finite_fill) {
+  const Value scores = scaled_products(g, x);
+  const Value seen = less_equal(g, iota(g, {6, 6}, 1, DType::fp32), iota(g, {6, 6}, 0, DType::fp32));
+  finish(softmax(g, where(g, seen, scores, constant(g, -1e9, DType::fp32))));
+  expect_left();
+}
+
 TEST_F(RecogniseAttention, leaves_a_mask_of_zeros) {
   finish(softmax(g, causal_mask(g, scaled_products(g, x), 0.0)));
   expect_left();
+}
+
+TEST_F(RecogniseAttention, leaves_a_mask_that_is_negated_with_its_scores) {
+  finish(softmax(g, scale(g, masked(g, scale(g, products(g, x), -1.0)), -1.0)));
+  expect_left();
+}
+
+TEST_F(RecogniseAttention, leaves_scores_spread_over_a_batch) {
+  for (const bool by_a_mask : {false, true}) {
+    restart();
+    const Value scores = products(g, {in("one q", {1, 6, 4}), in("one k", {1, 6, 4}), x.v});
+    const Value factor = broadcast(g, constant(g, kScale, DType::fp32), {2, 6, 6});
+    finish(softmax(g, by_a_mask ? masked_by_positions(g, scores, {2, 6, 6}, 1, {2, 6, 6}, 2) : mul(g, scores, factor)));
+    expect_left();
+  }
 }
 
 TEST_F(RecogniseAttention, leaves_a_mask_from_outside) {
@@ -500,11 +565,21 @@ TEST_F(RecogniseAttention, leaves_a_scale_for_each_head) {
 
 TEST_F(RecogniseAttention, leaves_scales_that_are_not_positive) {
   for (const double factor : {-0.5, 0.0, kHidden}) {
-    g = Graph();
-    x = {in("q", {2, 6, 4}), in("k", {2, 6, 4}), in("v", {2, 6, 4})};
+    restart();
     finish(softmax(g, scale(g, products(g, x), factor)));
     expect_left();
   }
+}
+
+TEST_F(RecogniseAttention, leaves_a_scale_too_small_for_a_number) {
+  finish(softmax(g, scale(g, scale(g, products(g, x), 1e-200), 1e-200)));
+  expect_left();
+}
+
+TEST_F(RecogniseAttention, leaves_heads_without_elements) {
+  const Operands none{in("no q", {2, 6, 0}), in("no k", {2, 6, 0}), in("no v", {2, 6, 0})};
+  g.add_output("o", matmul(g, softmax(g, products(g, none)), none.v));
+  expect_left();
 }
 
 TEST_F(RecogniseAttention, leaves_a_constant_divided_by_scores) {
@@ -557,11 +632,13 @@ TEST_F(RecogniseAttention, leaves_values_of_another_head_size) {
   expect_left();
 }
 
-TEST_F(RecogniseAttention, leaves_keys_and_values_that_batches_share) {
-  const auto shared = [&](const char* name) { return broadcast(g, in(name, {1, 6, 4}), {2, 6, 4}); };
-  const Operands one{x.q, shared("one k"), shared("one v")};
-  g.add_output("o", matmul(g, softmax(g, scaled_products(g, one)), one.v));
-  expect_left();
+TEST_F(RecogniseAttention, leaves_operands_that_batches_share) {
+  for (Value Operands::*shared : {&Operands::q, &Operands::k, &Operands::v}) {
+    restart();
+    x.*shared = broadcast(g, in("one", {1, 6, 4}), {2, 6, 4});
+    finish(softmax(g, scaled_products(g, x)));
+    expect_left();
+  }
 }
 
 TEST_F(RecogniseAttention, leaves_heads_in_groups) {
@@ -606,6 +683,12 @@ TEST_F(RecogniseAttention, leaves_products_of_two_types) {
   x.q = cast(g, x.q, DType::bf16);
   x.k = cast(g, x.k, DType::bf16);
   finish(softmax(g, cast(g, products(g, x), DType::fp32)));
+  expect_left();
+}
+
+TEST_F(RecogniseAttention, leaves_products_of_fp32_before_one_of_a_low_type) {
+  x.v = cast(g, x.v, DType::bf16);
+  finish(cast(g, softmax(g, scaled_products(g, x)), DType::bf16));
   expect_left();
 }
 
