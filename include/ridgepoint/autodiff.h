@@ -14,4 +14,7 @@ namespace ridgepoint {
 // has no derivative.
 std::vector<Value> differentiate(Graph& graph, Value loss, std::span<const Value> wrt);
 
+// The same of `y` of any shape and a given gradient by it, of y's type: d sum(y * gradient) / d wrt[i].
+std::vector<Value> differentiate(Graph& graph, Value y, Value gradient, std::span<const Value> wrt);
+
 }  // namespace ridgepoint

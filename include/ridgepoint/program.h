@@ -18,6 +18,7 @@ namespace ridgepoint {
 
 class Device;
 class LaunchObserver;
+class MemoryTrace;
 
 struct DeviceOptions {
   int threads = 0;                                // cpu: 0 means every core this process may use
@@ -41,6 +42,8 @@ struct LaunchInfo {
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass
   StopPoint stop_point = {};   // called while inputs and states, gigabytes perhaps, are made
+  // Gets every event of the program's allocator, its inputs' included (src/memory/memory_trace.h); it must live as long.
+  MemoryTrace* memory_trace = nullptr;
 };
 
 class Program {

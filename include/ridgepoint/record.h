@@ -39,7 +39,7 @@ std::string_view name(RunStatus status);
 // known: rates of a run that did not finish, a datasheet rate nobody published.
 struct Record {
   std::int64_t schema = kRecordSchema;
-  std::string command;    // what measured it: bench, profile
+  std::string command;    // what measured it: bench, profile, attention
   std::string timestamp;  // start of the run, UTC, 2025-01-31T12:00:00Z
   RunStatus status = RunStatus::ok;
 
@@ -53,6 +53,7 @@ struct Record {
   std::string dtype;
   std::string compile;
   std::string attention;
+  std::optional<std::string> attention_fallback;  // what flash ran as where the device has no kernel for it
   std::string checkpoint;
   std::int64_t batch = 0;
   std::int64_t context = 0;
@@ -83,6 +84,16 @@ struct Record {
   Statistics device_time_ms;      // the device's own clock around the same iterations
   std::vector<double> warmup_ms;  // host clock, the iterations before; never part of time_ms
 
+  // Of one call of attention by itself (command attention): `context` queries, model.heads heads that are model.d_model
+  // wide together.
+  std::optional<std::int64_t> keys;
+  std::optional<bool> causal;
+  Statistics forward_ms;   // the device's own clock: forward alone
+  Statistics backward_ms;  // from the end of forward to the end of backward, in runs of both
+  // 4 B H S K D operations forward, half of that where causal, 2.5 times as many backward, by the medians.
+  std::optional<double> forward_flops_per_second;
+  std::optional<double> backward_flops_per_second;
+
   struct LossScaling {                          // fp16 steps only
     std::optional<double> scale;                // after the last step
     std::optional<std::int64_t> skipped_steps;  // of warm-up and timed ones, for gradients that were not finite
@@ -101,6 +112,7 @@ struct Record {
     std::optional<std::int64_t> peak_requested;   // as asked, before rounding
     std::optional<std::int64_t> before_backward;  // allocated when the forward and loss phases ended
     std::optional<std::int64_t> planned_peak;     // peak_allocated as the null device predicts it
+    std::optional<std::int64_t> planned_before_backward;  // and before_backward; command attention only
     // Of a card, as its driver counts, at the end of the run; empty for devices that do not count.
     std::optional<std::int64_t> device_used;      // all of it, whoever holds it
     std::optional<std::int64_t> device_at_start;  // of that, the context of this process, and other processes

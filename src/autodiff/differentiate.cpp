@@ -84,6 +84,31 @@ class Backpropagation {
   std::vector<Value> gradients_;
 };
 
+// Appends the backward graph of `y`; `gradient` makes the value to begin with, in the backward phase.
+template <typename MakeGradient>
+std::vector<Value> append_backward(Graph& graph, Value y, std::span<const Value> wrt, MakeGradient gradient) {
+  const Phase phase = graph.phase();
+  const std::string scope = graph.scope();
+  graph.set_insertion_at_end();
+  const std::vector<NodeId> forward(graph.order().begin(), graph.order().end());
+  Backpropagation backpropagation(graph, wrt);
+  graph.set_phase(Phase::backward);
+  graph.set_scope(graph.scope_name(graph.producer_node(y)));
+  backpropagation.seed(y, gradient());
+  backpropagation.sweep(forward);
+
+  std::vector<Value> gradients;
+  for (const Value value : wrt) {
+    Value found = backpropagation.gradient(value);
+    if (!found.valid())
+      found = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
+    gradients.push_back(found);
+  }
+  graph.set_phase(phase);
+  graph.set_scope(scope);
+  return gradients;
+}
+
 }  // namespace
 
 std::vector<Value> differentiate(Graph& graph, Value loss, std::span<const Value> wrt) {
@@ -92,26 +117,18 @@ std::vector<Value> differentiate(Graph& graph, Value loss, std::span<const Value
     throw Error("cannot differentiate " + type.to_string() + ": the loss must be one floating element; reduce it first",
                 ErrorKind::usage);
   }
-  const Phase phase = graph.phase();
-  const std::string scope = graph.scope();
-  graph.set_insertion_at_end();
-  const std::vector<NodeId> forward(graph.order().begin(), graph.order().end());
-  Backpropagation backpropagation(graph, wrt);
-  graph.set_phase(Phase::backward);
-  graph.set_scope(graph.scope_name(graph.producer_node(loss)));
-  backpropagation.seed(loss, broadcast(graph, constant(graph, 1.0, type.dtype), type.shape));
-  backpropagation.sweep(forward);
+  return append_backward(graph, loss, wrt,
+                         [&] { return broadcast(graph, constant(graph, 1.0, type.dtype), type.shape); });
+}
 
-  std::vector<Value> gradients;
-  for (const Value value : wrt) {
-    Value gradient = backpropagation.gradient(value);
-    if (!gradient.valid())
-      gradient = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
-    gradients.push_back(gradient);
+std::vector<Value> differentiate(Graph& graph, Value y, Value gradient, std::span<const Value> wrt) {
+  const TensorType& type = graph.type(y);
+  if (!is_floating(type.dtype) || !(graph.type(gradient) == type)) {
+    throw Error("cannot differentiate " + type.to_string() + " with a gradient of " + graph.type(gradient).to_string() +
+                    ": both must be of one floating type",
+                ErrorKind::usage);
   }
-  graph.set_phase(phase);
-  graph.set_scope(scope);
-  return gradients;
+  return append_backward(graph, y, wrt, [&] { return gradient; });
 }
 
 }  // namespace ridgepoint

@@ -73,7 +73,7 @@ Shape broadcast_shapes(const Shape& a, const Shape& b) {
                   std::to_string(x.size) + " and " + std::to_string(y.size) + " differ and neither is 1");
     }
     const Dim wider = x.size == 1 ? y : x;
-    const char label = wider.label != 0 ? wider.label : (x.size == y.size && x.label == 0 ? y.label : wider.label);
+    const char label = wider.label != 0 || x.size != y.size ? wider.label : (x.label != 0 ? x.label : y.label);
     dims[static_cast<std::size_t>(rank - 1 - i)] = Dim(wider.size, label);
   }
   return Shape(std::span<const Dim>(dims.data(), static_cast<std::size_t>(rank)));

@@ -23,6 +23,7 @@ Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nul
 
 Json encode(const std::string& text) { return text; }
 Json encode(std::int64_t value) { return value; }
+Json encode(bool value) { return value; }
 Json encode(double value) { return number(value); }
 Json encode(RunStatus status) { return name(status); }
 Json encode(std::span<const double> values) {
@@ -61,6 +62,11 @@ void decode(const Json& json, std::int64_t& value) {
                                               : json.is_number_integer();
   if (!fits) throw WrongType{"a whole number of 64 bits"};
   value = json.get<std::int64_t>();
+}
+
+void decode(const Json& json, bool& value) {
+  if (!json.is_boolean()) throw WrongType{"true or false"};
+  value = json.get<bool>();
 }
 
 void decode(const Json& json, double& value) {

@@ -19,6 +19,7 @@ std::string cell(const std::string& text) {
   return quoted + '"';
 }
 std::string cell(std::int64_t value) { return fmt::format("{}", value); }
+std::string cell(bool value) { return value ? "true" : "false"; }
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 std::string cell(RunStatus status) { return std::string(name(status)); }
 std::string cell(std::span<const double> values) {

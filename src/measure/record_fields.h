@@ -36,6 +36,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "dtype", record.dtype);
   visit("", "compile", record.compile);
   visit("", "attention", record.attention);
+  visit("", "attention_fallback", record.attention_fallback);
   visit("", "checkpoint", record.checkpoint);
   visit("", "batch", record.batch);
   visit("", "context", record.context);
@@ -57,6 +58,12 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit_statistics("time_ms", record.time_ms, visit);
   visit_statistics("device_time_ms", record.device_time_ms, visit);
   visit("", "warmup_ms", record.warmup_ms);
+  visit("", "keys", record.keys);
+  visit("", "causal", record.causal);
+  visit_statistics("forward_ms", record.forward_ms, visit);
+  visit_statistics("backward_ms", record.backward_ms, visit);
+  visit("", "forward_flops_per_second", record.forward_flops_per_second);
+  visit("", "backward_flops_per_second", record.backward_flops_per_second);
   visit("loss_scaling", "scale", record.loss_scaling.scale);
   visit("loss_scaling", "skipped_steps", record.loss_scaling.skipped_steps);
   visit("", "tokens_per_second", record.tokens_per_second);
@@ -70,6 +77,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("memory_bytes", "peak_requested", record.memory_bytes.peak_requested);
   visit("memory_bytes", "before_backward", record.memory_bytes.before_backward);
   visit("memory_bytes", "planned_peak", record.memory_bytes.planned_peak);
+  visit("memory_bytes", "planned_before_backward", record.memory_bytes.planned_before_backward);
   visit("memory_bytes", "device_used", record.memory_bytes.device_used);
   visit("memory_bytes", "device_at_start", record.memory_bytes.device_at_start);
   visit("memory_bytes", "device_libraries", record.memory_bytes.device_libraries);

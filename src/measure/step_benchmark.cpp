@@ -1,19 +1,16 @@
 #include "measure/step_benchmark.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <new>
 #include <utility>
 
 #include "backends/null/null_device.h"
-#include "core/build_info.h"
-#include "core/parallel.h"
 #include "measure/anomaly.h"
 #include "measure/datasheet.h"
+#include "measure/run_record.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
@@ -30,9 +27,7 @@ constexpr std::size_t kNoLimitBytes = std::size_t{1} << 60;
 struct Stopped {};
 
 Record describe_run(const StepConfig& config) {
-  Record record;
-  record.command = "bench";
-  record.timestamp = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
+  Record record = begin_record("bench", config.device, config.device_options);
   record.mode = name(config.mode);
   record.dtype = config.dtype;
   record.compile = config.compile;
@@ -44,17 +39,9 @@ Record describe_run(const StepConfig& config) {
                   config.model.layers, config.model.d_model,
                   config.model.d_ff,   config.model.heads,
                   config.model.vocab};
-  record.device.kind = config.device.substr(0, config.device.find(':'));
-  if (config.device_options.memory_limit_bytes) {
-    record.device.memory_limit_bytes = static_cast<std::int64_t>(*config.device_options.memory_limit_bytes);
-  }
   record.warmup = config.warmup;
   record.steps = config.steps;
   record.seed = config.seed;
-  record.threads = config.device_options.threads;
-  record.time_ms = describe({});
-  record.device_time_ms = describe({});
-  record.build = {std::string(version()), std::string(compiler()), std::string(revision())};
   return record;
 }
 
@@ -68,13 +55,11 @@ class Run {
   void all_stages() {
     enter(Stage::planning);
     device_ = open_device(config_.device, config_.device_options);
-    record_.device.name = device_->name();
-    record_.threads = device_->kind() == "cpu" ? thread_count() : 1;
-    record_.device.total_memory_bytes = static_cast<std::int64_t>(device_->total_memory_bytes());
+    describe_device(record_, *device_);
     record_.memory_bytes.planned_peak = planned_peak_bytes(config_, device_);
     Graph graph =
         build_transformer(config_.model, config_.batch, config_.mode, {}, training_options(config_, *device_));
-    require_attention_kernels(graph, *device_);
+    record_.attention_fallback = attention_fallback(graph, *device_);
     program_.emplace(std::move(graph), device_, ProgramOptions{.stop_point = [this] { enter(Stage::planning); }});
     record_.flops_per_step = program_->flops_per_run();
     enter(Stage::initialising);
@@ -205,15 +190,6 @@ class Run {
   std::optional<Program> program_;
 };
 
-void fail(Record& record, RunStatus status, std::string message) {
-  record.status = status;
-  record.error.message = std::move(message);
-}
-
-RunStatus status_of(const Error& error) {
-  return error.kind() == ErrorKind::unsupported ? RunStatus::unsupported : RunStatus::error;
-}
-
 }  // namespace
 
 std::string_view name(Stage stage) {
@@ -241,19 +217,9 @@ std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceili
   Record record = describe_run(config);
   Run run(config, ceilings, watch, then, record);
   try {
-    run.all_stages();
+    record_outcome(record, [&] { run.all_stages(); });
   } catch (const Stopped&) {
     return std::nullopt;
-  } catch (const OutOfMemory& error) {
-    fail(record, RunStatus::oom, error.what());
-    record.error.requested_bytes = static_cast<std::int64_t>(error.requested_bytes());
-    record.error.free_bytes = static_cast<std::int64_t>(error.free_bytes());
-  } catch (const std::bad_alloc&) {
-    fail(record, RunStatus::oom, "the host is out of memory; choose a smaller model, batch or context");
-  } catch (const Error& error) {
-    fail(record, status_of(error), error.what());
-  } catch (const std::exception& error) {
-    fail(record, RunStatus::error, error.what());
   }
   run.memory();
   return record;

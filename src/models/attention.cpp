@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/nearest.h"
+#include "core/warning.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
@@ -63,15 +64,22 @@ AttentionVariant attention_variant_from_name(std::string_view text) {
               ErrorKind::usage);
 }
 
-void require_attention_kernels(const Graph& graph, const Device& device) {
+std::optional<std::string> attention_fallback(const Graph& graph, const Device& device) {
+  const Node* lacking = nullptr;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op != Op::attention && node.op != Op::attention_backward) continue;
     if (node.attributes.get_or(kPlainAttribute, false) || device.has_kernel(graph, node)) continue;
-    throw Error(fmt::format("there is no tiled attention kernel on {} for {}; --attention recompute keeps as little",
-                            device.kind(), graph.type(node.inputs[1]).to_string()),
-                ErrorKind::unsupported);
+    lacking = &node;
+    break;
   }
+  if (lacking == nullptr) return std::nullopt;
+  const std::string message = fmt::format(
+      "{} has no tiled {} kernel for {}: flash attention runs there as recompute does, with S x S temporaries",
+      device.name(), lacking->op == Op::attention ? "attention" : "attention backward",
+      graph.type(lacking->inputs[1]).to_string());
+  warn_once(message, message);
+  return std::string(name(AttentionVariant::recompute));
 }
 
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal) {

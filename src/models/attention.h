@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "ridgepoint/graph.h"
@@ -25,8 +27,10 @@ std::string_view name(AttentionVariant variant);
 // Throws Error (usage) naming the nearest variant.
 AttentionVariant attention_variant_from_name(std::string_view text);
 
-// Throws Error (unsupported) where the graph asks for tiled attention and the device has no kernel for it.
-void require_attention_kernels(const Graph& graph, const Device& device);
+// Tiled attention that the device has no kernel for runs as its decomposition, which keeps what `recompute` keeps. The
+// name of that variant where this befalls a node of the graph, with a warning once for each device and operand; empty
+// where every such node has its kernel.
+std::optional<std::string> attention_fallback(const Graph& graph, const Device& device);
 
 // softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]; causal: each query sees the keys up to
 // its own position alone (S = K).

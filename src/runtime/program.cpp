@@ -40,6 +40,12 @@ std::int64_t index_bound(const Graph& graph, Value indices) {
   return bound;
 }
 
+std::unique_ptr<Allocator> make_allocator(Device& device, MemoryTrace* trace) {
+  std::unique_ptr<Allocator> allocator = make_caching_allocator(device, device.total_memory_bytes());
+  allocator->set_trace(trace);
+  return allocator;
+}
+
 struct InputSlot {
   std::string name;
   Value value;
@@ -54,7 +60,7 @@ struct Program::Implementation {
         inputs(input_slots(source)),
         graph(lowered(std::move(source), *device, options)),
         plan(make_plan(graph)),
-        allocator(make_caching_allocator(*device, device->total_memory_bytes())),
+        allocator(make_allocator(*device, options.memory_trace)),
         executor(graph, plan, *device, *allocator, options.stop_point) {
     for (const NodeId id : graph.order()) flops += cost(graph, graph.node(id)).flops;
     std::vector<NodeId> nodes;

@@ -24,6 +24,7 @@ inline Record sample_record(const std::string& mode = "step") {
   record.steps = 4;
   record.seed = 7;
   record.threads = 2;
+  record.forward_ms = record.backward_ms = describe({});
   record.time_ms = describe({10, 12, 11, 13.5});
   record.device_time_ms = describe({9.5, 11.5, 10.5, 13});
   record.warmup_ms = {100.25, 20};
@@ -32,8 +33,30 @@ inline Record sample_record(const std::string& mode = "step") {
   record.achieved_flops_per_second = 1.548387e12;
   record.ceiling_flops_per_second = 2e12;
   record.ceiling_share = 0.7741935;
-  record.memory_bytes = {100 << 20, 128 << 20, 99 << 20, 60 << 20, 100 << 20, 700 << 20, 500 << 20, 72 << 20};
+  record.memory_bytes = {100 << 20, 128 << 20, 99 << 20, 60 << 20, 100 << 20, 60 << 20, 700 << 20, 500 << 20, 72 << 20};
   record.build = {"0.1.0", "gcc 12.2.0, Release", "0123456789ab"};
+  return record;
+}
+
+// Of attention by itself: forward 2 ms and backward 5 ms at 256 tokens, four times that for each doubling.
+inline Record attention_record(const std::string& variant = "flash", std::int64_t sequence = 256) {
+  Record record = sample_record("backward");
+  record.command = "attention";
+  record.attention = variant;
+  record.batch = 8;
+  record.context = sequence;
+  record.keys = sequence;
+  record.causal = false;
+  record.model = {"", 0, 0, 64, 0, 1, 0};
+  record.time_ms = record.device_time_ms = describe({});
+  record.warmup_ms.clear();
+  const double growth = static_cast<double>(sequence / 256 * (sequence / 256));
+  record.forward_ms = describe({2 * growth, 2 * growth, 3 * growth});
+  record.backward_ms = describe({5 * growth});
+  record.forward_flops_per_second = 1.2e12;
+  record.backward_flops_per_second = 3e12;
+  record.tokens_per_second = record.achieved_flops_per_second = record.ceiling_flops_per_second = std::nullopt;
+  record.ceiling_share = std::nullopt;
   return record;
 }
 

@@ -1,0 +1,216 @@
+#include "measure/attention_benchmark.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "backends/null/null_device.h"
+#include "core/units.h"
+#include "measure/run_record.h"
+#include "ridgepoint/error.h"
+#include "runtime/activity.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+namespace {
+
+using Stage = StepProgress::Stage;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kLeastTimedSteps = 3;
+
+// Thrown out of the stages by a watcher that says stop; never leaves measure_attention().
+struct Stopped {};
+
+// Starts a timer where a run passes from forward to backward.
+class BackwardTimer : public LaunchObserver {
+ public:
+  BackwardTimer(const Program& program, DeviceTimer& timer) : timer_(timer) {
+    const std::vector<LaunchInfo> launches = program.launches();
+    const auto is_backward = [&](const LaunchInfo& launch) {
+      return program.graph().node(launch.node).phase == Phase::backward;
+    };
+    first_backward_ = static_cast<std::uint32_t>(std::ranges::find_if(launches, is_backward) - launches.begin());
+  }
+  void before_launch(std::uint32_t launch) override {
+    if (launch == first_backward_) timer_.start();
+  }
+  void after_launch(std::uint32_t) override {}
+
+ private:
+  DeviceTimer& timer_;
+  std::uint32_t first_backward_;
+};
+
+// Fills one record by taking a program of forward and one of both through their stages.
+class Run {
+ public:
+  Run(const AttentionConfig& config, const StepWatcher& watch, Record& record)
+      : config_(config), watch_(watch), record_(record) {}
+
+  void all_stages() {
+    enter(Stage::planning, 0);
+    validate(config_.problem);
+    device_ = open_device(config_.device, config_.device_options);
+    describe_device(record_, *device_);
+    const AttentionMemory planned = plan_attention_memory(config_.problem, device_);
+    record_.memory_bytes.planned_peak = planned.peak_allocated_bytes;
+    record_.memory_bytes.planned_before_backward = planned.before_backward_bytes;
+    require_room_for_inputs();
+    if (computes()) record_.forward_ms = describe(time_forward());
+    Program both = program(true);
+    both.run();
+    both.synchronize();
+    memory(both);
+    if (computes()) record_.backward_ms = describe(time_backward(both));
+    rates();
+    require_plan(planned);
+  }
+
+ private:
+  bool computes() const { return device_->kind() != "null"; }
+
+  void enter(Stage stage, std::int64_t done) const {
+    if (watch_ && !watch_({stage, done, 2 * (config_.warmup + config_.steps)})) throw Stopped{};
+  }
+
+  Program program(bool backward) {
+    const std::int64_t done = backward ? config_.warmup + config_.steps : 0;
+    const auto stop_point = [this, done] { enter(Stage::initialising, done); };
+    Graph graph = build_attention_problem(config_.problem, backward);
+    if (backward) record_.attention_fallback = attention_fallback(graph, *device_);
+    Program made(std::move(graph), device_, ProgramOptions{.stop_point = stop_point});
+    if (computes()) write_random_operands(made, static_cast<std::uint64_t>(config_.seed), stop_point);
+    return made;
+  }
+
+  // Said before the first of them fails to fit, as the whole of them never will.
+  void require_room_for_inputs() const {
+    const std::size_t bytes = input_bytes(config_.problem);
+    const std::size_t total_bytes = device_->total_memory_bytes();
+    if (bytes <= total_bytes) return;
+    throw Error(fmt::format("q, k, v and the gradient of o alone take {} of {}", format_bytes(bytes),
+                            format_bytes(total_bytes)),
+                ErrorKind::out_of_memory);
+  }
+
+  std::vector<double> time_forward() {
+    Program forward = program(false);
+    const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+    return iterate(0, [&] {
+      timer->start();
+      forward.run();
+      timer->stop();
+      forward.synchronize();
+      return timer->elapsed_ms();
+    });
+  }
+
+  std::vector<double> time_backward(Program& both) {
+    const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+    BackwardTimer observer(both, *timer);
+    both.observe(&observer);
+    return iterate(config_.warmup + config_.steps, [&] {
+      both.run();
+      timer->stop();
+      both.synchronize();
+      return timer->elapsed_ms();
+    });
+  }
+
+  // The times of the timed ones.
+  template <typename Iteration>
+  std::vector<double> iterate(std::int64_t done, Iteration iteration) const {
+    const double budget = config_.budget_seconds.value_or(1e30);
+    Clock::time_point begin = Clock::now();
+    const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+    for (std::int64_t i = 0; i < config_.warmup && (i == 0 || seconds() < budget / 2); ++i) {
+      enter(Stage::warmup, done + i);
+      iteration();
+    }
+    std::vector<double> times_ms;
+    begin = Clock::now();
+    for (std::int64_t i = 0; i < config_.steps && (i < kLeastTimedSteps || seconds() < budget); ++i) {
+      enter(Stage::timing, done + config_.warmup + i);
+      times_ms.push_back(iteration());
+    }
+    return times_ms;
+  }
+
+  void memory(const Program& both) {
+    const MemoryUse use = both.memory_use();
+    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
+    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
+    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
+    record_.memory_bytes.before_backward = static_cast<std::int64_t>(both.before_backward_bytes());
+  }
+
+  void rates() {
+    const auto rate = [](double flops, const Statistics& time_ms) {
+      return time_ms.median > 0 ? std::optional(flops / (time_ms.median / 1e3)) : std::nullopt;
+    };
+    record_.forward_flops_per_second = rate(forward_flops(config_.problem), record_.forward_ms);
+    record_.backward_flops_per_second = rate(backward_flops(config_.problem), record_.backward_ms);
+  }
+
+  void require_plan(const AttentionMemory& planned) const {
+    const auto require = [](const char* what, std::int64_t measured, std::int64_t predicted) {
+      if (measured == predicted) return;
+      throw Error(fmt::format("{} was planned to be {} bytes and is {}", what, predicted, measured));
+    };
+    require("the peak", *record_.memory_bytes.peak_allocated, planned.peak_allocated_bytes);
+    require("memory before backward", *record_.memory_bytes.before_backward, planned.before_backward_bytes);
+  }
+
+  const AttentionConfig& config_;
+  const StepWatcher& watch_;
+  Record& record_;
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+
+Record describe_run(const AttentionConfig& config) {
+  const AttentionProblem& problem = config.problem;
+  Record record = begin_record("attention", config.device, config.device_options);
+  record.mode = name(Mode::backward);
+  record.dtype = name(problem.precision);
+  record.compile = "off";
+  record.attention = name(problem.variant);
+  record.checkpoint = "off";
+  record.batch = problem.batch;
+  record.context = problem.queries;
+  record.keys = problem.keys;
+  record.causal = problem.causal;
+  record.model.d_model = problem.d_model;
+  record.model.heads = problem.heads;
+  record.warmup = config.warmup;
+  record.steps = config.steps;
+  record.seed = config.seed;
+  return record;
+}
+
+std::optional<Record> measure_attention(const AttentionConfig& config, const StepWatcher& watch) {
+  Record record = describe_run(config);
+  try {
+    record_outcome(record, [&] { Run(config, watch, record).all_stages(); });
+  } catch (const Stopped&) {
+    return std::nullopt;
+  }
+  return record;
+}
+
+AttentionMemory plan_attention_memory(const AttentionProblem& problem, std::shared_ptr<Device> device,
+                                      std::optional<std::size_t> memory_limit_bytes) {
+  Program program(build_attention_problem(problem, true), make_null_device(std::move(device), memory_limit_bytes));
+  program.run();
+  const MemoryUse use = program.memory_use();
+  return {static_cast<std::int64_t>(use.peak_allocated_bytes), static_cast<std::int64_t>(use.peak_reserved_bytes),
+          static_cast<std::int64_t>(program.before_backward_bytes())};
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,151 @@
+#include "measure/attention_limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "measure/run_record.h"
+#include "ridgepoint/error.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+namespace {
+
+// Thrown by a watcher that says stop; never leaves find_attention_limit().
+struct Stopped {};
+
+// More memory than that has no end: a null device without a limit.
+constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
+// Of forward and backward: under half a minute on two cores, on a card, on plain loops.
+constexpr double kMostCpuFlops = 4e12;
+constexpr double kMostCardFlops = 5e14;
+constexpr double kMostReferenceFlops = 1e9;
+
+double most_flops(std::string_view kind) {
+  if (kind == "cuda") return kMostCardFlops;
+  return kind == "reference" ? kMostReferenceFlops : kMostCpuFlops;
+}
+
+class Search {
+ public:
+  Search(const AttentionConfig& config, std::int64_t granularity, const LimitWatcher& watch, AttentionLimit& limit)
+      : config_(config), granularity_(granularity), watch_(watch), limit_(limit) {}
+
+  void run() {
+    device_ = open_device(config_.device, config_.device_options);
+    describe_device(limit_.run, *device_);
+    const std::size_t memory_bytes = device_->total_memory_bytes();
+    if (memory_bytes >= kEndlessBytes) {
+      throw Error("a null device without a limit never fills up; give --memory-limit 20GiB", ErrorKind::usage);
+    }
+    limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes);
+    const std::int64_t longest = bisect();
+    limit_.problem = of_length(longest);
+    limit_.run.attention_fallback =
+        attention_fallback(build_attention_problem(of_length(longest + granularity_), true), *device_);
+    confirm(longest);
+  }
+
+ private:
+  void enter(const std::string& what) const {
+    if (watch_ && !watch_(what)) throw Stopped{};
+  }
+
+  AttentionProblem of_length(std::int64_t sequence) const {
+    AttentionProblem problem = config_.problem;
+    problem.queries = problem.keys = sequence;
+    return problem;
+  }
+
+  // The last multiple before the first, in doubled steps and then halved ones, that does not fit.
+  std::int64_t bisect() {
+    std::int64_t fits = 0;
+    std::int64_t fails = granularity_;
+    while (is_planned_to_fit(fails)) {
+      fits = fails;
+      fails *= 2;
+    }
+    while (fails - fits > granularity_) {
+      const std::int64_t middle = fits + (fails - fits) / granularity_ / 2 * granularity_;
+      (is_planned_to_fit(middle) ? fits : fails) = middle;
+    }
+    return fits;
+  }
+
+  // The last that fits and the first that does not are those that the figures are of.
+  bool is_planned_to_fit(std::int64_t sequence) {
+    enter(fmt::format("planning sequence {}", sequence));
+    try {
+      const AttentionMemory memory = plan_attention_memory(of_length(sequence), device_, device_->total_memory_bytes());
+      limit_.peak_allocated_bytes = memory.peak_allocated_bytes;
+      limit_.peak_reserved_bytes = memory.peak_reserved_bytes;
+      return true;
+    } catch (const OutOfMemory& error) {
+      limit_.requested_bytes = static_cast<std::int64_t>(error.requested_bytes());
+      limit_.free_bytes = static_cast<std::int64_t>(error.free_bytes());
+      return false;
+    }
+  }
+
+  void confirm(std::int64_t longest) {
+    limit_.remark = why_not_run(longest + granularity_);
+    if (!limit_.remark.empty()) return;
+    const bool first = longest == 0 || runs(longest);
+    const bool second = runs(longest + granularity_);
+    limit_.confirmation = first && !second ? Confirmation::agrees : Confirmation::differs;
+    if (!first) limit_.remark = fmt::format("sequence {} did not fit", longest);
+    if (second) limit_.remark = fmt::format("sequence {} fits too", longest + granularity_);
+  }
+
+  std::string why_not_run(std::int64_t sequence) const {
+    if (device_->kind() == "null") return "nothing to run on";
+    if (device_->kind() == "cpu" && !config_.device_options.memory_limit_bytes) {
+      return "this machine's whole memory; give --memory-limit";
+    }
+    const AttentionProblem problem = of_length(sequence);
+    const bool is_long = forward_flops(problem) + backward_flops(problem) > most_flops(device_->kind());
+    return is_long ? "it would take long" : "";
+  }
+
+  bool runs(std::int64_t sequence) const {
+    enter(fmt::format("running sequence {}", sequence));
+    try {
+      Program program(build_attention_problem(of_length(sequence), true), device_);
+      program.run();
+      program.synchronize();
+      return true;
+    } catch (const OutOfMemory&) {
+      return false;
+    }
+  }
+
+  const AttentionConfig& config_;
+  std::int64_t granularity_;
+  const LimitWatcher& watch_;
+  AttentionLimit& limit_;
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+
+std::string_view name(Confirmation confirmation) {
+  constexpr std::array<std::string_view, 3> kNames = {"not run", "yes", "no"};
+  return kNames[static_cast<std::size_t>(confirmation)];
+}
+
+std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config, std::int64_t granularity,
+                                                   const LimitWatcher& watch) {
+  AttentionLimit limit;
+  limit.problem = config.problem;
+  limit.run = describe_run(config);
+  try {
+    record_outcome(limit.run, [&] { Search(config, granularity, watch, limit).run(); });
+  } catch (const Stopped&) {
+    return std::nullopt;
+  }
+  return limit;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,105 @@
+#include "models/attention_problem.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "models/random_tensor.h"
+#include "passes/autocast.h"
+#include "ridgepoint/autodiff.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+[[noreturn]] void fail(const std::string& message) { throw Error(message, ErrorKind::usage); }
+
+// In the widest type anything is computed in, so that no size of this problem overflows later.
+void require_size(std::initializer_list<std::int64_t> factors, const char* what) {
+  constexpr std::int64_t kWidestBytes = 8;
+  std::int64_t bytes = kWidestBytes;
+  for (const std::int64_t factor : factors) {
+    if (__builtin_mul_overflow(bytes, factor, &bytes)) {
+      fail(std::string(what) + " overflow 64 bits; choose a smaller --batch, --heads, --sequence or --d-model");
+    }
+  }
+}
+
+Shape operand_shape(const AttentionProblem& p, std::int64_t rows) {
+  const char label = rows == p.queries ? 'S' : 'K';
+  return {{p.batch, 'B'}, {p.heads, 'H'}, {rows, label}, {p.head_size(), 'D'}};
+}
+
+}  // namespace
+
+void validate(const AttentionProblem& p) {
+  const std::pair<std::int64_t, const char*> sizes[] = {{p.batch, "--batch"},
+                                                        {p.heads, "--heads"},
+                                                        {p.d_model, "--d-model"},
+                                                        {p.queries, "--sequence"},
+                                                        {p.keys, "--keys"}};
+  for (const auto& [value, option] : sizes) {
+    if (value < 1) fail(std::string(option) + " " + std::to_string(value) + " must be positive");
+  }
+  if (p.d_model % p.heads != 0) {
+    fail("--heads " + std::to_string(p.heads) + " does not divide --d-model " + std::to_string(p.d_model) +
+         "; every head needs the same width");
+  }
+  if (p.causal && p.queries != p.keys) {
+    fail("causal attention needs as many queries (--sequence " + std::to_string(p.queries) + ") as keys (--keys " +
+         std::to_string(p.keys) + ")");
+  }
+  require_size({p.batch, p.d_model, std::max(p.queries, p.keys)}, "q, k and v");
+  require_size({p.batch, p.heads, p.queries, p.keys}, "the scores");
+}
+
+double forward_flops(const AttentionProblem& p) {
+  const double products =
+      4.0 * static_cast<double>(p.batch * p.d_model) * static_cast<double>(p.queries) * static_cast<double>(p.keys);
+  return p.causal ? products / 2 : products;
+}
+
+double backward_flops(const AttentionProblem& problem) { return 2.5 * forward_flops(problem); }
+
+Graph build_attention_problem(const AttentionProblem& problem, bool backward) {
+  validate(problem);
+  Graph graph;
+  graph.name = "attention." + std::string(name(problem.variant));
+  const DType dtype = matmul_dtype(problem.precision);
+  const Value q = input(graph, "q", {dtype, operand_shape(problem, problem.queries)}, Role::data);
+  const Value k = input(graph, "k", {dtype, operand_shape(problem, problem.keys)}, Role::data);
+  const Value v = input(graph, "v", {dtype, operand_shape(problem, problem.keys)}, Role::data);
+  graph.add_output("o", build_attention(graph, problem.variant, q, k, v, problem.causal));
+  // Before differentiation, so that the gradient of a low value is low.
+  autocast(graph, {problem.precision, {}});
+  if (!backward) return graph;
+  const Value o = *graph.find_output("o");
+  const Value gradient = input(graph, "grad.o", graph.type(o), Role::data);
+  const std::vector<Value> gradients = differentiate(graph, o, gradient, std::array{q, k, v});
+  graph.add_output("grad.q", gradients[0]);
+  graph.add_output("grad.k", gradients[1]);
+  graph.add_output("grad.v", gradients[2]);
+  return graph;
+}
+
+std::size_t input_bytes(const AttentionProblem& problem) {
+  const DType dtype = matmul_dtype(problem.precision);
+  return 2 * TensorType{dtype, operand_shape(problem, problem.queries)}.bytes() +
+         2 * TensorType{dtype, operand_shape(problem, problem.keys)}.bytes();
+}
+
+void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point) {
+  const Graph& graph = program.graph();
+  for (const NodeId id : graph.inputs()) {
+    const Node& node = graph.node(id);
+    const std::string& name = node.attributes.get<std::string>("name");
+    const TensorType& type = graph.type(node.outputs[0]);
+    HostTensor tensor({DType::fp32, type.shape});
+    fill_truncated_normal(tensor.as<float>(), 1.0, random_stream(name, seed), stop_point);
+    program.write_input(name, type.dtype == DType::fp32 ? tensor : convert(tensor, type.dtype));
+  }
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,47 @@
+// One call of attention by itself, forward alone or with its derivative: what `ridgepoint attention` measures.
+#pragma once
+
+#include <cstdint>
+
+#include "models/attention.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/precision.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/stop_point.h"
+
+namespace ridgepoint {
+
+struct AttentionProblem {
+  std::int64_t batch = 8;
+  std::int64_t heads = 1;
+  std::int64_t d_model = 64;  // of all heads together
+  std::int64_t queries = 256;
+  std::int64_t keys = 256;
+  bool causal = false;
+  AttentionVariant variant = AttentionVariant::composite;
+  Precision precision = Precision::fp32;
+
+  std::int64_t head_size() const { return d_model / heads; }
+};
+
+// Throws Error (usage): sizes not positive, heads not dividing d_model, causal with unequal lengths, operands or
+// scores whose size overflows.
+void validate(const AttentionProblem& problem);
+
+// 4 B H S K D for S queries, K keys and heads of size D (two products of 2 B H S K D), half of that where causal:
+// the convention of published figures, whatever the variant computes. A backward pass is counted as 2.5 times that.
+double forward_flops(const AttentionProblem& problem);
+double backward_flops(const AttentionProblem& problem);
+
+// Inputs "q" [B,H,S,D], "k" and "v" [B,H,K,D], output "o" [B,H,S,D], all of matmul_dtype(precision); what lies between
+// is typed by autocast. With `backward` also input "grad.o", shaped and typed as o, and outputs "grad.q", "grad.k",
+// "grad.v".
+Graph build_attention_problem(const AttentionProblem& problem, bool backward);
+
+// Bytes of the inputs of the graph with `backward`: no device with less can begin.
+std::size_t input_bytes(const AttentionProblem& problem);
+
+// Normal with deviation 1, cut at 3: every input.
+void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point = {});
+
+}  // namespace ridgepoint
