@@ -116,15 +116,14 @@ Axis device_axis(std::string group) {
           parse,      {}};
 }
 
-}  // namespace
+constexpr const char* kModel = "Model";
+constexpr const char* kWork = "Work";
+constexpr const char* kMachine = "Machine";
+using D = RunDraft;
+using Text = const std::string&;
+using Int = std::int64_t;
 
-std::vector<Axis> run_axes() {
-  constexpr const char* kModel = "Model";
-  constexpr const char* kWork = "Work";
-  constexpr const char* kMachine = "Machine";
-  using D = RunDraft;
-  using Text = const std::string&;
-  using Int = std::int64_t;
+std::vector<Axis> machine_axes() {
   std::vector<Axis> axes;
   axes.push_back(device_axis(kMachine));
   axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "processor threads, 0 for every core",
@@ -132,6 +131,32 @@ std::vector<Axis> run_axes() {
   axes.push_back(
       number_axis("--memory-limit", kMachine, "", kBytes, "behave like a device of 20GiB, 512MiB, 1GB, ...",
                   [](D& d, Int v) { d.config.device_options.memory_limit_bytes = static_cast<std::size_t>(v); }));
+  return axes;
+}
+
+Axis dtype_axis() {
+  return choice_axis("--dtype", kWork, "fp32", {{"fp32", "tf32", "bf16", "fp16"}, {"fp8"}}, "precision",
+                     [](D& d, Text v) { d.config.dtype = v; });
+}
+
+Axis attention_axis(std::string fallback) {
+  return choice_axis("--attention", kWork, std::move(fallback), {attention_names(), {}}, "attention variant",
+                     [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); });
+}
+
+Axis seed_axis(std::string help) {
+  return number_axis("--seed", kWork, "0", kCount, std::move(help), [](D& d, Int v) { d.config.seed = v; });
+}
+
+Axis warmup_axis() {
+  return number_axis("--warmup", kWork, "5", kWarmups, "iterations before the timed ones",
+                     [](D& d, Int v) { d.config.warmup = v; });
+}
+
+}  // namespace
+
+std::vector<Axis> run_axes() {
+  std::vector<Axis> axes = machine_axes();
   axes.push_back(
       choice_axis("--model", kModel, "", {preset_names(), {}}, "a preset [tiny]", [](D& d, Text v) { d.preset = v; }));
   axes.push_back(number_axis("--layers", kModel, "", kPositive, "Transformer blocks; sizes replace those of a preset",
@@ -148,24 +173,45 @@ std::vector<Axis> run_axes() {
                              [](D& d, Int v) { d.config.model.context = v; }));
   axes.push_back(
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.config.batch = v; }));
-  axes.push_back(choice_axis("--dtype", kWork, "fp32", {{"fp32", "tf32", "bf16", "fp16"}, {"fp8"}}, "precision",
-                             [](D& d, Text v) { d.config.dtype = v; }));
+  axes.push_back(dtype_axis());
   axes.push_back(choice_axis("--compile", kWork, "off", {compile_names(), {"full"}},
                              "graph compilation (fuse: attention as one kernel)",
                              [](D& d, Text v) { d.config.compile = v; }));
-  axes.push_back(choice_axis("--attention", kWork, "composite", {attention_names(), {}}, "attention variant",
-                             [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); }));
+  axes.push_back(attention_axis("composite"));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
                              [](D& d, Text v) { d.config.checkpoint = v; }));
-  axes.push_back(
-      number_axis("--seed", kWork, "0", kCount, "of weights and tokens", [](D& d, Int v) { d.config.seed = v; }));
-  axes.push_back(number_axis("--warmup", kWork, "5", kWarmups, "iterations before the timed ones",
-                             [](D& d, Int v) { d.config.warmup = v; }));
+  axes.push_back(seed_axis("of weights and tokens"));
+  axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
   axes.push_back(choice_axis("--mode", kWork, "step", {{"forward", "backward", "step"}, {}},
                              "what is timed (backward is forward + loss + backward; step adds AdamW)",
                              [](D& d, Text v) { d.config.mode = mode_from_name(v); }));
+  return axes;
+}
+
+std::vector<Axis> attention_axes() {
+  std::vector<Axis> axes = machine_axes();
+  axes.push_back(dtype_axis());
+  axes.push_back(choice_axis("--causal", kWork, "false", {{"false", "true"}, {}},
+                             "each query sees the keys up to its own alone",
+                             [](D& d, Text v) { d.causal = v == "true"; }));
+  axes.push_back(
+      number_axis("--batch", kWork, "8", kPositive, "calls at once", [](D& d, Int v) { d.config.batch = v; }));
+  axes.push_back(
+      number_axis("--heads", kWork, "1", kPositive, "they divide --d-model", [](D& d, Int v) { d.heads = v; }));
+  axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive, "width of all heads together",
+                             [](D& d, Int v) { d.d_model = v; }));
+  axes.push_back(number_axis("--sequence,--context", kWork, "256,1024,4096,8192,16384", kPositive,
+                             "queries; --context is the same", [](D& d, Int v) { d.config.model.context = v; }));
+  axes.push_back(number_axis("--keys", kWork, "", kPositive, "keys and values, where not as many as queries",
+                             [](D& d, Int v) { d.keys = v; }));
+  axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));
+  axes.push_back(seed_axis("of the operands"));
+  axes.push_back(warmup_axis());
+  axes.push_back(number_axis("--steps,--iterations", kWork, "100", kIterations,
+                             "timed runs of forward, and of both; unless given those of a second, three at least",
+                             [](D& d, Int v) { d.config.steps = v; }));
   return axes;
 }
 

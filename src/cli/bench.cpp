@@ -18,13 +18,6 @@
 namespace ridgepoint::cli {
 namespace {
 
-// Running out of memory is an answer; a sweep that nothing here can run is not.
-int exit_code(std::span<const Record> records) {
-  const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };
-  const bool failed = std::ranges::any_of(records, is(RunStatus::error));
-  return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
-}
-
 class Bench : public Command {
  public:
   std::string_view name() const override { return "bench"; }

@@ -52,24 +52,29 @@ Json row_object(const DataTable& table, const std::vector<Cell>& row) {
   return object;
 }
 
-std::string render_csv(const DataTable& table) {
+std::string render_csv(std::span<const DataTable> tables) {
   std::string text;
-  for (std::size_t i = 0; i < table.columns.size(); ++i) text += (i == 0 ? "" : ",") + table.columns[i].key;
+  const std::vector<DataTable::Column>& columns = tables.front().columns;
+  for (std::size_t i = 0; i < columns.size(); ++i) text += (i == 0 ? "" : ",") + columns[i].key;
   text += '\n';
-  for (const std::vector<Cell>& row : table.rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) text += (i == 0 ? "" : ",") + as_csv(row[i]);
-    text += '\n';
+  for (const DataTable& table : tables) {
+    for (const std::vector<Cell>& row : table.rows) {
+      for (std::size_t i = 0; i < row.size(); ++i) text += (i == 0 ? "" : ",") + as_csv(row[i]);
+      text += '\n';
+    }
   }
   return text;
 }
 
-std::string render_json(const DataTable& table, bool lines) {
-  std::string text = lines ? "" : "[";
-  for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    if (!lines) text += i == 0 ? "\n" : ",\n";
-    text += row_object(table, table.rows[i]).dump() + (lines ? "\n" : "");
+std::string render_json(std::span<const DataTable> tables, bool lines) {
+  std::string text;
+  for (const DataTable& table : tables) {
+    for (const std::vector<Cell>& row : table.rows) {
+      if (!lines) text += text.empty() ? "\n" : ",\n";
+      text += row_object(table, row).dump() + (lines ? "\n" : "");
+    }
   }
-  return lines ? text : text + "\n]\n";
+  return lines ? text : "[" + text + "\n]\n";
 }
 
 std::string render_for_people(const DataTable& table, bool markdown) {
@@ -79,7 +84,7 @@ std::string render_for_people(const DataTable& table, bool markdown) {
     const auto index = static_cast<std::size_t>(&column - table.columns.data());
     for (const std::vector<Cell>& row : table.rows)
       has_text = has_text || std::holds_alternative<std::string>(row[index]);
-    text.add_column(column.heading, has_text ? TextTable::Align::left : TextTable::Align::right);
+    text.add_column(column.heading, has_text && !column.is_right ? TextTable::Align::left : TextTable::Align::right);
   }
   for (const std::vector<Cell>& row : table.rows) {
     std::vector<std::string> cells;
@@ -93,25 +98,34 @@ std::string render_for_people(const DataTable& table, bool markdown) {
 
 }  // namespace
 
-std::string render(Format format, const DataTable& table) {
-  switch (format) {
-    case Format::table:
-    case Format::markdown:
-      return render_for_people(table, format == Format::markdown);
-    case Format::csv:
-      return render_csv(table);
-    case Format::json:
-    case Format::jsonl:
-      return render_json(table, format == Format::jsonl);
+std::string render(Format format, const DataTable& table) { return render(format, std::span(&table, 1)); }
+
+std::string render(Format format, std::span<const DataTable> tables) {
+  if (tables.empty()) return format == Format::json ? "[\n]\n" : "";
+  if (format == Format::csv) return render_csv(tables);
+  if (!is_for_people(format)) return render_json(tables, format == Format::jsonl);
+  std::string text;
+  for (const DataTable& table : tables) {
+    text += (text.empty() ? "" : "\n") + render_for_people(table, format == Format::markdown);
   }
-  return "";
+  return text;
 }
 
 void write(const OutputOptions& options, const DataTable& table) {
-  const auto everything = [&](Format format, std::size_t) { return render(format, table); };
-  RowWriter writer(options, {everything, [&](Format format) { return render(format, table); }});
-  writer.row_added();
-  writer.finish();
+  TablesWriter(options, [&](Format) { return std::vector{table}; }).finish();
+}
+
+TablesWriter::TablesWriter(const OutputOptions& options, const MakeTables& tables)
+    : writer_(options, {[tables](Format format, std::size_t) { return render(format, tables(format)); },
+                        [tables](Format format) { return render(format, tables(format)); }}) {}
+
+void TablesWriter::table_changed() {
+  if (!writer_.path().empty()) writer_.row_added();
+}
+
+void TablesWriter::finish() {
+  writer_.row_added();
+  writer_.finish();
 }
 
 }  // namespace ridgepoint::cli

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -17,6 +19,7 @@ struct DataTable {
     std::string key;      // in CSV and JSON
     std::string heading;  // in tables
     std::string number_format = "{}";
+    bool is_right = false;  // text stands to the right in tables, as numbers do
   };
   using Cell = std::variant<std::monostate, std::string, std::int64_t, double>;  // empty: nothing to say
 
@@ -28,7 +31,25 @@ struct DataTable {
 
 // Ready to be a file.
 std::string render(Format format, const DataTable& table);
+// Tables for people stand one below the other; files take the columns of the first, which all have.
+std::string render(Format format, std::span<const DataTable> tables);
 // By --format and --output. Throws Error when the file cannot be written.
 void write(const OutputOptions& options, const DataTable& table);
+
+constexpr bool is_for_people(Format format) { return format == Format::table || format == Format::markdown; }
+
+// Puts tables that grow out by --format and --output: a file is current after every change, standard output gets all
+// of it at the end.
+class TablesWriter {
+ public:
+  using MakeTables = std::function<std::vector<DataTable>(Format)>;
+  // Throws Error when the file cannot be written.
+  TablesWriter(const OutputOptions& options, const MakeTables& tables);
+  void table_changed();
+  void finish();
+
+ private:
+  RowWriter writer_;
+};
 
 }  // namespace ridgepoint::cli

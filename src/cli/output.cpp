@@ -13,6 +13,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cli/command.h"
 #include "cli/record_table.h"
 #include "core/file.h"
 #include "core/nearest.h"
@@ -118,6 +119,12 @@ RecordWriter::RecordWriter(const OutputOptions& options)
                           if (format == Format::jsonl) return to_json(records_.back()) + '\n';
                           return (records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back());
                         }}) {}
+
+int exit_code(std::span<const Record> records) {
+  const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };
+  const bool failed = std::ranges::any_of(records, is(RunStatus::error));
+  return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
+}
 
 std::size_t output_width() {
   winsize size{};

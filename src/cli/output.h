@@ -74,6 +74,8 @@ class RecordWriter {
   RowWriter writer_;
 };
 
+// Of a sweep: running out of memory is an answer; an error is none, nor is a sweep that nothing here can run.
+int exit_code(std::span<const Record> records);
 // Columns of the terminal on standard output; SIZE_MAX where it is none.
 std::size_t output_width();
 // Throws the Error that writing the file would, and leaves it as it is: found out now, not after the run.

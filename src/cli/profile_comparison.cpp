@@ -15,7 +15,6 @@ namespace ridgepoint::cli {
 namespace {
 
 constexpr auto kRight = FittedTable::Align::right;
-constexpr std::size_t kProseWidth = 100;
 
 double share(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;

@@ -17,8 +17,6 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::size_t kProseWidth = 100;
-
 // The difference in words: what recording costs, and what the spread of the timed steps would explain.
 std::string explain(const ProfileFigures& figures, const Reconciliation& found) {
   const double difference = found.difference_ms();

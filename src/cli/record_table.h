@@ -10,6 +10,8 @@
 
 namespace ridgepoint::cli {
 
+inline constexpr std::size_t kProseWidth = 100;  // of captions and notes, however wide the terminal
+
 // What all the records share (device, model, sizes, options), in lines of at most `width` columns.
 std::string records_caption(std::span<const Record> records, std::size_t width = SIZE_MAX);
 // At most `width` columns where that can be had by leaving out the least telling measurements (then named below).

@@ -55,7 +55,7 @@ std::vector<Axis::Setting> settings_of(const Axis& axis) {
     try {
       std::ranges::move(axis.parse(text), std::back_inserter(settings));
     } catch (const Error& error) {
-      throw Error(fmt::format("{}: {}", axis.flag, error.what()), ErrorKind::usage);
+      throw Error(fmt::format("{}: {}", axis.flag.substr(0, axis.flag.find(',')), error.what()), ErrorKind::usage);
     }
   }
   return settings;
@@ -77,7 +77,7 @@ void RunOptions::add_to(CLI::App& app) {
   }
 }
 
-std::vector<StepConfig> RunOptions::expand() const {
+std::vector<RunDraft> RunOptions::drafts() const {
   std::vector<RunDraft> drafts(1);
   if (!given("--device")) drafts.front().config.device = default_device_name();
   for (const Axis& axis : axes_) {
@@ -94,10 +94,18 @@ std::vector<StepConfig> RunOptions::expand() const {
     }
     drafts = std::move(product);
   }
+  return drafts;
+}
+
+std::vector<StepConfig> RunOptions::expand() const {
   std::vector<StepConfig> configs;
-  configs.reserve(drafts.size());
-  for (RunDraft& draft : drafts) configs.push_back(finish(std::move(draft)));
+  for (RunDraft& draft : drafts()) configs.push_back(finish(std::move(draft)));
   return configs;
+}
+
+void RunOptions::set_default(std::string_view flag, std::string text) {
+  const auto axis = std::ranges::find(axes_, flag, &Axis::flag);
+  if (!given(flag)) axis->texts = {std::move(text)};
 }
 
 bool RunOptions::given(std::string_view flag) const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "measure/step_benchmark.h"
@@ -23,12 +24,15 @@ struct RunDraft {
   StepConfig config;
   std::string preset;
   std::optional<std::int64_t> layers, d_model, d_ff, heads, vocab;
+  // Of attention by itself.
+  std::optional<std::int64_t> keys;
+  bool causal = false;
 };
 
 // One swept option.
 struct Axis {
   using Setting = std::function<void(RunDraft&)>;
-  std::string flag;
+  std::string flag;  // "--context", or two names for one: "--sequence,--context"
   std::string group;
   std::string type_name;
   std::string help;
@@ -41,6 +45,7 @@ class RunOptions {
  public:
   // All of them but the flags in `without`, which keep their defaults.
   explicit RunOptions(const std::vector<std::string_view>& without = {});
+  explicit RunOptions(std::vector<Axis> axes) : axes_(std::move(axes)) {}
   RunOptions(const RunOptions&) = delete;
   RunOptions& operator=(const RunOptions&) = delete;
 
@@ -49,10 +54,14 @@ class RunOptions {
   // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
   // this build, or at odds with another, before anything runs.
   std::vector<StepConfig> expand() const;
+  // The same before the sizes of a model are looked at.
+  std::vector<RunDraft> drafts() const;
   // For commands that run one configuration. Throws Error (usage) when the options sweep.
   StepConfig single() const;
   // Whether the command line has the flag.
   bool given(std::string_view flag) const;
+  // Another default for a flag, before or after the command line is read.
+  void set_default(std::string_view flag, std::string text);
 
  private:
   std::vector<Axis> axes_;

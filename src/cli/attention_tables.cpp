@@ -1,0 +1,201 @@
+#include "cli/attention_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cli/record_columns.h"
+#include "cli/record_table.h"
+#include "cli/text_table.h"
+#include "core/units.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Cell = DataTable::Cell;
+using Column = DataTable::Column;
+
+const std::array<Column, 7> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
+                                               Column{"causal", "causal"},       Column{"batch", "batch"},
+                                               Column{"heads", "heads"},         Column{"d_model", "d_model"},
+                                               Column{"sequence", "sequence"}};
+
+std::vector<Cell> problem_cells(const AttentionProblem& problem) {
+  return {std::string(name(problem.variant)),
+          std::string(name(problem.precision)),
+          std::string(problem.causal ? "true" : "false"),
+          problem.batch,
+          problem.heads,
+          problem.d_model,
+          problem.queries};
+}
+
+std::string bytes_text(std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); }
+
+std::string difference_text(const AccountLine& line) {
+  std::string text;
+  if (line.rounding_bytes > 0) text = fmt::format("{} to a multiple of 512", line.rounding_bytes);
+  if (line.unsplit_bytes > 0) {
+    text += fmt::format("{}{} not split off", text.empty() ? "" : ", ", line.unsplit_bytes);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::vector<Cell> account_cells(const AccountLine& line) {
+  const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
+  return {line.component,       text_or_nothing(line.shape), text_or_nothing(line.formula),
+          line.predicted_bytes, line.measured_bytes,         difference_text(line)};
+}
+
+// The sizes behind the symbols.
+std::string sizes_of(const AttentionProblem& p) {
+  std::string text = fmt::format("B {}, H {}, S {}, D {}", p.batch, p.heads, p.queries, p.head_size());
+  if (p.keys != p.queries) text += fmt::format(", K {}", p.keys);
+  return text;
+}
+
+DataTable account_for_people(const AttentionAccount& account, const AccountMoment& moment) {
+  DataTable table;
+  table.caption = fmt::format("{}: {}\n{}", moment.name, sizes_of(account.problem),
+                              records_caption(std::span(&account.run, 1), kProseWidth));
+  table.columns = {{"component", "component"},      {"shape", "shape"},
+                   {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},
+                   {"measured_bytes", "measured"},  {"difference", "difference"}};
+  std::int64_t predicted = 0, rounding = 0, unsplit = 0;
+  for (const AccountLine& line : moment.lines) {
+    table.rows.push_back(account_cells(line));
+    predicted += line.predicted_bytes;
+    rounding += line.rounding_bytes;
+    unsplit += line.unsplit_bytes;
+  }
+  AccountLine total{"total", "", "", predicted, moment.allocated_bytes, rounding, unsplit};
+  table.rows.push_back(account_cells(total));
+  table.note =
+      fmt::format("{} allocated; {} reserved, {} of it free to be used again", bytes_text(moment.allocated_bytes),
+                  bytes_text(moment.reserved_bytes), bytes_text(moment.reserved_bytes - moment.allocated_bytes));
+  if (account.run.attention_fallback) {
+    table.note += fmt::format("; no kernel for this shape, so that it ran as {}", *account.run.attention_fallback);
+  }
+  return table;
+}
+
+DataTable failure_of(const AttentionAccount& account) {
+  DataTable table;
+  table.caption =
+      fmt::format("{}\n{}", sizes_of(account.problem), records_caption(std::span(&account.run, 1), kProseWidth));
+  table.columns = {{"status", "status"}, {"message", "message"}};
+  table.rows.push_back({std::string(name(account.run.status)), account.run.error.message});
+  return table;
+}
+
+std::vector<DataTable> accounts_for_people(std::span<const AttentionAccount> accounts) {
+  std::vector<DataTable> tables;
+  for (const AttentionAccount& account : accounts) {
+    for (const AccountMoment& moment : account.moments) tables.push_back(account_for_people(account, moment));
+    if (account.run.status != RunStatus::ok) tables.push_back(failure_of(account));
+  }
+  return tables;
+}
+
+DataTable accounts_for_files(std::span<const AttentionAccount> accounts) {
+  DataTable table;
+  table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
+  for (const char* key : {"status", "message", "moment", "component", "shape", "formula", "predicted_bytes",
+                          "measured_bytes", "rounding_bytes", "unsplit_bytes", "allocated_bytes", "reserved_bytes"}) {
+    table.columns.push_back({key, key});
+  }
+  for (const AttentionAccount& account : accounts) {
+    std::vector<Cell> begin = problem_cells(account.problem);
+    begin.emplace_back(std::string(name(account.run.status)));
+    begin.emplace_back(account.run.error.message);
+    for (const AccountMoment& moment : account.moments) {
+      for (const AccountLine& line : moment.lines) {
+        std::vector<Cell> row = begin;
+        row.insert(row.end(),
+                   {moment.name, line.component, line.shape, line.formula, line.predicted_bytes, line.measured_bytes,
+                    line.rounding_bytes, line.unsplit_bytes, moment.allocated_bytes, moment.reserved_bytes});
+        table.rows.push_back(std::move(row));
+      }
+    }
+    if (account.moments.empty()) {
+      begin.resize(table.columns.size());
+      table.rows.push_back(std::move(begin));
+    }
+  }
+  return table;
+}
+
+// How memory stands at the limit, or why there is none.
+std::string remark_of(const AttentionLimit& limit) {
+  if (limit.run.status != RunStatus::ok) return limit.run.error.message;
+  std::string text = limit.remark;
+  if (limit.run.attention_fallback) {
+    text += fmt::format("{}ran as {}", text.empty() ? "" : "; ", *limit.run.attention_fallback);
+  }
+  return text;
+}
+
+std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool for_people) {
+  std::vector<Cell> cells = problem_cells(limit.problem);
+  const bool found = limit.run.status == RunStatus::ok;
+  const auto bytes = [&](std::int64_t count) {
+    if (!found) return Cell();
+    return for_people ? Cell(bytes_text(count)) : Cell(count);
+  };
+  if (!found) cells.back() = {};
+  cells.push_back(bytes(limit.peak_allocated_bytes));
+  cells.push_back(bytes(limit.peak_reserved_bytes));
+  cells.push_back(found ? Cell(limit.problem.queries + granularity) : Cell());
+  cells.push_back(bytes(limit.requested_bytes));
+  cells.push_back(bytes(limit.free_bytes));
+  cells.emplace_back(found ? std::string(name(limit.confirmation)) : std::string(name(limit.run.status)));
+  const std::string remark = remark_of(limit);
+  cells.push_back(remark.empty() ? Cell() : Cell(remark));
+  return cells;
+}
+
+// Columns of one and the same text go into the caption.
+void leave_out_settings(DataTable& table) {
+  for (std::size_t i = kProblemColumns.size() - 1; i-- > 1;) {
+    const auto same = [&](const std::vector<Cell>& row) { return row[i] == table.rows.front()[i]; };
+    if (!std::ranges::all_of(table.rows, same)) continue;
+    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(i));
+    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+}  // namespace
+
+std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format) {
+  return is_for_people(format) ? accounts_for_people(accounts) : std::vector{accounts_for_files(accounts)};
+}
+
+std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format) {
+  DataTable table;
+  const bool for_people = is_for_people(format);
+  table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
+  table.columns.back() = {"longest_sequence", "longest"};
+  table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", true});
+  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true});
+  table.columns.push_back({"next_sequence", "next"});
+  table.columns.push_back({"requested_bytes", "asks for", "{}", true});
+  table.columns.push_back({"free_bytes", "with free", "{}", true});
+  table.columns.push_back({"confirmed", "confirmed"});
+  table.columns.push_back({"remark", "remark"});
+  std::vector<Record> runs;
+  for (const AttentionLimit& limit : limits) {
+    table.rows.push_back(limit_cells(limit, granularity, for_people));
+    runs.push_back(limit.run);
+    runs.back().context = 0;  // looked for, not given
+    runs.back().keys.reset();
+  }
+  if (!for_people || limits.empty()) return {table};
+  leave_out_settings(table);
+  table.caption = fmt::format("The longest sequence that fits into {}, forward and backward\n{}",
+                              bytes_text(limits.front().memory_bytes), records_caption(runs, kProseWidth));
+  return {table};
+}
+
+}  // namespace ridgepoint::cli

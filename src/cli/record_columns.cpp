@@ -1,0 +1,139 @@
+#include "cli/record_columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/units.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Align = TextTable::Align;
+
+std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
+std::string rate_of(const std::optional<double>& rate) { return rate ? format_count(*rate) : std::string(kNothing); }
+std::string share_of(const std::optional<double>& share) {
+  return share && std::isfinite(*share) ? fmt::format("{:.1f}%", *share * 100) : std::string(kNothing);
+}
+
+std::string size_of(std::int64_t size) { return size > 0 ? text_of(size) : std::string(kNothing); }
+std::string median_of(const Statistics& times_ms) {
+  return times_ms.samples.empty() ? std::string(kNothing) : format_ms(times_ms.median);
+}
+
+// Those of forward, and those of forward and backward.
+std::string taken_of(const Record& record) {
+  const std::size_t forward = record.forward_ms.samples.size();
+  const std::size_t backward = record.backward_ms.samples.size();
+  return forward + backward > 0 ? fmt::format("{}+{}", forward, backward) : std::string(kNothing);
+}
+
+std::string skipped_of(const Record& record) {
+  const std::optional<std::int64_t>& skipped = record.loss_scaling.skipped_steps;
+  return skipped ? fmt::format("{} of {}", *skipped, record.warmup + record.steps) : std::string(kNothing);
+}
+
+constexpr RecordSetting kSettings[] = {
+    {"device", "{}", Align::left, [](const Record& r) { return r.device.kind; }},
+    {"", "({})", Align::left, [](const Record& r) { return r.device.name; }},
+    {"threads", "threads {}", Align::right, [](const Record& r) { return text_of(r.threads); }},
+    {"limit", "memory limit {}", Align::right, [](const Record& r) { return bytes_cell(r.device.memory_limit_bytes); }},
+    {"model", "model {}", Align::left, [](const Record& r) { return r.model.name; }},
+    {"parameters", "{} parameters", Align::right,
+     [](const Record& r) {
+       return r.model.parameters > 0 ? format_count(static_cast<double>(r.model.parameters)) : std::string(kNothing);
+     }},
+    {"layers", "layers {}", Align::right, [](const Record& r) { return size_of(r.model.layers); }},
+    {"d_model", "d_model {}", Align::right, [](const Record& r) { return size_of(r.model.d_model); }},
+    {"d_ff", "d_ff {}", Align::right, [](const Record& r) { return size_of(r.model.d_ff); }},
+    {"heads", "heads {}", Align::right, [](const Record& r) { return size_of(r.model.heads); }},
+    {"vocab", "vocabulary {}", Align::right, [](const Record& r) { return size_of(r.model.vocab); }},
+    {"context", "context {}", Align::right,
+     [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.context); }},
+    {"sequence", "sequence {}", Align::right,
+     [](const Record& r) { return is_attention_call(r) ? size_of(r.context) : std::string(kNothing); }},
+    // Where not as many as the queries.
+    {"keys", "keys {}", Align::right,
+     [](const Record& r) {
+       return r.keys.value_or(r.context) == r.context ? std::string(kNothing) : text_of(*r.keys);
+     }},
+    {"batch", "batch {}", Align::right, [](const Record& r) { return text_of(r.batch); }},
+    {"dtype", "{}", Align::left, [](const Record& r) { return r.dtype; }},
+    {"compile", "compile {}", Align::left, [](const Record& r) { return r.compile; }},
+    {"attention", "{} attention", Align::left, [](const Record& r) { return r.attention; }},
+    {"mask", "{}", Align::left,
+     [](const Record& r) {
+       return r.causal ? std::string(*r.causal ? "causal" : "not causal") : std::string(kNothing);
+     }},
+    {"checkpoint", "checkpoint {}", Align::left, [](const Record& r) { return r.checkpoint; }},
+    {"seed", "seed {}", Align::right, [](const Record& r) { return text_of(r.seed); }},
+    {"warm-up", "warm-up {}", Align::right,
+     [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.warmup); }},
+    {"steps", "steps {}", Align::right,
+     [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.steps); }},
+    {"mode", "{}", Align::left, [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : r.mode; }},
+};
+
+constexpr RecordMeasurement kMeasurements[] = {
+    {"mean ms", 0, [](const Record& r) { return format_ms(r.time_ms.mean); }},
+    {"std", 1, [](const Record& r) { return format_ms(r.time_ms.std); }},
+    {"median", 2, [](const Record& r) { return format_ms(r.time_ms.median); }},
+    {"min", 6, [](const Record& r) { return format_ms(r.time_ms.min); }},
+    {"max", 7, [](const Record& r) { return format_ms(r.time_ms.max); }},
+    {"cv", 8, [](const Record& r) { return share_of(r.time_ms.cv); }},
+    {"tokens/s", 4, [](const Record& r) { return rate_of(r.tokens_per_second); }},
+    {"flop/s", 5, [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
+    {"of ceiling", 3, [](const Record& r) { return share_of(r.ceiling_share); }},
+    {"mfu", 3, [](const Record& r) { return share_of(r.mfu); }},
+    {"skipped", 1, [](const Record& r) { return skipped_of(r); }},
+    {"peak memory", 1,
+     [](const Record& r) {
+       return is_attention_call(r) ? std::string(kNothing) : bytes_cell(r.memory_bytes.peak_allocated);
+     }},
+    {"before backward", 9,
+     [](const Record& r) {
+       return is_attention_call(r) ? std::string(kNothing) : bytes_cell(r.memory_bytes.before_backward);
+     }},
+    // Of attention by itself: these are what its table is for.
+    {"forward ms", 0, [](const Record& r) { return median_of(r.forward_ms); }},
+    {"backward ms", 0, [](const Record& r) { return median_of(r.backward_ms); }},
+    {"fwd flop/s", 2, [](const Record& r) { return rate_of(r.forward_flops_per_second); }},
+    {"bwd flop/s", 2, [](const Record& r) { return rate_of(r.backward_flops_per_second); }},
+    {"before bwd", 0,
+     [](const Record& r) {
+       return is_attention_call(r) ? bytes_cell(r.memory_bytes.before_backward) : std::string(kNothing);
+     }},
+    {"peak", 0,
+     [](const Record& r) {
+       return is_attention_call(r) ? bytes_cell(r.memory_bytes.peak_allocated) : std::string(kNothing);
+     }},
+    {"steps", 8, taken_of},
+    {"runs as", 1, [](const Record& r) { return r.attention_fallback.value_or(std::string(kNothing)); }},
+};
+
+}  // namespace
+
+std::span<const RecordSetting> record_settings() { return kSettings; }
+std::span<const RecordMeasurement> record_measurements() { return kMeasurements; }
+
+bool varies(std::span<const Record> records, const RecordSetting& setting) {
+  return std::ranges::any_of(records,
+                             [&](const Record& r) { return setting.cell(r) != setting.cell(records.front()); });
+}
+
+bool is_size(const RecordSetting& setting) {
+  return setting.heading == "layers" || setting.heading == "d_model" || setting.heading == "d_ff" ||
+         setting.heading == "heads";
+}
+
+bool is_attention_call(const Record& record) { return record.causal.has_value(); }
+
+bool is_preset(const Record& record) { return !is_attention_call(record) && record.model.name != "custom"; }
+
+std::string bytes_cell(const std::optional<std::int64_t>& bytes) {
+  return bytes ? format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(*bytes, 0))) : std::string(kNothing);
+}
+
+}  // namespace ridgepoint::cli

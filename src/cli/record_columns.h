@@ -1,0 +1,45 @@
+// What a table of records can show of each: what was asked for, and what was measured.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "cli/text_table.h"
+#include "ridgepoint/record.h"
+
+namespace ridgepoint::cli {
+
+inline constexpr std::string_view kNothing = "-";  // of a cell
+
+// What was asked for. `phrase` is how the caption says it when all records agree; {} is the cell.
+struct RecordSetting {
+  std::string_view heading;  // empty: never a column
+  std::string_view phrase;
+  TextTable::Align align;
+  std::string (*cell)(const Record&);
+};
+std::span<const RecordSetting> record_settings();
+
+// What was measured. Of what does not fit, the highest rank goes first.
+struct RecordMeasurement {
+  std::string_view heading;
+  int rank;
+  std::string (*cell)(const Record&);
+};
+std::span<const RecordMeasurement> record_measurements();
+
+bool varies(std::span<const Record> records, const RecordSetting& setting);
+// Layers, widths and heads.
+bool is_size(const RecordSetting& setting);
+// A call of attention by itself rather than a model.
+bool is_attention_call(const Record& record);
+// The sizes of the model are known by its name.
+bool is_preset(const Record& record);
+
+// 1.5 GiB, or a dash.
+std::string bytes_cell(const std::optional<std::int64_t>& bytes);
+
+}  // namespace ridgepoint::cli
