@@ -8,6 +8,8 @@
 
 namespace ridgepoint::cuda {
 
+inline constexpr float kLog2E = 1.44269504088896341F;
+
 // Copies kRows rows of up to kTiling.width elements by a whole block.
 template <int kRows, AttentionTiling kTiling>
 class TileCopier {

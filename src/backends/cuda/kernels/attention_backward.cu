@@ -9,13 +9,13 @@
 //                                 shared memory backward_shared_bytes()
 //   attention_backward_finish_*:  grid (blocks of queries x matrices), block (32 x warps): dq's sums, scaled and
 //   rounded
+#include "backends/cuda/device/attention_products.cuh"
 #include "backends/cuda/device/attention_tile.cuh"
+#include "backends/cuda/device/turns.cuh"
 #include "backends/cuda/launch_parameters.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-constexpr float kLog2E = 1.44269504088896341F;
 
 // Predicated, not branched around: products of other sums are scheduled among these.
 __device__ __forceinline__ void add_or_store(float* to, const float (&x)[4], bool adds, bool stores) {
@@ -132,15 +132,10 @@ class BackwardBlock {
   // One thread waits until the block before has added to a block of queries, and says when this one has; barriers
   // stand between that and the other threads' sums.
   __device__ __forceinline__ void await_turn(int query_block) const {
-    if (threadIdx.x + 1 < kTiling.threads() || block_ == 0) return;
-    unsigned now;
-    do {
-      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(turn(query_block)) : "memory");
-    } while (now != static_cast<unsigned>(block_));
+    if (threadIdx.x + 1 == kTiling.threads() && block_ > 0) cuda::await_turn(turn(query_block), block_);
   }
   __device__ __forceinline__ void end_turn(int query_block) const {
-    if (threadIdx.x > 0) return;
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn(query_block)) : "memory");
+    if (threadIdx.x == 0) cuda::end_turn(turn(query_block));
   }
   __device__ __forceinline__ unsigned* turn(int query_block) const {
     return attention_.turns + static_cast<long long>(matrix_) * query_blocks() + query_block;
@@ -348,29 +343,6 @@ __device__ __forceinline__ void differentiate(const AttentionBackward& attention
       .compute();
 }
 
-// Eight lanes a row.
-template <class Element>
-__device__ __forceinline__ void prepare(const AttentionBackward& attention, int query_blocks) {
-  const long long rows = static_cast<long long>(attention.batch) * attention.queries;
-  const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.turns[thread] = 0;
-  const long long row = thread / 8;
-  float sum = 0;
-  if (row < rows) {
-    const auto* o = static_cast<const Element*>(attention.o) + row * attention.width;
-    const auto* d_o = static_cast<const Element*>(attention.d_o) + row * attention.width;
-    for (int at = static_cast<int>(thread % 8) * 8; at < attention.width; at += 64) {
-      const auto x = *reinterpret_cast<const Packet<Element, 8>*>(o + at);
-      const auto y = *reinterpret_cast<const Packet<Element, 8>*>(d_o + at);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) sum += convert_to<float>(x.values[i]) * convert_to<float>(y.values[i]);
-    }
-  }
-#pragma unroll
-  for (int apart = 4; apart > 0; apart /= 2) sum += __shfl_xor_sync(kAllLanes, sum, apart);
-  if (thread % 8 == 0 && row < rows) attention.products[row] = sum;
-}
-
 template <class Element, AttentionTiling kTiling>
 __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   constexpr int kTiles = kTiling.width / 8 / 2;
@@ -418,7 +390,7 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   RIDGEPOINT_ATTENTION(element, type, 256, 3)                                                                       \
   extern "C" __global__ void __launch_bounds__(256)                                                                 \
       attention_backward_prepare_##element(const __grid_constant__ AttentionBackward attention, int query_blocks) { \
-    prepare<type>(attention, query_blocks);                                                                         \
+    prepare_backward<type>(attention, query_blocks);                                                                \
   }
 
 RIDGEPOINT_ATTENTION_SIZES(bf16, __nv_bfloat16)

@@ -10,8 +10,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr float kLog2E = 1.44269504088896341F;
-
 template <class Element, AttentionTiling kTiling>
 class ForwardBlock {
   static constexpr int kSteps = kTiling.width / 16;  // products of 16 along the width

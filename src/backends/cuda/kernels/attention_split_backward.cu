@@ -11,6 +11,7 @@
 //   attention_backward_split_*:       grid (matrices x blocks of keys, a block's matrices together), block (32 x
 //   warps),
 //                                     shared memory backward_shared_bytes()
+#include "backends/cuda/device/attention_products.cuh"
 #include "backends/cuda/device/attention_tile.cuh"
 #include "backends/cuda/device/bf16_parts.cuh"
 #include "backends/cuda/device/turns.cuh"
@@ -21,7 +22,6 @@ namespace {
 
 template <SplitAttentionTiling kTiling>
 class SplitBackwardBlock {
-  static constexpr float kLog2E = 1.44269504088896341F;
   static constexpr int kSplits = kTiling.splits();  // warps that share 16 keys
   static constexpr int kKeyGroups = kTiling.keys / 16;
   static_assert(kSplits == 1 || kSplits == 2);
@@ -367,26 +367,9 @@ __device__ __forceinline__ void differentiate(const AttentionBackward& attention
 
 }  // namespace
 
-// Eight lanes a row.
 extern "C" __global__ void __launch_bounds__(256)
     attention_backward_prepare_split(const __grid_constant__ AttentionBackward attention, int query_blocks) {
-  const long long rows = static_cast<long long>(attention.batch) * attention.queries;
-  const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.turns[thread] = 0;
-  const long long row = thread / 8;
-  float sum = 0;
-  if (row < rows) {
-    const float* o = static_cast<const float*>(attention.o) + row * attention.width;
-    const float* d_o = static_cast<const float*>(attention.d_o) + row * attention.width;
-    for (int at = static_cast<int>(thread % 8) * 4; at < attention.width; at += 32) {
-      const float4 x = *reinterpret_cast<const float4*>(o + at);
-      const float4 y = *reinterpret_cast<const float4*>(d_o + at);
-      sum = fmaf(x.x, y.x, fmaf(x.y, y.y, fmaf(x.z, y.z, fmaf(x.w, y.w, sum))));
-    }
-  }
-#pragma unroll
-  for (int apart = 4; apart > 0; apart /= 2) sum += __shfl_xor_sync(kAllLanes, sum, apart);
-  if (thread % 8 == 0 && row < rows) attention.products[row] = sum;
+  prepare_backward<float>(attention, query_blocks);
 }
 
 #define RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(size, at)                                        \

@@ -16,7 +16,6 @@ namespace {
 
 template <SplitAttentionTiling kTiling>
 class SplitForwardBlock {
-  static constexpr float kLog2E = 1.44269504088896341F;
   static constexpr int kSteps = kTiling.width / 16;  // products of 16 along the width
   static constexpr int kKeyTiles = kTiling.keys / 8;
   static constexpr int kWidthTiles = kTiling.width / 8;
