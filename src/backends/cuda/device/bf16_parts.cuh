@@ -68,24 +68,29 @@ class SplitSums {
     }
   }
 
-  // To tiles n and n + 1; b holds both tiles' second operand.
-  __device__ __forceinline__ void multiply(int n, const PartsOfOperand& a, const PartsOfOperand& b) {
-    constexpr int kOrderA[] = {2, 0, 1, 1, 0};
-    constexpr int kOrderB[] = {0, 2, 1, 0, 1};
-#pragma unroll
-    for (int product = 0; product < 5; ++product) {
-      const unsigned(&x)[4] = a[kOrderA[product]];
-      const unsigned(&y)[4] = b[kOrderB[product]];
-      cuda::multiply<__nv_bfloat16>(rests_[n], x, y[0], y[1]);
-      cuda::multiply<__nv_bfloat16>(rests_[n + 1], x, y[2], y[3]);
-    }
-    cuda::multiply<__nv_bfloat16>(firsts_[n], a[0], b[0][0], b[0][1]);
-    cuda::multiply<__nv_bfloat16>(firsts_[n + 1], a[0], b[0][2], b[0][3]);
+  // b holds the tiles' second operands, two in each. The smallest products first; between two of one sum lie others, as
+  // products take long.
+  __device__ __forceinline__ void multiply(const PartsOfOperand& a, const PartsOfOperand (&b)[kTiles / 2]) {
+    add(rests_, a[2], b, 0);
+    add(rests_, a[0], b, 2);
+    add(rests_, a[1], b, 1);
+    add(firsts_, a[0], b, 0);
+    add(rests_, a[1], b, 0);
+    add(rests_, a[0], b, 1);
   }
 
   __device__ __forceinline__ float operator()(int n, int i) const { return firsts_[n][i] + rests_[n][i]; }
 
  private:
+  static __device__ __forceinline__ void add(float (&sums)[kTiles][4], const unsigned (&a)[4],
+                                             const PartsOfOperand (&b)[kTiles / 2], int part) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const unsigned(&pair)[4] = b[n / 2][part];
+      cuda::multiply<__nv_bfloat16>(sums[n], a, pair[n % 2 * 2], pair[n % 2 * 2 + 1]);
+    }
+  }
+
   float firsts_[kTiles][4], rests_[kTiles][4];
 };
 

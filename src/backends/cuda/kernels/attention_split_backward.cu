@@ -187,12 +187,12 @@ class SplitBackwardBlock {
       for (int step = begin; step < begin + kStepsSummed; ++step) {
         PartsOfOperand k;
         load_parts(k, of_keys.at(0, 2 * step), kKeyPartBytes);
+        PartsOfOperand q[kTiles / 2];
 #pragma unroll
         for (int n = 0; n < kTiles; n += 2) {
-          PartsOfOperand q;
-          load_parts(q, of_queries.at(8 * n, 2 * step), kQueryPartBytes);
-          sums.multiply(n, k, q);
+          load_parts(q[n / 2], of_queries.at(8 * n, 2 * step), kQueryPartBytes);
         }
+        sums.multiply(k, q);
       }
 #pragma unroll
       for (int n = 0; n < kTiles; ++n) {
@@ -265,12 +265,12 @@ class SplitBackwardBlock {
       SplitSums<kTogether> sums;
 #pragma unroll
       for (int step = 0; step < kChunk / 16; ++step) {
+        PartsOfOperand rows[kTogether / 2];
 #pragma unroll
         for (int n = 0; n < kTogether; n += 2) {
-          PartsOfOperand rows;
-          load_parts_transposed(rows, addresses.at(16 * step, first + n), kQueryPartBytes);
-          sums.multiply(n, operands[step], rows);
+          load_parts_transposed(rows[n / 2], addresses.at(16 * step, first + n), kQueryPartBytes);
         }
+        sums.multiply(operands[step], rows);
       }
 #pragma unroll
       for (int n = 0; n < kTogether; ++n) {
@@ -296,12 +296,12 @@ class SplitBackwardBlock {
       for (int step = begin; step < begin + kStepsSummed; ++step) {
         PartsOfOperand ds;
         load_parts_transposed(ds, scores + step * 16 * ScoreTile::kRowBytes, kScorePartBytes);
+        PartsOfOperand rows[kDqTiles / 2];
 #pragma unroll
         for (int n = 0; n < kDqTiles; n += 2) {
-          PartsOfOperand rows;
-          load_parts_transposed(rows, keys.at(16 * step, n), kKeyPartBytes);
-          sums.multiply(n, ds, rows);
+          load_parts_transposed(rows[n / 2], keys.at(16 * step, n), kKeyPartBytes);
         }
+        sums.multiply(ds, rows);
       }
 #pragma unroll
       for (int n = 0; n < kDqTiles; ++n) {

@@ -136,12 +136,12 @@ class SplitForwardBlock {
         SplitSums<kTogether> sums;
 #pragma unroll
         for (int step = begin; step < begin + kStepsSummed; ++step) {
+          PartsOfOperand k[kTogether / 2];
 #pragma unroll
           for (int n = 0; n < kTogether; n += 2) {
-            PartsOfOperand k;
-            load_parts(k, addresses.at(8 * (first + n), 2 * step), kPartBytes);
-            sums.multiply(n, q_[step], k);
+            load_parts(k[n / 2], addresses.at(8 * (first + n), 2 * step), kPartBytes);
           }
+          sums.multiply(q_[step], k);
         }
 #pragma unroll
         for (int n = 0; n < kTogether; ++n) {
@@ -209,12 +209,12 @@ class SplitForwardBlock {
       SplitSums<kTogether> sums;
 #pragma unroll
       for (int step = 0; step < kKeyTiles / 2; ++step) {
+        PartsOfOperand v[kTogether / 2];
 #pragma unroll
         for (int n = 0; n < kTogether; n += 2) {
-          PartsOfOperand v;
-          load_parts_transposed(v, addresses.at(16 * step, first + n), kPartBytes);
-          sums.multiply(n, p[step], v);
+          load_parts_transposed(v[n / 2], addresses.at(16 * step, first + n), kPartBytes);
         }
+        sums.multiply(p[step], v);
       }
 #pragma unroll
       for (int n = 0; n < kTogether; ++n) {
