@@ -1,6 +1,7 @@
 // Every derivative against central differences, in double on the reference back end.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -174,6 +175,40 @@ TEST(Differentiate, refuses_a_loss_that_is_not_a_scalar) {
   Graph graph;
   const Value x = input(graph, "x", {DType::fp64, {2}}, Role::data);
   EXPECT_THROW(differentiate(graph, x, std::vector{x}), Error);
+}
+
+TEST(Differentiate, takes_the_gradient_of_a_result_as_a_value) {
+  const auto build = [](bool by_sum) {
+    Graph graph;
+    const TensorType type{DType::fp64, {3, 4}};
+    const Value x = input(graph, "x", type, Role::data);
+    const Value g = input(graph, "g", type, Role::data);
+    const Value y = mul(graph, exp(graph, x), x);
+    const std::vector<Value> gradients =
+        by_sum ? differentiate(graph, reduce_sum(graph, mul(graph, y, g), {0, 1}), std::array{x})
+               : differentiate(graph, y, g, std::array{x});
+    graph.add_output("grad.x", gradients[0]);
+    return graph;
+  };
+  Tensors inputs;
+  for (const char* name : {"x", "g"}) {
+    HostTensor tensor(TensorType{DType::fp64, {3, 4}});
+    double value = name[0] == 'x' ? -0.7 : 1.3;
+    for (double& element : tensor.as<double>()) element = value += 0.17;
+    inputs.emplace(name, std::move(tensor));
+  }
+  const auto gradient = [&](bool by_sum) {
+    return testing::run_graph(build(by_sum), make_reference_device({}), inputs).at("grad.x");
+  };
+  EXPECT_LT(testing::relative_error(gradient(false), gradient(true)), 1e-15);
+}
+
+TEST(Differentiate, refuses_a_gradient_of_another_type) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp64, {3}}, Role::data);
+  const Value g = input(graph, "g", {DType::fp64, {4}}, Role::data);
+  const Value y = exp(graph, x);
+  EXPECT_THROW(differentiate(graph, y, g, std::array{x}), Error);
 }
 
 }  // namespace

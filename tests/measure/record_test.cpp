@@ -26,7 +26,7 @@ std::vector<Record> read_text(const std::string& text) {
 }
 
 TEST(RecordJson, round_trips_every_field) {
-  for (const Record& record : {sample_record(), out_of_memory_record()}) {
+  for (const Record& record : {sample_record(), out_of_memory_record(), attention_record()}) {
     const std::string json = to_json(record);
     EXPECT_EQ(to_json(record_from_json(json)), json);
   }
@@ -36,6 +36,20 @@ TEST(RecordJson, round_trips_every_field) {
   EXPECT_EQ(back.ceiling_share, 0.7741935);
   EXPECT_EQ(back.mfu, std::nullopt);
   EXPECT_EQ(record_from_json(to_json(out_of_memory_record())).error.requested_bytes, 512 << 20);
+}
+
+TEST(RecordJson, keeps_what_attention_by_itself_adds) {
+  Record record = attention_record();
+  record.causal = true;
+  record.attention_fallback = "recompute";
+  const Record back = record_from_json(to_json(record));
+  EXPECT_EQ(back.causal, true);
+  EXPECT_EQ(back.keys, 256);
+  EXPECT_EQ(back.attention_fallback, "recompute");
+  EXPECT_EQ(back.forward_ms.samples, record.forward_ms.samples);
+  EXPECT_EQ(record_from_json(to_json(sample_record())).causal, std::nullopt);
+  EXPECT_THAT([] { record_from_json(R"({"schema":1,"causal":1})"); },
+              ThrowsMessage<Error>(HasSubstr("field 'causal' must be true or false")));
 }
 
 TEST(RecordJson, has_the_names_scripts_rely_on) {

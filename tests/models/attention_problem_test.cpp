@@ -1,0 +1,177 @@
+// One call of attention as a graph: its shapes, its gradients, what it keeps, and what it refuses.
+#include "models/attention_problem.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backends/null/null_device.h"
+#include "core/warning.h"
+#include "ridgepoint/error.h"
+#include "runtime/device.h"
+#include "support/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using testing::Tensors;
+
+AttentionProblem problem_of(std::int64_t sequence, std::int64_t d_model, std::int64_t heads = 2) {
+  AttentionProblem problem;
+  problem.batch = 2;
+  problem.heads = heads;
+  problem.d_model = d_model;
+  problem.queries = problem.keys = sequence;
+  return problem;
+}
+
+Tensors random_operands(const Graph& graph) {
+  Program program(graph, open_device("reference"));
+  write_random_operands(program, 3);
+  Tensors tensors;
+  for (const char* name : {"q", "k", "v", "grad.o"}) tensors.emplace(name, program.read_input(name));
+  return tensors;
+}
+
+void expect_refused(const AttentionProblem& problem, const std::string& message) {
+  try {
+    validate(problem);
+    FAIL() << "was taken; expected: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.what(), HasSubstr(message));
+  }
+}
+
+TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
+  AttentionProblem problem = problem_of(19, 12);
+  problem.keys = 23;
+  for (const bool causal : {false, true}) {
+    problem.causal = causal;
+    if (causal) problem.keys = problem.queries;
+    problem.variant = AttentionVariant::composite;
+    const Graph composite = build_attention_problem(problem, true);
+    const Tensors inputs = random_operands(composite);
+    const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
+    EXPECT_THAT(expected, SizeIs(4));
+    for (const AttentionVariant variant : attention_variants()) {
+      problem.variant = variant;
+      const Tensors found = testing::run_graph(build_attention_problem(problem, true), open_device("cpu"), inputs);
+      for (const auto& [tensor, value] : expected) {
+        EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-5) << name(variant) << ' ' << tensor;
+      }
+    }
+  }
+}
+
+TEST(AttentionProblem, without_backward_makes_o_alone) {
+  const Graph graph = build_attention_problem(problem_of(8, 8), false);
+  EXPECT_THAT(graph.outputs(), SizeIs(1));
+  EXPECT_THAT(graph.inputs(), SizeIs(3));
+}
+
+TEST(AttentionProblem, has_operands_and_gradients_of_its_dtype) {
+  for (const auto& [precision, dtype] : std::map<Precision, DType>{{Precision::fp32, DType::fp32},
+                                                                   {Precision::tf32, DType::fp32},
+                                                                   {Precision::bf16, DType::bf16},
+                                                                   {Precision::fp16, DType::fp16}}) {
+    AttentionProblem problem = problem_of(8, 8);
+    problem.precision = precision;
+    for (const AttentionVariant variant : attention_variants()) {
+      problem.variant = variant;
+      const Graph graph = build_attention_problem(problem, true);
+      for (const Output& output : graph.outputs()) EXPECT_EQ(graph.type(output.value).dtype, dtype) << output.name;
+      for (const NodeId id : graph.inputs()) EXPECT_EQ(graph.type(graph.node(id).outputs[0]).dtype, dtype);
+    }
+    EXPECT_EQ(input_bytes(problem), 4 * 2 * 8 * 8 * size_bytes(dtype));
+  }
+}
+
+TEST(AttentionProblem, draws_operands_that_differ_and_repeat) {
+  const Graph graph = build_attention_problem(problem_of(64, 64), true);
+  const Tensors first = random_operands(graph);
+  EXPECT_EQ(random_operands(graph).at("q").data, first.at("q").data);
+  EXPECT_NE(first.at("q").data, first.at("k").data);
+  double sum = 0, squares = 0;
+  const std::span<const float> values = first.at("v").as<float>();
+  for (const float value : values) {
+    sum += value;
+    squares += static_cast<double>(value) * value;
+  }
+  const auto count = static_cast<double>(values.size());
+  EXPECT_NEAR(sum / count, 0, 0.05);
+  EXPECT_NEAR(squares / count, 0.97, 0.05);  // cut at 3 sigma
+}
+
+TEST(AttentionProblem, counts_operations_by_the_published_convention) {
+  AttentionProblem problem = problem_of(1024, 128, 2);
+  EXPECT_EQ(forward_flops(problem), 4.0 * 2 * 2 * 1024 * 1024 * 64);
+  EXPECT_EQ(backward_flops(problem), 2.5 * forward_flops(problem));
+  const double full = forward_flops(problem);
+  problem.causal = true;
+  EXPECT_EQ(forward_flops(problem), full / 2);
+}
+
+TEST(AttentionProblem, refuses_what_cannot_be) {
+  expect_refused(problem_of(0, 8), "--sequence 0 must be positive");
+  expect_refused(problem_of(8, 9), "--heads 2 does not divide --d-model 9");
+  AttentionProblem unequal = problem_of(8, 8);
+  unequal.keys = 9;
+  EXPECT_NO_THROW(validate(unequal));
+  unequal.causal = true;
+  expect_refused(unequal, "as many queries (--sequence 8) as keys (--keys 9)");
+  expect_refused(problem_of(std::int64_t{1} << 32, 8), "the scores overflow 64 bits");
+  AttentionProblem wide = problem_of(8, std::int64_t{1} << 62);
+  expect_refused(wide, "q, k and v overflow 64 bits");
+}
+
+class AttentionFallback : public ::testing::Test {
+ protected:
+  AttentionFallback() {
+    set_warning_handler([this](std::string_view message) { warnings_.emplace_back(message); });
+    problem_.variant = AttentionVariant::flash;
+  }
+  ~AttentionFallback() override { set_warning_handler({}); }
+
+  AttentionProblem problem_ = problem_of(8, 8);
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(AttentionFallback, is_named_where_there_is_no_kernel_and_warned_of_once) {
+  const std::shared_ptr<Device> device = open_device("reference");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *device), "recompute");
+  }
+  ASSERT_THAT(warnings_, SizeIs(1));
+  EXPECT_THAT(warnings_[0], HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D4]"));
+  // A null device has the kernels of the device it stands in for.
+  EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *make_null_device(device)), "recompute");
+  problem_.queries = problem_.keys = 9;
+  attention_fallback(build_attention_problem(problem_, true), *device);
+  EXPECT_THAT(warnings_, SizeIs(2)) << "another shape is another warning";
+}
+
+TEST_F(AttentionFallback, is_none_where_there_is_a_kernel_or_none_was_asked_for) {
+  EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *open_device("cpu")), std::nullopt);
+  problem_.variant = AttentionVariant::recompute;
+  EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *open_device("reference")), std::nullopt);
+  EXPECT_THAT(warnings_, SizeIs(0));
+}
+
+TEST_F(AttentionFallback, keeps_and_holds_what_recompute_does) {
+  const auto memory_of = [&](AttentionVariant variant) {
+    problem_.variant = variant;
+    Program program(build_attention_problem(problem_, true), open_device("reference"));
+    program.run();
+    return std::pair(program.before_backward_bytes(), program.memory_use().peak_allocated_bytes);
+  };
+  EXPECT_EQ(memory_of(AttentionVariant::flash), memory_of(AttentionVariant::recompute));
+}
+
+}  // namespace
+}  // namespace ridgepoint
