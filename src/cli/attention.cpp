@@ -182,7 +182,9 @@ class Attention : public Command {
     for (const AttentionConfig& config : configs) records.push_back(describe_run(config));
     check(options, records);
     records.clear();
-    TablesWriter writer(output_options_, [&](Format format) { return pivot_tables(records, options, format); });
+    TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
+      return pivot_tables(records, options, format, width);
+    });
     const bool complete = measure(configs, [&](Record record) {
       records.push_back(std::move(record));
       writer.table_changed();
@@ -193,7 +195,8 @@ class Attention : public Command {
 
   int run_account(const std::vector<AttentionConfig>& configs) const {
     std::vector<AttentionAccount> accounts;
-    TablesWriter writer(output_options_, [&](Format format) { return account_tables(accounts, format); });
+    TablesWriter writer(output_options_,
+                        [&](Format format, std::size_t width) { return account_tables(accounts, format, width); });
     Progress progress(std::vector<double>(configs.size(), 1));
     for (std::size_t row = 0; row < configs.size() && !interrupted(); ++row) {
       progress.start_row(row, describe(configs[row].problem));
@@ -212,7 +215,9 @@ class Attention : public Command {
       }
     }
     std::vector<AttentionLimit> limits;
-    TablesWriter writer(output_options_, [&](Format format) { return limit_tables(limits, granularity_, format); });
+    TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
+      return limit_tables(limits, granularity_, format, width);
+    });
     Progress progress(std::vector<double>(configs.size(), 1));
     for (std::size_t row = 0; row < configs.size() && !interrupted(); ++row) {
       progress.start_row(row, fmt::format("{} attention", ridgepoint::name(configs[row].problem.variant)));

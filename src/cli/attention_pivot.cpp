@@ -221,7 +221,8 @@ void check(const PivotOptions& options, std::span<const Record> records) {
   require_one_of("--baseline", options.baseline, std::vector<std::string_view>(values.begin(), values.end()));
 }
 
-std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format) {
+std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format,
+                                    std::size_t width) {
   if (records.empty()) return {};
   const Pivot pivot(records, options);
   if (!is_for_people(format)) return {pivot.for_files()};
@@ -232,7 +233,7 @@ std::vector<DataTable> pivot_tables(std::span<const Record> records, const Pivot
     if (!options.baseline.empty()) tables.push_back(pivot.against_baseline(metric));
   }
   if (tables.empty()) tables.push_back(pivot.for_people(kMetrics.front()));
-  tables.front().caption = records_caption(records, kProseWidth) + "\n\n" + tables.front().caption;
+  tables.front().caption = records_caption(records, std::min(width, kProseWidth)) + "\n\n" + tables.front().caption;
   if (pivot.has_fallback()) tables.back().note = "* no kernel for this shape: ran as recompute";
   return tables;
 }

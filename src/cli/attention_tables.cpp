@@ -56,11 +56,11 @@ std::string sizes_of(const AttentionProblem& p) {
   return text;
 }
 
-DataTable account_for_people(const AttentionAccount& account, const AccountMoment& moment) {
+DataTable account_for_people(const AttentionAccount& account, const AccountMoment& moment, std::size_t width) {
   DataTable table;
   table.caption = fmt::format("{}: {}\n{}", moment.name, sizes_of(account.problem),
-                              records_caption(std::span(&account.run, 1), kProseWidth));
-  table.columns = {{"component", "component"},      {"shape", "shape"},
+                              records_caption(std::span(&account.run, 1), width));
+  table.columns = {{"component", "component"},      {"shape", "shape", "{}", false, 1},
                    {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},
                    {"measured_bytes", "measured"},  {"difference", "difference"}};
   std::int64_t predicted = 0, rounding = 0, unsplit = 0;
@@ -81,20 +81,19 @@ DataTable account_for_people(const AttentionAccount& account, const AccountMomen
   return table;
 }
 
-DataTable failure_of(const AttentionAccount& account) {
+DataTable failure_of(const AttentionAccount& account, std::size_t width) {
   DataTable table;
-  table.caption =
-      fmt::format("{}\n{}", sizes_of(account.problem), records_caption(std::span(&account.run, 1), kProseWidth));
+  table.caption = fmt::format("{}\n{}", sizes_of(account.problem), records_caption(std::span(&account.run, 1), width));
   table.columns = {{"status", "status"}, {"message", "message"}};
   table.rows.push_back({std::string(name(account.run.status)), account.run.error.message});
   return table;
 }
 
-std::vector<DataTable> accounts_for_people(std::span<const AttentionAccount> accounts) {
+std::vector<DataTable> accounts_for_people(std::span<const AttentionAccount> accounts, std::size_t width) {
   std::vector<DataTable> tables;
   for (const AttentionAccount& account : accounts) {
-    for (const AccountMoment& moment : account.moments) tables.push_back(account_for_people(account, moment));
-    if (account.run.status != RunStatus::ok) tables.push_back(failure_of(account));
+    for (const AccountMoment& moment : account.moments) tables.push_back(account_for_people(account, moment, width));
+    if (account.run.status != RunStatus::ok) tables.push_back(failure_of(account, width));
   }
   return tables;
 }
@@ -156,32 +155,40 @@ std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granular
   return cells;
 }
 
-// Columns of one and the same text go into the caption.
-void leave_out_settings(DataTable& table) {
+void leave_out(DataTable& table, std::size_t column) {
+  table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(column));
+  for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+}
+
+// Settings that are the same in all rows stand in the caption; without remarks their column says nothing.
+void leave_out_what_is_known(DataTable& table) {
+  const auto all_are = [&](std::size_t column, const Cell& cell) {
+    return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) { return row[column] == cell; });
+  };
+  if (all_are(table.columns.size() - 1, Cell())) leave_out(table, table.columns.size() - 1);
   for (std::size_t i = kProblemColumns.size() - 1; i-- > 1;) {
-    const auto same = [&](const std::vector<Cell>& row) { return row[i] == table.rows.front()[i]; };
-    if (!std::ranges::all_of(table.rows, same)) continue;
-    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(i));
-    for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(i));
+    if (all_are(i, Cell(table.rows.front()[i]))) leave_out(table, i);
   }
 }
 
 }  // namespace
 
-std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format) {
-  return is_for_people(format) ? accounts_for_people(accounts) : std::vector{accounts_for_files(accounts)};
+std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format, std::size_t width) {
+  return is_for_people(format) ? accounts_for_people(accounts, std::min(width, kProseWidth))
+                               : std::vector{accounts_for_files(accounts)};
 }
 
-std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format) {
+std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format,
+                                    std::size_t width) {
   DataTable table;
   const bool for_people = is_for_people(format);
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
   table.columns.back() = {"longest_sequence", "longest"};
   table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", true});
-  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true});
+  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true, 2});
   table.columns.push_back({"next_sequence", "next"});
-  table.columns.push_back({"requested_bytes", "asks for", "{}", true});
-  table.columns.push_back({"free_bytes", "with free", "{}", true});
+  table.columns.push_back({"requested_bytes", "asks for", "{}", true, 1});
+  table.columns.push_back({"free_bytes", "with free", "{}", true, 1});
   table.columns.push_back({"confirmed", "confirmed"});
   table.columns.push_back({"remark", "remark"});
   std::vector<Record> runs;
@@ -192,9 +199,10 @@ std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std:
     runs.back().keys.reset();
   }
   if (!for_people || limits.empty()) return {table};
-  leave_out_settings(table);
-  table.caption = fmt::format("The longest sequence that fits into {}, forward and backward\n{}",
-                              bytes_text(limits.front().memory_bytes), records_caption(runs, kProseWidth));
+  leave_out_what_is_known(table);
+  table.caption =
+      fmt::format("The longest sequence that fits into {}, forward and backward\n{}",
+                  bytes_text(limits.front().memory_bytes), records_caption(runs, std::min(width, kProseWidth)));
   return {table};
 }
 

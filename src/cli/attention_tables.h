@@ -2,6 +2,7 @@
 // limits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -26,11 +27,14 @@ void check(const PivotOptions& options, std::span<const Record> records);
 // For people a table for each metric, each cell followed by how many times that of the row above it is, where one
 // setting alone separates the two rows; with a baseline also one of how many times better. For files one table, a row
 // for each metric and each row of those.
-std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format);
+std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format,
+                                    std::size_t width = SIZE_MAX);
 
 // For people a table for each moment of each account; for files one row a tensor.
-std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format);
+std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format,
+                                      std::size_t width = SIZE_MAX);
 
-std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format);
+std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format,
+                                    std::size_t width = SIZE_MAX);
 
 }  // namespace ridgepoint::cli

@@ -1,10 +1,13 @@
 #include "cli/data_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/fitted_table.h"
 #include "cli/text_table.h"
 
 namespace ridgepoint::cli {
@@ -77,47 +80,59 @@ std::string render_json(std::span<const DataTable> tables, bool lines) {
   return lines ? text : "[" + text + "\n]\n";
 }
 
-std::string render_for_people(const DataTable& table, bool markdown) {
-  TextTable text;
-  for (const DataTable::Column& column : table.columns) {
-    bool has_text = false;
-    const auto index = static_cast<std::size_t>(&column - table.columns.data());
-    for (const std::vector<Cell>& row : table.rows)
-      has_text = has_text || std::holds_alternative<std::string>(row[index]);
-    text.add_column(column.heading, has_text && !column.is_right ? TextTable::Align::left : TextTable::Align::right);
+FittedTable fitted(const DataTable& table) {
+  FittedTable text;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    const DataTable::Column& column = table.columns[i];
+    const bool has_text = std::ranges::any_of(
+        table.rows, [&](const std::vector<Cell>& row) { return std::holds_alternative<std::string>(row[i]); });
+    const bool is_left = has_text && !column.is_right;
+    text.add_column(column.heading, is_left ? TextTable::Align::left : TextTable::Align::right, column.rank);
   }
   for (const std::vector<Cell>& row : table.rows) {
     std::vector<std::string> cells;
     for (std::size_t i = 0; i < row.size(); ++i) cells.push_back(for_people(row[i], table.columns[i].number_format));
     text.add_row(std::move(cells));
   }
+  return text;
+}
+
+std::string render_for_people(const DataTable& table, bool markdown, std::size_t width) {
+  std::vector<std::string> left_out;
   std::string result = table.caption.empty() ? "" : table.caption + "\n\n";
-  result += markdown ? text.markdown() : text.text();
-  return table.note.empty() ? result : result + "\n" + table.note + "\n";
+  result += markdown ? fitted(table).markdown() : fitted(table).text(width, left_out);
+  if (!table.note.empty()) result += "\n" + table.note + "\n";
+  if (!left_out.empty()) {
+    result += fmt::format("\nToo narrow for {}; --format csv has everything.\n", fmt::join(left_out, ", "));
+  }
+  return result;
 }
 
 }  // namespace
 
-std::string render(Format format, const DataTable& table) { return render(format, std::span(&table, 1)); }
+std::string render(Format format, const DataTable& table, std::size_t width) {
+  return render(format, std::span(&table, 1), width);
+}
 
-std::string render(Format format, std::span<const DataTable> tables) {
+std::string render(Format format, std::span<const DataTable> tables, std::size_t width) {
   if (tables.empty()) return format == Format::json ? "[\n]\n" : "";
   if (format == Format::csv) return render_csv(tables);
   if (!is_for_people(format)) return render_json(tables, format == Format::jsonl);
   std::string text;
   for (const DataTable& table : tables) {
-    text += (text.empty() ? "" : "\n") + render_for_people(table, format == Format::markdown);
+    text += (text.empty() ? "" : "\n") + render_for_people(table, format == Format::markdown, width);
   }
   return text;
 }
 
 void write(const OutputOptions& options, const DataTable& table) {
-  TablesWriter(options, [&](Format) { return std::vector{table}; }).finish();
+  TablesWriter(options, [&](Format, std::size_t) { return std::vector{table}; }).finish();
 }
 
 TablesWriter::TablesWriter(const OutputOptions& options, const MakeTables& tables)
-    : writer_(options, {[tables](Format format, std::size_t) { return render(format, tables(format)); },
-                        [tables](Format format) { return render(format, tables(format)); }}) {}
+    : writer_(options,
+              {[tables](Format format, std::size_t width) { return render(format, tables(format, width), width); },
+               [tables](Format format) { return render(format, tables(format, SIZE_MAX)); }}) {}
 
 void TablesWriter::table_changed() {
   if (!writer_.path().empty()) writer_.row_added();

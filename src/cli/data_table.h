@@ -20,6 +20,7 @@ struct DataTable {
     std::string heading;  // in tables
     std::string number_format = "{}";
     bool is_right = false;  // text stands to the right in tables, as numbers do
+    int rank = 0;           // of what does not fit a terminal the highest goes first; 0 stays
   };
   using Cell = std::variant<std::monostate, std::string, std::int64_t, double>;  // empty: nothing to say
 
@@ -29,10 +30,10 @@ struct DataTable {
   std::string note;  // below them
 };
 
-// Ready to be a file.
-std::string render(Format format, const DataTable& table);
+// Ready to be a file; a table in at most `width` columns where leaving some out gives that.
+std::string render(Format format, const DataTable& table, std::size_t width = SIZE_MAX);
 // Tables for people stand one below the other; files take the columns of the first, which all have.
-std::string render(Format format, std::span<const DataTable> tables);
+std::string render(Format format, std::span<const DataTable> tables, std::size_t width = SIZE_MAX);
 // By --format and --output. Throws Error when the file cannot be written.
 void write(const OutputOptions& options, const DataTable& table);
 
@@ -42,7 +43,7 @@ constexpr bool is_for_people(Format format) { return format == Format::table || 
 // of it at the end.
 class TablesWriter {
  public:
-  using MakeTables = std::function<std::vector<DataTable>(Format)>;
+  using MakeTables = std::function<std::vector<DataTable>(Format, std::size_t width)>;
   // Throws Error when the file cannot be written.
   TablesWriter(const OutputOptions& options, const MakeTables& tables);
   void table_changed();

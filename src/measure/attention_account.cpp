@@ -69,7 +69,7 @@ std::string describe_result(const Graph& graph, const Node& node, std::size_t ou
 
 std::string component_of(const Graph& graph, const Block& block) {
   const Node& node = graph.node(block.node);
-  if (!block.output) return "workspace of " + std::string(name(node.op));
+  if (!block.output) return "workspace";
   const Value value = node.outputs[*block.output];
   if (node.op == Op::input) return node.attributes.get<std::string>("name");
   for (const Output& output : graph.outputs()) {

@@ -12,7 +12,7 @@
 namespace ridgepoint {
 
 struct AccountLine {
-  std::string component;             // "q", "weights", "log-sum-exp", "workspace of matmul"
+  std::string component;             // "q", "weights", "log-sum-exp", "workspace"
   std::string shape;                 // in symbols: "B H S D"; empty for a workspace
   std::string formula;               // of its bytes: "4 B H S^2"
   std::int64_t predicted_bytes = 0;  // by the formula
