@@ -50,7 +50,7 @@ inline Record attention_record(const std::string& variant = "flash", std::int64_
   record.model = {"", 0, 0, 64, 0, 1, 0};
   record.time_ms = record.device_time_ms = describe({});
   record.warmup_ms.clear();
-  const double growth = static_cast<double>(sequence / 256 * (sequence / 256));
+  const double growth = static_cast<double>(sequence * sequence) / (256 * 256);
   record.forward_ms = describe({2 * growth, 2 * growth, 3 * growth});
   record.backward_ms = describe({5 * growth});
   record.forward_flops_per_second = 1.2e12;
