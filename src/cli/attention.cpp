@@ -236,10 +236,10 @@ class Attention : public Command {
   }
 
   template <typename Row>
-  static int finish_view(const std::vector<Row>& rows, std::size_t count) {
-    if (rows.size() < count) throw Interrupted(fmt::format("interrupted; {} of {} rows finished", rows.size(), count));
-    return std::ranges::any_of(rows, [](const Row& row) { return row.run.status == RunStatus::error; }) ? kExitFailure
-                                                                                                        : kExitOk;
+  int finish_view(const std::vector<Row>& rows, std::size_t count) const {
+    std::vector<Record> runs;
+    for (const Row& row : rows) runs.push_back(row.run);
+    return finish(runs, count, rows.size() == count);
   }
 
   static constexpr const char* kSequence = "--sequence,--context";

@@ -179,6 +179,14 @@ TEST(AttentionCommand, accounts_for_memory_tensor_by_tensor) {
   EXPECT_EQ(sum, total);
 }
 
+TEST(AttentionCommand, fails_where_nothing_can_run) {
+  for (const char* view : {"--account", "--oom", "--pivot"}) {
+    const ProgramResult result = toy_attention({view, "--attention", "flash", "--memory-limit", "1MiB"}, "cuda:999");
+    EXPECT_EQ(result.exit_code, 1) << view;
+    EXPECT_THAT(result.output, HasSubstr("unsupported")) << view;
+  }
+}
+
 TEST(AttentionCommand, accounts_for_nothing_where_nothing_fits) {
   const ProgramResult result = toy_attention({"--account", "--attention", "flash", "--memory-limit", "1KiB"}, "null");
   EXPECT_EQ(result.exit_code, 0);
