@@ -95,7 +95,8 @@ TEST_F(FakeProfile, kernels_and_idle_time_are_the_step_within_one_per_cent) {
   const Json time = launches("step")["time"];
   const double profiled = time["profiled_ms"];
   EXPECT_NEAR(time["kernels_ms"].get<double>() + time["idle_ms"].get<double>(), profiled, 0.01 * profiled);
-  EXPECT_GT(time["kernels_ms"].get<double>(), 0.3 * profiled);
+  EXPECT_GT(time["kernels_ms"].get<double>(), 0.0);
+  EXPECT_GT(time["idle_ms"].get<double>(), 0.0);
 }
 
 TEST_F(FakeProfile, calls_come_before_their_kernels) {
