@@ -1,5 +1,6 @@
 // attention: o = softmax(scale q k^T [masked]) v and the log-sum-exp of each row of scores, and its derivative from
-// those two (Dao et al. 2022): nothing of size S x S is kept between the two.
+// those two (Dao et al. 2022): nothing of size S x S is kept between the two. The attribute `compute` is that of the
+// products it falls apart into (ops/matmul.cpp).
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -37,6 +38,7 @@ void require_operands(const TensorType& q, const TensorType& k, const TensorType
 
 std::vector<TensorType> infer_attention(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
+  require_compute(context.attributes, dtype);
   const TensorType& q = context.inputs[0];
   require_operands(q, context.inputs[1], context.inputs[2], context.attributes);
   return {q, {score_dtype(dtype), without_last(q.shape)}};
@@ -49,11 +51,18 @@ Value swap_last_two(Graph& graph, Value x) {
   return transpose(graph, x, order);
 }
 
+Value product(Graph& graph, Value a, Value b, const Attributes& attributes) {
+  Attributes own;
+  const std::string compute = attributes.get_or<std::string>("compute", "");
+  if (!compute.empty()) own.set("compute", compute);
+  return graph.node(make_node(graph, Op::matmul, {a, b}, own)).outputs[0];
+}
+
 Value to(Graph& graph, Value x, DType dtype) { return graph.type(x).dtype == dtype ? x : cast(graph, x, dtype); }
 
 Value scores_of(Graph& graph, Value q, Value k, const Attributes& attributes) {
   const DType dtype = score_dtype(graph.type(q).dtype);
-  const Value products = to(graph, matmul(graph, q, swap_last_two(graph, k)), dtype);
+  const Value products = to(graph, product(graph, q, swap_last_two(graph, k), attributes), dtype);
   const Value scores = scale(graph, products, attributes.get<double>("scale"));
   if (!attributes.get<bool>("causal")) return scores;
   return causal_mask(graph, scores, -std::numeric_limits<double>::infinity());
@@ -67,7 +76,7 @@ std::vector<Value> decompose_attention(Graph& graph, const Node& node) {
   const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
   const Value exponentials = exp(graph, sub(graph, scores, top));
   const Value sum = reduce_sum(graph, exponentials, {-1}, true);
-  const Value o = matmul(graph, to(graph, div(graph, exponentials, sum), dtype), v);
+  const Value o = product(graph, to(graph, div(graph, exponentials, sum), dtype), v, node.attributes);
   return {o, reshape(graph, add(graph, top, log(graph, sum)), rows)};
 }
 
@@ -81,6 +90,7 @@ std::vector<Value> vjp_attention(Graph& graph, const Node& node, std::span<const
 
 std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
   const TensorType& q = context.inputs[1];
+  require_compute(context.attributes, q.dtype);
   require_operands(q, context.inputs[2], context.inputs[3], context.attributes);
   for (const std::size_t i : {0, 2, 3, 4}) {
     require(context.inputs[i].dtype == q.dtype && is_floating(q.dtype), "operands must be of one floating dtype");
@@ -103,12 +113,12 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
   const Shape column = as_column(graph.type(node.inputs[5]).shape);
   const Value scores = scores_of(graph, q, k, node.attributes);
   const Value p = exp(graph, sub(graph, scores, reshape(graph, node.inputs[5], column)));
-  const Value dv = matmul(graph, swap_last_two(graph, to(graph, p, dtype)), d_o);
-  const Value dp = to(graph, matmul(graph, d_o, swap_last_two(graph, v)), wide);
+  const Value dv = product(graph, swap_last_two(graph, to(graph, p, dtype)), d_o, node.attributes);
+  const Value dp = to(graph, product(graph, d_o, swap_last_two(graph, v), node.attributes), wide);
   const Value products = mul(graph, to(graph, d_o, wide), to(graph, node.inputs[4], wide));
   const Value difference = sub(graph, dp, reduce_sum(graph, products, {-1}, true));
   const Value ds = to(graph, scale(graph, mul(graph, p, difference), node.attributes.get<double>("scale")), dtype);
-  return {matmul(graph, ds, k), matmul(graph, swap_last_two(graph, ds), q), dv};
+  return {product(graph, ds, k, node.attributes), product(graph, swap_last_two(graph, ds), q, node.attributes), dv};
 }
 
 }  // namespace

@@ -21,9 +21,7 @@ std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   }
   dims.push_back(a.dim(-2));
   dims.push_back(b.dim(-1));
-  const std::string compute = context.attributes.get_or<std::string>("compute", std::string(name(dtype)));
-  require(compute == name(dtype) || (compute == "tf32" && dtype == DType::fp32),
-          "a product of " + std::string(name(dtype)) + " cannot be computed in '" + compute + "'");
+  require_compute(context.attributes, dtype);
   return {{dtype, Shape(dims)}};
 }
 

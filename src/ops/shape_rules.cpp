@@ -13,6 +13,12 @@ DType common_floating_dtype(const ShapeContext& context) {
   return dtype;
 }
 
+void require_compute(const Attributes& attributes, DType dtype) {
+  const std::string compute = attributes.get_or<std::string>("compute", std::string(name(dtype)));
+  require(compute == name(dtype) || (compute == "tf32" && dtype == DType::fp32),
+          "products of " + std::string(name(dtype)) + " cannot be computed in '" + compute + "'");
+}
+
 std::vector<TensorType> infer_same(const ShapeContext& context) {
   common_floating_dtype(context);
   return {context.inputs[0]};

@@ -15,6 +15,9 @@ inline void require(bool condition, const std::string& what) {
 // Every operand floating and of one dtype, which is returned.
 DType common_floating_dtype(const ShapeContext& context);
 
+// The attribute `compute`, where there is one, must be the operands' own dtype, or tf32 of fp32.
+void require_compute(const Attributes& attributes, DType dtype);
+
 // The one operand's own type, floating.
 std::vector<TensorType> infer_same(const ShapeContext& context);
 

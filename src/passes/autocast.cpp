@@ -109,12 +109,14 @@ class Autocaster {
         if (follows) operands[i] = as(operands[i], *dtype);
       }
     }
-    if (options_.precision == Precision::tf32 && node.op == Op::matmul) mark(node, operands);
+    if (options_.precision == Precision::tf32 && multiplies(node.op)) mark(node, operands);
     if (operands != node.inputs) rebuild(id, operands);
   }
 
   // Kept in fp32 by the op itself.
   static bool is_log_sum_exp(Op op, std::size_t operand) { return op == Op::attention_backward && operand == 5; }
+
+  static bool multiplies(Op op) { return op == Op::matmul || op == Op::attention || op == Op::attention_backward; }
 
   void mark(Node& product, const std::vector<Value>& operands) {
     if (graph_.type(operands[0]).dtype != DType::fp32) return;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "models/transformer.h"
@@ -102,6 +103,22 @@ TEST_F(Autocast, tf32_stays_on_a_product_that_is_turned_round) {
   graph.add_output("y", exp(graph, transpose(graph, matmul(graph, x, weight), {1, 0})));
   run(Precision::tf32);
   orient_matmuls(graph, {});
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).op != Op::matmul) continue;
+    EXPECT_EQ(graph.node(id).attributes.get_or<std::string>("compute", ""), "tf32");
+  }
+}
+
+TEST_F(Autocast, tf32_reaches_the_products_that_attention_falls_apart_into) {
+  graph.add_output("o", attention(graph, x, matmul(graph, x, weight), x, 0.5, false).first);
+  run(Precision::tf32);
+  const Value loss = reduce_sum(graph, *graph.find_output("o"), {0, 1});
+  graph.add_output("gradient", differentiate(graph, loss, std::array{weight})[0]);
+  PassOptions options;
+  options.target.has_kernel = [](const Graph&, const Node&) { return false; };
+  decompose_composites(graph, options);
+  EXPECT_EQ(count(Op::attention) + count(Op::attention_backward), 0U);
+  EXPECT_EQ(count(Op::matmul), 1U + 2U + 5U + 2U);  // of the weight, forward, backward, of the weight backward
   for (const NodeId id : graph.order()) {
     if (graph.node(id).op != Op::matmul) continue;
     EXPECT_EQ(graph.node(id).attributes.get_or<std::string>("compute", ""), "tf32");

@@ -58,7 +58,7 @@ class Attention : public Kernel {
 
   std::unique_ptr<BlockProducts> make_products() const {
     std::vector<BlockProduct> all;
-    for_each_block(problem_, [&](std::int64_t query, std::int64_t key) {
+    for_each_block_shape(problem_, [&](std::int64_t query, std::int64_t key) {
       add_missing(all, block_products(query, key, problem_.dtype));
     });
     return make_block_products(problem_.dtype, all, workers_);

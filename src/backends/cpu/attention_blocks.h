@@ -40,11 +40,13 @@ struct AttentionProblem {
 // `q` is the operand's index in the node.
 AttentionProblem read_attention_problem(const KernelSpec& spec, std::size_t q);
 
-// Calls body(query, key) for every pair of blocks of which something is seen.
+// Calls body(query, key) for pairs of blocks among which is every shape of those that are multiplied: of the keys that
+// a block of queries sees, all blocks but the last are whole.
 template <typename Body>
-void for_each_block(const AttentionProblem& problem, const Body& body) {
+void for_each_block_shape(const AttentionProblem& problem, const Body& body) {
   for (std::int64_t query = 0; query < problem.queries; query += kQueries) {
-    for (std::int64_t key = 0; key < problem.keys_seen(query); key += kKeys) body(query, key);
+    body(query, 0);
+    body(query, (problem.keys_seen(query) - 1) / kKeys * kKeys);
   }
 }
 
