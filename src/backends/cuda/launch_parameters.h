@@ -85,28 +85,32 @@ inline constexpr AttentionTiling kBackwardTilings[] = {
     {64, 64, 128, 8, 1}, {96, 64, 128, 8, 1}, {128, 64, 128, 8, 1}, {256, 64, 64, 8, 1}};
 
 // The same for fp32 operands (kernels/attention_split_forward.cu and attention_split_backward.cu), whose tiles lie in
-// shared memory as three tiles of bf16 parts.
+// shared memory as two tiles of fp16 parts.
 struct SplitAttentionTiling {
   int width = 0;
   int rows = 0;
   int keys = 0;
   int warps = 0;
 
+  static constexpr int kElementBytes = 2 * 2;
+  // Sizes of tiles' largest: of k and v in four steps; of three in eight steps, in groups of four, and of k and v.
+  static constexpr int kForwardScales = 4 * 2;
+  static constexpr int kBackwardScales = 8 * 4 + 2;
+
   constexpr int threads() const { return 32 * warps; }
-  constexpr int element_bytes() const { return 3 * 2; }
-  // Two stages of k and v in parts, and the elements of a third on their way from memory.
-  constexpr int forward_shared_bytes() const { return 2 * keys * width * (2 * element_bytes() + 4); }
+  // Two stages of k and v in parts, the elements of two more on their way from memory.
+  constexpr int forward_shared_bytes() const { return 2 * 2 * keys * width * (kElementBytes + 4) + kForwardScales * 4; }
   // How many warps share 16 keys.
   constexpr int splits() const { return 16 * warps / keys; }
-  // k and v, q and the gradient of o in parts; the elements of the next q and gradient of o; the gradient of scores
-  // and, where warps share keys, the weights; a log-sum-exp and a product a query.
+  // k and v in parts; two stages of q and the gradient of o in parts, the elements of two more, a log-sum-exp and a
+  // product a query, and the gradient of scores; where warps share keys, the weights.
   constexpr int backward_shared_bytes() const {
-    return 2 * (keys + rows) * width * element_bytes() + 2 * rows * width * 4 +
-           (splits() > 1 ? 2 : 1) * keys * rows * element_bytes() + 2 * 4 * rows;
+    return 2 * keys * width * kElementBytes + 2 * rows * (2 * width * (kElementBytes + 4) + 2 * 4) +
+           (2 + splits() - 1) * keys * rows * kElementBytes + kBackwardScales * 4;
   }
 };
-inline constexpr SplitAttentionTiling kSplitForwardTilings[] = {{64, 128, 32, 8}, {128, 128, 32, 8}};
-inline constexpr SplitAttentionTiling kSplitBackwardTilings[] = {{64, 64, 128, 8}, {128, 32, 64, 8}};
+inline constexpr SplitAttentionTiling kSplitForwardTilings[] = {{64, 256, 32, 8}, {128, 128, 32, 8}};
+inline constexpr SplitAttentionTiling kSplitBackwardTilings[] = {{64, 32, 128, 8}, {128, 32, 64, 8}};
 
 // o = softmax(scale q k^T [masked]) v for q [B,S,D], k and v [B,K,D], dense, and the log-sum-exp of each row of scores
 // [B,S]. Causal: K = S and each query sees the keys up to its own position.

@@ -65,6 +65,20 @@ __device__ __forceinline__ unsigned pack<__half>(float x, float y) {
   return packed;
 }
 
+// Two packed fp16 neighbours again.
+__device__ __forceinline__ float2 unpack(unsigned packed) {
+  float2 pair;
+  asm("{\n"
+      ".reg .b16 x, y;\n"
+      "mov.b32 {x, y}, %2;\n"
+      "cvt.f32.f16 %0, x;\n"
+      "cvt.f32.f16 %1, y;\n"
+      "}"
+      : "=f"(pair.x), "=f"(pair.y)
+      : "r"(packed));
+  return pair;
+}
+
 // 2^x to about one unit in the last place of a tensor core's operands, 2^-22 relative; 0 for -infinity.
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;

@@ -1,0 +1,182 @@
+// Products of fp32 operands on the tensor cores, to the accuracy of fp32, by one warp (docs/decisions/0011). Scaled by
+// a power of two so that the largest of its tile lies between 2^14 and 2^15, an element x is the sum of two fp16
+// numbers of 11 bits, x = x0 + x1 / 2^11, but for 2^-23 of it. Of the four products of two elements' parts x1 y1, 2^-22
+// of the whole at most, is left out. What a tile loses: elements are kept to 2^-50 of its largest, so that one under
+// 2^-27 of the largest keeps fewer than 24 bits and one under 2^-50 none.
+// Tensor cores cut their sums off instead of rounding them: no sum should be longer than 64, longer ones are put
+// together in rounded fp32. An infinity or a NaN has a NaN among its parts, whatever its tile's scale, and does not
+// count for that.
+#pragma once
+
+#include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/device/warp_mma.cuh"
+
+namespace ridgepoint::cuda {
+
+inline constexpr int kFp16Parts = 2;
+inline constexpr int kScaledBits = 14;
+inline constexpr float kSecondUnit = 1.0F / 2048;
+
+// Powers of two that a tile is multiplied by and by which its products are, from its largest element, not negative.
+struct TileScale {
+  float up, down;
+
+  __device__ __forceinline__ explicit TileScale(float largest) {
+    // Exponents as they are stored; those under 2^-112 have no counterpart.
+    const unsigned exponent = max(__float_as_uint(largest) >> 23, kScaledBits + 1U);
+    up = __uint_as_float((254 + kScaledBits - exponent) << 23);
+    down = __uint_as_float((exponent - kScaledBits) << 23);
+  }
+};
+
+// NaN for what is not finite: fmaxf() passes over it.
+__device__ __forceinline__ float finite_or_nan(float x) { return fmaf(x, 0.0F, x); }
+
+// Two elements as the two parts of both, packed, x in the low half.
+__device__ __forceinline__ void split(float x, float y, unsigned& first, unsigned& second) {
+  first = pack<__half>(x, y);
+  const float2 firsts = unpack(first);
+  second = pack<__half>((x - firsts.x) / kSecondUnit, (y - firsts.y) / kSecondUnit);
+}
+
+// The first operand of products, 16 x 16, in parts.
+using PartsOfOperand = unsigned[kFp16Parts][4];
+
+__device__ __forceinline__ void split_operand(PartsOfOperand& operand, const float (&left)[4],
+                                              const float (&right)[4]) {
+  split(left[0], left[1], operand[0][0], operand[1][0]);
+  split(left[2], left[3], operand[0][1], operand[1][1]);
+  split(right[0], right[1], operand[0][2], operand[1][2]);
+  split(right[2], right[3], operand[0][3], operand[1][3]);
+}
+
+// From tiles of parts that lie `part_bytes` apart in shared memory.
+__device__ __forceinline__ void load_parts(PartsOfOperand& operand, std::uint32_t address, int part_bytes) {
+#pragma unroll
+  for (int i = 0; i < kFp16Parts; ++i) load_matrices(operand[i], address + i * part_bytes);
+}
+__device__ __forceinline__ void load_parts_transposed(PartsOfOperand& operand, std::uint32_t address, int part_bytes) {
+#pragma unroll
+  for (int i = 0; i < kFp16Parts; ++i) load_matrices_transposed(operand[i], address + i * part_bytes);
+}
+
+// Sums of products side by side, 16 x 8 each, an even number.
+template <int kTiles>
+class SplitSums {
+ public:
+  __device__ __forceinline__ SplitSums() {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) firsts_[n][i] = seconds_[n][i] = 0;
+    }
+  }
+
+  // b holds the tiles' second operands, two in each. Between two products of one sum lie others, as products take long.
+  __device__ __forceinline__ void multiply(const PartsOfOperand& a, const PartsOfOperand (&b)[kTiles / 2]) {
+    add(seconds_, a[1], b, 0);
+    add(firsts_, a[0], b, 0);
+    add(seconds_, a[0], b, 1);
+  }
+
+  // The same to the last bit as multiply() with a and b exchanged.
+  __device__ __forceinline__ void multiply_exchanged(const PartsOfOperand& a, const PartsOfOperand (&b)[kTiles / 2]) {
+    add(seconds_, a[0], b, 1);
+    add(firsts_, a[0], b, 0);
+    add(seconds_, a[1], b, 0);
+  }
+
+  __device__ __forceinline__ float operator()(int n, int i) const {
+    return fmaf(seconds_[n][i], kSecondUnit, firsts_[n][i]);
+  }
+
+ private:
+  static __device__ __forceinline__ void add(float (&sums)[kTiles][4], const unsigned (&a)[4],
+                                             const PartsOfOperand (&b)[kTiles / 2], int part) {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      cuda::multiply<__half>(sums[n], a, b[n / 2][part][n % 2 * 2], b[n / 2][part][n % 2 * 2 + 1]);
+    }
+  }
+
+  float firsts_[kTiles][4], seconds_[kTiles][4];
+};
+
+// Raises `largest`, the bits of a float in shared memory, to the largest x of a warp, none negative or NaN.
+__device__ __forceinline__ void raise_largest(unsigned* largest, float x) {
+  const unsigned of_warp = __reduce_max_sync(kAllLanes, __float_as_uint(x));
+  if (threadIdx.x % 32 == 0) atomicMax(largest, of_warp);
+}
+
+// Brings kRows rows of up to kWidth fp32 elements into shared memory as tiles of parts, by a whole block. Copies go
+// through a place where every thread has its own part: what it copied, it takes apart, so that no barrier comes
+// between.
+template <int kRows, int kWidth, int kThreads>
+class SplitCopier {
+  static constexpr int kRowChunks = kWidth / 8;  // of eight elements
+  static constexpr int kRowsApart = kThreads / kRowChunks;
+  static constexpr int kCopies = kRows / kRowsApart;
+  static_assert(kRows % kRowsApart == 0);
+  using Tile = SwizzledTile<kRowChunks>;
+
+ public:
+  static constexpr int kCopyBytes = kRows * kWidth * static_cast<int>(sizeof(float));
+  static constexpr int kPartBytes = kRows * Tile::kRowBytes;
+
+  __device__ __forceinline__ explicit SplitCopier(int width)
+      : width_(width),
+        row_(static_cast<int>(threadIdx.x) / kRowChunks),
+        chunk_(static_cast<int>(threadIdx.x) % kRowChunks) {}
+
+  // Rows from `rows_left` on and elements from the width on are zero. Asynchronous.
+  __device__ __forceinline__ void copy(std::uint32_t to, const float* rows, int rows_left) const {
+    const float* from = rows + row_ * width_ + chunk_ * 8;
+    to += threadIdx.x * 16;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const bool zeros = row_ + i * kRowsApart >= rows_left || chunk_ * 8 + half * 4 >= width_;
+        copy_in(to + (2 * i + half) * kThreads * 16, zeros ? rows : from + i * kRowsApart * width_ + half * 4, zeros);
+      }
+    }
+  }
+
+  // After the thread's own wait: raises `largest`, in shared memory, to the size of the largest finite element.
+  __device__ __forceinline__ void find_largest(const char* copy, unsigned* largest) const {
+    copy += threadIdx.x * 16;
+    float mine = 0;
+#pragma unroll
+    for (int i = 0; i < 2 * kCopies; ++i) {
+      const float4 x = *reinterpret_cast<const float4*>(copy + i * kThreads * 16);
+      mine = fmaxf(mine, fmaxf(fabsf(finite_or_nan(x.x)), fabsf(finite_or_nan(x.y))));
+      mine = fmaxf(mine, fmaxf(fabsf(finite_or_nan(x.z)), fabsf(finite_or_nan(x.w))));
+    }
+    raise_largest(largest, mine);
+  }
+
+  // Tiles of parts lie `part_bytes` apart.
+  __device__ __forceinline__ void take_apart(const char* copy, char* tile, float scale,
+                                             int part_bytes = kPartBytes) const {
+    copy += threadIdx.x * 16;
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      const float4 low = *reinterpret_cast<const float4*>(copy + 2 * i * kThreads * 16);
+      const float4 high = *reinterpret_cast<const float4*>(copy + (2 * i + 1) * kThreads * 16);
+      uint4 parts[kFp16Parts];
+      split(low.x * scale, low.y * scale, parts[0].x, parts[1].x);
+      split(low.z * scale, low.w * scale, parts[0].y, parts[1].y);
+      split(high.x * scale, high.y * scale, parts[0].z, parts[1].z);
+      split(high.z * scale, high.w * scale, parts[0].w, parts[1].w);
+      char* to = tile + Tile::offset(row_ + i * kRowsApart, chunk_);
+#pragma unroll
+      for (int part = 0; part < kFp16Parts; ++part) *reinterpret_cast<uint4*>(to + part * part_bytes) = parts[part];
+    }
+  }
+
+ private:
+  int width_;
+  int row_, chunk_;
+};
+
+}  // namespace ridgepoint::cuda
