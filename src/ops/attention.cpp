@@ -102,7 +102,8 @@ std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
   return {q, context.inputs[2], context.inputs[3]};
 }
 
-// With p = exp(scores - lse):  dv = p^T do,  ds = scale p (do v^T - sum(do o)),  dq = ds k,  dk = ds^T q.
+// Of what attention made of the same q, k and v: no weight is above 1. With p = exp(scores - lse):  dv = p^T do,  ds =
+// scale p (do v^T - sum(do o)),  dq = ds k,  dk = ds^T q.
 std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) {
   const Value d_o = node.inputs[0];
   const Value q = node.inputs[1];

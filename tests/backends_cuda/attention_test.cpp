@@ -247,8 +247,8 @@ class OnCardFp32Attention : public OnCardAttention {
 };
 
 TEST_F(OnCardFp32Attention, operands_may_be_tiny_or_huge) {
-  const double factors[][4] = {{1e-30, 1e-30, 1e-30, 1e-30}, {1e-30, 1e30, 1, 1}, {1e36, 1e-36, 1, 1},
-                               {1, 1, 1e15, 1e15},           {1, 1, 1e35, 1e-20}, {1, 1, 1, 1e-36}};
+  const double factors[][4] = {{1e-30, 1e-30, 1e-30, 1e-30}, {1e-30, 1e30, 1, 1}, {1e32, 1e-32, 1, 1},
+                               {1, 1, 1e15, 1e15},           {1, 1, 1e35, 1e-20}, {1, 1, 1, 1e-32}};
   for (const bool causal : {false, true}) {
     for (const auto& of : factors) {
       const Case c = standard(causal);
