@@ -44,7 +44,9 @@ Command& find_command(const Commands& commands, std::string_view word) {
                 ErrorKind::usage);
   }
   std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) names.push_back("--" + option->get_lnames().front());
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
   throw Error(fmt::format("unknown option '{}'; did you mean '{}'? '{} --help' lists them", word,

@@ -35,16 +35,22 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+// A name cut short counts as one slip, however much of it is missing.
+std::size_t slips(std::string_view word, std::string_view name) {
+  const bool is_cut_short = word.size() < name.size() && std::equal(word.begin(), word.end(), name.begin(), same);
+  return is_cut_short ? 1 : edit_distance(word, name);
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   word = word.substr(0, kLongestWord);
   std::string_view best;
-  std::size_t best_distance = std::numeric_limits<std::size_t>::max();
+  std::size_t fewest_slips = std::numeric_limits<std::size_t>::max();
   for (const std::string_view candidate : candidates) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
+    const std::size_t count = slips(word, candidate);
+    if (count < fewest_slips) {
+      fewest_slips = count;
       best = candidate;
     }
   }

@@ -22,6 +22,12 @@ TEST(Nearest, counts_a_swap_of_neighbours_as_one_slip) {
   EXPECT_EQ(nearest("ca", kPair), "ac");
 }
 
+TEST(Nearest, takes_a_name_cut_short_for_that_name) {
+  constexpr std::array<std::string_view, 3> kFlags = {"--seed", "--sequence", "--sequences"};
+  EXPECT_EQ(nearest("--seq", kFlags), "--sequence");
+  EXPECT_EQ(nearest("MED", kNames), "medium");
+}
+
 TEST(Nearest, takes_the_first_of_equals) {
   constexpr std::array<std::string_view, 2> kTypes = {"fp16", "bf16"};
   EXPECT_EQ(nearest("xx16", kTypes), "fp16");
