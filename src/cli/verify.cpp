@@ -219,8 +219,7 @@ class Verify : public Command {
     return comparison.within_tolerance() ? kExitOk : kExitFailure;
   }
 
-  RunOptions run_options_{
-      std::vector<std::string_view>{"--attention", "--checkpoint", "--warmup", "--steps", "--mode"}};
+  RunOptions run_options_{std::vector<std::string_view>{"--checkpoint", "--warmup", "--steps", "--mode"}};
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
   std::int64_t optimizer_steps_ = 1;
   Tolerance tolerance_;

@@ -34,9 +34,10 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   enter(Stage::planning);
   const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
   const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
-  Program program(build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true},
-                                    training_options(config, *device)),
-                  device, ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
+  Graph graph = build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true},
+                                  training_options(config, *device));
+  attention_fallback(graph, *device);  // warns of it; the values are the same
+  Program program(std::move(graph), device, ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
   initialise_constants(program, config.model);
   for (const ParameterDeclaration& parameter : parameters) {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/file.h"
@@ -310,7 +311,7 @@ TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {
   EXPECT_THAT(different.error, HasSubstr("'loss.2'"));
 }
 
-TEST(Verify, finds_the_same_results_where_attention_is_fused) {
+TEST(Verify, finds_the_same_results_where_attention_is_flash_or_fused) {
   const TemporaryFolder folder;
   const std::string results = folder / "r";
   const auto verify = [&](std::vector<std::string> arguments) {
@@ -319,10 +320,12 @@ TEST(Verify, finds_the_same_results_where_attention_is_fused) {
     return run_program(arguments);
   };
   ASSERT_EQ(verify({"--dump", results}).exit_code, 0);
-  const ProgramResult fused = verify({"--compile", "fuse", "--against", results, "--rtol", "1e-5", "--atol", "1e-6"});
-  EXPECT_EQ(fused.exit_code, 0) << fused.output << fused.error;
-  const ProgramResult exact = verify({"--compile", "fuse", "--against", results, "--rtol", "0", "--atol", "0"});
-  EXPECT_EQ(exact.exit_code, 1) << "other kernels round otherwise: were these the same kernels?";
+  for (const auto& [option, value] : {std::pair("--compile", "fuse"), std::pair("--attention", "flash")}) {
+    const ProgramResult near = verify({option, value, "--against", results, "--rtol", "1e-5", "--atol", "1e-6"});
+    EXPECT_EQ(near.exit_code, 0) << near.output << near.error;
+    const ProgramResult exact = verify({option, value, "--against", results, "--rtol", "0", "--atol", "0"});
+    EXPECT_EQ(exact.exit_code, 1) << "other kernels round otherwise: were these the same kernels?";
+  }
 }
 
 TEST(Verify, names_every_tensor_that_does_not_belong) {
