@@ -46,10 +46,15 @@ constexpr std::array kMetrics = {
     Metric{"peak_mib", "Peak memory, MiB", "Peak memory: {}'s over it",
            [](const Record& r) { return mebibytes_of(r.memory_bytes.peak_allocated); }}};
 
-std::vector<std::string_view> pivot_columns() {
+// Settings that say something of a call of attention.
+std::vector<std::string_view> pivot_columns(std::span<const Record> records) {
   std::vector<std::string_view> names;
   for (const RecordSetting& setting : record_settings()) {
-    if (!setting.heading.empty() && setting.heading != "mode") names.push_back(setting.heading);
+    const auto says_something = [&](const Record& record) {
+      const std::string cell = setting.cell(record);
+      return !cell.empty() && cell != kNothing;
+    };
+    if (!setting.heading.empty() && std::ranges::any_of(records, says_something)) names.push_back(setting.heading);
   }
   return names;
 }
@@ -213,7 +218,7 @@ void check(const PivotOptions& options, std::span<const Record> records) {
                             fmt::join(known, ", ")),
                 ErrorKind::usage);
   };
-  const std::vector<std::string_view> columns = pivot_columns();
+  const std::vector<std::string_view> columns = pivot_columns(records);
   require_one_of("--pivot", options.column, columns);
   if (options.baseline.empty()) return;
   std::vector<std::string> values;

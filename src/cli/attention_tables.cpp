@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include "cli/record_columns.h"
@@ -101,12 +102,17 @@ std::vector<DataTable> accounts_for_people(std::span<const AttentionAccount> acc
 DataTable accounts_for_files(std::span<const AttentionAccount> accounts) {
   DataTable table;
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
-  for (const char* key : {"status", "message", "moment", "component", "shape", "formula", "predicted_bytes",
-                          "measured_bytes", "rounding_bytes", "unsplit_bytes", "allocated_bytes", "reserved_bytes"}) {
+  for (const char* key :
+       {"keys", "device", "memory_limit_bytes", "status", "message", "moment", "component", "shape", "formula",
+        "predicted_bytes", "measured_bytes", "rounding_bytes", "unsplit_bytes", "allocated_bytes", "reserved_bytes"}) {
     table.columns.push_back({key, key});
   }
   for (const AttentionAccount& account : accounts) {
     std::vector<Cell> begin = problem_cells(account.problem);
+    begin.emplace_back(account.problem.keys);
+    begin.emplace_back(account.run.device.kind);
+    const std::optional<std::int64_t>& limit_bytes = account.run.device.memory_limit_bytes;
+    begin.push_back(limit_bytes ? Cell(*limit_bytes) : Cell());
     begin.emplace_back(std::string(name(account.run.status)));
     begin.emplace_back(account.run.error.message);
     for (const AccountMoment& moment : account.moments) {
@@ -138,12 +144,15 @@ std::string remark_of(const AttentionLimit& limit) {
 
 std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool for_people) {
   std::vector<Cell> cells = problem_cells(limit.problem);
+  cells.pop_back();
   const bool found = limit.run.status == RunStatus::ok;
   const auto bytes = [&](std::int64_t count) {
     if (!found) return Cell();
     return for_people ? Cell(bytes_text(count)) : Cell(count);
   };
-  if (!found) cells.back() = {};
+  cells.emplace_back(limit.run.device.kind);
+  cells.push_back(bytes(limit.memory_bytes));
+  cells.push_back(found ? Cell(limit.problem.queries) : Cell());
   cells.push_back(bytes(limit.peak_allocated_bytes));
   cells.push_back(bytes(limit.peak_reserved_bytes));
   cells.push_back(found ? Cell(limit.problem.queries + granularity) : Cell());
@@ -160,13 +169,15 @@ void leave_out(DataTable& table, std::size_t column) {
   for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
 }
 
+constexpr std::size_t kLimitSettings = kProblemColumns.size() + 1;  // no sequence; a device and its memory
+
 // Settings that are the same in all rows stand in the caption; without remarks their column says nothing.
 void leave_out_what_is_known(DataTable& table) {
   const auto all_are = [&](std::size_t column, const Cell& cell) {
     return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) { return row[column] == cell; });
   };
   if (all_are(table.columns.size() - 1, Cell())) leave_out(table, table.columns.size() - 1);
-  for (std::size_t i = kProblemColumns.size() - 1; i-- > 1;) {
+  for (std::size_t i = kLimitSettings; i-- > 1;) {
     if (all_are(i, Cell(table.rows.front()[i]))) leave_out(table, i);
   }
 }
@@ -183,7 +194,9 @@ std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std:
   DataTable table;
   const bool for_people = is_for_people(format);
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
-  table.columns.back() = {"longest_sequence", "longest"};
+  table.columns.back() = {"device", "device"};
+  table.columns.push_back({"memory_bytes", "memory", "{}", true});
+  table.columns.push_back({"longest_sequence", "longest"});
   table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", true});
   table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true, 2});
   table.columns.push_back({"next_sequence", "next"});
@@ -200,9 +213,13 @@ std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std:
   }
   if (!for_people || limits.empty()) return {table};
   leave_out_what_is_known(table);
-  table.caption =
-      fmt::format("The longest sequence that fits into {}, forward and backward\n{}",
-                  bytes_text(limits.front().memory_bytes), records_caption(runs, std::min(width, kProseWidth)));
+  const std::int64_t memory_bytes = limits.front().memory_bytes;
+  const bool is_one_size = memory_bytes > 0 && std::ranges::all_of(limits, [&](const AttentionLimit& limit) {
+                             return limit.memory_bytes == memory_bytes;
+                           });
+  table.caption = fmt::format("The longest sequence that fits{}, forward and backward\n{}",
+                              is_one_size ? " into " + bytes_text(memory_bytes) : "",
+                              records_caption(runs, std::min(width, kProseWidth)));
   return {table};
 }
 

@@ -21,6 +21,8 @@ using Align = TextTable::Align;
 bool goes_without_saying(const Record& record, const RecordSetting& setting) {
   const std::string cell = setting.cell(record);
   if (cell.empty() || cell == kNothing) return true;
+  // A call of attention that has run long enough warms up no more.
+  if (is_attention_call(record) && setting.heading == "warm-up") return true;
   return (is_size(setting) && is_preset(record)) || setting.heading == "mode" ||
          ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
 }

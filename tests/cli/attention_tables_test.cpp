@@ -86,6 +86,7 @@ TEST(PivotOptions, name_a_setting_and_one_of_its_values) {
   EXPECT_NO_THROW(check({"attention", "flash"}, records));
   EXPECT_NO_THROW(check({"sequence", "512"}, records));
   EXPECT_THROW(check({"atention", ""}, records), Error);
+  EXPECT_THROW(check({"layers", ""}, records), Error) << "a call of attention has none";
   EXPECT_THROW(check({"attention", "weights"}, records), Error);
 }
 

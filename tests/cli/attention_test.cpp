@@ -211,6 +211,21 @@ TEST(AttentionCommand, finds_the_longest_sequence_that_fits) {
   EXPECT_EQ(first["longest_sequence"].get<int>() + 16, first["next_sequence"].get<int>());
 }
 
+TEST(AttentionCommand, tells_limits_of_several_memories_apart) {
+  const ProgramResult result =
+      toy_attention({"--oom", "--memory-limit", "24MiB,48MiB", "--attention", "flash"}, "null");
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(StartsWith("The longest sequence that fits, forward and backward\n"),
+                                   HasSubstr("attention    memory  longest"), HasSubstr("flash      24.0 MiB "),
+                                   HasSubstr("flash      48.0 MiB ")));
+}
+
+TEST(AttentionCommand, tells_runs_of_several_warm_ups_apart) {
+  const ProgramResult result =
+      toy_attention({"--d-model", "16", "--sequence", "8", "--attention", "flash", "--steps", "1", "--warmup", "0,2"});
+  EXPECT_THAT(result.output, HasSubstr("warm-up  forward ms"));
+}
+
 TEST(AttentionCommand, refuses_shapes_that_cannot_be) {
   expect_usage_error({"--sequence", "0"}, "--sequence: '0' is too small");
   expect_usage_error({"--sequence", "8", "--d-model", "16", "--heads", "3"}, "--heads 3 does not divide --d-model 16");
@@ -267,6 +282,14 @@ TEST(BenchAndProfile, run_flash_without_a_kernel_as_recompute) {
     EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel")) << command;
     EXPECT_THAT(result.output, HasSubstr("\"attention_fallback\":\"recompute\"")) << command;
   }
+}
+
+TEST(Verify, warns_of_flash_without_a_kernel) {
+  const ProgramResult result =
+      run_program({"verify", "--device", "reference", "--layers", "1", "--d-model", "16", "--d-ff", "24", "--heads",
+                   "2", "--vocab", "50", "--batch", "2", "--context", "8", "--attention", "flash"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D8]"));
 }
 
 }  // namespace
