@@ -54,7 +54,9 @@ TEST(AttentionAccount, adds_up_to_the_byte_in_every_variant_and_dtype) {
         std::int64_t measured = 0;
         for (const AccountLine& line : moment.lines) {
           EXPECT_EQ(line.measured_bytes, line.predicted_bytes + line.rounding_bytes + line.unsplit_bytes);
+          EXPECT_EQ(line.unsplit_bytes % 512, 0) << line.component;
           EXPECT_GE(line.unsplit_bytes, 0) << line.component;
+          EXPECT_LE(line.unsplit_bytes, 1 << 20) << line.component;
           EXPECT_LT(line.rounding_bytes, 512) << line.component;
           measured += line.measured_bytes;
         }
