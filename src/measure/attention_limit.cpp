@@ -86,6 +86,13 @@ class Search {
       limit_.requested_bytes = static_cast<std::int64_t>(error.requested_bytes());
       limit_.free_bytes = static_cast<std::int64_t>(error.free_bytes());
       return false;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
+      throw Error(
+          fmt::format("a sequence of {} would fit and scores of twice as many cannot be counted in 64 bits; give a "
+                      "smaller --memory-limit",
+                      sequence / 2),
+          ErrorKind::usage);
     }
   }
 

@@ -83,6 +83,14 @@ TEST(AttentionLimit, is_not_looked_for_in_endless_memory) {
   EXPECT_THAT(limit->run.error.message, HasSubstr("--memory-limit"));
 }
 
+TEST(AttentionLimit, is_not_looked_for_where_scores_cannot_be_counted) {
+  AttentionConfig config = config_of(AttentionVariant::flash);
+  config.device_options.memory_limit_bytes = std::size_t{1} << 50;
+  const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
+  EXPECT_EQ(limit->run.status, RunStatus::error);
+  EXPECT_THAT(limit->run.error.message, HasSubstr("give a smaller --memory-limit"));
+}
+
 TEST(AttentionLimit, is_not_confirmed_with_all_of_the_hosts_memory_or_in_a_long_run) {
   AttentionConfig config = config_of(AttentionVariant::flash, "cpu");
   config.device_options.memory_limit_bytes = std::size_t{1} << 30;
