@@ -42,7 +42,8 @@ struct LaunchInfo {
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass
   StopPoint stop_point = {};   // called while inputs and states, gigabytes perhaps, are made
-  // Gets every event of the program's allocator, its inputs' included (src/memory/memory_trace.h); it must live as long.
+  // Gets every event of the program's allocator, its inputs' included (src/memory/memory_trace.h); it must live as
+  // long.
   MemoryTrace* memory_trace = nullptr;
 };
 

@@ -107,11 +107,11 @@ struct Record {
   std::optional<double> ceiling_share;              // share of that rate
 
   struct Memory {
-    std::optional<std::int64_t> peak_allocated;   // blocks, after 512-byte rounding
-    std::optional<std::int64_t> peak_reserved;    // segments taken from the device
-    std::optional<std::int64_t> peak_requested;   // as asked, before rounding
-    std::optional<std::int64_t> before_backward;  // allocated when the forward and loss phases ended
-    std::optional<std::int64_t> planned_peak;     // peak_allocated as the null device predicts it
+    std::optional<std::int64_t> peak_allocated;           // blocks, after 512-byte rounding
+    std::optional<std::int64_t> peak_reserved;            // segments taken from the device
+    std::optional<std::int64_t> peak_requested;           // as asked, before rounding
+    std::optional<std::int64_t> before_backward;          // allocated when the forward and loss phases ended
+    std::optional<std::int64_t> planned_peak;             // peak_allocated as the null device predicts it
     std::optional<std::int64_t> planned_before_backward;  // and before_backward; command attention only
     // Of a card, as its driver counts, at the end of the run; empty for devices that do not count.
     std::optional<std::int64_t> device_used;      // all of it, whoever holds it
