@@ -17,7 +17,7 @@ namespace {
 class Attention : public Kernel {
  public:
   explicit Attention(const KernelSpec& spec)
-      : problem_(read_attention_problem(spec, 0)),
+      : problem_(read_tiled_problem(spec, 0)),
         units_(problem_.batch * problem_.query_blocks()),
         workers_(worker_count(std::max<std::int64_t>(units_, 1), 1)),
         products_(make_products()),
@@ -119,7 +119,7 @@ class Attention : public Kernel {
     products_->multiply(add_values, worker, products_scratch, scores, v, o);
   }
 
-  AttentionProblem problem_;
+  TiledProblem problem_;
   std::int64_t units_;
   int workers_;
   std::unique_ptr<BlockProducts> products_;

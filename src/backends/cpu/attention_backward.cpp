@@ -17,7 +17,7 @@ constexpr std::int64_t kGrain = 1 << 14;
 class AttentionBackward : public Kernel {
  public:
   explicit AttentionBackward(const KernelSpec& spec)
-      : problem_(read_attention_problem(spec, 1)),
+      : problem_(read_tiled_problem(spec, 1)),
         parts_(choose_parts(problem_)),
         units_(problem_.batch * parts_),
         workers_(worker_count(std::max<std::int64_t>(units_, 1), 1)),
@@ -66,7 +66,7 @@ class AttentionBackward : public Kernel {
   enum Product : std::size_t { scores_of, gradients_of, add_to_values, add_to_keys, add_to_queries };
   static constexpr std::size_t kProducts = 5;
 
-  static std::int64_t choose_parts(const AttentionProblem& problem) {
+  static std::int64_t choose_parts(const TiledProblem& problem) {
     const std::int64_t batch = std::max<std::int64_t>(problem.batch, 1);
     return std::clamp<std::int64_t>((thread_count() + batch - 1) / batch, 1,
                                     std::max<std::int64_t>(problem.key_blocks(), 1));
@@ -188,7 +188,7 @@ class AttentionBackward : public Kernel {
     multiply(add_to_queries, gradients, keys.k, keys.dq);
   }
 
-  AttentionProblem problem_;
+  TiledProblem problem_;
   std::int64_t parts_;
   std::int64_t units_;
   int workers_;

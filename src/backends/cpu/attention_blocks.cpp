@@ -2,9 +2,9 @@
 
 namespace ridgepoint::cpu {
 
-AttentionProblem read_attention_problem(const KernelSpec& spec, std::size_t q) {
+TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q) {
   const Shape& queries = spec.inputs[q].shape;
-  AttentionProblem problem;
+  TiledProblem problem;
   problem.dtype = spec.inputs[q].dtype;
   for (int axis = 0; axis < queries.rank() - 2; ++axis) problem.batch *= queries[axis];
   problem.queries = queries[-2];

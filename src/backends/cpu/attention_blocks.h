@@ -17,7 +17,7 @@ namespace ridgepoint::cpu {
 inline constexpr std::int64_t kQueries = 128;
 inline constexpr std::int64_t kKeys = 256;
 
-struct AttentionProblem {
+struct TiledProblem {
   DType dtype = DType::fp32;
   std::int64_t batch = 1;
   std::int64_t queries = 0;
@@ -38,12 +38,12 @@ struct AttentionProblem {
 };
 
 // `q` is the operand's index in the node.
-AttentionProblem read_attention_problem(const KernelSpec& spec, std::size_t q);
+TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q);
 
 // Calls body(query, key) for pairs of blocks among which is every shape of those that are multiplied: of the keys that
 // a block of queries sees, all blocks but the last are whole.
 template <typename Body>
-void for_each_block_shape(const AttentionProblem& problem, const Body& body) {
+void for_each_block_shape(const TiledProblem& problem, const Body& body) {
   for (std::int64_t query = 0; query < problem.queries; query += kQueries) {
     body(query, 0);
     body(query, (problem.keys_seen(query) - 1) / kKeys * kKeys);
