@@ -89,9 +89,10 @@ class Search {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
       throw Error(
-          fmt::format("a sequence of {} would fit and scores of twice as many cannot be counted in 64 bits; give a "
-                      "smaller --memory-limit",
-                      sequence / 2),
+          fmt::format(
+              "a sequence of {} would fit and the operations of twice as many cannot be counted in 64 bits; give a "
+              "smaller --memory-limit",
+              sequence / 2),
           ErrorKind::usage);
     }
   }

@@ -16,12 +16,10 @@ namespace {
 
 [[noreturn]] void fail(const std::string& message) { throw Error(message, ErrorKind::usage); }
 
-// In the widest type anything is computed in, so that no size of this problem overflows later.
-void require_size(std::initializer_list<std::int64_t> factors, const char* what) {
-  constexpr std::int64_t kWidestBytes = 8;
-  std::int64_t bytes = kWidestBytes;
+void require_product(std::initializer_list<std::int64_t> factors, const char* what) {
+  std::int64_t product = 1;
   for (const std::int64_t factor : factors) {
-    if (__builtin_mul_overflow(bytes, factor, &bytes)) {
+    if (__builtin_mul_overflow(product, factor, &product)) {
       fail(std::string(what) + " overflow 64 bits; choose a smaller --batch, --heads, --sequence or --d-model");
     }
   }
@@ -51,8 +49,12 @@ void validate(const AttentionProblem& p) {
     fail("causal attention needs as many queries (--sequence " + std::to_string(p.queries) + ") as keys (--keys " +
          std::to_string(p.keys) + ")");
   }
-  require_size({p.batch, p.d_model, std::max(p.queries, p.keys)}, "q, k and v");
-  require_size({p.batch, p.heads, p.queries, p.keys}, "the scores");
+  // In the widest type anything is computed in, and more operations a score than any variant counts forward and
+  // backward (14 D in seven products, under 32 beside them): no size or count of this problem overflows later.
+  constexpr std::int64_t kWidestBytes = 8;
+  require_product({kWidestBytes, p.batch, p.d_model, std::max(p.queries, p.keys)}, "q, k and v");
+  require_product({kWidestBytes, p.batch, p.heads, p.queries, p.keys}, "the scores");
+  require_product({p.batch, p.heads, p.queries, p.keys, 16 * p.head_size() + 32}, "the operations");
 }
 
 double forward_flops(const AttentionProblem& p) {

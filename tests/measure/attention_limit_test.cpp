@@ -83,7 +83,7 @@ TEST(AttentionLimit, is_not_looked_for_in_endless_memory) {
   EXPECT_THAT(limit->run.error.message, HasSubstr("--memory-limit"));
 }
 
-TEST(AttentionLimit, is_not_looked_for_where_scores_cannot_be_counted) {
+TEST(AttentionLimit, is_not_looked_for_where_operations_cannot_be_counted) {
   AttentionConfig config = config_of(AttentionVariant::flash);
   config.device_options.memory_limit_bytes = std::size_t{1} << 50;
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);

@@ -128,6 +128,7 @@ TEST(AttentionProblem, refuses_what_cannot_be) {
   expect_refused(problem_of(std::int64_t{1} << 32, 8), "the scores overflow 64 bits");
   AttentionProblem wide = problem_of(8, std::int64_t{1} << 62);
   expect_refused(wide, "q, k and v overflow 64 bits");
+  expect_refused(problem_of(std::int64_t{1} << 26, 4096), "the operations overflow 64 bits");
 }
 
 class AttentionFallback : public ::testing::Test {
