@@ -21,6 +21,7 @@
 #include "core/file.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
+#include "support/build_paths.h"
 #include "support/temporary_folder.h"
 
 namespace ridgepoint::testing {
@@ -69,15 +70,15 @@ class Emulator {
   }
 
   void build() {
-    std::string text = fmt::format("#include \"{}/tests/backends_cuda/emulation_runtime.h\"\n{}", RIDGEPOINT_SOURCE_DIR,
-                                   cuda::generated_prelude());
+    std::string text = fmt::format("#include \"{}/tests/backends_cuda/emulation_runtime.h\"\n{}",
+                                   source_folder().string(), cuda::generated_prelude());
     for (const auto& [key, item] : sources_) text += renamed_kernels(item.source, item.number) + runners(item);
     const std::filesystem::path file = folder_.path() / "kernels.cpp";
     const std::filesystem::path library = folder_.path() / "kernels.so";
     write_file(file, text);
     const std::string command =
         fmt::format("{} -std=c++20 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o {} {} 2>&1",
-                    RIDGEPOINT_CXX, library.string(), file.string());
+                    host_compiler().string(), library.string(), file.string());
     if (std::system(command.c_str()) != 0) throw Error("the emulated kernels did not compile: " + command);
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (library_ == nullptr) throw Error(dlerror());

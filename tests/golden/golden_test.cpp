@@ -12,6 +12,7 @@
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
+#include "support/build_paths.h"
 #include "support/temporary_folder.h"
 
 namespace ridgepoint {
@@ -22,7 +23,7 @@ using ::testing::HasSubstr;
 constexpr double kTolerance = 1e-5;
 
 std::filesystem::path golden_file(const std::string& golden, const std::string& file) {
-  return std::filesystem::path(RIDGEPOINT_SOURCE_DIR) / "tests/golden/data" / golden / (file + ".safetensors");
+  return source_folder() / "tests/golden/data" / golden / (file + ".safetensors");
 }
 
 // ||actual - expected|| / ||expected||, and infinite where a zero is expected and not met.

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "measure/precision_types.h"
+#include "support/build_paths.h"
 
 namespace ridgepoint {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 using Json = nlohmann::json;
 
 Json golden() {
-  std::ifstream file(std::string(RIDGEPOINT_SOURCE_DIR) + "/tests/golden/data/toy_model/bf16.json");
+  std::ifstream file(source_folder() / "tests/golden/data/toy_model/bf16.json");
   return Json::parse(file);
 }
 
