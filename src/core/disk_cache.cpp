@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <system_error>
+#include <utility>
 
-#include "core/file.h"
+#include "core/private_folder.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
 
@@ -29,46 +29,56 @@ std::string header(std::string_view key, std::string_view contents) {
   return fmt::format("ridgepoint cache 1 {} {} {:016x}\n{}\n", key.size(), contents.size(), hash(contents), key);
 }
 
+std::string name_of(std::string_view key) { return fmt::format("{:016x}", hash(key)); }
+
+// All that is wrong with the folders of one base is said once.
+void warn(const fs::path& base, std::string_view what, std::string_view reason) {
+  warn_once("the cache in " + base.string(),
+            fmt::format("{}: {}; name a folder of your own in XDG_CACHE_HOME", what, reason));
+}
+
 }  // namespace
 
 DiskCache DiskCache::in_user_folder(std::string_view name) {
   const char* base = std::getenv("XDG_CACHE_HOME");
-  if (base != nullptr && *base == '/') return DiskCache(fs::path(base) / "ridgepoint" / name);
+  if (base != nullptr && *base == '/') return {base, name};
   const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return DiskCache(fs::path(home) / ".cache" / "ridgepoint" / name);
-  return DiskCache(fs::path());
+  if (home != nullptr && *home == '/') return {fs::path(home) / ".cache", name};
+  return {fs::path(), name};
 }
 
-fs::path DiskCache::path_of(std::string_view key) const { return folder_ / fmt::format("{:016x}", hash(key)); }
+DiskCache::DiskCache(fs::path base, std::string_view name)
+    : base_(std::move(base)), levels_(fs::path("ridgepoint") / name) {}
+
+fs::path DiskCache::path_of(std::string_view key) const { return base_ / levels_ / name_of(key); }
 
 std::optional<std::string> DiskCache::load(std::string_view key) const {
-  std::error_code failed;
-  if (folder_.empty() || !fs::is_regular_file(path_of(key), failed)) return std::nullopt;
-  std::string text;
+  if (base_.empty()) return std::nullopt;
+  std::optional<std::string> text;
   try {
-    text = read_file(path_of(key), kLargestEntryBytes);
+    const std::optional<PrivateFolder> folder = PrivateFolder::open(base_, levels_, false);
+    if (folder) text = folder->read(name_of(key), kLargestEntryBytes);
   } catch (const Error& error) {
-    warn_once(folder_.string(), fmt::format("the cache in {} is not read: {}", folder_.string(), error.what()));
-    return std::nullopt;
+    warn(base_, "cached results are not used", error.what());
   }
+  if (!text) return std::nullopt;
   // The key stands after the first line; the contents after the key.
-  const std::size_t begin = std::min(text.find('\n'), text.size()) + key.size() + 2;
-  const std::string_view contents = begin <= text.size() ? std::string_view(text).substr(begin) : std::string_view();
-  if (begin > text.size() || std::string_view(text).substr(0, begin) != header(key, contents)) {
-    warn_once(folder_.string(), fmt::format("a damaged entry of the cache in {} is ignored", folder_.string()));
+  const std::size_t begin = std::min(text->find('\n'), text->size()) + key.size() + 2;
+  const std::string_view contents = begin <= text->size() ? std::string_view(*text).substr(begin) : std::string_view();
+  if (begin > text->size() || std::string_view(*text).substr(0, begin) != header(key, contents)) {
+    warn_once("damage in " + base_.string(),
+              fmt::format("a damaged entry of the cache in {} is ignored", (base_ / levels_).string()));
     return std::nullopt;
   }
   return std::string(contents);
 }
 
 void DiskCache::store(std::string_view key, std::string_view contents) const {
-  if (folder_.empty()) return;
+  if (base_.empty()) return;
   try {
-    fs::create_directories(folder_);
-    write_file(path_of(key), header(key, contents).append(contents));
+    PrivateFolder::open(base_, levels_, true)->write(name_of(key), header(key, contents).append(contents));
   } catch (const std::exception& error) {
-    warn_once(folder_.string(), fmt::format("the cache in {} is not written, so the next run does this work again: {}",
-                                            folder_.string(), error.what()));
+    warn(base_, "results are not cached, so the next run does this work again", error.what());
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -16,6 +18,7 @@
 namespace ridgepoint {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -28,7 +31,7 @@ class DiskCacheTest : public ::testing::Test {
   ~DiskCacheTest() override { set_warning_handler({}); }
 
   TemporaryFolder folder_;
-  DiskCache cache_{folder_.path() / "deep" / "cache"};
+  DiskCache cache_{folder_.path() / "deep", "cache"};
   std::vector<std::string> warnings_;
 };
 
@@ -39,7 +42,7 @@ TEST_F(DiskCacheTest, gives_back_what_was_stored_under_the_key) {
   cache_.store("b\nwith lines", "");
   EXPECT_EQ(cache_.load("a"), binary);
   EXPECT_EQ(cache_.load("b\nwith lines"), "");
-  EXPECT_EQ(DiskCache(folder_.path() / "deep" / "cache").load("a"), binary);  // as another process would
+  EXPECT_EQ(DiskCache(folder_.path() / "deep", "cache").load("a"), binary);  // as another process would
   cache_.store("a", "newer");
   EXPECT_EQ(cache_.load("a"), "newer");
   EXPECT_THAT(warnings_, IsEmpty());
@@ -68,15 +71,66 @@ TEST_F(DiskCacheTest, an_entry_of_another_key_in_its_place_is_not_taken) {
 
 TEST_F(DiskCacheTest, a_folder_that_cannot_be_written_costs_one_warning) {
   std::ofstream(folder_ / "file") << "not a folder";
-  const DiskCache cache(folder_.path() / "file" / "cache");
+  const DiskCache cache(folder_ / "file", "cache");
   cache.store("a", "1");
-  cache.store("b", "2");
+  DiskCache(folder_ / "file", "another").store("b", "2");
   EXPECT_EQ(cache.load("a"), std::nullopt);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("not written")));
+  EXPECT_THAT(warnings_, ElementsAre(AllOf(HasSubstr("not cached"), HasSubstr("XDG_CACHE_HOME"))));
+}
+
+TEST_F(DiskCacheTest, a_folder_that_others_can_write_to_is_neither_read_nor_written) {
+  cache_.store("key", "contents");
+  std::filesystem::permissions(cache_.path_of("key").parent_path(), std::filesystem::perms::all);
+  EXPECT_EQ(cache_.load("key"), std::nullopt);
+  cache_.store("key", "newer");
+  EXPECT_THAT(warnings_,
+              ElementsAre(AllOf(HasSubstr("not used"), HasSubstr("other users"), HasSubstr("XDG_CACHE_HOME"))));
+  std::filesystem::permissions(cache_.path_of("key").parent_path(), std::filesystem::perms::owner_all);
+  EXPECT_EQ(cache_.load("key"), "contents");
+}
+
+TEST_F(DiskCacheTest, a_link_in_an_entrys_place_is_not_followed_and_is_replaced) {
+  cache_.store("key", "contents");
+  std::filesystem::rename(cache_.path_of("key"), folder_ / "moved");
+  std::filesystem::create_symlink(folder_ / "moved", cache_.path_of("key"));
+  EXPECT_EQ(cache_.load("key"), std::nullopt);
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is a link")));
+  cache_.store("key", "newer");
+  EXPECT_EQ(cache_.load("key"), "newer");
+  EXPECT_FALSE(std::filesystem::is_symlink(cache_.path_of("key")));
+}
+
+// Root writes everywhere, and so is somebody else for as long as one lives.
+class OrdinaryUser {
+ public:
+  explicit OrdinaryUser(const std::filesystem::path& folder) {
+    constexpr uid_t kNobody = 65534;
+    if (before_ != 0) return;
+    EXPECT_EQ(::chown(folder.c_str(), kNobody, kNobody), 0);
+    EXPECT_EQ(::seteuid(kNobody), 0);
+  }
+  ~OrdinaryUser() { EXPECT_EQ(::seteuid(before_), 0); }
+  OrdinaryUser(const OrdinaryUser&) = delete;
+  OrdinaryUser& operator=(const OrdinaryUser&) = delete;
+
+ private:
+  uid_t before_ = ::geteuid();
+};
+
+TEST_F(DiskCacheTest, a_folder_that_can_only_be_read_is_read) {
+  const OrdinaryUser user(folder_.path());
+  cache_.store("key", "contents");
+  const std::filesystem::path folder = cache_.path_of("key").parent_path();
+  ASSERT_EQ(::chmod(folder.c_str(), 0500), 0);
+  EXPECT_EQ(cache_.load("key"), "contents");
+  EXPECT_THAT(warnings_, IsEmpty());
+  cache_.store("other", "contents");
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("not cached")));
+  EXPECT_EQ(::chmod(folder.c_str(), 0700), 0);
 }
 
 TEST_F(DiskCacheTest, without_a_folder_nothing_is_kept_and_nothing_is_said) {
-  const DiskCache cache{std::filesystem::path()};
+  const DiskCache cache{std::filesystem::path(), "cache"};
   cache.store("a", "1");
   EXPECT_EQ(cache.load("a"), std::nullopt);
   EXPECT_THAT(warnings_, IsEmpty());
@@ -96,6 +150,30 @@ TEST_F(DiskCacheTest, writers_and_readers_at_once_see_whole_entries) {
     EXPECT_TRUE(!found || *found == one || *found == two);
   }
   for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
+TEST_F(DiskCacheTest, processes_that_write_at_once_leave_a_whole_entry_and_nothing_else) {
+  std::vector<pid_t> children;
+  for (int child = 0; child < 4; ++child) {
+    const pid_t pid = ::fork();
+    ASSERT_GE(pid, 0);
+    if (pid == 0) {
+      for (int i = 0; i < 25; ++i) cache_.store("shared", std::string(50'000, static_cast<char>('a' + child)));
+      std::_Exit(0);
+    }
+    children.push_back(pid);
+  }
+  bool are_whole = true;
+  for (int i = 0; i < 200; ++i) {
+    const std::optional<std::string> found = cache_.load("shared");
+    are_whole &= !found || (found->size() == 50'000 && found->find_first_not_of(found->front()) == std::string::npos);
+  }
+  for (const pid_t pid : children) ::waitpid(pid, nullptr, 0);
+  EXPECT_TRUE(are_whole);
+  EXPECT_TRUE(cache_.load("shared").has_value());
+  const std::filesystem::directory_iterator inside(cache_.path_of("shared").parent_path());
+  EXPECT_EQ(std::distance(begin(inside), end(inside)), 1);
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
