@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -72,6 +73,9 @@ class Device : public DeviceMemory {
   virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;
   virtual void fill_zero(void* device_address, std::size_t bytes) = 0;
   virtual void synchronize() = 0;
+  // Runs `body`, which makes many calls to this device from the calling thread: what a device must make current for
+  // each call is made current once, and what was current before is current again afterwards.
+  virtual void while_current(const std::function<void()>& body) { body(); }
 
   // Whether a composite, gather or fused node runs as it stands here. Primitives always do.
   virtual bool has_kernel(const Graph& graph, const Node& node) const = 0;

@@ -73,6 +73,10 @@ void Executor::allocate_persistent(const Graph& graph, const StopPoint& stop_poi
 }
 
 void Executor::run() {
+  device_.while_current([this] { run_once(); });
+}
+
+void Executor::run_once() {
   for (const BufferId id : outputs_) release(id);
   before_backward_bytes_ = 0;
   if (observer_ != nullptr) observer_->run_begins();

@@ -56,6 +56,7 @@ class Executor {
 
   void resolve(const Graph& graph);
   void allocate_persistent(const Graph& graph, const StopPoint& stop_point);
+  void run_once();
   void run_steps();
   void run_step(const Step& step);
   void launch(const Step& step, void* workspace);

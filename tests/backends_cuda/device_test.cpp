@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "backends/cuda/context.h"
+#include "backends/cuda/shared_library.h"
 #include "backends_cuda/card.h"
 #include "memory/caching_allocator.h"
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
 
 namespace ridgepoint {
 namespace {
@@ -127,6 +129,38 @@ TEST_F(OnCardDevice, works_from_a_thread_that_never_saw_it) {
     device_->release_memory(address, bytes.size());
   }).join();
   EXPECT_EQ(back, bytes);
+}
+
+// As beside a program that made a context of its own.
+TEST_F(OnCardDevice, works_beside_another_context_and_leaves_it_current) {
+  const cuda::SharedLibrary library("libcuda.so.1");
+  const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(library.find("cuCtxCreate_v2"));
+  const auto destroy = reinterpret_cast<CUresult (*)(CUcontext)>(library.find("cuCtxDestroy_v2"));
+  ASSERT_NE(create, nullptr);
+  ASSERT_NE(destroy, nullptr);
+  Graph graph;
+  const Value a = input(graph, "a", {DType::fp32, {64, 64}}, Role::data);
+  graph.add_output("c", exp(graph, matmul(graph, a, a)));
+  const auto product = [&] {
+    Program program(graph, device_);
+    HostTensor zeros({DType::fp32, {64, 64}});
+    program.write_input("a", zeros);
+    program.run();
+    return program.read_output("c").as<float>()[0];
+  };
+  EXPECT_EQ(product(), 1.0F);
+  CUcontext theirs = nullptr;
+  ASSERT_EQ(create(&theirs, 0, 0), CUDA_SUCCESS);  // and makes it current
+  EXPECT_EQ(product(), 1.0F);
+  const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+  timer->start();
+  timer->stop();
+  EXPECT_GE(timer->elapsed_ms(), 0.0);
+  CUcontext current = nullptr;
+  EXPECT_EQ(cuda::driver().cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, theirs);
+  EXPECT_EQ(destroy(theirs), CUDA_SUCCESS);
+  EXPECT_EQ(product(), 1.0F);
 }
 
 TransformerConfig little_model() {

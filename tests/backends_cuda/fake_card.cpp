@@ -1,8 +1,9 @@
 // A driver with one card that computes nothing, so that a machine without one can run the host's side of a model: every
 // allocation, copy, module and launch. Its memory is the host's, untouched until written. From the environment:
 // FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_FAILS_AFTER the launch after which it answers nothing
-// but errors, as a card does after a kernel's bad access. Work takes a fixed time, one piece after the other, and
-// synchronising waits for it.
+// but errors, as a card does after a kernel's bad access; with FAKE_CARD_REFUSES_STREAMS it makes none, and with
+// FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes a fixed time, one piece after the other, and synchronising
+// waits for it. Whatever needs the card's context fails while the calling thread has none or another, and is counted.
 #include "backends_cuda/fake_card.h"
 
 #include <cuda.h>
@@ -17,6 +18,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -32,13 +34,35 @@ std::mutex mutex;
 std::map<CUdeviceptr, std::size_t> blocks;
 std::size_t used_bytes = kContextBytes + from_environment("FAKE_CARD_HELD_BYTES", 0);
 std::atomic<std::size_t> launches{0};
-thread_local CUcontext current = nullptr;
+thread_local std::vector<CUcontext> contexts;  // of this thread; the last is current
+std::atomic<int> retained{0};
+std::atomic<int> calls_elsewhere{0};
+std::atomic<int> context_calls{0};
+
+CUcontext current() { return contexts.empty() ? nullptr : contexts.back(); }
+CUcontext primary() {
+  static char object;
+  return reinterpret_cast<CUcontext>(&object);
+}
 
 // What every call that needs the card answers first.
 CUresult state() {
   static const std::size_t last = from_environment("FAKE_CARD_FAILS_AFTER", SIZE_MAX);
   if (launches > last) return CUDA_ERROR_ILLEGAL_ADDRESS;
-  return current == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
+  if (current() == primary()) return CUDA_SUCCESS;
+  ++calls_elsewhere;
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+// Machine code, what nvcc packs, or the text that the driver compiles.
+bool is_image(const void* image) {
+  const auto begins_with = [&](const char* text) {
+    return std::strncmp(static_cast<const char*>(image), text, std::strlen(text)) == 0;
+  };
+  return begins_with(
+             "\x7f"
+             "ELF") ||
+         begins_with("\x50\xed\x55\xba") || begins_with("//");
 }
 
 template <typename Body>
@@ -87,6 +111,9 @@ CUresult wait_for_work() {
 extern "C" {
 
 void fake_card_watch(FakeWatcher told) { watcher = told; }
+int fake_card_calls_elsewhere() { return calls_elsewhere; }
+int fake_card_context_calls() { return context_calls; }
+int fake_card_retained() { return retained; }
 void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
 
 // The compiler starts the driver too, and finds no card: it would ask for tables that are not here.
@@ -142,12 +169,29 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
   return CUDA_SUCCESS;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
-  static char object;
-  *context = reinterpret_cast<CUcontext>(&object);
+  ++retained;
+  *context = primary();
   return CUDA_SUCCESS;
 }
-CUresult cuCtxSetCurrent(CUcontext context) {
-  current = context;
+CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+  --retained;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  ++context_calls;
+  *context = current();
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxPushCurrent(CUcontext context) {
+  ++context_calls;
+  contexts.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  ++context_calls;
+  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = contexts.back();
+  contexts.pop_back();
   return CUDA_SUCCESS;
 }
 CUresult cuCtxSynchronize() { return wait_for_work(); }
@@ -203,7 +247,9 @@ CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
 }
 CUresult cuMemsetD32Async(CUdeviceptr, unsigned, std::size_t, CUstream) { return state(); }
 
-CUresult cuStreamCreate(CUstream* stream, unsigned) { return give(stream); }
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  return from_environment("FAKE_CARD_REFUSES_STREAMS", 0) != 0 ? CUDA_ERROR_OUT_OF_MEMORY : give(stream);
+}
 CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
 CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }
 CUresult cuEventCreate(CUevent* event, unsigned) {
@@ -211,7 +257,7 @@ CUresult cuEventCreate(CUevent* event, unsigned) {
 }
 CUresult cuEventDestroy(CUevent event) {
   delete reinterpret_cast<Instant*>(event);
-  return CUDA_SUCCESS;
+  return state();
 }
 CUresult cuEventRecord(CUevent event, CUstream) {
   return on_card([&] { return *reinterpret_cast<Instant*>(event) = std::chrono::steady_clock::now(), CUDA_SUCCESS; });
@@ -223,8 +269,11 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuModuleLoadData(CUmodule* module, const void*) { return give(module); }
-CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  const bool refuses = from_environment("FAKE_CARD_REFUSES_IMAGES", 0) != 0 || !is_image(image);
+  return refuses ? CUDA_ERROR_INVALID_IMAGE : give(module);
+}
+CUresult cuModuleUnload(CUmodule) { return state(); }
 // A function's handle is its name.
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   return on_card([&] {

@@ -22,4 +22,9 @@ extern "C" {
 void fake_card_watch(FakeWatcher watcher);
 // A library's own kernel.
 void fake_card_run(const char* name);
+// Calls that failed for want of the card's context; calls that asked for the current context or changed it; how often
+// the card's context is held.
+int fake_card_calls_elsewhere();
+int fake_card_context_calls();
+int fake_card_retained();
 }

@@ -122,14 +122,27 @@ TEST_F(FakeCard, a_damaged_cache_is_written_anew_with_one_warning) {
   EXPECT_THAT(bench("forward", "jsonl").error, IsEmpty());
 }
 
-TEST_F(FakeCard, a_cache_that_cannot_be_written_costs_a_warning_each_and_nothing_else) {
+TEST_F(FakeCard, a_cache_that_cannot_be_written_costs_one_warning_and_nothing_else) {
   const TemporaryFolder folder;
   std::ofstream(folder / "file") << "not a folder";
   set("XDG_CACHE_HOME", (folder / "file").string());
   const ProgramResult result = bench("forward", "jsonl");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok);
-  EXPECT_THAT(result.error, AllOf(HasSubstr("matmul is not written"), HasSubstr("kernels is not written")));
+  EXPECT_THAT(result.error, AllOf(HasSubstr("cached results are not used"), HasSubstr("XDG_CACHE_HOME")));
+  EXPECT_EQ(result.error.find("XDG_CACHE_HOME"), result.error.rfind("XDG_CACHE_HOME"));
+}
+
+TEST_F(FakeCard, a_cache_that_others_can_write_to_is_neither_read_nor_written) {
+  const TemporaryFolder folder;
+  set("XDG_CACHE_HOME", folder.path().string());
+  fs::create_directory(folder / "ridgepoint");
+  fs::permissions(folder / "ridgepoint", fs::perms::all);
+  const ProgramResult result = bench("forward", "jsonl");
+  EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok);
+  EXPECT_THAT(result.error, HasSubstr("can be written to by other users"));
+  EXPECT_EQ(result.error.find("other users"), result.error.rfind("other users"));
+  EXPECT_THAT(files(folder.path()), IsEmpty());
 }
 
 }  // namespace

@@ -95,7 +95,7 @@ class AdamW : public Kernel {
   // The kernel works in place.
   float* settle(void* output, const void* input, std::size_t tensor) const {
     if (output != input) {
-      context_.make_current();
+      const CudaContext::Scope scope(context_);
       check(context_.driver().cuMemcpyDtoDAsync(
                 reinterpret_cast<CUdeviceptr>(output), reinterpret_cast<CUdeviceptr>(input),
                 static_cast<std::size_t>(elements_[tensor]) * sizeof(float), context_.stream()),

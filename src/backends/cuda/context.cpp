@@ -38,20 +38,44 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   return card;
 }
 
+// Whether the fault lies in the image.
+bool is_refusal(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace
 
 Module::Module(CudaContext& context, const void* image, std::string name) : context_(context), name_(std::move(name)) {
-  context.make_current();
+  const CudaContext::Scope scope(context);
   check(context.driver().cuModuleLoadData(&module_, image), "load the kernels of", name_.c_str());
 }
 
+std::unique_ptr<Module> Module::load_unless_refused(CudaContext& context, const void* image, std::string name) {
+  const CudaContext::Scope scope(context);
+  CUmodule module = nullptr;
+  const CUresult result = context.driver().cuModuleLoadData(&module, image);
+  if (is_refusal(result)) return nullptr;
+  check(result, "load the kernels of", name.c_str());
+  return std::unique_ptr<Module>(new Module(context, module, std::move(name)));
+}
+
 Module::~Module() {
-  context_.try_make_current();
+  const CudaContext::Scope scope(context_, std::nothrow);
   context_.driver().cuModuleUnload(module_);
 }
 
 CUfunction Module::function(const char* function_name) const {
-  context_.make_current();
+  const CudaContext::Scope scope(context_);
   CUfunction found = nullptr;
   check(context_.driver().cuModuleGetFunction(&found, module_, function_name), "find the kernel", function_name);
   return found;
@@ -92,30 +116,59 @@ CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_fact
   require_supported(card_);
   check(driver_.cuDeviceGet(&device_, ordinal), "open the card");
   check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "make a context on", card_.name.c_str());
-  switch_to();
-  check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
-  const MemoryInfo info = memory_info();
-  used_at_start_bytes_ = info.total_bytes - info.free_bytes;
+  try {
+    start();
+  } catch (...) {
+    driver_.cuDevicePrimaryCtxRelease(device_);
+    throw;
+  }
 }
 
-void CudaContext::switch_to() const {
-  check(driver_.cuCtxSetCurrent(context_), "switch to the context of", card_.name.c_str());
-  current_ = this;
+void CudaContext::start() {
+  const Scope scope(*this);
+  const MemoryInfo info = memory_info();
+  used_at_start_bytes_ = info.total_bytes - info.free_bytes;
+  check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
+}
+
+void CudaContext::Scope::enter(const CudaContext& context) {
+  check(try_enter(context), "switch to the context of", context.card_.name.c_str());
+}
+
+CUresult CudaContext::Scope::try_enter(const CudaContext& context) noexcept {
+  CUcontext current = nullptr;
+  CUresult result = context.driver_.cuCtxGetCurrent(&current);
+  if (result != CUDA_SUCCESS) return result;
+  if (current != context.context_) {
+    result = context.driver_.cuCtxPushCurrent(context.context_);
+    if (result != CUDA_SUCCESS) return result;
+    has_pushed_ = true;
+  }
+  has_entered_ = true;
+  driver_ = &context.driver_;
+  outer_ = std::exchange(entered_, &context);
+  return CUDA_SUCCESS;
+}
+
+void CudaContext::Scope::leave() noexcept {
+  CUcontext popped = nullptr;
+  if (has_pushed_) driver_->cuCtxPopCurrent(&popped);
+  entered_ = outer_;
 }
 
 void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
   if (bytes == 0) return;
-  make_current();
+  const Scope scope(*this);
   check(driver_.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(device_address), 0, bytes, stream_), "clear memory");
 }
 
 void CudaContext::synchronize() const {
-  make_current();
+  const Scope scope(*this);
   check(driver_.cuStreamSynchronize(stream_), "finish its work");
 }
 
 void CudaContext::allow_shared(CUfunction function, std::size_t bytes) const {
-  make_current();
+  const Scope scope(*this);
   check(driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
         "give a kernel its shared memory");
 }
@@ -135,7 +188,7 @@ CUfunction CudaContext::kernel(std::string_view image, const char* function_name
 }
 
 void* CudaContext::allocate(std::size_t bytes) const {
-  make_current();
+  const Scope scope(*this);
   CUdeviceptr address = 0;
   const CUresult result = driver_.cuMemAlloc(&address, bytes);
   if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
@@ -144,12 +197,12 @@ void* CudaContext::allocate(std::size_t bytes) const {
 }
 
 void CudaContext::release(void* device_address) const noexcept {
-  try_make_current();
+  const Scope scope(*this, std::nothrow);
   driver_.cuMemFree(reinterpret_cast<CUdeviceptr>(device_address));
 }
 
 CudaContext::MemoryInfo CudaContext::memory_info() const {
-  make_current();
+  const Scope scope(*this);
   MemoryInfo info;
   check(driver_.cuMemGetInfo(&info.free_bytes, &info.total_bytes), "ask how much memory is free");
   return info;

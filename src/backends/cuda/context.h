@@ -3,15 +3,20 @@
 // There is one CudaContext a card and process, made on first use and kept until the process ends: making one takes
 // a third of a second, and tearing one down at exit races with the driver's own end. All work goes to its one
 // stream, in order. Methods may be called from any thread; launches from two threads interleave in some order.
+//
+// The program around this library may use cards too, and PyTorch's current device is the thread's current context: no
+// method here leaves another context behind than it found.
 #pragma once
 
 #include <cstddef>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "backends/cuda/driver.h"
 
@@ -53,6 +58,8 @@ class Module {
  public:
   // `name` is for messages. Throws Error when the card cannot run any code in the image.
   Module(class CudaContext& context, const void* image, std::string name);
+  // The same, but null when the driver refuses the image itself: it is damaged, or made for another card or driver.
+  static std::unique_ptr<Module> load_unless_refused(CudaContext& context, const void* image, std::string name);
   ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
@@ -61,6 +68,9 @@ class Module {
   CUfunction function(const char* function_name) const;
 
  private:
+  Module(CudaContext& context, CUmodule module, std::string name)
+      : context_(context), module_(module), name_(std::move(name)) {}
+
   CudaContext& context_;
   CUmodule module_ = nullptr;
   std::string name_;
@@ -77,22 +87,46 @@ class CudaContext {
   CUdevice device() const { return device_; }
   CUstream stream() const { return stream_; }
 
-  // Makes this context the calling thread's. Every method here does; call it before using driver() directly.
-  void make_current() const {
-    if (current_ != this) [[unlikely]]
-      switch_to();
-  }
+  // For as long as one lives, the context is the calling thread's; then what was before it is again. Every method of
+  // this folder has its own; one around many calls makes theirs free. The embedding program's code must not run
+  // meanwhile on the thread, for what it would make current is not seen.
+  class Scope {
+   public:
+    // Throws Error when the driver does not switch.
+    explicit Scope(const CudaContext& context) {
+      if (entered_ != &context) [[unlikely]]
+        enter(context);
+    }
+    // The same for destructors, without an exception: after an error that the card does not recover from nothing can be
+    // given back, and nothing needs to be.
+    Scope(const CudaContext& context, std::nothrow_t) noexcept {
+      if (entered_ != &context) try_enter(context);
+    }
+    ~Scope() {
+      if (has_entered_) [[unlikely]]
+        leave();
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
 
-  // The same for destructors: after an error that the card does not recover from nothing can be given back, and
-  // nothing needs to be.
-  void try_make_current() const noexcept {
-    if (current_ != this && driver_.cuCtxSetCurrent(context_) == CUDA_SUCCESS) current_ = this;
-  }
+   private:
+    void enter(const CudaContext& context);
+    CUresult try_enter(const CudaContext& context) noexcept;
+    void leave() noexcept;
+
+    // The context of this thread's innermost scope.
+    static constinit inline thread_local const CudaContext* entered_ = nullptr;
+
+    const CudaContext* outer_ = nullptr;
+    const Driver* driver_ = nullptr;
+    bool has_entered_ = false;
+    bool has_pushed_ = false;
+  };
 
   // Launches on the stream; an empty grid is an error. `arguments` points to one pointer a kernel parameter.
   // Asynchronous: an error of the kernel itself is thrown by a later call. `name` is for messages.
   void launch(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
-    make_current();
+    const Scope scope(*this);
     check(driver_.cuLaunchKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y,
                                  shape.block_z, shape.shared_bytes, stream_, arguments, nullptr),
           "launch the kernel", name);
@@ -125,10 +159,7 @@ class CudaContext {
 
  private:
   explicit CudaContext(int ordinal);
-  void switch_to() const;
-
-  // The one that this thread used last.
-  static constinit inline thread_local const CudaContext* current_ = nullptr;
+  void start();
 
   const Driver& driver_;
   CardFacts card_;

@@ -46,7 +46,7 @@ cublasLtHandle_t cublaslt_handle(CudaContext& context) {
   const std::lock_guard lock(mutex);
   cublasLtHandle_t& handle = handles[context.card().ordinal];
   if (handle == nullptr) {
-    context.make_current();
+    const CudaContext::Scope scope(context);
     check(cublaslt().cublasLtCreate(&handle), "start");
   }
   return handle;

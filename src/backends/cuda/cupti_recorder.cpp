@@ -84,7 +84,7 @@ class CuptiRecorder : public ActivityRecorder {
   explicit CuptiRecorder(const CudaContext& context) : context_(context) {}
 
   void start(std::size_t launches) override {
-    context_.make_current();
+    const CudaContext::Scope scope(context_);
     launches_.clear();
     launches_.reserve(launches);
     run_ = kNoRun;

@@ -46,11 +46,15 @@ class CudaDevice : public Device {
   DeviceFacts facts() const override;
 
   void* allocate_memory(std::size_t bytes) override {
-    const std::size_t held = held_bytes_.fetch_add(bytes);
-    const bool fits = bytes <= total_memory_bytes_ && held <= total_memory_bytes_ - bytes;
-    void* address = fits ? context_.allocate(std::max<std::size_t>(bytes, 1)) : nullptr;
-    if (address == nullptr) held_bytes_ -= bytes;
-    return address;
+    if (!take(bytes)) return nullptr;
+    try {
+      if (void* address = context_.allocate(std::max<std::size_t>(bytes, 1))) return address;
+    } catch (...) {
+      held_bytes_ -= bytes;
+      throw;
+    }
+    held_bytes_ -= bytes;
+    return nullptr;
   }
   void release_memory(void* address, std::size_t bytes) override {
     context_.release(address);
@@ -59,7 +63,7 @@ class CudaDevice : public Device {
 
   void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
     if (bytes == 0) return;
-    context_.make_current();
+    const CudaContext::Scope scope(context_);
     cuda::check(context_.driver().cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(device_address), host, bytes,
                                                     context_.stream()),
                 "copy to the card");
@@ -67,7 +71,7 @@ class CudaDevice : public Device {
   }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
     if (bytes == 0) return;
-    context_.make_current();
+    const CudaContext::Scope scope(context_);
     cuda::check(context_.driver().cuMemcpyDtoHAsync(host, reinterpret_cast<CUdeviceptr>(device_address), bytes,
                                                     context_.stream()),
                 "copy from the card");
@@ -75,6 +79,10 @@ class CudaDevice : public Device {
   }
   void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
   void synchronize() override { context_.synchronize(); }
+  void while_current(const std::function<void()>& body) override {
+    const CudaContext::Scope scope(context_);
+    body();
+  }
 
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
@@ -86,6 +94,15 @@ class CudaDevice : public Device {
   }
 
  private:
+  // Counts `bytes` as held where the limit allows that.
+  bool take(std::size_t bytes) {
+    std::size_t held = held_bytes_;
+    do {
+      if (bytes > total_memory_bytes_ - held) return false;
+    } while (!held_bytes_.compare_exchange_weak(held, held + bytes));
+    return true;
+  }
+
   CudaContext& context_;
   std::size_t total_memory_bytes_;
   std::atomic<std::size_t> held_bytes_{0};
@@ -112,6 +129,7 @@ OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, i
 }
 
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
+  const CudaContext::Scope scope(context_);
   if (spec.node.op == Op::matmul) return cuda::make_matmul_kernel(context_, spec);
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);

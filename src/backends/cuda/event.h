@@ -8,23 +8,23 @@ namespace ridgepoint::cuda {
 class Event {
  public:
   explicit Event(const CudaContext& context) : context_(context) {
-    context.make_current();
+    const CudaContext::Scope scope(context);
     check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "make an event");
   }
   ~Event() {
-    context_.try_make_current();
+    const CudaContext::Scope scope(context_, std::nothrow);
     context_.driver().cuEventDestroy(event_);
   }
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
   void record() {
-    context_.make_current();
+    const CudaContext::Scope scope(context_);
     check(context_.driver().cuEventRecord(event_, context_.stream()), "record an event");
   }
   // Waits for this event; both must have been recorded.
   double ms_since(const Event& start) const {
-    context_.make_current();
+    const CudaContext::Scope scope(context_);
     check(context_.driver().cuEventSynchronize(event_), "finish its work");
     float ms = 0;
     check(context_.driver().cuEventElapsedTime(&ms, start.event_, event_), "measure time");

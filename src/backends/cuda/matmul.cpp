@@ -47,7 +47,7 @@ class LibraryKernel : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
-    context_.make_current();
+    const CudaContext::Scope scope(context_);
     const void* a = arguments.inputs[1];
     const void* b = arguments.inputs[0];
     void* c = arguments.outputs[0];
@@ -106,6 +106,7 @@ class ZeroKernel : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
+  const CudaContext::Scope scope(context);
   const MatmulProblem problem = read_matmul_problem(spec);
   require_tensor_cores(context, problem);
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
