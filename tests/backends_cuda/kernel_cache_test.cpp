@@ -1,11 +1,16 @@
 #include "backends/cuda/kernel_cache.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
+#include "backends/cuda/nvrtc.h"
+#include "backends_cuda/on_fake_card.h"
+#include "core/disk_cache.h"
 #include "core/file.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
@@ -72,6 +77,52 @@ TEST_F(KernelCache, hands_a_background_compilers_error_to_who_waits) {
   const auto image = cuda::compile_in_background("this is no source", "broken", 90);
   EXPECT_THROW(image.get(), Error);
   EXPECT_FALSE(cuda::compile_in_background(kSource, "nothing", 90).get().empty());
+}
+
+// The key of an entry, as its file says it.
+std::string key_of(const std::filesystem::path& entry) {
+  const std::string text = read_file(entry, 1 << 20);
+  std::size_t bytes = 0;
+  EXPECT_EQ(std::sscanf(text.c_str(), "ridgepoint cache 1 %zu", &bytes), 1);
+  return text.substr(text.find('\n') + 1, bytes);
+}
+
+TEST_F(KernelCache, knows_the_compiler_and_its_options) {
+  cuda::compiled_image(kSource, "nothing", 90);
+  const std::string key = key_of(only_entry());
+  for (const std::string& part : {cuda::nvrtc().version(), std::string("--gpu-architecture=sm_90a"),
+                                  std::string("--std=c++17"), std::string("--minimal"), std::string(kSource)}) {
+    EXPECT_THAT(key, ::testing::HasSubstr(part));
+  }
+}
+
+class KernelCacheOnFakeCard : public testing::OnFakeCard {};
+
+TEST_F(KernelCacheOnFakeCard, an_image_that_the_driver_refuses_is_compiled_again_and_replaced) {
+  on_fake_card([&] {
+    auto& card = cuda::CudaContext::of_card(0);  // before the compiler looks for one
+    const std::string image = cuda::compiled_image(kSource, "nothing", 90);
+    const DiskCache cache(cache_home(), "kernels");
+    const auto folder = cache.path_of("any").parent_path();
+    const std::string key = key_of(*std::filesystem::directory_iterator(folder));
+    ASSERT_EQ(cache.load(key), image);
+    cache.store(key, "of another time");
+    EXPECT_NE(cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing"), nullptr);
+    EXPECT_EQ(cache.load(key), image);
+  });
+}
+
+TEST_F(KernelCacheOnFakeCard, an_image_that_the_driver_refuses_twice_is_an_error_that_names_the_kernel) {
+  set("FAKE_CARD_REFUSES_IMAGES", "1");
+  on_fake_card([] {
+    auto& card = cuda::CudaContext::of_card(0);
+    try {
+      cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing");
+      ADD_FAILURE() << "it was loaded";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("load the kernels of nothing"));
+    }
+  });
 }
 
 }  // namespace

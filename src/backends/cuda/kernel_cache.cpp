@@ -1,11 +1,13 @@
 #include "backends/cuda/kernel_cache.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <map>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -60,14 +62,26 @@ class CompilerThreads {
   std::vector<std::jthread> threads_;  // last: they end before what they use
 };
 
+DiskCache cache() { return DiskCache::in_user_folder("kernels"); }
+
+std::vector<std::string> options() { return {"--minimal"}; }
+
+// Everything that machine code depends on. The driver is not among it: code that one refuses is compiled again.
+std::string key_of(const std::string& source, int architecture) {
+  return fmt::format("nvrtc {} for compute capability {}: {}\n{}", nvrtc().version(), architecture,
+                     fmt::join(nvrtc().options(architecture, options()), " "), source);
+}
+
 }  // namespace
 
 std::string compiled_image(const std::string& source, const std::string& name, int architecture) {
-  const DiskCache cache = DiskCache::in_user_folder("kernels");
-  const std::string key = fmt::format("nvrtc {} sm_{}\n{}", nvrtc().version(), architecture, source);
-  if (std::optional<std::string> known = cache.load(key)) return std::move(*known);
-  std::string image = nvrtc().compile(source, name, architecture, {"--minimal"}).bytes;
-  cache.store(key, image);
+  if (std::optional<std::string> known = cache().load(key_of(source, architecture))) return std::move(*known);
+  return recompiled_image(source, name, architecture);
+}
+
+std::string recompiled_image(const std::string& source, const std::string& name, int architecture) {
+  std::string image = nvrtc().compile(source, name, architecture, options()).bytes;
+  cache().store(key_of(source, architecture), image);
   return image;
 }
 
@@ -93,12 +107,22 @@ std::shared_ptr<LoadedSource> LoadedSource::open(CudaContext& context, const std
 }
 
 LoadedSource::LoadedSource(CudaContext& context, const std::string& source, const std::string& name)
-    : context_(context), name_(name), image_(compile_in_background(source, name, context.card().capability.number())) {}
+    : context_(context),
+      source_(source),
+      name_(name),
+      image_(compile_in_background(source, name, context.card().capability.number())) {}
 
 CUfunction LoadedSource::function(const std::string& entry) {
   const std::lock_guard lock(mutex_);
-  if (module_ == nullptr) module_ = std::make_unique<Module>(context_, image_.get().c_str(), name_);
+  if (module_ == nullptr) module_ = load();
   return module_->function(entry.c_str());
+}
+
+std::unique_ptr<Module> LoadedSource::load() const {
+  if (std::unique_ptr<Module> module = Module::load_unless_refused(context_, image_.get().c_str(), name_))
+    return module;
+  const std::string image = recompiled_image(source_, name_, context_.card().capability.number());
+  return std::make_unique<Module>(context_, image.c_str(), name_);
 }
 
 }  // namespace ridgepoint::cuda

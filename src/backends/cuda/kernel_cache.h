@@ -14,6 +14,8 @@ namespace ridgepoint::cuda {
 // The machine code of a source, from the user's disk cache or from the compiler (nvrtc.h says what it throws).
 // `name` is for messages.
 std::string compiled_image(const std::string& source, const std::string& name, int architecture);
+// The same from the compiler, whatever the cache holds, which keeps the new code instead.
+std::string recompiled_image(const std::string& source, const std::string& name, int architecture);
 
 // The same on one of the compiler's threads, of which there are as many as cores. Throws Error (unsupported) at once
 // when there is no compiler.
@@ -27,11 +29,15 @@ class LoadedSource {
 
   LoadedSource(CudaContext& context, const std::string& source, const std::string& name);
 
-  // Waits for the compiler, then loads the module if nobody has. Throws Error.
+  // Waits for the compiler, then loads the module if nobody has. Code that the driver refuses, as it may refuse what
+  // the cache kept, is compiled again, once. Throws Error.
   CUfunction function(const std::string& entry);
 
  private:
+  std::unique_ptr<Module> load() const;
+
   CudaContext& context_;
+  std::string source_;
   std::string name_;
   std::shared_future<std::string> image_;
   std::mutex mutex_;

@@ -30,11 +30,15 @@ Nvrtc::Nvrtc() : library_(fmt::format("libnvrtc.so.{}", CUDA_VERSION / 1000)) {
   int major = 0;
   int minor = 0;
   int count = 0;
-  call_.nvrtcVersion(&major, &minor);
-  version_ = fmt::format("{}.{}", major, minor);
-  call_.nvrtcGetNumSupportedArchs(&count);
+  const bool answers = call_.nvrtcVersion(&major, &minor) == NVRTC_SUCCESS &&
+                       call_.nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0;
   architectures_.resize(static_cast<std::size_t>(count));
-  call_.nvrtcGetSupportedArchs(architectures_.data());
+  if (!answers || call_.nvrtcGetSupportedArchs(architectures_.data()) != NVRTC_SUCCESS) {
+    throw Error(
+        "NVIDIA's run-time compiler does not say which cards it compiles for; reinstall the CUDA toolkit's NVRTC",
+        ErrorKind::unsupported);
+  }
+  version_ = fmt::format("{}.{}", major, minor);
 }
 
 const Nvrtc& nvrtc() {
@@ -60,10 +64,15 @@ std::string Nvrtc::architecture_option(int architecture) const {
   return fmt::format("--gpu-architecture=compute_{}", newest);
 }
 
-CompiledImage Nvrtc::compile(const std::string& source, const std::string& source_name, int architecture,
-                             const std::vector<std::string>& options) const {
+std::vector<std::string> Nvrtc::options(int architecture, const std::vector<std::string>& more) const {
   std::vector<std::string> all = {architecture_option(architecture), "--std=c++17"};
-  all.insert(all.end(), options.begin(), options.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+CompiledImage Nvrtc::compile(const std::string& source, const std::string& source_name, int architecture,
+                             const std::vector<std::string>& more) const {
+  const std::vector<std::string> all = options(architecture, more);
   std::vector<const char*> arguments;
   for (const std::string& option : all) arguments.push_back(option.c_str());
 

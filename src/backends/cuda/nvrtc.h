@@ -30,10 +30,14 @@ class Nvrtc {
 
   const std::string& version() const { return version_; }  // "13.0"
 
-  // `architecture` is the compute capability, 10 * major + minor. Safe from several threads. Throws Error with the
-  // compiler's log when the source does not compile, (unsupported) when the card is older than the compiler knows.
+  // What compile() hands to the compiler. `architecture` is the compute capability, 10 * major + minor. Throws Error
+  // (unsupported) when the card is older than the compiler knows.
+  std::vector<std::string> options(int architecture, const std::vector<std::string>& more = {}) const;
+
+  // Safe from several threads. Throws Error with the compiler's log when the source does not compile, and what
+  // options() does.
   CompiledImage compile(const std::string& source, const std::string& source_name, int architecture,
-                        const std::vector<std::string>& options = {}) const;
+                        const std::vector<std::string>& more = {}) const;
 
  private:
   struct Functions {
