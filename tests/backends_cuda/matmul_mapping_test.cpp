@@ -8,6 +8,7 @@
 
 #include "backends/cuda/matmul_algorithm.h"
 #include "backends_cpu/kernel_harness.h"
+#include "backends_cuda/batch_products.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -178,6 +179,23 @@ TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
   for (const std::string& wrong : {std::string(), text.substr(1), text + "0", damaged}) {
     EXPECT_FALSE(cuda::algorithm_from_text(wrong).has_value()) << wrong;
   }
+}
+
+// Twelve launches of eight products each, the last at the same place: in one the twelve are 4 x 3, in the other 2 x 2 x
+// 3, which is a batch dimension too many for our own kernel.
+TEST(MatmulMapping, products_of_different_batch_dimensions_have_different_keys) {
+  const MatmulProblem three = testing::product_of_three_batch_dimensions().problem();
+  const MatmulProblem four = testing::product_of_four_batch_dimensions().problem();
+  EXPECT_TRUE(cuda::SplitMatmulPlan::of(three).has_value());
+  EXPECT_FALSE(cuda::SplitMatmulPlan::of(four).has_value());
+  const LtProblem one = cuda::map_matmul(three);
+  const LtProblem other = cuda::map_matmul(four);
+  EXPECT_EQ(one.launches.size(), other.launches.size());
+  EXPECT_EQ(one.launches.back().a, other.launches.back().a);
+  EXPECT_EQ(one.launches.back().b, other.launches.back().b);
+  EXPECT_EQ(one.launches.back().c, other.launches.back().c);
+  EXPECT_EQ(one.alignment_bytes, other.alignment_bytes);
+  EXPECT_NE(one.key(), other.key());
 }
 
 TEST(MatmulMapping, a_tf32_product_has_a_key_of_its_own) {

@@ -1,18 +1,14 @@
 // How a matmul is computed: the fastest of cuBLASLt's algorithms and, for fp32 on Hopper, of our own kernel's tilings,
-// measured once for each shape, card and library version, and remembered by this process and on disk.
+// measured once for each shape, card, driver and library version, and remembered by this process and on disk.
 #pragma once
 
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 
-#include "backends/cuda/matmul_plan.h"
-#include "backends/cuda/split_matmul.h"
+#include "backends/cuda/matmul_search.h"
 
 namespace ridgepoint::cuda {
-
-using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling>;
 
 // `split` is null where our own kernel does not apply. Measuring takes memory of its own for a moment, outside every
 // allocator and limit; where the card has none left the library's first candidate is taken and not remembered on disk.

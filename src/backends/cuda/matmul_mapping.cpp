@@ -1,6 +1,7 @@
 #include "backends/cuda/matmul_mapping.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -83,12 +84,11 @@ std::int64_t LtProblem::elements(const LtMatrix& matrix, std::int64_t Launch::*o
 }
 
 std::string LtProblem::key() const {
-  const Launch last = launches.empty() ? Launch{} : launches.back();
-  return fmt::format(
-      "{} m{} n{} k{} {}{} ld {} {} {} batch {} strides {} {} {} launches {} to {} {} {} aligned {} workspace {}",
-      tf32 ? "tf32" : name(dtype), m, n, k, a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading,
-      c.leading, batch, a.batch_stride, b.batch_stride, c.batch_stride, launches.size(), last.a, last.b, last.c,
-      alignment_bytes, workspace_bytes());
+  std::string text =
+      fmt::format("{} m{} n{} k{} {}{} ld {} {} {} batch {}", tf32 ? "tf32" : name(dtype), m, n, k,
+                  a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch);
+  for (const BatchAxis& axis : axes) text += fmt::format(" of {} by {}", axis.size, fmt::join(axis.strides, ","));
+  return text + fmt::format(" aligned {} workspace {}", alignment_bytes, workspace_bytes());
 }
 
 std::size_t LtProblem::workspace_bytes() const {
@@ -109,7 +109,8 @@ LtProblem map_matmul(const MatmulProblem& problem) {
   mapped.b = transposed_view(problem.a, "left");
   mapped.c = transposed_view(problem.c, "result");
 
-  std::vector<BatchAxis> axes = merged_batch(problem);
+  mapped.axes = merged_batch(problem);
+  std::vector<BatchAxis> axes = mapped.axes;
   if (!axes.empty()) {
     const auto largest = std::max_element(axes.begin(), axes.end(),
                                           [](const BatchAxis& x, const BatchAxis& y) { return x.size < y.size; });

@@ -40,6 +40,7 @@ struct LtProblem {
   LtMatrix a;  // the node's second operand
   LtMatrix b;  // the node's first operand
   LtMatrix c;
+  std::vector<BatchAxis> axes;  // every batch dimension, merged; one of them is `batch`
 
   // Batch dimensions that one stride does not reach are launched one after the other; offsets in elements.
   struct Launch {

@@ -10,12 +10,15 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// A candidate this much slower than the best on its first launch is not measured further.
-constexpr double kHopeless = 1.5;
-// One sample is as many launches as last this long, so that short ones are told apart; the best of a few counts.
-constexpr double kSampleMs = 0.2;
-constexpr int kMaxLaunchesPerSample = 20;
-constexpr int kSamples = 3;
+// Memory is allocated at multiples of this by the driver, and so lies every operand.
+constexpr std::size_t kAlignmentBytes = 512;
+constexpr std::size_t kMostCopies = 32;
+// Launching takes the host longer than this only seldom, and filling memory is seldom faster.
+constexpr double kLaunchUs = 5;
+constexpr double kFillBytesPerUs = 4e6;
+constexpr int kMostFills = 16;
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
 
 class Scratch {
  public:
@@ -27,7 +30,7 @@ class Scratch {
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   bool fits() const { return fits_; }
-  void* address() const { return address_; }
+  std::byte* address() const { return static_cast<std::byte*>(address_); }
 
  private:
   CudaContext& context_;
@@ -41,6 +44,7 @@ void fill_random(const CudaContext& context, DType dtype, void* target, std::siz
   const std::vector<std::byte> pattern = random_pattern(dtype, bytes);
   const auto address = reinterpret_cast<CUdeviceptr>(target);
   const Driver& driver = context.driver();
+  const CudaContext::Scope scope(context);
   check(driver.cuMemcpyHtoDAsync(address, pattern.data(), pattern.size(), context.stream()), "copy to the card");
   for (std::size_t filled = pattern.size(); filled < bytes; filled *= 2) {
     check(driver.cuMemcpyDtoDAsync(address + filled, address, std::min(filled, bytes - filled), context.stream()),
@@ -51,51 +55,70 @@ void fill_random(const CudaContext& context, DType dtype, void* target, std::siz
 
 }  // namespace
 
-struct MatmulRace::State {
-  State(CudaContext& context, const Sizes& sizes)
-      : a(context, sizes.a_bytes),
-        b(context, sizes.b_bytes),
-        c(context, sizes.c_bytes),
-        workspace(context, sizes.workspace_bytes),
-        start(context),
-        stop(context) {}
+struct MatmulTimer::State {
+  State(CudaContext& on, const Sizes& of)
+      : context(on),
+        sizes(of),
+        copy_bytes(aligned(of.a_bytes) + aligned(of.b_bytes) + aligned(of.c_bytes)),
+        overwritten_bytes(2 * on.card().l2_bytes),
+        copies(std::clamp<std::size_t>((overwritten_bytes + copy_bytes - 1) / std::max<std::size_t>(copy_bytes, 1), 1,
+                                       kMostCopies)),
+        operands(on, copies * copy_bytes),
+        workspace(on, of.workspace_bytes),
+        overwritten(on, overwritten_bytes),
+        start(on),
+        stop(on) {}
 
-  double launch_ms(const MatmulLaunch& launch, int launches) {
-    start.record();
-    for (int i = 0; i < launches; ++i) {
-      if (!launch({a.address(), b.address(), c.address(), workspace.address()})) return INFINITY;
-    }
-    stop.record();
-    return stop.ms_since(start) / launches;
+  // Overwrites the cache, and keeps the card busy for about as long as the host takes to queue the batch.
+  void clear_cache(int launches) const {
+    const double queueing_us = kLaunchUs * launches * static_cast<double>(sizes.kernels);
+    const double fill_us = static_cast<double>(overwritten_bytes) / kFillBytesPerUs;
+    const int fills = queueing_us < kMostFills * fill_us ? static_cast<int>(queueing_us / fill_us) + 1 : kMostFills;
+    for (int i = 0; i < fills; ++i) context.fill_zero(overwritten.address(), overwritten_bytes);
   }
 
-  Scratch a, b, c, workspace;
+  CudaContext& context;
+  Sizes sizes;
+  std::size_t copy_bytes;
+  std::size_t overwritten_bytes;
+  std::size_t copies;
+  Scratch operands, workspace, overwritten;
   Event start, stop;
+  std::size_t next_copy = 0;
 };
 
-MatmulRace::MatmulRace(CudaContext& context, const Sizes& sizes) {
+MatmulTimer::MatmulTimer(CudaContext& context, const Sizes& sizes) {
   context.synchronize();
   state_ = std::make_unique<State>(context, sizes);
   if (!has_memory()) return;
-  fill_random(context, sizes.dtype, state_->a.address(), sizes.a_bytes);
-  fill_random(context, sizes.dtype, state_->b.address(), sizes.b_bytes);
+  fill_random(context, sizes.dtype, state_->operands.address(), state_->copies * state_->copy_bytes);
 }
 
-MatmulRace::~MatmulRace() = default;
+MatmulTimer::~MatmulTimer() = default;
 
-bool MatmulRace::has_memory() const {
-  return state_->a.fits() && state_->b.fits() && state_->c.fits() && state_->workspace.fits();
+bool MatmulTimer::has_memory() const {
+  return state_->operands.fits() && state_->workspace.fits() && state_->overwritten.fits();
 }
 
-double MatmulRace::best_ms(const MatmulLaunch& launch, double best_so_far_ms) {
-  const double first_ms = state_->launch_ms(launch, 1);
-  if (!(first_ms < INFINITY)) return INFINITY;
-  const double again_ms = state_->launch_ms(launch, 1);
-  if (again_ms > kHopeless * best_so_far_ms) return INFINITY;
-  const int launches = std::clamp(static_cast<int>(kSampleMs / again_ms), 1, kMaxLaunchesPerSample);
-  double best = launches == 1 ? again_ms : INFINITY;
-  for (int i = launches == 1 ? 1 : 0; i < kSamples; ++i) best = std::min(best, state_->launch_ms(launch, launches));
-  return best;
+std::size_t MatmulTimer::copies() const { return state_->copies; }
+
+MatmulAddresses MatmulTimer::operands(std::size_t copy) const {
+  std::byte* a = state_->operands.address() + copy * state_->copy_bytes;
+  std::byte* b = a + aligned(state_->sizes.a_bytes);
+  return {a, b, b + aligned(state_->sizes.b_bytes), state_->workspace.address()};
+}
+
+double MatmulTimer::cold_batch_ms(const MatmulLaunch& launch, int launches) {
+  State& state = *state_;
+  const CudaContext::Scope scope(state.context);
+  state.clear_cache(launches);
+  state.start.record();
+  for (int i = 0; i < launches; ++i) {
+    if (!launch(operands(state.next_copy))) return INFINITY;
+    state.next_copy = (state.next_copy + 1) % state.copies;
+  }
+  state.stop.record();
+  return state.stop.ms_since(state.start);
 }
 
 }  // namespace ridgepoint::cuda

@@ -1,4 +1,8 @@
-// Measures ways to compute one product against each other on the card.
+// Times products on the card, for the race between ways to compute one (matmul_race.h).
+//
+// Operands are cold: a step of a model meets each weight once, long after it last did. Each launch of a batch has
+// operands of its own among many, and the cache is overwritten before a batch begins. While it is, the host queues the
+// launches, so that a batch lasts as long as the card works on it and not as long as the host takes to launch it.
 #pragma once
 
 #include <cstddef>
@@ -20,21 +24,25 @@ struct MatmulAddresses {
 // Launches the whole product once, asynchronously; false when it cannot.
 using MatmulLaunch = std::function<bool(const MatmulAddresses&)>;
 
-// Operands of random numbers in memory of their own, apart from every allocator and limit, for as long as it lives.
-class MatmulRace {
+// Operands of random numbers in memory of their own, apart from every allocator and limit, for as long as it lives:
+// those of one product, or of as many as fill the second-level cache twice, and the memory that overwrites it.
+class MatmulTimer {
  public:
   struct Sizes {
-    DType dtype;
-    std::size_t a_bytes, b_bytes, c_bytes, workspace_bytes;
+    DType dtype = DType::fp32;
+    std::size_t a_bytes = 0, b_bytes = 0, c_bytes = 0, workspace_bytes = 0;
+    std::size_t kernels = 1;  // that one launch of the product queues
   };
-  MatmulRace(CudaContext& context, const Sizes& sizes);
-  ~MatmulRace();
+  MatmulTimer(CudaContext& context, const Sizes& sizes);
+  ~MatmulTimer();
 
   // Whether the card had room; without it nothing can be measured.
   bool has_memory() const;
-  // The best time of a few samples after one launch that does not count. Infinite for what does not run, and for what
-  // is far from `best_so_far_ms` already. Synchronous.
-  double best_ms(const MatmulLaunch& launch, double best_so_far_ms);
+  // Operands of one launch; there are copies() of them, used in turn.
+  MatmulAddresses operands(std::size_t copy) const;
+  std::size_t copies() const;
+  // The time of a batch; infinite when a launch fails. Synchronous.
+  double cold_batch_ms(const MatmulLaunch& launch, int launches);
 
  private:
   struct State;

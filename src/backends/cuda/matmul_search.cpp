@@ -1,0 +1,78 @@
+#include "backends/cuda/matmul_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace ridgepoint::cuda {
+namespace {
+
+// A longer product fills the card whatever its tiles: the library's own ranking is left as it is; and it has no better
+// variant of what our own kernel beats.
+constexpr double kWorthSearchingMs = 0.5;
+
+MatmulTimer::Sizes sizes_of(const LtProblem& problem, const SplitMatmulPlan* split) {
+  using Launch = LtProblem::Launch;
+  const auto bytes = [&](const LtMatrix& matrix, std::int64_t Launch::*offset) {
+    return static_cast<std::size_t>(problem.elements(matrix, offset)) * size_bytes(problem.dtype);
+  };
+  const std::size_t workspace = split == nullptr ? 0 : split->workspace_bytes();
+  return {.dtype = problem.dtype,
+          .a_bytes = bytes(problem.a, &Launch::a),
+          .b_bytes = bytes(problem.b, &Launch::b),
+          .c_bytes = bytes(problem.c, &Launch::c),
+          .workspace_bytes = std::max(problem.workspace_bytes(), workspace),
+          .kernels = problem.launches.size()};
+}
+
+}  // namespace
+
+MatmulSearch::MatmulSearch(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                           const SplitMatmulPlan* split)
+    : context_(context),
+      plan_(plan),
+      problem_(problem),
+      split_(split),
+      timer_(context, sizes_of(problem, split)),
+      race_([this](std::size_t way, int launches) { return timer_.cold_batch_ms(launches_[way], launches); }) {}
+
+void MatmulSearch::add(const MatmulAlgorithm& algorithm, MatmulLaunch launch) {
+  ways_.push_back(algorithm);
+  launches_.push_back(std::move(launch));
+}
+
+void MatmulSearch::add_library(std::span<const cublasLtMatmulAlgo_t> algorithms) {
+  for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
+    add(algorithm, [this, algorithm](const MatmulAddresses& at) {
+      return plan_.launch_all(algorithm, problem_, at.a, at.b, at.c, at.workspace) == CUBLAS_STATUS_SUCCESS;
+    });
+  }
+}
+
+void MatmulSearch::add_split() {
+  if (split_ == nullptr) return;
+  for (const SplitTiling& tiling : split_->candidates(context_.card().multiprocessors)) {
+    const auto made = std::make_shared<SplitMatmulLaunch>(context_, *split_, tiling);
+    add(tiling, [made](const MatmulAddresses& at) {
+      made->launch(at.b, at.a, at.c, at.workspace);  // the library's first operand is the node's second
+      return true;
+    });
+  }
+}
+
+std::optional<MatmulAlgorithm> MatmulSearch::fastest(std::span<const cublasLtMatmulAlgo_t> ranked) {
+  const CudaContext::Scope scope(context_);
+  add_split();
+  add_library(ranked);
+  race_.screen_up_to(ways_.size());
+  const std::optional<std::size_t> leader = race_.leader();
+  const bool library_leads = leader && std::holds_alternative<cublasLtMatmulAlgo_t>(ways_[*leader]);
+  if (library_leads && race_.leader_ms() < kWorthSearchingMs) {
+    add_library(plan_.variants(ranked));
+    race_.screen_up_to(ways_.size());
+  }
+  const std::optional<std::size_t> winner = race_.winner();
+  return winner ? std::optional(ways_[*winner]) : std::nullopt;
+}
+
+}  // namespace ridgepoint::cuda
