@@ -10,7 +10,7 @@ constexpr unsigned kBlockThreads = 256;
 class CrossEntropyForward : public Kernel {
  public:
   CrossEntropyForward(CudaContext& context, const KernelSpec& spec)
-      : context_(context), vocabulary_(static_cast<int>(spec.inputs[0].shape[1])) {
+      : context_(context), vocabulary_(checked_int(spec.inputs[0].shape[1], "the vocabulary of a cross-entropy")) {
     const int rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a cross-entropy");
     kernel_ = {context.kernel("cross_entropy", kFunction),
                kFunction,
@@ -45,7 +45,7 @@ class CrossEntropyBackward : public Kernel {
  public:
   CrossEntropyBackward(CudaContext& context, const KernelSpec& spec)
       : context_(context),
-        vocabulary_(static_cast<int>(spec.inputs[1].shape[1])),
+        vocabulary_(checked_int(spec.inputs[1].shape[1], "the vocabulary of a cross-entropy")),
         gradient_stride_(spec.inputs[0].strides[0]),
         every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))) {
     constexpr std::int64_t kColumnsPerBlock = 4096;  // as in kernels/cross_entropy_backward.cu

@@ -52,15 +52,16 @@ unsigned* written_flags(CudaContext& context) {
   static std::mutex mutex;
   static std::map<int, void*> flags;
   const std::lock_guard lock(mutex);
-  void*& address = flags[context.card().ordinal];
-  if (address == nullptr) {
+  void*& kept = flags[context.card().ordinal];
+  if (kept == nullptr) {
     constexpr std::size_t kBytes = 2 * kMostBlocks * sizeof(unsigned);
-    address = context.allocate(kBytes);
+    void* address = context.allocate(kBytes);
     if (address == nullptr)
       throw Error("the card has no memory left for the flags of a matmul", ErrorKind::out_of_memory);
     context.fill_zero(address, kBytes);
+    kept = address;  // once it holds zeros
   }
-  return static_cast<unsigned*>(address);
+  return static_cast<unsigned*>(kept);
 }
 
 }  // namespace
