@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backends/cuda/nvrtc.h"
+#include "backends_cuda/card.h"
 #include "backends_cuda/on_fake_card.h"
 #include "core/disk_cache.h"
 #include "core/file.h"
@@ -96,23 +97,34 @@ TEST_F(KernelCache, knows_the_compiler_and_its_options) {
   }
 }
 
+// Puts what no driver takes into the place of a kernel's code, and has the kernel loaded.
+void expect_refused_code_is_replaced(cuda::CudaContext& card, const std::filesystem::path& cache_home) {
+  const std::string image = cuda::compiled_image(kSource, "nothing", card.card().capability.number());
+  const DiskCache cache(cache_home, "kernels");
+  const std::string key = key_of(*std::filesystem::directory_iterator(cache.path_of("any").parent_path()));
+  ASSERT_EQ(cache.load(key), image);
+  cache.store(key, "of another time");
+  EXPECT_NE(cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing"), nullptr);
+  EXPECT_EQ(cache.load(key), image);
+}
+
+class OnCardKernelCache : public KernelCache {};
+
+TEST_F(OnCardKernelCache, code_that_the_driver_refuses_is_compiled_again_and_replaced) {
+  if (const std::string why = testing::missing_card(); !why.empty()) GTEST_SKIP() << why;
+  expect_refused_code_is_replaced(cuda::CudaContext::of_card(0), folder_.path());
+}
+
 class KernelCacheOnFakeCard : public testing::OnFakeCard {};
 
-TEST_F(KernelCacheOnFakeCard, an_image_that_the_driver_refuses_is_compiled_again_and_replaced) {
+TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_is_compiled_again_and_replaced) {
   on_fake_card([&] {
     auto& card = cuda::CudaContext::of_card(0);  // before the compiler looks for one
-    const std::string image = cuda::compiled_image(kSource, "nothing", 90);
-    const DiskCache cache(cache_home(), "kernels");
-    const auto folder = cache.path_of("any").parent_path();
-    const std::string key = key_of(*std::filesystem::directory_iterator(folder));
-    ASSERT_EQ(cache.load(key), image);
-    cache.store(key, "of another time");
-    EXPECT_NE(cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing"), nullptr);
-    EXPECT_EQ(cache.load(key), image);
+    expect_refused_code_is_replaced(card, cache_home());
   });
 }
 
-TEST_F(KernelCacheOnFakeCard, an_image_that_the_driver_refuses_twice_is_an_error_that_names_the_kernel) {
+TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_twice_is_an_error_that_names_the_kernel) {
   set("FAKE_CARD_REFUSES_IMAGES", "1");
   on_fake_card([] {
     auto& card = cuda::CudaContext::of_card(0);
