@@ -92,7 +92,8 @@ struct Output {
   Value value;
 };
 
-// After a run the storage of `input` (a parameter or state) holds `value`.
+// After a run the storage of `input` (a parameter or state) holds `value`. All updates of a graph are one parallel
+// assignment at the end of the run: whatever reads `input`, wherever it stands, reads what it held when the run began.
 struct Update {
   Value input;
   Value value;
@@ -136,6 +137,7 @@ class Graph {
   std::span<const Update> updates() const { return updates_; }
   std::optional<Value> find_output(std::string_view output_name) const;
   void clear_outputs() { outputs_.clear(); }
+  void clear_updates() { updates_.clear(); }
 
   // Input nodes in order, and by name.
   std::vector<NodeId> inputs() const;
@@ -185,13 +187,17 @@ class ScopeGuard {
   std::string previous_;
 };
 
-// Throws Error naming the first broken rule: inputs before uses, arity, types present, outputs and updates
-// valid, no use of an updated input's old value after its new value is made.
+// Throws Error naming the first broken rule: inputs before uses, as many operands and results as the op has, types as
+// the op's shape rule says, outputs and updates of values that exist, updates of parameters and state alone, each by a
+// value of its type and once.
 void verify(const Graph& graph);
+// The part of verify() that asks each node's op, whose operands must exist: the number and types of its results.
+void check_types(const Graph& graph);
 
 // One node a line:  %3:fp32[B4,S256] = add(%1, %2) {dims=[0]} @forward "layers.0.attn" "model.cpp:12"
 std::string print_graph(const Graph& graph);
-// Reads what print_graph wrote, values renumbered. Throws Error with the line and column of what it cannot read.
+// Reads what print_graph wrote, values renumbered. Throws Error with the line and column of what it cannot read, and
+// what verify() throws of the graph that it has read.
 Graph parse_graph(std::string_view text);
 
 }  // namespace ridgepoint

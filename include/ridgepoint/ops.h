@@ -32,13 +32,12 @@ class Source {
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
                  const Source& source = Source::current());
 
-// Checks every node's types against its shape rule (verify() checks structure). Throws Error.
-void check_types(const Graph& graph);
-
 // A value from outside. Names are unique within a graph.
 Value input(Graph& graph, std::string name, TensorType type, Role role, const Source& source = Source::current());
 // A scalar constant (rank 0); consumers take it as an immediate.
 Value constant(Graph& graph, double value, DType dtype, const Source& source = Source::current());
+// The same of an integer dtype, for numbers that a double does not hold.
+Value integer_constant(Graph& graph, std::int64_t value, DType dtype, const Source& source = Source::current());
 
 // Views.
 Value reshape(Graph& graph, Value x, Shape shape, const Source& source = Source::current());  // same element count

@@ -195,8 +195,6 @@ class PrecisionCommand : public Command {
   Graph graph(Precision precision) const {
     if (!graph_file_.empty()) {
       Graph graph = parse_graph(read_file(graph_file_, kMaxGraphBytes));
-      verify(graph);
-      check_types(graph);
       autocast(graph, {precision, {}});
       return graph;
     }

@@ -1,5 +1,6 @@
-// The structural rules of a graph. Types against shape rules are check_types(), which knows the ops.
+// The structural rules of a graph; those of each op are asked of the op (check_types()).
 #include <algorithm>
+#include <array>
 #include <string>
 #include <unordered_set>
 
@@ -35,26 +36,34 @@ std::vector<std::size_t> positions(const Graph& graph) {
   return position;
 }
 
-void check_updates(const Graph& graph, const std::vector<std::size_t>& position) {
+// Who enters the graph under which name, and as what.
+void check_input(const Graph& graph, const Node& node, std::unordered_set<std::string>& names) {
+  constexpr std::array kRoles = {Role::parameter, Role::state, Role::data, Role::constant};
+  const auto input_name = node.attributes.get_or<std::string>("name", "");
+  if (!node.attributes.contains("name")) broken(graph, node, "an input has no name");
+  if (!names.insert(input_name).second) broken(graph, node, "a second input is called '" + input_name + "'");
+  const auto role = node.attributes.get_or<std::string>("role", "");
+  if (std::ranges::none_of(kRoles, [&](Role known) { return name(known) == role; })) {
+    broken(graph, node,
+           "the role of input '" + input_name + "' is '" + role +
+               "', where an input is a parameter, state, data or constant");
+  }
+}
+
+void check_updates(const Graph& graph) {
   std::unordered_set<std::uint32_t> targets;
   for (const Update& update : graph.updates()) {
     if (!graph.contains(update.input) || !graph.contains(update.value))
       throw Error("graph '" + graph.name + "' updates a value it does not have");
     const Node& target = graph.producer_node(update.input);
-    const Node& maker = graph.producer_node(update.value);
     if (target.op != Op::input) broken(graph, target, "only an input can be updated");
+    const auto& role = target.attributes.get<std::string>("role");
+    if (role != name(Role::parameter) && role != name(Role::state))
+      broken(graph, target, "it is updated, and its role is '" + role + "'; only parameters and state can be updated");
     if (!targets.insert(update.input.id).second) broken(graph, target, "it is updated twice");
     if (!(graph.type(update.input) == graph.type(update.value))) {
-      broken(graph, maker,
+      broken(graph, graph.producer_node(update.value),
              "it updates " + graph.type(update.input).to_string() + " with " + graph.type(update.value).to_string());
-    }
-    const std::size_t made_at = position[graph.producer(update.value).id];
-    for (const NodeId id : graph.order()) {
-      const Node& user = graph.node(id);
-      if (position[id.id] > made_at &&
-          std::find(user.inputs.begin(), user.inputs.end(), update.input) != user.inputs.end()) {
-        broken(graph, user, "it reads an updated input's old value after the new one is made");
-      }
     }
   }
 }
@@ -73,9 +82,7 @@ void verify(const Graph& graph) {
       if (position[graph.producer(value).id] >= position[id.id])
         broken(graph, node, "operand %" + std::to_string(value.id) + " is made later");
     }
-    if (node.op == Op::input && !names.insert(node.attributes.get<std::string>("name")).second) {
-      broken(graph, node, "a second input is called '" + node.attributes.get<std::string>("name") + "'");
-    }
+    if (node.op == Op::input) check_input(graph, node, names);
   }
   std::unordered_set<std::string> output_names;
   for (const Output& output : graph.outputs()) {
@@ -84,7 +91,8 @@ void verify(const Graph& graph) {
     if (!output_names.insert(output.name).second)
       throw Error("graph '" + graph.name + "' has two outputs called '" + output.name + "'");
   }
-  check_updates(graph, position);
+  check_updates(graph);
+  check_types(graph);
 }
 
 }  // namespace ridgepoint

@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "measure/compare_tensors.h"
+#include "ops/constant.h"
 
 namespace ridgepoint {
 namespace {
@@ -12,7 +13,7 @@ namespace {
 bool is_infinite_constant(const Graph& graph, Value value) {
   const Node& producer = graph.producer_node(value);
   if (op_class(producer.op) == OpClass::view) return is_infinite_constant(graph, producer.inputs[0]);
-  return producer.op == Op::constant && std::isinf(producer.attributes.get<double>("value"));
+  return producer.op == Op::constant && std::isinf(constant_value(producer));
 }
 
 // A mask: it is asked for infinities.

@@ -50,6 +50,10 @@ std::vector<Value> vjp_cross_entropy(Graph& graph, const Node& node, std::span<c
 
 std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context) {
   require_logits(context.inputs[1], context.inputs[2]);
+  for (const std::size_t i : {0, 3}) {
+    require(context.inputs[i].dtype == context.inputs[1].dtype,
+            "the gradient, the logits and the log-sum-exp must share a dtype; cast first");
+  }
   const Shape rows{context.inputs[1].shape.dim(0)};
   require(context.inputs[0].shape == rows && context.inputs[3].shape == rows,
           "the gradient and the log-sum-exp must be [T]");

@@ -40,10 +40,12 @@ std::vector<Value> vjp_layer_norm(Graph& graph, const Node& node, std::span<cons
 std::vector<TensorType> infer_layer_norm_backward(const ShapeContext& context) {
   common_floating_dtype(context);
   const TensorType& x = context.inputs[1];
+  const bool has_rows = x.shape.rank() >= 1;
   const bool rows_agree =
-      context.inputs[3].shape == row_shape(x.shape) && context.inputs[4].shape == row_shape(x.shape);
-  require(context.inputs[0].shape == x.shape && context.inputs[2].shape == Shape{x.shape.dim(-1)} && rows_agree,
-          "operands must be dy [...,D], x [...,D], w [D], mean [...,1], r [...,1]");
+      has_rows && context.inputs[3].shape == row_shape(x.shape) && context.inputs[4].shape == row_shape(x.shape);
+  require(
+      has_rows && context.inputs[0].shape == x.shape && context.inputs[2].shape == Shape{x.shape.dim(-1)} && rows_agree,
+      "operands must be dy [...,D], x [...,D], w [D], mean [...,1], r [...,1]");
   return {x, context.inputs[2], context.inputs[2]};
 }
 

@@ -1,5 +1,6 @@
 #include "ops/layout.h"
 
+#include "ops/constant.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -101,7 +102,7 @@ bool TensorLayout::is_dense() const {
 }
 
 TensorLayout dense_layout(const TensorType& type) {
-  return {type.dtype, type.shape, dense_strides(type.shape), std::nullopt};
+  return {type.dtype, type.shape, dense_strides(type.shape), std::nullopt, 0};
 }
 
 bool satisfies(const TensorLayout& layout, OperandLayout required) {
@@ -151,7 +152,10 @@ void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayou
   for (const Value value : node.outputs) {
     ValueLayout& layout = layouts[value.id];
     layout = {value, 0, dense_layout(graph.type(value))};
-    if (node.op == Op::constant) layout.layout.immediate = node.attributes.get<double>("value");
+    if (node.op == Op::constant) {
+      layout.layout.immediate = constant_value(node);
+      if (is_integer(layout.layout.dtype)) layout.layout.immediate_integer = constant_integer(node);
+    }
   }
 }
 

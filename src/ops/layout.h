@@ -15,6 +15,7 @@ struct TensorLayout {
   Shape shape;
   std::array<std::int64_t, kMaxRank> strides{};
   std::optional<double> immediate;
+  std::int64_t immediate_integer = 0;  // the immediate of an integer dtype, exact where a double is not
   // Whether elements lie one after the other in row-major order (size-1 dimensions may have any stride).
   bool is_dense() const;
 };

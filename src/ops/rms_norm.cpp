@@ -32,9 +32,8 @@ std::vector<Value> vjp_rms_norm(Graph& graph, const Node& node, std::span<const 
 std::vector<TensorType> infer_rms_norm_backward(const ShapeContext& context) {
   common_floating_dtype(context);
   const TensorType& x = context.inputs[1];
-  require(context.inputs[0].shape == x.shape && context.inputs[3].shape == row_shape(x.shape),
-          "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
-  require(context.inputs[2].shape == Shape{x.shape.dim(-1)},
+  require(x.shape.rank() >= 1 && context.inputs[0].shape == x.shape &&
+              context.inputs[2].shape == Shape{x.shape.dim(-1)} && context.inputs[3].shape == row_shape(x.shape),
           "operands must be dy [...,D], x [...,D], w [D], r [...,1]");
   return {x, context.inputs[2]};
 }

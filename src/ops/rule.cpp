@@ -117,14 +117,18 @@ void check_types(const Graph& graph) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op == Op::input) continue;  // its type is its own word
-    const std::vector<TensorType> expected = infer(node.op, input_types(graph, node.inputs), node.attributes);
+    const std::vector<TensorType> operands = input_types(graph, node.inputs);
+    const std::vector<TensorType> expected = infer(node.op, operands, node.attributes);
+    const std::string where = "graph '" + graph.name + "': ";
+    if (expected.size() != node.outputs.size()) {
+      throw Error(where + describe(node.op, operands) + " makes " + std::to_string(expected.size()) +
+                  " values, written with " + std::to_string(node.outputs.size()));
+    }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& found = graph.type(node.outputs[i]);
-      if (i >= expected.size() || !(expected[i] == found)) {
-        throw Error("graph '" + graph.name + "': output " + std::to_string(i) + " of " +
-                    describe(node.op, input_types(graph, node.inputs)) + " is " +
-                    (i < expected.size() ? expected[i].to_string() : "nothing") + ", written as " + found.to_string());
-      }
+      if (expected[i] == found) continue;
+      throw Error(where + "output " + std::to_string(i) + " of " + describe(node.op, operands) + " is " +
+                  expected[i].to_string() + ", written as " + found.to_string());
     }
   }
 }
@@ -172,7 +176,7 @@ Graph body_of(const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Node& producer = graph.producer_node(node.inputs[i]);
     if (producer.op == Op::constant) {
-      inputs.push_back(constant(body, producer.attributes.get<double>("value"), graph.type(node.inputs[i]).dtype));
+      inputs.push_back(body.node(make_node(body, Op::constant, {}, producer.attributes)).outputs[0]);
     } else {
       inputs.push_back(input(body, std::to_string(i), graph.type(node.inputs[i]), Role::data));
     }

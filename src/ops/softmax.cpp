@@ -23,6 +23,7 @@ std::vector<Value> vjp_softmax(Graph& graph, const Node& node, std::span<const V
 std::vector<TensorType> infer_softmax_backward(const ShapeContext& context) {
   common_floating_dtype(context);
   require(context.inputs[0].shape == context.inputs[1].shape, "the gradient and the result must have one shape");
+  require(context.inputs[0].shape.rank() >= 1 && context.inputs[0].shape[-1] > 0, "the last axis must have elements");
   return {context.inputs[1]};
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "ops/constant.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -169,17 +170,22 @@ class Autocaster {
   Value as(Value value, DType dtype) {
     if (graph_.type(value).dtype == dtype) return value;
     const Node& producer = graph_.producer_node(value);
-    if (producer.op == Op::constant) return constant(graph_, producer.attributes.get<double>("value"), dtype);
+    if (producer.op == Op::constant) return constant(graph_, constant_value(producer), dtype);
     if (op_class(producer.op) == OpClass::view) {
       const Shape shape = graph_.type(value).shape;
       return with_shape(make_view(producer, as(now(producer.inputs[0]), dtype)), dtype, shape);
     }
-    // What was widened from `dtype` is still of it.
-    if (producer.op == Op::cast && graph_.type(producer.inputs[0]).dtype == dtype) return producer.inputs[0];
+    if (producer.op == Op::cast && is_widened_from(producer, dtype)) return producer.inputs[0];
     if (producer.op != Op::input) return rounded(value, dtype);
     const auto [at, is_new] = casts_.try_emplace({value, dtype}, Value{});
     if (is_new) at->second = rounded(value, dtype);
     return at->second;
+  }
+
+  // What was widened from a type is still of it; what was narrowed was rounded, and stays so.
+  bool is_widened_from(const Node& cast_node, DType dtype) const {
+    const DType before = graph_.type(cast_node.inputs[0]).dtype;
+    return before == dtype && size_bytes(graph_.type(cast_node.outputs[0]).dtype) > size_bytes(before);
   }
 
   Value make_view(const Node& view, Value operand) {

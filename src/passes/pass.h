@@ -22,8 +22,8 @@ struct PassTarget {
 
 struct PassOptions {
   PassTarget target;
-  bool verify = false;            // verify() and check_types() after every pass that changed something
-  std::vector<std::string> skip;  // passes left out, by name
+  bool verify = false;                                            // verify() after every pass that changed something
+  std::vector<std::string> skip;                                  // passes left out, by name
   std::function<void(std::string_view pass, const Graph&)> dump;  // called after every pass that changed something
 };
 
@@ -55,5 +55,6 @@ bool orient_rotations(Graph& graph, const PassOptions& options);
 bool group_optimizer(Graph& graph, const PassOptions& options);
 bool decompose_composites(Graph& graph, const PassOptions& options);
 bool insert_copies(Graph& graph, const PassOptions& options);
+bool make_updates_in_place(Graph& graph, const PassOptions& options);
 
 }  // namespace ridgepoint

@@ -1,5 +1,7 @@
 #include "passes/queries.h"
 
+#include "ops/constant.h"
+
 namespace ridgepoint {
 
 Readers::Readers(const Graph& graph) : uses_(graph.uses()), is_result_(graph.value_count()) {
@@ -13,7 +15,7 @@ bool Readers::is_read_by_alone(Value value, NodeId reader) const {
 
 std::optional<double> constant_behind(const Graph& graph, Value value) {
   const Node& producer = graph.producer_node(value);
-  if (producer.op == Op::constant) return producer.attributes.get<double>("value");
+  if (producer.op == Op::constant) return constant_value(producer);
   if (op_class(producer.op) == OpClass::view) return constant_behind(graph, producer.inputs[0]);
   return std::nullopt;
 }

@@ -4,7 +4,6 @@
 #include "core/nearest.h"
 #include "passes/pass.h"
 #include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
@@ -23,7 +22,6 @@ void check_skipped_names(std::span<const Pass> passes, const PassOptions& option
 void check_result(const Graph& graph, const Pass& pass) {
   try {
     verify(graph);
-    check_types(graph);
   } catch (const Error& error) {
     throw Error("after pass '" + std::string(pass.name) + "': " + error.what());
   }

@@ -3,6 +3,7 @@
 #include <numeric>
 #include <optional>
 
+#include "ops/constant.h"
 #include "plan/row_axes.h"
 #include "plan/row_program.h"
 #include "plan/row_space.h"
@@ -93,7 +94,7 @@ class Emitter {
     const DType dtype = part_.body.type(node.outputs[0]).dtype;
     switch (op_class(node.op)) {
       case OpClass::state:
-        result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, node.attributes.get<double>("value"));
+        result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, constant_value(node));
         return;
       case OpClass::view:
         return alias(node);

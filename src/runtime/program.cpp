@@ -17,7 +17,6 @@ namespace {
 
 Graph lowered(Graph graph, const Device& device, const ProgramOptions& options) {
   verify(graph);
-  check_types(graph);
   PassOptions passes;
   passes.target = pass_target(device);
   passes.verify = options.verify_passes;

@@ -31,7 +31,11 @@ inline std::vector<std::byte> to_bytes(DType dtype, const std::vector<double>& v
 inline TensorLayout operand_layout(const Graph& graph, Value value, const TestOperand& operand) {
   TensorLayout layout = operand.layout.value_or(dense_layout(graph.type(value)));
   const Node& producer = graph.producer_node(value);
-  if (producer.op == Op::constant) layout.immediate = producer.attributes.get<double>("value");
+  if (producer.op == Op::constant) {
+    std::vector<ValueLayout> layouts;
+    assign_layouts(graph, producer, layouts);
+    return layouts[value.id].layout;
+  }
   return layout;
 }
 

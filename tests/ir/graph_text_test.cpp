@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "models/transformer.h"
+#include "ops/constant.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
@@ -22,7 +23,6 @@ TEST(GraphText, round_trips_a_training_step) {
   const TransformerConfig config{"test", 50, 8, 16, 24, 2, 2};
   const std::string text = print_graph(build_transformer(config, 2, Mode::step, {.logits = true, .gradients = true}));
   const Graph parsed = parse_graph(text);
-  check_types(parsed);
   EXPECT_EQ(print_graph(parsed), text);
   EXPECT_EQ(parsed.updates().size(), build_transformer(config, 2, Mode::step).updates().size());
 }
@@ -95,9 +95,31 @@ INSTANTIATE_TEST_SUITE_P(
                   "0 inputs where the op has 1"}),
     [](const auto& tested) { return tested.param.name; });
 
-TEST(GraphText, a_parsed_graph_with_a_wrong_type_fails_its_type_check) {
-  const Graph graph = parse_graph(std::string(kHead) + "%1:fp32[3] = exp(%0) @forward \"\" \"\"\n");
-  EXPECT_THROW(check_types(graph), Error);
+TEST(GraphText, is_refused_with_a_type_or_a_number_of_results_that_the_op_does_not_have) {
+  EXPECT_THROW(parse_graph(std::string(kHead) + "%1:fp32[3] = exp(%0) @forward \"\" \"\"\n"), Error);
+  EXPECT_THROW(parse_graph(std::string(kHead) + "%1:fp32[2], %2:fp32[2] = exp(%0) @forward \"\" \"\"\n"), Error);
+  const std::string attributes =
+      "{beta1=0.9, beta2=0.9, epsilon=0.1, learning_rate=0.1, weight_decay=0.1} @optimizer \"\" \"\"\n";
+  const std::string step = "%1:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n";
+  const std::string update = " = adamw(%1, %0, %0, %0, %0) " + attributes;
+  EXPECT_NO_THROW(parse_graph(kHead + step + "%2:fp32[2], %3:fp32[2], %4:fp32[2]" + update));
+  EXPECT_THROW(parse_graph(kHead + step + "%2:fp32[2]" + update), Error);
+}
+
+TEST(GraphText, keeps_integers_that_a_double_does_not_hold) {
+  const Graph graph = parse_graph(
+      "graph \"g\"\n%0:int64[] = constant() {dtype=\"int64\", value=9007199254740993} @forward \"\" \"\"\n"
+      "%1:int64[] = constant() {dtype=\"int64\", value=16777217.0} @forward \"\" \"\"\n");
+  EXPECT_EQ(constant_integer(graph.node(graph.order()[0])), 9007199254740993);
+  EXPECT_EQ(constant_integer(graph.node(graph.order()[1])), 16777217);
+  const Graph again = parse_graph(print_graph(graph));
+  EXPECT_EQ(print_graph(again), print_graph(graph));
+  for (const char* value : {"1.5", "1e300", "nan", "9223372036854775808.0"}) {
+    EXPECT_THROW(parse_graph(std::string("graph \"g\"\n%0:int64[] = constant() {dtype=\"int64\", value=") + value +
+                             "} @forward \"\" \"\"\n"),
+                 Error)
+        << value;
+  }
 }
 
 }  // namespace

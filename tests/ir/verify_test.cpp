@@ -44,13 +44,59 @@ TEST(Verify, refuses_two_inputs_of_one_name) {
   EXPECT_THROW(input(graph, "x", {DType::fp32, {2}}, kData), Error);
 }
 
-TEST(Verify, refuses_a_read_of_an_old_value_after_its_update) {
+// It is what the input held when the run began, wherever it is read.
+TEST(Verify, accepts_a_read_of_an_old_value_after_its_update) {
   Graph graph;
   const Value p = input(graph, "p", {DType::fp32, {2}}, Role::parameter);
   const Value updated = shift(graph, p, 1.0);
   graph.add_update(p, updated);
   graph.add_output("y", exp(graph, p));
-  EXPECT_THROW(verify(graph), Error);
+  graph.add_output("old", p);
+  EXPECT_NO_THROW(verify(graph));
+}
+
+TEST(Verify, refuses_two_updates_of_one_input_and_updates_of_data) {
+  for (const Role role : {Role::parameter, Role::state, Role::data, Role::constant}) {
+    Graph graph;
+    const Value p = input(graph, "p", {DType::fp32, {2}}, role);
+    graph.add_update(p, exp(graph, p));
+    const bool may_change = role == Role::parameter || role == Role::state;
+    if (may_change) {
+      EXPECT_NO_THROW(verify(graph)) << name(role);
+      graph.add_update(p, neg(graph, p));
+    }
+    EXPECT_THROW(verify(graph), Error) << name(role);
+  }
+}
+
+TEST(Verify, refuses_an_input_without_a_name_or_of_no_known_role) {
+  const TensorType types[] = {{DType::fp32, {2}}};
+  for (const Attributes& attributes :
+       {Attributes{{"role", std::string("data")}}, Attributes{{"name", std::string("x")}},
+        Attributes{{"name", std::string("x")}, {"role", std::string("date")}}}) {
+    Graph graph;
+    graph.add_node(Op::input, {}, types, attributes);
+    EXPECT_THROW(verify(graph), Error);
+  }
+}
+
+TEST(Verify, refuses_results_that_the_op_does_not_make) {
+  const TensorType type{DType::fp32, {2}};
+  const auto with_results = [&](std::size_t count, const TensorType& first) {
+    Graph graph;
+    std::vector<Value> operands;
+    operands.push_back(input(graph, "step", {DType::fp32, {}}, kData));
+    for (const char* operand : {"w", "g", "m", "v"}) operands.push_back(input(graph, operand, type, kData));
+    std::vector<TensorType> results(count, type);
+    results[0] = first;
+    graph.add_node(Op::adamw, operands, results,
+                   {{"learning_rate", 0.1}, {"beta1", 0.9}, {"beta2", 0.9}, {"epsilon", 0.1}, {"weight_decay", 0.1}});
+    return graph;
+  };
+  EXPECT_NO_THROW(verify(with_results(3, type)));
+  EXPECT_THROW(verify(with_results(1, type)), Error);
+  EXPECT_THROW(verify(with_results(4, type)), Error);
+  EXPECT_THROW(verify(with_results(3, {DType::bf16, {2}})), Error);
 }
 
 TEST(Verify, refuses_an_update_of_another_type) {

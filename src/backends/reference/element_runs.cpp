@@ -1,6 +1,8 @@
 #include "backends/reference/element_runs.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "ridgepoint/tensor.h"
@@ -8,21 +10,35 @@
 namespace ridgepoint::reference {
 namespace {
 
-template <typename T>
-void load(const std::byte* first, std::int64_t stride, std::int64_t count, double* values) {
+template <typename T, typename To>
+void load(const std::byte* first, std::int64_t stride, std::int64_t count, To* values) {
   for (std::int64_t i = 0; i < count; ++i) {
     T element;
     std::memcpy(&element, first + i * stride * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
-    values[i] = static_cast<double>(element);
+    values[i] = static_cast<To>(element);
   }
 }
 
-template <typename T>
-void store(std::byte* first, std::int64_t stride, std::int64_t count, const double* values) {
+template <typename T, typename From>
+void store(std::byte* first, std::int64_t stride, std::int64_t count, const From* values) {
   for (std::int64_t i = 0; i < count; ++i) {
     const T element = static_cast<T>(values[i]);
     std::memcpy(first + i * stride * static_cast<std::int64_t>(sizeof(T)), &element, sizeof(T));
   }
+}
+
+// A double that rounds to a type of fewer than 52 bits as the integer does: what a double does not hold becomes its
+// last bit.
+double with_sticky_bit(std::int64_t value) {
+  constexpr int kMantissaBits = 53;
+  const bool negative = value < 0;
+  auto magnitude = negative ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
+  const int dropped = std::max(0, static_cast<int>(std::bit_width(magnitude)) - kMantissaBits);
+  const std::uint64_t rest = magnitude & ((std::uint64_t{1} << dropped) - 1);
+  magnitude >>= dropped;
+  if (rest != 0) magnitude |= 1;
+  const double scaled = std::ldexp(static_cast<double>(magnitude), dropped);
+  return negative ? -scaled : scaled;
 }
 
 }  // namespace
@@ -60,6 +76,45 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
       return store<float>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i) store_element(dtype, first + i * stride * element_bytes, values[i]);
+  }
+}
+
+void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
+              std::int64_t count, std::int64_t* values) {
+  if (operand.immediate) {
+    const bool is_boolean = operand.dtype == DType::boolean;
+    std::fill_n(values, count, is_boolean ? std::int64_t{*operand.immediate != 0.0} : operand.immediate_integer);
+    return;
+  }
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(operand.dtype));
+  const std::byte* first = static_cast<const std::byte*>(base) + offset * element_bytes;
+  switch (operand.dtype) {
+    case DType::int64:
+      return load<std::int64_t>(first, stride, count, values);
+    case DType::int32:
+      return load<std::int32_t>(first, stride, count, values);
+    default:
+      for (std::int64_t i = 0; i < count; ++i) {
+        values[i] = static_cast<std::int64_t>(load_element(operand.dtype, first + i * stride * element_bytes));
+      }
+  }
+}
+
+void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
+               const std::int64_t* values) {
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(dtype));
+  std::byte* first = static_cast<std::byte*>(base) + offset * element_bytes;
+  switch (dtype) {
+    case DType::int64:
+      return store<std::int64_t>(first, stride, count, values);
+    case DType::int32:
+      return store<std::int32_t>(first, stride, count, values);
+    case DType::fp64:
+      return store<double>(first, stride, count, values);
+    default:
+      for (std::int64_t i = 0; i < count; ++i) {
+        store_element(dtype, first + i * stride * element_bytes, with_sticky_bit(values[i]));
+      }
   }
 }
 

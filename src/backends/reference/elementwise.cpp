@@ -1,36 +1,66 @@
-// Elementwise ops: loads a run of every operand, applies the op's formula, stores the run.
+// Elementwise ops: loads a run of every operand, applies the op's formula, stores the run. Runs are of doubles, or of
+// 64-bit integers where the op moves, compares or converts integers.
 // An output may be exactly one of the inputs: a run is loaded whole before it is stored.
 #include <cmath>
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
 #include "backends/reference/loop_nest.h"
+#include "ops/constant.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::reference {
 namespace {
 
-using Run = std::array<double, kRunElements>;
-using RunFunction = void (*)(const std::array<Run, 3>& inputs, std::int64_t count, Run& output);
+template <typename T>
+using Run = std::array<T, kRunElements>;
+template <typename T>
+using RunFunction = void (*)(const std::array<Run<T>, 3>& inputs, std::int64_t count, Run<T>& output);
 
-// Turns a formula on doubles into a function on runs.
-template <typename Formula>
-RunFunction unary(Formula) {
-  return [](const std::array<Run, 3>& in, std::int64_t count, Run& out) {
+// Turns a formula on elements into a function on runs.
+template <typename T = double, typename Formula>
+RunFunction<T> unary(Formula) {
+  return [](const std::array<Run<T>, 3>& in, std::int64_t count, Run<T>& out) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) out[i] = Formula{}(in[0][i]);
   };
 }
-template <typename Formula>
-RunFunction binary(Formula) {
-  return [](const std::array<Run, 3>& in, std::int64_t count, Run& out) {
+template <typename T = double, typename Formula>
+RunFunction<T> binary(Formula) {
+  return [](const std::array<Run<T>, 3>& in, std::int64_t count, Run<T>& out) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) out[i] = Formula{}(in[0][i], in[1][i]);
   };
 }
-template <typename Formula>
-RunFunction ternary(Formula) {
-  return [](const std::array<Run, 3>& in, std::int64_t count, Run& out) {
+template <typename T = double, typename Formula>
+RunFunction<T> ternary(Formula) {
+  return [](const std::array<Run<T>, 3>& in, std::int64_t count, Run<T>& out) {
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) out[i] = Formula{}(in[0][i], in[1][i], in[2][i]);
   };
+}
+
+[[noreturn]] void fail_without_formula(Op op) {
+  throw Error("the reference device has no formula for elementwise op '" + std::string(name(op)) + "'",
+              ErrorKind::unsupported);
+}
+
+// What runs of doubles and of integers have in common; null where there is more to an op.
+template <typename T>
+RunFunction<T> moving_or_comparing(Op op) {
+  switch (op) {
+    case Op::copy:
+    case Op::cast:
+    case Op::detach:
+      return unary<T>([](T x) { return x; });
+    case Op::equal:
+      return binary<T>([](T a, T b) { return static_cast<T>(a == b); });
+    case Op::less:
+      return binary<T>([](T a, T b) { return static_cast<T>(a < b); });
+    case Op::less_equal:
+      return binary<T>([](T a, T b) { return static_cast<T>(a <= b); });
+    case Op::where:
+      return ternary<T>([](T condition, T a, T b) { return condition != 0 ? a : b; });
+    default:
+      return nullptr;
+  }
 }
 
 // Each side only exponentiates a number that is not positive, so neither overflows.
@@ -40,12 +70,8 @@ double sigmoid(double x) {
   return e / (1.0 + e);
 }
 
-RunFunction run_function(Op op) {
+RunFunction<double> calculating(Op op) {
   switch (op) {
-    case Op::copy:
-    case Op::cast:
-    case Op::detach:
-      return unary([](double x) { return x; });
     case Op::neg:
       return unary([](double x) { return -x; });
     case Op::exp:
@@ -74,18 +100,16 @@ RunFunction run_function(Op op) {
       return binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
     case Op::minimum:
       return binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
-    case Op::equal:
-      return binary([](double a, double b) { return a == b ? 1.0 : 0.0; });
-    case Op::less:
-      return binary([](double a, double b) { return a < b ? 1.0 : 0.0; });
-    case Op::less_equal:
-      return binary([](double a, double b) { return a <= b ? 1.0 : 0.0; });
-    case Op::where:
-      return ternary([](double condition, double a, double b) { return condition != 0.0 ? a : b; });
     default:
-      throw Error("the reference device has no formula for elementwise op '" + std::string(name(op)) + "'",
-                  ErrorKind::unsupported);
+      fail_without_formula(op);
   }
+}
+
+template <typename T>
+RunFunction<T> run_function(Op op) {
+  if (const RunFunction<T> found = moving_or_comparing<T>(op)) return found;
+  if constexpr (std::is_same_v<T, double>) return calculating(op);
+  fail_without_formula(op);
 }
 
 // Output first, then the inputs.
@@ -96,11 +120,12 @@ LoopNest elementwise_loops(const KernelSpec& spec) {
   return LoopNest(shape, std::span(strides).first(spec.inputs.size() + 1));
 }
 
+template <typename T>
 class ElementwiseKernel : public ReferenceKernel {
  public:
   explicit ElementwiseKernel(const KernelSpec& spec)
       : ReferenceKernel(spec),
-        function_(run_function(spec.node.op)),
+        function_(run_function<T>(spec.node.op)),
         inputs_(spec.inputs.begin(), spec.inputs.end()),
         output_dtype_(spec.outputs[0].dtype),
         loops_(elementwise_loops(spec)) {}
@@ -116,13 +141,19 @@ class ElementwiseKernel : public ReferenceKernel {
   }
 
  private:
-  RunFunction function_;
+  RunFunction<T> function_;
   std::vector<TensorLayout> inputs_;
   DType output_dtype_;
   LoopNest loops_;
-  std::array<Run, 3> runs_{};
-  Run result_{};
+  std::array<Run<T>, 3> runs_{};
+  Run<T> result_{};
 };
+
+// Whether the numbers that the op takes are integers; the first operand of where is a condition.
+bool takes_integers(const KernelSpec& spec) {
+  const std::size_t first = spec.node.op == Op::where ? 1 : 0;
+  return is_integer(spec.inputs[first].dtype);
+}
 
 // The index along one axis. That is the offset of an operand with stride 1 along the axis and 0 elsewhere.
 class IotaKernel : public ReferenceKernel {
@@ -150,12 +181,15 @@ class IotaKernel : public ReferenceKernel {
 
   DType output_dtype_;
   LoopNest loops_;
-  Run result_{};
+  Run<double> result_{};
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_elementwise(const KernelSpec& spec) { return std::make_unique<ElementwiseKernel>(spec); }
+std::unique_ptr<Kernel> make_elementwise(const KernelSpec& spec) {
+  if (takes_integers(spec)) return std::make_unique<ElementwiseKernel<std::int64_t>>(spec);
+  return std::make_unique<ElementwiseKernel<double>>(spec);
+}
 std::unique_ptr<Kernel> make_iota(const KernelSpec& spec) { return std::make_unique<IotaKernel>(spec); }
 
 }  // namespace ridgepoint::reference

@@ -1,6 +1,6 @@
 // The kernels of the reference back end, one maker for each class of op. All arithmetic is in double; results are
-// rounded once, to the output's dtype. Operands may have any strides and dtypes. int64 values pass through doubles
-// and are exact up to 2^53.
+// rounded once, to the output's dtype. Operands may have any strides and dtypes. What moves, compares or converts
+// integers does so exactly.
 #pragma once
 
 #include <memory>
