@@ -48,8 +48,11 @@ class Backpropagation {
     if (!reached || !wanted) return;
     graph_.set_scope(graph_.scope_name(node));
     const OpRule& op_rule = rule(node.op);
+    const bool by_constants =
+        std::any_of(node.inputs.begin() + std::min(op_rule.first_constant_operand, node.inputs.size()),
+                    node.inputs.end(), [&](Value v) { return is_active(v); });
     std::vector<Value> input_gradients;
-    if (op_rule.vjp != nullptr) input_gradients = op_rule.vjp(graph_, node, output_gradients);
+    if (op_rule.vjp != nullptr && !by_constants) input_gradients = op_rule.vjp(graph_, node, output_gradients);
     if (input_gradients.empty()) return through_decomposition(node, output_gradients);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (input_gradients[i].valid() && is_active(node.inputs[i])) accumulate(node.inputs[i], input_gradients[i]);

@@ -57,7 +57,7 @@ std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   return {reshape(graph, narrow, type.shape)};
 }
 
-// A rotation's transpose is its inverse. The tables are constants.
+// A rotation's transpose is its inverse. The tables are constants (first_constant_operand).
 std::vector<Value> vjp_rope(Graph& graph, const Node& node, std::span<const Value> g) {
   const bool inverse = node.attributes.get<bool>("inverse");
   const int axis = static_cast<int>(node.attributes.get<std::int64_t>("axis"));
@@ -66,7 +66,8 @@ std::vector<Value> vjp_rope(Graph& graph, const Node& node, std::span<const Valu
 
 }  // namespace
 
-extern const OpRule rule_rope{.infer = infer_rope, .vjp = vjp_rope, .decompose = decompose_rope};
+extern const OpRule rule_rope{
+    .infer = infer_rope, .vjp = vjp_rope, .first_constant_operand = 1, .decompose = decompose_rope};
 
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse, const Source& source) {
   return graph

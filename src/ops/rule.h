@@ -34,6 +34,10 @@ struct OpRule {
   // decomposition, other ops have no derivative.
   std::vector<Value> (*vjp)(Graph& graph, const Node& node, std::span<const Value> output_gradients) = nullptr;
 
+  // Of a composite, the operands from this one on are ones that `vjp` takes for constants: where the gradient by one of
+  // them is wanted, the decomposition is differentiated.
+  std::size_t first_constant_operand = SIZE_MAX;
+
   // Floating-point operations of one node. Null: by class (elementwise and reduction: one an element; view,
   // state and gather: none; composite: summed over its decomposition).
   std::int64_t (*flops)(const Graph& graph, const Node& node) = nullptr;

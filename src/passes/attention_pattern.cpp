@@ -38,11 +38,13 @@ bool is_rounding(const Graph& graph, const Node& node) {
          graph.type(node.inputs[0]).dtype == DType::fp32;
 }
 
-// A value that others read too is computed anyway, so it is not looked behind.
+// A value that others read too is computed anyway, so it is not looked behind. A scale behind a rounding to fp16 stays
+// there: without it, finite numbers may leave fp16's range. The other types have the range of fp32.
 ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
   const TensorType& type = graph.type(value);
   ScaledTranspose found{value, type.dtype, Axes(static_cast<std::size_t>(type.shape.rank()))};
   std::iota(found.permutation.begin(), found.permutation.end(), 0);
+  bool may_scale = true;
   for (;;) {
     const NodeId id = graph.producer(found.base);
     const Node& node = graph.node(id);
@@ -53,9 +55,11 @@ ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& r
     } else if (!readers.is_read_by_alone(found.base, reader)) {
       return found;
     } else if (const std::optional<Scaling> scaling = scaling_of(graph, node)) {
+      if (!may_scale) return found;
       found.factor *= scaling->factor;
       found.base = scaling->operand;
     } else if (is_rounding(graph, node)) {
+      may_scale = may_scale && type.dtype != DType::fp16;
       found.base = node.inputs[0];
     } else {
       return found;

@@ -22,8 +22,10 @@ std::span<const Pass> pipeline() {
       Pass{"orient_rotations", orient_rotations},
       Pass{"group_optimizer", group_optimizer},
       Pass{"decompose_composites", decompose_composites},
-      // Last: it looks at the strides that the views left by the passes above give.
+      // After every pass that folds views: it looks at the strides that those left give.
       Pass{"insert_copies", insert_copies},
+      // After every pass that rewrites: it looks at who makes and who reads what, and in which order.
+      Pass{"make_updates_in_place", make_updates_in_place},
       Pass{"eliminate_dead_code", eliminate_dead_code},
   };
   return kPipeline;

@@ -1,11 +1,10 @@
 #include "plan/plan.h"
 
-#include <algorithm>
 #include <string>
 
 #include "ops/adamw.h"
-#include "ops/rule.h"
-#include "ridgepoint/error.h"
+#include "ops/in_place.h"
+#include "plan/check_updates.h"
 
 namespace ridgepoint {
 namespace {
@@ -29,12 +28,8 @@ class Planner {
   }
 
  private:
-  bool launches(const Node& node) const {
-    const OpClass kind = op_class(node.op);
-    return kind != OpClass::state && kind != OpClass::view;
-  }
-
   void find_update_targets() {
+    check_updates(graph_, layouts_);
     update_target_.resize(graph_.value_count());
     for (const Update& update : graph_.updates()) update_target_[update.value.id] = update.input;
   }
@@ -64,7 +59,7 @@ class Planner {
       PlanStep step;
       step.node = id;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));
-      for (std::size_t i = 0; i < node.outputs.size(); ++i) place_output(node, static_cast<int>(i), step);
+      for (const Value value : node.outputs) place_output(value, step);
       plan_.steps.push_back(std::move(step));
     }
   }
@@ -79,38 +74,14 @@ class Planner {
     return result;
   }
 
-  void place_output(const Node& node, int index, PlanStep& step) {
-    const Value value = node.outputs[static_cast<std::size_t>(index)];
+  void place_output(Value value, PlanStep& step) {
     const Value target = update_target_[value.id];
     if (target.valid()) {
-      check_in_place(node, index, target);
       buffer_of_[value.id] = buffer_of_[target.id];
     } else {
       step.allocate.push_back(add_buffer(value));
     }
     step.outputs.push_back(operand(value));
-  }
-
-  // An update lands in its input's storage when the op donates that operand, or when it is elementwise and reads
-  // the input, if at all, element for element.
-  void check_in_place(const Node& node, int index, Value target) const {
-    const OpRule& op_rule = rule(node.op);
-    if (op_rule.donations != nullptr) {
-      for (const auto& [output, operand_index] : op_rule.donations(node)) {
-        const Value donated = node.inputs[static_cast<std::size_t>(operand_index)];
-        if (output == index && layouts_[donated.id].root == target && layouts_[donated.id].layout.is_dense()) return;
-      }
-    }
-    const bool elementwise = op_class(node.op) == OpClass::elementwise;
-    const bool aligned = std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value value) {
-      return layouts_[value.id].root != target || layouts_[value.id].layout.is_dense();
-    });
-    if (!elementwise || !aligned) {
-      throw Error("'" + std::string(name(node.op)) + "' cannot write the update of input '" +
-                      graph_.producer_node(target).attributes.get<std::string>("name") +
-                      "' in place; update it with a copy() of the value",
-                  ErrorKind::usage);
-    }
   }
 
   void mark_outputs() {

@@ -48,7 +48,7 @@ struct ExecutionPlan {
 };
 
 // The graph must have been through the pipeline (composites the device lacks decomposed, copies inserted).
-// Throws Error when an update cannot be made in place.
+// Throws Error (usage) for an update that cannot be made in place as it stands (check_updates.h).
 ExecutionPlan make_plan(const Graph& graph);
 
 }  // namespace ridgepoint

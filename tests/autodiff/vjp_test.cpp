@@ -1,6 +1,7 @@
 // Every derivative against central differences, in double on the reference back end.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -119,6 +120,23 @@ TEST(Differentiate, rope_turns_gradients_back) {
   Tensors inputs = testing::random_inputs(graph, OpCase{Op::rope, "", nullptr}, 3);
   const Tensors outputs = testing::run_graph(std::move(graph), make_reference_device(), inputs);
   EXPECT_LT(testing::relative_error(outputs.at("grad"), outputs.at("expected")), 1e-15);
+}
+
+TEST(Differentiate, differentiates_rope_by_its_tables_and_rotates_alone_where_nobody_asks_for_them) {
+  for (const bool by_tables : {false, true}) {
+    Graph graph;
+    const Value x = input(graph, "x", {DType::bf16, {5, 4}}, Role::data);
+    const Value c = input(graph, "c", {DType::fp32, {5, 2}}, Role::parameter);
+    const Value s = input(graph, "s", {DType::fp32, {5, 2}}, Role::parameter);
+    const Value loss = reduce_sum(graph, cast(graph, rope(graph, x, c, s, 0), DType::fp32), {0, 1});
+    const std::vector<Value> wrt = by_tables ? std::vector{x, c, s} : std::vector{x};
+    const std::vector<Value> gradients = differentiate(graph, loss, wrt);
+    for (std::size_t i = 0; i < wrt.size(); ++i) EXPECT_EQ(graph.type(gradients[i]), graph.type(wrt[i]));
+    const auto rotates_back = [&](NodeId id) {
+      return graph.node(id).op == Op::rope && graph.node(id).phase == Phase::backward;
+    };
+    EXPECT_EQ(std::ranges::count_if(graph.order(), rotates_back), by_tables ? 0 : 1);
+  }
 }
 
 TEST(Differentiate, stops_at_detach) {

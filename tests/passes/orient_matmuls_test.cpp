@@ -3,110 +3,131 @@
 
 #include "models/transformer.h"
 #include "ops/layout.h"
-#include "passes/pass.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "passes/graph_lines.h"
 
 namespace ridgepoint {
 namespace {
 
-class OrientMatmuls : public ::testing::Test {
- protected:
-  Value data(const std::string& name, const Shape& shape) {
-    return input(graph_, name, {DType::fp32, shape}, Role::data);
-  }
-  bool run() {
-    const bool changed = orient_matmuls(graph_, {});
-    graph_.set_insertion_at_end();
-    verify(graph_);
-    check_types(graph_);
-    return changed;
-  }
-  // Runs the pass and expects what every output was before. A product that is itself an output stays as it is.
-  void expect_same_values() {
-    Graph plain = graph_;
-    for (const NodeId id : plain.order()) {
-      const Node& node = plain.node(id);
-      if (node.op == Op::matmul) plain.add_output("product" + std::to_string(id.id), node.outputs[0]);
-    }
-    const testing::Tensors inputs = testing::random_inputs(graph_, testing::OpCase{Op::matmul, "", nullptr}, 7);
-    const testing::Tensors before = testing::run_graph(plain, open_device("reference"), inputs);
-    EXPECT_TRUE(run());
-    const testing::Tensors after = testing::run_graph(graph_, open_device("reference"), inputs);
-    for (const auto& [name, tensor] : after) EXPECT_EQ(tensor.data, before.at(name).data) << name;
-  }
-  TensorLayout operand_layout(const char* output) const {
-    return value_layouts(graph_)[graph_.producer_node(*graph_.find_output(output)).inputs[0].id].layout;
-  }
+using testing::expect_left;
+using testing::expect_rewritten;
+using testing::expect_same_values;
 
-  Graph graph_;
-  Value a_ = data("a", {2, 3, 4});
-  Value b_ = data("b", {2, 4, 5});
-};
-
-TEST_F(OrientMatmuls, lets_a_transposed_product_lie_dense) {
-  graph_.add_output("y", exp(graph_, transpose(graph_, matmul(graph_, a_, b_), {0, 2, 1})));
-  EXPECT_FALSE(operand_layout("y").is_dense());
-  expect_same_values();
-  EXPECT_TRUE(operand_layout("y").is_dense());
+// Two operands, their product %2 [2,3,5], and what a test reads it with.
+std::string product_and(const std::string& readers) {
+  return R"(
+%0:fp32[2,3,4] = input() {name="a", role="data"}
+%1:fp32[2,4,5] = input() {name="b", role="data"}
+%2:fp32[2,3,5] = matmul(%0, %1)
+)" + readers;
 }
 
-TEST_F(OrientMatmuls, keeps_the_rest_of_a_permutation) {
-  graph_.add_output("y", exp(graph_, transpose(graph_, matmul(graph_, a_, b_), {2, 0, 1})));
-  expect_same_values();
-  EXPECT_EQ(operand_layout("y").strides[2], 1);
+TEST(OrientMatmuls, lets_a_transposed_product_lie_dense) {
+  const std::string before = product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = exp(%3)
+output "y" %4
+)");
+  expect_same_values(orient_matmuls, before);
+  expect_rewritten(orient_matmuls, before, R"(
+%0:fp32[2,3,4] = input() {name="a", role="data"}
+%1:fp32[2,4,5] = input() {name="b", role="data"}
+%2:fp32[2,5,4] = transpose(%1) {permutation=[0,2,1]}
+%3:fp32[2,4,3] = transpose(%0) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = matmul(%2, %3)
+%5:fp32[2,5,3] = exp(%4)
+output "y" %5
+)");
 }
 
-TEST_F(OrientMatmuls, serves_several_readers_that_agree) {
-  const Value product = matmul(graph_, a_, b_);
-  graph_.add_output("y", exp(graph_, transpose(graph_, product, {0, 2, 1})));
-  graph_.add_output("z", exp(graph_, transpose(graph_, product, {2, 0, 1})));
-  expect_same_values();
+TEST(OrientMatmuls, keeps_the_rest_of_a_permutation) {
+  const std::string before = product_and(R"(%3:fp32[5,2,3] = transpose(%2) {permutation=[2,0,1]}
+%4:fp32[5,2,3] = exp(%3)
+output "y" %4
+)");
+  expect_same_values(orient_matmuls, before);
+  expect_rewritten(orient_matmuls, before, R"(
+%0:fp32[2,3,4] = input() {name="a", role="data"}
+%1:fp32[2,4,5] = input() {name="b", role="data"}
+%2:fp32[2,5,4] = transpose(%1) {permutation=[0,2,1]}
+%3:fp32[2,4,3] = transpose(%0) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = matmul(%2, %3)
+%5:fp32[5,2,3] = transpose(%4) {permutation=[1,0,2]}
+%6:fp32[5,2,3] = exp(%5)
+output "y" %6
+)");
 }
 
-TEST_F(OrientMatmuls, turns_a_product_of_a_turned_product) {
-  const Value inner = transpose(graph_, matmul(graph_, a_, b_), {0, 2, 1});
-  const Value outer = matmul(graph_, inner, transpose(graph_, data("c", {2, 6, 3}), {0, 2, 1}));
-  graph_.add_output("y", exp(graph_, transpose(graph_, outer, {0, 2, 1})));
-  expect_same_values();
-  EXPECT_TRUE(operand_layout("y").is_dense());
+TEST(OrientMatmuls, serves_several_readers_that_agree) {
+  expect_same_values(orient_matmuls, product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = exp(%3)
+%5:fp32[5,2,3] = transpose(%2) {permutation=[2,0,1]}
+%6:fp32[5,2,3] = exp(%5)
+output "y" %4
+output "z" %6
+)"));
 }
 
-TEST_F(OrientMatmuls, leaves_a_product_that_is_also_read_as_it_is) {
-  const Value product = matmul(graph_, a_, b_);
-  graph_.add_output("y", exp(graph_, transpose(graph_, product, {0, 2, 1})));
-  graph_.add_output("z", exp(graph_, product));
-  EXPECT_FALSE(run());
+TEST(OrientMatmuls, turns_a_product_of_a_turned_product) {
+  const std::string before = product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
+%4:fp32[2,3,6] = input() {name="c", role="data"}
+%5:fp32[2,5,6] = matmul(%3, %4)
+%6:fp32[2,6,5] = transpose(%5) {permutation=[0,2,1]}
+%7:fp32[2,6,5] = exp(%6)
+output "y" %7
+)");
+  expect_same_values(orient_matmuls, before);
+  expect_rewritten(orient_matmuls, before, R"(
+%0:fp32[2,3,4] = input() {name="a", role="data"}
+%1:fp32[2,4,5] = input() {name="b", role="data"}
+%2:fp32[2,5,4] = transpose(%1) {permutation=[0,2,1]}
+%3:fp32[2,4,3] = transpose(%0) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = matmul(%2, %3)
+%5:fp32[2,3,6] = input() {name="c", role="data"}
+%6:fp32[2,6,3] = transpose(%5) {permutation=[0,2,1]}
+%7:fp32[2,3,5] = transpose(%4) {permutation=[0,2,1]}
+%8:fp32[2,6,5] = matmul(%6, %7)
+%9:fp32[2,6,5] = exp(%8)
+output "y" %9
+)");
 }
 
-TEST_F(OrientMatmuls, leaves_a_product_that_is_a_result) {
-  const Value product = matmul(graph_, a_, b_);
-  graph_.add_output("y", exp(graph_, transpose(graph_, product, {0, 2, 1})));
-  graph_.add_output("product", product);
-  EXPECT_FALSE(run());
+TEST(OrientMatmuls, leaves_a_product_that_is_also_read_as_it_is) {
+  expect_left(orient_matmuls, product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = exp(%3)
+%5:fp32[2,3,5] = exp(%2)
+output "y" %4
+output "z" %5
+)"));
 }
 
-TEST_F(OrientMatmuls, leaves_a_transpose_that_keeps_the_last_axis) {
-  graph_.add_output("y", exp(graph_, transpose(graph_, matmul(graph_, a_, b_), {1, 0, 2})));
-  EXPECT_FALSE(run());
+TEST(OrientMatmuls, leaves_a_product_that_is_a_result) {
+  expect_left(orient_matmuls, product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
+%4:fp32[2,5,3] = exp(%3)
+output "y" %4
+output "product" %2
+)"));
 }
 
-TEST_F(OrientMatmuls, makes_every_gradient_of_the_model_dense) {
+TEST(OrientMatmuls, leaves_a_transpose_that_keeps_the_last_axis) {
+  expect_left(orient_matmuls, product_and(R"(%3:fp32[3,2,5] = transpose(%2) {permutation=[1,0,2]}
+%4:fp32[3,2,5] = exp(%3)
+output "y" %4
+)"));
+}
+
+TEST(OrientMatmuls, makes_every_gradient_of_the_model_dense) {
   TransformerConfig config = transformer_preset("tiny");
   config.context = 16;
-  graph_ = build_transformer(config, 2, Mode::step);
+  Graph graph = build_transformer(config, 2, Mode::step);
   PassOptions options;
-  options.target.has_kernel = [](const Graph&, const Node&) { return true; };
-  options.target.operand_layout = [](const Graph&, const Node&, int) { return OperandLayout::any; };
-  run_passes(graph_, pipeline(), options);
-  const std::vector<ValueLayout> layouts = value_layouts(graph_);
+  options.target = testing::target_with_kernels();
+  run_passes(graph, pipeline(), options);
+  const std::vector<ValueLayout> layouts = value_layouts(graph);
   std::size_t gradients = 0;
-  for (const NodeId id : graph_.order()) {
-    const Node& node = graph_.node(id);
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
     if (node.op != Op::adamw) continue;
     for (std::size_t i = 2; i < node.inputs.size(); i += 4, ++gradients) {
-      EXPECT_TRUE(layouts[node.inputs[i].id].layout.is_dense()) << graph_.type(node.inputs[i]).to_string();
+      EXPECT_TRUE(layouts[node.inputs[i].id].layout.is_dense()) << graph.type(node.inputs[i]).to_string();
     }
   }
   EXPECT_EQ(gradients, 21U);

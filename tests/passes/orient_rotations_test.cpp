@@ -1,92 +1,126 @@
 // Rotations written the way their readers take them, and those that must stay.
 #include <gtest/gtest.h>
 
-#include "passes/pass.h"
-#include "ridgepoint/ops.h"
-#include "ridgepoint/program.h"
-#include "support/run_graph.h"
+#include "passes/graph_lines.h"
 
 namespace ridgepoint {
 namespace {
 
-class OrientRotations : public ::testing::Test {
- protected:
-  bool run() {
-    const bool changed = orient_rotations(graph_, {});
-    graph_.set_insertion_at_end();
-    verify(graph_);
-    check_types(graph_);
-    return changed;
-  }
-  void expect_same_values() {
-    const testing::Tensors inputs = testing::random_inputs(graph_, testing::OpCase{Op::rope, "", nullptr}, 7);
-    const testing::Tensors before = testing::run_graph(graph_, open_device("reference"), inputs);
-    EXPECT_TRUE(run());
-    const testing::Tensors after = testing::run_graph(graph_, open_device("reference"), inputs);
-    for (const auto& [name, tensor] : after) EXPECT_EQ(tensor.data, before.at(name).data) << name;
-  }
-  Value read(const char* name, const std::vector<std::int64_t>& permutation) {
-    const Value turned = transpose(graph_, rotated_, permutation);
-    graph_.add_output(name, exp(graph_, turned));
-    return turned;
-  }
-  bool reads_rotation_directly(const char* output) const {
-    return graph_.producer_node(graph_.producer_node(*graph_.find_output(output)).inputs[0]).op == Op::rope;
-  }
+using testing::expect_left;
+using testing::expect_rewritten;
+using testing::expect_same_values;
 
-  Graph graph_;
-  Value x_ = input(graph_, "x", {DType::fp32, {2, 5, 3, 4}}, Role::data);
-  Value cosines_ = input(graph_, "cosines", {DType::fp32, {5, 2}}, Role::constant);
-  Value sines_ = input(graph_, "sines", {DType::fp32, {5, 2}}, Role::constant);
-  Value rotated_ = rope(graph_, x_, cosines_, sines_, 1);
-};
-
-TEST_F(OrientRotations, moves_heads_before_the_rotation) {
-  read("y", {0, 2, 1, 3});
-  expect_same_values();
-  EXPECT_TRUE(reads_rotation_directly("y"));
+// A rotation %3 [2,5,3,4] along axis 1, and what a test reads it with.
+std::string rotation_and(const std::string& readers) {
+  return R"(
+%0:fp32[2,5,3,4] = input() {name="x", role="data"}
+%1:fp32[5,2] = input() {name="cosines", role="constant"}
+%2:fp32[5,2] = input() {name="sines", role="constant"}
+%3:fp32[2,5,3,4] = rope(%0, %1, %2) {axis=1, inverse=false}
+)" + readers;
 }
 
-TEST_F(OrientRotations, serves_a_matrix_and_its_transpose) {
-  read("y", {0, 2, 1, 3});
-  read("z", {0, 2, 3, 1});
-  expect_same_values();
-  EXPECT_TRUE(reads_rotation_directly("y"));
+TEST(OrientRotations, moves_heads_before_the_rotation) {
+  const std::string before = rotation_and(R"(%4:fp32[2,3,5,4] = transpose(%3) {permutation=[0,2,1,3]}
+%5:fp32[2,3,5,4] = exp(%4)
+output "y" %5
+)");
+  expect_same_values(orient_rotations, before);
+  expect_rewritten(orient_rotations, before, R"(
+%0:fp32[2,5,3,4] = input() {name="x", role="data"}
+%1:fp32[5,2] = input() {name="cosines", role="constant"}
+%2:fp32[5,2] = input() {name="sines", role="constant"}
+%3:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%4:fp32[2,3,5,4] = rope(%3, %1, %2) {axis=2, inverse=false}
+%5:fp32[2,3,5,4] = exp(%4)
+output "y" %5
+)");
 }
 
-TEST_F(OrientRotations, turns_an_inverse_rotation_and_one_along_another_axis) {
-  rotated_ = rope(graph_, transpose(graph_, x_, {2, 0, 1, 3}), cosines_, sines_, 2, true);
-  read("y", {1, 2, 0, 3});
-  expect_same_values();
-  EXPECT_TRUE(reads_rotation_directly("y"));
+TEST(OrientRotations, serves_a_matrix_and_its_transpose) {
+  const std::string before = rotation_and(R"(%4:fp32[2,3,5,4] = transpose(%3) {permutation=[0,2,1,3]}
+%5:fp32[2,3,5,4] = exp(%4)
+%6:fp32[2,3,4,5] = transpose(%3) {permutation=[0,2,3,1]}
+%7:fp32[2,3,4,5] = exp(%6)
+output "y" %5
+output "z" %7
+)");
+  expect_same_values(orient_rotations, before);
+  expect_rewritten(orient_rotations, before, R"(
+%0:fp32[2,5,3,4] = input() {name="x", role="data"}
+%1:fp32[5,2] = input() {name="cosines", role="constant"}
+%2:fp32[5,2] = input() {name="sines", role="constant"}
+%3:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%4:fp32[2,3,5,4] = rope(%3, %1, %2) {axis=2, inverse=false}
+%5:fp32[2,3,4,5] = transpose(%4) {permutation=[0,1,3,2]}
+%6:fp32[2,3,5,4] = exp(%4)
+%7:fp32[2,3,4,5] = exp(%5)
+output "y" %6
+output "z" %7
+)");
 }
 
-TEST_F(OrientRotations, leaves_one_whose_readers_disagree) {
-  read("y", {0, 2, 1, 3});
-  read("z", {1, 0, 2, 3});
-  EXPECT_FALSE(run());
+TEST(OrientRotations, turns_an_inverse_rotation_and_one_along_another_axis) {
+  const std::string before = R"(
+%0:fp32[3,2,5,4] = input() {name="x", role="data"}
+%1:fp32[5,2] = input() {name="cosines", role="constant"}
+%2:fp32[5,2] = input() {name="sines", role="constant"}
+%3:fp32[3,2,5,4] = rope(%0, %1, %2) {axis=2, inverse=true}
+%4:fp32[2,5,3,4] = transpose(%3) {permutation=[1,2,0,3]}
+%5:fp32[2,5,3,4] = exp(%4)
+output "y" %5
+)";
+  expect_same_values(orient_rotations, before);
+  expect_rewritten(orient_rotations, before, R"(
+%0:fp32[3,2,5,4] = input() {name="x", role="data"}
+%1:fp32[5,2] = input() {name="cosines", role="constant"}
+%2:fp32[5,2] = input() {name="sines", role="constant"}
+%3:fp32[2,5,3,4] = transpose(%0) {permutation=[1,2,0,3]}
+%4:fp32[2,5,3,4] = rope(%3, %1, %2) {axis=1, inverse=true}
+%5:fp32[2,5,3,4] = exp(%4)
+output "y" %5
+)");
 }
 
-TEST_F(OrientRotations, leaves_one_that_is_also_read_as_it_is) {
-  read("y", {0, 2, 1, 3});
-  graph_.add_output("z", exp(graph_, rotated_));
-  EXPECT_FALSE(run());
+TEST(OrientRotations, leaves_one_whose_readers_disagree) {
+  expect_left(orient_rotations, rotation_and(R"(%4:fp32[2,3,5,4] = transpose(%3) {permutation=[0,2,1,3]}
+%5:fp32[2,3,5,4] = exp(%4)
+%6:fp32[5,2,3,4] = transpose(%3) {permutation=[1,0,2,3]}
+%7:fp32[5,2,3,4] = exp(%6)
+output "y" %5
+output "z" %7
+)"));
 }
 
-TEST_F(OrientRotations, leaves_one_that_is_a_result) {
-  read("y", {0, 2, 1, 3});
-  graph_.add_output("rotated", rotated_);
-  EXPECT_FALSE(run());
+TEST(OrientRotations, leaves_one_that_is_also_read_as_it_is) {
+  expect_left(orient_rotations, rotation_and(R"(%4:fp32[2,3,5,4] = transpose(%3) {permutation=[0,2,1,3]}
+%5:fp32[2,3,5,4] = exp(%4)
+%6:fp32[2,5,3,4] = exp(%3)
+output "y" %5
+output "z" %6
+)"));
 }
 
-TEST_F(OrientRotations, leaves_one_whose_last_axis_moves_away) {
-  read("y", {3, 0, 1, 2});
-  EXPECT_FALSE(run());
+TEST(OrientRotations, leaves_one_that_is_a_result) {
+  expect_left(orient_rotations, rotation_and(R"(%4:fp32[2,3,5,4] = transpose(%3) {permutation=[0,2,1,3]}
+%5:fp32[2,3,5,4] = exp(%4)
+output "y" %5
+output "rotated" %3
+)"));
 }
 
-TEST_F(OrientRotations, leaves_one_that_is_only_transposed_in_its_last_two_axes) {
-  read("y", {0, 1, 3, 2});
-  EXPECT_FALSE(run());
+TEST(OrientRotations, leaves_one_whose_last_axis_moves_away) {
+  expect_left(orient_rotations, rotation_and(R"(%4:fp32[4,2,5,3] = transpose(%3) {permutation=[3,0,1,2]}
+%5:fp32[4,2,5,3] = exp(%4)
+output "y" %5
+)"));
+}
+
+TEST(OrientRotations, leaves_one_that_is_only_transposed_in_its_last_two_axes) {
+  expect_left(orient_rotations, rotation_and(R"(%4:fp32[2,5,4,3] = transpose(%3) {permutation=[0,1,3,2]}
+%5:fp32[2,5,4,3] = exp(%4)
+output "y" %5
+)"));
 }
 
 }  // namespace

@@ -352,6 +352,26 @@ TEST_F(RecogniseAttentionNearMiss, leaves_exponentials_in_low_precision) {
   expect_left();
 }
 
+// 2^18 is no fp16, and a hundred thousandth of it is: taken out of the cast, the scale would leave infinities behind.
+TEST_F(RecogniseAttentionNearMiss, leaves_a_scale_behind_a_rounding_to_fp16) {
+  const auto low = [&](Value value) { return cast(g, value, DType::fp16); };
+  for (const bool of_keys : {false, true}) {
+    restart();
+    Operands rounded{low(of_keys ? x.q : scale(g, x.q, 1e-5)), low(of_keys ? scale(g, x.k, 1e-5) : x.k), low(x.v)};
+    const Value scores = cast(g, products(g, rounded), DType::fp32);
+    x.v = rounded.v;
+    finish(low(softmax(g, scores)));
+    testing::Tensors inputs = testing::random_inputs(g, testing::OpCase{Op::attention, "", nullptr}, 3);
+    for (float& element : inputs.at(of_keys ? "k" : "q").as<float>()) element *= 0x1p18F;
+    const HostTensor before = testing::run_graph(g, open_device("reference"), inputs).at("o");
+    EXPECT_TRUE(recognise(g)) << "attention, with its scale where it was";
+    const Node& attention = g.producer_node(*g.find_output("o"));
+    EXPECT_EQ(attention.attributes.get<double>("scale"), 1.0);
+    const HostTensor after = testing::run_graph(g, open_device("reference"), inputs).at("o");
+    EXPECT_LT(testing::relative_error(after, before), 2e-2);
+  }
+}
+
 TEST_F(RecogniseAttentionNearMiss, leaves_scores_rounded_below_the_type_of_their_operands) {
   finish(softmax(g, cast(g, cast(g, scaled_products(g, x), DType::bf16), DType::fp32)));
   expect_left();

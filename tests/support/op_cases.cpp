@@ -239,18 +239,13 @@ void add_composites(Cases& cases) {
                            }))
         .differentiable = false;
   }
-  cases
-      .add_case(Op::rope, "of_transpose",
-                graph_of({Shape{2, 3, 5, 8}, Shape{5, 4}, Shape{5, 4}},
-                         [](Graph& g, const Values& x) {
-                           return Values{rope(g, transpose(g, x[0], {0, 2, 1, 3}), x[1], x[2], 1)};
-                         }))
-      .differentiable = false;
-  cases
-      .add_case(Op::rope, "short_pairs",
-                graph_of({Shape{7, 2}, Shape{7, 1}, Shape{7, 1}},
-                         [](Graph& g, const Values& x) { return Values{rope(g, x[0], x[1], x[2], 0)}; }))
-      .differentiable = false;
+  cases.add_case(Op::rope, "of_transpose",
+                 graph_of({Shape{2, 3, 5, 8}, Shape{5, 4}, Shape{5, 4}}, [](Graph& g, const Values& x) {
+                   return Values{rope(g, transpose(g, x[0], {0, 2, 1, 3}), x[1], x[2], 1)};
+                 }));
+  cases.add_case(Op::rope, "short_pairs",
+                 graph_of({Shape{7, 2}, Shape{7, 1}, Shape{7, 1}},
+                          [](Graph& g, const Values& x) { return Values{rope(g, x[0], x[1], x[2], 0, true)}; }));
   for (const bool causal : {false, true}) {
     const std::string suffix = causal ? "_causal" : "";
     cases.add_case(

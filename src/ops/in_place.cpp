@@ -1,0 +1,39 @@
+#include "ops/in_place.h"
+
+#include <algorithm>
+
+#include "ops/rule.h"
+
+namespace ridgepoint {
+namespace {
+
+// The operand that the node gives to its result `index`, or SIZE_MAX.
+std::size_t donated_operand(const Node& node, std::size_t index) {
+  const OpRule& op_rule = rule(node.op);
+  if (op_rule.donations == nullptr) return SIZE_MAX;
+  for (const auto& [output, operand] : op_rule.donations(node)) {
+    if (static_cast<std::size_t>(output) == index) return static_cast<std::size_t>(operand);
+  }
+  return SIZE_MAX;
+}
+
+}  // namespace
+
+bool launches(const Node& node) {
+  const OpClass kind = op_class(node.op);
+  return kind != OpClass::state && kind != OpClass::view;
+}
+
+bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts) {
+  const auto lies_there = [&](Value value) { return layouts[value.id].root == target; };
+  if (std::ranges::none_of(node.inputs, lies_there)) return true;
+  const auto is_whole = [&](Value value) { return layouts[value.id].layout.is_dense(); };
+  if (op_class(node.op) == OpClass::elementwise) {
+    return std::ranges::all_of(node.inputs, [&](Value value) { return !lies_there(value) || is_whole(value); });
+  }
+  const std::size_t donated = donated_operand(node, index);
+  return donated < node.inputs.size() && lies_there(node.inputs[donated]) && is_whole(node.inputs[donated]) &&
+         std::ranges::count_if(node.inputs, lies_there) == 1;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,208 @@
+// Makes every update one that its maker writes over the old value. All updates of a graph are one parallel assignment
+// (Update in graph.h). Rewriting keeps that meaning, but not the forms that storage can take: an update by a view, an
+// input, a constant, the value of another update or an op that cannot write in place gets a copy of its own at the end
+// of the graph, and what reads an old value after the new one is made reads a copy taken before. A graph whose makers
+// write in place already, and whose old values nobody reads later, stays as it is. What this pass leaves is what the
+// planner asks for (plan/check_updates.h).
+#include <algorithm>
+
+#include "ops/in_place.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::size_t kNone = SIZE_MAX;
+
+class UpdatePlacer {
+ public:
+  explicit UpdatePlacer(Graph& graph)
+      : graph_(graph), updates_(graph.updates().begin(), graph.updates().end()), layouts_(value_layouts(graph)) {}
+
+  bool run() {
+    drop_assignments_to_itself();
+    copy_what_is_not_made_in_place();
+    find_last_reads();
+    for (const Update& update : updates_) {
+      if (last_read_[update.input.id] > made_at(update)) keep_old_value(update);
+    }
+    if (!changed_) return false;
+    redirect_late_readers();
+    graph_.clear_updates();
+    for (const Update& update : updates_) graph_.add_update(update.input, update.value);
+    return true;
+  }
+
+ private:
+  Value root(Value value) const { return layouts_[value.id].root; }
+  // Whether the value is all of what its storage holds, in order.
+  bool is_whole(Value value) const {
+    return layouts_[value.id].layout.is_dense() && graph_.type(value).elements() == graph_.type(root(value)).elements();
+  }
+  std::size_t made_at(const Update& update) const { return position_[graph_.producer(update.value).id]; }
+
+  void drop_assignments_to_itself() {
+    changed_ = std::erase_if(updates_, [&](const Update& update) {
+                 return root(update.value) == update.input && is_whole(update.value);
+               }) > 0;
+  }
+
+  void copy_what_is_not_made_in_place() {
+    std::vector<bool> is_taken(graph_.value_count());
+    std::vector<std::size_t> copied;
+    for (std::size_t i = 0; i < updates_.size(); ++i) {
+      const Value value = updates_[i].value;
+      const Node& maker = graph_.producer_node(value);
+      const auto result = static_cast<std::size_t>(std::ranges::find(maker.outputs, value) - maker.outputs.begin());
+      if (launches(maker) && !is_taken[value.id] && can_write_over(maker, result, updates_[i].input, layouts_)) {
+        is_taken[value.id] = true;
+      } else {
+        copied.push_back(i);
+      }
+    }
+    update_by_old_.resize(graph_.value_count(), kNone);
+    for (const std::size_t i : readers_first(copied)) append_copy(i);
+  }
+
+  // Of the updates, those by an old value of another input before the update of that one, so that the copies need no
+  // further ones. Where they go round in a circle, any is the first.
+  std::vector<std::size_t> readers_first(const std::vector<std::size_t>& copied) const {
+    std::vector<std::size_t> update_of(graph_.value_count(), kNone);  // by the input's value
+    for (const std::size_t i : copied) update_of[updates_[i].input.id] = i;
+    const auto read_by = [&](std::size_t i) {
+      const std::size_t other = update_of[root(updates_[i].value).id];
+      return other == i ? kNone : other;
+    };
+    std::vector<std::size_t> readers(updates_.size());
+    for (const std::size_t i : copied) {
+      if (read_by(i) != kNone) ++readers[read_by(i)];
+    }
+    std::vector<std::size_t> order;
+    std::vector<bool> is_placed(updates_.size());
+    const auto place_from = [&](std::size_t i) {
+      while (i != kNone && !is_placed[i]) {
+        is_placed[i] = true;
+        order.push_back(i);
+        i = read_by(i);
+        if (i != kNone && --readers[i] > 0) return;
+      }
+    };
+    for (const std::size_t i : copied) {
+      if (readers[i] == 0) place_from(i);
+    }
+    for (const std::size_t i : copied) place_from(i);
+    return order;
+  }
+
+  void append_copy(std::size_t index) {
+    changed_ = true;
+    Update& update = updates_[index];
+    const Value value = update.value;
+    graph_.set_insertion_at_end();
+    graph_.set_phase(graph_.node(graph_.order().back()).phase);
+    graph_.set_scope(graph_.scope_name(graph_.producer_node(value)));
+    // Strides that turn an old value round cannot be written over it as they are read.
+    update.value = copy_of(root(value) == update.input ? copy_of(value) : value);
+    if (is_whole(value) && update_by_old_[root(value).id] == kNone) update_by_old_[root(value).id] = index;
+  }
+
+  Value copy_of(Value value) {
+    const Value made = copy(graph_, value);
+    graph_.set_type(made, graph_.type(value));  // keeps the labels
+    assign_layouts(graph_, graph_.producer_node(made), layouts_);
+    return made;
+  }
+
+  // Positions count from 1; storage that nothing reads has 0, and outputs are read at the very end.
+  void find_last_reads() {
+    position_.resize(graph_.node_capacity());
+    last_read_.resize(graph_.value_count());
+    std::size_t position = 0;
+    for (const NodeId id : graph_.order()) {
+      position_[id.id] = ++position;
+      const Node& node = graph_.node(id);
+      if (!launches(node)) continue;
+      for (const Value value : node.inputs) last_read_[root(value).id] = position;
+    }
+    for (const Output& output : graph_.outputs()) last_read_[root(output.value).id] = kNone;
+    old_.resize(graph_.value_count());
+  }
+
+  // The copy may itself be what another input is updated with, whose own old value is not read any more by then.
+  void keep_old_value(const Update& update) {
+    changed_ = true;
+    const NodeId maker = graph_.producer(update.value);
+    graph_.set_insertion_before(maker);
+    graph_.set_phase(graph_.node(maker).phase);
+    graph_.set_scope(graph_.scope_name(graph_.node(maker)));
+    const Value kept = copy_of(update.input);
+    position_.resize(graph_.node_capacity(), made_at(update));
+    old_[update.input.id] = {kept, made_at(update)};
+    const std::size_t other = update_by_old_[update.input.id];
+    if (other == kNone || !(graph_.type(updates_[other].input) == graph_.type(kept))) return;
+    if (last_read_[updates_[other].input.id] < made_at(update)) updates_[other].value = kept;
+  }
+
+  void redirect_late_readers() {
+    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
+    for (const NodeId id : order) {
+      Node& node = graph_.node(id);
+      if (!launches(node)) continue;
+      for (Value& value : node.inputs) {
+        if (!is_late(value, position_[id.id])) continue;
+        if (!is_kept(value)) graph_.set_insertion_before(id);
+        value = as_kept(value);
+      }
+    }
+    graph_.set_insertion_at_end();
+    const std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
+    graph_.clear_outputs();
+    for (const Output& output : outputs)
+      graph_.add_output(output.name, is_late(output.value, kNone) ? as_kept(output.value) : output.value);
+  }
+
+  bool is_late(Value value, std::size_t position) const {
+    const OldValue& old = old_[root(value).id];
+    return old.kept.valid() && position > old.lost_at;
+  }
+  bool is_kept(Value value) const { return value.id < old_.size() && old_[value.id].kept.valid(); }
+
+  // The value as a view of what was kept instead of the input.
+  Value as_kept(Value value) {
+    std::vector<Value> views;
+    for (; !is_kept(value); value = graph_.producer_node(value).inputs[0]) views.push_back(value);
+    Value kept = old_[value.id].kept;
+    for (auto view = views.rbegin(); view != views.rend(); ++view) {
+      const Node& node = graph_.producer_node(*view);
+      graph_.set_phase(node.phase);
+      graph_.set_scope(graph_.scope_name(node));
+      kept = graph_.node(make_node(graph_, node.op, {kept}, node.attributes)).outputs[0];
+      graph_.set_type(kept, graph_.type(*view));
+      old_[view->id] = {kept, 0};
+    }
+    return kept;
+  }
+
+  struct OldValue {
+    Value kept;               // a copy of an input's old value, or a view of it
+    std::size_t lost_at = 0;  // where the new one is made; of inputs
+  };
+
+  Graph& graph_;
+  std::vector<Update> updates_;
+  std::vector<ValueLayout> layouts_;
+  std::vector<std::size_t> update_by_old_;  // by input: an update by all of its old value, in order
+  std::vector<std::size_t> position_;       // by node
+  std::vector<std::size_t> last_read_;      // by the value whose storage is read
+  std::vector<OldValue> old_;               // by value
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool make_updates_in_place(Graph& graph, const PassOptions&) {
+  return !graph.updates().empty() && UpdatePlacer(graph).run();
+}
+
+}  // namespace ridgepoint

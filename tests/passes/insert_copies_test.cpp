@@ -1,0 +1,188 @@
+// Copies before operands that do not lie as a kernel asks, and none before those that do.
+#include <gtest/gtest.h>
+
+#include "passes/graph_lines.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::expect_left;
+using testing::expect_rewritten;
+
+PassTarget asking_for(OperandLayout layout) {
+  PassTarget target = testing::target_with_kernels();
+  target.operand_layout = [layout](const Graph&, const Node& node, int) {
+    return node.op == Op::copy ? OperandLayout::any : layout;
+  };
+  return target;
+}
+
+TEST(InsertCopies, copies_before_a_reshape_that_strides_cannot_express) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%2:fp32[24] = reshape(%1) {shape=[24]}
+%3:fp32[24] = exp(%2)
+output "y" %3
+)",
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%2:fp32[6,4] = copy(%1)
+%3:fp32[24] = reshape(%2) {shape=[24]}
+%4:fp32[24] = exp(%3)
+output "y" %4
+)",
+                   asking_for(OperandLayout::any));
+}
+
+TEST(InsertCopies, leaves_a_reshape_that_strides_can_express) {
+  expect_left(insert_copies, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%2:fp32[2,3,4] = reshape(%1) {shape=[2,3,4]}
+%3:fp32[2,3,4] = exp(%2)
+%4:fp32[4,1,6] = reshape(%0) {shape=[4,1,6]}
+%5:fp32[4,3,6] = broadcast(%4) {shape=[4,3,6]}
+%6:fp32[2,2,3,6] = reshape(%5) {shape=[2,2,3,6]}
+%7:fp32[2,2,3,6] = exp(%6)
+output "split" %3
+output "under_broadcast" %7
+)",
+              asking_for(OperandLayout::any));
+}
+
+TEST(InsertCopies, copies_once_for_many_readers) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%2:fp32[6,4] = exp(%1)
+%3:fp32[6,4] = neg(%1)
+output "a" %2
+output "b" %3
+)",
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%2:fp32[6,4] = copy(%1)
+%3:fp32[6,4] = exp(%2)
+%4:fp32[6,4] = neg(%2)
+output "a" %3
+output "b" %4
+)",
+                   asking_for(OperandLayout::dense));
+}
+
+TEST(InsertCopies, lets_a_matrix_operand_be_transposed_but_not_flipped) {
+  expect_left(insert_copies, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="square", role="data"}
+%2:fp32[6,6] = transpose(%1) {permutation=[1,0]}
+%3:fp32[4,6] = matmul(%0, %2)
+output "a" %3
+)",
+              asking_for(OperandLayout::matrix));
+  expect_rewritten(insert_copies, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="square", role="data"}
+%2:fp32[4,6] = flip(%0) {axis=1}
+%3:fp32[4,6] = matmul(%2, %1)
+output "b" %3
+)",
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="square", role="data"}
+%2:fp32[4,6] = flip(%0) {axis=1}
+%3:fp32[4,6] = copy(%2)
+%4:fp32[4,6] = matmul(%3, %1)
+output "b" %4
+)",
+                   asking_for(OperandLayout::matrix));
+}
+
+// [B,S,H,D] as [B,H,S,D] and as [B,H,D,S]: one copy, whose rows stay rows.
+TEST(InsertCopies, copies_heads_once_for_a_matrix_and_its_transpose) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+%1:fp32[2,3,5,5] = input() {name="square", role="data"}
+%2:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%3:fp32[2,3,5,4] = matmul(%1, %2)
+%4:fp32[2,3,4,5] = transpose(%0) {permutation=[0,2,3,1]}
+%5:fp32[2,3,4,5] = matmul(%4, %1)
+output "plain" %3
+output "turned" %5
+)",
+                   R"(
+%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+%1:fp32[2,3,5,5] = input() {name="square", role="data"}
+%2:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%3:fp32[2,3,5,4] = copy(%2)
+%4:fp32[2,3,5,4] = matmul(%1, %3)
+%5:fp32[2,3,4,5] = transpose(%3) {permutation=[0,1,3,2]}
+%6:fp32[2,3,4,5] = matmul(%5, %1)
+output "plain" %4
+output "turned" %6
+)",
+                   asking_for(OperandLayout::batched_matrix));
+  expect_rewritten(insert_copies, R"(
+%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+%1:fp32[2,3,5,5] = input() {name="square", role="data"}
+%2:fp32[2,3,4,5] = transpose(%0) {permutation=[0,2,3,1]}
+%3:fp32[2,3,4,5] = matmul(%2, %1)
+%4:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%5:fp32[2,3,5,4] = matmul(%1, %4)
+output "turned" %3
+output "plain" %5
+)",
+                   R"(
+%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+%1:fp32[2,3,5,5] = input() {name="square", role="data"}
+%2:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%3:fp32[2,3,5,4] = copy(%2)
+%4:fp32[2,3,4,5] = transpose(%3) {permutation=[0,1,3,2]}
+%5:fp32[2,3,4,5] = matmul(%4, %1)
+%6:fp32[2,3,5,4] = matmul(%1, %3)
+output "turned" %5
+output "plain" %6
+)",
+                   asking_for(OperandLayout::batched_matrix));
+}
+
+TEST(InsertCopies, takes_a_batch_that_one_stride_reaches_and_a_broadcast_one_as_they_are) {
+  expect_left(insert_copies, R"(
+%0:fp32[2,3,5,4] = input() {name="dense", role="data"}
+%1:fp32[3,4,6] = input() {name="weight", role="data"}
+%2:fp32[2,3,4,6] = broadcast(%1) {shape=[2,3,4,6]}
+%3:fp32[2,3,5,6] = matmul(%0, %2)
+%4:fp32[2,3,4,5] = transpose(%0) {permutation=[0,1,3,2]}
+%5:fp32[2,3,4,4] = matmul(%4, %0)
+output "a" %3
+output "b" %5
+)",
+              asking_for(OperandLayout::batched_matrix));
+}
+
+TEST(InsertCopies, makes_outputs_dense) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[] = constant() {dtype="fp32", value=2.0}
+%2:fp32[3] = broadcast(%1) {shape=[3]}
+%3:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+output "constant" %2
+output "turned" %3
+)",
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[] = constant() {dtype="fp32", value=2.0}
+%2:fp32[3] = broadcast(%1) {shape=[3]}
+%3:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%4:fp32[3] = copy(%2)
+%5:fp32[6,4] = copy(%3)
+output "constant" %4
+output "turned" %5
+)",
+                   asking_for(OperandLayout::any));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,244 @@
+// Which updates get a copy, which old values are kept, and which graphs stay as they are.
+#include <gtest/gtest.h>
+
+#include "passes/graph_lines.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::expect_left;
+using testing::expect_rewritten;
+
+TEST(MakeUpdatesInPlace, leaves_makers_that_write_in_place) {
+  expect_left(make_updates_in_place, R"(
+%0:fp32[] = input() {name="step", role="state"}
+%1:fp32[2,2] = input() {name="w", role="parameter"}
+%2:fp32[2,2] = input() {name="g", role="data"}
+%3:fp32[2,2] = input() {name="m", role="state"}
+%4:fp32[2,2] = input() {name="v", role="state"}
+%5:fp32[2,2] = input() {name="product", role="state"}
+%6:fp32[] = constant() {dtype="fp32", value=1.0}
+%7:fp32[2,2] = matmul(%1, %2)
+%8:fp32[] = add(%0, %6)
+%9:fp32[2,2], %10:fp32[2,2], %11:fp32[2,2] = adamw(%8, %1, %7, %3, %4) {beta1=0.9, beta2=0.99, epsilon=0.1, learning_rate=0.1, weight_decay=0.1}
+%12:fp32[2,2] = matmul(%9, %2)
+output "new" %9
+update %0 %8
+update %1 %9
+update %3 %10
+update %4 %11
+update %5 %12
+)");
+}
+
+TEST(MakeUpdatesInPlace, copies_a_view_an_input_and_a_constant) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="a", role="state"}
+%1:fp32[4] = input() {name="b", role="state"}
+%2:fp32[] = input() {name="c", role="state"}
+%3:fp32[2,2] = input() {name="x", role="data"}
+%4:fp32[4] = input() {name="y", role="data"}
+%5:fp32[2,2] = neg(%3)
+%6:fp32[4] = reshape(%5) {shape=[4]}
+%7:fp32[] = constant() {dtype="fp32", value=1.0}
+update %0 %6
+update %1 %4
+update %2 %7
+)",
+                   R"(
+%0:fp32[4] = input() {name="a", role="state"}
+%1:fp32[4] = input() {name="b", role="state"}
+%2:fp32[] = input() {name="c", role="state"}
+%3:fp32[2,2] = input() {name="x", role="data"}
+%4:fp32[4] = input() {name="y", role="data"}
+%5:fp32[2,2] = neg(%3)
+%6:fp32[4] = reshape(%5) {shape=[4]}
+%7:fp32[] = constant() {dtype="fp32", value=1.0}
+%8:fp32[4] = copy(%6)
+%9:fp32[4] = copy(%4)
+%10:fp32[] = copy(%7)
+update %0 %8
+update %1 %9
+update %2 %10
+)");
+}
+
+TEST(MakeUpdatesInPlace, copies_one_value_for_its_second_input) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="a", role="state"}
+%1:fp32[4] = input() {name="b", role="state"}
+%2:fp32[4] = neg(%0)
+update %0 %2
+update %1 %2
+)",
+                   R"(
+%0:fp32[4] = input() {name="a", role="state"}
+%1:fp32[4] = input() {name="b", role="state"}
+%2:fp32[4] = neg(%0)
+%3:fp32[4] = copy(%2)
+update %0 %2
+update %1 %3
+)");
+}
+
+TEST(MakeUpdatesInPlace, copies_what_cannot_be_written_over_what_it_reads) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[3,3] = input() {name="a", role="state"}
+%1:fp32[3,3] = input() {name="b", role="state"}
+%2:fp32[3,3] = matmul(%0, %0)
+%3:fp32[3,3] = transpose(%1) {permutation=[1,0]}
+%4:fp32[3,3] = add(%1, %3)
+update %0 %2
+update %1 %4
+)",
+                   R"(
+%0:fp32[3,3] = input() {name="a", role="state"}
+%1:fp32[3,3] = input() {name="b", role="state"}
+%2:fp32[3,3] = matmul(%0, %0)
+%3:fp32[3,3] = transpose(%1) {permutation=[1,0]}
+%4:fp32[3,3] = add(%1, %3)
+%5:fp32[3,3] = copy(%2)
+%6:fp32[3,3] = copy(%4)
+update %0 %5
+update %1 %6
+)");
+}
+
+// A gradient that is the parameter itself: AdamW writes one while it reads the other.
+TEST(MakeUpdatesInPlace, copies_what_is_donated_and_read_twice) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[] = input() {name="step", role="data"}
+%1:fp32[4] = input() {name="w", role="parameter"}
+%2:fp32[4] = input() {name="m", role="data"}
+%3:fp32[4], %4:fp32[4], %5:fp32[4] = adamw(%0, %1, %1, %2, %2) {beta1=0.9, beta2=0.99, epsilon=0.1, learning_rate=0.1, weight_decay=0.1}
+update %1 %3
+)",
+                   R"(
+%0:fp32[] = input() {name="step", role="data"}
+%1:fp32[4] = input() {name="w", role="parameter"}
+%2:fp32[4] = input() {name="m", role="data"}
+%3:fp32[4], %4:fp32[4], %5:fp32[4] = adamw(%0, %1, %1, %2, %2) {beta1=0.9, beta2=0.99, epsilon=0.1, learning_rate=0.1, weight_decay=0.1}
+%6:fp32[4] = copy(%3)
+update %1 %6
+)");
+}
+
+TEST(MakeUpdatesInPlace, exchanges_two_inputs_through_a_third_place) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="a", role="state"}
+%1:fp32[4] = input() {name="b", role="state"}
+update %0 %1
+update %1 %0
+)",
+                   R"(
+%0:fp32[4] = input() {name="a", role="state"}
+%1:fp32[4] = input() {name="b", role="state"}
+%2:fp32[4] = copy(%0)
+%3:fp32[4] = copy(%1)
+%4:fp32[4] = copy(%2)
+update %0 %3
+update %1 %4
+)");
+}
+
+TEST(MakeUpdatesInPlace, shifts_a_row_of_inputs_without_a_third_place) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="newest", role="state"}
+%1:fp32[4] = input() {name="middle", role="state"}
+%2:fp32[4] = input() {name="oldest", role="state"}
+%3:fp32[4] = input() {name="x", role="data"}
+update %0 %3
+update %1 %0
+update %2 %1
+)",
+                   R"(
+%0:fp32[4] = input() {name="newest", role="state"}
+%1:fp32[4] = input() {name="middle", role="state"}
+%2:fp32[4] = input() {name="oldest", role="state"}
+%3:fp32[4] = input() {name="x", role="data"}
+%4:fp32[4] = copy(%1)
+%5:fp32[4] = copy(%0)
+%6:fp32[4] = copy(%3)
+update %0 %6
+update %1 %5
+update %2 %4
+)");
+}
+
+TEST(MakeUpdatesInPlace, remembers_an_old_value_with_one_copy) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="w", role="parameter"}
+%1:fp32[4] = input() {name="before", role="state"}
+%2:fp32[4] = sub(%0, %1)
+%3:fp32[4] = neg(%0)
+output "change" %2
+update %0 %3
+update %1 %0
+)",
+                   R"(
+%0:fp32[4] = input() {name="w", role="parameter"}
+%1:fp32[4] = input() {name="before", role="state"}
+%2:fp32[4] = sub(%0, %1)
+%3:fp32[4] = copy(%0)
+%4:fp32[4] = neg(%0)
+output "change" %2
+update %0 %4
+update %1 %3
+)");
+}
+
+TEST(MakeUpdatesInPlace, keeps_the_old_value_for_who_reads_it_later_through_views_and_as_an_output) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[2,3] = input() {name="w", role="state"}
+%1:fp32[3,2] = transpose(%0) {permutation=[1,0]}
+%2:fp32[2,3] = exp(%0)
+%3:fp32[3,2] = neg(%1)
+%4:fp32[2,3] = exp(%2)
+output "turned" %3
+output "old" %0
+output "new" %4
+update %0 %2
+)",
+                   R"(
+%0:fp32[2,3] = input() {name="w", role="state"}
+%1:fp32[2,3] = copy(%0)
+%2:fp32[2,3] = exp(%0)
+%3:fp32[3,2] = transpose(%1) {permutation=[1,0]}
+%4:fp32[3,2] = neg(%3)
+%5:fp32[2,3] = exp(%2)
+output "turned" %4
+output "old" %1
+output "new" %5
+update %0 %2
+)");
+}
+
+TEST(MakeUpdatesInPlace, drops_an_assignment_of_an_input_to_itself) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="w", role="state"}
+%1:fp32[2,2] = reshape(%0) {shape=[2,2]}
+%2:fp32[4] = reshape(%1) {shape=[4]}
+update %0 %2
+)",
+                   R"(
+%0:fp32[4] = input() {name="w", role="state"}
+)");
+}
+
+TEST(MakeUpdatesInPlace, copies_twice_where_strides_turn_an_input_round_in_its_own_place) {
+  expect_rewritten(make_updates_in_place, R"(
+%0:fp32[4] = input() {name="w", role="state"}
+%1:fp32[4] = flip(%0) {axis=0}
+update %0 %1
+)",
+                   R"(
+%0:fp32[4] = input() {name="w", role="state"}
+%1:fp32[4] = flip(%0) {axis=0}
+%2:fp32[4] = copy(%1)
+%3:fp32[4] = copy(%2)
+update %0 %3
+)");
+}
+
+}  // namespace
+}  // namespace ridgepoint

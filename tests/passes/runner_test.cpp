@@ -1,0 +1,49 @@
+// What the runner of passes owns: names, skipping, dumping, verifying.
+#include <gtest/gtest.h>
+
+#include "passes/pass.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+TEST(Runner, names_the_nearest_pass_for_an_unknown_one) {
+  Graph graph;
+  PassOptions options;
+  options.skip = {"eliminate_dead_cod"};
+  try {
+    run_passes(graph, pipeline(), options);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'eliminate_dead_code'"), std::string::npos);
+  }
+}
+
+TEST(Runner, skips_dumps_and_names_the_pass_that_broke_the_graph) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {2}}, Role::data);
+  graph.add_output("y", exp(graph, x));
+  const Pass breaks{"break_the_types", [](Graph& g, const PassOptions&) {
+                      g.set_type(*g.find_output("y"), {DType::fp32, {3}});
+                      return true;
+                    }};
+  const Pass passes[] = {{"eliminate_dead_code", eliminate_dead_code}, breaks};
+  PassOptions options;
+  options.verify = true;
+  std::vector<std::string> dumped;
+  options.dump = [&](std::string_view pass, const Graph&) { dumped.emplace_back(pass); };
+  options.skip = {"break_the_types"};
+  EXPECT_EQ(run_passes(graph, passes, options).size(), 1U);
+  options.skip.clear();
+  try {
+    run_passes(graph, passes, options);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("after pass 'break_the_types'"), std::string::npos);
+  }
+  EXPECT_TRUE(dumped.empty());
+}
+
+}  // namespace
+}  // namespace ridgepoint
