@@ -133,6 +133,28 @@ TEST(Builders, name_the_op_the_operands_and_the_rule) {
   EXPECT_THROW(causal_mask(graph, transpose(graph, a, {1, 0}), 0.0), Error);
 }
 
+TEST(Builders, refuse_operands_that_a_kernel_would_take_for_others) {
+  Graph graph;
+  const auto in = [&](DType dtype, const Shape& shape) {
+    return input(graph, "x" + std::to_string(graph.value_count()), {dtype, shape}, kData);
+  };
+  const auto refused = [&](Op op, const std::vector<Value>& operands) {
+    EXPECT_THROW(make_node(graph, op, operands), Error) << name(op);
+  };
+  const Value logits = in(DType::bf16, {3, 5});
+  const Value targets = in(DType::int64, {3});
+  const Value low = in(DType::bf16, {3});
+  const Value wide = in(DType::fp32, {3});
+  EXPECT_NO_THROW(make_node(graph, Op::cross_entropy_backward, {low, logits, targets, low}));
+  refused(Op::cross_entropy_backward, {wide, logits, targets, low});
+  refused(Op::cross_entropy_backward, {low, logits, targets, wide});
+  // Nothing has rows here.
+  const Value scalar = in(DType::fp32, {});
+  refused(Op::rms_norm_backward, {scalar, scalar, scalar, scalar});
+  refused(Op::layer_norm_backward, {scalar, scalar, scalar, scalar, scalar});
+  refused(Op::softmax_backward, {scalar, scalar});
+}
+
 TEST(Builders, remember_the_line_they_were_called_from) {
   Graph graph;
   const Value x = input(graph, "x", {DType::fp32, {2}}, kData);

@@ -1,6 +1,7 @@
 // Which updates get a copy, which old values are kept, and which graphs stay as they are.
 #include <gtest/gtest.h>
 
+#include "models/transformer.h"
 #include "passes/graph_lines.h"
 
 namespace ridgepoint {
@@ -238,6 +239,21 @@ update %0 %1
 %3:fp32[4] = copy(%2)
 update %0 %3
 )");
+}
+
+TEST(MakeUpdatesInPlace, changes_no_step_of_the_model) {
+  TransformerConfig config = transformer_preset("tiny");
+  config.context = 8;
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    for (const bool has_kernels : {false, true}) {
+      Graph graph = build_transformer(config, 1, Mode::step, {.gradients = true}, {.precision = precision});
+      ASSERT_FALSE(graph.updates().empty());
+      PassOptions options;
+      options.target = testing::target_with_kernels(has_kernels);
+      for (const PassResult& result : run_passes(graph, pipeline(), options))
+        EXPECT_FALSE(result.name == "make_updates_in_place" && result.changed) << name(precision) << has_kernels;
+    }
+  }
 }
 
 }  // namespace

@@ -32,10 +32,13 @@ double largest_whole(DType dtype) {
 
 class Generator {
  public:
-  explicit Generator(std::uint64_t seed) : random_(seed) {}
+  explicit Generator(std::uint64_t seed) : random_(seed) {
+    constexpr std::array<std::int64_t, 6> kSizes = {2, 3, 4, 5, 8, 17};
+    for (std::int64_t& size : sizes_) size = kSizes[static_cast<std::size_t>(pick(kSizes.size()))];
+  }
 
   Graph run() {
-    const int inputs = 2 + pick(4);
+    const int inputs = 3 + pick(4);
     for (int i = 0; i < inputs; ++i) add_input(i);
     const int nodes = 4 + pick(24);
     for (int tries = 0, made = 0; made < nodes && tries < 20 * nodes; ++tries) {
@@ -94,28 +97,29 @@ class Generator {
     return true;
   }
 
+  // Of two sizes a graph, so that operands often fit one another.
   Shape random_shape() {
-    constexpr std::array<std::int64_t, 7> kSizes = {1, 2, 3, 4, 4, 5, 17};
-    std::vector<Dim> dims(static_cast<std::size_t>(pick(4)));
-    for (Dim& dim : dims) dim = Dim(kSizes[static_cast<std::size_t>(pick(static_cast<int>(kSizes.size())))]);
+    constexpr std::array kRanks = {0, 1, 1, 2, 2, 2, 3, 4};
+    std::vector<Dim> dims(static_cast<std::size_t>(kRanks[static_cast<std::size_t>(pick(kRanks.size()))]));
+    for (Dim& dim : dims) dim = Dim(pick(8) == 0 ? 1 : sizes_[static_cast<std::size_t>(pick(2))]);
     return Shape(dims);
   }
 
   void add_input(int number) {
     constexpr std::array kRoles = {Role::state, Role::parameter, Role::state, Role::data};
     constexpr std::array kTypes = {DType::fp32, DType::fp32,  DType::fp32,  DType::bf16,
-                                   DType::fp16, DType::int64, DType::int32, DType::boolean};
+                                   DType::fp16, DType::int64, DType::int64, DType::int32, DType::boolean};
     // Several of one type, so that each can be updated with the others.
     const bool again = number > 0 && pick(2) == 0;
     const TensorType made =
-        again ? type(pool_.back()) : TensorType{kTypes[static_cast<std::size_t>(pick(8))], random_shape()};
+        again ? type(pool_.back()) : TensorType{kTypes[static_cast<std::size_t>(pick(kTypes.size()))], random_shape()};
     const Value value = input(graph_, "x" + std::to_string(number), made, kRoles[static_cast<std::size_t>(pick(4))]);
     const bool is_whole = !is_floating(made.dtype) || pick(2) == 0;
     pool_.push_back({value, is_whole, made.dtype == DType::boolean ? 1 : kInputBound, made.dtype == DType::int64});
   }
 
   bool add_node() {
-    switch (pick(14)) {
+    switch (pick(16)) {
       case 0:
       case 1:
       case 2:
@@ -291,7 +295,7 @@ class Generator {
     };
     // Of rows that are nearly nothing, a small epsilon would make large ones.
     constexpr double kEpsilon = 0.5;
-    switch (pick(7)) {
+    switch (pick(9)) {
       case 0:
         return keep(softmax(graph_, x.value), false, 1);
       case 1:
@@ -310,6 +314,19 @@ class Generator {
         const Known indices = any_that([](const Known& known) { return known.is_index; });
         if (t.shape.rank() != 2 || t.shape[0] < kIndexBound) return false;
         return keep(embedding(graph_, x.value, indices.value), x.is_whole, x.bound);
+      }
+      case 6: {
+        const Known targets = any_that([](const Known& known) { return known.is_index; });
+        if (t.shape.rank() != 2 || t.shape[1] < kIndexBound || x.bound > 8) return false;
+        return keep(cross_entropy(graph_, x.value, targets.value).first, false, 20);
+      }
+      case 7: {
+        const DType dtype = t.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+        if (t.shape.rank() < 2) return false;
+        const Shape table{t.shape.dim(-2), Dim(t.shape[-1] / 2)};
+        const auto angles = [&] { return broadcast(graph_, constant(graph_, pick(3) - 1, dtype), table); };
+        const Value cosines = angles();
+        return keep(rope(graph_, x.value, cosines, angles(), t.shape.rank() - 2, pick(2) == 0), x.is_whole, 2 * x.bound);
       }
       default: {
         const Known indices = any_that([](const Known& known) { return known.is_index; });
@@ -380,6 +397,7 @@ class Generator {
   }
 
   std::mt19937_64 random_;
+  std::array<std::int64_t, 2> sizes_{};
   Graph graph_;
   std::vector<Known> pool_;
 };
