@@ -79,6 +79,8 @@ struct Record {
   std::int64_t steps = 0;
   std::int64_t seed = 0;
   std::int64_t threads = 0;
+  std::optional<std::string> weights;  // the file that the parameters came from; empty: made from the seed
+  bool detect_anomaly = false;         // every result was looked at for NaN and infinity: the times mean nothing
 
   Statistics time_ms;             // host clock around one iteration and the wait for the device
   Statistics device_time_ms;      // the device's own clock around the same iterations
@@ -118,6 +120,7 @@ struct Record {
     std::optional<std::int64_t> device_at_start;  // of that, the context of this process, and other processes
     std::optional<std::int64_t>
         device_libraries;  // of that, neither the above nor reserved: kernels' code, libraries' own
+    std::optional<std::int64_t> allocated_at_end;  // when the last iteration had ended
   } memory_bytes;
 
   struct Build {

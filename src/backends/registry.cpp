@@ -77,9 +77,7 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
     throw Error(fmt::format("there is one device '{}', without a number; it was asked for as '{}'", kind, name),
                 ErrorKind::usage);
   }
-  throw Error(fmt::format("unknown device '{}'; did you mean '{}'? There are {}", name, nearest(kind, names),
-                          fmt::join(names, ", ")),
-              ErrorKind::usage);
+  throw Error(fmt::format("unknown device '{}'{}", name, hint(kind, names)), ErrorKind::usage);
 }
 
 std::string default_device_name() {

@@ -1,6 +1,7 @@
 #include "cli/application.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -33,8 +34,7 @@ Command& find_command(const Commands& commands, std::string_view word) {
     names.push_back(command->name());
   }
   names.insert(names.end(), {"--help", "--version"});
-  throw Error(fmt::format("unknown {} '{}'; did you mean '{}'? 'ridgepoint --help' lists them",
-                          word.starts_with('-') ? "option" : "command", word, nearest(word, names)),
+  throw Error(fmt::format("unknown {} '{}'{}", word.starts_with('-') ? "option" : "command", word, hint(word, names)),
               ErrorKind::usage);
 }
 
@@ -49,8 +49,7 @@ Command& find_command(const Commands& commands, std::string_view word) {
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
-  throw Error(fmt::format("unknown option '{}'; did you mean '{}'? '{} --help' lists them", word,
-                          nearest(word, candidates), app.get_name()),
+  throw Error(fmt::format("unknown option '{}'{}; '{} --help' lists them", word, hint(word, candidates), app.get_name()),
               ErrorKind::usage);
 }
 
@@ -75,11 +74,41 @@ std::string parse_problem(const CLI::ParseError& error) {
                      line.substr(equals + 3));
 }
 
+[[noreturn]] void refuse(const std::string& message) { throw Error(message, ErrorKind::usage); }
+
+void check_value(const CLI::Option& option, const std::string& flag, const std::string& value) {
+  const std::string type = option.get_type_name();
+  if (value.empty()) refuse(fmt::format("{} needs a value: {} {}", flag, flag, type));
+  if (value.starts_with("--")) refuse(fmt::format("{} needs a value, and '{}' is an option", flag, value));
+  if (type == "FILE" && value == "-") {
+    refuse(fmt::format("{}: '-' is no file; {}", flag,
+                       flag == "--output" ? "without --output the result goes to standard output"
+                                          : "give a name, or ./- for a file of that name"));
+  }
+}
+
+// What CLI11 takes without a word: an option given twice, an empty value, another option or "-" for a value.
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::vector<std::string>& values = option->results();
+    const std::string flag = "--" + option->get_lnames().front();
+    const bool takes_value = option->get_items_expected_min() > 0;
+    if (takes_value) {
+      for (const std::string& value : values) check_value(*option, flag, value);
+    }
+    if (values.size() < 2) continue;
+    const std::string list = takes_value ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
+    refuse(fmt::format("{} is given {} times; give it once{}", flag, values.size(), list));
+  }
+}
+
 int run_command(Command& command, int argc, const char* const* argv) {
   CLI::App app;
   app.name(fmt::format("ridgepoint {}", command.name()));
   app.set_help_flag("-h,--help", "show this text");
   app.allow_extras();
+  // Of an option given twice; check_values() refuses it.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_options(app);
   try {
     std::vector<std::string> arguments(argv, argv + argc);
@@ -92,6 +121,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
     throw Error(parse_problem(error), ErrorKind::usage);
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
+  check_values(app);
   install_interrupt_handler();
   set_warning_handler(print_warning);
   return command.run();

@@ -94,10 +94,11 @@ class Attention : public Command {
         ->group(kGroup);
     app.add_flag("--oom", oom_, "the longest sequence that fits, predicted and, where it can be, confirmed")
         ->group(kGroup);
-    app.add_option("--granularity", granularity_, "with --oom: sequences are multiples of it [1]")
-        ->type_name("N")
-        ->group(kGroup);
+    granularity_option_ = app.add_option("--granularity", granularity_, "with --oom: sequences are multiples of it [1]")
+                              ->type_name("N")
+                              ->group(kGroup);
     output_options_.add_to(app);
+    output_options_.add_columns_to(app, OutputOptions::Rows::attention_calls);
   }
 
   int run() override {
@@ -123,7 +124,13 @@ class Attention : public Command {
     require(baseline_.empty() || pivots, "--baseline goes with --pivot");
     require(!oom_ || !run_options_.given(kSequence), "--oom looks for the sequence; leave --sequence out");
     require(!oom_ || !run_options_.given("--keys"), "--oom has as many keys as queries; leave --keys out");
+    require(oom_ || granularity_option_->count() == 0, "--granularity goes with --oom");
     require(granularity_ >= 1, "--granularity: the least is 1");
+    require(!(account_ || oom_) || !run_options_.given(kSteps), "--account and --oom time nothing; leave --steps out");
+    require(!(account_ || oom_) || !run_options_.given("--warmup"),
+            "--account and --oom time nothing; leave --warmup out");
+    require(output_options_.columns.empty() || !(pivots || account_ || oom_),
+            "--columns is of the table of runs; leave it out, or --pivot, --account and --oom");
   }
 
   // The workload's whole grid is for cards; what a view shows of one configuration is too long to read of twenty.
@@ -248,6 +255,7 @@ class Attention : public Command {
   RunOptions run_options_{attention_axes()};
   OutputOptions output_options_;
   CLI::Option* pivot_option_ = nullptr;
+  CLI::Option* granularity_option_ = nullptr;
   std::string pivot_, baseline_;
   std::int64_t granularity_ = 1;
   bool account_ = false, oom_ = false;

@@ -63,6 +63,11 @@ const RecordSetting& setting_of(std::string_view heading) {
   return *std::ranges::find(record_settings(), heading, &RecordSetting::heading);
 }
 
+bool is_problem_size(const RecordSetting& setting) {
+  constexpr std::array<std::string_view, 5> kSizes = {"sequence", "keys", "batch", "heads", "d_model"};
+  return std::ranges::find(kSizes, setting.heading) != kSizes.end();
+}
+
 void add_new(std::vector<std::string>& values, std::string value) {
   if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
 }
@@ -136,6 +141,7 @@ class Pivot {
   DataTable table_with_heading(std::string caption) const {
     DataTable table;
     table.caption = std::move(caption);
+    table.key_columns = down_.size();
     for (const RecordSetting* setting : down_) {
       table.columns.push_back(
           {key_of(*setting), std::string(setting->heading), "{}", setting->align == TextTable::Align::right});
@@ -161,12 +167,18 @@ class Pivot {
     return record != nullptr && record->status == RunStatus::ok ? metric.value(*record) : std::nullopt;
   }
 
-  // Rows that differ in more than one setting are not a step of one size.
+  // Only of a step of one size: not between rows that differ in two, in anything else, or in the kernels that ran.
   std::optional<double> growth_of(const Metric& metric, std::size_t row, const std::string& column) const {
     if (row == 0) return std::nullopt;
     int differences = 0;
-    for (std::size_t i = 0; i < down_.size(); ++i) differences += rows_[row][i] != rows_[row - 1][i] ? 1 : 0;
-    if (differences != 1) return std::nullopt;
+    for (std::size_t i = 0; i < down_.size(); ++i) {
+      if (rows_[row][i] == rows_[row - 1][i]) continue;
+      if (!is_problem_size(*down_[i])) return std::nullopt;
+      ++differences;
+    }
+    const Record *record = find(row, column), *above = find(row - 1, column);
+    if (differences != 1 || record == nullptr || above == nullptr) return std::nullopt;
+    if (record->attention_fallback != above->attention_fallback) return std::nullopt;
     return ratio(value_of(metric, row, column), value_of(metric, row - 1, column));
   }
 
@@ -214,9 +226,7 @@ class Pivot {
 void check(const PivotOptions& options, std::span<const Record> records) {
   const auto require_one_of = [](const char* flag, std::string_view text, std::span<const std::string_view> known) {
     if (std::ranges::find(known, text) != known.end()) return;
-    throw Error(fmt::format("{}: '{}' is unknown; did you mean '{}'? available: {}", flag, text, nearest(text, known),
-                            fmt::join(known, ", ")),
-                ErrorKind::usage);
+    throw Error(fmt::format("{}: '{}' is unknown{}", flag, text, hint(text, known)), ErrorKind::usage);
   };
   const std::vector<std::string_view> columns = pivot_columns(records);
   require_one_of("--pivot", options.column, columns);

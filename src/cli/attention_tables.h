@@ -25,7 +25,7 @@ struct PivotOptions {
 void check(const PivotOptions& options, std::span<const Record> records);
 
 // For people a table for each metric, each cell followed by how many times that of the row above it is, where one
-// setting alone separates the two rows; with a baseline also one of how many times better. For files one table, a row
+// size alone separates the two rows; with a baseline also one of how many times better. For files one table, a row
 // for each metric and each row of those.
 std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format,
                                     std::size_t width = SIZE_MAX);

@@ -28,9 +28,7 @@ void check_choice(std::string_view value, const Choices& choices) {
   if (std::ranges::find(choices.elsewhere, value) != choices.elsewhere.end()) {
     throw Error(fmt::format("'{}' is not in this build; available: {}", value, available), ErrorKind::usage);
   }
-  throw Error(fmt::format("'{}' is unknown; did you mean '{}'? available: {}", value, nearest(value, choices.available),
-                          available),
-              ErrorKind::usage);
+  throw Error(fmt::format("'{}' is unknown{}", value, hint(value, choices.available)), ErrorKind::usage);
 }
 
 template <typename Apply>
@@ -45,12 +43,8 @@ Axis choice_axis(std::string flag, std::string group, std::string fallback, Choi
     return settings;
   };
   help += fmt::format(": {}", fmt::join(choices.available, ", "));
-  std::vector<std::string> texts;
-  if (!fallback.empty()) {
-    if (choices.available.size() > 1) help += fmt::format(" [{}]", fallback);
-    texts.push_back(std::move(fallback));
-  }
-  return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(texts)};
+  if (!fallback.empty() && choices.available.size() > 1) help += fmt::format(" [{}]", fallback);
+  return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(fallback)};
 }
 
 template <typename Apply>
@@ -64,12 +58,8 @@ Axis number_axis(std::string flag, std::string group, std::string fallback, Numb
     }
     return settings;
   };
-  std::vector<std::string> texts;
-  if (!fallback.empty()) {
-    help += fmt::format(" [{}]", fallback);
-    texts.push_back(std::move(fallback));
-  }
-  return {std::move(flag), std::move(group), type_name, std::move(help), parse, std::move(texts)};
+  if (!fallback.empty()) help += fmt::format(" [{}]", fallback);
+  return {std::move(flag), std::move(group), type_name, std::move(help), parse, std::move(fallback)};
 }
 
 const NumberRule kPositive{1, INT64_MAX, parse_integer};
@@ -113,7 +103,7 @@ Axis device_axis(std::string group) {
   };
   return {"--device", std::move(group),
           "NAME",     "cpu, cuda or cuda:1, reference, null [a card where there is one, or cpu]",
-          parse,      {}};
+          parse,      ""};
 }
 
 constexpr const char* kModel = "Model";

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <span>
+#include <string>
 #include <utility>
 
 #include "cli/command.h"
@@ -13,7 +13,9 @@
 #include "cli/progress.h"
 #include "cli/run_options.h"
 #include "cli/run_progress.h"
+#include "cli/weights_file.h"
 #include "measure/step_benchmark.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -30,29 +32,51 @@ class Bench : public Command {
            "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
   }
   std::string_view notes() const override {
-    return "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any option of Machine, Model and Work, "
-           "and so does giving it again. Every combination is a row; the option listed last varies fastest. A row that "
-           "does not fit in memory is reported (oom) and the sweep goes on.";
+    return "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any option of Machine, Model and Work "
+           "that takes a NAME, N or SIZE. Every combination is a row; the option listed last varies fastest. A row that "
+           "does not fit in memory is reported (oom) and the sweep goes on. A loss that is NaN or infinite makes its row an error and the "
+           "exit code 1.";
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    app.add_option("--weights", weights_, "parameters from a safetensors file [made from --seed]")
+        ->type_name("FILE")
+        ->group("Work");
     app.add_flag("--detect-anomaly", detect_anomaly_,
                  "look at every result for NaN and infinity and name the node that made the first; times mean nothing")
         ->group("Work");
     output_options_.add_to(app);
+    output_options_.add_columns_to(app, OutputOptions::Rows::models);
   }
 
   int run() override {
     std::vector<StepConfig> configs = run_options_.expand();
+    check_options(configs);
     for (StepConfig& config : configs) config.detect_anomaly = detect_anomaly_;
+    if (!weights_.empty()) use_weights(weights_, configs);
     RecordWriter writer(output_options_);
     const bool complete = run_rows(configs, writer);
     writer.finish();
     if (!complete) throw Interrupted(interruption(configs.size(), writer));
+    if (detect_anomaly_) say_if_nothing_was_found(writer.records());
     return exit_code(writer.records());
   }
 
  private:
+  void check_options(const std::vector<StepConfig>& configs) const {
+    const auto computes = [](const StepConfig& config) { return config.device != "null"; };
+    if (detect_anomaly_ && !std::ranges::all_of(configs, computes)) {
+      throw Error("--detect-anomaly: --device null computes nothing; leave one of the two out", ErrorKind::usage);
+    }
+  }
+
+  static void say_if_nothing_was_found(const std::vector<Record>& records) {
+    const auto is_ok = [](const Record& record) { return record.status == RunStatus::ok; };
+    const auto rows = std::ranges::count_if(records, is_ok);
+    if (rows == 0) return;
+    print_error(fmt::format("no NaN and no infinity was found in {} row{}", rows, rows == 1 ? "" : "s"));
+  }
+
   // False when Ctrl-C stopped it.
   static bool run_rows(const std::vector<StepConfig>& configs, RecordWriter& writer) {
     std::vector<double> costs;
@@ -81,6 +105,7 @@ class Bench : public Command {
 
   RunOptions run_options_;
   OutputOptions output_options_;
+  std::string weights_;
   bool detect_anomaly_ = false;
 };
 

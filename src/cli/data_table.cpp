@@ -1,14 +1,15 @@
 #include "cli/data_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/fitted_table.h"
+#include "cli/record_table.h"
 #include "cli/text_table.h"
+#include "core/text.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -25,9 +26,11 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 std::string for_people(const Cell& cell, const std::string& number_format) {
   return std::visit(
-      Overloaded{[](std::monostate) { return std::string("-"); }, [](const std::string& text) { return text; },
+      Overloaded{[](std::monostate) { return std::string("-"); }, [](const std::string& text) { return printable(text); },
                  [](std::int64_t number) { return fmt::format("{}", number); },
-                 [&](double number) { return fmt::format(fmt::runtime(number_format), number); }},
+                 [&](double number) {
+                   return std::isnan(number) ? "NaN" : fmt::format(fmt::runtime(number_format), number);
+                 }},
       cell);
 }
 
@@ -41,13 +44,15 @@ Json as_json(const Cell& cell) {
 }
 
 std::string as_csv(const Cell& cell) {
-  std::string text = for_people(cell, "{}");
-  if (std::holds_alternative<std::monostate>(cell)) return "";
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
+  return std::visit(
+      Overloaded{[](std::monostate) { return std::string(); }, [](const std::string& text) { return csv_field(text); },
+                 [](std::int64_t number) { return fmt::format("{}", number); },
+                 [](double number) { return std::isfinite(number) ? fmt::format("{}", number) : std::string(); }},
+      cell);
 }
+
+// Text that is not UTF-8 (the name of a module in a graph file, say) is replaced rather than refused.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json row_object(const DataTable& table, const std::vector<Cell>& row) {
   Json object = Json::object();
@@ -74,7 +79,7 @@ std::string render_json(std::span<const DataTable> tables, bool lines) {
   for (const DataTable& table : tables) {
     for (const std::vector<Cell>& row : table.rows) {
       if (!lines) text += text.empty() ? "\n" : ",\n";
-      text += row_object(table, row).dump() + (lines ? "\n" : "");
+      text += dump(row_object(table, row)) + (lines ? "\n" : "");
     }
   }
   return lines ? text : "[" + text + "\n]\n";
@@ -82,6 +87,7 @@ std::string render_json(std::span<const DataTable> tables, bool lines) {
 
 FittedTable fitted(const DataTable& table) {
   FittedTable text;
+  text.repeat_columns(table.key_columns);
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     const DataTable::Column& column = table.columns[i];
     const bool has_text = std::ranges::any_of(
@@ -98,14 +104,13 @@ FittedTable fitted(const DataTable& table) {
 }
 
 std::string render_for_people(const DataTable& table, bool markdown, std::size_t width) {
+  const std::size_t prose_width = markdown ? SIZE_MAX : std::min(width, kProseWidth);
   std::vector<std::string> left_out;
-  std::string result = table.caption.empty() ? "" : table.caption + "\n\n";
+  std::string result = table.caption.empty() ? "" : wrap(table.caption, prose_width) + "\n\n";
   result += markdown ? fitted(table).markdown() : fitted(table).text(width, left_out);
-  if (!table.note.empty()) result += "\n" + table.note + "\n";
-  if (!left_out.empty()) {
-    result += fmt::format("\nToo narrow for {}; --format csv has everything.\n", fmt::join(left_out, ", "));
-  }
-  return result;
+  if (!table.note.empty()) result += "\n" + wrap(table.note, prose_width) + "\n";
+  const std::string note = left_out_note(left_out, prose_width);
+  return result + (note.empty() ? "" : "\n" + note);
 }
 
 }  // namespace

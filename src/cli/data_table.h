@@ -28,6 +28,8 @@ struct DataTable {
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
   std::string note;  // below them
+  // The first columns say what a row is: they stand again where a table continues below.
+  std::size_t key_columns = 1;
 };
 
 // Ready to be a file; a table in at most `width` columns where leaving some out gives that.

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/data_table.h"
+#include "cli/fitted_table.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/progress.h"
-#include "cli/text_table.h"
-#include "core/file.h"
 #include "core/parallel.h"
 #include "core/units.h"
 #include "measure/ceilings.h"
@@ -42,6 +42,12 @@ struct DeviceReport {
 };
 
 using Json = nlohmann::ordered_json;
+
+DataTable::Cell as_cell(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  return value.is_number() ? DataTable::Cell(value.get<double>()) : DataTable::Cell();
+}
 
 template <typename Number>
 Json or_null(const std::optional<Number>& number) {
@@ -113,13 +119,10 @@ std::optional<double> published_rate(const Datasheet* sheet, Precision precision
   return sheet == nullptr ? std::nullopt : datasheet_flops_per_second(*sheet, ridgepoint::name(precision));
 }
 
-std::string describe(const DeviceReport& report) {
-  if (!report.problem.empty()) return fmt::format("{}  {}\n", report.kind, report.problem);
-  if (report.memory_bytes == 0) return fmt::format("{}  {}\n", report.kind, report.purpose);
-  TextTable table;
-  table.add_column(report.kind, TextTable::Align::left);
-  table.add_column(report.name, TextTable::Align::left);
-  const auto line = [&](std::string key, std::string value) { table.add_row({std::move(key), std::move(value)}); };
+// What is known of a device, by what a line of the table is called.
+std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& report) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  const auto line = [&](std::string key, std::string value) { lines.emplace_back(std::move(key), std::move(value)); };
   if (const auto& host = report.host) {
     line("cores", fmt::format("{} in {} socket{}, {} hardware threads, {} used", host->cores, host->sockets,
                               host->sockets == 1 ? "" : "s", host->threads, report.threads));
@@ -145,19 +148,91 @@ std::string describe(const DeviceReport& report) {
          fmt::format("{}flop/s, {} x {} x {}{}", format_count(matmul.flops_per_second), matmul.size, matmul.size,
                      matmul.size, share_of(matmul.flops_per_second, published_rate(sheet, matmul.precision))));
   }
-  return table.text();
+  return lines;
 }
 
-std::string render_table(const std::vector<DeviceReport>& reports) {
+// One table a device: those that have no figures are a line of it.
+std::string render_for_people(const std::vector<DeviceReport>& reports, bool markdown, std::size_t width) {
   std::string text;
-  for (const DeviceReport& report : reports) text += (text.empty() ? "" : "\n") + describe(report);
+  for (const DeviceReport& report : reports) {
+    FittedTable table;
+    table.add_column(report.kind, FittedTable::Align::left);
+    const bool has_figures = report.problem.empty() && report.memory_bytes > 0;
+    const std::string& words = report.problem.empty() ? report.purpose : report.problem;
+    table.add_column(has_figures ? report.name : words, FittedTable::Align::left);
+    if (has_figures) {
+      for (auto& [key, value] : lines_of(report)) table.add_row({key, value});
+    }
+    std::vector<std::string> left_out;
+    text += (text.empty() ? "" : "\n") + (markdown ? table.markdown() : table.text(width, left_out));
+  }
   return text;
 }
+
+std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
 
 std::string render_json(const std::vector<DeviceReport>& reports) {
   Json array = Json::array();
   for (const DeviceReport& report : reports) array.push_back(to_json(report));
-  return array.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return dump(array, 2) + '\n';
+}
+
+std::string render_json_lines(const std::vector<DeviceReport>& reports) {
+  std::string text;
+  for (const DeviceReport& report : reports) text += dump(to_json(report), -1) + '\n';
+  return text;
+}
+
+// One object without others in it. What JSON lists is one text, or, of matmuls, a member for each type.
+Json flattened(const DeviceReport& report) {
+  Json json = to_json(report);
+  if (report.host) json["instruction_sets"] = fmt::format("{}", fmt::join(report.host->instruction_sets, " "));
+  Json matmuls = Json::object();
+  for (const MatmulCeiling& matmul : report.ceilings.matmul) {
+    matmuls[std::string(ridgepoint::name(matmul.precision))] = {{"flops_per_second", matmul.flops_per_second},
+                                                                {"size", matmul.size}};
+  }
+  json["matmul"] = std::move(matmuls);
+  Json flat = Json::object();
+  for (const auto& [pointer, value] : json.flatten().items()) {
+    if (value.is_null()) continue;
+    std::string key = pointer.substr(1);
+    std::ranges::replace(key, '/', '.');
+    flat[key] = value;
+  }
+  return flat;
+}
+
+// A row a device, a column for all that is known of one of them.
+DataTable flat_table(const std::vector<DeviceReport>& reports) {
+  std::vector<Json> rows;
+  std::vector<std::string> keys;
+  for (const DeviceReport& report : reports) {
+    for (const auto& [key, value] : rows.emplace_back(flattened(report)).items()) {
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
+  }
+  DataTable table;
+  for (const std::string& key : keys) table.columns.push_back({key, key});
+  for (const Json& row : rows) {
+    std::vector<DataTable::Cell> cells;
+    for (const std::string& key : keys) cells.push_back(row.contains(key) ? as_cell(row[key]) : DataTable::Cell());
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+std::string render(Format format, const std::vector<DeviceReport>& reports, std::size_t width) {
+  switch (format) {
+    case Format::json:
+      return render_json(reports);
+    case Format::jsonl:
+      return render_json_lines(reports);
+    case Format::csv:
+      return render(format, flat_table(reports));
+    default:
+      return render_for_people(reports, format == Format::markdown, width);
+  }
 }
 
 class Devices : public Command {
@@ -174,18 +249,12 @@ class Devices : public Command {
   }
 
   int run() override {
-    const Format format = output_.resolved_format();
-    if (format != Format::table && format != Format::json) {
-      throw Error("--format: devices prints a table or json", ErrorKind::usage);
-    }
-    if (!output_.path.empty()) check_writable(output_.path);
-    const std::vector<DeviceReport> reports = examine_all();
-    const std::string text = format == Format::json ? render_json(reports) : render_table(reports);
-    if (output_.path.empty()) {
-      print_output(text);
-    } else {
-      write_file(output_.path, text);
-    }
+    std::vector<DeviceReport> reports;
+    RowWriter writer(output_, {[&](Format format, std::size_t width) { return render(format, reports, width); },
+                               [&](Format format) { return render(format, reports, SIZE_MAX); }});
+    reports = examine_all();
+    writer.row_added();
+    writer.finish();
     return kExitOk;
   }
 

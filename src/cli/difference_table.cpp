@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <tuple>
 
-#include "cli/text_table.h"
+#include "cli/fitted_table.h"
+#include "cli/record_table.h"
 
 namespace ridgepoint::cli {
 namespace {
 
-using Align = TextTable::Align;
+using Align = FittedTable::Align;
 
 std::string scientific(double value) { return value == 0 ? "0" : fmt::format("{:.2e}", value); }
 
@@ -69,20 +70,26 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
   return comparison;
 }
 
-std::string render_comparison(const Comparison& comparison, const Tolerance& tolerance) {
+std::string render_comparison(const Comparison& comparison, const Tolerance& tolerance, std::size_t width) {
   const NamedDifference* worst = comparison.worst();
   if (worst == nullptr) return "Nothing could be compared.\n";
-  TextTable table;
+  FittedTable table;
   table.add_column("tensor", Align::left);
-  table.add_column("shape", Align::left);
-  for (const char* heading : {"max abs", "max rel", "relative L2"}) table.add_column(heading, Align::right);
-  table.add_column("worst at", Align::left);
+  table.add_column("shape", Align::left, 1);
+  table.add_column("max abs", Align::right);
+  table.add_column("max rel", Align::right, 2);
+  table.add_column("relative L2", Align::right);
+  table.add_column("worst at", Align::left, 3);
   table.add_column("beyond", Align::right);
   for (const auto& [name, shape, d] : comparison.differences) {
     table.add_row({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
                    scientific(d.relative_l2), element_name(shape, d.worst_element), fmt::format("{}", d.beyond)});
   }
-  return table.text() + "\n" + sentence_on(*worst, tolerance);
+  const std::size_t prose_width = std::min(width, kProseWidth);
+  std::vector<std::string> left_out;
+  const std::string text = table.text(width, left_out) + "\n" + wrap(sentence_on(*worst, tolerance), prose_width);
+  const std::string note = left_out_note(left_out, prose_width, "a wider terminal");
+  return text + (note.empty() ? "" : "\n" + note);
 }
 
 }  // namespace ridgepoint::cli

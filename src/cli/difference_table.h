@@ -1,6 +1,8 @@
 // Results held against a reference file: a row a tensor, and the one that differs most.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,7 +30,7 @@ struct Comparison {
 Comparison compare_with_file(const std::map<std::string, HostTensor>& results, const SafetensorsFile& reference,
                              const Tolerance& tolerance);
 
-// The table and a sentence on the tensor that differs most.
-std::string render_comparison(const Comparison& comparison, const Tolerance& tolerance);
+// The table, in at most `width` columns, and a sentence on the tensor that differs most.
+std::string render_comparison(const Comparison& comparison, const Tolerance& tolerance, std::size_t width = SIZE_MAX);
 
 }  // namespace ridgepoint::cli

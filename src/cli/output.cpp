@@ -1,6 +1,7 @@
 #include "cli/output.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -14,7 +15,9 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/record_columns.h"
 #include "cli/record_table.h"
+#include "cli/sweep.h"
 #include "core/file.h"
 #include "core/nearest.h"
 #include "measure/record_csv.h"
@@ -49,19 +52,18 @@ bool is_special_file(const std::string& path) {
 Format format_from_name(std::string_view text) {
   const auto* found = std::ranges::find(kFormatNames, text);
   if (found == kFormatNames.end()) {
-    throw Error(fmt::format("--format: '{}' is unknown; did you mean '{}'? available: {}", text,
-                            nearest(text, kFormatNames), fmt::join(kFormatNames, ", ")),
-                ErrorKind::usage);
+    throw Error(fmt::format("--format: '{}' is unknown{}", text, hint(text, kFormatNames)), ErrorKind::usage);
   }
   return static_cast<Format>(found - kFormatNames.begin());
 }
 
-std::string render(Format format, std::span<const Record> records, std::size_t width) {
+std::string render(Format format, std::span<const Record> records, std::size_t width,
+                   std::span<const std::string> columns) {
   switch (format) {
     case Format::table:
-      return records_as_text(records, width);
+      return records_as_text(records, width, columns);
     case Format::markdown:
-      return records_as_markdown(records);
+      return records_as_markdown(records, columns);
     case Format::csv:
       return render_csv(records);
     case Format::json:
@@ -79,6 +81,34 @@ void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--output", path, "a file, whole and current after every row [standard output]")
       ->type_name("FILE")
       ->group("Output");
+}
+
+void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
+  rows = of;
+  app.add_option("--columns", columns,
+                 fmt::format("what a table shows instead of its usual columns: {}",
+                             fmt::join(column_names(of == Rows::attention_calls), ", ")))
+      ->type_name("NAMES")
+      ->group("Output");
+}
+
+std::vector<std::string> OutputOptions::resolved_columns() const {
+  if (columns.empty()) return {};
+  if (const Format to = resolved_format(); to != Format::table && to != Format::markdown) {
+    throw Error(fmt::format("--columns chooses the columns of a table or markdown; {} has every field",
+                            kFormatNames[static_cast<std::size_t>(to)]),
+                ErrorKind::usage);
+  }
+  const std::vector<std::string_view> known = column_names(rows == Rows::attention_calls);
+  std::vector<std::string> names = split_list("--columns", columns);
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string near = nearest(name, known);
+    throw Error(fmt::format("--columns: '{}' is unknown{}; available: {}", name,
+                            near.empty() ? "" : fmt::format("; did you mean '{}'?", near), fmt::join(known, ", ")),
+                ErrorKind::usage);
+  }
+  return names;
 }
 
 Format OutputOptions::resolved_format() const {
@@ -114,7 +144,8 @@ void RowWriter::finish() {
 }
 
 RecordWriter::RecordWriter(const OutputOptions& options)
-    : writer_(options, {[this](Format format, std::size_t width) { return render(format, records_, width); },
+    : columns_(options.resolved_columns()),
+      writer_(options, {[this](Format format, std::size_t width) { return render(format, records_, width, columns_); },
                         [this](Format format) {
                           if (format == Format::jsonl) return to_json(records_.back()) + '\n';
                           return (records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back());

@@ -23,14 +23,24 @@ enum class Format { table, markdown, csv, json, jsonl };
 // Throws Error (usage) naming the nearest.
 Format format_from_name(std::string_view text);
 
-// All records in one text, ready to be a file; a table in at most `width` columns where that can be had.
-std::string render(Format format, std::span<const Record> records, std::size_t width = SIZE_MAX);
+// All records in one text, ready to be a file; a table in at most `width` columns, with the columns named (those that
+// records_as_text() takes).
+std::string render(Format format, std::span<const Record> records, std::size_t width = SIZE_MAX,
+                   std::span<const std::string> columns = {});
 
 struct OutputOptions {
-  std::string format;  // empty: by the file's ending, else a table
-  std::string path;    // empty: standard output
+  enum class Rows : std::uint8_t { models, attention_calls };
+
+  std::string format;   // empty: by the file's ending, else a table
+  std::string path;     // empty: standard output
+  std::string columns;  // empty: the usual ones
+  Rows rows = Rows::models;
+
   void add_to(CLI::App& app);
+  void add_columns_to(CLI::App& app, Rows of);
   Format resolved_format() const;
+  // Throws Error (usage) for a name there is no column of, and for a format that has them all.
+  std::vector<std::string> resolved_columns() const;
 };
 
 // Puts rows out as they finish. A file is replaced, whole, after each; standard output gets rows at once where the
@@ -71,6 +81,7 @@ class RecordWriter {
 
  private:
   std::vector<Record> records_;
+  std::vector<std::string> columns_;
   RowWriter writer_;
 };
 

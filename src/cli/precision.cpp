@@ -36,8 +36,8 @@ DataTable accumulation_table(std::int64_t count, double term) {
   DataTable table;
   table.caption = fmt::format("{} times {} added up, exactly {:.10g}", count, term, static_cast<double>(count) * term);
   table.columns = {{"statement", "sum"},
-                   {"sum_dtype", "type of the sum"},
-                   {"term_dtype", "of the term"},
+                   {"sum_dtype", "type of the sum", "{}", false, 1},
+                   {"term_dtype", "of the term", "{}", false, 1},
                    {"result", "result", "{:.8f}"},
                    {"relative_error", "relative error", "{:.2e}"}};
   for (const Accumulation& row : accumulate_in_each_type(count, term)) {
@@ -45,7 +45,7 @@ DataTable accumulation_table(std::int64_t count, double term) {
                           std::string(ridgepoint::name(row.term)), row.result, row.error});
   }
   table.note =
-      "A term that is rounded is wrong once; a sum that is rounded is wrong at every step. A compensated (Kahan) sum\n"
+      "A term that is rounded is wrong once; a sum that is rounded is wrong at every step. A compensated (Kahan) sum "
       "carries what it lost to the next term.";
   return table;
 }
@@ -59,8 +59,9 @@ DataTable type_table(const Graph& graph, Precision precision, bool detail) {
   const TypeTable types = types_of(graph);
   DataTable table;
   table.caption = fmt::format("{} under {} autocast", graph.name, ridgepoint::name(precision));
-  table.columns = {{"part", "part"},         {"module", "module"}, {"op", "op"},
-                   {"operands", "operands"}, {"result", "result"}, {"nodes", "nodes"}};
+  table.columns = {{"part", "part"},     {"module", "module"},
+                   {"op", "op"},         {"operands", "operands", "{}", false, 1},
+                   {"result", "result"}, {"nodes", "nodes", "{}", false, 2}};
   for (const TypeRow& row : types.rows) {
     if (!is_listed(row, detail)) continue;
     const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
@@ -75,13 +76,22 @@ DataTable type_table(const Graph& graph, Precision precision, bool detail) {
 
 std::vector<PrecisionVariant> parse_variants(const std::string& list, bool low_norms) {
   std::vector<PrecisionVariant> variants;
-  for (const std::string& text : split_list(list)) {
+  for (const std::string& text : split_list("--dtype", list)) {
     const Precision precision = precision_from_name(text);
+    if (std::ranges::find(variants, precision, &PrecisionVariant::precision) != variants.end()) {
+      throw Error(fmt::format("--dtype: '{}' is in the list twice", text), ErrorKind::usage);
+    }
     variants.push_back({precision, false});
     const bool is_low = precision == Precision::bf16 || precision == Precision::fp16;
     if (low_norms && is_low) variants.push_back({precision, true});
   }
   return variants;
+}
+
+std::string preset_list() {
+  std::vector<std::string_view> names;
+  for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 std::string key_of(const PrecisionVariant& variant, std::string_view what) {
@@ -108,7 +118,7 @@ DataTable error_table(const std::vector<PrecisionErrorRow>& rows, const std::vec
     table.rows.push_back(std::move(cells));
   }
   table.note =
-      "||x - exact|| / ||exact|| against double precision: of a module's result, and of the gradients of its\n"
+      "||x - exact|| / ||exact|| against double precision: of a module's result, and of the gradients of its "
       "parameters.";
   return table;
 }
@@ -128,7 +138,7 @@ class PrecisionCommand : public Command {
   }
   std::string_view notes() const override {
     return "Without --autocast or --error: a thousand times 0.01 added up in each type. The model is the toy model "
-           "(fc1, relu, layer norm, fc2) unless a preset, sizes or a graph file say otherwise. --error runs the model "
+           "(fc1, relu, layer norm, fc2) unless --model, sizes or a graph file say otherwise. --error runs the model "
            "on --device in each type and in double precision on plain loops, so choose a small one.";
   }
 
@@ -138,19 +148,20 @@ class PrecisionCommand : public Command {
         ->type_name("NAME")
         ->group(kGroup);
     app.add_flag("--error", errors_, "show the error of every part against double precision")->group(kGroup);
-    app.add_option("--dtype", dtypes_, "with --error: the types to compare [fp32,bf16,fp16]")
+    dtype_option_ = app.add_option("--dtype", dtypes_, "with --error: the types to compare [fp32,bf16,fp16]")
         ->type_name("NAMES")
         ->group(kGroup);
-    app.add_flag("--low-norms", low_norms_, "with --error: low types also with norms out of fp32")->group(kGroup);
-    app.add_option("--depth", depth_, "with --error: parts of a module's name that tell rows apart [1]")
+    low_norms_option_ = app.add_flag("--low-norms", low_norms_, "with --error: low types also with norms out of fp32")->group(kGroup);
+    depth_option_ = app.add_option("--depth", depth_, "with --error: parts of a module's name that tell rows apart [1]")
         ->type_name("N")
         ->group(kGroup);
-    app.add_flag("--detail", detail_, "with --autocast: backward nodes too")->group(kGroup);
-    app.add_option("--graph", graph_file_, "with --autocast: a graph in its text form")
+    detail_option_ = app.add_flag("--detail", detail_, "with --autocast: backward nodes too")->group(kGroup);
+    graph_option_ = app.add_option("--graph", graph_file_, "with --autocast: a graph in its text form")
         ->type_name("FILE")
         ->group(kGroup);
-    app.add_option("--count", count_, "terms of the sums [1000]")->type_name("N")->group(kGroup);
-    app.add_option("--term", term_, "what is added [0.01]")->type_name("X")->group(kGroup);
+    count_option_ = app.add_option("--count", count_, "terms of the sums [1000]")->type_name("N")->group(kGroup);
+    term_option_ = app.add_option("--term", term_, "what is added [0.01]")->type_name("X")->group(kGroup);
+    run_options_.set_help("--model", "a preset instead of the toy model: " + preset_list());
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
@@ -169,14 +180,42 @@ class PrecisionCommand : public Command {
 
  private:
   void check_options() const {
-    const auto require = [](bool holds, const char* message) {
+    const auto require = [](bool holds, const std::string& message) {
       if (!holds) throw Error(message, ErrorKind::usage);
     };
     require(autocast_.empty() || !errors_, "--autocast and --error make different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
-    require(!low_norms_ || errors_, "--low-norms goes with --error");
-    require(graph_file_.empty() || !autocast_.empty(), "--graph goes with --autocast fp16, bf16 or tf32");
+    for (const auto& [option, of_errors] : {std::pair(dtype_option_, true), {low_norms_option_, true},
+                                            {depth_option_, true}, {detail_option_, false}, {graph_option_, false}}) {
+      const bool applies = of_errors ? errors_ : !autocast_.empty();
+      require(applies || option->count() == 0,
+              fmt::format("--{} goes with {}", option->get_lnames().front(), of_errors ? "--error" : "--autocast NAME"));
+    }
+    for (const CLI::Option* option : {count_option_, term_option_}) {
+      require((autocast_.empty() && !errors_) || option->count() == 0,
+              fmt::format("--{} is of the sums; leave it out, or --autocast and --error",
+                          option->get_lnames().front()));
+    }
     require(graph_file_.empty() || !names_model(), "--graph is a model of its own; leave out --model and sizes");
+    for (const std::string& flag : run_options_.given()) check_applies(flag);
+  }
+
+  // Options of what runs, where nothing runs or where it has no such size.
+  void check_applies(const std::string& flag) const {
+    const auto is_one_of = [&](std::initializer_list<std::string_view> flags) {
+      return std::ranges::find(flags, flag) != flags.end();
+    };
+    std::string problem;
+    if (autocast_.empty() && !errors_) {
+      problem = "the sums are the same for every model and device; leave it out, or ask for --autocast or --error";
+    } else if (!errors_ && is_one_of({"--device", "--threads", "--memory-limit", "--seed"})) {
+      problem = "--autocast computes nothing; leave it out, or ask for --error";
+    } else if (!names_model()) {
+      const bool is_size = is_one_of({"--context", "--batch", "--vocab"});
+      if (is_size && graph_file_.empty()) problem = "the toy model has sizes of its own; name another: --model tiny";
+      if (is_size && !graph_file_.empty()) problem = "the graph file has sizes of its own; leave it out";
+    }
+    if (!problem.empty()) throw Error(fmt::format("{}: {}", flag, problem), ErrorKind::usage);
   }
 
   bool names_model() const {
@@ -249,6 +288,8 @@ class PrecisionCommand : public Command {
                                                         "--warmup", "--steps", "--mode"}};
   OutputOptions output_options_;
   std::string autocast_, graph_file_, dtypes_ = "fp32,bf16,fp16";
+  CLI::Option *dtype_option_ = nullptr, *low_norms_option_ = nullptr, *depth_option_ = nullptr;
+  CLI::Option *detail_option_ = nullptr, *graph_option_ = nullptr, *count_option_ = nullptr, *term_option_ = nullptr;
   std::int64_t count_ = 1000;
   double term_ = 0.01;
   int depth_ = 1;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/command.h"
+#include "cli/data_table.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "cli/profile_tables.h"
@@ -15,9 +16,12 @@
 #include "cli/run_options.h"
 #include "cli/run_progress.h"
 #include "cli/sweep.h"
+#include "cli/weights_file.h"
 #include "core/nearest.h"
 #include "interchange/trace_events.h"
+#include "ir/scope.h"
 #include "measure/profile.h"
+#include "measure/profile_filter.h"
 #include "measure/profile_json.h"
 #include "ridgepoint/error.h"
 
@@ -32,9 +36,16 @@ Breakdown breakdown_from_name(std::string_view text) {
     if (name(breakdown) == text) return breakdown;
     names.push_back(name(breakdown));
   }
-  throw Error(fmt::format("--by: '{}' is unknown; did you mean '{}'? available: {}", text, nearest(text, names),
-                          fmt::join(names, ", ")),
-              ErrorKind::usage);
+  throw Error(fmt::format("--by: '{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
+}
+
+ProfilePhase phase_from_name(std::string_view text) {
+  std::vector<std::string_view> names;
+  for (const ProfilePhase phase : kProfilePhases) {
+    if (name(phase) == text) return phase;
+    names.push_back(name(phase));
+  }
+  throw Error(fmt::format("--phase: '{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
 }
 
 void require_range(std::string_view flag, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -49,6 +60,7 @@ class ProfileCommand : public Command {
   std::string_view examples() const override {
     return "ridgepoint profile --model small --mode step\n"
            "ridgepoint profile --model small --mode forward --by scope --depth 4\n"
+           "ridgepoint profile --model small --phase forward --scope 'layers.*.attn'\n"
            "ridgepoint profile --model small --compare forward,step\n"
            "ridgepoint profile --model large --mode step --trace large.json\n"
            "ridgepoint profile --model tiny --by launch --format csv --output launches.csv";
@@ -57,8 +69,8 @@ class ProfileCommand : public Command {
     return "The steps are timed first, as bench times them, then --profiled-steps more run under the device's profiler "
            "(the executor's clock on a cpu, CUPTI on a card). Where it cannot record, the timing is reported with the "
            "reason, and the exit code is 1. A trace file opens in Perfetto and chrome://tracing. --format csv writes "
-           "the "
-           "breakdown that --by names, kernels unless told; json and jsonl hold all of them.";
+           "the breakdown that --by names, kernels unless told, or with --compare the classes of each mode; json and "
+           "jsonl hold all of them. With --phase and --scope, shares are of the kernels chosen.";
   }
 
   void add_options(CLI::App& app) override {
@@ -70,25 +82,36 @@ class ProfileCommand : public Command {
     app.add_option("--by", by_, "one breakdown instead of all views: kernel, class, scope, launch")
         ->type_name("NAME")
         ->group(kGroup);
-    app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
-        ->type_name("N")
+    app.add_option("--phase", phases_, "kernels of these phases alone: forward, loss, backward, zeroing, optimizer")
+        ->type_name("NAMES")
         ->group(kGroup);
+    app.add_option("--scope", scopes_,
+                   "kernels of these modules alone; * stands for any characters but a dot: 'layers.*.attn'")
+        ->type_name("GLOBS")
+        ->group(kGroup);
+    depth_option_ = app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
+                        ->type_name("N")
+                        ->group(kGroup);
     app.add_flag_callback(
            "--each-layer", [this] { view_.detail.layers = Layers::apart; }, "layers apart instead of added up")
         ->group(kGroup);
-    app.add_option("--top", view_.top, "kernels and places to win time shown, 0 for all [15]")
-        ->type_name("N")
-        ->group(kGroup);
+    top_option_ = app.add_option("--top", view_.top, "kernels and places to win time shown, 0 for all [15]")
+                      ->type_name("N")
+                      ->group(kGroup);
     app.add_option("--compare", compare_, "two modes or more: how shares move between them")
         ->type_name("MODES")
         ->group(kGroup);
     app.add_option("--trace", trace_, "write the profiled steps as a trace file")->type_name("FILE")->group(kGroup);
+    app.add_option("--weights", weights_, "parameters from a safetensors file [made from --seed]")
+        ->type_name("FILE")
+        ->group("Work");
     output_options_.add_to(app);
   }
 
   int run() override {
-    const std::vector<StepConfig> configs = checked_configs();
     if (!by_.empty()) view_.only = breakdown_from_name(by_);
+    check_views();
+    const std::vector<StepConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
     RowWriter writer(output_options_, {[this](Format format, std::size_t width) { return render(format, width); },
                                        [this](Format format) { return render_newest(format); }});
@@ -103,7 +126,7 @@ class ProfileCommand : public Command {
   }
 
  private:
-  std::vector<StepConfig> checked_configs() const {
+  std::vector<StepConfig> checked_configs() {
     require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
     require_range("--depth", view_.detail.depth, 1, 100);
     std::vector<StepConfig> configs = run_options_.expand();
@@ -112,13 +135,66 @@ class ProfileCommand : public Command {
       throw Error(fmt::format("--trace: a trace file holds one profile, and the options ask for {}", configs.size()),
                   ErrorKind::usage);
     }
+    if (!weights_.empty()) use_weights(weights_, configs);
+    filter_ = read_filter(configs);
     return configs;
+  }
+
+  // An option that would change nothing of what is asked for is a misunderstanding.
+  void check_views() const {
+    const auto require = [](bool holds, const char* message) {
+      if (!holds) throw Error(message, ErrorKind::usage);
+    };
+    const Format format = output_options_.resolved_format();
+    const bool is_json = format == Format::json || format == Format::jsonl;
+    const auto shows = [&](Breakdown breakdown) {
+      if (is_json) return true;
+      if (!compare_.empty()) return false;
+      return view_.only ? *view_.only == breakdown : format != Format::csv || breakdown == Breakdown::kernel;
+    };
+    require(by_.empty() || compare_.empty(), "--compare is by class; leave --by out");
+    require(!is_json || !view_.only || view_.only == Breakdown::launch,
+            "json and jsonl hold every breakdown; leave --by out (--by launch adds every launch)");
+    require(shows(Breakdown::scope) || depth_option_->count() == 0,
+            "--depth is of the breakdown by module; leave it out, or ask for --by scope");
+    require(shows(Breakdown::scope) || view_.detail.layers == Layers::added_up,
+            "--each-layer is of the breakdown by module; leave it out, or ask for --by scope");
+    require((is_for_people(format) && compare_.empty() && shows(Breakdown::kernel)) || top_option_->count() == 0,
+            "--top is of the table of kernels; files and other tables have all their rows: leave it out");
+  }
+
+  // The names are checked before anything runs: against the phases there are, and against the models' modules.
+  KernelFilter read_filter(const std::vector<StepConfig>& configs) const {
+    KernelFilter filter;
+    if (!phases_.empty()) {
+      for (const std::string& text : split_list("--phase", phases_)) filter.phases.push_back(phase_from_name(text));
+    }
+    if (scopes_.empty()) return filter;
+    filter.scopes = split_list("--scope", scopes_);
+    for (const std::string& pattern : filter.scopes) require_module(pattern, configs);
+    return filter;
+  }
+
+  static void require_module(const std::string& pattern, const std::vector<StepConfig>& configs) {
+    std::vector<std::string> modules;  // the outermost
+    for (const StepConfig& config : configs) {
+      const Graph graph = build_transformer(config.model, config.batch, config.mode);
+      for (const NodeId id : graph.order()) {
+        const std::string& scope = graph.scope_name(graph.node(id));
+        if (matches_scope(pattern, scope)) return;
+        const std::vector<std::string> levels = scope_levels(scope, Layers::added_up);
+        if (levels.empty() || std::ranges::find(modules, levels.front()) != modules.end()) continue;
+        modules.push_back(levels.front());
+      }
+    }
+    throw Error(fmt::format("--scope: no module is called '{}'; outermost there are {}", pattern,
+                            fmt::join(modules, ", ")),
+                ErrorKind::usage);
   }
 
   std::vector<StepConfig> one_a_mode(std::vector<StepConfig> configs) const {
     if (run_options_.given("--mode")) throw Error("--compare names the modes; leave --mode out", ErrorKind::usage);
-    if (!by_.empty()) throw Error("--compare is by class; leave --by out", ErrorKind::usage);
-    const std::vector<std::string> modes = split_list(compare_);
+    const std::vector<std::string> modes = split_list("--compare", compare_);
     if (modes.size() < 2) {
       throw Error(fmt::format("--compare: '{}' is one mode; give two or more: forward,step", compare_),
                   ErrorKind::usage);
@@ -163,6 +239,7 @@ class ProfileCommand : public Command {
       progress.clear();
       profiles_.push_back(std::move(*profile));
       write_trace_file();
+      select_kernels(profiles_.back(), filter_);
       writer.row_added();
       if (interrupted()) return row + 1 == configs.size();
     }
@@ -219,7 +296,9 @@ class ProfileCommand : public Command {
     return heading + csv_rows(profiles_.back(), csv_breakdown(), view_.detail);
   }
 
-  Breakdown csv_breakdown() const { return view_.only.value_or(Breakdown::kernel); }
+  Breakdown csv_breakdown() const {
+    return compare_.empty() ? view_.only.value_or(Breakdown::kernel) : Breakdown::class_total;
+  }
 
   // Running out of memory is an answer; a profile without kernels is none.
   int exit_code() const {
@@ -234,7 +313,10 @@ class ProfileCommand : public Command {
   OutputOptions output_options_;
   ProfileViewOptions view_;
   std::int64_t profiled_steps_ = 3;
-  std::string by_, compare_, trace_, trace_problem_;
+  std::string by_, compare_, phases_, scopes_, weights_, trace_, trace_problem_;
+  KernelFilter filter_;
+  CLI::Option* depth_option_ = nullptr;
+  CLI::Option* top_option_ = nullptr;
   std::vector<Profile> profiles_;
 };
 

@@ -1,6 +1,5 @@
 // comparison_as_text(): profiles side by side, class by class.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>
@@ -51,6 +50,7 @@ FittedTable comparison_table(std::span<const Profile> profiles) {
     cells.push_back(fmt::format("{:+.1f}", 100 * (shares.back() - shares.front())));
     table.add_row(std::move(cells));
   }
+  if (std::ranges::any_of(profiles, [](const Profile& profile) { return profile.selection.has_value(); })) return table;
   Cells idle = {"idle"};
   for (const ProfileFigures& each : figures) {
     const std::int64_t ns = idle_time(each.profile()).idle_ns();
@@ -75,8 +75,8 @@ std::string comparison_as_text(std::span<const Profile> profiles, const ProfileV
   if (options.markdown) return text + "\n" + table.markdown();
   std::vector<std::string> left_out;
   text += "\n" + table.text(options.width, left_out);
-  if (!left_out.empty()) text += fmt::format("\nToo narrow for {}.\n", fmt::join(left_out, ", "));
-  return text;
+  const std::string note = left_out_note(left_out, prose_width);
+  return text + (note.empty() ? "" : "\n" + note);
 }
 
 }  // namespace ridgepoint::cli

@@ -63,7 +63,7 @@ FittedTable kernel_table(const ProfileFigures& figures, std::size_t shown) {
     }
   }
   if (rest.calls > 0) add(rest, {"", "", "", ""}, fmt::format("{} more", rows.size() - shown));
-  add(figures.all(), {"", "", "", ""}, "all kernels");
+  add(figures.all(), {"", "", "", ""}, figures.profile().selection ? "all of these" : "all kernels");
   return table;
 }
 
@@ -87,6 +87,7 @@ FittedTable class_table(const ProfileFigures& figures) {
     if (sum.calls > 0) add("", "= " + std::string(name(phase)), sum);
   }
   add("all", "", figures.all());
+  if (figures.profile().selection) return table;
   const std::int64_t idle_ns = idle_time(figures.profile()).idle_ns();
   table.add_row({"idle", "", "", figures.ms(idle_ns), "", figures.of_wall_time(idle_ns), "", "", "", "", ""});
   return table;
@@ -161,7 +162,7 @@ FittedTable roofline_table(const ProfileFigures& figures) {
   for (const RooflineRow& row : roofline_by_class(figures.profile())) {
     table.add_row({row.what, figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
                    percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), figures.ms(row.recoverable_ns),
-                   row.bound_by_memory ? "copy bandwidth" : "matmul rate"});
+                   std::string(bound_of(row))});
   }
   return table;
 }

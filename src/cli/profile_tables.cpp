@@ -1,7 +1,6 @@
 #include "cli/profile_tables.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -49,7 +48,7 @@ class Page {
       case Breakdown::scope:
         scopes();
         break;
-      case Breakdown::launch:
+      default:
         section("Launches of one step", "", launch_table(figures_.profile()));
         break;
     }
@@ -64,18 +63,27 @@ class Page {
       section("Inside attention", "to matmuls: against the two products of the same phase together",
               attention_table(figures_));
     }
-    section("Idle time of the device",
-            "host late: the kernel was not yet launched; dependency: it was, and followed on another; nothing to do: "
-            "the step was done",
-            idle_table(figures_));
+    // Between some of the kernels there are others.
+    const bool has_all = !figures_.profile().selection;
+    if (has_all) idle();
     if (!roofline_by_class(figures_.profile()).empty()) ceilings();
-    const Reconciliation clock = reconcile(figures_.profile());
-    section("The trace against the clock", "", clock_table(figures_, clock));
-    remark(explain(figures_, clock));
+    if (has_all) clock();
     return finish();
   }
 
  private:
+  void idle() {
+    section("Idle time of the device",
+            "host late: the kernel was not yet launched; dependency: it was, and followed on another; nothing to do: "
+            "the step was done",
+            idle_table(figures_));
+  }
+  void clock() {
+    const Reconciliation found = reconcile(figures_.profile());
+    section("The trace against the clock", "", clock_table(figures_, found));
+    remark(explain(figures_, found));
+  }
+
   std::size_t shown() const { return options_.top == 0 ? SIZE_MAX : options_.top; }
   std::size_t prose_width() const { return std::min(options_.width, kProseWidth); }
 
@@ -99,7 +107,7 @@ class Page {
     const Profile& profile = figures_.profile();
     const bool zeroes =
         std::ranges::find(profile.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile.kernels.end();
-    if (!zeroes && profile.run.mode != "forward") {
+    if (!zeroes && !profile.selection && profile.run.mode != "forward") {
       remark("Nothing is zeroed: gradients are written, not added to what a step before left.");
     }
   }
@@ -110,21 +118,23 @@ class Page {
   void ceilings() {
     const Profile& profile = figures_.profile();
     section("Roofline",
-            fmt::format("ceilings measured here: matmul {}flop/s, copy {}B/s; past 100 %: from a cache",
+            fmt::format("ceilings measured here: matmul {}flop/s, copy {}B/s",
                         format_count(*profile.matmul_flops_per_second), format_count(*profile.copy_bytes_per_second)),
             roofline_table(figures_));
     section("What could be won", "kernels' time above the floor, the most first", recoverable_table(figures_, shown()));
+    const auto is_past = [](const std::vector<RooflineRow>& rows) {
+      return std::ranges::any_of(rows, &RooflineRow::is_past_floor);
+    };
+    if (is_past(roofline_by_class(profile)) || is_past(recoverable_time(profile))) {
+      remark(
+          "A floor above the measured time is past 100 % of the ceiling: the data was still in a cache, which is faster "
+          "than the memory that the copy rate is of, or a product beat the measured matmul rate. Nothing can be won "
+          "there.");
+    }
   }
 
   std::string finish() {
-    if (!left_out_.empty()) {
-      std::vector<std::string> once;
-      for (std::string& heading : left_out_) {
-        if (std::ranges::find(once, heading) == once.end()) once.push_back(std::move(heading));
-      }
-      text_ += '\n';
-      remark(fmt::format("Too narrow for {}; --format csv or a wider terminal has everything.", fmt::join(once, ", ")));
-    }
+    if (const std::string note = left_out_note(left_out_, prose_width()); !note.empty()) text_ += '\n' + note;
     return std::move(text_);
   }
 
@@ -133,6 +143,15 @@ class Page {
   std::string text_;
   std::vector<std::string> left_out_;
 };
+
+std::string describe(const KernelSelection& selection, const Profile& profile) {
+  const KernelSum chosen = total(profile);
+  if (chosen.calls == 0) return fmt::format("No kernel is of {}.", selection.by);
+  const double steps = static_cast<double>(profile.steps.size());
+  return fmt::format("Only {}: {:g} of {:g} kernels a step, {} % of the kernel time.", selection.by,
+                     static_cast<double>(chosen.calls) / steps, static_cast<double>(selection.all_calls) / steps,
+                     percent(static_cast<double>(chosen.time_ns), static_cast<double>(selection.all_time_ns)));
+}
 
 }  // namespace
 
@@ -147,7 +166,8 @@ std::string profile_heading(const Profile& profile, const ProfileViewOptions& op
       text += fmt::format(" (std {}, median {})", format_ms(run.time_ms.std), format_ms(run.time_ms.median));
     }
   }
-  if (profile.has_kernels()) text += fmt::format("; {} more profiled", profile.steps.size());
+  if (!profile.steps.empty()) text += fmt::format("; {} more profiled", profile.steps.size());
+  if (profile.selection) text += '\n' + describe(*profile.selection, profile);
   if (!profile.problem.empty()) text += "\nNo kernels were recorded: " + profile.problem;
   if (profile.dropped_records > 0) {
     text += fmt::format("\nThe profiler dropped {} records: times and counts are too low.", profile.dropped_records);

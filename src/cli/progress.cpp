@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +70,12 @@ std::string clock_text(const ProgressState& state) {
   return text;
 }
 
+// What reads a pipe may write to this very terminal, at any time: into the line, or into the lines of a pager.
+bool output_is_piped() {
+  struct stat status {};
+  return ::fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
 void write_to_terminal(std::string_view text) {
   // A terminal that went away is no reason to stop measuring.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -89,7 +96,7 @@ std::string progress_line(const ProgressState& state, std::size_t width, bool ut
 }
 
 Progress::Progress(std::vector<double> costs)
-    : enabled_(::isatty(STDERR_FILENO) != 0), utf8_(terminal_is_utf8()), costs_(std::move(costs)) {
+    : enabled_(::isatty(STDERR_FILENO) != 0 && !output_is_piped()), utf8_(terminal_is_utf8()), costs_(std::move(costs)) {
   total_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
   state_.rows = costs_.size();
   if (enabled_) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });

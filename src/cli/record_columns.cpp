@@ -73,49 +73,79 @@ constexpr RecordSetting kSettings[] = {
     {"steps", "steps {}", Align::right,
      [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.steps); }},
     {"mode", "{}", Align::left, [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : r.mode; }},
+    {"", "weights from '{}'", Align::left, [](const Record& r) { return r.weights.value_or(std::string(kNothing)); }},
+    {"", "{}", Align::left,
+     [](const Record& r) { return std::string(r.detect_anomaly ? "looking for NaN and infinity" : kNothing); }},
 };
 
+std::optional<std::int64_t> added_bytes(const Record& record) {
+  const Record::Memory& memory = record.memory_bytes;
+  if (!memory.peak_allocated || !memory.before_backward) return std::nullopt;
+  return *memory.peak_allocated - *memory.before_backward;
+}
+
+constexpr auto kModel = RecordMeasurement::Of::models;
+constexpr auto kCall = RecordMeasurement::Of::attention_calls;
+constexpr auto kAny = RecordMeasurement::Of::both;
+
 constexpr RecordMeasurement kMeasurements[] = {
-    {"mean ms", 0, [](const Record& r) { return format_ms(r.time_ms.mean); }},
-    {"std", 1, [](const Record& r) { return format_ms(r.time_ms.std); }},
-    {"median", 2, [](const Record& r) { return format_ms(r.time_ms.median); }},
-    {"min", 6, [](const Record& r) { return format_ms(r.time_ms.min); }},
-    {"max", 7, [](const Record& r) { return format_ms(r.time_ms.max); }},
-    {"cv", 8, [](const Record& r) { return share_of(r.time_ms.cv); }},
-    {"tokens/s", 4, [](const Record& r) { return rate_of(r.tokens_per_second); }},
-    {"flop/s", 5, [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
-    {"of ceiling", 3, [](const Record& r) { return share_of(r.ceiling_share); }},
-    {"mfu", 3, [](const Record& r) { return share_of(r.mfu); }},
-    {"skipped", 1, [](const Record& r) { return skipped_of(r); }},
-    {"peak memory", 1,
-     [](const Record& r) {
-       return is_attention_call(r) ? std::string(kNothing) : bytes_cell(r.memory_bytes.peak_allocated);
-     }},
-    {"before backward", 9,
-     [](const Record& r) {
-       return is_attention_call(r) ? std::string(kNothing) : bytes_cell(r.memory_bytes.before_backward);
-     }},
-    // Of attention by itself: these are what its table is for.
-    {"forward ms", 0, [](const Record& r) { return median_of(r.forward_ms); }},
-    {"backward ms", 0, [](const Record& r) { return median_of(r.backward_ms); }},
-    {"fwd flop/s", 2, [](const Record& r) { return rate_of(r.forward_flops_per_second); }},
-    {"bwd flop/s", 2, [](const Record& r) { return rate_of(r.backward_flops_per_second); }},
-    {"before bwd", 0,
-     [](const Record& r) {
-       return is_attention_call(r) ? bytes_cell(r.memory_bytes.before_backward) : std::string(kNothing);
-     }},
-    {"peak", 0,
-     [](const Record& r) {
-       return is_attention_call(r) ? bytes_cell(r.memory_bytes.peak_allocated) : std::string(kNothing);
-     }},
-    {"steps", 8, taken_of},
-    {"runs as", 1, [](const Record& r) { return r.attention_fallback.value_or(std::string(kNothing)); }},
+    {"mean", "mean ms", 0, kModel, true, [](const Record& r) { return format_ms(r.time_ms.mean); }},
+    {"std", "std", 2, kModel, true, [](const Record& r) { return format_ms(r.time_ms.std); }},
+    {"median", "median", 6, kModel, true, [](const Record& r) { return format_ms(r.time_ms.median); }},
+    {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(r.time_ms.min); }},
+    {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(r.time_ms.max); }},
+    {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(r.time_ms.cv); }},
+    {"tokens_per_second", "tokens/s", 4, kModel, true, [](const Record& r) { return rate_of(r.tokens_per_second); }},
+    {"flops_per_second", "flop/s", 5, kModel, true,
+     [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
+    {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(r.ceiling_share); }},
+    {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(r.mfu); }},
+    {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
+    {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(r.forward_ms); }},
+    {"backward_ms", "backward ms", 0, kCall, true, [](const Record& r) { return median_of(r.backward_ms); }},
+    {"forward_flops_per_second", "fwd flop/s", 2, kCall, true,
+     [](const Record& r) { return rate_of(r.forward_flops_per_second); }},
+    {"backward_flops_per_second", "bwd flop/s", 2, kCall, true,
+     [](const Record& r) { return rate_of(r.backward_flops_per_second); }},
+    {"peak_allocated", "peak memory", 1, kModel, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
+    {"before_backward", "before backward", 10, kModel, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
+    {"before_backward", "before bwd", 0, kCall, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
+    {"peak_allocated", "peak", 0, kCall, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
+    {"added", "added", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
+    {"peak_reserved", "peak reserved", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_reserved); }},
+    {"peak_requested", "peak requested", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_requested); }},
+    {"allocated_at_end", "at the end", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.allocated_at_end); }},
+    {"planned_peak", "planned peak", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.planned_peak); }},
+    {"samples", "steps", 8, kCall, true, taken_of},
+    {"runs_as", "runs as", 1, kCall, true,
+     [](const Record& r) { return r.attention_fallback.value_or(std::string(kNothing)); }},
 };
 
 }  // namespace
 
 std::span<const RecordSetting> record_settings() { return kSettings; }
 std::span<const RecordMeasurement> record_measurements() { return kMeasurements; }
+
+bool concerns(const RecordMeasurement& measurement, const Record& record) {
+  return measurement.of == kAny || (measurement.of == kCall) == is_attention_call(record);
+}
+
+std::vector<std::string_view> column_names(bool of_attention_calls) {
+  std::vector<std::string_view> names;
+  for (const RecordMeasurement& measurement : kMeasurements) {
+    if (measurement.of == (of_attention_calls ? kModel : kCall)) continue;
+    names.push_back(measurement.name);
+  }
+  return names;
+}
 
 bool varies(std::span<const Record> records, const RecordSetting& setting) {
   return std::ranges::any_of(records,

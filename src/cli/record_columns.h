@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/text_table.h"
 #include "ridgepoint/record.h"
@@ -25,11 +26,18 @@ std::span<const RecordSetting> record_settings();
 
 // What was measured. Of what does not fit, the highest rank goes first.
 struct RecordMeasurement {
+  enum class Of : std::uint8_t { models, attention_calls, both };
+  std::string_view name;  // as --columns takes it
   std::string_view heading;
   int rank;
+  Of of;
+  bool is_shown_unasked;
   std::string (*cell)(const Record&);
 };
 std::span<const RecordMeasurement> record_measurements();
+bool concerns(const RecordMeasurement& measurement, const Record& record);
+// What --columns may ask for, of models or of attention by itself.
+std::vector<std::string_view> column_names(bool of_attention_calls);
 
 bool varies(std::span<const Record> records, const RecordSetting& setting);
 // Layers, widths and heads.

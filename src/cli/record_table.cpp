@@ -1,7 +1,6 @@
 #include "cli/record_table.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/fitted_table.h"
 #include "cli/record_columns.h"
 #include "cli/text_table.h"
 
@@ -41,11 +41,25 @@ std::vector<const RecordSetting*> leading_settings(std::span<const Record> recor
   return settings;
 }
 
-std::vector<const RecordMeasurement*> known_measurements(std::span<const Record> records) {
-  std::vector<const RecordMeasurement*> measurements;
+using Measurements = std::vector<const RecordMeasurement*>;
+
+// What no run that went well has a value of has no column: the reason of a failure is not one of its measurements.
+Measurements usual_measurements(std::span<const Record> records) {
+  Measurements measurements;
   for (const RecordMeasurement& measurement : record_measurements()) {
-    if (std::ranges::any_of(records, [&](const Record& r) { return measurement.cell(r) != kNothing; })) {
-      measurements.push_back(&measurement);
+    const bool has_values = std::ranges::any_of(records, [&](const Record& r) {
+      return r.status == RunStatus::ok && concerns(measurement, r) && measurement.cell(r) != kNothing;
+    });
+    if (measurement.is_shown_unasked && has_values) measurements.push_back(&measurement);
+  }
+  return measurements;
+}
+
+Measurements measurements_named(std::span<const std::string> names, const Record& record) {
+  Measurements measurements;
+  for (const std::string& name : names) {
+    for (const RecordMeasurement& measurement : record_measurements()) {
+      if (measurement.name == name && concerns(measurement, record)) measurements.push_back(&measurement);
     }
   }
   return measurements;
@@ -82,14 +96,21 @@ std::string speed_up(const Record& record, std::span<const Record> records) {
   return std::string(kNothing);
 }
 
-TextTable build_table(std::span<const Record> records, const std::vector<const RecordSetting*>& settings,
-                      const std::vector<const RecordMeasurement*>& measurements) {
-  TextTable table;
-  for (const RecordSetting* setting : settings) table.add_column(std::string(setting->heading), setting->align);
-  const bool with_speed_up = compares_dtypes(records) && !measurements.empty();
+FittedTable build_table(std::span<const Record> records, std::span<const std::string> columns) {
+  const std::vector<const RecordSetting*> settings = leading_settings(records);
+  const Measurements measurements =
+      columns.empty() ? usual_measurements(records) : measurements_named(columns, records.front());
+  FittedTable table;
+  for (const RecordSetting* setting : settings) {
+    // The name of the model says it too.
+    table.add_column(std::string(setting->heading), setting->align, setting->heading == "parameters" ? 11 : 0);
+  }
+  table.repeat_columns(settings.size());
+  const bool with_speed_up = columns.empty() && compares_dtypes(records) && !measurements.empty();
   if (with_speed_up) table.add_column(fmt::format("to {}", records.front().dtype), Align::right);
-  for (const RecordMeasurement* measurement : measurements)
-    table.add_column(std::string(measurement->heading), Align::right);
+  for (const RecordMeasurement* measurement : measurements) {
+    table.add_column(std::string(measurement->heading), Align::right, columns.empty() ? measurement->rank : 0);
+  }
   // Where nothing was measured the remarks need a column of their own.
   if (measurements.empty()) table.add_column("status", Align::left);
   for (const Record& record : records) {
@@ -100,7 +121,10 @@ TextTable build_table(std::span<const Record> records, const std::vector<const R
       continue;
     }
     if (with_speed_up) cells.push_back(speed_up(record, records));
-    for (const RecordMeasurement* measurement : measurements) cells.push_back(measurement->cell(record));
+    for (const RecordMeasurement* measurement : measurements) {
+      cells.push_back(concerns(*measurement, record) ? measurement->cell(record) : std::string(kNothing));
+    }
+    if (measurements.empty()) cells.emplace_back(name(record.status));
     table.add_row(std::move(cells));
   }
   return table;
@@ -126,31 +150,18 @@ std::string records_caption(std::span<const Record> records, std::size_t width) 
   return text + line;
 }
 
-std::string records_as_text(std::span<const Record> records, std::size_t width) {
+std::string records_as_text(std::span<const Record> records, std::size_t width, std::span<const std::string> columns) {
   if (records.empty()) return "";
-  const std::vector<const RecordSetting*> settings = leading_settings(records);
-  std::vector<const RecordMeasurement*> measurements = known_measurements(records);
-  std::vector<std::string_view> left_out;
-  TextTable table = build_table(records, settings, measurements);
-  while (table.width() > width && measurements.size() > 1) {
-    const auto least = std::ranges::max_element(measurements, {}, &RecordMeasurement::rank);
-    left_out.push_back((*least)->heading);
-    measurements.erase(least);
-    table = build_table(records, settings, measurements);
-  }
   const std::size_t prose_width = std::min(width, kProseWidth);
-  std::string text = records_caption(records, prose_width) + "\n\n" + table.text();
-  if (!left_out.empty()) {
-    const std::string note = fmt::format("Too narrow for {}; --format csv has everything.", fmt::join(left_out, ", "));
-    text += "\n" + wrap(note, prose_width) + "\n";
-  }
-  return text;
+  std::vector<std::string> left_out;
+  const std::string table = build_table(records, columns).text(width, left_out);
+  const std::string note = left_out_note(left_out, prose_width);
+  return records_caption(records, prose_width) + "\n\n" + table + (note.empty() ? "" : "\n" + note);
 }
 
-std::string records_as_markdown(std::span<const Record> records) {
+std::string records_as_markdown(std::span<const Record> records, std::span<const std::string> columns) {
   if (records.empty()) return "";
-  const TextTable table = build_table(records, leading_settings(records), known_measurements(records));
-  return records_caption(records) + "\n\n" + table.markdown();
+  return records_caption(records) + "\n\n" + build_table(records, columns).markdown();
 }
 
 }  // namespace ridgepoint::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -14,8 +15,10 @@ inline constexpr std::size_t kProseWidth = 100;  // of captions and notes, howev
 
 // What all the records share (device, model, sizes, options), in lines of at most `width` columns.
 std::string records_caption(std::span<const Record> records, std::size_t width = SIZE_MAX);
-// At most `width` columns where that can be had by leaving out the least telling measurements (then named below).
-std::string records_as_text(std::span<const Record> records, std::size_t width = SIZE_MAX);
-std::string records_as_markdown(std::span<const Record> records);
+// At most `width` columns: the least telling measurements are left out (then named below). `columns`: the names of the
+// measurements to show instead of the usual ones (record_columns.h), all of them; empty for the usual ones.
+std::string records_as_text(std::span<const Record> records, std::size_t width = SIZE_MAX,
+                            std::span<const std::string> columns = {});
+std::string records_as_markdown(std::span<const Record> records, std::span<const std::string> columns = {});
 
 }  // namespace ridgepoint::cli

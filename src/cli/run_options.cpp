@@ -48,17 +48,16 @@ StepConfig finish(RunDraft draft) {
   return std::move(draft.config);
 }
 
+bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->count() > 0; }
+
 // Settings of one axis, its flag before every complaint.
 std::vector<Axis::Setting> settings_of(const Axis& axis) {
-  std::vector<Axis::Setting> settings;
-  for (const std::string& text : axis.texts) {
-    try {
-      std::ranges::move(axis.parse(text), std::back_inserter(settings));
-    } catch (const Error& error) {
-      throw Error(fmt::format("{}: {}", axis.flag.substr(0, axis.flag.find(',')), error.what()), ErrorKind::usage);
-    }
+  if (axis.text.empty() && !is_given(axis)) return {};
+  try {
+    return axis.parse(axis.text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", axis.flag.substr(0, axis.flag.find(',')), error.what()), ErrorKind::usage);
   }
-  return settings;
 }
 
 }  // namespace
@@ -69,11 +68,7 @@ RunOptions::RunOptions(const std::vector<std::string_view>& without) : axes_(run
 
 void RunOptions::add_to(CLI::App& app) {
   for (Axis& axis : axes_) {
-    axis.option = app.add_option(axis.flag, axis.texts, axis.help)
-                      ->type_name(axis.type_name)
-                      ->group(axis.group)
-                      ->allow_extra_args(false)
-                      ->take_all();
+    axis.option = app.add_option(axis.flag, axis.text, axis.help)->type_name(axis.type_name)->group(axis.group);
   }
 }
 
@@ -105,12 +100,23 @@ std::vector<StepConfig> RunOptions::expand() const {
 
 void RunOptions::set_default(std::string_view flag, std::string text) {
   const auto axis = std::ranges::find(axes_, flag, &Axis::flag);
-  if (!given(flag)) axis->texts = {std::move(text)};
+  if (!given(flag)) axis->text = std::move(text);
+}
+
+void RunOptions::set_help(std::string_view flag, std::string help) {
+  std::ranges::find(axes_, flag, &Axis::flag)->help = std::move(help);
+}
+
+std::vector<std::string> RunOptions::given() const {
+  std::vector<std::string> flags;
+  for (const Axis& axis : axes_) {
+    if (is_given(axis)) flags.push_back(axis.flag);
+  }
+  return flags;
 }
 
 bool RunOptions::given(std::string_view flag) const {
-  return std::ranges::any_of(
-      axes_, [&](const Axis& axis) { return axis.flag == flag && axis.option != nullptr && axis.option->count() > 0; });
+  return std::ranges::any_of(axes_, [&](const Axis& axis) { return axis.flag == flag && is_given(axis); });
 }
 
 StepConfig RunOptions::single() const {

@@ -1,5 +1,5 @@
 // The options that say what to run, registered once for every command that runs models. Each takes a list or a range
-// (sweep.h), repeated or not; the product of all of them is the sweep. Its order is that of the help: the last
+// (sweep.h); the product of all of them is the sweep. Its order is that of the help: the last
 // option varies fastest.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Axis {
   std::string type_name;
   std::string help;
   std::function<std::vector<Setting>(std::string_view)> parse;  // throws Error (usage) quoting the text
-  std::vector<std::string> texts;                               // as given; the default before that
+  std::string text;                                             // as given; the default before that, empty for none
   const CLI::Option* option = nullptr;                          // once registered
 };
 
@@ -60,8 +60,12 @@ class RunOptions {
   StepConfig single() const;
   // Whether the command line has the flag.
   bool given(std::string_view flag) const;
+  // The flags that the command line has, in the order of the help.
+  std::vector<std::string> given() const;
   // Another default for a flag, before or after the command line is read.
   void set_default(std::string_view flag, std::string text);
+  // Another line of the help, before add_to().
+  void set_help(std::string_view flag, std::string help);
 
  private:
   std::vector<Axis> axes_;

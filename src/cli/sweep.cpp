@@ -82,6 +82,14 @@ std::vector<std::string> split_list(std::string_view text) {
   return items;
 }
 
+std::vector<std::string> split_list(std::string_view flag, std::string_view text) {
+  try {
+    return split_list(text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", flag, error.what()), ErrorKind::usage);
+  }
+}
+
 std::vector<std::int64_t> parse_numbers(std::string_view text, const NumberRule& rule) {
   std::vector<std::int64_t> values;
   for (const std::string& item : split_list(text)) {

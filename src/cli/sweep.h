@@ -17,6 +17,8 @@ inline constexpr std::size_t kMaxSweepValues = 10'000;
 
 // The items of a comma list. Throws for an empty list and for an empty item.
 std::vector<std::string> split_list(std::string_view text);
+// The same of an option's value: what is said begins with its flag.
+std::vector<std::string> split_list(std::string_view flag, std::string_view text);
 
 struct NumberRule {
   std::int64_t min = 1;

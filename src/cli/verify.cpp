@@ -3,8 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,45 +17,13 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/run_options.h"
+#include "cli/weights_file.h"
 #include "interchange/safetensors.h"
 #include "measure/training_steps.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-// A file of the wrong model has hundreds of wrong tensors; the first ones tell.
-constexpr std::size_t kMostProblemsShown = 20;
-
-// Throws Error when there are problems, all but the last printed.
-void fail_with(const std::vector<std::string>& problems) {
-  if (problems.empty()) return;
-  const std::size_t shown = std::min(problems.size(), kMostProblemsShown);
-  for (std::size_t i = 0; i < shown; ++i) print_error(problems[i]);
-  const std::string rest = problems.size() > shown ? fmt::format(" ({} more not shown)", problems.size() - shown) : "";
-  throw Error(
-      fmt::format("{} tensor{} not as expected{}", problems.size(), problems.size() == 1 ? " is" : "s are", rest));
-}
-
-// A line for each parameter that is missing or of another shape, and for each tensor that is no parameter.
-void check_weights(const SafetensorsFile& file, const std::vector<ParameterDeclaration>& parameters) {
-  std::vector<std::string> problems;
-  const std::string path = file.path().string();
-  for (const auto& [name, type] : parameters) {
-    if (!file.contains(name)) {
-      problems.push_back(fmt::format("'{}' is not in '{}'; the model needs it as {}", name, path, type.to_string()));
-    } else if (const TensorType& found = file.type(name); !is_floating(found.dtype) || !(found.shape == type.shape)) {
-      problems.push_back(
-          fmt::format("'{}' is {} in '{}'; the model needs {}", name, found.to_string(), path, type.to_string()));
-    }
-  }
-  for (const std::string& name : file.names()) {
-    if (std::ranges::find(parameters, name, &ParameterDeclaration::name) == parameters.end()) {
-      problems.push_back(fmt::format("'{}' of '{}' is no parameter of this model", name, path));
-    }
-  }
-  fail_with(problems);
-}
 
 HostTensor read_tokens(const SafetensorsFile& file, const std::string& name) {
   HostTensor tokens = file.read(name);
@@ -107,6 +77,9 @@ class Verify : public Command {
     app.add_option("--optimizer-steps", optimizer_steps_, "AdamW steps; 0 is forward and backward alone [1]")
         ->type_name("N")
         ->group("Verify");
+    app.add_flag("--detect-anomaly", detect_anomaly_,
+                 "look at every result for NaN and infinity and name the node that made the first; exit code 1 then")
+        ->group("Verify");
     app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
         ->type_name("X")
         ->group("Verify");
@@ -118,25 +91,20 @@ class Verify : public Command {
   int run() override {
     StepConfig config = run_options_.single();
     check_options(config);
-    TrainingData data = tokens_from_file(config);
+    config.detect_anomaly = detect_anomaly_;
+    const TrainingTokens tokens = tokens_from_file(config);
     validate(config.model, config.batch);
-    const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
-    const std::optional<SafetensorsFile> weights = open(weights_);
     const std::optional<SafetensorsFile> reference = open(against_);
-    if (weights) check_weights(*weights, parameters);
-    data.weight = [&](const ParameterDeclaration& parameter) {
-      return weights ? convert(weights->read(parameter.name), DType::fp32)
-                     : initial_parameter(parameter.name, parameter.type, static_cast<std::uint64_t>(config.seed),
-                                         stop_point);
-    };
-    if (!save_weights_.empty()) save_weights(parameters, data);
-    const bool only_saves = !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
-    if (only_saves) return kExitOk;
-    const TrainingResult result = train(config, data);
+    if (!weights_.empty()) use_weights(weights_, std::span(&config, 1));
+    if (!save_weights_.empty()) save_weights(config);
+    if (only_saves_weights()) return kExitOk;
+    const TrainingResult result = train(config, tokens);
     report_losses(result);
     if (!save_tokens_.empty()) write_tensors(save_tokens_, {{"inputs", result.inputs}, {"targets", result.targets}});
     if (!dump_.empty()) write_tensors(dump_, result.tensors);
-    return reference ? compare(result, *reference) : kExitOk;
+    const int exit_code = reference ? compare(result, *reference) : kExitOk;
+    require_numbers(result);
+    return exit_code;
   }
 
  private:
@@ -158,8 +126,8 @@ class Verify : public Command {
   }
 
   // Batch and context are those of the file; options that say otherwise are refused.
-  TrainingData tokens_from_file(StepConfig& config) const {
-    TrainingData data;
+  TrainingTokens tokens_from_file(StepConfig& config) const {
+    TrainingTokens data;
     if (tokens_.empty()) return data;
     const SafetensorsFile file(tokens_);
     data.inputs = read_tokens(file, "inputs");
@@ -182,17 +150,26 @@ class Verify : public Command {
                 ErrorKind::usage);
   }
 
-  void save_weights(const std::vector<ParameterDeclaration>& parameters, const TrainingData& data) const {
-    std::vector<TensorDeclaration> declarations;
-    for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
-    write_safetensors(save_weights_, declarations, [&](std::size_t i) { return data.weight(parameters[i]); });
+  bool only_saves_weights() const {
+    return !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
   }
 
-  TrainingResult train(const StepConfig& config, const TrainingData& data) const {
+  void save_weights(const StepConfig& config) const {
+    const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
+    std::vector<TensorDeclaration> declarations;
+    for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
+    write_safetensors(save_weights_, declarations, [&](std::size_t i) {
+      if (config.weights) return config.weights->read(parameters[i]);
+      return initial_parameter(parameters[i].name, parameters[i].type, static_cast<std::uint64_t>(config.seed),
+                               stop_point);
+    });
+  }
+
+  TrainingResult train(const StepConfig& config, const TrainingTokens& tokens) const {
     Progress progress({1});
     progress.start_row(0, fmt::format("verify {}", config.model.name));
     std::optional<TrainingResult> result =
-        run_training_steps(config, optimizer_steps_, data, [&](const StepProgress& at) {
+        run_training_steps(config, optimizer_steps_, tokens, [&](const StepProgress& at) {
           const double share = at.count > 0 ? static_cast<double>(at.index) / static_cast<double>(at.count) : 0;
           progress.update(std::string(ridgepoint::name(at.stage)), share);
           return !interrupted();
@@ -211,9 +188,20 @@ class Verify : public Command {
     }
   }
 
+  // Throws Error where a loss is no number, or anything else that --detect-anomaly looked at; says so where all are.
+  void require_numbers(const TrainingResult& result) const {
+    if (!result.anomaly.empty()) throw Error("anomaly in " + result.anomaly);
+    for (const auto& [name, tensor] : result.tensors) {
+      if (!name.starts_with("loss") || std::isfinite(tensor.as<float>()[0])) continue;
+      throw Error(fmt::format("'{}' is {}; --detect-anomaly names the node that began it", name,
+                              std::isnan(tensor.as<float>()[0]) ? "NaN" : "infinite"));
+    }
+    if (detect_anomaly_) print_output("\nNo NaN and no infinity was found.\n");
+  }
+
   int compare(const TrainingResult& result, const SafetensorsFile& reference) const {
     const Comparison comparison = compare_with_file(result.tensors, reference, tolerance_);
-    print_output("\n" + render_comparison(comparison, tolerance_));
+    print_output("\n" + render_comparison(comparison, tolerance_, output_width()));
     for (const std::string& note : comparison.notes) print_error(note);
     fail_with(comparison.problems);
     return comparison.within_tolerance() ? kExitOk : kExitFailure;
@@ -222,6 +210,7 @@ class Verify : public Command {
   RunOptions run_options_{std::vector<std::string_view>{"--checkpoint", "--warmup", "--steps", "--mode"}};
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
   std::int64_t optimizer_steps_ = 1;
+  bool detect_anomaly_ = false;
   Tolerance tolerance_;
 };
 

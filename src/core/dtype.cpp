@@ -28,8 +28,7 @@ DType dtype_from_name(std::string_view text) {
     if (kInfo[i].name == text) return kAllDTypes[i];
     names[i] = kInfo[i].name;
   }
-  throw Error("unknown dtype '" + std::string(text) + "'; did you mean '" + nearest(text, names) + "'?",
-              ErrorKind::usage);
+  throw Error("unknown dtype '" + std::string(text) + "'" + hint(text, names), ErrorKind::usage);
 }
 
 }  // namespace ridgepoint

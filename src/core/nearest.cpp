@@ -41,6 +41,12 @@ std::size_t slips(std::string_view word, std::string_view name) {
   return is_cut_short ? 1 : edit_distance(word, name);
 }
 
+// A name that shares hardly a character with the word was not meant.
+bool is_near(std::size_t slips, std::string_view word, std::string_view name) {
+  const std::size_t longer = std::max(word.size(), name.size());
+  return !word.empty() && slips < longer && slips <= std::max<std::size_t>(1, longer / 3);
+}
+
 }  // namespace
 
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
@@ -49,12 +55,20 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
   std::size_t fewest_slips = std::numeric_limits<std::size_t>::max();
   for (const std::string_view candidate : candidates) {
     const std::size_t count = slips(word, candidate);
-    if (count < fewest_slips) {
+    if (count < fewest_slips && is_near(count, word, candidate)) {
       fewest_slips = count;
       best = candidate;
     }
   }
   return std::string(best);
+}
+
+std::string hint(std::string_view word, std::span<const std::string_view> names) {
+  if (const std::string near = nearest(word, names); !near.empty()) return "; did you mean '" + near + "'?";
+  if (names.empty() || names.size() > kMostNamesListed) return "";
+  std::string list;
+  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
+  return "; available: " + list;
 }
 
 }  // namespace ridgepoint

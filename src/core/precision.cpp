@@ -18,8 +18,7 @@ Precision precision_from_name(std::string_view text) {
   for (const Precision precision : kAllPrecisions) {
     if (name(precision) == text) return precision;
   }
-  throw Error("unknown precision '" + std::string(text) + "'; did you mean '" + nearest(text, kNames) + "'?",
-              ErrorKind::usage);
+  throw Error("unknown precision '" + std::string(text) + "'" + hint(text, kNames), ErrorKind::usage);
 }
 
 DType matmul_dtype(Precision precision) {

@@ -138,8 +138,9 @@ const SafetensorsEntry& SafetensorsFile::entry(std::string_view name) const {
   }
   std::vector<std::string_view> known;
   for (const SafetensorsEntry& entry : header_.entries) known.push_back(entry.name);
-  throw Error(fmt::format("'{}' has no tensor {}; the nearest of its {} is {}", path().string(), quote_name(name),
-                          known.size(), quote_name(nearest(name, known))));
+  const std::string near = nearest(name, known);
+  throw Error(fmt::format("'{}' has no tensor {} among its {}{}", path().string(), quote_name(name), known.size(),
+                          near.empty() ? "" : fmt::format("; the nearest is {}", quote_name(near))));
 }
 
 HostTensor SafetensorsFile::read(std::string_view name) const {

@@ -79,7 +79,7 @@ class Parser {
     if (const auto op = op_from_name(text)) return *op;
     std::vector<std::string_view> names;
     for (const Op op : kAllOps) names.push_back(name(op));
-    fail("unknown op '" + std::string(text) + "'; did you mean '" + nearest(text, names) + "'?");
+    fail("unknown op '" + std::string(text) + "'" + hint(text, names));
   }
 
   std::vector<Value> operands() {

@@ -147,6 +147,7 @@ class Run {
     record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
     record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
     record_.memory_bytes.before_backward = static_cast<std::int64_t>(both.before_backward_bytes());
+    record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(use.allocated_bytes);
   }
 
   void rates() {

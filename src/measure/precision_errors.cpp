@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <utility>
 
@@ -87,7 +88,11 @@ struct Difference {
       squared_exact += std::isfinite(b[i]) ? b[i] * b[i] : 0.0;
     }
   }
-  double relative() const { return std::sqrt(squared_error / squared_exact); }
+  // Where both are zero nothing is wrong; where only the exact value is, everything.
+  double relative() const {
+    if (squared_error == 0) return 0;
+    return squared_exact > 0 ? std::sqrt(squared_error / squared_exact) : std::numeric_limits<double>::infinity();
+  }
 };
 
 // Outputs of one module, in the order of the graph.

@@ -29,7 +29,7 @@ struct PrecisionSubject {
   std::function<void(Program&)> initialise;
 };
 
-// ||x - exact|| / ||exact||: of the module's last value, and of the gradients of its parameters taken together. Empty
+// ||x - exact|| / ||exact||, 0 where x is exact and infinite where only the exact value is zero: of the module's last value, and of the gradients of its parameters taken together. Empty
 // where it has none.
 struct PrecisionError {
   std::optional<double> forward;

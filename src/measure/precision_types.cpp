@@ -49,11 +49,8 @@ class TypeCounter {
   explicit TypeCounter(const Graph& graph) : graph_(graph) {}
 
   TypeTable run() {
-    for (const NodeId id : graph_.inputs()) {
-      const Node& node = graph_.node(id);
-      if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
-      add({"parameter", without_numbers(node.attributes.get<std::string>("name")), "", "", result_of(node.outputs[0])});
-    }
+    add_inputs(Role::parameter, "parameter");
+    add_inputs(Role::data, "input");
     for (const NodeId id : graph_.order()) visit(graph_.node(id));
     for (const Output& output : graph_.outputs()) {
       if (!output.name.starts_with("grad.")) continue;
@@ -64,6 +61,14 @@ class TypeCounter {
 
  private:
   std::string result_of(Value value) const { return std::string(name(graph_.type(value).dtype)); }
+
+  void add_inputs(Role role, const char* part) {
+    for (const NodeId id : graph_.inputs()) {
+      const Node& node = graph_.node(id);
+      if (node.attributes.get<std::string>("role") != name(role)) continue;
+      add({part, without_numbers(node.attributes.get<std::string>("name")), "", "", result_of(node.outputs[0])});
+    }
+  }
 
   void visit(const Node& node) {
     if (node.op == Op::cast) {

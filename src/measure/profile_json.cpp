@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/text.h"
 #include "measure/profile_views.h"
 
 namespace ridgepoint {
@@ -34,6 +36,8 @@ class Writer {
         return classes();
       case Breakdown::scope:
         return scopes();
+      case Breakdown::class_total:
+        return class_totals();
       default:
         return launches();
     }
@@ -46,13 +50,19 @@ class Writer {
                  {"silent_launches", profile_.silent_launches},
                  {"matmul_flops_per_second", optional(profile_.matmul_flops_per_second)},
                  {"copy_bytes_per_second", optional(profile_.copy_bytes_per_second)}};
+    if (const auto& selection = profile_.selection) {
+      json["selection"] = {{"by", selection->by},
+                           {"all_calls", per_step(selection->all_calls)},
+                           {"all_time_ms", ms(static_cast<double>(selection->all_time_ns))}};
+    }
     if (!profile_.has_kernels()) return json;
-    json["time"] = times();
+    // Of some kernels there are no gaps between kernels.
+    json["time"] = profile_.selection ? Json(nullptr) : times();
     json["kernels"] = kernels();
     json["classes"] = classes();
     json["scopes"] = scopes();
     json["attention"] = attention();
-    json["idle"] = idle();
+    json["idle"] = profile_.selection ? Json::array() : idle();
     json["roofline"] = roofline(roofline_by_class(profile_), false);
     json["recoverable"] = roofline(recoverable_time(profile_), true);
     if (detail_.launches) json["launches"] = launches();
@@ -97,6 +107,19 @@ class Writer {
     for (const ClassRow& row : by_class(profile_)) {
       add_sum(rows.emplace_back(Json{{"phase", name(row.phase)}, {"class", name(row.kernel_class)}}), row.sum);
     }
+    return rows;
+  }
+
+  Json class_totals() const {
+    std::map<KernelClass, KernelSum> sums;
+    for (const KernelRecord& kernel : profile_.kernels) sums[kernel.kernel_class].add(kernel);
+    Json rows = Json::array();
+    for (const auto& [kernel_class, sum] : sums) add_sum(rows.emplace_back(Json{{"class", name(kernel_class)}}), sum);
+    if (profile_.selection) return rows;
+    const auto idle_ns = static_cast<double>(idle_time(profile_).idle_ns());
+    rows.push_back({{"class", "idle"}, {"calls", nullptr}, {"time_ms", ms(idle_ns)}, {"share_of_kernel_time", nullptr},
+                    {"share_of_wall_time", share(idle_ns, wall_ns_)}, {"flops", nullptr}, {"share_of_flops", nullptr},
+                    {"bytes", nullptr}});
     return rows;
   }
 
@@ -171,7 +194,7 @@ class Writer {
       add_sum(json, row.sum);
       json["floor_ms"] = ms(row.floor_ns);
       json["share_of_ceiling"] = share(row.floor_ns, static_cast<double>(row.sum.time_ns));
-      json["bound_by"] = row.bound_by_memory ? "copy bandwidth" : "matmul rate";
+      json["bound_by"] = bound_of(row);
       json["recoverable_ms"] = ms(row.recoverable_ns);
     }
     return rows;
@@ -196,18 +219,40 @@ std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::erro
 
 std::string csv_cell(const Json& value) {
   if (value.is_null()) return "";
-  if (!value.is_string()) return dump(value);
-  const auto& text = value.get_ref<const std::string&>();
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
+  return value.is_string() ? csv_field(value.get_ref<const std::string&>()) : dump(value);
 }
 
+template <typename T>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+// Whatever two rows of a sweep may differ in, and how they ended.
 Json settings(const Record& run) {
-  return {{"model", run.model.name}, {"mode", run.mode},           {"dtype", run.dtype},
-          {"compile", run.compile},  {"attention", run.attention}, {"checkpoint", run.checkpoint},
-          {"batch", run.batch},      {"context", run.context},     {"device", run.device.kind}};
+  return {{"model", run.model.name},
+          {"mode", run.mode},
+          {"dtype", run.dtype},
+          {"compile", run.compile},
+          {"attention", run.attention},
+          {"attention_fallback", or_null(run.attention_fallback)},
+          {"checkpoint", run.checkpoint},
+          {"batch", run.batch},
+          {"context", run.context},
+          {"layers", run.model.layers},
+          {"d_model", run.model.d_model},
+          {"d_ff", run.model.d_ff},
+          {"heads", run.model.heads},
+          {"vocab", run.model.vocab},
+          {"device", run.device.kind},
+          {"device_name", run.device.name},
+          {"memory_limit_bytes", or_null(run.device.memory_limit_bytes)},
+          {"threads", run.threads},
+          {"seed", run.seed},
+          {"weights", or_null(run.weights)},
+          {"warmup", run.warmup},
+          {"timed_steps", run.steps},
+          {"status", name(run.status)},
+          {"message", run.error.message}};
 }
 
 // A profile of one kernel of no name: what its rows have as keys, every profile's have.
@@ -219,10 +264,15 @@ Profile specimen() {
   return profile;
 }
 
-std::string csv_line(const Json& run, const Json& row, bool keys) {
+enum class LineOf : std::uint8_t { keys, values, settings_alone };
+
+std::string csv_line(const Json& run, const Json& row, LineOf what) {
   std::string line;
   for (const Json* part : {&run, &row}) {
-    for (const auto& [key, value] : part->items()) line += (keys ? key : csv_cell(value)) + ',';
+    const bool is_blank = what == LineOf::settings_alone && part == &row;
+    for (const auto& [key, value] : part->items()) {
+      line += (is_blank ? "" : what == LineOf::keys ? key : csv_cell(value)) + ',';
+    }
   }
   line.back() = '\n';
   return line;
@@ -243,14 +293,18 @@ std::string to_json(const Profile& profile, const ProfileDetail& detail) {
 
 std::string csv_heading(Breakdown breakdown) {
   const Profile profile = specimen();
-  return csv_line(settings(profile.run), Writer(profile, {}).rows(breakdown).at(0), true);
+  return csv_line(settings(profile.run), Writer(profile, {}).rows(breakdown).at(0), LineOf::keys);
 }
 
 std::string csv_rows(const Profile& profile, Breakdown breakdown, const ProfileDetail& detail) {
-  const Json run = settings(profile.run);
+  Json run = settings(profile.run);
+  if (profile.run.status == RunStatus::ok) run["message"] = profile.problem;
   std::string text;
-  for (const Json& row : Writer(profile, detail).rows(breakdown)) text += csv_line(run, row, false);
-  return text;
+  const Json rows = profile.has_kernels() ? Writer(profile, detail).rows(breakdown) : Json::array();
+  for (const Json& row : rows) text += csv_line(run, row, LineOf::values);
+  if (!text.empty()) return text;
+  const Profile blank = specimen();
+  return csv_line(run, Writer(blank, detail).rows(breakdown).at(0), LineOf::settings_alone);
 }
 
 }  // namespace ridgepoint

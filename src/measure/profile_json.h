@@ -1,5 +1,6 @@
 // Profiles as JSON and CSV. JSON is the run's record (docs/record.md) with one more member, `profile`; CSV is one
-// breakdown, a row a line, after the settings that tell runs apart. All figures are of one step: sums over the profiled
+// breakdown, a row a line, after the settings that tell runs apart and how the run ended; a run without kernels has one
+// line, of those alone. All figures are of one step: sums over the profiled
 // steps divided by their number. docs/profile.md lists the names.
 #pragma once
 
@@ -13,7 +14,8 @@
 namespace ridgepoint {
 
 // kernel: by name. op_class: by phase and class. scope: by module. launch: every kernel of the first profiled step.
-enum class Breakdown : std::uint8_t { kernel, op_class, scope, launch };
+// class_total: by class over all phases, and what was idle; in CSV only.
+enum class Breakdown : std::uint8_t { kernel, op_class, scope, launch, class_total };
 inline constexpr std::array kBreakdowns = {Breakdown::kernel, Breakdown::op_class, Breakdown::scope, Breakdown::launch};
 std::string_view name(Breakdown breakdown);  // "class" for op_class
 

@@ -71,6 +71,11 @@ std::vector<Group> places(const Profile& profile) {
 
 }  // namespace
 
+std::string_view bound_of(const RooflineRow& row) {
+  if (!row.bound_by_memory) return "matmul rate";
+  return row.is_past_floor() ? "cache" : "copy bandwidth";
+}
+
 double floor_ns(const Profile& profile, const KernelRecord& kernel) {
   return has_ceilings(profile) ? std::max(compute_ns(profile, kernel), memory_ns(profile, kernel)) : 0;
 }

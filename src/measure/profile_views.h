@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/scope.h"
@@ -112,7 +113,11 @@ struct RooflineRow {
   double floor_ns = 0;
   double recoverable_ns = 0;     // above the floor; of a class, the sum over its places
   bool bound_by_memory = false;  // most of the floor is bytes
+  // What was measured is below the floor: the bytes came from a cache, or the products beat the measured rate.
+  bool is_past_floor() const { return floor_ns > static_cast<double>(sum.time_ns); }
 };
+// "copy bandwidth", "matmul rate", or "cache" where the bytes cannot have come from memory.
+std::string_view bound_of(const RooflineRow& row);
 // By class, the longest first. Empty without ceilings.
 std::vector<RooflineRow> roofline_by_class(const Profile& profile);
 // By module and op (layers added up) and phase: the most recoverable time first. Empty without ceilings.

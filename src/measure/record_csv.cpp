@@ -4,20 +4,13 @@
 
 #include <cmath>
 
+#include "core/text.h"
 #include "measure/record_fields.h"
 
 namespace ridgepoint {
 namespace {
 
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
+std::string cell(const std::string& text) { return csv_field(text); }
 std::string cell(std::int64_t value) { return fmt::format("{}", value); }
 std::string cell(bool value) { return value ? "true" : "false"; }
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }

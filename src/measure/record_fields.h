@@ -55,6 +55,8 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "steps", record.steps);
   visit("", "seed", record.seed);
   visit("", "threads", record.threads);
+  visit("", "weights", record.weights);
+  visit("", "detect_anomaly", record.detect_anomaly);
   visit_statistics("time_ms", record.time_ms, visit);
   visit_statistics("device_time_ms", record.device_time_ms, visit);
   visit("", "warmup_ms", record.warmup_ms);
@@ -81,6 +83,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("memory_bytes", "device_used", record.memory_bytes.device_used);
   visit("memory_bytes", "device_at_start", record.memory_bytes.device_at_start);
   visit("memory_bytes", "device_libraries", record.memory_bytes.device_libraries);
+  visit("memory_bytes", "allocated_at_end", record.memory_bytes.allocated_at_end);
   visit("build", "version", record.build.version);
   visit("build", "compiler", record.build.compiler);
   visit("build", "revision", record.build.revision);

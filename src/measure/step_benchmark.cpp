@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "backends/null/null_device.h"
@@ -42,6 +43,8 @@ Record describe_run(const StepConfig& config) {
   record.warmup = config.warmup;
   record.steps = config.steps;
   record.seed = config.seed;
+  if (config.weights) record.weights = config.weights->source;
+  record.detect_anomaly = config.detect_anomaly;
   return record;
 }
 
@@ -65,12 +68,14 @@ class Run {
     enter(Stage::initialising);
     if (device_->kind() != "null") write_data();
     iterate();
+    const std::optional<double> loss = last_loss();
     loss_scaling();
     memory();
     device_memory();
     if (then_ && !then_(*program_)) throw Stopped{};
     program_.reset();  // the ceiling needs room
     rates();
+    if (loss) require_number(*loss);
   }
 
   // Also worth having from a run that failed half way.
@@ -82,6 +87,7 @@ class Run {
     record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
     const auto before_backward = static_cast<std::int64_t>(program_->before_backward_bytes());
     if (before_backward > 0) record_.memory_bytes.before_backward = before_backward;
+    if (has_iterated_) record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(use.allocated_bytes);
   }
 
  private:
@@ -104,9 +110,21 @@ class Run {
 
   // A device that computes nothing has no use for billions of random numbers.
   void write_data() {
-    initialise(*program_, config_.model, static_cast<std::uint64_t>(config_.seed),
-               [this] { enter(Stage::initialising); });
+    write_parameters(*program_, config_, [this] { enter(Stage::initialising); });
     write_random_tokens(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
+  }
+
+  // Empty where nothing computes one.
+  std::optional<double> last_loss() const {
+    if (device_->kind() == "null" || config_.mode == Mode::forward) return std::nullopt;
+    return convert(program_->read_output("loss"), DType::fp64).as<double>()[0];
+  }
+
+  void require_number(double loss) const {
+    if (std::isfinite(loss)) return;
+    throw Error(fmt::format("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite",
+                            config_.warmup + config_.steps,
+                            config_.detect_anomaly ? "" : "; bench --detect-anomaly names the node that began it"));
   }
 
   void loss_scaling() {
@@ -134,6 +152,7 @@ class Run {
       device_ms.push_back(elapsed.device_ms);
       refuse_anomaly(detector, config_.warmup + i);
     }
+    has_iterated_ = true;
     record_.time_ms = describe(std::move(host_ms));
     record_.device_time_ms = describe(std::move(device_ms));
   }
@@ -188,6 +207,7 @@ class Run {
   Record& record_;
   std::shared_ptr<Device> device_;
   std::optional<Program> program_;
+  bool has_iterated_ = false;
 };
 
 }  // namespace
@@ -196,6 +216,18 @@ std::string_view name(Stage stage) {
   constexpr std::array<std::string_view, 6> kNames = {"planning", "initialising", "measuring the ceiling",
                                                       "warm-up",  "step",         "profiling"};
   return kNames[static_cast<std::size_t>(stage)];
+}
+
+void write_parameters(Program& program, const StepConfig& config, const StopPoint& stop_point) {
+  if (!config.weights) {
+    initialise(program, config.model, static_cast<std::uint64_t>(config.seed), stop_point);
+    return;
+  }
+  initialise_constants(program, config.model);
+  for (const ParameterDeclaration& parameter : transformer_parameters(config.model)) {
+    stop_point();
+    program.write_input(parameter.name, config.weights->read(parameter));
+  }
 }
 
 TrainingOptions training_options(const StepConfig& config, const Device& device) {

@@ -15,6 +15,13 @@
 
 namespace ridgepoint {
 
+// Where parameters come from that are not made from the seed.
+struct GivenWeights {
+  std::string source;  // for the record: the file
+  // fp32, of the type declared; asked once for each parameter of a run.
+  std::function<HostTensor(const ParameterDeclaration&)> read;
+};
+
 struct StepConfig {
   std::string device = "cpu";  // as open_device() takes it
   DeviceOptions device_options;
@@ -28,7 +35,11 @@ struct StepConfig {
   std::int64_t steps = 10;
   std::int64_t seed = 0;
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
+  std::optional<GivenWeights> weights = {};
 };
+
+// Writes the parameters, given or made from the seed, and the model's constants.
+void write_parameters(Program& program, const StepConfig& config, const StopPoint& stop_point);
 
 // What of it concerns the building of the graph, which is to run on `device`. Throws Error (usage) for an unknown dtype
 // or way of compiling.
@@ -51,7 +62,7 @@ using StepWatcher = std::function<bool(const StepProgress&)>;
 using StepFollowUp = std::function<bool(Program&)>;
 
 // One run of a fresh program, everything it took released again. Never throws for what befalls the run itself: that
-// becomes the record's status. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after the
+// becomes the record's status; a loss that is no number is an error, though what was measured stands. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after the
 // timed iterations, so that it does not warm the machine up for a study of warm-ups.
 std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {},
                                    const StepFollowUp& then = {});

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "measure/anomaly.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {
@@ -12,10 +13,10 @@ using Stage = StepProgress::Stage;
 // Thrown where the watcher says stop; never leaves run_training_steps().
 struct Stopped {};
 
-void write_tokens(Program& program, const StepConfig& config, const TrainingData& data) {
+void write_tokens(Program& program, const StepConfig& config, const TrainingTokens& tokens) {
   write_random_tokens(program, config.model, static_cast<std::uint64_t>(config.seed));
-  if (data.inputs) program.write_input("inputs", *data.inputs);
-  if (data.targets) program.write_input("targets", *data.targets);
+  if (tokens.inputs) program.write_input("inputs", *tokens.inputs);
+  if (tokens.targets) program.write_input("targets", *tokens.targets);
 }
 
 void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& parameters, TrainingResult& result) {
@@ -26,7 +27,7 @@ void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& 
   }
 }
 
-TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps, const TrainingData& data,
+TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
                          const StepWatcher& watch) {
   const auto enter = [&](Stage stage, std::int64_t index = 0, std::int64_t count = 0) {
     if (watch && !watch({stage, index, count})) throw Stopped{};
@@ -39,20 +40,21 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   attention_fallback(graph, *device);  // warns of it; the values are the same
   Program program(std::move(graph), device, ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
-  initialise_constants(program, config.model);
-  for (const ParameterDeclaration& parameter : parameters) {
-    enter(Stage::initialising);
-    program.write_input(parameter.name, data.weight(parameter));
-  }
-  write_tokens(program, config, data);
+  write_parameters(program, config, [&] { enter(Stage::initialising); });
+  write_tokens(program, config, tokens);
   TrainingResult result;
   result.inputs = program.read_input("inputs");
   result.targets = program.read_input("targets");
   const std::int64_t runs = std::max<std::int64_t>(optimizer_steps, 1);
+  std::optional<AnomalyDetector> detector;
+  if (config.detect_anomaly) detector.emplace(program);
   for (std::int64_t i = 0; i < runs; ++i) {
     enter(Stage::timing, i, runs);
     program.run();
     program.synchronize();
+    if (detector && detector->first() && result.anomaly.empty()) {
+      result.anomaly = "step " + std::to_string(i + 1) + ": " + *detector->first();
+    }
     if (i == 0) keep_first_step(program, parameters, result);
     if (optimizer_steps > 0) {
       result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
@@ -68,21 +70,10 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
 
 }  // namespace
 
-std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig& config) {
-  const Graph graph = build_transformer(config, 1, Mode::forward);
-  std::vector<ParameterDeclaration> parameters;
-  for (const NodeId id : graph.inputs()) {
-    const Node& node = graph.node(id);
-    if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
-    parameters.push_back({node.attributes.get<std::string>("name"), graph.type(node.outputs[0])});
-  }
-  return parameters;
-}
-
 std::optional<TrainingResult> run_training_steps(const StepConfig& config, std::int64_t optimizer_steps,
-                                                 const TrainingData& data, const StepWatcher& watch) {
+                                                 const TrainingTokens& tokens, const StepWatcher& watch) {
   try {
-    return run_steps(config, optimizer_steps, data, watch);
+    return run_steps(config, optimizer_steps, tokens, watch);
   } catch (const Stopped&) {
     return std::nullopt;
   }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,17 +14,8 @@
 
 namespace ridgepoint {
 
-struct ParameterDeclaration {
-  std::string name;
-  TensorType type;
-};
-
-// The model's parameters in the order of its layers.
-std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig& config);
-
-struct TrainingData {
-  std::function<HostTensor(const ParameterDeclaration&)> weight;  // asked once for each parameter
-  // int64 [batch, context]; random by the configuration's seed where absent.
+// int64 [batch, context]; random by the configuration's seed where absent.
+struct TrainingTokens {
   std::optional<HostTensor> inputs;
   std::optional<HostTensor> targets;
 };
@@ -36,10 +26,12 @@ struct TrainingResult {
   std::map<std::string, HostTensor> tensors;
   HostTensor inputs;  // the tokens used
   HostTensor targets;
+  // With detect_anomaly: the step and the first NaN or infinity that a node made, in a sentence; empty when there is none.
+  std::string anomaly;
 };
 
-// Batch, model, device and seed come from `config`. Throws Error; empty when the watcher stopped it.
+// Batch, model, weights, device and seed come from `config`. Throws Error; empty when the watcher stopped it.
 std::optional<TrainingResult> run_training_steps(const StepConfig& config, std::int64_t optimizer_steps,
-                                                 const TrainingData& data, const StepWatcher& watch = {});
+                                                 const TrainingTokens& tokens, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

@@ -60,8 +60,7 @@ AttentionVariant attention_variant_from_name(std::string_view text) {
   for (const AttentionVariant variant : kVariants) {
     if (name(variant) == text) return variant;
   }
-  throw Error(fmt::format("there is no attention variant '{}'; did you mean '{}'?", text, nearest(text, kNames)),
-              ErrorKind::usage);
+  throw Error(fmt::format("there is no attention variant '{}'{}", text, hint(text, kNames)), ErrorKind::usage);
 }
 
 std::optional<std::string> attention_fallback(const Graph& graph, const Device& device) {

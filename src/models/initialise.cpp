@@ -44,6 +44,17 @@ HostTensor initial_parameter(const std::string& name, const TensorType& type, st
   return tensor;
 }
 
+std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig& config) {
+  const Graph graph = build_transformer(config, 1, Mode::forward);
+  std::vector<ParameterDeclaration> parameters;
+  for (const NodeId id : graph.inputs()) {
+    const Node& node = graph.node(id);
+    if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
+    parameters.push_back({node.attributes.get<std::string>("name"), graph.type(node.outputs[0])});
+  }
+  return parameters;
+}
+
 void initialise_constants(Program& program, const TransformerConfig& config) {
   write_rotary_tables(program, config);
   initialise_loss_scaling(program, {});

@@ -8,9 +8,10 @@ namespace ridgepoint {
 
 const std::vector<TransformerConfig>& transformer_presets() {
   static const std::vector<TransformerConfig> presets = {
-      {"tiny", 10000, 256, 128, 384, 2, 4},       {"small", 10000, 256, 768, 3072, 12, 12},
-      {"medium", 10000, 256, 1024, 4096, 24, 16}, {"large", 10000, 256, 1280, 5120, 36, 20},
-      {"xl", 10000, 256, 1600, 6400, 48, 25},     {"2.7b", 10000, 256, 2560, 10240, 32, 32},
+      {"tiny", 10000, 256, 128, 384, 2, 4},      {"22.7m", 10000, 256, 512, 1344, 4, 16},
+      {"small", 10000, 256, 768, 3072, 12, 12},  {"medium", 10000, 256, 1024, 4096, 24, 16},
+      {"large", 10000, 256, 1280, 5120, 36, 20}, {"xl", 10000, 256, 1600, 6400, 48, 25},
+      {"2.35b", 10000, 256, 3200, 25600, 8, 4},  {"2.7b", 10000, 256, 2560, 10240, 32, 32},
   };
   return presets;
 }
@@ -21,8 +22,7 @@ TransformerConfig transformer_preset(std::string_view name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  throw Error("unknown model '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?",
-              ErrorKind::usage);
+  throw Error("unknown model '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
 }
 
 namespace {
@@ -94,8 +94,7 @@ Mode mode_from_name(std::string_view text) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {
     if (kNames[i] == text) return static_cast<Mode>(i);
   }
-  throw Error("unknown mode '" + std::string(text) + "'; did you mean '" + nearest(text, kNames) + "'?",
-              ErrorKind::usage);
+  throw Error("unknown mode '" + std::string(text) + "'" + hint(text, kNames), ErrorKind::usage);
 }
 
 }  // namespace ridgepoint

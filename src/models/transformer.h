@@ -29,9 +29,9 @@ struct TransformerConfig {
   AttentionVariant attention = AttentionVariant::composite;
 };
 
-// tiny small medium large xl 2.7b
+// tiny 22.7m small medium large xl 2.35b 2.7b, by their number of parameters.
 const std::vector<TransformerConfig>& transformer_presets();
-// Throws Error (usage) naming the nearest preset.
+// Throws Error (usage) naming the nearest preset, or all.
 TransformerConfig transformer_preset(std::string_view name);
 // Throws Error (usage): sizes not positive, heads not dividing d_model, odd head width, products that overflow.
 void validate(const TransformerConfig& config, std::int64_t batch);
@@ -69,10 +69,13 @@ Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mod
 // Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.
 void output_activations(Graph& graph);
 
-struct NamedTensor {
+struct ParameterDeclaration {
   std::string name;
-  HostTensor tensor;
+  TensorType type;
 };
+
+// The model's parameters in the order of its layers.
+std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig& config);
 
 // Truncated normal initialisation of one parameter (docs/model.md), the same for a seed on every machine.
 HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed,

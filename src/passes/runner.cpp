@@ -13,8 +13,7 @@ void check_skipped_names(std::span<const Pass> passes, const PassOptions& option
   for (const Pass& pass : passes) names.push_back(pass.name);
   for (const std::string& skipped : options.skip) {
     if (std::find(names.begin(), names.end(), skipped) == names.end()) {
-      throw Error("no pass is called '" + skipped + "'; did you mean '" + nearest(skipped, names) + "'?",
-                  ErrorKind::usage);
+      throw Error("no pass is called '" + skipped + "'" + hint(skipped, names), ErrorKind::usage);
     }
   }
 }

@@ -19,8 +19,7 @@ Compile compile_from_name(std::string_view text) {
   for (const Compile compile : kAllCompiles) {
     if (name(compile) == text) return compile;
   }
-  throw Error("graphs are not compiled as '" + std::string(text) + "'; did you mean '" + nearest(text, kNames) + "'?",
-              ErrorKind::usage);
+  throw Error("graphs are not compiled as '" + std::string(text) + "'" + hint(text, kNames), ErrorKind::usage);
 }
 
 PassTarget pass_target(const Device& device) {

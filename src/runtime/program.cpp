@@ -85,8 +85,7 @@ struct Program::Implementation {
       if (slot.name == name) return slot;
       names.push_back(slot.name);
     }
-    throw Error("the program has no input '" + std::string(name) + "'; did you mean '" + nearest(name, names) + "'?",
-                ErrorKind::usage);
+    throw Error("the program has no input '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
   }
 
   // `dead` is what an error says when the value has no memory now.
@@ -147,9 +146,7 @@ HostTensor Program::read_output(std::string_view name) const {
   if (!value) {
     std::vector<std::string_view> names;
     for (const Output& output : self.graph.outputs()) names.push_back(output.name);
-    throw Error("the program has no output '" + std::string(name) + "'" +
-                    (names.empty() ? "" : "; did you mean '" + nearest(name, names) + "'?"),
-                ErrorKind::usage);
+    throw Error("the program has no output '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
   }
   return self.read(*value);
 }

@@ -51,12 +51,6 @@ TEST(RunOptions, vary_the_last_option_fastest) {
                                 "small 1 step", "small 2 forward", "small 2 step"));
 }
 
-TEST(RunOptions, add_up_when_repeated) {
-  std::vector<std::int64_t> batches;
-  for (const StepConfig& c : expand({"--batch", "1,2", "--batch=8"})) batches.push_back(c.batch);
-  EXPECT_THAT(batches, ElementsAre(1, 2, 8));
-}
-
 TEST(RunOptions, build_a_model_from_sizes) {
   const StepConfig config = expand({"--layers", "4", "--d-model", "512", "--d-ff", "1344", "--heads", "16"})[0];
   EXPECT_EQ(config.model.name, "custom");

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 namespace ridgepoint {
 namespace {
@@ -18,8 +19,8 @@ TEST(Nearest, finds_the_name_one_typing_slip_away) {
 }
 
 TEST(Nearest, counts_a_swap_of_neighbours_as_one_slip) {
-  constexpr std::array<std::string_view, 2> kPair = {"ac", "cab"};
-  EXPECT_EQ(nearest("ca", kPair), "ac");
+  constexpr std::array<std::string_view, 2> kPair = {"cabc", "abc"};
+  EXPECT_EQ(nearest("acb", kPair), "abc");
 }
 
 TEST(Nearest, takes_a_name_cut_short_for_that_name) {
@@ -30,15 +31,30 @@ TEST(Nearest, takes_a_name_cut_short_for_that_name) {
 
 TEST(Nearest, takes_the_first_of_equals) {
   constexpr std::array<std::string_view, 2> kTypes = {"fp16", "bf16"};
-  EXPECT_EQ(nearest("xx16", kTypes), "fp16");
+  EXPECT_EQ(nearest("f16", kTypes), "fp16");
+}
+
+TEST(Nearest, finds_no_name_in_a_word_that_has_little_in_common_with_any) {
+  EXPECT_EQ(nearest("gpt2", kNames), "");
+  EXPECT_EQ(nearest("x", kNames), "");
+  constexpr std::array<std::string_view, 2> kPresets = {"tiny", "2.7b"};
+  EXPECT_EQ(nearest("gpt2", kPresets), "");
+}
+
+TEST(Hint, names_the_nearest_or_lists_what_there_is) {
+  EXPECT_EQ(hint("smal", kNames), "; did you mean 'small'?");
+  EXPECT_EQ(hint("gpt2", kNames), "; available: tiny, small, medium, large");
+  EXPECT_EQ(hint("gpt2", {}), "");
+  const std::vector<std::string_view> many(kMostNamesListed + 1, "tiny");
+  EXPECT_EQ(hint("gpt2", many), "");
 }
 
 TEST(Nearest, answers_an_empty_word_and_an_empty_list) {
-  EXPECT_EQ(nearest("", kNames), "tiny");
+  EXPECT_EQ(nearest("", kNames), "");
   EXPECT_EQ(nearest("tiny", {}), "");
 }
 
-TEST(Nearest, answers_a_very_long_word) { EXPECT_FALSE(nearest(std::string(1 << 20, 'x'), kNames).empty()); }
+TEST(Nearest, answers_a_very_long_word) { EXPECT_EQ(nearest(std::string(1 << 20, 'x'), kNames), ""); }
 
 }  // namespace
 }  // namespace ridgepoint

@@ -11,16 +11,11 @@ namespace ridgepoint {
 namespace {
 
 TEST(Presets, have_the_documented_parameter_counts) {
-  const std::pair<const char*, std::int64_t> expected[] = {{"tiny", 2'986'624},     {"small", 128'625'408},
-                                                           {"medium", 423'183'360}, {"large", 969'411'840},
-                                                           {"xl", 1'998'235'200},   {"2.7b", 3'406'809'600}};
+  const std::pair<const char*, std::int64_t> expected[] = {
+      {"tiny", 2'986'624},    {"22.7m", 22'696'448}, {"small", 128'625'408},   {"medium", 423'183'360},
+      {"large", 969'411'840}, {"xl", 1'998'235'200}, {"2.35b", 2'357'814'400}, {"2.7b", 3'406'809'600}};
   for (const auto& [name, parameters] : expected)
     EXPECT_EQ(parameter_count(transformer_preset(name)), parameters) << name;
-}
-
-TEST(ParameterCount, agrees_with_published_configurations) {
-  EXPECT_EQ(parameter_count({"", 10000, 256, 512, 1344, 4, 16}), 22'696'448);
-  EXPECT_EQ(parameter_count({"", 10000, 256, 3200, 25600, 8, 4}), 2'357'814'400);
 }
 
 TEST(ParameterCount, is_what_the_graph_holds) {
@@ -62,12 +57,19 @@ TEST(Validate, refuses_what_no_model_can_have) {
   EXPECT_NE(refused([](auto& c) { c.layers = INT64_MAX; }).find("overflows"), std::string::npos);
 }
 
-TEST(Presets, name_the_nearest_for_an_unknown_one) {
+TEST(Presets, name_the_nearest_for_an_unknown_one_or_all) {
   try {
     transformer_preset("smal");
     FAIL() << "accepted";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find("did you mean 'small'"), std::string::npos);
+  }
+  try {
+    transformer_preset("gpt2");
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b");
   }
 }
 

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -78,6 +79,18 @@ ProgramResult ChildProgram::wait() {
 }
 
 ProgramResult run_program(const std::vector<std::string>& arguments) { return ChildProgram(arguments).wait(); }
+
+std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  for (const std::string& word : more) {
+    const auto old = word.starts_with("--") ? std::find(arguments.begin(), arguments.end(), word) : arguments.end();
+    if (old == arguments.end()) continue;
+    const auto value = old + 1;
+    const bool has_value = value != arguments.end() && !value->starts_with("--");
+    arguments.erase(old, has_value ? value + 1 : value);
+  }
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
 
 bool has_terminals() {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);

@@ -36,6 +36,9 @@ class ChildProgram {
 // Whether this machine offers pseudo-terminals; a bare chroot without /dev/pts does not.
 bool has_terminals();
 
+// `arguments` with `more` behind them, whose options take the place of those of the same name.
+std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more);
+
 ProgramResult run_program(const std::vector<std::string>& arguments);
 // With standard error on a terminal of 100 columns; `error` is what the terminal received.
 ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments);

@@ -1,0 +1,18 @@
+// Text that others read: whole UTF-8, and cells of CSV.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ridgepoint {
+
+// Bytes that are not UTF-8 become U+FFFD.
+std::string valid_utf8(std::string_view text);
+
+// What a terminal can be shown: control characters become U+FFFD too.
+std::string printable(std::string_view text);
+
+// A field as RFC 4180 has it: quoted where it has a comma, a quotation mark or a line break. It is valid UTF-8.
+std::string csv_field(std::string_view text);
+
+}  // namespace ridgepoint
