@@ -193,8 +193,9 @@ Json flattened(const DeviceReport& report) {
                                                                 {"size", matmul.size}};
   }
   json["matmul"] = std::move(matmuls);
+  const Json pointers = json.flatten();
   Json flat = Json::object();
-  for (const auto& [pointer, value] : json.flatten().items()) {
+  for (const auto& [pointer, value] : pointers.items()) {
     if (value.is_null()) continue;
     std::string key = pointer.substr(1);
     std::ranges::replace(key, '/', '.');

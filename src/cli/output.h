@@ -33,7 +33,7 @@ struct OutputOptions {
 
   std::string format;   // empty: by the file's ending, else a table
   std::string path;     // empty: standard output
-  std::string columns;  // empty: the usual ones
+  std::string columns = {};  // empty: the usual ones
   Rows rows = Rows::models;
 
   void add_to(CLI::App& app);

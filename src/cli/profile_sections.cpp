@@ -70,6 +70,7 @@ FittedTable kernel_table(const ProfileFigures& figures, std::size_t shown) {
 FittedTable class_table(const ProfileFigures& figures) {
   FittedTable table;
   add_columns(table, kLeft, {"phase", "class"});
+  table.repeat_columns(2);
   figures.add_work_columns(table);
   const auto add = [&](std::string phase, std::string what, const KernelSum& sum) {
     Cells cells = {std::move(phase), std::move(what)};
@@ -114,6 +115,7 @@ FittedTable scope_table(const ProfileFigures& figures, const ProfileDetail& deta
 FittedTable attention_table(const ProfileFigures& figures) {
   FittedTable table;
   add_columns(table, kLeft, {"phase", "part"});
+  table.repeat_columns(2);
   figures.add_work_columns(table);
   add_columns(table, kRight, {"time to matmuls", "flops to matmuls"});
   const std::vector<AttentionRow> rows = attention_parts(figures.profile());

@@ -80,10 +80,10 @@ class Verify : public Command {
     app.add_flag("--detect-anomaly", detect_anomaly_,
                  "look at every result for NaN and infinity and name the node that made the first; exit code 1 then")
         ->group("Verify");
-    app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
+    rtol_option_ = app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
         ->type_name("X")
         ->group("Verify");
-    app.add_option("--atol", tolerance_.absolute, fmt::format("absolute tolerance [{:g}]", tolerance_.absolute))
+    atol_option_ = app.add_option("--atol", tolerance_.absolute, fmt::format("absolute tolerance [{:g}]", tolerance_.absolute))
         ->type_name("X")
         ->group("Verify");
   }
@@ -114,6 +114,12 @@ class Verify : public Command {
     };
     require(config.device != "null", "--device null computes nothing to verify; use cpu or reference");
     require(optimizer_steps_ >= 0, fmt::format("--optimizer-steps: {} is too small; the least is 0", optimizer_steps_));
+    for (const CLI::Option* option : {rtol_option_, atol_option_}) {
+      require(!against_.empty() || option->count() == 0,
+              fmt::format("--{} goes with --against", option->get_lnames().front()));
+    }
+    require(weights_.empty() || tokens_.empty() || !run_options_.given("--seed"),
+            "--seed makes weights and tokens, and both are from files; leave it out");
     require(tolerance_.relative >= 0 && tolerance_.absolute >= 0, "--rtol and --atol must be 0 or more");
     for (const std::string& path : {dump_, save_weights_, save_tokens_}) {
       if (!path.empty()) check_writable(path);
@@ -212,6 +218,7 @@ class Verify : public Command {
   std::int64_t optimizer_steps_ = 1;
   bool detect_anomaly_ = false;
   Tolerance tolerance_;
+  CLI::Option *rtol_option_ = nullptr, *atol_option_ = nullptr;
 };
 
 }  // namespace

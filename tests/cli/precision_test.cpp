@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/transformer.h"
+#include "support/csv_rows.h"
 #include "support/run_program.h"
 #include "support/temporary_folder.h"
 
@@ -16,6 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
@@ -64,6 +66,8 @@ TEST(PrecisionCommand, shows_the_types_of_the_toy_model) {
   std::map<std::string, std::string> results;
   for (const Json& row : rows)
     results[row["part"].get<std::string>() + " " + row["module"].get<std::string>()] = row["result"].get<std::string>();
+  EXPECT_EQ(results["input x"], "fp32") << "the published table's row";
+  EXPECT_EQ(results["input targets"], "int64");
   EXPECT_EQ(results["forward fc1"], "fp16");
   EXPECT_EQ(results["forward ln"], "fp32");
   EXPECT_EQ(results["gradient fc1.weight"], "fp32");
@@ -106,6 +110,57 @@ TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
   expect_usage_error({"--error", "--depth", "0"}, "--depth");
   expect_usage_error({"--error", "--device", "null"}, "computes nothing");
   expect_usage_error({"--error", "--dtype", "bf61"}, "did you mean");
+}
+
+TEST(PrecisionCommand, shows_no_error_where_both_gradients_are_zero) {
+  // Of a sequence of one token the weights of attention are 1, whatever q and k are.
+  const ProgramResult result = precision(
+      {"--error", "--device", "cpu", "--layers",  "1", "--d-model", "16", "--d-ff",  "24",  "--heads", "2",
+       "--vocab", "50",      "--context", "1", "--batch", "2", "--depth", "3", "--format", "csv", "--dtype", "fp32,bf16"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  bool found = false;
+  for (const CsvRow& row : csv_rows(result.output)) {
+    if (row.at("module") != "layers.0.attn.q_proj") continue;
+    found = true;
+    EXPECT_EQ(row.at("fp32.gradient"), "0");
+    EXPECT_EQ(row.at("bf16.gradient"), "0");
+  }
+  EXPECT_TRUE(found);
+  EXPECT_THAT(result.output, Not(HasSubstr("nan")));
+}
+
+TEST(PrecisionCommand, refuses_options_that_would_change_nothing) {
+  expect_usage_error({"--error", "--context", "32"}, "--context: the toy model has sizes of its own");
+  expect_usage_error({"--error", "--batch", "32"}, "--batch: the toy model has sizes of its own");
+  expect_usage_error({"--autocast", "fp16", "--vocab", "32"}, "--vocab: the toy model has sizes of its own");
+  expect_usage_error({"--model", "tiny"}, "--model: the sums are the same for every model and device");
+  expect_usage_error({"--autocast", "fp16", "--device", "cpu"}, "--device: --autocast computes nothing");
+  expect_usage_error({"--error", "--count", "10"}, "--count is of the sums");
+  expect_usage_error({"--autocast", "bf16", "--dtype", "fp16"}, "--dtype goes with --error");
+  expect_usage_error({"--detail"}, "--detail goes with --autocast");
+  expect_usage_error({"--error", "--dtype", "bf16,bf16"}, "--dtype: 'bf16' is in the list twice");
+  expect_usage_error({"--error", "--dtype", "bf16,"}, "--dtype: 'bf16,' has an empty item");
+}
+
+TEST(PrecisionCommand, shows_modules_whose_names_are_no_text) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "graph.txt").string();
+  std::ofstream(path) << "graph \"g\"\n"
+                         "%0:fp32[2] = input() {name=\"x\", role=\"data\"} @forward \"\" \"\"\n"
+                         "%1:fp32[2] = exp(%0) @forward \"a\xff\x1b[2Jb\" \"\"\n"
+                         "output \"y\" %1\n";
+  const auto print = [&](const std::string& format) {
+    const ProgramResult result = precision({"--autocast", "bf16", "--graph", path, "--format", format});
+    EXPECT_EQ(result.exit_code, 0) << format << ": " << result.error;
+    return result.output;
+  };
+  for (const char* format : {"table", "markdown"}) {
+    EXPECT_THAT(print(format), AllOf(HasSubstr("a\uFFFD\uFFFD[2Jb"), Not(HasSubstr("\x1b")))) << format;
+  }
+  EXPECT_EQ(csv_rows(print("csv")).back().at("module"), "a\uFFFD\x1b[2Jb");
+  EXPECT_EQ(Json::parse(print("json")).back()["module"], "a\uFFFD\x1b[2Jb");
+  const std::string lines = print("jsonl");
+  EXPECT_EQ(Json::parse(lines.substr(lines.rfind('\n', lines.size() - 2) + 1))["module"], "a\uFFFD\x1b[2Jb");
 }
 
 TEST(PrecisionCommand, says_what_is_wrong_with_a_graph_file) {

@@ -5,12 +5,15 @@
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
 
 #include "core/file.h"
 #include "ridgepoint/record.h"
+#include "support/csv_rows.h"
 #include "support/run_program.h"
 #include "support/temporary_folder.h"
 #include "support/trace_rules.h"
@@ -119,6 +122,69 @@ TEST(ProfileCommand, writes_a_breakdown_as_csv) {
   }
 }
 
+TEST(ProfileCommand, writes_csv_that_tells_every_two_rows_of_a_sweep_apart) {
+  const std::vector<std::pair<std::string, std::string>> settings = {
+      {"layers", "1,2"}, {"d-ff", "24,32"}, {"heads", "1,2"},   {"vocab", "50,60"},
+      {"seed", "0,1"},   {"warmup", "1,2"}, {"batch", "1,2"},   {"context", "4,8"}};
+  for (const auto& [option, values] : settings) {
+    const auto rows = csv_rows(toy_profile({"--" + option, values, "--mode", "forward", "--format", "csv"}).output);
+    std::string column = option;
+    std::ranges::replace(column, '-', '_');
+    std::set<std::string> found;
+    for (const auto& row : rows) found.insert(row.at(column));
+    EXPECT_EQ(found.size(), 2U) << option;
+  }
+}
+
+TEST(ProfileCommand, writes_a_row_of_csv_for_a_run_that_does_not_fit) {
+  for (const char* by : {"kernel", "class", "scope", "launch"}) {
+    const ProgramResult result = toy_profile(
+        {"--batch", "2,4000", "--memory-limit", "4MiB", "--by", by, "--format", "csv", "--mode", "backward"});
+    EXPECT_EQ(result.exit_code, 0) << "running out of memory is an answer";
+    const auto rows = csv_rows(result.output);
+    ASSERT_GT(rows.size(), 1U) << by;
+    EXPECT_EQ(rows.front().at("status"), "ok");
+    EXPECT_EQ(rows.front().at("batch"), "2");
+    EXPECT_EQ(rows.back().at("status"), "oom");
+    EXPECT_EQ(rows.back().at("batch"), "4000");
+    EXPECT_THAT(rows.back().at("message"), HasSubstr("out of memory"));
+  }
+}
+
+TEST(ProfileCommand, writes_the_comparison_as_csv_by_class) {
+  const ProgramResult result = toy_profile({"--compare", "forward,step", "--format", "csv"});
+  const auto rows = csv_rows(result.output);
+  std::map<std::string, double> shares;
+  std::set<std::string> classes;
+  for (const auto& row : rows) {
+    classes.insert(row.at("class"));
+    shares[row.at("mode")] += std::stod(row.at("share_of_wall_time"));
+  }
+  EXPECT_THAT(classes, AllOf(::testing::Contains("matmul"), ::testing::Contains("optimizer"), ::testing::Contains("idle")));
+  EXPECT_NEAR(shares.at("forward"), 1, 0.01);
+  EXPECT_NEAR(shares.at("step"), 1, 0.01);
+}
+
+TEST(ProfileCommand, shows_the_kernels_of_a_phase_and_a_module) {
+  const Json all = toy_json({"--mode", "step", "--by", "launch"})[0]["profile"];
+  const Json some =
+      toy_json({"--mode", "step", "--by", "launch", "--phase", "forward", "--scope", "layers.*.attn"})[0]["profile"];
+  std::size_t wanted = 0;
+  for (const Json& launch : all["launches"]) {
+    const std::string scope = launch["scope"];
+    wanted += launch["phase"] == "forward" && scope.find(".attn") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(wanted, 10U);
+  EXPECT_THAT(some["launches"], SizeIs(wanted));
+  EXPECT_EQ(some["selection"]["all_calls"], all["launches"].size());
+  EXPECT_NEAR(sum_of(some["kernels"], "share_of_kernel_time"), 1, 1e-9);
+  const ProgramResult table = toy_profile({"--mode", "step", "--phase", "forward", "--scope", "layers.?.attn.softmax"});
+  EXPECT_THAT(table.output, AllOf(HasSubstr("Only phase forward, module layers.?.attn.softmax: "),
+                                  HasSubstr("all of these"), Not(HasSubstr("Idle time")), Not(HasSubstr("matmul_"))));
+  EXPECT_THAT(toy_profile({"--mode", "forward", "--phase", "optimizer"}).output,
+              HasSubstr("No kernel is of phase optimizer."));
+}
+
 TEST(ProfileCommand, writes_a_line_and_markdown_too) {
   const ProgramResult line = toy_profile({"--format", "jsonl", "--mode", "forward,backward"});
   EXPECT_EQ(std::ranges::count(line.output, '\n'), 2);
@@ -177,7 +243,7 @@ TEST(ProfileCommand, stops_at_ctrl_c_with_nothing_to_compare_yet) {
 }
 
 TEST(ProfileCommand, refuses_options_at_odds) {
-  expect_usage_error({"--by", "modul"}, "did you mean");
+  expect_usage_error({"--by", "kernl"}, "did you mean 'kernel'");
   expect_usage_error({"--compare", "forward"}, "two or more");
   expect_usage_error({"--compare", "forward,backwards"}, "backwards");
   expect_usage_error({"--compare", "forward,step", "--mode", "step"}, "leave --mode out");
@@ -186,6 +252,23 @@ TEST(ProfileCommand, refuses_options_at_odds) {
   expect_usage_error({"--profiled-steps", "0"}, "--profiled-steps");
   expect_usage_error({"--depth", "0"}, "--depth");
   expect_usage_error({"--mode", "forward,step", "--trace", "t.json"}, "one profile");
+}
+
+TEST(ProfileCommand, refuses_options_that_would_change_nothing) {
+  expect_usage_error({"--by", "kernel", "--depth", "2"}, "--depth is of the breakdown by module");
+  expect_usage_error({"--format", "csv", "--each-layer"}, "--each-layer is of the breakdown by module");
+  expect_usage_error({"--by", "scope", "--top", "3"}, "--top is of the table of kernels");
+  expect_usage_error({"--format", "json", "--top", "3"}, "--top is of the table of kernels");
+  expect_usage_error({"--format", "json", "--by", "class"}, "json and jsonl hold every breakdown");
+  expect_usage_error({"--compare", "forward,step", "--depth", "2"}, "--depth is of the breakdown by module");
+}
+
+TEST(ProfileCommand, refuses_phases_and_modules_there_are_none_of) {
+  expect_usage_error({"--phase", "forwards"}, "--phase: 'forwards' is unknown; did you mean 'forward'?");
+  expect_usage_error({"--phase", "forward,"}, "--phase: 'forward,' has an empty item");
+  expect_usage_error({"--scope", "layer.*"},
+                     "--scope: no module is called 'layer.*'; outermost there are token_embeddings, layers.*, ");
+  expect_usage_error({"--scope", "layers.*.attn", "--mode", "forward", "--phase", "all"}, "available: forward, loss");
 }
 
 }  // namespace

@@ -7,13 +7,18 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/file.h"
+#include "interchange/safetensors.h"
+#include "models/transformer.h"
 #include "ridgepoint/record.h"
+#include "support/csv_rows.h"
 #include "support/run_program.h"
 #include "support/temporary_folder.h"
 
@@ -21,10 +26,13 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Ne;
 using ::testing::Not;
+using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -59,7 +67,7 @@ TEST(Program, explains_itself) {
               AllOf(HasSubstr("bench"), HasSubstr("devices"), HasSubstr("verify"), HasSubstr("Examples:")));
   EXPECT_EQ(run_program({"help"}).output, help.output);
   EXPECT_THAT(run_program({"--version"}).output, StartsWith("ridgepoint 0."));
-  for (const char* command : {"bench", "devices", "verify"}) {
+  for (const char* command : {"attention", "bench", "devices", "precision", "profile", "verify"}) {
     const ProgramResult result = run_program({command, "--help"});
     EXPECT_EQ(result.exit_code, 0);
     EXPECT_THAT(result.output, AllOf(HasSubstr("--threads"), HasSubstr("Examples:")));
@@ -80,6 +88,41 @@ TEST(Program, says_the_nearest_of_what_it_does_not_know) {
   expect_usage_error({"bench", "--format", "jsno"}, "did you mean 'json'");
   expect_usage_error({"help", "verfy"}, "did you mean 'verify'");
   expect_usage_error({"--verison"}, "unknown option '--verison'; did you mean '--version'");
+}
+
+TEST(Program, lists_what_there_is_where_nothing_is_near) {
+  expect_usage_error({"bench", "--model", "gpt2"}, "--model: 'gpt2' is unknown; available: tiny, 22.7m, small");
+  expect_usage_error({"bench", "--format", "xml"}, "--format: 'xml' is unknown; available: table, markdown");
+  expect_usage_error({"optimize"}, "unknown command 'optimize'; available: bench, attention");
+}
+
+TEST(Program, refuses_an_option_given_twice) {
+  expect_usage_error({"bench", "--batch", "1", "--batch", "2"}, "--batch is given 2 times; give it once: --batch 1,2");
+  expect_usage_error({"bench", "--format", "csv", "--format", "json"}, "--format is given 2 times");
+  expect_usage_error({"bench", "--detect-anomaly", "--detect-anomaly"}, "--detect-anomaly is given 2 times");
+  expect_usage_error({"attention", "--pivot", "dtype", "--pivot", "mask"}, "--pivot is given 2 times");
+  expect_usage_error({"devices", "--threads", "1", "--threads", "2"}, "--threads is given 2 times");
+}
+
+TEST(Program, refuses_values_that_are_none) {
+  expect_usage_error({"bench", "--output", "-"}, "--output: '-' is no file; without --output the result goes to");
+  expect_usage_error({"profile", "--trace", "-"}, "--trace: '-' is no file");
+  expect_usage_error({"profile", "--trace", ""}, "--trace needs a value: --trace FILE");
+  expect_usage_error({"bench", "--output", ""}, "--output needs a value");
+  expect_usage_error({"verify", "--dump", "", "--device", "cpu"}, "--dump needs a value");
+  expect_usage_error({"devices", "--threads", ""}, "--threads needs a value");
+  expect_usage_error({"bench", "--output", "--detect-anomaly"},
+                     "--output needs a value, and '--detect-anomaly' is an option");
+}
+
+TEST(Program, refuses_options_that_would_change_nothing) {
+  expect_usage_error({"bench", "--device", "null", "--detect-anomaly"}, "--device null computes nothing");
+  expect_usage_error({"bench", "--device", "null", "--weights", "w"}, "--device null reads no parameters");
+  expect_usage_error({"bench", "--columns", "mean", "--format", "csv"}, "csv has every field");
+  expect_usage_error({"attention", "--granularity", "8"}, "--granularity goes with --oom");
+  expect_usage_error({"attention", "--account", "--steps", "3"}, "leave --steps out");
+  expect_usage_error({"attention", "--pivot", "--columns", "added"}, "--columns is of the table of runs");
+  expect_usage_error({"verify", "--rtol", "1e-3"}, "--rtol goes with --against");
 }
 
 TEST(Program, refuses_stray_and_missing_values) {
@@ -142,6 +185,94 @@ TEST(Bench, prints_the_format_asked_for) {
   EXPECT_THAT(print("markdown"), HasSubstr("| mode | mean ms |"));
   EXPECT_THAT(print("csv"), StartsWith("schema,command,"));
   EXPECT_THAT(print("json"), StartsWith("[\n{\"schema\""));
+}
+
+// Weights in which one number is no number.
+std::string weights_with_nan(const TemporaryFolder& folder) {
+  const std::string path = folder / "nan.safetensors";
+  TransformerConfig model{"custom", 50, 8, 16, 24, 1, 2};
+  const std::vector<ParameterDeclaration> parameters = transformer_parameters(model);
+  std::vector<TensorDeclaration> declarations;
+  for (const ParameterDeclaration& parameter : parameters) declarations.push_back({parameter.name, parameter.type});
+  write_safetensors(path, declarations, [&](std::size_t i) {
+    HostTensor tensor = initial_parameter(parameters[i].name, parameters[i].type, 0);
+    if (parameters[i].name == "layers.0.ln1.weight") tensor.as<float>()[3] = std::numeric_limits<float>::quiet_NaN();
+    return tensor;
+  });
+  return path;
+}
+
+TEST(Bench, fails_where_the_loss_is_no_number) {
+  const TemporaryFolder folder;
+  const std::string weights = weights_with_nan(folder);
+  const ProgramResult result = run_program(toy_bench({"--weights", weights, "--mode", "backward,step"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("error: the loss is NaN after 4 iterations; bench --detect-anomaly names"));
+  const ProgramResult rows = run_program(toy_bench({"--weights", weights, "--mode", "step", "--format", "jsonl"}));
+  const Record record = parse_records(rows.output).at(0);
+  EXPECT_EQ(record.status, RunStatus::error);
+  EXPECT_THAT(record.time_ms.samples, SizeIs(3)) << "what was measured stands";
+  EXPECT_EQ(record.weights, weights);
+  std::vector<std::string> profile = toy_bench({"--weights", weights, "--mode", "backward", "--by", "class"});
+  profile.front() = "profile";
+  const ProgramResult profiled = run_program(profile);
+  EXPECT_EQ(profiled.exit_code, 1);
+  EXPECT_THAT(profiled.output, AllOf(HasSubstr("error: the loss is NaN"), HasSubstr("By phase and class")));
+}
+
+TEST(Bench, names_the_anomaly_or_says_that_there_is_none) {
+  const TemporaryFolder folder;
+  const std::string weights = weights_with_nan(folder);
+  const ProgramResult found = run_program(toy_bench({"--weights", weights, "--detect-anomaly"}));
+  EXPECT_EQ(found.exit_code, 1);
+  EXPECT_THAT(found.output, HasSubstr("error: anomaly in iteration 1: the input 'layers.0.ln1.weight' has a NaN at [3]"));
+  EXPECT_THAT(found.output, Not(HasSubstr("peak memory"))) << "a failure is none of its measurements";
+  EXPECT_THAT(found.error, IsEmpty());
+  const ProgramResult sound = run_program(toy_bench({"--detect-anomaly", "--mode", "forward,step", "--format", "jsonl"}));
+  EXPECT_EQ(sound.exit_code, 0);
+  EXPECT_EQ(sound.error, "ridgepoint: no NaN and no infinity was found in 2 rows\n");
+  for (const Record& record : parse_records(sound.output)) EXPECT_TRUE(record.detect_anomaly);
+}
+
+TEST(Bench, takes_the_weights_that_verify_saved) {
+  const TemporaryFolder folder;
+  const std::string weights = folder / "w";
+  const std::vector<std::string> model = {"--layers", "1",       "--d-model", "16",      "--d-ff",
+                                          "24",       "--heads", "2",         "--vocab", "50"};
+  ASSERT_EQ(run_program(with_options({"verify", "--save-weights", weights, "--seed", "7"}, model)).exit_code, 0);
+  EXPECT_EQ(run_program(toy_bench({"--weights", weights})).exit_code, 0);
+  const ProgramResult wrong = run_program(toy_bench({"--weights", weights, "--layers", "1,2"}));
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.error, HasSubstr("'layers.1.ln1.weight' is not in"));
+  EXPECT_THAT(wrong.output, IsEmpty()) << "before anything runs";
+}
+
+TEST(Bench, shows_the_columns_asked_for) {
+  const ProgramResult result = run_program(toy_bench({"--columns", "peak_reserved,added,allocated_at_end"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("mode  peak reserved    added  at the end\nstep "));
+  expect_usage_error({"bench", "--columns", "peak_reservd"},
+                     "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?; available: mean, std");
+  expect_usage_error({"bench", "--columns", "forward_ms"}, "--columns: 'forward_ms' is unknown");
+  EXPECT_THAT(run_program({"bench", "--help"}).output, AllOf(HasSubstr("--columns NAMES"), HasSubstr("peak_reserved")));
+}
+
+TEST(Bench, says_what_is_allocated_at_the_end) {
+  const ProgramResult result = run_program(toy_bench({"--mode", "step", "--format", "jsonl"}));
+  const Record record = parse_records(result.output).at(0);
+  EXPECT_GT(record.memory_bytes.allocated_at_end.value_or(0), 12 * record.model.parameters) << "and two moments";
+  EXPECT_LT(record.memory_bytes.allocated_at_end.value_or(0), record.memory_bytes.peak_allocated.value_or(0));
+}
+
+TEST(Bench, writes_every_row_of_a_sweep_with_failures_in_every_format) {
+  const TemporaryFolder folder;
+  for (const char* format : {"table", "markdown", "csv", "json", "jsonl"}) {
+    const std::string file = folder / format;
+    const ProgramResult result = run_program(toy_bench(
+        {"--batch", "2,2000", "--mode", "backward", "--memory-limit", "6MiB", "--format", format, "--output", file}));
+    EXPECT_EQ(result.exit_code, 0) << format;
+    EXPECT_THAT(read_file(file, kFileLimit), AllOf(HasSubstr("oom"), HasSubstr("2000"))) << format;
+  }
 }
 
 TEST(Bench, repeats_its_memory_and_flops_exactly) {
@@ -327,6 +458,26 @@ TEST(Verify, finds_the_same_results_where_attention_is_flash_or_fused) {
   }
 }
 
+TEST(Verify, finds_what_is_no_number) {
+  const TemporaryFolder folder;
+  const std::string weights = weights_with_nan(folder);
+  const auto verify = [&](const std::vector<std::string>& more) {
+    return run_program(with_options({"verify", "--device", "cpu", "--layers", "1", "--d-model", "16", "--d-ff", "24",
+                                     "--heads", "2", "--vocab", "50", "--context", "8", "--batch", "2"},
+                                    more));
+  };
+  const ProgramResult loss = verify({"--weights", weights});
+  EXPECT_EQ(loss.exit_code, 1);
+  EXPECT_EQ(loss.output, "step 1 loss nan\n");
+  EXPECT_EQ(loss.error, "ridgepoint: 'loss' is NaN; --detect-anomaly names the node that began it\n");
+  const ProgramResult found = verify({"--weights", weights, "--detect-anomaly"});
+  EXPECT_EQ(found.exit_code, 1);
+  EXPECT_THAT(found.error, HasSubstr("anomaly in step 1: the input 'layers.0.ln1.weight' has a NaN at [3]"));
+  const ProgramResult sound = verify({"--detect-anomaly", "--optimizer-steps", "2"});
+  EXPECT_EQ(sound.exit_code, 0) << sound.error;
+  EXPECT_THAT(sound.output, EndsWith("\nNo NaN and no infinity was found.\n"));
+}
+
 TEST(Verify, names_every_tensor_that_does_not_belong) {
   const TemporaryFolder folder;
   const std::string weights = folder / "w";
@@ -355,6 +506,27 @@ TEST(Verify, refuses_options_at_odds) {
   expect_usage_error({"verify", "--device", "null"}, "computes nothing");
   expect_usage_error({"verify", "--optimizer-steps", "-1"}, "--optimizer-steps");
   expect_usage_error({"verify", "--batch", "1,2"}, "2 configurations");
+}
+
+TEST(Devices, prints_every_format) {
+  const auto print = [](const std::string& format) {
+    const ProgramResult result = run_program({"devices", "--format", format});
+    EXPECT_EQ(result.exit_code, 0) << format << result.error;
+    return result.output;
+  };
+  const nlohmann::json devices = nlohmann::json::parse(print("json"));
+  const std::string lines = print("jsonl");
+  ASSERT_EQ(static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n')), devices.size());
+  EXPECT_EQ(nlohmann::json::parse(lines.substr(0, lines.find('\n')))["kind"], devices[0]["kind"]);
+  const std::string csv = print("csv");
+  const std::vector<CsvRow> rows = csv_rows(csv);
+  ASSERT_THAT(rows, SizeIs(devices.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("kind"), devices[i]["kind"]);
+    EXPECT_EQ(rows[i].at("matmul.fp32.flops_per_second").empty(), rows[i].at("copy.bytes_per_second").empty());
+  }
+  EXPECT_THAT(rows, Contains(AllOf(Contains(Pair("kind", "cpu")), Contains(Pair("matmul.fp32.size", Ne(""))))));
+  EXPECT_THAT(print("markdown"), HasSubstr("| cpu |"));
 }
 
 TEST(Devices, prints_what_is_here) {

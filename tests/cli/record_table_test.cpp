@@ -4,14 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "cli/output.h"
+#include "cli/text_table.h"
 #include "support/sample_records.h"
 
 namespace ridgepoint::cli {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -52,7 +57,47 @@ TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_
   const std::string text = records_as_text(std::vector{sample_record()}, 60);
   EXPECT_THAT(text, HasSubstr("mean ms"));
   EXPECT_THAT(text, HasSubstr("peak memory"));
-  EXPECT_THAT(text, HasSubstr("Too narrow for before backward, cv, max"));
+  EXPECT_THAT(text, HasSubstr("Too narrow for median, min, max, cv, flop/s, before\nbackward;"));
+}
+
+TEST(RecordTable, fits_eighty_and_sixty_columns_whatever_its_rows_are) {
+  std::vector<Record> records = {sample_record("forward"), sample_record("step"), out_of_memory_record()};
+  records[1].batch = 128;
+  records[1].dtype = "bf16";
+  records[1].compile = "fuse";
+  records[2].model.name = "custom";
+  records[2].model.layers = 100;
+  records[2].context = 65536;
+  records[2].status = RunStatus::error;
+  records[2].error = {"anomaly in iteration 1: the first NaN is made by log in 'layers.0.attn.softmax', forward", {}, {}};
+  for (const std::size_t width : {80, 60, 40}) {
+    std::istringstream lines(records_as_text(records, width));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), width) << line;
+  }
+}
+
+TEST(RecordTable, has_no_measurement_columns_where_no_run_ended_well) {
+  Record record = sample_record();
+  record.status = RunStatus::error;
+  record.error = {"anomaly in iteration 1", std::nullopt, std::nullopt};
+  EXPECT_THAT(records_as_text(std::vector{record}), EndsWith("mode  status\nstep  error: anomaly in iteration 1\n"));
+}
+
+TEST(RecordTable, shows_the_columns_asked_for_in_the_order_asked_for) {
+  const std::vector<std::string> columns = {"added", "peak_reserved", "allocated_at_end", "mean"};
+  EXPECT_THAT(records_as_text(std::vector{sample_record()}, SIZE_MAX, columns),
+              EndsWith("mode     added  peak reserved  at the end  mean ms\n"
+                       "step  40.0 MiB      128.0 MiB    90.0 MiB    11.62\n"));
+  EXPECT_THAT(records_as_markdown(std::vector{attention_record()}, std::vector<std::string>{"samples", "added"}),
+              HasSubstr("| steps | added |\n|---:|---:|\n| 3+1 | 40.0 MiB |\n"));
+}
+
+TEST(RecordTable, says_which_runs_had_given_weights_and_looked_for_anomalies) {
+  Record record = sample_record();
+  record.weights = "w.safetensors";
+  record.detect_anomaly = true;
+  EXPECT_THAT(records_as_text(std::vector{record}),
+              AllOf(HasSubstr("weights from 'w.safetensors'"), HasSubstr("looking for NaN and infinity")));
 }
 
 TEST(RecordTable, of_the_sizes_shows_those_that_vary) {

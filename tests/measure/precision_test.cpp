@@ -131,6 +131,27 @@ TEST(Errors, a_norm_out_of_fp32_costs_precision) {
   EXPECT_GT(*errors[1].forward, 1e-3);
 }
 
+TEST(Errors, are_zero_where_both_gradients_are) {
+  // Of one token the weights of attention are 1, whatever q and k are.
+  TransformerConfig config = narrow();
+  config.context = 1;
+  const PrecisionSubject subject = {[&](const TrainingOptions& training) {
+                                      return build_transformer(config, 2, Mode::backward, {.activations = true}, training);
+                                    },
+                                    [&](Program& program) {
+                                      initialise(program, config, 3);
+                                      write_random_tokens(program, config, 3);
+                                    }};
+  const auto rows = measure_precision_errors(subject, {{Precision::fp32}, {Precision::bf16}}, open_device("cpu"), 3);
+  for (const PrecisionError& error : row_of(rows, "layers.0.attn.q_proj").errors) EXPECT_EQ(error.gradient, 0.0);
+  for (const PrecisionErrorRow& row : rows) {
+    for (const PrecisionError& error : row.errors) {
+      EXPECT_FALSE(error.forward && std::isnan(*error.forward)) << row.module;
+      EXPECT_FALSE(error.gradient && std::isnan(*error.gradient)) << row.module;
+    }
+  }
+}
+
 TEST(Errors, tf32_is_shown_by_the_reference_device) {
   const auto rows = measure_precision_errors(narrow_transformer(), {{Precision::tf32}}, open_device("reference"), 1);
   const double error = *row_of(rows, "layers.0").errors[0].forward;

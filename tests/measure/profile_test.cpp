@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "measure/profile_views.h"
 #include "ridgepoint/ops.h"
@@ -84,7 +87,10 @@ TEST(Profile, kernels_and_idle_time_are_the_wall_time) {
     const Profile profile = profile_of(config);
     const Reconciliation clock = reconcile(profile);
     EXPECT_NEAR(clock.kernels_ms + clock.idle_ms, clock.profiled_ms, 0.01 * clock.profiled_ms) << device;
-    EXPECT_EQ(idle_time(profile).overlap_ns, 0) << device;
+    const IdleTime idle = idle_time(profile);
+    EXPECT_EQ(idle.overlap_ns, 0) << device;
+    EXPECT_GT(idle.busy_ns, 0) << device;
+    EXPECT_EQ(idle.by_cause_ns[0] + idle.by_cause_ns[1] + idle.by_cause_ns[2], idle.idle_ns()) << device;
   }
 }
 
@@ -99,18 +105,28 @@ TEST(Profile, loss_and_optimizer_are_phases_of_their_own) {
   EXPECT_EQ(std::ranges::count(backward.kernels, ProfilePhase::optimizer, &KernelRecord::phase), 0);
 }
 
-// The reference back end decomposes norms, softmax, loss and update; a class is what a kernel is for, not how it is
-// made.
-TEST(Profile, classes_hold_on_a_device_that_decomposes_everything) {
+std::map<std::pair<ProfilePhase, KernelClass>, std::int64_t> flops_by_class(const StepConfig& config) {
+  std::map<std::pair<ProfilePhase, KernelClass>, std::int64_t> flops;
+  for (const ClassRow& row : by_class(profile_of(config, 1))) flops[{row.phase, row.kernel_class}] += row.sum.flops;
+  std::erase_if(flops, [](const auto& item) { return item.second == 0; });  // casts and copies
+  return flops;
+}
+
+// The reference back end decomposes norms, softmax, loss and update, whose operations are those of their parts: a class
+// is what a kernel is for, not how it is made.
+TEST(Profile, classes_have_the_same_operations_on_a_device_that_decomposes_everything) {
   StepConfig config = toy(Mode::step);
+  config.model.attention = AttentionVariant::softmax;
+  const auto whole = flops_by_class(config);
   config.device = "reference";
-  const Profile profile = profile_of(config, 1);
-  std::vector<KernelClass> found;
-  for (const ClassRow& row : by_class(profile)) found.push_back(row.kernel_class);
-  for (const KernelClass wanted :
-       {KernelClass::matmul, KernelClass::softmax, KernelClass::norm, KernelClass::elementwise, KernelClass::loss,
-        KernelClass::optimizer, KernelClass::memory_movement}) {
-    EXPECT_TRUE(std::ranges::find(found, wanted) != found.end()) << name(wanted);
+  const auto decomposed = flops_by_class(config);
+  EXPECT_EQ(whole, decomposed);
+  for (const auto& [phase, kernel_class] :
+       {std::pair(ProfilePhase::forward, KernelClass::matmul), {ProfilePhase::forward, KernelClass::softmax},
+        {ProfilePhase::forward, KernelClass::norm}, {ProfilePhase::backward, KernelClass::softmax},
+        {ProfilePhase::backward, KernelClass::norm}, {ProfilePhase::loss, KernelClass::loss},
+        {ProfilePhase::backward, KernelClass::loss}, {ProfilePhase::optimizer, KernelClass::optimizer}}) {
+    EXPECT_TRUE(whole.contains({phase, kernel_class})) << name(phase) << " " << name(kernel_class);
   }
 }
 
@@ -150,19 +166,66 @@ TEST(Profile, stops_where_the_watcher_says) {
 
 // Small enough for its cost to show, were there any to speak of.
 TEST(Profile, recording_a_launch_costs_the_host_less_than_a_microsecond) {
-  EXPECT_LT(profile_of(toy(Mode::forward), 1).recording_ns, 1000);
+  double least_ns = profile_of(toy(Mode::forward), 1).recording_ns;
+  // Another process may have had the processor meanwhile.
+  for (int i = 0; i < 20 && least_ns >= 1000; ++i) {
+    least_ns = std::min(least_ns, profile_of(toy(Mode::forward), 1).recording_ns);
+  }
+  EXPECT_LT(least_ns, 1000);
 }
 
-TEST(KernelClass, every_op_has_one) {
+// What an op is for where nothing around it says more; every op that is not here is elementwise work.
+const std::map<Op, KernelClass>& classes_of_ops() {
+  using enum KernelClass;
+  static const std::map<Op, KernelClass> classes = {
+      {Op::matmul, matmul},
+      {Op::attention, attention},
+      {Op::attention_backward, attention},
+      {Op::softmax, softmax},
+      {Op::softmax_backward, softmax},
+      {Op::rms_norm, norm},
+      {Op::rms_norm_backward, norm},
+      {Op::layer_norm, norm},
+      {Op::layer_norm_backward, norm},
+      {Op::cross_entropy, loss},
+      {Op::cross_entropy_backward, loss},
+      {Op::nonfinite, optimizer},
+      {Op::adamw, optimizer},
+      {Op::copy, memory_movement},
+      {Op::embedding, memory_movement},
+      {Op::embedding_backward, memory_movement},
+  };
+  return classes;
+}
+
+TEST(KernelClass, is_that_of_the_op_where_nothing_around_it_says_more) {
+  std::set<Op> seen;
   for (const testing::OpCase& op_case : testing::op_cases()) {
     const Graph graph = op_case.build(DType::fp32);
     for (const NodeId id : graph.order()) {
       const Node& node = graph.node(id);
-      EXPECT_NE(kernel_class(graph, node), KernelClass::unknown) << name(node.op);
-      const bool is_attention = node.op == Op::attention || node.op == Op::attention_backward;
-      EXPECT_EQ(kernel_class(graph, node) == KernelClass::attention, is_attention) << name(node.op);
+      seen.insert(node.op);
+      const auto found = classes_of_ops().find(node.op);
+      const KernelClass expected = found == classes_of_ops().end() ? KernelClass::elementwise : found->second;
+      EXPECT_EQ(kernel_class(graph, node), expected) << name(node.op);
     }
   }
+  for (const auto& [op, kernel_class] : classes_of_ops()) EXPECT_TRUE(seen.contains(op)) << name(op);
+}
+
+TEST(KernelClass, of_elementwise_work_is_that_of_its_module_or_rule) {
+  Graph graph;
+  const auto class_in = [&](const char* scope) {
+    const ScopeGuard guard(graph, scope);
+    const Value y = exp(graph, input(graph, scope, {DType::fp32, {4}}, Role::data));
+    return kernel_class(graph, graph.producer_node(y));
+  };
+  EXPECT_EQ(class_in("layers.0.attn.softmax"), KernelClass::softmax);
+  EXPECT_EQ(class_in("softmax"), KernelClass::softmax);
+  EXPECT_EQ(class_in("loss"), KernelClass::loss);
+  EXPECT_EQ(class_in("layers.0.attn"), KernelClass::elementwise);
+  EXPECT_EQ(class_in("layers.0.my_softmax"), KernelClass::elementwise) << "another module";
+  EXPECT_EQ(class_in("softmax.scale"), KernelClass::elementwise) << "within it, not it";
 }
 
 struct LoggedProgram {

@@ -1,4 +1,5 @@
 // Sums over a profile whose every figure is known.
+#include "measure/profile_filter.h"
 #include "measure/profile_views.h"
 
 #include <gmock/gmock.h>
@@ -183,6 +184,19 @@ TEST(Roofline, a_kernel_faster_than_its_floor_owes_nothing) {
   EXPECT_DOUBLE_EQ(rows[1].recoverable_ns, 0);
 }
 
+TEST(Roofline, says_where_the_bytes_cannot_have_come_from_memory) {
+  const Profile profile = sample_profile();
+  for (const RooflineRow& row : roofline_by_class(profile)) {
+    const bool is_update = row.what == "optimizer";  // 280 ns of bytes in 120
+    EXPECT_EQ(row.is_past_floor(), is_update) << row.what;
+    EXPECT_EQ(bound_of(row), is_update ? "cache" : row.what == "matmul" ? "matmul rate" : "copy bandwidth") << row.what;
+  }
+  RooflineRow fast;
+  fast.sum.time_ns = 10;
+  fast.floor_ns = 20;
+  EXPECT_EQ(bound_of(fast), "matmul rate") << "a product that beats the measured rate";
+}
+
 TEST(Roofline, orders_places_by_the_time_that_could_be_won) {
   const std::vector<RooflineRow> rows = recoverable_time(sample_profile());
   ASSERT_THAT(rows, SizeIs(6));
@@ -214,6 +228,36 @@ TEST(Reconcile, compares_the_trace_with_the_timed_steps) {
   EXPECT_EQ(clock.profiled_std_ms, 0) << "of one step";
   profile.steps.push_back({2000, 4000});
   EXPECT_NEAR(reconcile(profile).profiled_std_ms, 0.0005 * std::sqrt(2.0), 1e-12);
+}
+
+TEST(KernelFilter, takes_a_module_with_all_it_holds) {
+  EXPECT_TRUE(matches_scope("layers.*.attn", "layers.3.attn"));
+  EXPECT_TRUE(matches_scope("layers.*.attn", "layers.3.attn.softmax"));
+  EXPECT_TRUE(matches_scope("layers.?.attn.s*", "layers.3.attn.scores"));
+  EXPECT_TRUE(matches_scope("*", "loss"));
+  EXPECT_FALSE(matches_scope("layers.*.attn", "layers.3.attn_norm"));
+  EXPECT_FALSE(matches_scope("layers.*.softmax", "layers.3.attn.softmax")) << "a star does not cross a dot";
+  EXPECT_FALSE(matches_scope("attn", "layers.3.attn"));
+  EXPECT_FALSE(matches_scope("*", ""));
+}
+
+TEST(KernelFilter, keeps_what_all_the_kernels_were) {
+  Profile profile = sample_profile();
+  select_kernels(profile, {{ProfilePhase::forward}, {"layers.*.attn.scores", "layers.*.attn.softmax"}});
+  ASSERT_THAT(profile.kernels, SizeIs(2));
+  EXPECT_EQ(profile.kernels[0].scope, "layers.0.attn.scores");
+  EXPECT_EQ(profile.kernels[1].scope, "layers.0.attn.softmax");
+  ASSERT_TRUE(profile.selection.has_value());
+  EXPECT_EQ(profile.selection->all_calls, 6);
+  EXPECT_EQ(profile.selection->all_time_ns, 800);
+  EXPECT_EQ(profile.selection->by, "phase forward, module layers.*.attn.scores or layers.*.attn.softmax");
+}
+
+TEST(KernelFilter, leaves_a_profile_alone_that_it_says_nothing_of) {
+  Profile profile = sample_profile();
+  select_kernels(profile, {});
+  EXPECT_THAT(profile.kernels, SizeIs(6));
+  EXPECT_FALSE(profile.selection.has_value());
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <vector>
 
 namespace ridgepoint {
@@ -92,6 +94,45 @@ TEST(MeasureStep, turns_any_other_failure_into_a_record) {
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->status, RunStatus::error);
   EXPECT_THAT(record->error.message, ::testing::HasSubstr("abacus"));
+}
+
+TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_measured) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    StepConfig config = toy(Mode::backward);
+    config.weights = GivenWeights{"made here", [&](const ParameterDeclaration& parameter) {
+                                    HostTensor tensor = initial_parameter(parameter.name, parameter.type, 0);
+                                    if (parameter.name == "lm_head.weight") tensor.as<float>()[0] = bad;
+                                    return tensor;
+                                  }};
+    CeilingCache ceilings;
+    bool followed_up = false;
+    const std::optional<Record> record = measure_step(config, ceilings, {}, [&](Program&) { return followed_up = true; });
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(record->status, RunStatus::error);
+    EXPECT_THAT(record->error.message, ::testing::HasSubstr("the loss is "));
+    EXPECT_EQ(record->time_ms.samples.size(), 3U);
+    EXPECT_GT(record->tokens_per_second.value_or(0), 0);
+    EXPECT_GT(record->memory_bytes.allocated_at_end.value_or(0), 0);
+    EXPECT_EQ(record->weights, "made here");
+    EXPECT_TRUE(followed_up) << "a profile of it is wanted too";
+  }
+}
+
+TEST(MeasureStep, computes_with_the_weights_it_is_given) {
+  StepConfig config = toy(Mode::backward);
+  const auto loss_of = [&] {
+    CeilingCache ceilings;
+    double loss = 0;
+    measure_step(config, ceilings, {}, [&](Program& program) {
+      loss = program.read_output("loss").as<float>()[0];
+      return false;
+    });
+    return loss;
+  };
+  const double made_from_seed = loss_of();
+  config.weights = GivenWeights{"zeros", [](const ParameterDeclaration& parameter) { return HostTensor(parameter.type); }};
+  EXPECT_FLOAT_EQ(static_cast<float>(loss_of()), std::log(50.0F)) << "all tokens are as likely";
+  EXPECT_NE(made_from_seed, loss_of());
 }
 
 TEST(PlannedPeak, is_the_measured_peak) {
