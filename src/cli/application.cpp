@@ -49,8 +49,9 @@ Command& find_command(const Commands& commands, std::string_view word) {
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
-  throw Error(fmt::format("unknown option '{}'{}; '{} --help' lists them", word, hint(word, candidates), app.get_name()),
-              ErrorKind::usage);
+  throw Error(
+      fmt::format("unknown option '{}'{}; '{} --help' lists them", word, hint(word, candidates), app.get_name()),
+      ErrorKind::usage);
 }
 
 // There may be a progress line to write over.

@@ -33,8 +33,10 @@ class Bench : public Command {
   }
   std::string_view notes() const override {
     return "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any option of Machine, Model and Work "
-           "that takes a NAME, N or SIZE. Every combination is a row; the option listed last varies fastest. A row that "
-           "does not fit in memory is reported (oom) and the sweep goes on. A loss that is NaN or infinite makes its row an error and the "
+           "that takes a NAME, N or SIZE. Every combination is a row; the option listed last varies fastest. A row "
+           "that "
+           "does not fit in memory is reported (oom) and the sweep goes on. A loss that is NaN or infinite makes its "
+           "row an error and the "
            "exit code 1.";
   }
   void add_options(CLI::App& app) override {

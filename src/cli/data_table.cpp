@@ -26,11 +26,10 @@ Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 std::string for_people(const Cell& cell, const std::string& number_format) {
   return std::visit(
-      Overloaded{[](std::monostate) { return std::string("-"); }, [](const std::string& text) { return printable(text); },
-                 [](std::int64_t number) { return fmt::format("{}", number); },
-                 [&](double number) {
-                   return std::isnan(number) ? "NaN" : fmt::format(fmt::runtime(number_format), number);
-                 }},
+      Overloaded{
+          [](std::monostate) { return std::string("-"); }, [](const std::string& text) { return printable(text); },
+          [](std::int64_t number) { return fmt::format("{}", number); },
+          [&](double number) { return std::isnan(number) ? "NaN" : fmt::format(fmt::runtime(number_format), number); }},
       cell);
 }
 

@@ -31,8 +31,8 @@ std::string render(Format format, std::span<const Record> records, std::size_t w
 struct OutputOptions {
   enum class Rows : std::uint8_t { models, attention_calls };
 
-  std::string format;   // empty: by the file's ending, else a table
-  std::string path;     // empty: standard output
+  std::string format;        // empty: by the file's ending, else a table
+  std::string path;          // empty: standard output
   std::string columns = {};  // empty: the usual ones
   Rows rows = Rows::models;
 

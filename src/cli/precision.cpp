@@ -149,16 +149,17 @@ class PrecisionCommand : public Command {
         ->group(kGroup);
     app.add_flag("--error", errors_, "show the error of every part against double precision")->group(kGroup);
     dtype_option_ = app.add_option("--dtype", dtypes_, "with --error: the types to compare [fp32,bf16,fp16]")
-        ->type_name("NAMES")
-        ->group(kGroup);
-    low_norms_option_ = app.add_flag("--low-norms", low_norms_, "with --error: low types also with norms out of fp32")->group(kGroup);
+                        ->type_name("NAMES")
+                        ->group(kGroup);
+    low_norms_option_ =
+        app.add_flag("--low-norms", low_norms_, "with --error: low types also with norms out of fp32")->group(kGroup);
     depth_option_ = app.add_option("--depth", depth_, "with --error: parts of a module's name that tell rows apart [1]")
-        ->type_name("N")
-        ->group(kGroup);
+                        ->type_name("N")
+                        ->group(kGroup);
     detail_option_ = app.add_flag("--detail", detail_, "with --autocast: backward nodes too")->group(kGroup);
     graph_option_ = app.add_option("--graph", graph_file_, "with --autocast: a graph in its text form")
-        ->type_name("FILE")
-        ->group(kGroup);
+                        ->type_name("FILE")
+                        ->group(kGroup);
     count_option_ = app.add_option("--count", count_, "terms of the sums [1000]")->type_name("N")->group(kGroup);
     term_option_ = app.add_option("--term", term_, "what is added [0.01]")->type_name("X")->group(kGroup);
     run_options_.set_help("--model", "a preset instead of the toy model: " + preset_list());
@@ -185,16 +186,19 @@ class PrecisionCommand : public Command {
     };
     require(autocast_.empty() || !errors_, "--autocast and --error make different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
-    for (const auto& [option, of_errors] : {std::pair(dtype_option_, true), {low_norms_option_, true},
-                                            {depth_option_, true}, {detail_option_, false}, {graph_option_, false}}) {
+    for (const auto& [option, of_errors] : {std::pair(dtype_option_, true),
+                                            {low_norms_option_, true},
+                                            {depth_option_, true},
+                                            {detail_option_, false},
+                                            {graph_option_, false}}) {
       const bool applies = of_errors ? errors_ : !autocast_.empty();
-      require(applies || option->count() == 0,
-              fmt::format("--{} goes with {}", option->get_lnames().front(), of_errors ? "--error" : "--autocast NAME"));
+      require(applies || option->count() == 0, fmt::format("--{} goes with {}", option->get_lnames().front(),
+                                                           of_errors ? "--error" : "--autocast NAME"));
     }
     for (const CLI::Option* option : {count_option_, term_option_}) {
-      require((autocast_.empty() && !errors_) || option->count() == 0,
-              fmt::format("--{} is of the sums; leave it out, or --autocast and --error",
-                          option->get_lnames().front()));
+      require(
+          (autocast_.empty() && !errors_) || option->count() == 0,
+          fmt::format("--{} is of the sums; leave it out, or --autocast and --error", option->get_lnames().front()));
     }
     require(graph_file_.empty() || !names_model(), "--graph is a model of its own; leave out --model and sizes");
     for (const std::string& flag : run_options_.given()) check_applies(flag);

@@ -89,9 +89,10 @@ class ProfileCommand : public Command {
                    "kernels of these modules alone; * stands for any characters but a dot: 'layers.*.attn'")
         ->type_name("GLOBS")
         ->group(kGroup);
-    depth_option_ = app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
-                        ->type_name("N")
-                        ->group(kGroup);
+    depth_option_ =
+        app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
+            ->type_name("N")
+            ->group(kGroup);
     app.add_flag_callback(
            "--each-layer", [this] { view_.detail.layers = Layers::apart; }, "layers apart instead of added up")
         ->group(kGroup);
@@ -187,9 +188,9 @@ class ProfileCommand : public Command {
         modules.push_back(levels.front());
       }
     }
-    throw Error(fmt::format("--scope: no module is called '{}'; outermost there are {}", pattern,
-                            fmt::join(modules, ", ")),
-                ErrorKind::usage);
+    throw Error(
+        fmt::format("--scope: no module is called '{}'; outermost there are {}", pattern, fmt::join(modules, ", ")),
+        ErrorKind::usage);
   }
 
   std::vector<StepConfig> one_a_mode(std::vector<StepConfig> configs) const {

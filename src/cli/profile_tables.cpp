@@ -127,7 +127,8 @@ class Page {
     };
     if (is_past(roofline_by_class(profile)) || is_past(recoverable_time(profile))) {
       remark(
-          "A floor above the measured time is past 100 % of the ceiling: the data was still in a cache, which is faster "
+          "A floor above the measured time is past 100 % of the ceiling: the data was still in a cache, which is "
+          "faster "
           "than the memory that the copy rate is of, or a product beat the measured matmul rate. Nothing can be won "
           "there.");
     }

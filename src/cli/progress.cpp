@@ -96,7 +96,9 @@ std::string progress_line(const ProgressState& state, std::size_t width, bool ut
 }
 
 Progress::Progress(std::vector<double> costs)
-    : enabled_(::isatty(STDERR_FILENO) != 0 && !output_is_piped()), utf8_(terminal_is_utf8()), costs_(std::move(costs)) {
+    : enabled_(::isatty(STDERR_FILENO) != 0 && !output_is_piped()),
+      utf8_(terminal_is_utf8()),
+      costs_(std::move(costs)) {
   total_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
   state_.rows = costs_.size();
   if (enabled_) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });

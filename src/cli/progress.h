@@ -1,6 +1,7 @@
 // One line on standard error that says what is running and how long it will take. Only on a terminal, and not while
-// standard output goes into a pipe, whose reader may print to the same terminal: elsewhere every call does nothing. It is redrawn in one write, at most ten times a second and at least every second, fits the
-// terminal's width, and leaves nothing behind.
+// standard output goes into a pipe, whose reader may print to the same terminal: elsewhere every call does nothing. It
+// is redrawn in one write, at most ten times a second and at least every second, fits the terminal's width, and leaves
+// nothing behind.
 #pragma once
 
 #include <chrono>

@@ -173,9 +173,8 @@ std::string TextTable::text(std::size_t width) const {
 
 std::string TextTable::markdown() const {
   const bool has_remarks = std::ranges::any_of(rows_, [](const Row& row) { return !row.remark.empty(); });
-  const bool needs_column = has_remarks && std::ranges::any_of(rows_, [&](const Row& row) {
-                              return row.cells.size() == headings_.size();
-                            });
+  const bool needs_column =
+      has_remarks && std::ranges::any_of(rows_, [&](const Row& row) { return row.cells.size() == headings_.size(); });
   std::vector<std::string> headings = headings_;
   if (needs_column) headings.emplace_back("remark");
   std::string result = markdown_line(headings) + "|";

@@ -80,12 +80,14 @@ class Verify : public Command {
     app.add_flag("--detect-anomaly", detect_anomaly_,
                  "look at every result for NaN and infinity and name the node that made the first; exit code 1 then")
         ->group("Verify");
-    rtol_option_ = app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
-        ->type_name("X")
-        ->group("Verify");
-    atol_option_ = app.add_option("--atol", tolerance_.absolute, fmt::format("absolute tolerance [{:g}]", tolerance_.absolute))
-        ->type_name("X")
-        ->group("Verify");
+    rtol_option_ =
+        app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
+            ->type_name("X")
+            ->group("Verify");
+    atol_option_ =
+        app.add_option("--atol", tolerance_.absolute, fmt::format("absolute tolerance [{:g}]", tolerance_.absolute))
+            ->type_name("X")
+            ->group("Verify");
   }
 
   int run() override {

@@ -9,9 +9,9 @@
 
 namespace ridgepoint::cli {
 
-// Has every configuration read its parameters from the file. Throws Error (usage) when a device computes nothing; Error when the file is no safetensors file, when it
-// lacks a parameter of one of the models or has one in another shape or of integers, and when it has a tensor that is no
-// parameter: all such problems but the last are printed first.
+// Has every configuration read its parameters from the file. Throws Error (usage) when a device computes nothing; Error
+// when the file is no safetensors file, when it lacks a parameter of one of the models or has one in another shape or
+// of integers, and when it has a tensor that is no parameter: all such problems but the last are printed first.
 void use_weights(const std::string& path, std::span<StepConfig> configs);
 
 // Throws Error that counts the problems when there are any, after printing them.

@@ -29,8 +29,8 @@ struct PrecisionSubject {
   std::function<void(Program&)> initialise;
 };
 
-// ||x - exact|| / ||exact||, 0 where x is exact and infinite where only the exact value is zero: of the module's last value, and of the gradients of its parameters taken together. Empty
-// where it has none.
+// ||x - exact|| / ||exact||, 0 where x is exact and infinite where only the exact value is zero: of the module's last
+// value, and of the gradients of its parameters taken together. Empty where it has none.
 struct PrecisionError {
   std::optional<double> forward;
   std::optional<double> gradient;

@@ -82,11 +82,11 @@ struct Profile {
   Record run;           // the timing, made without a profiler
   std::string problem;  // why there are no kernels (or a warning's text); empty when all is well
   std::vector<ProfiledStep> steps;
-  std::vector<KernelRecord> kernels;  // in order of start
-  std::uint64_t dropped_records = 0;  // that the device's profiler says it lost
-  std::uint64_t silent_launches = 0;  // launches of the profiled steps of which no record came
+  std::vector<KernelRecord> kernels;         // in order of start
+  std::uint64_t dropped_records = 0;         // that the device's profiler says it lost
+  std::uint64_t silent_launches = 0;         // launches of the profiled steps of which no record came
   std::optional<KernelSelection> selection;  // empty: all kernels are here
-  double recording_ns = 0;            // what recording one launch costs the host, measured on this machine
+  double recording_ns = 0;                   // what recording one launch costs the host, measured on this machine
   // What the kernels' work is held against; empty where nothing could be measured.
   std::optional<double> matmul_flops_per_second;
   std::optional<double> copy_bytes_per_second;

@@ -25,7 +25,7 @@ bool matches_scope(std::string_view pattern, const std::string& scope) {
          0;
 }
 
-std::string describe(const KernelFilter& filter) {
+std::string to_string(const KernelFilter& filter) {
   std::vector<std::string_view> phases;
   for (const ProfilePhase phase : filter.phases) phases.push_back(name(phase));
   std::string text;
@@ -37,9 +37,10 @@ std::string describe(const KernelFilter& filter) {
 void select_kernels(Profile& profile, const KernelFilter& filter) {
   if (filter.is_empty() || !profile.has_kernels()) return;
   const KernelSum all = total(profile);
-  profile.selection = {describe(filter), all.calls, all.time_ns};
+  profile.selection = {to_string(filter), all.calls, all.time_ns};
   std::erase_if(profile.kernels, [&](const KernelRecord& kernel) {
-    const bool has_phase = filter.phases.empty() || std::ranges::find(filter.phases, kernel.phase) != filter.phases.end();
+    const bool has_phase =
+        filter.phases.empty() || std::ranges::find(filter.phases, kernel.phase) != filter.phases.end();
     const bool has_scope = filter.scopes.empty() || std::ranges::any_of(filter.scopes, [&](const std::string& pattern) {
                              return matches_scope(pattern, kernel.scope);
                            });

@@ -20,7 +20,7 @@ struct KernelFilter {
 
 bool matches_scope(std::string_view pattern, const std::string& scope);
 // "phase forward, module layers.*.attn".
-std::string describe(const KernelFilter& filter);
+std::string to_string(const KernelFilter& filter);
 
 // Leaves the profile's other kernels out and keeps in `selection` what all of them were.
 void select_kernels(Profile& profile, const KernelFilter& filter);

@@ -117,8 +117,13 @@ class Writer {
     for (const auto& [kernel_class, sum] : sums) add_sum(rows.emplace_back(Json{{"class", name(kernel_class)}}), sum);
     if (profile_.selection) return rows;
     const auto idle_ns = static_cast<double>(idle_time(profile_).idle_ns());
-    rows.push_back({{"class", "idle"}, {"calls", nullptr}, {"time_ms", ms(idle_ns)}, {"share_of_kernel_time", nullptr},
-                    {"share_of_wall_time", share(idle_ns, wall_ns_)}, {"flops", nullptr}, {"share_of_flops", nullptr},
+    rows.push_back({{"class", "idle"},
+                    {"calls", nullptr},
+                    {"time_ms", ms(idle_ns)},
+                    {"share_of_kernel_time", nullptr},
+                    {"share_of_wall_time", share(idle_ns, wall_ns_)},
+                    {"flops", nullptr},
+                    {"share_of_flops", nullptr},
                     {"bytes", nullptr}});
     return rows;
   }

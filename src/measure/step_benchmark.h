@@ -62,8 +62,9 @@ using StepWatcher = std::function<bool(const StepProgress&)>;
 using StepFollowUp = std::function<bool(Program&)>;
 
 // One run of a fresh program, everything it took released again. Never throws for what befalls the run itself: that
-// becomes the record's status; a loss that is no number is an error, though what was measured stands. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after the
-// timed iterations, so that it does not warm the machine up for a study of warm-ups.
+// becomes the record's status; a loss that is no number is an error, though what was measured stands. Empty when the
+// watcher stopped it. A ceiling not yet in `ceilings` is measured after the timed iterations, so that it does not warm
+// the machine up for a study of warm-ups.
 std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {},
                                    const StepFollowUp& then = {});
 

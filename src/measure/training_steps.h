@@ -26,7 +26,8 @@ struct TrainingResult {
   std::map<std::string, HostTensor> tensors;
   HostTensor inputs;  // the tokens used
   HostTensor targets;
-  // With detect_anomaly: the step and the first NaN or infinity that a node made, in a sentence; empty when there is none.
+  // With detect_anomaly: the step and the first NaN or infinity that a node made, in a sentence; empty when there is
+  // none.
   std::string anomaly;
 };
 

@@ -114,9 +114,10 @@ TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
 
 TEST(PrecisionCommand, shows_no_error_where_both_gradients_are_zero) {
   // Of a sequence of one token the weights of attention are 1, whatever q and k are.
-  const ProgramResult result = precision(
-      {"--error", "--device", "cpu", "--layers",  "1", "--d-model", "16", "--d-ff",  "24",  "--heads", "2",
-       "--vocab", "50",      "--context", "1", "--batch", "2", "--depth", "3", "--format", "csv", "--dtype", "fp32,bf16"});
+  const ProgramResult result =
+      precision({"--error", "--device", "cpu", "--layers", "1",   "--d-model", "16",       "--d-ff",
+                 "24",      "--heads",  "2",   "--vocab",  "50",  "--context", "1",        "--batch",
+                 "2",       "--depth",  "3",   "--format", "csv", "--dtype",   "fp32,bf16"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   bool found = false;
   for (const CsvRow& row : csv_rows(result.output)) {

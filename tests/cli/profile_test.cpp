@@ -32,10 +32,10 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kFileLimit = 1 << 26;
 
 ProgramResult toy_profile(const std::vector<std::string>& more) {
-  return run_program(with_options({"profile", "--device", "cpu", "--layers", "2",  "--d-model", "16", "--d-ff",
-                                   "24",      "--heads",  "2",   "--vocab",  "50", "--context", "8",  "--batch",
-                                   "2",       "--warmup", "1",   "--steps",  "2"},
-                                  more));
+  return run_program(with_options(
+      {"profile", "--device",  "cpu", "--layers", "2", "--d-model", "16", "--d-ff",  "24", "--heads", "2", "--vocab",
+       "50",      "--context", "8",   "--batch",  "2", "--warmup",  "1",  "--steps", "2"},
+      more));
 }
 
 Json toy_json(const std::vector<std::string>& more) {
@@ -124,8 +124,8 @@ TEST(ProfileCommand, writes_a_breakdown_as_csv) {
 
 TEST(ProfileCommand, writes_csv_that_tells_every_two_rows_of_a_sweep_apart) {
   const std::vector<std::pair<std::string, std::string>> settings = {
-      {"layers", "1,2"}, {"d-ff", "24,32"}, {"heads", "1,2"},   {"vocab", "50,60"},
-      {"seed", "0,1"},   {"warmup", "1,2"}, {"batch", "1,2"},   {"context", "4,8"}};
+      {"layers", "1,2"}, {"d-ff", "24,32"}, {"heads", "1,2"}, {"vocab", "50,60"},
+      {"seed", "0,1"},   {"warmup", "1,2"}, {"batch", "1,2"}, {"context", "4,8"}};
   for (const auto& [option, values] : settings) {
     const auto rows = csv_rows(toy_profile({"--" + option, values, "--mode", "forward", "--format", "csv"}).output);
     std::string column = option;
@@ -160,7 +160,8 @@ TEST(ProfileCommand, writes_the_comparison_as_csv_by_class) {
     classes.insert(row.at("class"));
     shares[row.at("mode")] += std::stod(row.at("share_of_wall_time"));
   }
-  EXPECT_THAT(classes, AllOf(::testing::Contains("matmul"), ::testing::Contains("optimizer"), ::testing::Contains("idle")));
+  EXPECT_THAT(classes,
+              AllOf(::testing::Contains("matmul"), ::testing::Contains("optimizer"), ::testing::Contains("idle")));
   EXPECT_NEAR(shares.at("forward"), 1, 0.01);
   EXPECT_NEAR(shares.at("step"), 1, 0.01);
 }

@@ -40,10 +40,10 @@ constexpr std::uint64_t kFileLimit = 1 << 24;
 
 // A model small enough for any machine and sanitizer.
 std::vector<std::string> toy_bench(const std::vector<std::string>& more) {
-  return with_options({"bench", "--device", "cpu", "--layers", "1",  "--d-model", "16", "--d-ff",
-                       "24",    "--heads",  "2",   "--vocab",  "50", "--context", "8",  "--batch",
-                       "2",     "--warmup", "1",   "--steps",  "3"},
-                      more);
+  return with_options(
+      {"bench", "--device",  "cpu", "--layers", "1", "--d-model", "16", "--d-ff",  "24", "--heads", "2", "--vocab",
+       "50",    "--context", "8",   "--batch",  "2", "--warmup",  "1",  "--steps", "3"},
+      more);
 }
 
 std::vector<Record> parse_records(const std::string& text) {
@@ -225,10 +225,12 @@ TEST(Bench, names_the_anomaly_or_says_that_there_is_none) {
   const std::string weights = weights_with_nan(folder);
   const ProgramResult found = run_program(toy_bench({"--weights", weights, "--detect-anomaly"}));
   EXPECT_EQ(found.exit_code, 1);
-  EXPECT_THAT(found.output, HasSubstr("error: anomaly in iteration 1: the input 'layers.0.ln1.weight' has a NaN at [3]"));
+  EXPECT_THAT(found.output,
+              HasSubstr("error: anomaly in iteration 1: the input 'layers.0.ln1.weight' has a NaN at [3]"));
   EXPECT_THAT(found.output, Not(HasSubstr("peak memory"))) << "a failure is none of its measurements";
   EXPECT_THAT(found.error, IsEmpty());
-  const ProgramResult sound = run_program(toy_bench({"--detect-anomaly", "--mode", "forward,step", "--format", "jsonl"}));
+  const ProgramResult sound =
+      run_program(toy_bench({"--detect-anomaly", "--mode", "forward,step", "--format", "jsonl"}));
   EXPECT_EQ(sound.exit_code, 0);
   EXPECT_EQ(sound.error, "ridgepoint: no NaN and no infinity was found in 2 rows\n");
   for (const Record& record : parse_records(sound.output)) EXPECT_TRUE(record.detect_anomaly);

@@ -136,7 +136,8 @@ TEST(Errors, are_zero_where_both_gradients_are) {
   TransformerConfig config = narrow();
   config.context = 1;
   const PrecisionSubject subject = {[&](const TrainingOptions& training) {
-                                      return build_transformer(config, 2, Mode::backward, {.activations = true}, training);
+                                      return build_transformer(config, 2, Mode::backward, {.activations = true},
+                                                               training);
                                     },
                                     [&](Program& program) {
                                       initialise(program, config, 3);

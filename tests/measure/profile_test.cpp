@@ -121,11 +121,14 @@ TEST(Profile, classes_have_the_same_operations_on_a_device_that_decomposes_every
   config.device = "reference";
   const auto decomposed = flops_by_class(config);
   EXPECT_EQ(whole, decomposed);
-  for (const auto& [phase, kernel_class] :
-       {std::pair(ProfilePhase::forward, KernelClass::matmul), {ProfilePhase::forward, KernelClass::softmax},
-        {ProfilePhase::forward, KernelClass::norm}, {ProfilePhase::backward, KernelClass::softmax},
-        {ProfilePhase::backward, KernelClass::norm}, {ProfilePhase::loss, KernelClass::loss},
-        {ProfilePhase::backward, KernelClass::loss}, {ProfilePhase::optimizer, KernelClass::optimizer}}) {
+  for (const auto& [phase, kernel_class] : {std::pair(ProfilePhase::forward, KernelClass::matmul),
+                                            {ProfilePhase::forward, KernelClass::softmax},
+                                            {ProfilePhase::forward, KernelClass::norm},
+                                            {ProfilePhase::backward, KernelClass::softmax},
+                                            {ProfilePhase::backward, KernelClass::norm},
+                                            {ProfilePhase::loss, KernelClass::loss},
+                                            {ProfilePhase::backward, KernelClass::loss},
+                                            {ProfilePhase::optimizer, KernelClass::optimizer}}) {
     EXPECT_TRUE(whole.contains({phase, kernel_class})) << name(phase) << " " << name(kernel_class);
   }
 }

@@ -1,6 +1,6 @@
 // Sums over a profile whose every figure is known.
-#include "measure/profile_filter.h"
 #include "measure/profile_views.h"
+#include "measure/profile_filter.h"
 
 #include <gmock/gmock.h>
 

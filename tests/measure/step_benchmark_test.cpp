@@ -106,7 +106,8 @@ TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_mea
                                   }};
     CeilingCache ceilings;
     bool followed_up = false;
-    const std::optional<Record> record = measure_step(config, ceilings, {}, [&](Program&) { return followed_up = true; });
+    const std::optional<Record> record =
+        measure_step(config, ceilings, {}, [&](Program&) { return followed_up = true; });
     ASSERT_TRUE(record.has_value());
     EXPECT_EQ(record->status, RunStatus::error);
     EXPECT_THAT(record->error.message, ::testing::HasSubstr("the loss is "));
@@ -130,7 +131,8 @@ TEST(MeasureStep, computes_with_the_weights_it_is_given) {
     return loss;
   };
   const double made_from_seed = loss_of();
-  config.weights = GivenWeights{"zeros", [](const ParameterDeclaration& parameter) { return HostTensor(parameter.type); }};
+  config.weights =
+      GivenWeights{"zeros", [](const ParameterDeclaration& parameter) { return HostTensor(parameter.type); }};
   EXPECT_FLOAT_EQ(static_cast<float>(loss_of()), std::log(50.0F)) << "all tokens are as likely";
   EXPECT_NE(made_from_seed, loss_of());
 }

@@ -68,8 +68,7 @@ TEST(Presets, name_the_nearest_for_an_unknown_one_or_all) {
     transformer_preset("gpt2");
     FAIL() << "accepted";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(),
-                 "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b");
+    EXPECT_STREQ(error.what(), "unknown model 'gpt2'; available: tiny, 22.7m, small, medium, large, xl, 2.35b, 2.7b");
   }
 }
 
