@@ -73,6 +73,7 @@ struct Record {
     std::string name;  // the processor's or card's own
     std::int64_t total_memory_bytes = 0;
     std::optional<std::int64_t> memory_limit_bytes;
+    std::optional<std::string> instruction_set;  // cpu: the widest that kernels used, avx2 avx512 avx512_bf16 amx
   } device;
 
   std::int64_t warmup = 0;
@@ -85,6 +86,9 @@ struct Record {
   Statistics time_ms;             // host clock around one iteration and the wait for the device
   Statistics device_time_ms;      // the device's own clock around the same iterations
   std::vector<double> warmup_ms;  // host clock, the iterations before; never part of time_ms
+  // cpu: how many of its threads, on the average over the timed iterations, had work and no processor, because another
+  // program, another virtual machine or a quota had it. Anything but nearly 0 makes the times too long.
+  std::optional<double> threads_waiting;
 
   // Of one call of attention by itself (command attention): `context` queries, model.heads heads that are model.d_model
   // wide together.

@@ -1,82 +1,58 @@
 #include "core/parallel.h"
 
-#include <omp.h>
-#include <sched.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
-#include <mutex>
 #include <string>
 
+#include "core/processors.h"
+#include "core/thread_pool.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
-// One loop in flight. It lives on the caller's stack; workers reach it only through `current_job`.
+// One loop in flight. It lives on the caller's stack; a thread reaches it only while it holds one of its ranges.
 struct Job {
   detail::RangeFunction function;
   void* body;
   std::int64_t count;
   int workers;
-  int team = 0;  // threads that came; written and read by the caller
-  std::atomic<int> finished{0};
+  int ranges;
   std::atomic<bool> failed{false};
   std::exception_ptr error{};
 };
 
-// The OpenMP runtime's own hand-over is invisible to the thread sanitizer (and is not ours to rely on): a job is
-// published by a release store here and given back by release increments of Job::finished.
-std::atomic<Job*> current_job{nullptr};
-std::mutex caller_mutex;
 thread_local bool inside_loop = false;
 
-int available_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return std::max(omp_get_num_procs(), 1);
-  return std::max(CPU_COUNT(&set), 1);
-}
-
 std::atomic<int>& configured_threads() {
-  static std::atomic<int> threads{available_cores()};
+  static std::atomic<int> threads{std::min(usable_processors(), kMostThreads)};
   return threads;
 }
 
-void run_range(Job& job, int worker) {
+// A loop made for more workers than the pool has ranges gives some threads several.
+void run_range(void* context, int range) {
+  Job& job = *static_cast<Job*>(context);
+  inside_loop = true;
   try {
-    job.function(job.body, worker, worker_range(job.count, job.workers, worker));
+    for (int worker = range; worker < job.workers; worker += job.ranges) {
+      job.function(job.body, worker, worker_range(job.count, job.workers, worker));
+    }
   } catch (...) {
     if (!job.failed.exchange(true, std::memory_order_relaxed)) job.error = std::current_exception();
   }
-}
-
-// Runs in every thread of the team; names no variable of the caller, so nothing is passed behind our back. The
-// team may be smaller than asked for, hence the stride.
-void run_team(int threads) {
-#pragma omp parallel num_threads(threads)
-  {
-    Job* job = current_job.load(std::memory_order_acquire);
-    const int workers = job->workers;
-    const int team = omp_get_num_threads();
-    if (omp_get_thread_num() == 0) job->team = team;
-    inside_loop = true;
-    for (int worker = omp_get_thread_num(); worker < workers; worker += team) run_range(*job, worker);
-    inside_loop = false;
-    job->finished.fetch_add(1, std::memory_order_release);
-  }
+  inside_loop = false;
 }
 
 }  // namespace
 
 void set_thread_count(int count) {
-  if (count < 0) {
-    throw Error("a thread count of " + std::to_string(count) + " was asked for; give 1 or more, or 0 for every core",
+  if (count < 0 || count > kMostThreads) {
+    throw Error("a thread count of " + std::to_string(count) + " was asked for; give 1 to " +
+                    std::to_string(kMostThreads) + ", or 0 for every processor this process may use",
                 ErrorKind::usage);
   }
-  configured_threads() = count == 0 ? available_cores() : count;
-  omp_set_num_threads(configured_threads());
+  configured_threads() = count == 0 ? std::min(usable_processors(), kMostThreads) : count;
 }
 
 int thread_count() { return configured_threads().load(std::memory_order_relaxed); }
@@ -101,14 +77,8 @@ void run_parallel(std::int64_t count, int workers, RangeFunction function, void*
     for (int worker = 0; worker < workers; ++worker) function(body, worker, worker_range(count, workers, worker));
     return;
   }
-  const std::lock_guard lock(caller_mutex);
-  Job job{function, body, count, workers};
-  current_job.store(&job, std::memory_order_release);
-  run_team(threads);
-  // The team has ended; the loads make its writes visible by the language's rules as well.
-  while (job.finished.load(std::memory_order_acquire) != job.team) {
-  }
-  current_job.store(nullptr, std::memory_order_relaxed);
+  Job job{function, body, count, workers, std::min(workers, kMostThreads)};
+  ThreadPool::instance().run(job.ranges, threads, run_range, &job);
   if (job.error) std::rethrow_exception(job.error);
 }
 

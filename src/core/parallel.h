@@ -1,6 +1,6 @@
-// Loops over all cores. The threads are OpenMP's, so that oneDNN and these loops share one pool instead of
-// fighting over the cores. A call allocates nothing; the partition depends only on the count, the grain and the
-// thread count, never on timing.
+// Loops over all processors, on the process's one pool of threads (core/thread_pool.h). A call allocates nothing; the
+// partition depends only on the count, the grain and the thread count, never on timing: only which thread runs which
+// range does.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ridgepoint {
 
-// How many threads loops use from now on, the caller's included; 0 means every core this process may run on.
-// Also sets what OpenMP libraries called from this thread use. Throws Error (usage) for a negative count.
+// How many threads loops use from now on, the caller's included; 0 means every processor this process may use
+// (core/processors.h). OpenMP's variables mean nothing here. Throws Error (usage) for a count below 0 or above 1024.
 void set_thread_count(int count);
 int thread_count();
 

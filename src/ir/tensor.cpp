@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/integers.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -60,15 +61,6 @@ double widen_16(std::uint16_t bits, int mantissa, int bias) {
     return fraction != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * INFINITY;
   if (field == 0) return sign * std::ldexp(fraction, 1 - bias - mantissa);
   return sign * std::ldexp(fraction + (1 << mantissa), field - bias - mantissa);
-}
-
-// The nearest number that the type has where it has not the number itself, as CUDA converts; 0 for NaN.
-template <typename T>
-T towards_zero(double value) {
-  constexpr double kEnd = 2.0 * static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
-  if (std::isnan(value)) return 0;
-  if (value >= kEnd) return std::numeric_limits<T>::max();
-  return value < -kEnd ? std::numeric_limits<T>::min() : static_cast<T>(value);
 }
 
 }  // namespace
@@ -127,9 +119,9 @@ void store_element(DType dtype, void* element, double value) {
     case DType::fp16:
       return write(element, round_to_16(value, 10, 15));
     case DType::int64:
-      return write(element, towards_zero<std::int64_t>(value));
+      return write(element, to_integer<std::int64_t>(value));
     case DType::int32:
-      return write(element, towards_zero<std::int32_t>(value));
+      return write(element, to_integer<std::int32_t>(value));
     case DType::boolean:
       return write(element, static_cast<std::uint8_t>(value != 0.0));
   }

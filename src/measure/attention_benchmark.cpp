@@ -10,6 +10,7 @@
 
 #include "backends/null/null_device.h"
 #include "core/units.h"
+#include "measure/processor_wait.h"
 #include "measure/run_record.h"
 #include "ridgepoint/error.h"
 #include "runtime/activity.h"
@@ -124,7 +125,7 @@ class Run {
 
   // The times of the timed ones.
   template <typename Iteration>
-  std::vector<double> iterate(std::int64_t done, Iteration iteration) const {
+  std::vector<double> iterate(std::int64_t done, Iteration iteration) {
     const double budget = config_.budget_seconds.value_or(1e30);
     Clock::time_point begin = Clock::now();
     const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
@@ -133,11 +134,14 @@ class Run {
       iteration();
     }
     std::vector<double> times_ms;
+    wait_.start();
     begin = Clock::now();
     for (std::int64_t i = 0; i < config_.steps && (i < kLeastTimedSteps || seconds() < budget); ++i) {
       enter(Stage::timing, done + config_.warmup + i);
       times_ms.push_back(iteration());
     }
+    wait_.stop();
+    describe_wait(record_, wait_);
     return times_ms;
   }
 
@@ -171,6 +175,7 @@ class Run {
   const StepWatcher& watch_;
   Record& record_;
   std::shared_ptr<Device> device_;
+  ProcessorWait wait_;
 };
 
 }  // namespace

@@ -51,6 +51,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("device", "name", record.device.name);
   visit("device", "total_memory_bytes", record.device.total_memory_bytes);
   visit("device", "memory_limit_bytes", record.device.memory_limit_bytes);
+  visit("device", "instruction_set", record.device.instruction_set);
   visit("", "warmup", record.warmup);
   visit("", "steps", record.steps);
   visit("", "seed", record.seed);
@@ -60,6 +61,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit_statistics("time_ms", record.time_ms, visit);
   visit_statistics("device_time_ms", record.device_time_ms, visit);
   visit("", "warmup_ms", record.warmup_ms);
+  visit("", "threads_waiting", record.threads_waiting);
   visit("", "keys", record.keys);
   visit("", "causal", record.causal);
   visit_statistics("forward_ms", record.forward_ms, visit);

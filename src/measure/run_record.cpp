@@ -45,7 +45,14 @@ Record begin_record(std::string command, const std::string& device, const Device
 void describe_device(Record& record, const Device& device) {
   record.device.name = device.name();
   record.device.total_memory_bytes = static_cast<std::int64_t>(device.total_memory_bytes());
+  record.device.instruction_set = device.facts().instruction_set;
   record.threads = device.kind() == "cpu" ? thread_count() : 1;
+}
+
+void describe_wait(Record& record, const ProcessorWait& wait) {
+  if (record.device.kind != "cpu") return;
+  record.threads_waiting = wait.threads_waiting();
+  warn_if_busy(record.threads_waiting, record.threads);
 }
 
 void record_outcome(Record& record, const std::function<void()>& stages) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "measure/processor_wait.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/record.h"
 
@@ -14,6 +15,10 @@ Record begin_record(std::string command, const std::string& device, const Device
 
 // What the device says of itself, once it is open.
 void describe_device(Record& record, const Device& device);
+
+// How much the processor was wanted elsewhere while the samples were taken, with a warning where that was much; of a
+// device that computes on it alone.
+void describe_wait(Record& record, const ProcessorWait& wait);
 
 // Runs `stages`. An exception of the library or the host becomes the record's status and message; any other passes.
 void record_outcome(Record& record, const std::function<void()>& stages);

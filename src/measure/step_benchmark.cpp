@@ -11,6 +11,7 @@
 #include "backends/null/null_device.h"
 #include "measure/anomaly.h"
 #include "measure/datasheet.h"
+#include "measure/processor_wait.h"
 #include "measure/run_record.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/error.h"
@@ -145,6 +146,8 @@ class Run {
       refuse_anomaly(detector, i);
     }
     std::vector<double> host_ms, device_ms;
+    ProcessorWait wait;
+    wait.start();
     for (std::int64_t i = 0; i < config_.steps; ++i) {
       enter(Stage::timing, i, config_.steps);
       const Elapsed elapsed = one_iteration(*timer);
@@ -153,6 +156,8 @@ class Run {
       refuse_anomaly(detector, config_.warmup + i);
     }
     has_iterated_ = true;
+    wait.stop();
+    describe_wait(record_, wait);
     record_.time_ms = describe(std::move(host_ms));
     record_.device_time_ms = describe(std::move(device_ms));
   }

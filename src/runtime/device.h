@@ -53,7 +53,7 @@ class DeviceTimer {
   virtual double elapsed_ms() = 0;
 };
 
-// What a card says of itself; empty where there is nothing to say.
+// What a device says of itself; empty where there is nothing to say.
 struct DeviceFacts {
   std::optional<std::string> compute_capability;  // "9.0"
   std::optional<std::int64_t> multiprocessors;
@@ -61,6 +61,8 @@ struct DeviceFacts {
   std::optional<std::int64_t> memory_bytes;  // of the card, whatever the limit
   // In use on the whole card before anything was allocated: the context of this process, and other processes.
   std::optional<std::int64_t> used_at_start_bytes;
+  // A processor: the widest instructions that kernels use, avx2 avx512 avx512_bf16 amx.
+  std::optional<std::string> instruction_set;
 };
 
 // Its name, memory size and raw memory are those of DeviceMemory.

@@ -1,8 +1,11 @@
 // The CPU's matmul against double loops: every layout the planner may hand over, and those it would copy first.
 #include <gmock/gmock.h>
 
+#include <omp.h>
+
 #include <cmath>
 #include <random>
+#include <thread>
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/matmul.h"
@@ -190,6 +193,51 @@ TEST_F(CpuMatmul, multiplies_every_floating_dtype) {
     expect_product(multiply(random({5, 4}, {.flipped = {0}}, dtype), testing::immediate_operand(dtype, {4, 3}, 2.0)));
     if (HasFatalFailure()) FAIL() << name(dtype);
   }
+}
+
+// A kernel keeps its plan when the thread count changes between plan and run, in this thread or in another.
+TEST_F(CpuMatmul, is_whole_whatever_number_of_threads_it_was_made_for) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const std::vector<Operand> operands = {random({2, 160, 100}, {}, dtype),
+                                           random({2, 100, 150}, {.storage_order = {0, 2, 1}}, dtype)};
+    KernelRun alone(*testing::cpu_with_threads(1), Op::matmul, operands);
+    alone.launch();
+    expect_product(alone);
+    for (const int made_for : {4, 2, 1}) {
+      for (const int runs_on : {1, 3, 4}) {
+        KernelRun run(*testing::cpu_with_threads(made_for), Op::matmul, operands);
+        testing::cpu_with_threads(runs_on);
+        run.launch();
+        for (std::int64_t i = 0; i < run.output.type.elements(); ++i) {
+          // Both are within expect_product()'s bound of the exact result, for terms below 16.
+          ASSERT_NEAR(run.at(i), alone.at(i), 4 * rounding_of(dtype) * std::fabs(alone.at(i)) + 4e-3)
+              << name(dtype) << " made for " << made_for << ", run on " << runs_on;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CpuMatmul, is_whole_in_a_program_that_gives_its_threads_fewer_of_openmp) {
+  device_ = testing::cpu_with_threads(4);
+  KernelRun run(*device_, Op::matmul, {random({201, 130}, {}, DType::bf16), random({130, 331}, {}, DType::bf16)});
+  std::thread([&] {  // which has a setting of its own
+    omp_set_num_threads(2);
+    run.launch();
+  })
+      .join();
+  expect_product(run);
+}
+
+TEST_F(CpuMatmul, leaves_the_calling_programs_openmp_setting_alone) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(3);
+  device_ = testing::cpu_with_threads(2);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    expect_product(multiply(random({64, 96}, {}, dtype), random({96, 80}, {}, dtype)));
+  }
+  EXPECT_EQ(omp_get_max_threads(), 3);
+  omp_set_num_threads(before);
 }
 
 TEST_F(CpuMatmul, a_sum_over_nothing_is_zero) {

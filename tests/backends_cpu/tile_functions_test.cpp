@@ -141,8 +141,7 @@ TEST(TileFunctions, reductions_of_any_length_end_where_the_tile_ends) {
 
 TEST(TileFunctions, stores_end_where_the_tile_ends) {
   for_each_target([] {
-    for (const DType dtype : kAllDTypes) {
-      if (dtype == DType::fp64) continue;
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::boolean}) {
       const std::size_t bytes = size_bytes(dtype);
       for (std::int64_t count = 1; count <= 70; ++count) {
         const std::vector<float> x(static_cast<std::size_t>(count), 1.0f);
@@ -195,13 +194,6 @@ TEST(TileFunctions, narrowing_rounds_as_store_element_does) {
       }
     }
   });
-}
-
-TEST(TileFunctions, integers_saturate_and_nan_becomes_zero) {
-  const std::vector<float> x{1e30f, -1e30f, kNan, 2.9f, -2.9f, kInfinity};
-  std::vector<std::int32_t> y(x.size());
-  tile::store_function(DType::int32, 1)(y.data(), x.data(), nullptr, nullptr, 6, 1);
-  EXPECT_EQ(y, (std::vector<std::int32_t>{INT32_MAX, INT32_MIN, 0, 2, -2, INT32_MAX}));
 }
 
 }  // namespace

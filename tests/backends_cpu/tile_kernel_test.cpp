@@ -321,7 +321,7 @@ TEST(TileKernel, refuses_what_it_cannot_do_exactly) {
   const Value x = input(graph, "x", {DType::fp32, {4, 4}}, Role::data);
   EXPECT_FALSE(cpu::fits_tile(graph, graph.producer_node(exp(graph, wide))));
   EXPECT_FALSE(cpu::fits_tile(graph, graph.producer_node(matmul(graph, x, x))));
-  EXPECT_FALSE(cpu::fits_tile(graph, graph.producer_node(iota(graph, {(1 << 24) + 2}, 0, DType::int64))));
+  EXPECT_FALSE(cpu::fits_tile(graph, graph.producer_node(iota(graph, {(1 << 24) + 2}, 0, DType::fp32))));
   EXPECT_TRUE(cpu::fits_tile(graph, graph.producer_node(softmax(graph, x))));
   const Node& product = graph.producer_node(matmul(graph, x, x));
   const std::vector<TensorLayout> layouts(2, dense_layout({DType::fp32, {4, 4}}));

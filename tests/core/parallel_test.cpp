@@ -91,8 +91,10 @@ TEST_F(Parallel, takes_callers_from_several_threads) {
   EXPECT_EQ(sum, 3 * 50 * 8);
 }
 
-TEST_F(Parallel, refuses_a_negative_thread_count_and_takes_zero_for_every_core) {
+TEST_F(Parallel, refuses_a_thread_count_that_cannot_be_and_takes_zero_for_every_core) {
   EXPECT_THROW(set_thread_count(-1), Error);
+  EXPECT_THROW(set_thread_count(1025), Error);
+  EXPECT_EQ(thread_count(), before_);
   set_thread_count(0);
   EXPECT_GE(thread_count(), 1);
 }

@@ -1,7 +1,6 @@
 #include "backends/cpu/attention_products.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/matmul.h"
+#include "backends/cpu/onednn.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cpu {
@@ -26,25 +26,13 @@ class SgemmProducts : public BlockProducts {
   DType operand_dtype() const override { return DType::fp32; }
   std::size_t scratch_bytes() const override { return 0; }
   void multiply(const BlockProduct& product, int, void*, const void* a, const void* b, float* c) override {
+    const OneThread one_thread;
     require_success(
         dnnl_sgemm(product.a_transposed ? 'T' : 'N', product.b_transposed ? 'T' : 'N', product.rows, product.columns,
                    product.inner, 1.0F, static_cast<const float*>(a), product.a_stride, static_cast<const float*>(b),
                    product.b_stride, product.adds ? 1.0F : 0.0F, c, product.c_stride),
         product);
   }
-};
-
-// oneDNN shares a primitive's work between as many threads as it could have when the primitive was made, and leaves
-// undone the shares of those that are missing when it runs.
-class OneThread {
- public:
-  OneThread() : threads_(omp_get_max_threads()) { omp_set_num_threads(1); }
-  ~OneThread() { omp_set_num_threads(threads_); }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
-
- private:
-  int threads_;
 };
 
 dnnl::memory::desc descriptor(std::int64_t rows, std::int64_t columns, std::int64_t stride, bool transposed,
@@ -97,6 +85,7 @@ class PrimitiveProducts : public BlockProducts {
       Arguments& arguments = entry.arguments[static_cast<std::size_t>(worker)];
       const std::array<void*, 4> addresses = {const_cast<void*>(a), const_cast<void*>(b), c, scratch};
       for (std::size_t i = 0; i < addresses.size(); ++i) arguments.memory[i].set_data_handle(addresses[i]);
+      const OneThread one_thread;
       return require_success(dnnl_primitive_execute(entry.primitive.get(), stream_.get(),
                                                     static_cast<int>(arguments.list.size()), arguments.list.data()),
                              product);

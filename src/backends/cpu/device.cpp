@@ -7,6 +7,7 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/embedding.h"
+#include "backends/cpu/instruction_set.h"
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/processor.h"
@@ -34,6 +35,7 @@ class CpuDevice : public Device {
   explicit CpuDevice(const DeviceOptions& options)
       : total_memory_bytes_(
             std::min(cpu::usable_memory_bytes(), options.memory_limit_bytes.value_or(static_cast<std::size_t>(-1)))) {
+    cpu::require_known_instruction_set();
     set_thread_count(options.threads);
     cpu::keep_freed_memory();
   }
@@ -41,6 +43,11 @@ class CpuDevice : public Device {
   std::string_view kind() const override { return "cpu"; }
   std::string name() const override { return cpu::processor_name(); }
   std::size_t total_memory_bytes() const override { return total_memory_bytes_; }
+  DeviceFacts facts() const override {
+    DeviceFacts facts;
+    if (const std::string_view set = cpu::instruction_set(); !set.empty()) facts.instruction_set = set;
+    return facts;
+  }
 
   // Linux promises more memory than there is and kills who comes to collect, so large requests are checked against
   // what is there.

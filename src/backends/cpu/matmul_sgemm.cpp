@@ -5,61 +5,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <numeric>
 
 #include "backends/cpu/matmul.h"
 #include "backends/cpu/matmul_pack.h"
+#include "backends/cpu/matmul_pieces.h"
+#include "backends/cpu/onednn.h"
 #include "core/parallel.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cpu {
 namespace {
 
-// Below this a tile is not worth waking a thread for.
-constexpr std::int64_t kMinTileFlops = 1 << 20;
 // With this many matrices a thread the last round of an uneven share costs little, and matrices stay whole.
 constexpr std::int64_t kMatricesPerThread = 8;
-// Tile edges are multiples of what the AVX-512 inner kernel takes at a time.
-constexpr std::int64_t kRowStep = 16;
-constexpr std::int64_t kColumnStep = 48;
-
-struct Grid {
-  std::int64_t row_tiles = 1;
-  std::int64_t column_tiles = 1;
-};
-
-// How each matrix is cut so that all threads have an equal share. Of the ways to cut it into `parts` it takes the one
-// whose tiles have the smallest half perimeter: SGEMM packs that much of a and b for each.
-Grid choose_grid(const MatmulProblem& problem) {
+// How each matrix is cut so that all threads have an equal share. SGEMM packs its part of a and b for each tile.
+MatmulGrid choose_tiles(const MatmulProblem& problem) {
   const std::int64_t threads = thread_count();
   const std::int64_t batches = std::max<std::int64_t>(problem.batch_count(), 1);
   if (batches >= kMatricesPerThread * threads) return {};
   const std::int64_t most = std::max<std::int64_t>(problem.flops() / batches / kMinTileFlops, 1);
-  const std::int64_t parts = std::min(threads / std::gcd(threads, batches), most);
-  Grid best;
-  std::int64_t smallest = INT64_MAX;
-  for (std::int64_t rows = 1; rows <= parts; ++rows) {
-    if (parts % rows != 0) continue;
-    const std::int64_t columns = parts / rows;
-    const std::int64_t perimeter = problem.c.rows / rows + problem.c.columns / columns;
-    // Of equals, fewer columns: rows of b and c stay long.
-    if (perimeter > smallest) continue;
-    smallest = perimeter;
-    best = {rows, columns};
-  }
-  return best;
-}
-
-IndexRange tile_range(std::int64_t size, std::int64_t step, std::int64_t tiles, std::int64_t tile) {
-  const std::int64_t steps = (size + step - 1) / step;
-  return {std::min(steps * tile / tiles * step, size), std::min(steps * (tile + 1) / tiles * step, size)};
+  return choose_grid(problem.c.rows, problem.c.columns, std::min(threads / std::gcd(threads, batches), most));
 }
 
 class SgemmMatmul : public Kernel {
  public:
-  explicit SgemmMatmul(const MatmulProblem& problem) : problem_(problem), grid_(choose_grid(problem)) {
+  explicit SgemmMatmul(const MatmulProblem& problem) : problem_(problem), grid_(choose_tiles(problem)) {
     a_ = place(problem.a);
     b_ = place(problem.b);
     c_ = problem.c.dtype == DType::fp32 ? Operand{problem.c} : pack(problem.c);
@@ -123,13 +95,15 @@ class SgemmMatmul : public Kernel {
   void multiply_tile(std::int64_t tile, const float* a, const float* b, float* c) const {
     const std::int64_t tiles = grid_.row_tiles * grid_.column_tiles;
     const std::int64_t batch = tile / tiles;
-    const IndexRange rows = tile_range(problem_.c.rows, kRowStep, grid_.row_tiles, tile % tiles / grid_.column_tiles);
-    const IndexRange columns =
-        tile_range(problem_.c.columns, kColumnStep, grid_.column_tiles, tile % grid_.column_tiles);
+    const MatmulRange rows =
+        tile_range(problem_.c.rows, kMatmulRowStep, grid_.row_tiles, tile % tiles / grid_.column_tiles);
+    const MatmulRange columns =
+        tile_range(problem_.c.columns, kMatmulColumnStep, grid_.column_tiles, tile % grid_.column_tiles);
     if (rows.begin == rows.end || columns.begin == columns.end) return;
     a += batch_offset(problem_, a_.matrix, batch) + rows.begin * a_.matrix.row_stride;
     b += batch_offset(problem_, b_.matrix, batch) + columns.begin * b_.matrix.column_stride;
     c += batch_offset(problem_, c_.matrix, batch) + rows.begin * c_.matrix.row_stride + columns.begin;
+    const OneThread one_thread;
     const dnnl_status_t status =
         dnnl_sgemm(a_.blas.transposed ? 'T' : 'N', b_.blas.transposed ? 'T' : 'N', rows.end - rows.begin,
                    columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading, 0.0F,
@@ -141,7 +115,7 @@ class SgemmMatmul : public Kernel {
   }
 
   MatmulProblem problem_;
-  Grid grid_;
+  MatmulGrid grid_;
   std::size_t workspace_bytes_ = 0;
   Operand a_;
   Operand b_;

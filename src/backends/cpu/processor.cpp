@@ -10,6 +10,8 @@
 #include <optional>
 #include <string_view>
 
+#include "core/processors.h"
+
 namespace ridgepoint::cpu {
 namespace {
 
@@ -29,26 +31,12 @@ std::optional<std::size_t> read_limit(const std::filesystem::path& path) {
   return static_cast<std::size_t>(bytes);
 }
 
-// The smallest limit of a group and all it lies in. Version 2 keeps it in memory.max under the one hierarchy,
-// version 1 in memory.limit_in_bytes under the memory hierarchy.
 std::size_t control_group_limit_bytes() {
   std::size_t smallest = std::numeric_limits<std::size_t>::max();
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':');
-    const std::size_t second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool version1 = controllers == "memory";
-    if (!version1 && !controllers.empty()) continue;
-    const std::filesystem::path root = version1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
-    const char* limit_file = version1 ? "memory.limit_in_bytes" : "memory.max";
-    const std::filesystem::path own = line.substr(second + 1);
-    for (std::filesystem::path group = own.relative_path();; group = group.parent_path()) {
-      smallest = std::min(smallest, read_limit(root / group / limit_file).value_or(smallest));
-      if (group.empty()) break;
-    }
-  }
+  for_each_control_group("memory", [&](const std::filesystem::path& folder, int version) {
+    const char* file = version == 1 ? "memory.limit_in_bytes" : "memory.max";
+    smallest = std::min(smallest, read_limit(folder / file).value_or(smallest));
+  });
   return smallest;
 }
 

@@ -78,7 +78,8 @@ TileSlot TileBuilder::row_start(TileMemory kind, int number, RowAccess access) {
 }
 
 TileSlot TileBuilder::buffer(TileMemory kind, int number) {
-  return new_access(kind, number, RowAccess{.dtype = DType::fp32, .column_stride = 1}, sizeof(float));
+  const std::size_t bytes = kind == TileMemory::accumulator ? sizeof(float) : program.value_bytes;
+  return new_access(kind, number, RowAccess{.column_stride = 1}, static_cast<std::int64_t>(bytes));
 }
 
 TileSlot TileBuilder::row_index(const RowAccess& access) { return new_access(TileMemory::index, 0, access, 1); }
@@ -105,10 +106,13 @@ void TileBuilder::check_limits() const {
 
 // Registers must fit in scratch; a column accumulation may need its fp32 and double totals there besides.
 void TileBuilder::choose_tile_columns() {
-  const std::size_t values = program.registers + 3 * static_cast<std::size_t>(program.column_accumulations);
-  if (values > 0) {
-    const auto fitting = static_cast<std::int64_t>(kTileScratchBytes / (values * sizeof(float)));
-    if (fitting < kTileStep) refuse_tile("a body with " + std::to_string(values) + " values at once");
+  const std::size_t column_bytes = program.registers * program.value_bytes +
+                                   static_cast<std::size_t>(program.column_accumulations) * 3 * sizeof(float);
+  if (column_bytes > 0) {
+    const auto fitting = static_cast<std::int64_t>(kTileScratchBytes / column_bytes);
+    if (fitting < kTileStep) {
+      refuse_tile("a body with " + std::to_string(column_bytes) + " bytes of values a column at once");
+    }
     program.tile_columns = std::min(fitting / kTileStep * kTileStep, kMaxTileColumns);
   }
   if (program.strided) program.tile_columns = std::min(program.tile_columns, kStridedTileColumns);

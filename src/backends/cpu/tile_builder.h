@@ -24,7 +24,7 @@ class TileBuilder {
   TileSlot memory(TileMemory kind, int number, const RowAccess& access);
   // The same memory at column 0 of the current row, whatever the sweep does.
   TileSlot row_start(TileMemory kind, int number, RowAccess access);
-  // A row of fp32 of the interpreter's own.
+  // A row of the interpreter's own: of fp32 sums, or of values as registers hold them.
   TileSlot buffer(TileMemory kind, int number);
   // The row part of an iota: the address is the value.
   TileSlot row_index(const RowAccess& access);

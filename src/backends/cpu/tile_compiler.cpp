@@ -1,21 +1,30 @@
-// Compiles a row program to tile steps. Operands that are fp32 with unit stride are read where they lie and results
-// that are stored so are computed where they go; everything else passes through registers of one tile.
+// Compiles a row program to tile steps. Operands that are fp32 or int64 with unit stride are read where they lie and
+// results that are stored so are computed where they go; everything else passes through registers of one tile.
 #include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/cpu/tile_builder.h"
+#include "backends/cpu/tile_integers.h"
 #include "backends/cpu/tile_phase_plan.h"
 #include "backends/cpu/tile_program.h"
+#include "core/integers.h"
 
 namespace ridgepoint::cpu {
 namespace {
 
-constexpr std::int64_t kLargestExactIndex = std::int64_t{1} << 24;
-
+template <typename T>
 void index_value(void* result, const void* a, const void*, const void*, std::int64_t, std::int64_t) {
-  *static_cast<float*>(result) = static_cast<float>(reinterpret_cast<std::intptr_t>(a));
+  *static_cast<T*>(result) = static_cast<T>(reinterpret_cast<std::intptr_t>(a));
+}
+
+tile::Function load_function(DType dtype, std::int64_t stride) {
+  return tile::is_integer(dtype) ? tile::integer_load_function(dtype) : tile::load_function(dtype, stride);
+}
+
+tile::Function store_function(DType dtype, std::int64_t stride) {
+  return tile::is_integer(dtype) ? tile::integer_store_function(dtype) : tile::store_function(dtype, stride);
 }
 
 // Of one element in cache, on one core: enough to tell light work from heavy.
@@ -42,6 +51,7 @@ class Compiler {
       : rows_(rows), plan_(rows), build_(rows), where_(rows.instructions.size()), memory_(rows.instructions.size()) {}
 
   TileProgram run() {
+    if (has_integer_columns()) build_.program.value_bytes = sizeof(std::int64_t);
     for (int i = 0; i < static_cast<int>(rows_.instructions.size()); ++i) place(i);
     for (int phase = 0; phase < rows_.phases; ++phase) compile_phase(phase);
     compile_end();
@@ -55,6 +65,16 @@ class Compiler {
   TileSlot& memory(int i) { return memory_[static_cast<std::size_t>(i)]; }
   bool is_column(int i) const { return at(i).level == RowLevel::column; }
 
+  bool is_integer(int i) const { return tile::is_integer(at(i).dtype); }
+
+  // Columns of integers that are computed or loaded; absorbed ones are not.
+  bool has_integer_columns() const {
+    for (int i = 0; i < static_cast<int>(rows_.instructions.size()); ++i) {
+      if (is_column(i) && is_integer(i) && !plan_.fusion(i).absorbed) return true;
+    }
+    return false;
+  }
+
   // Where a value that does not vary with the column is computed.
   std::vector<TileStep>& steps_of(const RowInstruction& instruction) {
     return instruction.level == RowLevel::uniform ? build_.program.uniform_steps : build_.row_steps(instruction.phase);
@@ -65,7 +85,7 @@ class Compiler {
     const RowInstruction& instruction = at(i);
     switch (instruction.kind) {
       case RowKind::constant:
-        where(i) = build_.constant(instruction.value);
+        where(i) = place_constant(instruction);
         return;
       case RowKind::load:
         return place_load(i);
@@ -81,12 +101,18 @@ class Compiler {
     }
   }
 
+  TileSlot place_constant(const RowInstruction& constant) {
+    if (constant.dtype == DType::int64) return build_.integer(to_integer<std::int64_t>(constant.value));
+    if (constant.dtype == DType::int32) return build_.integer(to_integer<std::int32_t>(constant.value));
+    return build_.constant(constant.value);
+  }
+
   void place_load(int i) {
     const RowInstruction& load = at(i);
     memory(i) = where(i) = build_.memory(TileMemory::input, load.input, load.access);
-    if (is_column(i) || load.dtype == DType::fp32) return;
+    if (is_column(i) || load.dtype == DType::fp32 || load.dtype == DType::int64) return;
     where(i) = build_.new_scalar();
-    steps_of(load).push_back({.function = tile::load_function(load.dtype, 1), .result = where(i), .a = memory(i)});
+    steps_of(load).push_back({.function = load_function(load.dtype, 1), .result = where(i), .a = memory(i)});
   }
 
   // The scalar is read off the double at the start of the next phase.
@@ -103,7 +129,7 @@ class Compiler {
     const auto [load, index, unused] = plan_.fusion(i).operands;
     where(i) = build_.new_scalar();
     build_.row_steps(at(i).phase)
-        .push_back({.function = tile::pick_function(),
+        .push_back({.function = is_integer(index) ? tile::integer_pick_function() : tile::pick_function(),
                     .result = where(i),
                     .a = build_.row_start(TileMemory::input, at(load).input, at(load).access),
                     .b = where(index),
@@ -113,14 +139,14 @@ class Compiler {
 
   void place_index(int i) {
     const RowAccess& access = at(i).access;
-    std::int64_t largest = (rows_.space.columns - 1) * access.column_stride;
-    for (std::size_t d = 0; d < rows_.space.rows.size(); ++d) {
-      largest += (rows_.space.rows[d] - 1) * access.row_strides[d];
+    if (!is_integer(i) && largest_index(rows_.space, access) > kFirstInexactIndex) {
+      refuse_tile("an iota past 2^24, which fp32 does not hold exactly");
     }
-    if (largest > kLargestExactIndex) refuse_tile("an iota past 2^24, which fp32 does not hold exactly");
     if (is_column(i)) return;
     where(i) = build_.new_scalar();
-    build_.row_steps(0).push_back({.function = index_value, .result = where(i), .a = build_.row_index(access)});
+    build_.row_steps(0).push_back({.function = is_integer(i) ? index_value<std::int64_t> : index_value<float>,
+                                   .result = where(i),
+                                   .a = build_.row_index(access)});
   }
 
   // The operands' slots must be those of the moment. A row value is a tile of one column, its operands too.
@@ -137,9 +163,12 @@ class Compiler {
     if (fusion.kind == TileFusion::Kind::pair) {
       step.function = tile::pair_function(fusion.pair, scalar[0], scalar[1], scalar[2]);
     } else if (fusion.kind == TileFusion::Kind::compare_index) {
-      step.function = tile::compare_index_function(instruction.op);
+      step.function = is_integer(fusion.operands[0]) ? tile::integer_compare_index_function(instruction.op)
+                                                     : tile::compare_index_function(instruction.op);
       step.b = kColumnSlot;
       step.stride = fusion.stride;
+    } else if (const tile::Function function = integer_function(i, scalar); function != nullptr) {
+      step.function = function;
     } else if (instruction.op == Op::where) {
       step.function = tile::where_function(scalar[0], scalar[1], scalar[2]);
     } else if (input_count(instruction.op) == 2) {
@@ -153,6 +182,21 @@ class Compiler {
       refuse_tile("op '" + std::string(name(instruction.op)) + "' to " + std::string(name(instruction.dtype)));
     }
     return step;
+  }
+
+  // Null for an instruction that neither takes nor makes an integer.
+  tile::Function integer_function(int i, const bool (&scalar)[3]) const {
+    const RowInstruction& instruction = at(i);
+    const DType from = at(instruction.operands[0]).dtype;
+    if (instruction.op == Op::where && is_integer(i)) {
+      return tile::integer_where_function(scalar[0], scalar[1], scalar[2]);
+    }
+    if (instruction.op == Op::cast && (is_integer(i) || tile::is_integer(from))) {
+      return tile::integer_cast_function(from, instruction.dtype);
+    }
+    if (instruction.op == Op::copy && is_integer(i)) return tile::integer_copy_function(scalar[0]);
+    const bool compares = input_count(instruction.op) == 2 && tile::is_integer(from);
+    return compares ? tile::integer_compare_function(instruction.op, scalar[0], scalar[1]) : nullptr;
   }
 
   void compile_phase(int phase) {
@@ -203,10 +247,11 @@ class Compiler {
     if (value.place == ValuePlace::in_memory || value.place == ValuePlace::reloaded) return;
     const std::int64_t stride = instruction.access.column_stride;
     if (instruction.kind == RowKind::load) {
-      const tile::Function load = tile::load_function(instruction.dtype, stride);
+      const tile::Function load = load_function(instruction.dtype, stride);
       add_step(phase, {.function = load, .result = target, .a = memory(i), .stride = stride}, Op::copy);
     } else if (instruction.kind == RowKind::iota) {
-      add_step(phase, {.function = tile::iota_function(), .result = target, .stride = stride}, Op::copy);
+      const tile::Function iota = is_integer(i) ? tile::integer_iota_function() : tile::iota_function();
+      add_step(phase, {.function = iota, .result = target, .stride = stride}, Op::copy);
     } else if (divides_by_reduction(instruction)) {
       const tile::Function multiply = tile::binary_function(Op::mul, false, true);
       const TileSlot inverse = reciprocal(instruction.operands[1], instruction.phase);
@@ -259,7 +304,7 @@ class Compiler {
     const TileSlot target = output_access(out);
     const int load = plan_.moved_load(out);
     if (load < 0) {
-      const tile::Function store = tile::store_function(out.access.dtype, stride);
+      const tile::Function store = store_function(out.access.dtype, stride);
       return {.function = store, .result = target, .a = where(out.value), .stride = stride};
     }
     return {.function = tile::move_function(size_bytes(at(load).dtype)),

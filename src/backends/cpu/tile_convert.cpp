@@ -1,10 +1,9 @@
-// Tile functions between memory of any dtype and fp32 tiles.
+// Tile functions between memory of any dtype but integers and fp32 tiles.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile_convert.cpp"
 #include "hwy/foreach_target.h"
 //
 #include <cstring>
-#include <limits>
 
 #include "backends/cpu/tile_bf16-inl.h"
 #include "backends/cpu/tile_functions.h"
@@ -152,13 +151,6 @@ HWY_INLINE float widen(T element) {
 
 template <class T>
 HWY_INLINE T narrow(float value) {
-  if constexpr (std::numeric_limits<T>::is_integer) {
-    // The largest integers round up to a power of two as floats, hence >=.
-    constexpr auto kLimit = static_cast<float>(std::numeric_limits<T>::max());
-    if (value != value) return 0;
-    if (value >= kLimit) return std::numeric_limits<T>::max();
-    if (value <= -kLimit) return std::numeric_limits<T>::min();
-  }
   return static_cast<T>(value);
 }
 
@@ -219,6 +211,8 @@ Function choose_store(std::int64_t stride) {
 Function get_load(DType dtype, std::int64_t stride) {
   switch (dtype) {
     case DType::fp64:
+    case DType::int64:
+    case DType::int32:
       return nullptr;
     case DType::fp32:
       return choose_load<float>(stride);
@@ -226,10 +220,6 @@ Function get_load(DType dtype, std::int64_t stride) {
       return stride == 1 ? load_simd<Bf16> : load_strided<Bf16>;
     case DType::fp16:
       return stride == 1 ? load_simd<Fp16> : load_strided<Fp16>;
-    case DType::int64:
-      return choose_load<std::int64_t>(stride);
-    case DType::int32:
-      return choose_load<std::int32_t>(stride);
     case DType::boolean:
       return choose_load<Boolean>(stride);
   }
@@ -239,6 +229,8 @@ Function get_load(DType dtype, std::int64_t stride) {
 Function get_store(DType dtype, std::int64_t stride) {
   switch (dtype) {
     case DType::fp64:
+    case DType::int64:
+    case DType::int32:
       return nullptr;
     case DType::fp32:
       return choose_store<float>(stride);
@@ -246,10 +238,6 @@ Function get_store(DType dtype, std::int64_t stride) {
       return stride == 1 ? store_simd<Bf16> : store_strided<Bf16>;
     case DType::fp16:
       return stride == 1 ? store_simd<Fp16> : store_strided<Fp16>;
-    case DType::int64:
-      return choose_store<std::int64_t>(stride);
-    case DType::int32:
-      return choose_store<std::int32_t>(stride);
     case DType::boolean:
       return choose_store<Boolean>(stride);
   }
@@ -259,6 +247,8 @@ Function get_store(DType dtype, std::int64_t stride) {
 Function get_round(DType dtype) {
   switch (dtype) {
     case DType::fp64:
+    case DType::int64:
+    case DType::int32:
       return nullptr;
     case DType::fp32:
       return round_plain<float>;
@@ -266,10 +256,6 @@ Function get_round(DType dtype) {
       return round_simd<Bf16>;
     case DType::fp16:
       return round_simd<Fp16>;
-    case DType::int64:
-      return round_plain<std::int64_t>;
-    case DType::int32:
-      return round_plain<std::int32_t>;
     case DType::boolean:
       return round_plain<Boolean>;
   }

@@ -1,5 +1,6 @@
 // The vectorised functions a tile program is made of, each over `count` consecutive columns of a tile. Chosen once,
-// when a kernel is made, for the widest vectors the processor has. Tile values are fp32; a bool is 0 or 1.
+// when a kernel is made, for the widest vectors the processor has. Tile values are fp32, a bool 0 or 1;
+// those of integer dtypes are int64 and have functions of their own (tile_integers.h).
 //
 // A result may be exactly one of the operands. Scalar operands point at one float.
 #pragma once
@@ -35,13 +36,13 @@ Function compare_index_function(Op comparison);
 Function pick_function();
 // result[i] = *a
 Function fill_function();
-// Rounds fp32 values to those of `dtype`, kept as fp32. Integers truncate towards zero and saturate, NaN becomes 0.
+// Rounds fp32 values to those of `dtype`, kept as fp32. Null for fp64 and integers.
 Function round_function(DType dtype);
 // result[i] = (*b + i) * stride, b an int64 column number
 Function iota_function();
 
 // Memory of `dtype` to fp32 and back: elements lie `stride` apart in memory, next to each other in the tile.
-// Stores round to nearest even. Null for fp64.
+// Stores round to nearest even. Null for fp64 and integers.
 Function load_function(DType dtype, std::int64_t stride);
 Function store_function(DType dtype, std::int64_t stride);
 

@@ -55,6 +55,7 @@ class Fuser {
     const auto [index, scalar, unused] = at(i).operands;
     if (!is_comparison(at(i).op) || !can_absorb(index, i) || at(index).kind != RowKind::iota || is_column(scalar))
       return false;
+    if (largest_index(program_.space, at(index).access) >= kFirstInexactIndex) return false;
     absorb(index, i, TileFusion::Kind::compare_index, {scalar, -1, -1});
     fusion(i).stride = at(index).access.column_stride;
     return true;
@@ -110,6 +111,12 @@ class Fuser {
 };
 
 }  // namespace
+
+std::int64_t largest_index(const RowSpace& space, const RowAccess& iota) {
+  std::int64_t largest = (space.columns - 1) * iota.column_stride;
+  for (std::size_t d = 0; d < space.rows.size(); ++d) largest += (space.rows[d] - 1) * iota.row_strides[d];
+  return largest;
+}
 
 std::vector<TileFusion> find_fusions(const RowProgram& program) { return Fuser(program).run(); }
 

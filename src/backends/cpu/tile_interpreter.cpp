@@ -61,7 +61,8 @@ TileInterpreter::Split TileInterpreter::choose_split() const {
 }
 
 std::size_t TileInterpreter::row_buffer_bytes() const {
-  return static_cast<std::size_t>(program_.row_buffers) * static_cast<std::size_t>(padded_columns_) * sizeof(float);
+  return static_cast<std::size_t>(program_.row_buffers) * static_cast<std::size_t>(padded_columns_) *
+         program_.value_bytes;
 }
 
 std::size_t TileInterpreter::accumulation_bytes() const {
@@ -182,7 +183,8 @@ void TileInterpreter::run_columns(const Run& run) const {
 void TileInterpreter::run_column_unit(TileWorker& worker, std::int64_t group, std::int64_t begin,
                                       std::int64_t end) const {
   const std::int64_t width = program_.tile_columns;
-  auto* partial = reinterpret_cast<float*>(tile_scratch()) + static_cast<std::int64_t>(program_.registers) * width;
+  const std::size_t register_bytes = program_.registers * static_cast<std::size_t>(width) * program_.value_bytes;
+  auto* partial = reinterpret_cast<float*>(tile_scratch() + register_bytes);
   auto* totals = reinterpret_cast<double*>(partial + program_.column_accumulations * width);
   const std::int64_t count = end - begin;
   const auto flush = [&] {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/tile_integers.h"
+
 namespace ridgepoint::cpu {
 namespace {
 
@@ -11,6 +13,11 @@ constexpr int kAtEnd = std::numeric_limits<int>::max();
 // In cheap operations: what computing a value once more may cost before a row buffer pays.
 constexpr int kCheapAgain = 2;
 constexpr int kExpensive = 8;
+
+// Whether memory holds what a tile function reads and writes.
+bool lies_as_computed(const RowAccess& access) {
+  return (access.dtype == DType::fp32 || access.dtype == DType::int64) && access.column_stride == 1;
+}
 
 bool is_expensive(Op op) {
   return op == Op::exp || op == Op::expm1 || op == Op::log || op == Op::sigmoid || op == Op::tanh;
@@ -33,9 +40,7 @@ PhasePlan::PhasePlan(const RowProgram& program)
   }
 }
 
-bool PhasePlan::readable_in_place(int i) const {
-  return at(i).kind == RowKind::load && at(i).dtype == DType::fp32 && at(i).access.column_stride == 1;
-}
+bool PhasePlan::readable_in_place(int i) const { return at(i).kind == RowKind::load && lies_as_computed(at(i).access); }
 
 bool PhasePlan::stored_in(const RowOutput& output, int phase) const {
   if (output.store == RowStore::element) return phase == last_phase_ && moved_load(output) < 0;
@@ -133,8 +138,7 @@ void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& l
                                     [&](const ScheduledValue& v) { return v.instruction == output.value; });
     const bool free = value != schedule.values.end() && value->place == ValuePlace::tile_register &&
                       at(output.value).kind == RowKind::elementwise;
-    const bool plain = output.access.dtype == DType::fp32 && output.access.column_stride == 1;
-    if (free && plain && !could_overwrite(output, output.value, read_until)) {
+    if (free && lies_as_computed(output.access) && !could_overwrite(output, output.value, read_until)) {
       value->place = ValuePlace::output;
       value->number = o;
     } else {
@@ -143,13 +147,21 @@ void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& l
   }
 }
 
+// Integers are twice as wide as the rest.
+bool PhasePlan::meets_other_width(int value) const {
+  const auto differs = [&](int operand) {
+    return operand >= 0 && tile::is_integer(at(operand).dtype) != tile::is_integer(at(value).dtype);
+  };
+  return std::any_of(fusion(value).operands.begin(), fusion(value).operands.end(), differs);
+}
+
 void PhasePlan::assign_registers(PhaseSchedule& schedule, const std::vector<int>& last_use) const {
   std::vector<int> held_until;  // by register
   for (ScheduledValue& value : schedule.values) {
     if (value.place != ValuePlace::tile_register) continue;
-    // A result may take the register of an operand that is used for the last time.
-    auto found =
-        std::find_if(held_until.begin(), held_until.end(), [&](int until) { return until <= value.instruction; });
+    // A result may take the register of an operand that is used for the last time, if its elements are as wide.
+    const int free_from = value.instruction + (meets_other_width(value.instruction) ? 0 : 1);
+    auto found = std::find_if(held_until.begin(), held_until.end(), [&](int until) { return until < free_from; });
     if (found == held_until.end()) found = held_until.insert(held_until.end(), 0);
     *found = std::max(last_use[static_cast<std::size_t>(value.instruction)], value.instruction + 1);
     value.number = static_cast<int>(found - held_until.begin());

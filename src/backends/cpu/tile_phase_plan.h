@@ -44,6 +44,7 @@ class PhasePlan {
   bool stored_in(const RowOutput& output, int phase) const;
   bool used_after_own_phase(int value) const;
   int cost_again(int value) const;
+  bool meets_other_width(int value) const;
   std::vector<bool> needed_in(int phase) const;
   bool could_overwrite(const RowOutput& output, int position, const std::vector<int>& read_until) const;
   std::vector<int> last_uses(int phase, const std::vector<bool>& needed) const;

@@ -74,6 +74,7 @@ struct TileAccumulation {
 struct TileProgram {
   RowSpace space;
   std::int64_t tile_columns = kMaxTileColumns;
+  std::size_t value_bytes = sizeof(float);  // of a register's or row buffer's element: 8 where some are integers
   std::vector<TileStep> uniform_steps;
   std::vector<TilePhase> phases;
   std::vector<TileStep> end_steps;  // after the last sweep of a row
@@ -101,8 +102,8 @@ struct TileProgram {
   }
 };
 
-// Throws Error (unsupported) for fp64, for indices past 2^24 (fp32 would not hold them) and for programs beyond the
-// limits above.
+// Throws Error (unsupported) for fp64, for indices in fp32 past 2^24 (it would not hold them) and for programs beyond
+// the limits above.
 TileProgram compile_tiles(const RowProgram& program);
 
 }  // namespace ridgepoint::cpu

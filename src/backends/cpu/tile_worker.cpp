@@ -16,16 +16,16 @@ TileWorker::TileWorker(const TileProgram& program, const TileMemoryMap& memory) 
 
 std::uintptr_t TileWorker::base_of(const TileAccess& access, const TileMemoryMap& memory) const {
   const auto number = static_cast<std::size_t>(access.number);
-  const auto offset = static_cast<std::uintptr_t>(memory.columns) * number * sizeof(float);
+  const auto elements = static_cast<std::uintptr_t>(memory.columns) * number;
   switch (access.memory) {
     case TileMemory::input:
       return reinterpret_cast<std::uintptr_t>(memory.inputs[number]);
     case TileMemory::output:
       return reinterpret_cast<std::uintptr_t>(memory.outputs[number]);
     case TileMemory::row_buffer:
-      return reinterpret_cast<std::uintptr_t>(memory.row_buffers) + offset;
+      return reinterpret_cast<std::uintptr_t>(memory.row_buffers) + elements * program_.value_bytes;
     case TileMemory::accumulator:
-      return reinterpret_cast<std::uintptr_t>(memory.accumulators) + offset;
+      return reinterpret_cast<std::uintptr_t>(memory.accumulators) + elements * sizeof(float);
     case TileMemory::index:
       return 0;
   }
@@ -42,10 +42,10 @@ void TileWorker::point_slots(const TileMemoryMap& memory) {
   }
   // Steps only read what is const here.
   for (const float& constant : program_.constants) address_[slot++] = const_cast<float*>(&constant);
-  for (std::size_t i = 0; i < program_.scalars; ++i) address_[slot++] = &scalars_[i];
+  for (std::size_t i = 0; i < program_.scalars; ++i) address_[slot++] = scalars_[i];
   for (std::size_t i = 0; i < program_.reductions; ++i) address_[slot++] = &totals_[i];
   std::byte* scratch = program_.registers > 0 ? tile_scratch() : nullptr;
-  const std::size_t register_bytes = static_cast<std::size_t>(program_.tile_columns) * sizeof(float);
+  const std::size_t register_bytes = static_cast<std::size_t>(program_.tile_columns) * program_.value_bytes;
   for (std::size_t i = 0; i < program_.registers; ++i) address_[slot++] = scratch + i * register_bytes;
   for (const std::int64_t& integer : program_.integers) address_[slot++] = const_cast<std::int64_t*>(&integer);
 }

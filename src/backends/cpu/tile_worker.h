@@ -11,7 +11,8 @@ namespace ridgepoint::cpu {
 // This thread's registers, aligned to a cache line.
 std::byte* tile_scratch();
 
-// Where a worker's memory begins. Row buffers and column accumulations lie one after the other, `columns` apart.
+// Where a worker's memory begins. Row buffers and column accumulations lie one after the other, `columns`
+// elements apart.
 struct TileMemoryMap {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
@@ -70,7 +71,7 @@ class TileWorker {
   void* address_[kMaxTileSlots];                      // by slot
   std::uintptr_t row_address_[kMaxTileAccesses + 1];  // by access slot; integers, for they may leave the object
   std::uintptr_t base_[kMaxTileAccesses + 1];         // the same at row 0
-  float scalars_[kMaxTileScalars];
+  alignas(std::int64_t) std::byte scalars_[kMaxTileScalars][sizeof(std::int64_t)];  // a float or an integer each
   double totals_[kMaxTileReductions];
 };
 

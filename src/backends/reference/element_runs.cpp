@@ -1,10 +1,9 @@
 #include "backends/reference/element_runs.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
+#include "core/integers.h"
 #include "ridgepoint/tensor.h"
 
 namespace ridgepoint::reference {
@@ -25,20 +24,6 @@ void store(std::byte* first, std::int64_t stride, std::int64_t count, const From
     const T element = static_cast<T>(values[i]);
     std::memcpy(first + i * stride * static_cast<std::int64_t>(sizeof(T)), &element, sizeof(T));
   }
-}
-
-// A double that rounds to a type of fewer than 52 bits as the integer does: what a double does not hold becomes its
-// last bit.
-double with_sticky_bit(std::int64_t value) {
-  constexpr int kMantissaBits = 53;
-  const bool negative = value < 0;
-  auto magnitude = negative ? std::uint64_t{0} - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
-  const int dropped = std::max(0, static_cast<int>(std::bit_width(magnitude)) - kMantissaBits);
-  const std::uint64_t rest = magnitude & ((std::uint64_t{1} << dropped) - 1);
-  magnitude >>= dropped;
-  if (rest != 0) magnitude |= 1;
-  const double scaled = std::ldexp(static_cast<double>(magnitude), dropped);
-  return negative ? -scaled : scaled;
 }
 
 }  // namespace
@@ -113,7 +98,7 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
       return store<double>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i) {
-        store_element(dtype, first + i * stride * element_bytes, with_sticky_bit(values[i]));
+        store_element(dtype, first + i * stride * element_bytes, to_odd_double(values[i]));
       }
   }
 }

@@ -1,0 +1,79 @@
+#include "backends/cpu/instruction_set.h"
+
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <dnnl.hpp>
+#include <string>
+#include <utility>
+
+#include "hwy/targets.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+struct Limit {
+  std::string_view name;
+  dnnl::cpu_isa onednn;
+  std::int64_t highway;  // better targets have lower bits
+};
+
+constexpr std::array<Limit, 2> kLimits = {
+    {{"avx2", dnnl::cpu_isa::avx2, HWY_AVX2}, {"avx512", dnnl::cpu_isa::avx512_core, HWY_AVX3}}};
+
+std::string_view wanted() {
+  const char* value = std::getenv(kInstructionSetVariable);
+  return value == nullptr ? "" : value;
+}
+
+const Limit* find_limit(std::string_view name) {
+  for (const Limit& limit : kLimits) {
+    if (limit.name == name) return &limit;
+  }
+  return nullptr;
+}
+
+bool hold_down() {
+  const Limit* limit = find_limit(wanted());
+  if (limit == nullptr) return false;
+  hwy::DisableTargets(limit->highway - 1);
+  return dnnl::set_max_cpu_isa(limit->onednn) == dnnl::status::success;
+}
+
+// Both libraries choose at their first call, which may come from a test or from the calling program.
+const bool held_down = hold_down();
+
+}  // namespace
+
+void require_known_instruction_set() {
+  const std::string_view name = wanted();
+  if (name.empty()) return;
+  const std::string variable = kInstructionSetVariable;
+  if (find_limit(name) == nullptr) {
+    throw Error(variable + " is '" + std::string(name) + "'; set it to avx2 or avx512, or unset it for all that this " +
+                    "processor has",
+                ErrorKind::usage);
+  }
+  if (!held_down) {
+    throw Error(variable + " was set after oneDNN had chosen its kernels; set it before the program starts",
+                ErrorKind::usage);
+  }
+}
+
+// An instruction set's number has the bits of those it holds.
+std::string_view instruction_set() {
+  using Isa = dnnl::cpu_isa;
+  constexpr std::array<std::pair<Isa, std::string_view>, 4> kNames = {{{Isa::avx512_core_amx, "amx"},
+                                                                       {Isa::avx512_core_bf16, "avx512_bf16"},
+                                                                       {Isa::avx512_core, "avx512"},
+                                                                       {Isa::avx2, "avx2"}}};
+  const auto present = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  for (const auto& [isa, name] : kNames) {
+    const auto needed = static_cast<unsigned>(isa);
+    if ((present & needed) == needed) return name;
+  }
+  return "";
+}
+
+}  // namespace ridgepoint::cpu
