@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@ struct NamedDifference {
   std::string name;
   Shape shape;
   TensorDifference difference;
+  Tolerance tolerance;  // what it was held to
 };
 
 struct Comparison {
@@ -26,11 +28,13 @@ struct Comparison {
   const NamedDifference* worst() const;      // null when nothing was compared
 };
 
-// Every result must be in the reference but for `loss.K`, which is compared where it is there.
+// Every result must be in the reference but for `loss.K`, which is compared where it is there. Of `param.NAME` the
+// update is compared (update_tolerance()): what it is beyond initial(NAME).
 Comparison compare_with_file(const std::map<std::string, HostTensor>& results, const SafetensorsFile& reference,
-                             const Tolerance& tolerance);
+                             const Tolerance& tolerance,
+                             const std::function<HostTensor(const std::string& parameter)>& initial);
 
 // The table, in at most `width` columns, and a sentence on the tensor that differs most.
-std::string render_comparison(const Comparison& comparison, const Tolerance& tolerance, std::size_t width = SIZE_MAX);
+std::string render_comparison(const Comparison& comparison, std::size_t width = SIZE_MAX);
 
 }  // namespace ridgepoint::cli

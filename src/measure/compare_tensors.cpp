@@ -44,7 +44,7 @@ TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& ref
     const double ratio = ratio_to_allowance(difference, b, tolerance);
     result.max_absolute = std::max(result.max_absolute, difference);
     if (b != 0 && difference > 0) result.max_relative = std::max(result.max_relative, difference / std::fabs(b));
-    if (ratio > 1) ++result.beyond;
+    if (ratio > 1 && tolerance.elementwise) ++result.beyond;
     if (i == 0 || ratio > result.worst_ratio) {
       result.worst_ratio = ratio;
       result.worst_element = i;
@@ -55,11 +55,31 @@ TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& ref
     reference_squares += b * b;
   }
   result.relative_l2 = std::sqrt(reference_squares > 0 ? squares / reference_squares : squares);
-  result.tolerance_ratio = result.worst_ratio;
-  if (tolerance.relative > 0 && reference_squares > 0) {
-    result.tolerance_ratio = std::max(result.worst_ratio, result.relative_l2 / tolerance.relative);
-  }
+  const bool has_norm = tolerance.relative > 0 && reference_squares > 0;
+  const double norm_ratio = has_norm ? result.relative_l2 / tolerance.relative : 0;
+  result.tolerance_ratio = has_norm && !tolerance.elementwise ? norm_ratio : std::max(result.worst_ratio, norm_ratio);
   return result;
+}
+
+HostTensor update_of(const HostTensor& after, const HostTensor& before) {
+  if (!(after.type.shape == before.type.shape)) {
+    throw Error(
+        fmt::format("a parameter of {} cannot have become one of {}", before.type.to_string(), after.type.to_string()));
+  }
+  HostTensor update(TensorType{DType::fp64, after.type.shape});
+  const std::span<double> elements = update.as<double>();
+  const std::size_t after_size = size_bytes(after.type.dtype), before_size = size_bytes(before.type.dtype);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    elements[i] = load_element(after.type.dtype, after.data.data() + i * after_size) -
+                  load_element(before.type.dtype, before.data.data() + i * before_size);
+  }
+  return update;
+}
+
+Tolerance update_tolerance(const Tolerance& values) {
+  constexpr double kRoom = 100;
+  if (values.relative == 0) return values;
+  return {.relative = kRoom * values.relative, .absolute = values.absolute, .elementwise = false};
 }
 
 std::string element_name(const Shape& shape, std::int64_t element) {

@@ -13,6 +13,7 @@ namespace ridgepoint {
 struct Tolerance {
   double relative = 1e-4;
   double absolute = 1e-5;
+  bool elementwise = true;  // false: the relative L2 error alone counts
 };
 
 struct TensorDifference {
@@ -32,6 +33,15 @@ struct TensorDifference {
 // Both of one shape, of any dtype. Equal infinities agree; a NaN agrees with nothing and counts as infinitely far.
 // Throws Error when the shapes differ.
 TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& reference, const Tolerance& tolerance);
+
+// after - before, in fp64. Throws Error when the shapes differ.
+HostTensor update_of(const HostTensor& after, const HostTensor& before);
+
+// How the updates of parameters are held against others' where values are held to `values`: AdamW divides a gradient by
+// its own size, so that where it is nearly 0 its rounding error alone decides an update, up to the learning rate. One
+// such element of n makes the relative L2 error of the whole update up to 2 / sqrt(n), a missing weight decay or a
+// wrong moment makes every element's. Exact where `values` is.
+Tolerance update_tolerance(const Tolerance& values);
 
 // A flat position as "[1,0,27]".
 std::string element_name(const Shape& shape, std::int64_t element);

@@ -223,15 +223,16 @@ std::string_view name(Stage stage) {
   return kNames[static_cast<std::size_t>(stage)];
 }
 
+HostTensor initial_value(const StepConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point) {
+  if (config.weights) return config.weights->read(parameter);
+  return initial_parameter(parameter.name, parameter.type, static_cast<std::uint64_t>(config.seed), stop_point);
+}
+
 void write_parameters(Program& program, const StepConfig& config, const StopPoint& stop_point) {
-  if (!config.weights) {
-    initialise(program, config.model, static_cast<std::uint64_t>(config.seed), stop_point);
-    return;
-  }
   initialise_constants(program, config.model);
   for (const ParameterDeclaration& parameter : transformer_parameters(config.model)) {
     stop_point();
-    program.write_input(parameter.name, config.weights->read(parameter));
+    program.write_input(parameter.name, initial_value(config, parameter, stop_point));
   }
 }
 

@@ -38,6 +38,8 @@ struct StepConfig {
   std::optional<GivenWeights> weights = {};
 };
 
+// What a parameter holds before the first step: fp32, given or made from the seed.
+HostTensor initial_value(const StepConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point);
 // Writes the parameters, given or made from the seed, and the model's constants.
 void write_parameters(Program& program, const StepConfig& config, const StopPoint& stop_point);
 

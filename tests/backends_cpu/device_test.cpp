@@ -3,11 +3,17 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <optional>
+#include <string_view>
 
+#include "backends/cpu/instruction_set.h"
+#include "backends/cpu/matmul.h"
 #include "backends_cpu/kernel_harness.h"
 #include "core/parallel.h"
+#include "hwy/targets.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -29,6 +35,37 @@ TEST(CpuDevice, says_what_it_is) {
   EXPECT_EQ(device->kind(), "cpu");
   EXPECT_FALSE(device->name().empty());
   EXPECT_GT(device->total_memory_bytes(), 64 * kMiB);
+}
+
+// One of those that the variable can hold it down to, where it does.
+TEST(CpuDevice, says_which_instructions_it_uses) {
+  const std::optional<std::string> set = make_cpu_device()->facts().instruction_set;
+  ASSERT_TRUE(set.has_value());
+  EXPECT_THAT(*set, ::testing::AnyOf("avx2", "avx512", "avx512_bf16", "amx"));
+  const char* held = std::getenv(cpu::kInstructionSetVariable);
+  if (held != nullptr && std::string_view(held) == "avx2") {
+    EXPECT_EQ(*set, "avx2");
+    EXPECT_FALSE(cpu::has_bf16_products());
+    EXPECT_EQ(hwy::SupportedTargets() & (HWY_AVX2 - 1), 0);
+  } else if (held != nullptr && std::string_view(held) == "avx512") {
+    EXPECT_THAT(*set, ::testing::AnyOf("avx2", "avx512"));
+    EXPECT_EQ(hwy::SupportedTargets() & (HWY_AVX3 - 1), 0);
+  }
+}
+
+TEST(CpuDevice, refuses_instructions_that_have_no_name) {
+  const char* found = std::getenv(cpu::kInstructionSetVariable);
+  const std::string before = found == nullptr ? "" : found;
+  ::setenv(cpu::kInstructionSetVariable, "avx1024", 1);
+  try {
+    make_cpu_device();
+    ADD_FAILURE() << "it was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'avx1024'"), HasSubstr("avx2 or avx512")));
+  }
+  ::setenv(cpu::kInstructionSetVariable, before.c_str(), 1);
+  EXPECT_NO_THROW(make_cpu_device());
 }
 
 TEST(CpuDevice, memory_is_aligned_zeroed_and_writable_to_the_last_byte) {

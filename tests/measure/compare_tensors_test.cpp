@@ -20,6 +20,29 @@ HostTensor tensor(Shape shape, std::initializer_list<float> values) {
   return result;
 }
 
+TEST(CompareTensors, updates_are_held_to_their_norm) {
+  // Of 1000 updates of 1e-3 one lies elsewhere within the learning rate.
+  HostTensor before(TensorType{DType::fp32, {1000}}), theirs = before;
+  for (float& x : theirs.as<float>()) x = 1e-3F;
+  HostTensor ours = theirs;
+  ours.as<float>()[7] = 0.8e-3F;
+  const Tolerance tolerance{.relative = 1e-4, .absolute = 1e-5};
+  EXPECT_EQ(compare_tensors(ours, theirs, tolerance).beyond, 1);
+  const auto held = [&](const HostTensor& updated) {
+    return compare_tensors(update_of(updated, before), update_of(theirs, before), update_tolerance(tolerance));
+  };
+  EXPECT_LE(held(ours).tolerance_ratio, 1);
+  EXPECT_EQ(held(ours).beyond, 0);
+  for (float& x : ours.as<float>()) x = 1.02e-3F;  // of which no element is beyond 1e-5 + 1e-4
+  EXPECT_GT(held(ours).tolerance_ratio, 1);
+  ours.as<float>()[7] = std::nanf("");
+  EXPECT_FALSE(held(ours).tolerance_ratio <= 1);
+}
+
+TEST(CompareTensors, exact_updates_stay_exact) {
+  EXPECT_TRUE(update_tolerance({.relative = 0, .absolute = 0}).elementwise);
+}
+
 TEST(CompareTensors, measures_the_distance) {
   const TensorDifference d = compare_tensors(tensor({3}, {1, 2, 5}), tensor({3}, {1, 2, 4}), {});
   EXPECT_DOUBLE_EQ(d.max_absolute, 1);

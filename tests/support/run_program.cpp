@@ -39,6 +39,13 @@ std::string take(const std::string& path) {
   return text;
 }
 
+// The one line that depends on what else this machine does; it may come in any test that measures.
+std::string without_load_warning(std::string text) {
+  const std::size_t begin = text.find("ridgepoint: warning: the processor was busy with something else");
+  if (begin == std::string::npos) return text;
+  return text.erase(begin, std::min(text.find('\n', begin), text.size() - 1) + 1 - begin);
+}
+
 }  // namespace
 
 ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path)
@@ -74,7 +81,7 @@ ProgramResult ChildProgram::wait() {
   ProgramResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   result.output = take(output_file_);
-  result.error = take(error_file_);
+  result.error = without_load_warning(take(error_file_));
   return result;
 }
 
@@ -120,7 +127,7 @@ ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments)
   }
   ::close(terminal);
   ProgramResult result = child.wait();
-  result.error = received;
+  result.error = without_load_warning(std::move(received));
   return result;
 }
 

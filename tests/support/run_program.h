@@ -11,7 +11,7 @@ namespace ridgepoint {
 struct ProgramResult {
   int exit_code = -1;  // 128 + signal when one ended it, as shells say
   std::string output;
-  std::string error;
+  std::string error;  // without the warning of a busy machine
 };
 
 // A child that runs until it ends by itself or is signalled; killed when it is still there at destruction.

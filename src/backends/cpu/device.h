@@ -8,7 +8,7 @@
 
 namespace ridgepoint {
 
-// `options.threads` counts for the whole process, as OpenMP's does: the device opened last decides.
+// `options.threads` counts for the whole process: the device opened last decides.
 // total_memory_bytes() is what this process may use (the machine's memory, a control group's limit), or
 // `options.memory_limit_bytes` where that is smaller; allocate_memory() stays within it.
 // Throws Error (usage) for a negative thread count.
