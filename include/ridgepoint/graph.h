@@ -6,10 +6,12 @@
 #include <compare>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -116,12 +118,13 @@ class Graph {
   std::size_t node_capacity() const { return nodes_.size(); }  // ids lie below this
   bool contains(Value value) const { return value.id < values_.size() && nodes_[values_[value.id].producer.id].alive; }
 
-  // Live nodes in schedule order.
-  std::span<const NodeId> order() const { return order_; }
+  // Live nodes in schedule order. The span holds until the graph next changes. Insertions and removals since the last
+  // call are put in their places here, in one walk: not for two threads at once until one has asked after a change.
+  std::span<const NodeId> order() const;
 
   // Inserts following nodes before `position` until set_insertion_at_end().
   void set_insertion_before(NodeId position);
-  void set_insertion_at_end() { insertion_ = SIZE_MAX; }
+  void set_insertion_at_end() { insertion_ = {}; }
 
   // Rewrites every use of values[i].first (nodes, outputs, updates) into values[i].second, in one walk.
   void replace_uses(std::span<const std::pair<Value, Value>> replacements);
@@ -139,7 +142,7 @@ class Graph {
   void clear_outputs() { outputs_.clear(); }
   void clear_updates() { updates_.clear(); }
 
-  // Input nodes in order, and by name.
+  // Input nodes in order, and by the name they were made with.
   std::vector<NodeId> inputs() const;
   std::optional<Value> find_input(std::string_view input_name) const;
 
@@ -160,15 +163,34 @@ class Graph {
     TensorType type;
     NodeId producer;
   };
+  // The schedule is a list, so that to insert and to remove takes the same time in a graph of any length.
+  struct Links {
+    NodeId previous;
+    NodeId next;
+  };
+  struct NameHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  template <typename T>
+  using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
+
+  void link(NodeId id);
+  void unlink(NodeId id);
+
   // Deques: references to nodes and types stay valid while a rule appends nodes.
   std::deque<Node> nodes_;
   std::deque<ValueInfo> values_;
-  std::vector<NodeId> order_;
-  std::size_t insertion_ = SIZE_MAX;
+  std::vector<Links> links_;  // by node
+  NodeId first_, last_;
+  NodeId insertion_;  // what new nodes stand before; invalid at the end
+  mutable std::vector<NodeId> order_;
+  mutable bool order_is_current_ = true;
   std::vector<Output> outputs_;
   std::vector<Update> updates_;
   std::vector<std::string> strings_{""};
-  std::vector<std::pair<std::string, std::uint32_t>> string_index_;  // sorted
+  ByName<std::uint32_t> string_index_;
+  ByName<Value> input_index_;
   Phase phase_ = Phase::forward;
   std::uint32_t scope_ = 0;
   std::uint32_t source_ = 0;

@@ -41,17 +41,35 @@ struct LaunchInfo {
 
 struct ProgramOptions {
   bool verify_passes = false;  // verify the graph after every pass
-  StopPoint stop_point = {};   // called while inputs and states, gigabytes perhaps, are made
+  StopPoint stop_point = {};   // called between passes and while kernels, inputs and states are made
   // Gets every event of the program's allocator, its inputs' included (src/memory/memory_trace.h); it must live as
   // long.
   MemoryTrace* memory_trace = nullptr;
 };
 
+// A graph after the passes for a device, and its plan: what a run does is known, no kernel has been made and nothing
+// allocated. Several programs may be made of one.
+class ProgramPlan {
+ public:
+  // Runs the passes and plans. Throws Error.
+  ProgramPlan(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
+  const Graph& graph() const;
+  const std::shared_ptr<Device>& device() const;
+
+ private:
+  friend class Program;
+  struct Implementation;
+  std::shared_ptr<const Implementation> implementation_;
+};
+
 class Program {
  public:
-  // Runs the passes, plans and resolves kernels, and allocates inputs (zeroed). Throws Error; OutOfMemory when the
-  // persistent tensors do not fit.
+  // Plans (see above), resolves kernels, and allocates inputs (zeroed). Throws Error; OutOfMemory when the persistent
+  // tensors do not fit.
   Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
+  // On the plan's device, or on a null device that stands for it (src/backends/null).
+  explicit Program(const ProgramPlan& plan, std::shared_ptr<Device> device = nullptr,
+                   const ProgramOptions& options = {});
   ~Program();
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
@@ -75,7 +93,8 @@ class Program {
   // Bytes allocated when the last run left its forward and loss phases (0 before a run or without a backward).
   std::size_t before_backward_bytes() const;
 
-  std::int64_t flops_per_run() const;  // exact, over the graph as given; see docs for the convention
+  // Of the nodes that run, by the rules of docs/model.md. Throws Error where they are more than 64 bits count.
+  std::int64_t flops_per_run() const;
   std::size_t launches_per_run() const;
   std::vector<LaunchInfo> launches() const;  // in the order of a run
   // Has every later run watched (src/runtime/activity.h) until it is called with null; the observer must live as long.

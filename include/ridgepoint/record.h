@@ -45,8 +45,12 @@ struct Record {
 
   struct Failure {
     std::string message;                          // empty when the run was ok
-    std::optional<std::int64_t> requested_bytes;  // oom: what was asked for
-    std::optional<std::int64_t> free_bytes;       // oom: what was left
+    // oom: what was asked for, the segment that it would take, what was left to take segments from, and what was free
+    // in blocks that were too small.
+    std::optional<std::int64_t> requested_bytes;
+    std::optional<std::int64_t> segment_bytes;
+    std::optional<std::int64_t> free_bytes;
+    std::optional<std::int64_t> fragmented_bytes;
   } error;
 
   std::string mode;  // forward, backward, step
@@ -106,7 +110,7 @@ struct Record {
   } loss_scaling;
 
   std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
-  std::optional<std::int64_t> flops_per_step;       // of one iteration of this mode
+  std::optional<std::int64_t> flops_per_step;       // of one iteration of this mode: the model's, however it is run
   std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
   std::optional<double> mfu;                        // share of the datasheet rate
   std::optional<double> ceiling_flops_per_second;   // matmul rate measured on this device for this dtype

@@ -80,6 +80,7 @@ class Attention : public Command {
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Views";
     pivot_option_ = app.add_option("--pivot", pivot_,
                                    "one table a metric, what sequence or another size gives down, COLUMN across: "
@@ -152,6 +153,7 @@ class Attention : public Command {
       AttentionConfig config = config_of(draft);
       validate(config.problem);
       if (!run_options_.given(kSteps)) config.budget_seconds = kBudgetSeconds;
+      config.run_anyway = run_anyway_;
       configs.push_back(std::move(config));
     }
     return configs;
@@ -258,7 +260,7 @@ class Attention : public Command {
   CLI::Option* granularity_option_ = nullptr;
   std::string pivot_, baseline_;
   std::int64_t granularity_ = 1;
-  bool account_ = false, oom_ = false;
+  bool account_ = false, oom_ = false, run_anyway_ = false;
 };
 
 }  // namespace

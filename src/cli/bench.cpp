@@ -47,6 +47,7 @@ class Bench : public Command {
     app.add_flag("--detect-anomaly", detect_anomaly_,
                  "look at every result for NaN and infinity and name the node that made the first; times mean nothing")
         ->group("Work");
+    RunOptions::add_run_anyway(app, run_anyway_);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
   }
@@ -54,7 +55,10 @@ class Bench : public Command {
   int run() override {
     std::vector<StepConfig> configs = run_options_.expand();
     check_options(configs);
-    for (StepConfig& config : configs) config.detect_anomaly = detect_anomaly_;
+    for (StepConfig& config : configs) {
+      config.detect_anomaly = detect_anomaly_;
+      config.run_anyway = run_anyway_;
+    }
     if (!weights_.empty()) use_weights(weights_, configs);
     RecordWriter writer(output_options_);
     const bool complete = run_rows(configs, writer);
@@ -108,7 +112,7 @@ class Bench : public Command {
   RunOptions run_options_;
   OutputOptions output_options_;
   std::string weights_;
-  bool detect_anomaly_ = false;
+  bool detect_anomaly_ = false, run_anyway_ = false;
 };
 
 }  // namespace

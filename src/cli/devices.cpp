@@ -81,7 +81,7 @@ class Devices : public Command {
       report.facts = device->facts();
       report.datasheet = find_datasheet(report.name);
       report.threads = thread_count();
-      report.ceilings = measure_ceilings(*device);
+      report.ceilings = measure_ceilings(*device, stop_if_interrupted);
     } catch (const Error& error) {
       report.problem = error.what();
     }

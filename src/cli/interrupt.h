@@ -1,4 +1,5 @@
-// Ctrl-C. The first asks the program to stop at the next iteration; the second kills it at once.
+// Ctrl-C. The first asks the program to stop where it next looks, which is every few tenths of a second but for the run
+// of a step; the second ends it at once, wherever it is.
 #pragma once
 
 #include <stdexcept>
@@ -14,5 +15,8 @@ class Interrupted : public std::runtime_error {
 
 void install_interrupt_handler();
 bool interrupted();
+
+// For StopPoint: throws Interrupted("interrupted").
+void stop_if_interrupted();
 
 }  // namespace ridgepoint::cli

@@ -40,7 +40,7 @@ DataTable accumulation_table(std::int64_t count, double term) {
                    {"term_dtype", "of the term", "{}", false, 1},
                    {"result", "result", "{:.8f}"},
                    {"relative_error", "relative error", "{:.2e}"}};
-  for (const Accumulation& row : accumulate_in_each_type(count, term)) {
+  for (const Accumulation& row : accumulate_in_each_type(count, term, stop_if_interrupted)) {
     table.rows.push_back({row.statement, std::string(ridgepoint::name(row.sum)),
                           std::string(ridgepoint::name(row.term)), row.result, row.error});
   }
@@ -277,7 +277,7 @@ class PrecisionCommand : public Command {
               return build_transformer(config.model, config.batch, Mode::backward, {.activations = true}, training);
             },
             [config](Program& program) {
-              initialise(program, config.model, static_cast<std::uint64_t>(config.seed));
+              initialise(program, config.model, static_cast<std::uint64_t>(config.seed), stop_if_interrupted);
               write_random_tokens(program, config.model, static_cast<std::uint64_t>(config.seed));
             }};
   }

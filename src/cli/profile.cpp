@@ -75,6 +75,7 @@ class ProfileCommand : public Command {
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Profile";
     app.add_option("--profiled-steps", profiled_steps_, "steps under the profiler, after the timed ones [3]")
         ->type_name("N")
@@ -131,6 +132,7 @@ class ProfileCommand : public Command {
     require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
     require_range("--depth", view_.detail.depth, 1, 100);
     std::vector<StepConfig> configs = run_options_.expand();
+    for (StepConfig& config : configs) config.run_anyway = run_anyway_;
     if (!compare_.empty()) configs = one_a_mode(std::move(configs));
     if (!trace_.empty() && configs.size() > 1) {
       throw Error(fmt::format("--trace: a trace file holds one profile, and the options ask for {}", configs.size()),
@@ -314,6 +316,7 @@ class ProfileCommand : public Command {
   OutputOptions output_options_;
   ProfileViewOptions view_;
   std::int64_t profiled_steps_ = 3;
+  bool run_anyway_ = false;
   std::string by_, compare_, phases_, scopes_, weights_, trace_, trace_problem_;
   KernelFilter filter_;
   CLI::Option* depth_option_ = nullptr;

@@ -9,6 +9,7 @@
 
 #include "cli/profile_figures.h"
 #include "cli/profile_sections.h"
+#include "cli/record_columns.h"
 #include "cli/record_table.h"
 #include "core/units.h"
 #include "measure/profile_views.h"
@@ -161,6 +162,10 @@ std::string profile_heading(const Profile& profile, const ProfileViewOptions& op
   std::string text;
   if (run.status != RunStatus::ok) {
     text = fmt::format("{}: {}: {}", run.mode, name(run.status), run.error.message);
+  } else if (run.time_ms.samples.empty()) {
+    text = fmt::format("{}: nothing was timed; a step takes {} and {}flop", run.mode,
+                       bytes_cell(run.memory_bytes.peak_allocated),
+                       format_count(static_cast<double>(run.flops_per_step.value_or(0))));
   } else {
     text = fmt::format("{}: {} ms a step, mean of {}", run.mode, format_ms(run.time_ms.mean), run.steps);
     if (run.steps > 1) {

@@ -18,6 +18,9 @@ std::string share_of(const std::optional<double>& share) {
   return share && std::isfinite(*share) ? fmt::format("{:.1f}%", *share * 100) : std::string(kNothing);
 }
 
+// The null device runs nothing: its records have a plan's figures and no times.
+bool is_predicted(const Record& record) { return record.device.kind == "null"; }
+
 std::string size_of(std::int64_t size) { return size > 0 ? text_of(size) : std::string(kNothing); }
 std::string median_of(const Statistics& times_ms) {
   return times_ms.samples.empty() ? std::string(kNothing) : format_ms(times_ms.median);
@@ -69,9 +72,12 @@ constexpr RecordSetting kSettings[] = {
      }},
     {"checkpoint", "checkpoint {}", Align::left, [](const Record& r) { return r.checkpoint; }},
     {"seed", "seed {}", Align::right, [](const Record& r) { return text_of(r.seed); }},
-    {"warm-up", "warm-up {}", Align::right, [](const Record& r) { return text_of(r.warmup); }},
+    {"warm-up", "warm-up {}", Align::right,
+     [](const Record& r) { return is_predicted(r) ? std::string(kNothing) : text_of(r.warmup); }},
     {"steps", "steps {}", Align::right,
-     [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.steps); }},
+     [](const Record& r) {
+       return is_attention_call(r) || is_predicted(r) ? std::string(kNothing) : text_of(r.steps);
+     }},
     {"mode", "{}", Align::left, [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : r.mode; }},
     {"", "weights from '{}'", Align::left, [](const Record& r) { return r.weights.value_or(std::string(kNothing)); }},
     {"", "{}", Align::left,
@@ -98,6 +104,12 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"tokens_per_second", "tokens/s", 4, kModel, true, [](const Record& r) { return rate_of(r.tokens_per_second); }},
     {"flops_per_second", "flop/s", 5, kModel, true,
      [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
+    // Where there are times, their rate says more.
+    {"flops_per_step", "flop a step", 3, kModel, true,
+     [](const Record& r) {
+       return is_predicted(r) && r.flops_per_step ? format_count(static_cast<double>(*r.flops_per_step))
+                                                  : std::string(kNothing);
+     }},
     {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(r.ceiling_share); }},
     {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(r.mfu); }},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},

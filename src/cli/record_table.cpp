@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -65,20 +66,23 @@ Measurements measurements_named(std::span<const std::string> names, const Record
   return measurements;
 }
 
-// Out of memory in figures; the whole story is in the record's message.
-std::string remark(const Record& record) {
-  if (record.status != RunStatus::oom || !record.error.requested_bytes || !record.error.free_bytes) {
-    return fmt::format("{}: {}", name(record.status), record.error.message);
+std::string remark(const Record& record) { return fmt::format("{}: {}", name(record.status), record.error.message); }
+
+// Of a row that failed: what it measured before, as far as that fills columns from the first one on.
+std::vector<std::string> measured_before(const Record& record,
+                                         const std::vector<const RecordMeasurement*>& measurements) {
+  std::vector<std::string> cells;
+  for (const RecordMeasurement* measurement : measurements) {
+    std::string cell = measurement->cell(record);
+    if (cell == kNothing) break;
+    cells.push_back(std::move(cell));
   }
-  std::string text = fmt::format("oom: asked for {}, {} free", bytes_cell(record.error.requested_bytes),
-                                 bytes_cell(record.error.free_bytes));
-  if (record.memory_bytes.planned_peak) text += fmt::format("; needs {}", bytes_cell(record.memory_bytes.planned_peak));
-  return text;
+  return cells;
 }
 
 // By the time of a whole iteration, which attention by itself does not have.
 bool compares_dtypes(std::span<const Record> records) {
-  if (std::ranges::all_of(records, is_attention_call)) return false;
+  if (std::ranges::none_of(records, [](const Record& r) { return std::isfinite(r.time_ms.mean); })) return false;
   return std::ranges::any_of(records, [&](const Record& r) { return r.dtype != records.front().dtype; });
 }
 
@@ -117,6 +121,7 @@ FittedTable build_table(std::span<const Record> records, std::span<const std::st
     std::vector<std::string> cells;
     for (const RecordSetting* setting : settings) cells.push_back(setting->cell(record));
     if (record.status != RunStatus::ok) {
+      if (!with_speed_up) std::ranges::move(measured_before(record, measurements), std::back_inserter(cells));
       table.add_remark(std::move(cells), remark(record));
       continue;
     }

@@ -50,6 +50,8 @@ class RunOptions {
   RunOptions& operator=(const RunOptions&) = delete;
 
   void add_to(CLI::App& app);
+  // The flag of commands that plan a row before they run it.
+  static void add_run_anyway(CLI::App& app, bool& run_anyway);
 
   // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
   // this build, or at odds with another, before anything runs.

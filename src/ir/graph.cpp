@@ -82,28 +82,58 @@ NodeId Graph::add_node(Op op, std::span<const Value> inputs, std::span<const Ten
   node.phase = phase_;
   node.scope = scope_;
   node.source = source_;
+  if (op == Op::input) input_index_.try_emplace(node.attributes.get_or<std::string>("name", ""), node.outputs[0]);
   nodes_.push_back(std::move(node));
-  if (insertion_ == SIZE_MAX) {
-    order_.push_back(id);
-  } else {
-    order_.insert(order_.begin() + static_cast<std::ptrdiff_t>(insertion_++), id);
-  }
+  link(id);
   return id;
 }
 
+void Graph::link(NodeId id) {
+  const NodeId previous = insertion_.valid() ? links_[insertion_.id].previous : last_;
+  links_.push_back({previous, insertion_});
+  (previous.valid() ? links_[previous.id].next : first_) = id;
+  if (insertion_.valid()) {
+    links_[insertion_.id].previous = id;
+    order_is_current_ = false;
+  } else {
+    last_ = id;
+    if (order_is_current_) order_.push_back(id);
+  }
+}
+
+void Graph::unlink(NodeId id) {
+  const auto [previous, next] = links_[id.id];
+  (previous.valid() ? links_[previous.id].next : first_) = next;
+  (next.valid() ? links_[next.id].previous : last_) = previous;
+  order_is_current_ = false;
+}
+
+std::span<const NodeId> Graph::order() const {
+  if (!order_is_current_) {
+    order_.clear();
+    for (NodeId id = first_; id.valid(); id = links_[id.id].next) order_.push_back(id);
+    order_is_current_ = true;
+  }
+  return order_;
+}
+
 void Graph::set_insertion_before(NodeId position) {
-  const auto at = std::find(order_.begin(), order_.end(), position);
-  if (at == order_.end()) throw Error("the insertion point is not a live node of graph '" + name + "'");
-  insertion_ = static_cast<std::size_t>(at - order_.begin());
+  if (position.id >= nodes_.size() || !nodes_[position.id].alive)
+    throw Error("the insertion point is not a live node of graph '" + name + "'");
+  insertion_ = position;
 }
 
 void Graph::replace_uses(std::span<const std::pair<Value, Value>> replacements) {
   std::vector<Value> target(values_.size());
   for (const auto& [from, to] : replacements) target[from.id] = to;
+  // What a long chain of replacements ends in is written beside each of its values, so that it is followed once.
   const auto resolve = [&](Value& value) {
-    while (target[value.id].valid()) value = target[value.id];
+    Value end = value;
+    while (target[end.id].valid()) end = target[end.id];
+    for (Value at = value; at != end;) at = std::exchange(target[at.id], end);
+    value = end;
   };
-  for (const NodeId id : order_) {
+  for (const NodeId id : order()) {
     for (Value& value : nodes_[id.id].inputs) resolve(value);
   }
   for (Output& output : outputs_) resolve(output.value);
@@ -111,14 +141,21 @@ void Graph::replace_uses(std::span<const std::pair<Value, Value>> replacements) 
 }
 
 void Graph::erase(std::span<const NodeId> nodes) {
-  for (const NodeId id : nodes) nodes_[id.id].alive = false;
-  std::erase_if(order_, [&](NodeId id) { return !nodes_[id.id].alive; });
-  insertion_ = SIZE_MAX;
+  for (const NodeId id : nodes) {
+    Node& gone = nodes_[id.id];
+    if (!gone.alive) continue;
+    gone.alive = false;
+    unlink(id);
+    if (gone.op != Op::input) continue;
+    const auto named = input_index_.find(gone.attributes.get_or<std::string>("name", ""));
+    if (named != input_index_.end() && named->second == gone.outputs[0]) input_index_.erase(named);
+  }
+  set_insertion_at_end();
 }
 
 std::vector<std::vector<NodeId>> Graph::uses() const {
   std::vector<std::vector<NodeId>> users(values_.size());
-  for (const NodeId id : order_) {
+  for (const NodeId id : order()) {
     for (const Value value : nodes_[id.id].inputs) {
       auto& list = users[value.id];
       if (list.empty() || list.back() != id) list.push_back(id);
@@ -136,29 +173,24 @@ std::optional<Value> Graph::find_output(std::string_view output_name) const {
 
 std::vector<NodeId> Graph::inputs() const {
   std::vector<NodeId> found;
-  for (const NodeId id : order_) {
+  for (const NodeId id : order()) {
     if (nodes_[id.id].op == Op::input) found.push_back(id);
   }
   return found;
 }
 
 std::optional<Value> Graph::find_input(std::string_view input_name) const {
-  for (const NodeId id : order_) {
-    const Node& candidate = nodes_[id.id];
-    if (candidate.op == Op::input && candidate.attributes.get<std::string>("name") == input_name)
-      return candidate.outputs[0];
-  }
-  return std::nullopt;
+  const auto found = input_index_.find(input_name);
+  return found == input_index_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::uint32_t Graph::intern(std::string_view text) {
   if (text.empty()) return 0;
-  const auto at = std::lower_bound(string_index_.begin(), string_index_.end(), text,
-                                   [](const auto& item, std::string_view key) { return item.first < key; });
-  if (at != string_index_.end() && at->first == text) return at->second;
+  const auto found = string_index_.find(text);
+  if (found != string_index_.end()) return found->second;
   const auto id = static_cast<std::uint32_t>(strings_.size());
   strings_.emplace_back(text);
-  string_index_.insert(at, {std::string(text), id});
+  string_index_.emplace(text, id);
   return id;
 }
 

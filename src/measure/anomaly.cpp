@@ -6,13 +6,13 @@
 
 #include "measure/compare_tensors.h"
 #include "ops/constant.h"
+#include "ops/layout.h"
 
 namespace ridgepoint {
 namespace {
 
 bool is_infinite_constant(const Graph& graph, Value value) {
-  const Node& producer = graph.producer_node(value);
-  if (op_class(producer.op) == OpClass::view) return is_infinite_constant(graph, producer.inputs[0]);
+  const Node& producer = graph.producer_node(view_root(graph, value));
   return producer.op == Op::constant && std::isinf(constant_value(producer));
 }
 
@@ -59,8 +59,7 @@ AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
 }
 
 Value AnomalyDetector::storage_of(Value value) const {
-  const Node& producer = program_.graph().producer_node(value);
-  return op_class(producer.op) == OpClass::view ? storage_of(producer.inputs[0]) : value;
+  return view_root(program_.graph(), value);
 }
 
 // An observer must not throw; a device that fails here fails at its next launch too, and says why.

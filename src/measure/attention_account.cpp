@@ -7,8 +7,10 @@
 #include <tuple>
 #include <utility>
 
+#include "measure/memory_forecast.h"
 #include "measure/run_record.h"
 #include "memory/memory_trace.h"
+#include "ops/layout.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -43,16 +45,10 @@ struct Block {
 
 using LiveBlocks = std::map<std::uint64_t, Block>;  // by address
 
-// Through views, to what lies in memory.
-Value root_of(const Graph& graph, Value value) {
-  while (op_class(graph.producer_node(value).op) == OpClass::view) value = graph.producer_node(value).inputs[0];
-  return value;
-}
-
 std::string describe_result(const Graph& graph, const Node& node, std::size_t output) {
   const std::string& scope = graph.scope_name(node);
   if (node.op == Op::cast) {
-    const Value source = root_of(graph, node.inputs[0]);
+    const Value source = view_root(graph, node.inputs[0]);
     return describe_result(graph, graph.producer_node(source), 0) + " as " +
            std::string(name(graph.type(node.outputs[0]).dtype));
   }
@@ -73,7 +69,7 @@ std::string component_of(const Graph& graph, const Block& block) {
   const Value value = node.outputs[*block.output];
   if (node.op == Op::input) return node.attributes.get<std::string>("name");
   for (const Output& output : graph.outputs()) {
-    if (root_of(graph, output.value) == value) return output.name;
+    if (view_root(graph, output.value) == value) return output.name;
   }
   return describe_result(graph, node, *block.output);
 }
@@ -232,7 +228,9 @@ AttentionAccount account_for_attention(const AttentionConfig& config) {
     Graph graph = build_attention_problem(config.problem, true);
     account.run.attention_fallback = attention_fallback(graph, *device);
     MemoryTrace trace(kTraceEvents);
-    Program program(std::move(graph), device, ProgramOptions{.memory_trace = &trace});
+    const ProgramPlan plan(std::move(graph), device);
+    if (!config.run_anyway) require_room(plan, forecast_memory(plan));
+    Program program(plan, nullptr, ProgramOptions{.memory_trace = &trace});
     program.run();
     program.synchronize();
     Replay replay(program.graph());

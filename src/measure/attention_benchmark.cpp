@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/null/null_device.h"
-#include "core/units.h"
+#include "measure/memory_forecast.h"
 #include "measure/processor_wait.h"
 #include "measure/run_record.h"
 #include "ridgepoint/error.h"
@@ -58,18 +57,24 @@ class Run {
     validate(config_.problem);
     device_ = open_device(config_.device, config_.device_options);
     describe_device(record_, *device_);
-    const AttentionMemory planned = plan_attention_memory(config_.problem, device_);
-    record_.memory_bytes.planned_peak = planned.peak_allocated_bytes;
-    record_.memory_bytes.planned_before_backward = planned.before_backward_bytes;
-    require_room_for_inputs();
-    if (computes()) record_.forward_ms = describe(time_forward());
-    Program both = program(true);
-    both.run();
-    both.synchronize();
-    memory(both);
-    if (computes()) record_.backward_ms = describe(time_backward(both));
-    rates();
-    require_plan(planned);
+    const ProgramPlan both = plan(true);
+    const MemoryForecast forecast = forecast_memory(both, std::nullopt, stop_point(Stage::planning));
+    record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
+    record_.memory_bytes.planned_before_backward = static_cast<std::int64_t>(forecast.before_backward_bytes);
+    if (!computes()) return memory(require_room(both, forecast, stop_point(Stage::planning)));
+    // Forward may fit where both do not.
+    const ProgramPlan forward = plan(false);
+    check_room(forward, forecast_memory(forward, std::nullopt, stop_point(Stage::planning)));
+    record_.forward_ms = describe(time_forward(forward));
+    record_.forward_flops_per_second = rate(forward_flops(config_.problem), record_.forward_ms);
+    check_room(both, forecast);
+    Program program = made(both, true);
+    program.run();
+    program.synchronize();
+    memory({program.memory_use(), program.before_backward_bytes()});
+    record_.backward_ms = describe(time_backward(program));
+    record_.backward_flops_per_second = rate(backward_flops(config_.problem), record_.backward_ms);
+    require_agreement(forecast);
   }
 
  private:
@@ -79,28 +84,29 @@ class Run {
     if (watch_ && !watch_({stage, done, 2 * (config_.warmup + config_.steps)})) throw Stopped{};
   }
 
-  Program program(bool backward) {
-    const std::int64_t done = backward ? config_.warmup + config_.steps : 0;
-    const auto stop_point = [this, done] { enter(Stage::initialising, done); };
+  StopPoint stop_point(Stage stage, std::int64_t done = 0) const {
+    return [this, stage, done] { enter(stage, done); };
+  }
+
+  ProgramPlan plan(bool backward) {
     Graph graph = build_attention_problem(config_.problem, backward);
     if (backward) record_.attention_fallback = attention_fallback(graph, *device_);
-    Program made(std::move(graph), device_, ProgramOptions{.stop_point = stop_point});
-    if (computes()) write_random_operands(made, static_cast<std::uint64_t>(config_.seed), stop_point);
-    return made;
+    return ProgramPlan(std::move(graph), device_, ProgramOptions{.stop_point = stop_point(Stage::planning)});
   }
 
-  // Said before the first of them fails to fit, as the whole of them never will.
-  void require_room_for_inputs() const {
-    const std::size_t bytes = input_bytes(config_.problem);
-    const std::size_t total_bytes = device_->total_memory_bytes();
-    if (bytes <= total_bytes) return;
-    throw Error(fmt::format("q, k, v and the gradient of o alone take {} of {}", format_bytes(bytes),
-                            format_bytes(total_bytes)),
-                ErrorKind::out_of_memory);
+  void check_room(const ProgramPlan& plan, const MemoryForecast& forecast) const {
+    if (!config_.run_anyway) require_room(plan, forecast, stop_point(Stage::planning));
   }
 
-  std::vector<double> time_forward() {
-    Program forward = program(false);
+  Program made(const ProgramPlan& plan, bool backward) const {
+    const StopPoint stop = stop_point(Stage::initialising, backward ? config_.warmup + config_.steps : 0);
+    Program program(plan, nullptr, ProgramOptions{.stop_point = stop});
+    write_random_operands(program, static_cast<std::uint64_t>(config_.seed), stop);
+    return program;
+  }
+
+  std::vector<double> time_forward(const ProgramPlan& plan) const {
+    Program forward = made(plan, false);
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     return iterate(0, [&] {
       timer->start();
@@ -111,7 +117,7 @@ class Run {
     });
   }
 
-  std::vector<double> time_backward(Program& both) {
+  std::vector<double> time_backward(Program& both) const {
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     BackwardTimer observer(both, *timer);
     both.observe(&observer);
@@ -145,30 +151,25 @@ class Run {
     return times_ms;
   }
 
-  void memory(const Program& both) {
-    const MemoryUse use = both.memory_use();
-    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
-    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
-    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
-    record_.memory_bytes.before_backward = static_cast<std::int64_t>(both.before_backward_bytes());
-    record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(use.allocated_bytes);
+  void memory(const MemoryForecast& found) {
+    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
+    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(found.use.peak_reserved_bytes);
+    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
+    record_.memory_bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
+    record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(found.use.allocated_bytes);
   }
 
-  void rates() {
-    const auto rate = [](double flops, const Statistics& time_ms) {
-      return time_ms.median > 0 ? std::optional(flops / (time_ms.median / 1e3)) : std::nullopt;
-    };
-    record_.forward_flops_per_second = rate(forward_flops(config_.problem), record_.forward_ms);
-    record_.backward_flops_per_second = rate(backward_flops(config_.problem), record_.backward_ms);
+  static std::optional<double> rate(double flops, const Statistics& time_ms) {
+    return time_ms.median > 0 ? std::optional(flops / (time_ms.median / 1e3)) : std::nullopt;
   }
 
-  void require_plan(const AttentionMemory& planned) const {
-    const auto require = [](const char* what, std::int64_t measured, std::int64_t predicted) {
-      if (measured == predicted) return;
+  void require_agreement(const MemoryForecast& forecast) const {
+    const auto require = [](const char* what, std::int64_t measured, std::size_t predicted) {
+      if (measured == static_cast<std::int64_t>(predicted)) return;
       throw Error(fmt::format("{} was planned to be {} bytes and is {}", what, predicted, measured));
     };
-    require("the peak", *record_.memory_bytes.peak_allocated, planned.peak_allocated_bytes);
-    require("memory before backward", *record_.memory_bytes.before_backward, planned.before_backward_bytes);
+    require("the peak", *record_.memory_bytes.peak_allocated, forecast.use.peak_allocated_bytes);
+    require("memory before backward", *record_.memory_bytes.before_backward, forecast.before_backward_bytes);
   }
 
   const AttentionConfig& config_;
@@ -208,15 +209,6 @@ std::optional<Record> measure_attention(const AttentionConfig& config, const Ste
     return std::nullopt;
   }
   return record;
-}
-
-AttentionMemory plan_attention_memory(const AttentionProblem& problem, std::shared_ptr<Device> device,
-                                      std::optional<std::size_t> memory_limit_bytes) {
-  Program program(build_attention_problem(problem, true), make_null_device(std::move(device), memory_limit_bytes));
-  program.run();
-  const MemoryUse use = program.memory_use();
-  return {static_cast<std::int64_t>(use.peak_allocated_bytes), static_cast<std::int64_t>(use.peak_reserved_bytes),
-          static_cast<std::int64_t>(program.before_backward_bytes())};
 }
 
 }  // namespace ridgepoint

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "core/units.h"
+#include "measure/memory_forecast.h"
 #include "measure/run_record.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
@@ -18,6 +20,10 @@ struct Stopped {};
 
 // More memory than that has no end: a null device without a limit.
 constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
+// How often the search is repeated with what libraries have left.
+constexpr int kMostSearches = 3;
+// Long enough for the kernels that long sequences take, short enough for every device.
+constexpr std::int64_t kShortSequence = 1024;
 // Of forward and backward: under half a minute on two cores, on a card, on plain loops.
 constexpr double kMostCpuFlops = 4e12;
 constexpr double kMostCardFlops = 5e14;
@@ -36,16 +42,22 @@ class Search {
   void run() {
     device_ = open_device(config_.device, config_.device_options);
     describe_device(limit_.run, *device_);
-    const std::size_t memory_bytes = device_->total_memory_bytes();
-    if (memory_bytes >= kEndlessBytes) {
+    if (device_->total_memory_bytes() >= kEndlessBytes) {
       throw Error("a null device without a limit never fills up; give --memory-limit 20GiB", ErrorKind::usage);
     }
-    limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes);
-    const std::int64_t longest = bisect();
-    limit_.problem = of_length(longest);
-    limit_.run.attention_fallback =
-        attention_fallback(build_attention_problem(of_length(longest + granularity_), true), *device_);
-    confirm(longest);
+    available_bytes_ = available_memory_bytes(*device_);
+    load_kernels();
+    for (int search = 0; search < kMostSearches; ++search) {
+      memory_bytes_ = available_bytes_;
+      limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes_);
+      const std::int64_t longest = bisect();
+      limit_.problem = of_length(longest);
+      limit_.run.attention_fallback =
+          attention_fallback(build_attention_problem(of_length(longest + granularity_), true), *device_);
+      confirm(longest);
+      if (limit_.confirmation != Confirmation::differs || available_bytes_ >= memory_bytes_) break;
+    }
+    say_what_others_hold();
   }
 
  private:
@@ -57,6 +69,20 @@ class Search {
     AttentionProblem problem = config_.problem;
     problem.queries = problem.keys = sequence;
     return problem;
+  }
+
+  // What the driver counts as free is so once libraries have taken theirs.
+  void load_kernels() {
+    if (!device_->facts().memory_bytes) return;
+    runs((kShortSequence + granularity_ - 1) / granularity_ * granularity_);
+  }
+
+  void say_what_others_hold() {
+    const std::size_t total_bytes = device_->total_memory_bytes();
+    if (memory_bytes_ >= total_bytes) return;
+    const std::string held = fmt::format("libraries and other processes hold {} of {}",
+                                         format_bytes(total_bytes - memory_bytes_), format_bytes(total_bytes));
+    limit_.remark += (limit_.remark.empty() ? "" : "; ") + held;
   }
 
   // The last multiple before the first, in doubled steps and then halved ones, that does not fit.
@@ -78,13 +104,16 @@ class Search {
   bool is_planned_to_fit(std::int64_t sequence) {
     enter(fmt::format("planning sequence {}", sequence));
     try {
-      const AttentionMemory memory = plan_attention_memory(of_length(sequence), device_, device_->total_memory_bytes());
-      limit_.peak_allocated_bytes = memory.peak_allocated_bytes;
-      limit_.peak_reserved_bytes = memory.peak_reserved_bytes;
+      const ProgramPlan plan(build_attention_problem(of_length(sequence), true), device_);
+      const MemoryUse use = forecast_memory(plan, memory_bytes_).use;
+      limit_.peak_allocated_bytes = static_cast<std::int64_t>(use.peak_allocated_bytes);
+      limit_.peak_reserved_bytes = static_cast<std::int64_t>(use.peak_reserved_bytes);
       return true;
     } catch (const OutOfMemory& error) {
-      limit_.requested_bytes = static_cast<std::int64_t>(error.requested_bytes());
-      limit_.free_bytes = static_cast<std::int64_t>(error.free_bytes());
+      const MemoryShortage& shortage = error.shortage();
+      limit_.requested_bytes = static_cast<std::int64_t>(shortage.requested_bytes);
+      limit_.segment_bytes = static_cast<std::int64_t>(shortage.segment_bytes);
+      limit_.free_bytes = static_cast<std::int64_t>(shortage.free_bytes);
       return false;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
@@ -117,16 +146,25 @@ class Search {
     return is_long ? "it would take long" : "";
   }
 
-  bool runs(std::int64_t sequence) const {
+  bool runs(std::int64_t sequence) {
     enter(fmt::format("running sequence {}", sequence));
+    std::optional<Program> program;
+    bool fits = true;
     try {
-      Program program(build_attention_problem(of_length(sequence), true), device_);
-      program.run();
-      program.synchronize();
-      return true;
+      program.emplace(build_attention_problem(of_length(sequence), true), device_);
+      program->run();
+      program->synchronize();
     } catch (const OutOfMemory&) {
-      return false;
+      fits = false;
     }
+    if (program) note_available(program->memory_use());
+    return fits;
+  }
+
+  // What a program can take of the device, its kernels and libraries being there.
+  void note_available(const MemoryUse& taken) {
+    const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+    if (free_bytes) available_bytes_ = std::min(device_->total_memory_bytes(), *free_bytes + taken.reserved_bytes);
   }
 
   const AttentionConfig& config_;
@@ -134,6 +172,8 @@ class Search {
   const LimitWatcher& watch_;
   AttentionLimit& limit_;
   std::shared_ptr<Device> device_;
+  std::size_t available_bytes_ = 0;
+  std::size_t memory_bytes_ = 0;  // that the search has: what was available when it began
 };
 
 }  // namespace

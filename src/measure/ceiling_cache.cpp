@@ -19,26 +19,25 @@ std::optional<double> measured(const std::string& device, int threads, const Mea
 
 }  // namespace
 
-std::optional<double> CeilingCache::matmul(const std::string& device, int threads, Precision precision) {
-  const auto [entry, is_new] = matmul_.try_emplace({device, threads, precision});
-  if (is_new) {
-    entry->second = measured(device, threads, [&](Device& opened) -> std::optional<double> {
-      const std::optional<MatmulCeiling> ceiling = measure_matmul(opened, precision);
-      return ceiling ? std::optional(ceiling->flops_per_second) : std::nullopt;
-    });
-  }
-  return entry->second;
+std::optional<double> CeilingCache::matmul(const std::string& device, int threads, Precision precision,
+                                           const StopPoint& stop_point) {
+  const std::tuple key(device, threads, precision);
+  const auto known = matmul_.find(key);
+  if (known != matmul_.end()) return known->second;
+  return matmul_[key] = measured(device, threads, [&](Device& opened) -> std::optional<double> {
+           const std::optional<MatmulCeiling> ceiling = measure_matmul(opened, precision, stop_point);
+           return ceiling ? std::optional(ceiling->flops_per_second) : std::nullopt;
+         });
 }
 
-std::optional<double> CeilingCache::copy(const std::string& device, int threads) {
-  const auto [entry, is_new] = copy_.try_emplace({device, threads});
-  if (is_new) {
-    entry->second = measured(device, threads, [](Device& opened) -> std::optional<double> {
-      const std::optional<CopyCeiling> ceiling = measure_copy(opened);
-      return ceiling ? std::optional(ceiling->bytes_per_second) : std::nullopt;
-    });
-  }
-  return entry->second;
+std::optional<double> CeilingCache::copy(const std::string& device, int threads, const StopPoint& stop_point) {
+  const std::pair key(device, threads);
+  const auto known = copy_.find(key);
+  if (known != copy_.end()) return known->second;
+  return copy_[key] = measured(device, threads, [&](Device& opened) -> std::optional<double> {
+           const std::optional<CopyCeiling> ceiling = measure_copy(opened, stop_point);
+           return ceiling ? std::optional(ceiling->bytes_per_second) : std::nullopt;
+         });
 }
 
 }  // namespace ridgepoint

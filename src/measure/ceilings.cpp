@@ -144,13 +144,14 @@ class Budget {
 
 }  // namespace
 
-std::optional<CopyCeiling> measure_copy(Device& device) {
+std::optional<CopyCeiling> measure_copy(Device& device, const StopPoint& stop_point) {
   if (!computes(device)) return std::nullopt;
   std::optional<CopyCeiling> largest;
   Budget budget(kCopyBudgetMs);
   for (const std::int64_t bytes : kCopyBytes) {
     const auto work = static_cast<double>(bytes);
     if (!budget.allows(work)) break;
+    if (stop_point) stop_point();
     const std::optional<double> ms = copy_ms(device, bytes, budget.left_ms());
     if (!ms) break;
     budget.spend(*ms, work);
@@ -159,13 +160,14 @@ std::optional<CopyCeiling> measure_copy(Device& device) {
   return largest;
 }
 
-std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision) {
+std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision, const StopPoint& stop_point) {
   if (!computes(device)) return std::nullopt;
   std::optional<MatmulCeiling> best;
   Budget budget(kMatmulBudgetMs);
   for (const std::int64_t size : kMatmulSizes) {
     const double flops = 2.0 * static_cast<double>(size * size * size);
     if (!budget.allows(flops)) break;
+    if (stop_point) stop_point();
     const std::optional<double> ms = matmul_ms(device, precision, size, budget.left_ms());
     if (!ms) break;
     budget.spend(*ms, flops);
@@ -176,14 +178,14 @@ std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision)
   return best;
 }
 
-Ceilings measure_ceilings(Device& device) {
+Ceilings measure_ceilings(Device& device, const StopPoint& stop_point) {
   Ceilings ceilings;
-  ceilings.copy = measure_copy(device);
+  ceilings.copy = measure_copy(device, stop_point);
   for (const Precision precision : kAllPrecisions) {
     // A processor has no tf32, and fp16 only by way of fp32.
     const bool has = device.kind() == "cuda" || precision == Precision::fp32 || precision == Precision::bf16;
     if (!has) continue;
-    if (const std::optional<MatmulCeiling> ceiling = measure_matmul(device, precision)) {
+    if (const std::optional<MatmulCeiling> ceiling = measure_matmul(device, precision, stop_point)) {
       ceilings.matmul.push_back(*ceiling);
     }
   }

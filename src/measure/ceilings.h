@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ridgepoint/precision.h"
+#include "ridgepoint/stop_point.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
@@ -32,11 +33,12 @@ struct Ceilings {
 
 // Each figure is the median of a few repeats after one that is thrown away; larger sizes are tried as long as they fit
 // into the device's memory and a fixed time. Empty where the device computes nothing (null) or has too little memory
-// for the smallest size. Throws Error (unsupported) when the device cannot multiply in that precision.
-std::optional<CopyCeiling> measure_copy(Device& device);
-std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision);
+// for the smallest size. `stop_point` is called before each size. Throws Error (unsupported) when the device cannot
+// multiply in that precision.
+std::optional<CopyCeiling> measure_copy(Device& device, const StopPoint& stop_point = {});
+std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision, const StopPoint& stop_point = {});
 
 // Copies, and matmuls in fp32 and bf16, on a card in tf32 and fp16 too: under 1.5 s on a CPU that reaches 300 GFLOP/s.
-Ceilings measure_ceilings(Device& device);
+Ceilings measure_ceilings(Device& device, const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -17,21 +17,35 @@ double rounded(DType dtype, double value) {
   return load_element(dtype, element.data());
 }
 
-double plain_sum(DType dtype, double term, std::int64_t count) {
+// Adds `count` times, asking in between whether to stop. `add` says whether it changed anything: what did not will not.
+template <typename Add>
+void repeat(std::int64_t count, const StopPoint& stop_point, Add add) {
+  constexpr std::int64_t kBetweenStopPoints = 1 << 20;
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (stop_point && i % kBetweenStopPoints == 0) stop_point();
+    if (!add()) return;
+  }
+}
+
+double plain_sum(DType dtype, double term, std::int64_t count, const StopPoint& stop_point) {
   double sum = 0;
-  for (std::int64_t i = 0; i < count; ++i) sum = rounded(dtype, sum + term);
+  repeat(count, stop_point, [&] {
+    const double before = std::exchange(sum, rounded(dtype, sum + term));
+    return sum != before;
+  });
   return sum;
 }
 
-double compensated_sum(DType dtype, double term, std::int64_t count) {
+double compensated_sum(DType dtype, double term, std::int64_t count, const StopPoint& stop_point) {
   double sum = 0;
   double lost = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
+  repeat(count, stop_point, [&] {
     const double corrected = rounded(dtype, term - lost);
     const double next = rounded(dtype, sum + corrected);
-    lost = rounded(dtype, rounded(dtype, next - sum) - corrected);
-    sum = next;
-  }
+    const double lost_before = std::exchange(lost, rounded(dtype, rounded(dtype, next - sum) - corrected));
+    const double before = std::exchange(sum, next);
+    return sum != before || lost != lost_before;
+  });
   return sum;
 }
 
@@ -63,7 +77,7 @@ std::string statement_of(const Case& which) {
 
 }  // namespace
 
-std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double term) {
+std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double term, const StopPoint& stop_point) {
   if (count < 1)
     throw Error("--count: there must be a term to add, and " + std::to_string(count) + " are asked for",
                 ErrorKind::usage);
@@ -73,7 +87,8 @@ std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double ter
   for (const Case& which : kCases) {
     Accumulation row{statement_of(which), which.sum, which.term, which.compensated};
     const double value = rounded(which.sum, rounded(which.term, term));
-    row.result = which.compensated ? compensated_sum(which.sum, value, count) : plain_sum(which.sum, value, count);
+    row.result = which.compensated ? compensated_sum(which.sum, value, count, stop_point)
+                                   : plain_sum(which.sum, value, count, stop_point);
     row.error = std::abs(row.result - exact) / exact;
     rows.push_back(std::move(row));
   }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ridgepoint/dtype.h"
+#include "ridgepoint/stop_point.h"
 
 namespace ridgepoint {
 
@@ -20,6 +21,7 @@ struct Accumulation {
 
 // `count` times `term` in every combination, the four of the published exercise first. Every operation rounds to
 // nearest even. Throws Error (usage) for a count below 1 or a term that is not finite and positive.
-std::vector<Accumulation> accumulate_in_each_type(std::int64_t count = 1000, double term = 0.01);
+std::vector<Accumulation> accumulate_in_each_type(std::int64_t count = 1000, double term = 0.01,
+                                                  const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "runtime/matmul_problem.h"
 
@@ -84,17 +87,15 @@ class TypeCounter {
   }
 
   void add(TypeRow row) {
-    const auto same = [&](const TypeRow& other) {
-      return row.part == other.part && row.module == other.module && row.op == other.op &&
-             row.operands == other.operands && row.result == other.result;
-    };
-    const auto found = std::find_if(table_.rows.begin(), table_.rows.end(), same);
-    TypeRow& line = found == table_.rows.end() ? table_.rows.emplace_back(std::move(row)) : *found;
-    ++line.nodes;
+    const auto [found, is_new] =
+        rows_.try_emplace(std::tuple(row.part, row.module, row.op, row.operands, row.result), table_.rows.size());
+    if (is_new) table_.rows.push_back(std::move(row));
+    ++table_.rows[found->second].nodes;
   }
 
   const Graph& graph_;
   TypeTable table_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::size_t> rows_;
 };
 
 }  // namespace

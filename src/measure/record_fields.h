@@ -31,7 +31,9 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "status", record.status);
   visit("error", "message", record.error.message);
   visit("error", "requested_bytes", record.error.requested_bytes);
+  visit("error", "segment_bytes", record.error.segment_bytes);
   visit("error", "free_bytes", record.error.free_bytes);
+  visit("error", "fragmented_bytes", record.error.fragmented_bytes);
   visit("", "mode", record.mode);
   visit("", "dtype", record.dtype);
   visit("", "compile", record.compile);

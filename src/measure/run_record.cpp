@@ -60,8 +60,11 @@ void record_outcome(Record& record, const std::function<void()>& stages) {
     stages();
   } catch (const OutOfMemory& error) {
     fail(record, RunStatus::oom, error.what());
-    record.error.requested_bytes = static_cast<std::int64_t>(error.requested_bytes());
-    record.error.free_bytes = static_cast<std::int64_t>(error.free_bytes());
+    const MemoryShortage& shortage = error.shortage();
+    record.error.requested_bytes = static_cast<std::int64_t>(shortage.requested_bytes);
+    record.error.segment_bytes = static_cast<std::int64_t>(shortage.segment_bytes);
+    record.error.free_bytes = static_cast<std::int64_t>(shortage.free_bytes);
+    record.error.fragmented_bytes = static_cast<std::int64_t>(shortage.fragmented_bytes);
   } catch (const std::bad_alloc&) {
     fail(record, RunStatus::oom, "the host is out of memory; choose a smaller model, batch or context");
   } catch (const Error& error) {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <utility>
 
-#include "backends/null/null_device.h"
 #include "measure/anomaly.h"
 #include "measure/datasheet.h"
+#include "measure/memory_forecast.h"
 #include "measure/processor_wait.h"
 #include "measure/run_record.h"
 #include "ridgepoint/compile.h"
@@ -22,8 +22,6 @@ namespace {
 
 using Stage = StepProgress::Stage;
 using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kNoLimitBytes = std::size_t{1} << 60;
 
 // Thrown out of the stages by a watcher that says stop; never leaves measure_step().
 struct Stopped {};
@@ -60,14 +58,12 @@ class Run {
     enter(Stage::planning);
     device_ = open_device(config_.device, config_.device_options);
     describe_device(record_, *device_);
-    record_.memory_bytes.planned_peak = planned_peak_bytes(config_, device_);
-    Graph graph =
-        build_transformer(config_.model, config_.batch, config_.mode, {}, training_options(config_, *device_));
-    record_.attention_fallback = attention_fallback(graph, *device_);
-    program_.emplace(std::move(graph), device_, ProgramOptions{.stop_point = [this] { enter(Stage::planning); }});
-    record_.flops_per_step = program_->flops_per_run();
+    const ProgramPlan plan = planned();
+    record_.flops_per_step = transformer_flops(config_.model, config_.batch, config_.mode);
+    if (!computes()) return;
+    program_.emplace(plan, nullptr, options());
     enter(Stage::initialising);
-    if (device_->kind() != "null") write_data();
+    write_data();
     iterate();
     const std::optional<double> loss = last_loss();
     loss_scaling();
@@ -83,17 +79,43 @@ class Run {
   void memory() {
     if (!program_) return;
     const MemoryUse use = program_->memory_use();
-    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
-    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
-    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
-    const auto before_backward = static_cast<std::int64_t>(program_->before_backward_bytes());
-    if (before_backward > 0) record_.memory_bytes.before_backward = before_backward;
+    record_memory(use, program_->before_backward_bytes());
     if (has_iterated_) record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(use.allocated_bytes);
   }
 
  private:
+  bool computes() const { return device_->kind() != "null"; }
+
   void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0) const {
     if (watch_ && !watch_({stage, index, count})) throw Stopped{};
+  }
+
+  StopPoint stop_point(Stage stage) const {
+    return [this, stage] { enter(stage); };
+  }
+  ProgramOptions options() const { return ProgramOptions{.stop_point = stop_point(Stage::planning)}; }
+
+  // Whether it fits is known here.
+  ProgramPlan planned() {
+    TrainingOptions training = training_options(config_, *device_);
+    training.stop_point = stop_point(Stage::planning);
+    Graph graph = build_transformer(config_.model, config_.batch, config_.mode, {}, training);
+    record_.attention_fallback = attention_fallback(graph, *device_);
+    ProgramPlan plan(std::move(graph), device_, options());
+    MemoryForecast forecast = forecast_memory(plan, std::nullopt, stop_point(Stage::planning));
+    record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
+    if (!config_.run_anyway || !computes()) forecast = require_room(plan, forecast, stop_point(Stage::planning));
+    if (!computes()) record_memory(forecast.use, forecast.before_backward_bytes);
+    return plan;
+  }
+
+  void record_memory(const MemoryUse& use, std::size_t before_backward_bytes) {
+    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
+    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
+    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
+    if (before_backward_bytes > 0) {
+      record_.memory_bytes.before_backward = static_cast<std::int64_t>(before_backward_bytes);
+    }
   }
 
   // While the program is alive: what it reserved is told from what the libraries took.
@@ -109,9 +131,8 @@ class Run {
     record_.memory_bytes.device_libraries = std::max<std::int64_t>(used - *at_start - reserved, 0);
   }
 
-  // A device that computes nothing has no use for billions of random numbers.
   void write_data() {
-    write_parameters(*program_, config_, [this] { enter(Stage::initialising); });
+    write_parameters(*program_, config_, stop_point(Stage::initialising));
     write_random_tokens(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
   }
 
@@ -129,7 +150,7 @@ class Run {
   }
 
   void loss_scaling() {
-    if (device_->kind() == "null" || config_.mode != Mode::step) return;
+    if (config_.mode != Mode::step) return;
     if (!program_->graph().find_input("optimizer.loss_scale")) return;
     record_.loss_scaling.scale = program_->read_input("optimizer.loss_scale").as<float>()[0];
     record_.loss_scaling.skipped_steps =
@@ -138,7 +159,7 @@ class Run {
 
   void iterate() {
     std::optional<AnomalyDetector> detector;
-    if (config_.detect_anomaly && device_->kind() != "null") detector.emplace(*program_);
+    if (config_.detect_anomaly) detector.emplace(*program_);
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     for (std::int64_t i = 0; i < config_.warmup; ++i) {
       enter(Stage::warmup, i, config_.warmup);
@@ -182,16 +203,16 @@ class Run {
     return {host.count(), timer.elapsed_ms()};
   }
 
-  // A device that computes nothing has no rates.
   void rates() {
     const double seconds = record_.time_ms.mean / 1e3;
-    if (device_->kind() == "null" || !(seconds > 0)) return;
+    if (!(seconds > 0)) return;
     record_.tokens_per_second = static_cast<double>(config_.batch * config_.model.context) / seconds;
     record_.achieved_flops_per_second = static_cast<double>(*record_.flops_per_step) / seconds;
     mfu();
     enter(Stage::measuring_ceiling);
     record_.ceiling_flops_per_second =
-        ceilings_.matmul(config_.device, config_.device_options.threads, precision_from_name(config_.dtype));
+        ceilings_.matmul(config_.device, config_.device_options.threads, precision_from_name(config_.dtype),
+                         stop_point(Stage::measuring_ceiling));
     if (record_.ceiling_flops_per_second) {
       record_.ceiling_share = *record_.achieved_flops_per_second / *record_.ceiling_flops_per_second;
     }
@@ -241,13 +262,6 @@ TrainingOptions training_options(const StepConfig& config, const Device& device)
   training.precision = precision_from_name(config.dtype);
   if (compile_from_name(config.compile) == Compile::fuse) training.fuse_for = &device;
   return training;
-}
-
-std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device) {
-  Graph graph = build_transformer(config.model, config.batch, config.mode, {}, training_options(config, *device));
-  Program program(std::move(graph), make_null_device(std::move(device), kNoLimitBytes));
-  program.run();
-  return static_cast<std::int64_t>(program.memory_use().peak_allocated_bytes);
 }
 
 std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch,

@@ -34,6 +34,7 @@ struct StepConfig {
   std::int64_t warmup = 5;
   std::int64_t steps = 10;
   std::int64_t seed = 0;
+  bool run_anyway = false;      // although the plan does not fit into what memory is available
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
   std::optional<GivenWeights> weights = {};
 };
@@ -63,14 +64,12 @@ using StepWatcher = std::function<bool(const StepProgress&)>;
 // What else is to be done with the program, once its iterations are timed; false stops the run there.
 using StepFollowUp = std::function<bool(Program&)>;
 
-// One run of a fresh program, everything it took released again. Never throws for what befalls the run itself: that
-// becomes the record's status; a loss that is no number is an error, though what was measured stands. Empty when the
-// watcher stopped it. A ceiling not yet in `ceilings` is measured after the timed iterations, so that it does not warm
-// the machine up for a study of warm-ups.
+// One run of a fresh program, everything it took released again. A run whose plan does not fit is out of memory before
+// anything is made. A device that computes nothing runs nothing: its record has the plan's memory and no times. Never
+// throws for what befalls the run itself: that becomes the record's status; a loss that is no number is an error, though
+// what was measured stands. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after the
+// timed iterations, so that it does not warm the machine up for a study of warm-ups.
 std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {},
                                    const StepFollowUp& then = {});
-
-// peak_allocated_bytes of the same program on a null device that stands in for `device`, without a memory limit.
-std::int64_t planned_peak_bytes(const StepConfig& config, std::shared_ptr<Device> device);
 
 }  // namespace ridgepoint

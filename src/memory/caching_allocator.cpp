@@ -233,7 +233,9 @@ std::size_t CachingAllocator::free_device_bytes() const {
 }
 
 void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node) {
-  const std::size_t free_bytes = free_device_bytes();
+  const std::size_t unreserved_bytes = free_device_bytes();
+  // Less may be left than this allocator's share: the device is not its own.
+  const std::size_t free_bytes = std::min(unreserved_bytes, memory_.free_memory_bytes().value_or(SIZE_MAX));
   if (trace_ != nullptr) {
     trace_->record({.address = free_bytes,
                     .bytes = rounded_bytes,
@@ -242,24 +244,17 @@ void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, Memory
                     .kind = MemoryEventKind::oom,
                     .category = category});
   }
-  const std::size_t segment = rounded_bytes > kLargestRequestBytes ? rounded_bytes : segment_bytes(rounded_bytes);
-  const std::string capacity = limit_bytes_ ? fmt::format("limit of {}", format_bytes(*limit_bytes_))
-                                            : fmt::format("memory of {}", format_bytes(memory_.total_memory_bytes()));
-  // Less may be left than this allocator's share: the device is not its own.
-  const std::optional<std::size_t> device_bytes = memory_.free_memory_bytes();
-  const std::string others =
-      device_bytes && *device_bytes < free_bytes
-          ? fmt::format(" ({} of the device: other processes and libraries hold the rest)", format_bytes(*device_bytes))
-          : "";
-  throw OutOfMemory(
-      fmt::format(
-          "out of memory on {}: asked for {} ({} bytes, {}), which takes a segment of {}; allocated {}, reserved "
-          "{} (of which {} is free in pieces this request cannot use), free {} of the {}{}; use a smaller batch or "
-          "context, a narrower dtype or a higher memory limit",
-          memory_.name(), format_bytes(bytes), bytes, ridgepoint::name(category), format_bytes(segment),
-          format_bytes(use_.allocated_bytes), format_bytes(use_.reserved_bytes),
-          format_bytes(use_.reserved_bytes - use_.allocated_bytes), format_bytes(free_bytes), capacity, others),
-      bytes, std::min(free_bytes, device_bytes.value_or(free_bytes)));
+  throw OutOfMemory({.device = memory_.name(),
+                     .place = "",
+                     .category = std::string(ridgepoint::name(category)),
+                     .requested_bytes = bytes,
+                     .segment_bytes = rounded_bytes > kLargestRequestBytes ? rounded_bytes : segment_bytes(rounded_bytes),
+                     .free_bytes = free_bytes,
+                     .is_held_elsewhere = free_bytes < unreserved_bytes,
+                     .capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes()),
+                     .reserved_bytes = use_.reserved_bytes,
+                     .fragmented_bytes = use_.reserved_bytes - use_.allocated_bytes,
+                     .needed_bytes = std::nullopt});
 }
 
 std::unique_ptr<CachingAllocator> make_caching_allocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "core/checked.h"
 #include "models/random_tensor.h"
 #include "passes/autocast.h"
 #include "ridgepoint/autodiff.h"
@@ -15,15 +16,6 @@ namespace ridgepoint {
 namespace {
 
 [[noreturn]] void fail(const std::string& message) { throw Error(message, ErrorKind::usage); }
-
-void require_product(std::initializer_list<std::int64_t> factors, const char* what) {
-  std::int64_t product = 1;
-  for (const std::int64_t factor : factors) {
-    if (__builtin_mul_overflow(product, factor, &product)) {
-      fail(std::string(what) + " overflow 64 bits; choose a smaller --batch, --heads, --sequence or --d-model");
-    }
-  }
-}
 
 Shape operand_shape(const AttentionProblem& p, std::int64_t rows) {
   const char label = rows == p.queries ? 'S' : 'K';
@@ -52,9 +44,9 @@ void validate(const AttentionProblem& p) {
   // In the widest type anything is computed in, and more operations a score than any variant counts forward and
   // backward (14 D in seven products, under 32 beside them): no size or count of this problem overflows later.
   constexpr std::int64_t kWidestBytes = 8;
-  require_product({kWidestBytes, p.batch, p.d_model, std::max(p.queries, p.keys)}, "q, k and v");
-  require_product({kWidestBytes, p.batch, p.heads, p.queries, p.keys}, "the scores");
-  require_product({p.batch, p.heads, p.queries, p.keys, 16 * p.head_size() + 32}, "the operations");
+  checked_product({kWidestBytes, p.batch, p.d_model, std::max(p.queries, p.keys)}, "the size of q, k and v");
+  checked_product({kWidestBytes, p.batch, p.heads, p.queries, p.keys}, "the size of the scores");
+  checked_product({p.batch, p.heads, p.queries, p.keys, 16 * p.head_size() + 32}, "the number of operations");
 }
 
 double forward_flops(const AttentionProblem& p) {
@@ -84,12 +76,6 @@ Graph build_attention_problem(const AttentionProblem& problem, bool backward) {
   graph.add_output("grad.k", gradients[1]);
   graph.add_output("grad.v", gradients[2]);
   return graph;
-}
-
-std::size_t input_bytes(const AttentionProblem& problem) {
-  const DType dtype = matmul_dtype(problem.precision);
-  return 2 * TensorType{dtype, operand_shape(problem, problem.queries)}.bytes() +
-         2 * TensorType{dtype, operand_shape(problem, problem.keys)}.bytes();
 }
 
 void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point) {

@@ -38,9 +38,6 @@ double backward_flops(const AttentionProblem& problem);
 // "grad.v".
 Graph build_attention_problem(const AttentionProblem& problem, bool backward);
 
-// Bytes of the inputs of the graph with `backward`: no device with less can begin.
-std::size_t input_bytes(const AttentionProblem& problem);
-
 // Normal with deviation 1, cut at 3: every input.
 void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point = {});
 

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <array>
 
+#include "core/checked.h"
 #include "core/nearest.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
@@ -27,20 +29,6 @@ TransformerConfig transformer_preset(std::string_view name) {
 
 namespace {
 
-std::int64_t multiplied(std::int64_t a, std::int64_t b, const char* what) {
-  std::int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product))
-    throw Error(std::string(what) + " overflows 64 bits; use smaller sizes", ErrorKind::usage);
-  return product;
-}
-
-std::int64_t added(std::int64_t a, std::int64_t b, const char* what) {
-  std::int64_t sum = 0;
-  if (__builtin_add_overflow(a, b, &sum))
-    throw Error(std::string(what) + " overflows 64 bits; use smaller sizes", ErrorKind::usage);
-  return sum;
-}
-
 void require_positive(std::int64_t value, const char* option) {
   if (value <= 0)
     throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be 1 or more", ErrorKind::usage);
@@ -50,12 +38,11 @@ void require_positive(std::int64_t value, const char* option) {
 
 std::int64_t parameter_count(const TransformerConfig& c) {
   constexpr const char* kWhat = "the parameter count";
-  const std::int64_t attention = multiplied(4, multiplied(c.d_model, c.d_model, kWhat), kWhat);
-  const std::int64_t feed_forward = multiplied(3, multiplied(c.d_model, c.d_ff, kWhat), kWhat);
-  const std::int64_t norms = multiplied(2, c.d_model, kWhat);
-  const std::int64_t layer = added(added(attention, feed_forward, kWhat), norms, kWhat);
-  const std::int64_t tables = multiplied(2, multiplied(c.vocab, c.d_model, kWhat), kWhat);
-  return added(added(multiplied(c.layers, layer, kWhat), tables, kWhat), c.d_model, kWhat);
+  const auto product = [](std::initializer_list<std::int64_t> factors) { return checked_product(factors, kWhat); };
+  const auto sum = [](std::initializer_list<std::int64_t> terms) { return checked_sum(terms, kWhat); };
+  const std::int64_t layer =
+      sum({product({4, c.d_model, c.d_model}), product({3, c.d_model, c.d_ff}), product({2, c.d_model})});
+  return sum({product({c.layers, layer}), product({2, c.vocab, c.d_model}), c.d_model});
 }
 
 void validate(const TransformerConfig& c, std::int64_t batch) {
@@ -76,12 +63,8 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
   }
   parameter_count(c);
   // The two largest activations, in bytes of the widest type.
-  const std::int64_t tokens = multiplied(batch, c.context, "--batch x --context");
-  multiplied(8, multiplied(tokens, std::max(c.vocab, c.d_ff), "the size of the logits"), "the size of the logits");
-  multiplied(8,
-             multiplied(multiplied(tokens, c.context, "the size of the attention scores"), c.heads,
-                        "the size of the attention scores"),
-             "the size of the attention scores");
+  checked_product({8, batch, c.context, std::max(c.vocab, c.d_ff)}, "the size of the logits");
+  checked_product({8, batch, c.context, c.context, c.heads}, "the size of the attention scores");
 }
 
 std::string_view name(Mode mode) {

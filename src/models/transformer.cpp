@@ -1,6 +1,7 @@
 #include "models/transformer.h"
 
 #include "models/attention.h"
+#include "ops/rule.h"
 #include "passes/autocast.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/compile.h"
@@ -23,6 +24,7 @@ class TransformerBuilder {
   }
 
   Graph build(Mode mode, const KeepOptions& keep, const TrainingOptions& training) {
+    stop_point_ = training.stop_point;
     const Value logits = forward();
     if (mode == Mode::forward || keep.logits) {
       graph_.add_output("logits", reshape(graph_, logits, {batch_, sequence_, {config_.vocab, 'V'}}));
@@ -30,10 +32,12 @@ class TransformerBuilder {
     const bool trains = mode != Mode::forward;
     if (trains) graph_.add_output("loss", mean_loss(logits));
     if (keep.activations) output_activations(graph_);
+    stop_here();
     // Before differentiation, so that the gradient of a low value is low and that of a parameter fp32.
     autocast(graph_, {training.precision, training.force_low});
     // After it, so that kernels are asked for in the types they will have.
     if (training.fuse_for != nullptr) fuse(graph_, *training.fuse_for);
+    stop_here();
     if (trains) train(mode, keep, training);
     return std::move(graph_);
   }
@@ -67,7 +71,12 @@ class TransformerBuilder {
     return linear(x, config_.vocab, 'V', "lm_head");
   }
 
+  void stop_here() const {
+    if (stop_point_) stop_point_();
+  }
+
   Value layer(Value x) {
+    stop_here();
     const Value attended = attention(norm(x, "ln1"));
     x = add(graph_, x, attended);
     const Value transformed = feed_forward(norm(x, "ln2"));
@@ -132,6 +141,7 @@ class TransformerBuilder {
       graph_.set_phase(Phase::forward);
     }
     const std::vector<Value> gradients = differentiate(graph_, loss, parameters_);
+    stop_here();
     if (mode == Mode::backward || keep.gradients) keep_gradients(gradients, loss_scale);
     if (mode == Mode::step) optimizer_step(gradients, loss_scale, training);
   }
@@ -176,6 +186,7 @@ class TransformerBuilder {
   Value cosines_, sines_;
   std::vector<Value> parameters_;
   std::vector<std::string> names_;
+  StopPoint stop_point_;
 };
 
 }  // namespace
@@ -184,6 +195,12 @@ Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mod
                         const TrainingOptions& training) {
   validate(config, batch);
   return TransformerBuilder(config, batch).build(mode, keep, training);
+}
+
+std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode) {
+  TransformerConfig plain = config;
+  plain.attention = AttentionVariant::composite;
+  return flops_of(build_transformer(plain, batch, mode));
 }
 
 }  // namespace ridgepoint

@@ -57,6 +57,7 @@ struct TrainingOptions {
   const Device* fuse_for = nullptr;  // the device whose kernels the forward graph is fused for; null: as it is written
   AdamWOptions optimizer = {};
   LossScalingOptions loss_scaling = {};
+  StopPoint stop_point = {};  // called for each layer and between the stages of building
 };
 
 // Inputs: "inputs" and (past forward) "targets" int64 [B,S], the parameters by name, and in mode step
@@ -65,6 +66,10 @@ struct TrainingOptions {
 // and in mode step the other states of loss scaling; the loss and the gradients that come out are without the factor.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep = {},
                         const TrainingOptions& training = {});
+
+// The floating-point operations of one run in `mode`, as docs/model.md counts them: of the model with attention in plain
+// ops, before any pass, so that they do not depend on how it is run. Throws Error where 64 bits do not count them.
+std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode);
 
 // Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.
 void output_activations(Graph& graph);

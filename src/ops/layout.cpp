@@ -119,6 +119,15 @@ bool satisfies(const TensorLayout& layout, OperandLayout required) {
   return required == OperandLayout::matrix || one_stride_reaches_all_matrices(layout);
 }
 
+Value view_root(const Graph& graph, Value value) {
+  const Node* producer = &graph.producer_node(value);
+  while (op_class(producer->op) == OpClass::view) {
+    value = producer->inputs[0];
+    producer = &graph.producer_node(value);
+  }
+  return value;
+}
+
 std::optional<ValueLayout> view_layout(const Graph& graph, const Node& node, const ValueLayout& operand) {
   const TensorType& type = graph.type(node.outputs[0]);
   switch (node.op) {

@@ -33,6 +33,9 @@ struct ValueLayout {
   TensorLayout layout;
 };
 
+// The value that `value` re-reads, itself where it is no view.
+Value view_root(const Graph& graph, Value value);
+
 // The layout of `node`'s result when `operand` is the layout of its operand; nullopt when a reshape cannot be
 // expressed by strides. `node` is a view.
 std::optional<ValueLayout> view_layout(const Graph& graph, const Node& node, const ValueLayout& operand);

@@ -2,6 +2,7 @@
 // one, is tf32: of fp32 operands the products take 10 bits of mantissa.
 #include <numeric>
 
+#include "core/checked.h"
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -41,7 +42,8 @@ std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Va
 }
 
 std::int64_t flops_matmul(const Graph& graph, const Node& node) {
-  return 2 * graph.type(node.outputs[0]).elements() * graph.type(node.inputs[0]).shape[-1];
+  return checked_product({2, graph.type(node.outputs[0]).elements(), graph.type(node.inputs[0]).shape[-1]},
+                         "the number of operations of a matmul");
 }
 
 }  // namespace

@@ -1,7 +1,13 @@
 #include "ops/rule.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
+#include <unordered_map>
 
+#include "core/checked.h"
+#include "ops/layout.h"
+#include "ops/node_key.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -45,12 +51,20 @@ std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const A
   }
 }
 
+std::int64_t default_flops(const Graph& graph, const Node& node);
+
 // Elements that lie in memory behind a value: views re-read, broadcasts repeat, constants are immediates.
 std::int64_t stored_elements(const Graph& graph, Value value) {
-  const Node& producer = graph.producer_node(value);
-  if (producer.op == Op::constant) return 0;
-  if (op_class(producer.op) == OpClass::view) return stored_elements(graph, producer.inputs[0]);
-  return graph.type(value).elements();
+  const Value root = view_root(graph, value);
+  return graph.producer_node(root).op == Op::constant ? 0 : graph.type(root).elements();
+}
+
+constexpr std::string_view kBytes = "the number of bytes that a node reads and writes";
+constexpr std::string_view kFlops = "the number of operations of the graph";
+
+std::int64_t flops_of(const Graph& graph, const Node& node) {
+  const OpRule& r = rule(node.op);
+  return r.flops != nullptr ? r.flops(graph, node) : default_flops(graph, node);
 }
 
 std::int64_t default_bytes(const Graph& graph, const Node& node) {
@@ -59,9 +73,11 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
     bool repeated = false;  // x * x reads x once
     for (std::size_t j = 0; j < i; ++j) repeated = repeated || node.inputs[j] == node.inputs[i];
     const auto size = static_cast<std::int64_t>(size_bytes(graph.type(node.inputs[i]).dtype));
-    if (!repeated) bytes += stored_elements(graph, node.inputs[i]) * size;
+    if (!repeated) bytes = checked_sum({bytes, checked_product({stored_elements(graph, node.inputs[i]), size}, kBytes)}, kBytes);
   }
-  for (const Value value : node.outputs) bytes += static_cast<std::int64_t>(graph.type(value).bytes());
+  for (const Value value : node.outputs) {
+    bytes = checked_sum({bytes, static_cast<std::int64_t>(graph.type(value).bytes())}, kBytes);
+  }
   return bytes;
 }
 
@@ -71,12 +87,8 @@ std::int64_t default_flops(const Graph& graph, const Node& node) {
       return graph.type(node.outputs[0]).elements();
     case OpClass::reduction:
       return graph.type(node.inputs[0]).elements();
-    case OpClass::composite: {
-      const Graph body = body_of(graph, node);
-      std::int64_t total = 0;
-      for (const NodeId id : body.order()) total += cost(body, body.node(id)).flops;
-      return total;
-    }
+    case OpClass::composite:
+      return flops_of(body_of(graph, node));
     default:
       return 0;
   }
@@ -137,17 +149,33 @@ Cost cost(const Graph& graph, const Node& node) {
   const OpRule& r = rule(node.op);
   const OpClass kind = op_class(node.op);
   Cost result;
-  result.flops = r.flops != nullptr ? r.flops(graph, node) : default_flops(graph, node);
+  result.flops = flops_of(graph, node);
   if (kind != OpClass::view && kind != OpClass::state)
     result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
   return result;
+}
+
+std::int64_t flops_of(const Graph& graph) {
+  std::int64_t total = 0;
+  std::unordered_map<std::string, std::int64_t> composites;  // each of those that do the same is taken apart once
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (op_class(node.op) != OpClass::composite) {
+      total = checked_sum({total, flops_of(graph, node)}, kFlops);
+      continue;
+    }
+    const auto [known, is_new] = composites.try_emplace(typed_key(graph, node));
+    if (is_new) known->second = flops_of(graph, node);
+    total = checked_sum({total, known->second}, kFlops);
+  }
+  return total;
 }
 
 std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
   const StampLike stamp(graph, node);
   const auto first_new = static_cast<std::uint32_t>(graph.node_capacity());
   std::vector<Value> values = rule(node.op).decompose(graph, node);
-  // Composites among the new nodes are replaced in turn; later ids are made while this runs.
+  // Composites among the new nodes are replaced in turn; later ids are made while this runs. Nobody else reads them yet.
   std::vector<NodeId> replaced;
   std::vector<std::pair<Value, Value>> replacements;
   for (std::uint32_t id = first_new; id < graph.node_capacity(); ++id) {
@@ -159,11 +187,14 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
     replaced.push_back(NodeId{id});
   }
   if (replaced.empty()) return values;
-  graph.replace_uses(replacements);
-  for (Value& value : values) {
+  const auto resolve = [&](Value& value) {
     for (const auto& [from, to] : replacements) {
       if (value == from) value = to;
     }
+  };
+  std::ranges::for_each(values, resolve);
+  for (std::uint32_t id = first_new; id < graph.node_capacity(); ++id) {
+    std::ranges::for_each(graph.node(NodeId{id}).inputs, resolve);
   }
   graph.erase(replaced);
   return values;

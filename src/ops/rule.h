@@ -57,7 +57,10 @@ const OpRule& rule(Op op);
 // On a composite, true: it runs as the ops it stands for even where the device has a kernel of its own.
 inline constexpr const char* kPlainAttribute = "plain";
 
+// Throws Error where 64 bits do not count it.
 Cost cost(const Graph& graph, const Node& node);
+// The operations of all nodes of a graph.
+std::int64_t flops_of(const Graph& graph);
 
 // The node alone as a graph: its inputs become inputs "0", "1", ...; its outputs outputs "0", "1", ....
 // Composites are decomposed all the way down to primitives.

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/layout.h"
 #include "ops/rule.h"
 #include "ridgepoint/ops.h"
 
@@ -70,18 +71,16 @@ ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& r
 
 // Whether the value repeats elements of what it is a view of, as heads do that share keys.
 bool is_expanded(const Graph& graph, Value value) {
-  const Node& node = graph.producer_node(value);
-  if (op_class(node.op) != OpClass::view) return false;
-  return graph.type(value).elements() > graph.type(node.inputs[0]).elements() || is_expanded(graph, node.inputs[0]);
+  return graph.type(value).elements() > graph.type(view_root(graph, value)).elements();
 }
 
 // Counts up along axis `from_end` of scores of that shape.
 bool counts_along(const Graph& graph, Value value, const Shape& scores, int from_end) {
+  const auto passes = [&](const Node& node) {
+    return node.op == Op::broadcast || (node.op == Op::add && constant_behind(graph, node.inputs[1]) == 0.0);
+  };
+  while (passes(graph.producer_node(value))) value = graph.producer_node(value).inputs[0];
   const Node& node = graph.producer_node(value);
-  if (node.op == Op::broadcast) return counts_along(graph, node.inputs[0], scores, from_end);
-  if (node.op == Op::add && constant_behind(graph, node.inputs[1]) == 0.0) {
-    return counts_along(graph, node.inputs[0], scores, from_end);
-  }
   const TensorType& type = graph.type(value);
   if (node.op != Op::iota || size_bytes(type.dtype) < 4) return false;  // bf16 cannot tell positions past 256 apart
   const int axis = normalise_axis(node.attributes.get<std::int64_t>("axis"), type.shape.rank());
@@ -171,17 +170,20 @@ class Matcher {
   }
 
   std::optional<Value> reduced_behind(Op reduction, Value value, const Shape& square) {
-    const Node& node = note_producer(value);
-    if (node.inputs.empty()) return std::nullopt;
-    const Shape& operand = graph_.type(node.inputs[0]).shape;
-    if (node.op == reduction) {
-      const Axes& axes = node.attributes.get<Axes>("axes");
-      const bool is_last = axes.size() == 1 && normalise_axis(axes[0], operand.rank()) == operand.rank() - 1;
-      return is_last ? std::optional(node.inputs[0]) : std::nullopt;
+    for (;;) {
+      const Node& node = note_producer(value);
+      if (node.inputs.empty()) return std::nullopt;
+      const Shape& operand = graph_.type(node.inputs[0]).shape;
+      if (node.op == reduction) {
+        const Axes& axes = node.attributes.get<Axes>("axes");
+        const bool is_last = axes.size() == 1 && normalise_axis(axes[0], operand.rank()) == operand.rank() - 1;
+        return is_last ? std::optional(node.inputs[0]) : std::nullopt;
+      }
+      const bool repeats = node.op == Op::broadcast && is_column(operand, square) && graph_.type(value).shape == square;
+      const bool keeps_rows = repeats || node.op == Op::detach || node.op == Op::reshape;
+      if (!keeps_rows) return std::nullopt;
+      value = node.inputs[0];
     }
-    const bool repeats = node.op == Op::broadcast && is_column(operand, square) && graph_.type(value).shape == square;
-    const bool keeps_rows = repeats || node.op == Op::detach || node.op == Op::reshape;
-    return keeps_rows ? reduced_behind(reduction, node.inputs[0], square) : std::nullopt;
   }
 
   static bool is_column(const Shape& shape, const Shape& square) {

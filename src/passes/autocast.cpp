@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <utility>
 
 #include "ops/constant.h"
@@ -98,6 +99,7 @@ class Autocaster {
  private:
   void visit(NodeId id) {
     Node& node = graph_.node(id);
+    note_constants(node);
     graph_.set_insertion_before(id);
     graph_.set_phase(node.phase);
     graph_.set_scope(graph_.scope_name(node));
@@ -160,26 +162,52 @@ class Autocaster {
     return widest;
   }
 
-  bool is_constant(Value value) const {
-    const Node& producer = graph_.producer_node(value);
-    if (op_class(producer.op) == OpClass::view) return is_constant(producer.inputs[0]);
-    return producer.op == Op::constant;
+  // Views of constants are; noted as values are met, each after what it is a view of.
+  bool is_constant(Value value) const { return value.id < is_constant_.size() && is_constant_[value.id]; }
+
+  void note_constants(const Node& node) {
+    const bool follows = op_class(node.op) == OpClass::view && is_constant(node.inputs[0]);
+    if (node.op != Op::constant && !follows) return;
+    if (is_constant_.size() < graph_.value_count()) is_constant_.resize(graph_.value_count());
+    is_constant_[node.outputs[0].id] = true;
   }
 
-  // A cast goes below views, so that what is cast is what lies in memory and a weight and its transpose share one.
+  // A cast goes below views, so that what is cast is what lies in memory and a weight and its transpose share one. A
+  // view is made again once for each type, whoever reads it.
   Value as(Value value, DType dtype) {
+    std::vector<Value> views;  // outermost first
+    while (!is_known_as(value, dtype) && op_class(graph_.producer_node(value).op) == OpClass::view) {
+      views.push_back(value);
+      value = now(graph_.producer_node(value).inputs[0]);
+    }
+    value = stored_as(value, dtype);
+    for (const Value view : std::views::reverse(views)) {
+      const Shape shape = graph_.type(view).shape;
+      value = with_shape(make_view(graph_.producer_node(view), value), dtype, shape);
+      note_constants(graph_.producer_node(value));
+      casts_[{view, dtype}] = value;
+    }
+    return value;
+  }
+
+  bool is_known_as(Value value, DType dtype) const {
+    return graph_.type(value).dtype == dtype || casts_.contains({value, dtype});
+  }
+
+  // Of what is known already, and of what is no view.
+  Value stored_as(Value value, DType dtype) {
     if (graph_.type(value).dtype == dtype) return value;
+    if (const auto known = casts_.find({value, dtype}); known != casts_.end()) return known->second;
     const Node& producer = graph_.producer_node(value);
-    if (producer.op == Op::constant) return constant(graph_, constant_value(producer), dtype);
-    if (op_class(producer.op) == OpClass::view) {
-      const Shape shape = graph_.type(value).shape;
-      return with_shape(make_view(producer, as(now(producer.inputs[0]), dtype)), dtype, shape);
+    if (producer.op == Op::constant) {
+      const Value cast_constant = constant(graph_, constant_value(producer), dtype);
+      note_constants(graph_.producer_node(cast_constant));
+      return cast_constant;
     }
     if (producer.op == Op::cast && is_widened_from(producer, dtype)) return producer.inputs[0];
-    if (producer.op != Op::input) return rounded(value, dtype);
-    const auto [at, is_new] = casts_.try_emplace({value, dtype}, Value{});
-    if (is_new) at->second = rounded(value, dtype);
-    return at->second;
+    const Value made = rounded(value, dtype);
+    if (producer.op == Op::input) casts_[{value, dtype}] = made;
+    return made;
   }
 
   // What was widened from a type is still of it; what was narrowed was rounded, and stays so.
@@ -231,7 +259,8 @@ class Autocaster {
   DType low_;
   std::vector<bool> is_update_;
   std::map<Value, Value> now_;                      // what stands for a value of the graph as it was
-  std::map<std::pair<Value, DType>, Value> casts_;  // of inputs
+  std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
+  std::vector<bool> is_constant_;                   // by value
   std::vector<std::pair<Value, Value>> replacements_;
   std::vector<NodeId> replaced_;
   bool changed_ = false;

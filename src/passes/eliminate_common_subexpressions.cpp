@@ -1,39 +1,20 @@
 // Keeps the first of nodes that compute the same thing from the same values. A kernel is shared only within its
 // phase: sharing a forward result with backward would keep it in memory in between, which is a choice for
 // checkpointing to make. Views cost nothing and are shared everywhere.
-#include <map>
 #include <string>
+#include <unordered_map>
 
+#include "ops/node_key.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
 namespace {
 
-struct KeyWriter {
-  std::string& key;
-  void operator()(bool value) const { key += value ? 't' : 'f'; }
-  void operator()(std::int64_t value) const { raw('i', &value, sizeof value); }
-  void operator()(double value) const { raw('d', &value, sizeof value); }
-  void operator()(const std::vector<std::int64_t>& values) const {
-    raw('l', values.data(), values.size() * sizeof(std::int64_t));
-  }
-  void operator()(const std::string& value) const { raw('s', value.data(), value.size()); }
-  void raw(char tag, const void* data, std::size_t bytes) const {
-    key += tag;
-    key += std::to_string(bytes) + ':';
-    key.append(static_cast<const char*>(data), bytes);
-  }
-};
-
 std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative) {
-  std::string key(name(node.op));
+  std::string key = operation_key(node);
   const OpClass kind = op_class(node.op);
   if (kind != OpClass::view && kind != OpClass::state) key += '@' + std::string(name(node.phase));
   for (const Value value : node.inputs) key += '%' + std::to_string(representative[value.id].id);
-  for (const auto& [attribute, value] : node.attributes.items()) {
-    key += ';' + attribute + '=';
-    std::visit(KeyWriter{key}, value);
-  }
   for (const Value value : node.outputs) key += graph.type(value).to_string();
   return key;
 }
@@ -43,7 +24,7 @@ std::string key_of(const Graph& graph, const Node& node, const std::vector<Value
 bool eliminate_common_subexpressions(Graph& graph, const PassOptions&) {
   std::vector<Value> representative(graph.value_count());
   for (std::uint32_t id = 0; id < representative.size(); ++id) representative[id] = Value{id};
-  std::map<std::string, NodeId> first;
+  std::unordered_map<std::string, NodeId> first;
   std::vector<std::pair<Value, Value>> replacements;
   std::vector<NodeId> duplicates;
   for (const NodeId id : graph.order()) {

@@ -6,8 +6,10 @@
 // before whatever reads an updated value, and before an update that touches storage the group reads or writes.
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "ops/adamw.h"
+#include "ops/layout.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -50,7 +52,7 @@ class OptimizerGrouper {
     Group own;
     const std::size_t scalars = adamw_scalars(node.attributes);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Value storage = root(node.inputs[i]);
+      const Value storage = view_root(graph_, node.inputs[i]);
       own.read.insert(storage);
       const bool is_gradient = i >= scalars && (i - scalars) % kAdamWOperandsPerTensor == 1;
       if (i >= scalars && !is_gradient) own.written.insert(storage);
@@ -72,14 +74,10 @@ class OptimizerGrouper {
     return static_cast<std::ptrdiff_t>(adamw_scalars(node.attributes));
   }
 
+  // A group grows with the model, what it is held against does not.
   static bool meet(const std::set<Value>& a, const std::set<Value>& b) {
-    return std::any_of(a.begin(), a.end(), [&](Value value) { return b.contains(value); });
-  }
-
-  // The value whose storage a view re-reads.
-  Value root(Value value) const {
-    const Node& producer = graph_.producer_node(value);
-    return op_class(producer.op) == OpClass::view ? root(producer.inputs[0]) : value;
+    const auto& [smaller, larger] = a.size() < b.size() ? std::tie(a, b) : std::tie(b, a);
+    return std::any_of(smaller.begin(), smaller.end(), [&](Value value) { return larger.contains(value); });
   }
 
   template <typename Condition>

@@ -109,14 +109,12 @@ class CopyInserter {
 
   void replace_outputs(const std::vector<std::pair<Value, Value>>& replacements) {
     if (replacements.empty()) return;
+    const std::map<Value, Value> dense(replacements.begin(), replacements.end());
     std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
     graph_.clear_outputs();
     for (const Output& output : outputs) {
-      Value value = output.value;
-      for (const auto& [from, to] : replacements) {
-        if (value == from) value = to;
-      }
-      graph_.add_output(output.name, value);
+      const auto found = dense.find(output.value);
+      graph_.add_output(output.name, found == dense.end() ? output.value : found->second);
     }
   }
 

@@ -10,6 +10,7 @@
 
 #include "ops/layout.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/stop_point.h"
 
 namespace ridgepoint {
 
@@ -22,8 +23,9 @@ struct PassTarget {
 
 struct PassOptions {
   PassTarget target;
-  bool verify = false;                                            // verify() after every pass that changed something
-  std::vector<std::string> skip;                                  // passes left out, by name
+  bool verify = false;            // verify() after every pass that changed something
+  std::vector<std::string> skip;  // passes left out, by name
+  StopPoint stop_point;           // called before every pass
   std::function<void(std::string_view pass, const Graph&)> dump;  // called after every pass that changed something
 };
 

@@ -1,6 +1,7 @@
 #include "passes/queries.h"
 
 #include "ops/constant.h"
+#include "ops/layout.h"
 
 namespace ridgepoint {
 
@@ -14,9 +15,8 @@ bool Readers::is_read_by_alone(Value value, NodeId reader) const {
 }
 
 std::optional<double> constant_behind(const Graph& graph, Value value) {
-  const Node& producer = graph.producer_node(value);
+  const Node& producer = graph.producer_node(view_root(graph, value));
   if (producer.op == Op::constant) return constant_value(producer);
-  if (op_class(producer.op) == OpClass::view) return constant_behind(graph, producer.inputs[0]);
   return std::nullopt;
 }
 

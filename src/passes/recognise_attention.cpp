@@ -2,9 +2,10 @@
 // and for its derivative. For a forward graph: differentiated after this, it keeps nothing of the scores' size for
 // backward. Once it has been differentiated, backward reads the scores, and they stay.
 #include <algorithm>
-#include <array>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "passes/attention_pattern.h"
 #include "passes/pass.h"
@@ -40,8 +41,8 @@ bool has_kernels(const Graph& graph, const Node& attention, const PassOptions& o
   return options.target.has_kernel(graph, attention) && options.target.has_kernel(graph, backward);
 }
 
-// Puts the op in the place of the last product, unless the device lacks a kernel for it.
-bool replace(Graph& graph, AttentionPattern pattern, const PassOptions& options) {
+// Makes the op where the last product stands, whose result it is; empty where the device lacks a kernel for it.
+std::optional<Value> make_attention(Graph& graph, AttentionPattern pattern, const PassOptions& options) {
   const NodeId last_product = pattern.nodes.front();
   const Node& last = graph.node(last_product);
   graph.set_phase(last.phase);
@@ -57,12 +58,10 @@ bool replace(Graph& graph, AttentionPattern pattern, const PassOptions& options)
     std::vector<NodeId> refused;
     for (std::uint32_t id = first_made; id < graph.node_capacity(); ++id) refused.push_back({id});
     graph.erase(refused);
-    return false;
+    return std::nullopt;
   }
   graph.set_type(o, graph.type(last.outputs[0]));  // with its labels
-  graph.replace_uses(std::array{std::pair(last.outputs[0], o)});
-  graph.erase(pattern.nodes);
-  return true;
+  return o;
 }
 
 }  // namespace
@@ -70,19 +69,24 @@ bool replace(Graph& graph, AttentionPattern pattern, const PassOptions& options)
 bool recognise_attention(Graph& graph, const PassOptions& options) {
   const Phase phase = graph.phase();
   const std::string scope = graph.scope();
-  bool changed = false;
-  Readers readers(graph);
+  // The graph is rewritten once, at the end: no node of one pattern is read by another's.
+  const Readers readers(graph);
+  std::vector<std::pair<Value, Value>> replacements;
+  std::vector<NodeId> replaced;
   const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
   for (const NodeId id : order) {
-    if (!graph.node(id).alive) continue;
     const std::optional<AttentionPattern> pattern = find_attention(graph, readers, id);
     if (!pattern) continue;
-    changed = replace(graph, *pattern, options) || changed;
-    readers = Readers(graph);
+    const std::optional<Value> o = make_attention(graph, *pattern, options);
+    if (!o) continue;
+    replacements.emplace_back(graph.node(id).outputs[0], *o);
+    replaced.insert(replaced.end(), pattern->nodes.begin(), pattern->nodes.end());
   }
+  graph.replace_uses(replacements);
+  graph.erase(replaced);
   graph.set_phase(phase);
   graph.set_scope(scope);
-  return changed;
+  return !replaced.empty();
 }
 
 }  // namespace ridgepoint

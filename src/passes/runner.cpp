@@ -33,6 +33,7 @@ std::vector<PassResult> run_passes(Graph& graph, std::span<const Pass> passes, c
   std::vector<PassResult> results;
   for (const Pass& pass : passes) {
     if (std::find(options.skip.begin(), options.skip.end(), pass.name) != options.skip.end()) continue;
+    if (options.stop_point) options.stop_point();
     const auto begin = std::chrono::steady_clock::now();
     const bool changed = pass.run(graph, options);
     const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;

@@ -44,6 +44,12 @@ class Kernel {
   virtual void launch(const LaunchArguments& arguments) = 0;
 };
 
+// What is known of a kernel before it is made.
+struct KernelOutline {
+  std::string name;
+  std::size_t workspace_bytes = 0;
+};
+
 // Elapsed device time between start() and stop(); elapsed_ms() waits for stop() to have happened.
 class DeviceTimer {
  public:
@@ -85,6 +91,9 @@ class Device : public DeviceMemory {
   using OperandLayout = ridgepoint::OperandLayout;
   virtual OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const = 0;
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
+  // The workspace of the kernel that make_kernel() would make, and its name unless that is still to be chosen: no
+  // algorithm is measured and nothing compiled for it. Unless overridden, a kernel is made and dropped.
+  virtual KernelOutline outline(const KernelSpec& spec);
 
   virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
   // Unless overridden, of a device whose kernels end before launch() returns. An unnamed activity has its kernel's

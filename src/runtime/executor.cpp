@@ -1,17 +1,33 @@
 #include "runtime/executor.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
+namespace {
+
+// As it stands in the sentence of a message.
+std::string place_of(const Graph& graph, const Node& node) {
+  if (node.op == Op::input) {
+    const auto& role = node.attributes.get<std::string>("role");
+    return "for the " + role + " '" + node.attributes.get<std::string>("name") + "'";
+  }
+  const std::string& scope = graph.scope_name(node);
+  return "in " + std::string(name(node.phase)) + " at " + std::string(name(node.op)) +
+         (scope.empty() ? "" : " of " + scope);
+}
+
+}  // namespace
 
 Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator,
                    const StopPoint& stop_point)
-    : plan_(plan), device_(device), allocator_(allocator), base_(plan.buffers.size()) {
-  resolve(graph);
+    : graph_(graph), plan_(plan), device_(device), allocator_(allocator), base_(plan.buffers.size()) {
+  resolve(stop_point);
   try {
-    allocate_persistent(graph, stop_point);
+    allocate_persistent(stop_point);
   } catch (...) {
     release_all(true);
     throw;
@@ -26,9 +42,10 @@ Executor::~Executor() {
   release_all(true);
 }
 
-void Executor::resolve(const Graph& graph) {
+void Executor::resolve(const StopPoint& stop_point) {
   std::size_t widest = 0;
   for (const PlanStep& planned : plan_.steps) {
+    if (stop_point) stop_point();
     const auto layouts_of = [](const std::vector<Operand>& operands) {
       std::vector<TensorLayout> layouts;
       for (const Operand& operand : operands) layouts.push_back(operand.layout);
@@ -36,7 +53,7 @@ void Executor::resolve(const Graph& graph) {
     };
     const std::vector<TensorLayout> inputs = layouts_of(planned.inputs);
     const std::vector<TensorLayout> outputs = layouts_of(planned.outputs);
-    kernels_.push_back(device_.make_kernel({graph, graph.node(planned.node), inputs, outputs}));
+    kernels_.push_back(device_.make_kernel({graph_, graph_.node(planned.node), inputs, outputs}));
 
     Step step{};
     step.kernel = kernels_.back().get();
@@ -61,14 +78,23 @@ void Executor::resolve(const Graph& graph) {
   }
 }
 
-void Executor::allocate_persistent(const Graph& graph, const StopPoint& stop_point) {
+void Executor::allocate_persistent(const StopPoint& stop_point) {
   for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
     const Buffer& buffer = plan_.buffers[id];
     if (!buffer.persistent) continue;
     if (stop_point) stop_point();
-    base_[id] =
-        static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, graph.producer(buffer.value).id));
+    base_[id] = allocate(buffer.bytes, buffer.category, graph_.producer(buffer.value).id);
     device_.fill_zero(base_[id], buffer.bytes);
+  }
+}
+
+std::byte* Executor::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) {
+  try {
+    return static_cast<std::byte*>(allocator_.allocate(bytes, category, node));
+  } catch (const OutOfMemory& error) {
+    MemoryShortage shortage = error.shortage();
+    shortage.place = place_of(graph_, graph_.node(NodeId{node}));
+    throw OutOfMemory(std::move(shortage));
   }
 }
 
@@ -103,11 +129,11 @@ void Executor::run_step(const Step& step) {
   for (std::uint32_t i = step.first_allocate; i < step.first_release; ++i) {
     const BufferId id = buffer_lists_[i];
     const Buffer& buffer = plan_.buffers[id];
-    base_[id] = static_cast<std::byte*>(allocator_.allocate(buffer.bytes, buffer.category, step.node));
+    base_[id] = allocate(buffer.bytes, buffer.category, step.node);
   }
   void* workspace = nullptr;
   if (step.workspace_bytes > 0)
-    workspace = allocator_.allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
+    workspace = allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
   const std::uint32_t count = step.input_count + step.output_count;
   for (std::uint32_t i = 0; i < count; ++i) {
     const OperandSlot& slot = operands_[step.first_operand + i];

@@ -54,8 +54,9 @@ class Executor {
     std::size_t offset_bytes;
   };
 
-  void resolve(const Graph& graph);
-  void allocate_persistent(const Graph& graph, const StopPoint& stop_point);
+  void resolve(const StopPoint& stop_point);
+  void allocate_persistent(const StopPoint& stop_point);
+  std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node);
   void run_once();
   void run_steps();
   void run_step(const Step& step);
@@ -63,6 +64,7 @@ class Executor {
   void release(BufferId buffer);
   void release_all(bool persistent);
 
+  const Graph& graph_;
   const ExecutionPlan& plan_;
   Device& device_;
   Allocator& allocator_;

@@ -2,8 +2,6 @@
 
 #include <chrono>
 
-#include "runtime/device.h"
-
 namespace ridgepoint {
 
 std::int64_t steady_now_ns() {
@@ -31,9 +29,5 @@ ActivityLog HostActivityRecorder::stop() {
   spans_.clear();
   return log;
 }
-
-std::unique_ptr<ActivityRecorder> Device::make_activity_recorder() { return std::make_unique<HostActivityRecorder>(); }
-
-std::unique_ptr<LaunchObserver> Device::make_range_marker(const Graph&, std::span<const NodeId>) { return nullptr; }
 
 }  // namespace ridgepoint

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/checked.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -56,7 +58,9 @@ std::int64_t MatmulProblem::batch_count() const {
   return count;
 }
 
-std::int64_t MatmulProblem::flops() const { return 2 * batch_count() * c.rows * c.columns * a.columns; }
+std::int64_t MatmulProblem::flops() const {
+  return saturated_product({2, batch_count(), c.rows, c.columns, a.columns});
+}
 
 bool is_tf32(const Node& node) { return node.attributes.get_or<std::string>("compute", "") == "tf32"; }
 

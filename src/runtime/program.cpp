@@ -1,6 +1,8 @@
 #include "ridgepoint/program.h"
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 
 #include "core/nearest.h"
 #include "memory/caching_allocator.h"
@@ -20,23 +22,25 @@ Graph lowered(Graph graph, const Device& device, const ProgramOptions& options) 
   PassOptions passes;
   passes.target = pass_target(device);
   passes.verify = options.verify_passes;
+  passes.stop_point = options.stop_point;
   run_passes(graph, pipeline(), passes);
   return graph;
 }
 
-// The exclusive bound that an integer input's elements must keep, from the ops that index by it (through views).
-std::int64_t index_bound(const Graph& graph, Value indices) {
-  std::int64_t bound = INT64_MAX;
-  for (const NodeId id : graph.order()) {
+// By value: the exclusive bound that its elements must keep, from the ops that index by it (through views).
+std::vector<std::int64_t> index_bounds(const Graph& graph) {
+  std::vector<std::int64_t> bounds(graph.value_count(), INT64_MAX);
+  const auto bound = [&](Value indices, std::int64_t end) {
+    bounds[indices.id] = std::min(bounds[indices.id], end);
+  };
+  for (const NodeId id : std::views::reverse(graph.order())) {
     const Node& node = graph.node(id);
-    if (std::find(node.inputs.begin(), node.inputs.end(), indices) == node.inputs.end()) continue;
-    if (op_class(node.op) == OpClass::view) bound = std::min(bound, index_bound(graph, node.outputs[0]));
-    if (node.op == Op::embedding && node.inputs[1] == indices)
-      bound = std::min(bound, graph.type(node.inputs[0]).shape[0]);
-    if (node.op == Op::embedding_backward) bound = std::min(bound, node.attributes.get<std::int64_t>("rows"));
-    if (node.op == Op::cross_entropy) bound = std::min(bound, graph.type(node.inputs[0]).shape[1]);
+    if (op_class(node.op) == OpClass::view) bound(node.inputs[0], bounds[node.outputs[0].id]);
+    if (node.op == Op::embedding) bound(node.inputs[1], graph.type(node.inputs[0]).shape[0]);
+    if (node.op == Op::embedding_backward) bound(node.inputs[1], node.attributes.get<std::int64_t>("rows"));
+    if (node.op == Op::cross_entropy) bound(node.inputs[1], graph.type(node.inputs[0]).shape[1]);
   }
-  return bound;
+  return bounds;
 }
 
 std::unique_ptr<Allocator> make_allocator(Device& device, MemoryTrace* trace) {
@@ -53,40 +57,64 @@ struct InputSlot {
 
 }  // namespace
 
-struct Program::Implementation {
-  Implementation(Graph source, std::shared_ptr<Device> on, const ProgramOptions& options)
-      : device(std::move(on)),
+struct ProgramPlan::Implementation {
+  Implementation(Graph source, std::shared_ptr<Device> target, const ProgramOptions& options)
+      : device(std::move(target)),
         inputs(input_slots(source)),
         graph(lowered(std::move(source), *device, options)),
-        plan(make_plan(graph)),
-        allocator(make_allocator(*device, options.memory_trace)),
-        executor(graph, plan, *device, *allocator, options.stop_point) {
-    for (const NodeId id : graph.order()) flops += cost(graph, graph.node(id)).flops;
-    std::vector<NodeId> nodes;
-    for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
-    marker = device->make_range_marker(graph, nodes);
-    executor.set_observer(marker.get());
+        plan(make_plan(graph)) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) input_index.emplace(inputs[i].name, i);
   }
 
   static std::vector<InputSlot> input_slots(const Graph& source) {
     std::vector<InputSlot> slots;
+    const std::vector<std::int64_t> bounds = index_bounds(source);
     for (const NodeId id : source.inputs()) {
       const Node& node = source.node(id);
       InputSlot slot{node.attributes.get<std::string>("name"), node.outputs[0]};
-      if (source.type(slot.value).dtype == DType::int64) slot.index_bound = index_bound(source, slot.value);
+      if (source.type(slot.value).dtype == DType::int64) slot.index_bound = bounds[slot.value.id];
       slots.push_back(std::move(slot));
     }
     return slots;
   }
 
   const InputSlot& find_input(std::string_view name) const {
+    const auto found = input_index.find(name);
+    if (found != input_index.end()) return inputs[found->second];
     std::vector<std::string_view> names;
-    for (const InputSlot& slot : inputs) {
-      if (slot.name == name) return slot;
-      names.push_back(slot.name);
-    }
+    for (const InputSlot& slot : inputs) names.push_back(slot.name);
     throw Error("the program has no input '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
   }
+
+  std::shared_ptr<Device> device;
+  std::vector<InputSlot> inputs;
+  std::map<std::string, std::size_t, std::less<>> input_index;
+  Graph graph;
+  ExecutionPlan plan;
+};
+
+ProgramPlan::ProgramPlan(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options)
+    : implementation_(std::make_shared<const Implementation>(std::move(graph), std::move(device), options)) {}
+
+const Graph& ProgramPlan::graph() const { return implementation_->graph; }
+const std::shared_ptr<Device>& ProgramPlan::device() const { return implementation_->device; }
+
+struct Program::Implementation {
+  Implementation(std::shared_ptr<const ProgramPlan::Implementation> planned, std::shared_ptr<Device> on,
+                 const ProgramOptions& options)
+      : source(std::move(planned)),
+        device(on != nullptr ? std::move(on) : source->device),
+        graph(source->graph),
+        plan(source->plan),
+        allocator(make_allocator(*device, options.memory_trace)),
+        executor(graph, plan, *device, *allocator, options.stop_point) {
+    std::vector<NodeId> nodes;
+    for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
+    marker = device->make_range_marker(graph, nodes);
+    executor.set_observer(marker.get());
+  }
+
+  const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 
   // `dead` is what an error says when the value has no memory now.
   HostTensor read(Value value, const char* dead = "an output was read before the program ran") const {
@@ -98,18 +126,19 @@ struct Program::Implementation {
     return tensor;
   }
 
+  std::shared_ptr<const ProgramPlan::Implementation> source;
   std::shared_ptr<Device> device;
-  std::vector<InputSlot> inputs;
-  Graph graph;
-  ExecutionPlan plan;
+  const Graph& graph;
+  const ExecutionPlan& plan;
   std::unique_ptr<Allocator> allocator;
   std::unique_ptr<LaunchObserver> marker;  // null unless a profiler listens
   Executor executor;
-  std::int64_t flops = 0;
 };
 
+Program::Program(const ProgramPlan& plan, std::shared_ptr<Device> device, const ProgramOptions& options)
+    : implementation_(std::make_unique<Implementation>(plan.implementation_, std::move(device), options)) {}
 Program::Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options)
-    : implementation_(std::make_unique<Implementation>(std::move(graph), std::move(device), options)) {}
+    : Program(ProgramPlan(std::move(graph), std::move(device), options), nullptr, options) {}
 Program::~Program() = default;
 Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;
@@ -161,7 +190,7 @@ void Program::synchronize() { implementation_->device->synchronize(); }
 MemoryUse Program::memory_use() const { return implementation_->allocator->use(); }
 void Program::reset_peak_memory() { implementation_->allocator->reset_peak(); }
 std::size_t Program::before_backward_bytes() const { return implementation_->executor.before_backward_bytes(); }
-std::int64_t Program::flops_per_run() const { return implementation_->flops; }
+std::int64_t Program::flops_per_run() const { return flops_of(implementation_->graph); }
 std::size_t Program::launches_per_run() const { return implementation_->executor.launches(); }
 std::vector<LaunchInfo> Program::launches() const {
   const Executor& executor = implementation_->executor;

@@ -1,9 +1,10 @@
 // A driver with one card that computes nothing, so that a machine without one can run the host's side of a model: every
 // allocation, copy, module and launch. Its memory is the host's, untouched until written. From the environment:
-// FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_FAILS_AFTER the launch after which it answers nothing
-// but errors, as a card does after a kernel's bad access; with FAKE_CARD_REFUSES_STREAMS it makes none, and with
-// FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes a fixed time, one piece after the other, and synchronising
-// waits for it. Whatever needs the card's context fails while the calling thread has none or another, and is counted.
+// FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_MODULE_BYTES what each loaded module takes,
+// FAKE_CARD_FAILS_AFTER the launch after which it answers nothing but errors, as a card does after a kernel's bad access;
+// with FAKE_CARD_REFUSES_STREAMS it makes none, and with FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes a fixed
+// time, one piece after the other, and synchronising waits for it. Whatever needs the card's context fails while the
+// calling thread has none or another, and is counted.
 #include "backends_cuda/fake_card.h"
 
 #include <cuda.h>
@@ -33,6 +34,7 @@ std::size_t from_environment(const char* name, std::size_t fallback) {
 std::mutex mutex;
 std::map<CUdeviceptr, std::size_t> blocks;
 std::size_t used_bytes = kContextBytes + from_environment("FAKE_CARD_HELD_BYTES", 0);
+const std::size_t kModuleBytes = from_environment("FAKE_CARD_MODULE_BYTES", 0);
 std::atomic<std::size_t> launches{0};
 thread_local std::vector<CUcontext> contexts;  // of this thread; the last is current
 std::atomic<int> retained{0};
@@ -271,9 +273,16 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
 
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
   const bool refuses = from_environment("FAKE_CARD_REFUSES_IMAGES", 0) != 0 || !is_image(image);
-  return refuses ? CUDA_ERROR_INVALID_IMAGE : give(module);
+  if (refuses) return CUDA_ERROR_INVALID_IMAGE;
+  const std::lock_guard lock(mutex);
+  used_bytes += kModuleBytes;
+  return give(module);
 }
-CUresult cuModuleUnload(CUmodule) { return state(); }
+CUresult cuModuleUnload(CUmodule) {
+  const std::lock_guard lock(mutex);
+  used_bytes -= kModuleBytes;
+  return state();
+}
 // A function's handle is its name.
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   return on_card([&] {

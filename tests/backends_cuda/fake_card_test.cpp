@@ -98,6 +98,27 @@ TEST_F(FakeCard, one_that_others_have_filled_gives_an_oom_row_that_says_so) {
   EXPECT_LT(*record.error.free_bytes, 64 << 20);
 }
 
+TEST_F(FakeCard, a_row_that_cannot_fit_is_told_before_anything_is_chosen_or_compiled) {
+  const TemporaryFolder empty;
+  set("XDG_CACHE_HOME", empty.path().string());
+  const ProgramResult result = run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16",
+                                            "--batch", "1000000", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
+  const Record record = record_from_json(result.output);
+  EXPECT_EQ(record.status, RunStatus::oom) << result.error;
+  EXPECT_THAT(record.error.message, AllOf(HasSubstr("in forward at "), HasSubstr("too little")));
+  EXPECT_GT(record.memory_bytes.planned_peak.value_or(0), std::int64_t{16} << 30);
+  EXPECT_THAT(files(empty.path()), IsEmpty());
+}
+
+TEST_F(FakeCard, the_longest_sequence_leaves_room_for_what_context_and_kernels_take) {
+  set("FAKE_CARD_HELD_BYTES", std::to_string((std::size_t{15} << 30)));
+  set("FAKE_CARD_MODULE_BYTES", std::to_string(std::size_t{12} << 20));
+  const ProgramResult result = run_program({"attention", "--oom", "--device", "cuda", "--attention", "composite",
+                                            "--batch", "1", "--granularity", "16", "--format", "csv"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr(",yes,"), HasSubstr("libraries and other processes hold 15.")));
+}
+
 TEST_F(FakeCard, a_second_process_finds_the_choices_and_kernels_of_the_first) {
   bench("forward", "jsonl");
   const std::set<fs::path> first = files(cache_->path());

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/interrupt.h"
 #include "core/file.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
@@ -314,6 +316,7 @@ TEST(Bench, on_the_null_device_claims_no_rates) {
   EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
   EXPECT_EQ(record.tokens_per_second, std::nullopt);
   EXPECT_EQ(record.ceiling_share, std::nullopt);
+  EXPECT_THAT(record.time_ms.samples, IsEmpty());
   EXPECT_GT(record.memory_bytes.peak_allocated.value_or(0), 3'406'809'600 * 16);
 }
 
@@ -328,7 +331,7 @@ TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
   EXPECT_EQ(records[2].status, RunStatus::ok) << records[2].error.message;
   EXPECT_GT(records[1].error.requested_bytes.value_or(0), 0);
   ASSERT_TRUE(records[1].error.free_bytes.has_value());
-  EXPECT_LT(*records[1].error.free_bytes, *records[1].error.requested_bytes);
+  EXPECT_LT(*records[1].error.free_bytes, *records[1].error.segment_bytes);
   EXPECT_GT(records[1].memory_bytes.planned_peak.value_or(0), 6 << 20);
   EXPECT_THAT(records[1].time_ms.samples, IsEmpty());
 }
@@ -413,6 +416,38 @@ TEST(Bench, stops_at_ctrl_c_while_it_draws_initial_weights) {
   EXPECT_EQ(result.exit_code, 130);
   EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
   EXPECT_THAT(read_records(file), SizeIs(1));
+}
+
+TEST(Bench, stops_at_ctrl_c_while_it_plans) {
+  ChildProgram child({"bench", "--device", "null", "--layers", "1000000", "--d-model", "16", "--d-ff", "24", "--heads",
+                      "2", "--vocab", "50", "--context", "8", "--batch", "2"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished"));
+}
+
+TEST(Precision, stops_at_ctrl_c_while_it_adds_up) {
+  ChildProgram child({"precision", "--count", "1000000000000", "--term", "1e-10"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted"));
+}
+
+TEST(Interrupt, ends_the_program_at_the_second_ctrl_c_wherever_it_is) {
+  EXPECT_EXIT(
+      {
+        cli::install_interrupt_handler();
+        raise(SIGINT);
+        if (!cli::interrupted()) std::abort();
+        // As in the first process of a container, to which the default action does nothing.
+        raise(SIGINT);
+        std::abort();
+      },
+      ::testing::ExitedWithCode(130), "");
 }
 
 TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {

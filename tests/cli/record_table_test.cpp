@@ -10,6 +10,7 @@
 
 #include "cli/output.h"
 #include "cli/text_table.h"
+#include "core/units.h"
 #include "support/sample_records.h"
 
 namespace ridgepoint::cli {
@@ -18,6 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
@@ -33,7 +35,7 @@ TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
             "       60.0 MiB\n"
             "   16  forward    11.62  1.49   11.50  10.00  13.50  12.8%    88.1 k   1.5 T       77.4%    100.0 MiB  "
             "       60.0 MiB\n"
-            "    4  step     oom: asked for 512.0 MiB, 100.0 MiB free; needs 1.0 GiB\n");
+            "    4  step     oom: out of memory in backward at matmul\n");
 }
 
 TEST(RecordTable, is_markdown_with_the_same_cells) {
@@ -43,14 +45,41 @@ TEST(RecordTable, is_markdown_with_the_same_cells) {
             "\n"
             "| mode | status |\n"
             "|---|---|\n"
-            "| step | oom: asked for 512.0 MiB, 100.0 MiB free; needs 1.0 GiB |\n");
+            "| step | oom: out of memory in backward at matmul |\n");
 }
 
 TEST(RecordTable, says_in_the_row_why_it_failed) {
   Record record = out_of_memory_record();
   record.status = RunStatus::error;
-  record.error = {"the disk is on fire", std::nullopt, std::nullopt};
+  record.error = {};
+  record.error.message = "the disk is on fire";
   EXPECT_THAT(records_as_text(std::vector{record}), HasSubstr("error: the disk is on fire"));
+}
+
+TEST(RecordTable, shows_the_forward_time_of_attention_that_ran_out_of_memory_in_backward) {
+  Record failed = attention_record("composite", 128);
+  failed.status = RunStatus::oom;
+  failed.error.message = "out of memory in backward at matmul";
+  failed.backward_ms = describe({});
+  failed.backward_flops_per_second = std::nullopt;
+  failed.memory_bytes = {};
+  const std::string text = records_as_text(std::vector{attention_record("composite", 64), failed});
+  const std::string time = format_ms(failed.forward_ms.median);
+  EXPECT_THAT(text, HasSubstr(time + "  oom: out of memory in backward at matmul\n"));
+  EXPECT_THAT(records_as_markdown(std::vector{attention_record("composite", 64), failed}),
+              HasSubstr("| " + time + " | oom: out of memory in backward at matmul |"));
+}
+
+TEST(RecordTable, of_the_null_device_has_what_is_predicted_and_nothing_that_takes_time) {
+  Record predicted = sample_record("step");
+  predicted.device.kind = "null";
+  predicted.time_ms = predicted.device_time_ms = describe({});
+  predicted.tokens_per_second = predicted.achieved_flops_per_second = predicted.ceiling_share = std::nullopt;
+  Record other = predicted;
+  other.dtype = "bf16";
+  const std::string text = records_as_text(std::vector{predicted, other});
+  EXPECT_THAT(text, HasSubstr("dtype  mode  flop a step  peak memory  before backward\n"));
+  EXPECT_THAT(text, Not(HasSubstr("warm-up")));
 }
 
 TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_says_so) {

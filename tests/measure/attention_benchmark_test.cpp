@@ -145,12 +145,25 @@ TEST(MeasureAttention, records_what_was_asked_and_what_was_free_when_memory_runs
   EXPECT_GT(*record.memory_bytes.planned_peak, 24 << 20);
 }
 
+TEST(MeasureAttention, that_runs_out_in_backward_has_the_times_of_forward) {
+  AttentionConfig config = config_of(1024, 16);
+  config.device_options.memory_limit_bytes = 44 << 20;
+  const Record record = measured(config);
+  EXPECT_EQ(record.status, RunStatus::oom);
+  EXPECT_THAT(record.error.message, HasSubstr("in backward at "));
+  EXPECT_THAT(record.forward_ms.samples, SizeIs(config.steps));
+  EXPECT_GT(record.forward_flops_per_second.value_or(0), 0);
+  EXPECT_THAT(record.backward_ms.samples, SizeIs(0));
+  config.run_anyway = true;
+  EXPECT_EQ(measured(config).error.segment_bytes, record.error.segment_bytes);
+}
+
 TEST(MeasureAttention, says_when_the_inputs_alone_do_not_fit) {
   AttentionConfig config = config_of(1024, 64);
   config.device_options.memory_limit_bytes = 1 << 20;
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::oom);
-  EXPECT_THAT(record.error.message, HasSubstr("q, k, v and the gradient of o alone take 2.0 MiB of 1.0 MiB"));
+  EXPECT_THAT(record.error.message, HasSubstr("for the data 'q': asked for 512.0 KiB (data), which takes a segment of"));
 }
 
 TEST(MeasureAttention, records_what_flash_ran_as) {

@@ -81,7 +81,7 @@ TEST(Profile, operations_add_up_to_those_of_the_run) {
 }
 
 TEST(Profile, kernels_and_idle_time_are_the_wall_time) {
-  for (const char* device : {"cpu", "reference", "null"}) {
+  for (const char* device : {"cpu", "reference"}) {
     StepConfig config = toy(Mode::step);
     config.device = device;
     const Profile profile = profile_of(config);
@@ -148,6 +148,16 @@ TEST(Profile, leaves_the_timing_as_bench_gives_it) {
   EXPECT_GT(profile.run.tokens_per_second.value_or(0), 0);
   EXPECT_GT(profile.copy_bytes_per_second.value_or(0), 0);
   EXPECT_EQ(profile.matmul_flops_per_second, profile.run.ceiling_flops_per_second);
+}
+
+TEST(Profile, of_the_null_device_has_no_kernels_and_says_why) {
+  StepConfig config = toy(Mode::step);
+  config.device = "null";
+  CeilingCache ceilings;
+  const std::optional<Profile> profile = measure_profile(config, 1, ceilings);
+  EXPECT_FALSE(profile->has_kernels());
+  EXPECT_THAT(profile->problem, ::testing::HasSubstr("the null device runs nothing"));
+  EXPECT_GT(profile->run.memory_bytes.peak_allocated.value_or(0), 0);
 }
 
 TEST(Profile, of_a_run_that_does_not_fit_is_its_record) {

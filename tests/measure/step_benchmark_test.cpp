@@ -80,10 +80,87 @@ TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out)
   const std::optional<Record> record = measure_step(config, ceilings);
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->status, RunStatus::oom);
-  EXPECT_GT(*record->error.requested_bytes, *record->error.free_bytes);
+  EXPECT_GT(*record->error.segment_bytes, *record->error.free_bytes);
   EXPECT_EQ(record->device.memory_limit_bytes, 4 << 20);
   EXPECT_GT(*record->memory_bytes.planned_peak, 4 << 20);
   EXPECT_EQ(record->tokens_per_second, std::nullopt);
+}
+
+TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_would_end) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.batch = 2000;
+  config.device_options.memory_limit_bytes = 4 << 20;
+  std::vector<Stage> stages;
+  const auto watch = [&](const StepProgress& at) {
+    stages.push_back(at.stage);
+    return true;
+  };
+  const std::optional<Record> planned = measure_step(config, ceilings, watch);
+  EXPECT_THAT(stages, ::testing::Each(Stage::planning));
+  EXPECT_THAT(planned->error.message, ::testing::HasSubstr("out of memory on reference (double-precision loops) in forward at "));
+  config.run_anyway = true;
+  const std::optional<Record> run = measure_step(config, ceilings, watch);
+  EXPECT_THAT(stages, ::testing::Contains(Stage::warmup));
+  EXPECT_EQ(run->status, RunStatus::oom);
+  EXPECT_EQ(run->error.segment_bytes, planned->error.segment_bytes);
+  EXPECT_EQ(run->error.free_bytes, planned->error.free_bytes);
+}
+
+TEST(MeasureStep, of_more_memory_than_the_machine_has_is_out_of_memory_at_once) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "cpu";
+  config.batch = 1 << 30;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::oom) << record->error.message;
+  EXPECT_GT(record->memory_bytes.planned_peak.value_or(0), record->device.total_memory_bytes);
+}
+
+TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "null";
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
+  EXPECT_THAT(record->time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record->device_time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record->warmup_ms, ::testing::IsEmpty());
+  EXPECT_EQ(record->tokens_per_second, std::nullopt);
+  EXPECT_GT(record->flops_per_step.value_or(0), 0);
+  config.device = "cpu";
+  const std::optional<Record> run = measure_step(config, ceilings);
+  EXPECT_EQ(record->memory_bytes.peak_allocated, run->memory_bytes.peak_allocated);
+  EXPECT_EQ(record->memory_bytes.peak_reserved, run->memory_bytes.peak_reserved);
+  EXPECT_EQ(record->memory_bytes.before_backward, run->memory_bytes.before_backward);
+}
+
+TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
+  std::vector<std::int64_t> counts;
+  for (const AttentionVariant variant : attention_variants()) {
+    for (const char* compile : {"off", "fuse"}) {
+      CeilingCache ceilings;
+      StepConfig config = toy();
+      config.device = "null";
+      config.compile = compile;
+      config.model.attention = variant;
+      counts.push_back(measure_step(config, ceilings)->flops_per_step.value());
+    }
+  }
+  EXPECT_THAT(counts, ::testing::Each(counts.front()));
+}
+
+TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_so) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "null";
+  config.model.d_ff = std::int64_t{1} << 31;
+  config.model.d_model = std::int64_t{1} << 12;
+  config.batch = std::int64_t{1} << 21;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::error);
+  EXPECT_THAT(record->error.message, ::testing::HasSubstr("overflows 64 bits"));
+  EXPECT_EQ(record->flops_per_step, std::nullopt);
 }
 
 TEST(MeasureStep, turns_any_other_failure_into_a_record) {

@@ -11,6 +11,8 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
 
 void* allocate(CachingAllocator& allocator, std::size_t bytes) {
   return allocator.allocate(bytes, MemoryCategory::activation, 7);
@@ -37,11 +39,12 @@ TEST(out_of_memory, says_what_was_asked_and_what_was_free) {
     EXPECT_EQ(error.kind(), ErrorKind::out_of_memory);
     EXPECT_EQ(error.requested_bytes(), 25 * kMiB + 1);
     EXPECT_EQ(error.free_bytes(), 24 * kMiB);
-    EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("fake card"), HasSubstr("asked for 25.0 MiB (26214401 bytes, activation)"),
-                      HasSubstr("segment of 26.0 MiB"), HasSubstr("allocated 40.0 MiB"),
-                      HasSubstr("reserved 40.0 MiB (of which 0 B is free"),
-                      HasSubstr("free 24.0 MiB of the limit of 64.0 MiB"), HasSubstr("smaller batch")));
+    EXPECT_EQ(error.shortage().segment_bytes, 26 * kMiB);
+    EXPECT_EQ(error.shortage().short_bytes(), 2 * kMiB);
+    EXPECT_STREQ(error.what(),
+                 "out of memory on fake card: asked for 25.0 MiB (activation), which takes a segment of 26.0 MiB; "
+                 "24.0 MiB of 64.0 MiB is free, 2.0 MiB too little; use a smaller batch or context, a narrower dtype "
+                 "or more memory");
   }
 }
 
@@ -54,7 +57,7 @@ TEST(out_of_memory, reports_the_device_when_there_is_no_limit) {
     FAIL() << "52 MiB came out of 50";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.free_bytes(), 20 * kMiB);
-    EXPECT_THAT(error.what(), HasSubstr("free 20.0 MiB of the memory of 50.0 MiB"));
+    EXPECT_THAT(error.what(), HasSubstr("20.0 MiB of 50.0 MiB is free, 2.0 MiB too little"));
   }
 }
 
@@ -69,9 +72,73 @@ TEST(out_of_memory, names_the_memory_lost_to_fragments) {
     FAIL() << "9 MiB fitted between";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.free_bytes(), 0u);
-    EXPECT_THAT(error.what(),
-                HasSubstr("reserved 20.0 MiB (of which 16.0 MiB is free in pieces this request cannot use)"));
+    EXPECT_EQ(error.shortage().fragmented_bytes, 16 * kMiB);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("which takes a segment of 20.0 MiB; none of 20.0 MiB is free, 20.0 MiB "
+                                              "too little"),
+                                    HasSubstr("; 16.0 MiB of the 20.0 MiB reserved is free in blocks too small")));
   }
+}
+
+// What the sentence says of a request that its own size would fit: its segment does not.
+TEST(out_of_memory, says_by_how_little_a_segment_fails_where_the_request_would_fit) {
+  FakeMemory memory;
+  CachingAllocator allocator(memory, 16 * kMiB + 256 * kKiB);
+  allocate(allocator, 16 * kMiB);
+  try {
+    allocate(allocator, 32 * kKiB);
+    FAIL() << "2 MiB came out of 256 KiB";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.shortage().short_bytes(), error.shortage().segment_bytes - error.free_bytes());
+    EXPECT_THAT(error.what(), HasSubstr("asked for 32.0 KiB (activation), which takes a segment of 2.0 MiB; 256.0 KiB "
+                                        "of 16.2 MiB is free, 1.8 MiB too little"));
+  }
+}
+
+// A device that has as much left as the segment takes, in pieces.
+class BrokenUpMemory : public FakeMemory {
+ public:
+  using FakeMemory::FakeMemory;
+  std::optional<std::size_t> free_memory_bytes() const override { return free_bytes; }
+  void* allocate_memory(std::size_t bytes) override { return refuses ? nullptr : FakeMemory::allocate_memory(bytes); }
+  std::size_t free_bytes = 64 * kMiB;
+  bool refuses = false;
+};
+
+TEST(out_of_memory, tells_memory_in_pieces_from_too_little) {
+  BrokenUpMemory memory(100 * kMiB);
+  CachingAllocator allocator(memory, 100 * kMiB);
+  memory.refuses = true;
+  try {
+    allocate(allocator, 30 * kMiB);
+    FAIL() << "a block came out of a device that refuses";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.shortage().short_bytes(), 0u);
+    EXPECT_THAT(error.what(), HasSubstr("a segment of 30.0 MiB; 64.0 MiB of 100.0 MiB is free, but not in one piece "
+                                        "(libraries and other processes hold some of the rest)"));
+  }
+  memory.free_bytes = 10 * kMiB;
+  try {
+    allocate(allocator, 30 * kMiB);
+    FAIL() << "a block came out of a device that refuses";
+  } catch (const OutOfMemory& error) {
+    EXPECT_EQ(error.shortage().short_bytes(), 20 * kMiB);
+    EXPECT_THAT(error.what(), HasSubstr("10.0 MiB of 100.0 MiB is free, 20.0 MiB too little (libraries"));
+  }
+}
+
+TEST(out_of_memory, says_the_place_and_the_need_where_they_are_known) {
+  MemoryShortage shortage;
+  shortage.place = "in backward at matmul of layers.3.attn.scores";
+  shortage.requested_bytes = shortage.segment_bytes = 5 * kMiB;
+  shortage.capacity_bytes = 4 * kMiB;
+  shortage.free_bytes = 4 * kMiB;
+  shortage.needed_bytes = 3 * kMiB;
+  EXPECT_THAT(out_of_memory_sentence(shortage),
+              AllOf(StartsWith("out of memory in backward at matmul of layers.3.attn.scores: asked for 5.0 MiB, which"),
+                    Not(HasSubstr("the whole run"))))
+      << "a need below what there is would contradict the rest";
+  shortage.needed_bytes = 9 * kMiB;
+  EXPECT_THAT(out_of_memory_sentence(shortage), HasSubstr("; the whole run needs 9.0 MiB;"));
 }
 
 TEST(out_of_memory, releases_cached_segments_before_giving_up) {

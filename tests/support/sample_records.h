@@ -64,7 +64,7 @@ inline Record attention_record(const std::string& variant = "flash", std::int64_
 inline Record out_of_memory_record() {
   Record record = sample_record("step");
   record.status = RunStatus::oom;
-  record.error = {"asked for 512.0 MiB, 100.0 MiB free", 512 << 20, 100 << 20};
+  record.error = {"out of memory in backward at matmul", 512 << 20, 512 << 20, 100 << 20, 0};
   record.time_ms = record.device_time_ms = describe({});
   record.warmup_ms.clear();
   record.tokens_per_second = record.achieved_flops_per_second = record.ceiling_share = std::nullopt;

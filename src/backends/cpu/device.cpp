@@ -48,6 +48,7 @@ class CpuDevice : public Device {
     if (const std::string_view set = cpu::instruction_set(); !set.empty()) facts.instruction_set = set;
     return facts;
   }
+  std::optional<std::size_t> free_memory_bytes() const override { return cpu::available_memory_bytes(); }
 
   // Linux promises more memory than there is and kills who comes to collect, so large requests are checked against
   // what is there.

@@ -31,13 +31,40 @@ std::optional<std::size_t> read_limit(const std::filesystem::path& path) {
   return static_cast<std::size_t>(bytes);
 }
 
-std::size_t control_group_limit_bytes() {
-  std::size_t smallest = std::numeric_limits<std::size_t>::max();
+// What a group may still take: its limit less what it holds, but for the file pages that the kernel drops when asked.
+// Empty where a file is missing or there is no limit.
+std::optional<std::size_t> free_in_group(const std::filesystem::path& group, std::string_view limit_file,
+                                         std::string_view usage_file) {
+  const std::optional<std::size_t> limit = read_limit(group / limit_file);
+  const std::optional<std::size_t> usage = read_limit(group / usage_file);
+  if (!limit || !usage) return limit;
+  std::size_t droppable = 0;
+  std::ifstream statistics(group / "memory.stat");
+  for (std::string field; statistics >> field;) {
+    std::size_t bytes = 0;
+    if (field == "inactive_file" && statistics >> bytes) droppable = bytes;
+    statistics.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  const std::size_t held = *usage - std::min(*usage, droppable);
+  return *limit - std::min(*limit, held);
+}
+
+struct GroupMemory {
+  std::size_t limit_bytes = std::numeric_limits<std::size_t>::max();
+  std::size_t free_bytes = std::numeric_limits<std::size_t>::max();
+};
+
+// The least of a group and all it lies in. Version 2 keeps the limit in memory.max, version 1 in memory.limit_in_bytes.
+GroupMemory control_group_memory() {
+  GroupMemory least;
   for_each_control_group("memory", [&](const std::filesystem::path& folder, int version) {
-    const char* file = version == 1 ? "memory.limit_in_bytes" : "memory.max";
-    smallest = std::min(smallest, read_limit(folder / file).value_or(smallest));
+    const char* limit_file = version == 1 ? "memory.limit_in_bytes" : "memory.max";
+    const char* usage_file = version == 1 ? "memory.usage_in_bytes" : "memory.current";
+    least.limit_bytes = std::min(least.limit_bytes, read_limit(folder / limit_file).value_or(least.limit_bytes));
+    least.free_bytes =
+        std::min(least.free_bytes, free_in_group(folder, limit_file, usage_file).value_or(least.free_bytes));
   });
-  return smallest;
+  return least;
 }
 
 }  // namespace
@@ -55,18 +82,19 @@ std::string processor_name() {
 std::size_t usable_memory_bytes() {
   const auto pages = static_cast<std::size_t>(std::max(sysconf(_SC_PHYS_PAGES), 0L));
   const auto page_bytes = static_cast<std::size_t>(std::max(sysconf(_SC_PAGESIZE), 0L));
-  return std::min(pages * page_bytes, control_group_limit_bytes());
+  return std::min(pages * page_bytes, control_group_memory().limit_bytes);
 }
 
 std::size_t available_memory_bytes() {
   constexpr std::string_view kField = "MemAvailable:";
+  std::size_t machine_bytes = std::numeric_limits<std::size_t>::max();
   std::ifstream file("/proc/meminfo");
   for (std::string field; file >> field;) {
     std::size_t kibibytes = 0;
-    if (field == kField && file >> kibibytes) return kibibytes * 1024;
+    if (field == kField && file >> kibibytes) machine_bytes = kibibytes * 1024;
     file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
-  return std::numeric_limits<std::size_t>::max();
+  return std::min(machine_bytes, control_group_memory().free_bytes);
 }
 
 }  // namespace ridgepoint::cpu

@@ -87,6 +87,7 @@ class CudaDevice : public Device {
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
+  KernelOutline outline(const KernelSpec& spec) override;
   std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<EventTimer>(context_); }
   std::unique_ptr<ActivityRecorder> make_activity_recorder() override { return cuda::make_cupti_recorder(context_); }
   std::unique_ptr<LaunchObserver> make_range_marker(const Graph& graph, std::span<const NodeId> launches) override {
@@ -134,6 +135,12 @@ std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);
   return cuda::make_generated_kernel(context_, spec);
+}
+
+KernelOutline CudaDevice::outline(const KernelSpec& spec) {
+  if (spec.node.op == Op::matmul) return cuda::outline_matmul(context_, spec);
+  if (cuda::has_hand_written(context_.card(), spec.graph, spec.node)) return Device::outline(spec);
+  return cuda::outline_generated(context_, spec);
 }
 
 }  // namespace

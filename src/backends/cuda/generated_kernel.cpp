@@ -1,5 +1,6 @@
 #include "backends/cuda/generated_kernel.h"
 
+#include <string>
 #include <vector>
 
 #include "backends/cuda/generated_node.h"
@@ -127,6 +128,12 @@ std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const Kernel
   std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
   std::string name = kernel_name(*node, spec.node.op);
   return std::make_unique<GeneratedKernel>(context, std::move(name), std::move(node));
+}
+
+KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec) {
+  const CardFacts& card = context.card();
+  const std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
+  return {kernel_name(*node, spec.node.op), node->workspace_bytes};
 }
 
 }  // namespace ridgepoint::cuda

@@ -16,4 +16,7 @@ bool fits_generated(const Graph& graph, const Node& node);
 // (unsupported) for a node that does not fit and where there is no compiler.
 std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const KernelSpec& spec);
 
+// Writes the source and compiles nothing.
+KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec);
+
 }  // namespace ridgepoint::cuda

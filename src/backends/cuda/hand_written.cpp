@@ -13,9 +13,7 @@ namespace ridgepoint::cuda {
 namespace {
 
 bool is_constant(const Graph& graph, Value value) {
-  const Node& producer = graph.producer_node(value);
-  if (op_class(producer.op) == OpClass::view) return is_constant(graph, producer.inputs[0]);
-  return producer.op == Op::constant;
+  return graph.producer_node(view_root(graph, value)).op == Op::constant;
 }
 
 }  // namespace

@@ -17,6 +17,10 @@ namespace {
 
 std::string kernel_name(std::string_view precision) { return fmt::format("matmul_{}_cublaslt", precision); }
 
+std::string kernel_name(const MatmulProblem& problem) {
+  return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.c.dtype));
+}
+
 void require_tensor_cores(const CudaContext& context, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.c.dtype == DType::bf16;
   if (!asks || context.card().capability.major >= 8) return;
@@ -103,6 +107,18 @@ class ZeroKernel : public Kernel {
   std::string name_;
 };
 
+// What both ways of computing it need of the problem.
+struct Mapping {
+  explicit Mapping(const CudaContext& context, const MatmulProblem& problem)
+      : library(map_matmul(problem)),
+        split(has_split_matmul(context.card()) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt),
+        workspace_bytes(std::max(library.workspace_bytes(), split ? split->workspace_bytes() : 0)) {}
+
+  LtProblem library;
+  std::optional<SplitMatmulPlan> split;
+  std::size_t workspace_bytes;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
@@ -110,17 +126,22 @@ std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpe
   const MatmulProblem problem = read_matmul_problem(spec);
   require_tensor_cores(context, problem);
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
-  LtProblem mapped = map_matmul(problem);
-  auto plan = std::make_unique<MatmulPlan>(context, mapped);
-  const std::optional<SplitMatmulPlan> split =
-      has_split_matmul(context.card()) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt;
-  const std::size_t workspace_bytes = std::max(mapped.workspace_bytes(), split ? split->workspace_bytes() : 0);
-  const MatmulAlgorithm algorithm = choose_algorithm(context, *plan, mapped, split ? &*split : nullptr);
+  Mapping mapped(context, problem);
+  auto plan = std::make_unique<MatmulPlan>(context, mapped.library);
+  const MatmulAlgorithm algorithm =
+      choose_algorithm(context, *plan, mapped.library, mapped.split ? &*mapped.split : nullptr);
   if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {
-    return std::make_unique<SplitKernel>(context, *split, *tiling, workspace_bytes);
+    return std::make_unique<SplitKernel>(context, *mapped.split, *tiling, mapped.workspace_bytes);
   }
-  return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped), std::get<cublasLtMatmulAlgo_t>(algorithm),
-                                         context, workspace_bytes);
+  return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped.library),
+                                         std::get<cublasLtMatmulAlgo_t>(algorithm), context, mapped.workspace_bytes);
+}
+
+KernelOutline outline_matmul(const CudaContext& context, const KernelSpec& spec) {
+  const MatmulProblem problem = read_matmul_problem(spec);
+  require_tensor_cores(context, problem);
+  if (problem.flops() == 0) return {kernel_name(problem), 0};
+  return {kernel_name(problem), Mapping(context, problem).workspace_bytes};
 }
 
 }  // namespace ridgepoint::cuda

@@ -14,4 +14,7 @@ namespace ridgepoint::cuda {
 // the batch dimensions is a launch that fills a part of the card.
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec);
 
+// Before the choice between algorithms, which is measured: the name is the library's kernel.
+KernelOutline outline_matmul(const CudaContext& context, const KernelSpec& spec);
+
 }  // namespace ridgepoint::cuda

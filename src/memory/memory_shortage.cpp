@@ -1,0 +1,38 @@
+// The one sentence about memory that did not suffice. Its figures agree with one another as they are printed: what is
+// missing is said in bytes of its own, because a segment and what is free may look alike after rounding.
+#include <fmt/format.h>
+
+#include "core/units.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+std::string room(const MemoryShortage& shortage) {
+  const std::string free = shortage.free_bytes == 0 ? "none" : format_bytes(shortage.free_bytes);
+  std::string text = fmt::format("{} of {} is free", free, format_bytes(shortage.capacity_bytes));
+  text += shortage.short_bytes() == 0 ? ", but not in one piece"
+                                      : fmt::format(", {} too little", format_bytes(shortage.short_bytes()));
+  return text + (shortage.is_held_elsewhere ? " (libraries and other processes hold some of the rest)" : "");
+}
+
+}  // namespace
+
+std::string out_of_memory_sentence(const MemoryShortage& shortage) {
+  std::string text = "out of memory";
+  if (!shortage.device.empty()) text += " on " + shortage.device;
+  if (!shortage.place.empty()) text += " " + shortage.place;
+  text += fmt::format(": asked for {}", format_bytes(shortage.requested_bytes));
+  if (!shortage.category.empty()) text += fmt::format(" ({})", shortage.category);
+  text += fmt::format(", which takes a segment of {}; {}", format_bytes(shortage.segment_bytes), room(shortage));
+  if (shortage.fragmented_bytes > 0) {
+    text += fmt::format("; {} of the {} reserved is free in blocks too small for the request",
+                        format_bytes(shortage.fragmented_bytes), format_bytes(shortage.reserved_bytes));
+  }
+  if (shortage.needed_bytes && *shortage.needed_bytes > shortage.capacity_bytes) {
+    text += fmt::format("; the whole run needs {}", format_bytes(*shortage.needed_bytes));
+  }
+  return text + "; use a smaller batch or context, a narrower dtype or more memory";
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,137 @@
+// Graphs of tens of thousands of nodes in one chain: nothing recurses over them, and eight times as many take eight
+// times as long, not sixty-four.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+
+#include "backends/null/null_device.h"
+#include "measure/memory_forecast.h"
+#include "measure/precision_types.h"
+#include "models/transformer.h"
+#include "passes/autocast.h"
+#include "ridgepoint/autodiff.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "support/cpu_time.h"
+#include "support/small_stack.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr int kLong = 30000;
+// What is compared is this much shorter: linear work takes an eighth, quadratic work a sixty-fourth.
+constexpr int kTimesShorter = 8;
+constexpr double kMostTimes = 24;
+
+// Views that neither fold into one another nor lie as their operand does.
+std::string chained_views(int length) {
+  std::string text = "graph \"views\"\n%0:fp32[6,4] = input() {name=\"x\", role=\"data\"} @forward \"\" \"\"\n";
+  bool is_turned = false;
+  for (int i = 1; i <= length; ++i) {
+    const bool flips = i % 2 == 0;
+    if (!flips) is_turned = !is_turned;
+    text += "%" + std::to_string(i) + (is_turned ? ":fp32[4,6]" : ":fp32[6,4]") + " = " +
+            (flips ? "flip(%" : "transpose(%") + std::to_string(i - 1) + (flips ? ") {axis=0}" : ") {permutation=[1,0]}") +
+            " @forward \"chain\" \"\"\n";
+  }
+  const std::string last = std::to_string(length);
+  const std::string end = std::to_string(length + 1);
+  const std::string type = is_turned ? "[4,6]" : "[6,4]";
+  text += "%" + end + ":fp32" + type + " = exp(%" + last + ") @forward \"\" \"\"\n";
+  return text + "output \"y\" %" + end + "\n";
+}
+
+std::string chained_products(int length) {
+  std::string text = "graph \"products\"\n%0:fp32[4,4] = input() {name=\"x\", role=\"parameter\"} @forward \"\" \"\"\n";
+  for (int i = 1; i <= length; ++i) {
+    const std::string before = std::to_string(i - 1);
+    text += "%" + std::to_string(i) + ":fp32[4,4] = " + (i % 3 == 0 ? "matmul(%" + before + ", %" + before + ")" : i % 3 == 1 ? "tanh(%" + before + ")" : "mul(%" + before + ", %" + before + ")") +
+            " @forward \"chain\" \"\"\n";
+  }
+  return text + "output \"y\" %" + std::to_string(length) + "\n";
+}
+
+Graph autocast_graph(const std::string& text) {
+  Graph graph = parse_graph(text);
+  verify(graph);
+  check_types(graph);
+  autocast(graph, {Precision::bf16, {}});
+  return graph;
+}
+
+// Reads, types, plans and walks it, as `precision --graph` and a program do.
+void take_through_everything(const std::string& text) {
+  const Graph cast = autocast_graph(text);
+  types_of(cast);
+  print_graph(cast);
+  const ProgramPlan plan(cast, open_device("cpu"));
+  forecast_memory(plan);
+}
+
+void expect_linear(const std::function<std::string(int)>& text_of) {
+  const std::string shorter = text_of(kLong / kTimesShorter), longer = text_of(kLong);
+  const double short_seconds = least_seconds(3, [&] { take_through_everything(shorter); });
+  const double long_seconds = least_seconds(2, [&] { take_through_everything(longer); });
+  EXPECT_LT(long_seconds, kMostTimes * short_seconds) << short_seconds << " s and " << long_seconds << " s";
+}
+
+TEST(LongGraphs, of_views_are_planned_without_recursion) {
+  on_small_stack([] { take_through_everything(chained_views(kLong)); });
+}
+
+TEST(LongGraphs, of_products_are_planned_without_recursion) {
+  on_small_stack([] { take_through_everything(chained_products(kLong)); });
+}
+
+TEST(LongGraphs, of_views_take_time_in_proportion) { expect_linear(chained_views); }
+
+TEST(LongGraphs, of_products_take_time_in_proportion) { expect_linear(chained_products); }
+
+TEST(LongGraphs, compute_what_short_ones_do) {
+  // An even number of turns and flips of one axis each: as it was.
+  on_small_stack([] {
+    Program program(parse_graph(chained_views(kLong)), open_device("reference"));
+    HostTensor x({DType::fp32, {6, 4}});
+    std::iota(x.as<float>().begin(), x.as<float>().end(), -12.0F);
+    program.write_input("x", x);
+    program.run();
+    const HostTensor y = program.read_output("y");
+    ASSERT_EQ(y.type.shape, x.type.shape);
+    // transpose, flip, transpose, flip: both axes turned once; 7,500 times.
+    for (std::size_t i = 0; i < 24; ++i) EXPECT_FLOAT_EQ(y.as<float>()[i], std::exp(x.as<float>()[i]));
+  });
+}
+
+TEST(LongGraphs, differentiate_without_recursion) {
+  on_small_stack([] {
+    Graph graph = parse_graph(chained_products(kLong));
+    const Value x = *graph.find_input("x");
+    const Value loss = reduce_sum(graph, *graph.find_output("y"), {0, 1});
+    graph.add_output("dx", differentiate(graph, loss, std::array{x})[0]);
+    forecast_memory(ProgramPlan(std::move(graph), open_device("cpu")));
+  });
+}
+
+TransformerConfig deep_model(std::int64_t layers) {
+  return {.name = "deep", .vocab = 100, .context = 16, .d_model = 16, .d_ff = 32, .layers = layers, .heads = 2};
+}
+
+TEST(LongGraphs, of_many_layers_are_planned_in_time_in_proportion) {
+  const std::shared_ptr<Device> device = open_device("cpu");
+  for (const bool fuses : {false, true}) {
+    const auto plan = [&](std::int64_t layers) {
+      TrainingOptions training;
+      training.precision = Precision::bf16;
+      if (fuses) training.fuse_for = device.get();
+      forecast_memory(ProgramPlan(build_transformer(deep_model(layers), 2, Mode::step, {}, training), device));
+    };
+    const double few = least_seconds(3, [&] { plan(50); });
+    const double many = least_seconds(2, [&] { plan(50 * kTimesShorter); });
+    EXPECT_LT(many, kMostTimes * few) << few << " s and " << many << " s";
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint
