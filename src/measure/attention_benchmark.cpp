@@ -105,7 +105,7 @@ class Run {
     return program;
   }
 
-  std::vector<double> time_forward(const ProgramPlan& plan) const {
+  std::vector<double> time_forward(const ProgramPlan& plan) {
     Program forward = made(plan, false);
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     return iterate(0, [&] {
@@ -117,7 +117,7 @@ class Run {
     });
   }
 
-  std::vector<double> time_backward(Program& both) const {
+  std::vector<double> time_backward(Program& both) {
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     BackwardTimer observer(both, *timer);
     both.observe(&observer);

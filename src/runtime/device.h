@@ -61,14 +61,14 @@ class DeviceTimer {
 
 // What a device says of itself; empty where there is nothing to say.
 struct DeviceFacts {
-  std::optional<std::string> compute_capability;  // "9.0"
-  std::optional<std::int64_t> multiprocessors;
-  std::optional<std::int64_t> l2_cache_bytes;
-  std::optional<std::int64_t> memory_bytes;  // of the card, whatever the limit
+  std::optional<std::string> compute_capability = {};  // "9.0"
+  std::optional<std::int64_t> multiprocessors = {};
+  std::optional<std::int64_t> l2_cache_bytes = {};
+  std::optional<std::int64_t> memory_bytes = {};  // of the card, whatever the limit
   // In use on the whole card before anything was allocated: the context of this process, and other processes.
-  std::optional<std::int64_t> used_at_start_bytes;
+  std::optional<std::int64_t> used_at_start_bytes = {};
   // A processor: the widest instructions that kernels use, avx2 avx512 avx512_bf16 amx.
-  std::optional<std::string> instruction_set;
+  std::optional<std::string> instruction_set = {};
 };
 
 // Its name, memory size and raw memory are those of DeviceMemory.
