@@ -171,6 +171,7 @@ TEST_F(Autocast, an_explicit_rounding_stays_one) {
   EXPECT_TRUE(run(Precision::bf16));
   const Node& sum = graph.producer_node(*graph.find_output("sum"));
   EXPECT_EQ(graph.type(sum.inputs[0]).dtype, DType::fp32);
+  ASSERT_EQ(graph.producer_node(sum.inputs[0]).op, Op::cast);
   EXPECT_EQ(graph.producer_node(sum.inputs[0]).inputs[0], rounded) << "widened again, not read as it was before";
   const Node& product = graph.producer_node(*graph.find_output("product"));
   for (const Value operand : product.inputs) {

@@ -107,8 +107,8 @@ class Generator {
 
   void add_input(int number) {
     constexpr std::array kRoles = {Role::state, Role::parameter, Role::state, Role::data};
-    constexpr std::array kTypes = {DType::fp32, DType::fp32,  DType::fp32,  DType::bf16,
-                                   DType::fp16, DType::int64, DType::int64, DType::int32, DType::boolean};
+    constexpr std::array kTypes = {DType::fp32,  DType::fp32,  DType::fp32,  DType::bf16,   DType::fp16,
+                                   DType::int64, DType::int64, DType::int32, DType::boolean};
     // Several of one type, so that each can be updated with the others.
     const bool again = number > 0 && pick(2) == 0;
     const TensorType made =
@@ -119,7 +119,7 @@ class Generator {
   }
 
   bool add_node() {
-    switch (pick(16)) {
+    switch (pick(18)) {
       case 0:
       case 1:
       case 2:
@@ -141,6 +141,9 @@ class Generator {
         return add_reduction();
       case 12:
         return add_product();
+      case 13:
+      case 14:
+        return add_gather();
       default:
         return add_composite();
     }
@@ -295,7 +298,7 @@ class Generator {
     };
     // Of rows that are nearly nothing, a small epsilon would make large ones.
     constexpr double kEpsilon = 0.5;
-    switch (pick(9)) {
+    switch (pick(6)) {
       case 0:
         return keep(softmax(graph_, x.value), false, 1);
       case 1:
@@ -310,30 +313,32 @@ class Generator {
         const Known k = any_that([&](const Known& known) { return type(known) == t && known.bound <= 8; });
         return x.bound <= 8 && keep(attention(graph_, x.value, k.value, x.value, 0.25, pick(2) == 0).first, false, 8);
       }
-      case 5: {
-        const Known indices = any_that([](const Known& known) { return known.is_index; });
-        if (t.shape.rank() != 2 || t.shape[0] < kIndexBound) return false;
-        return keep(embedding(graph_, x.value, indices.value), x.is_whole, x.bound);
-      }
-      case 6: {
-        const Known targets = any_that([](const Known& known) { return known.is_index; });
-        if (t.shape.rank() != 2 || t.shape[1] < kIndexBound || x.bound > 8) return false;
-        return keep(cross_entropy(graph_, x.value, targets.value).first, false, 20);
-      }
-      case 7: {
+      default: {
         const DType dtype = t.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
         if (t.shape.rank() < 2) return false;
         const Shape table{t.shape.dim(-2), Dim(t.shape[-1] / 2)};
         const auto angles = [&] { return broadcast(graph_, constant(graph_, pick(3) - 1, dtype), table); };
         const Value cosines = angles();
-        return keep(rope(graph_, x.value, cosines, angles(), t.shape.rank() - 2, pick(2) == 0), x.is_whole, 2 * x.bound);
+        return keep(rope(graph_, x.value, cosines, angles(), t.shape.rank() - 2, pick(2) == 0), x.is_whole,
+                    2 * x.bound);
       }
-      default: {
-        const Known indices = any_that([](const Known& known) { return known.is_index; });
-        const double count = static_cast<double>(type(indices).elements());
+    }
+  }
+
+  bool add_gather() {
+    const Known x = any_float();
+    const Known indices = any_that([](const Known& known) { return known.is_index; });
+    const Shape& shape = type(x).shape;
+    switch (pick(3)) {
+      case 0:
+        if (shape.rank() != 2 || shape[0] < kIndexBound) return false;
+        return keep(embedding(graph_, x.value, indices.value), x.is_whole, x.bound);
+      case 1:
+        if (shape.rank() != 2 || shape[1] < kIndexBound || x.bound > 8) return false;
+        return keep(cross_entropy(graph_, x.value, indices.value).first, false, 20);
+      default:
         return keep(embedding_backward(graph_, x.value, indices.value, kIndexBound + pick(3)), x.is_whole,
-                    x.bound * count);
-      }
+                    x.bound * static_cast<double>(type(indices).elements()));
     }
   }
 
