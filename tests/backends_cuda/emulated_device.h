@@ -45,7 +45,10 @@ using EmulatedKernel = void (*)(unsigned grid, unsigned block, void** arguments)
 
 class Emulator {
  public:
-  explicit Emulator(int multiprocessors, bool scalar = false) : multiprocessors_(multiprocessors), scalar_(scalar) {}
+  // `scalar`: kernels that read element by element. `at_any_address`: vectors too may lie where a card could not read
+  // them.
+  explicit Emulator(int multiprocessors, bool scalar = false, bool at_any_address = false)
+      : multiprocessors_(multiprocessors), scalar_(scalar), at_any_address_(at_any_address) {}
   ~Emulator() {
     if (library_ != nullptr) dlclose(library_);
   }
@@ -54,6 +57,7 @@ class Emulator {
 
   int multiprocessors() const { return multiprocessors_; }
   bool scalar() const { return scalar_; }
+  bool at_any_address() const { return at_any_address_; }
   bool is_gathering() const { return library_ == nullptr; }
   std::size_t source_count() const { return sources_.size(); }
 
@@ -70,8 +74,9 @@ class Emulator {
   }
 
   void build() {
-    std::string text = fmt::format("#include \"{}/tests/backends_cuda/emulation_runtime.h\"\n{}",
-                                   source_folder().string(), cuda::generated_prelude());
+    std::string text = at_any_address_ ? "#define EMULATION_AT_ANY_ADDRESS\n" : "";
+    text += fmt::format("#include \"{}/tests/backends_cuda/emulation_runtime.h\"\n{}", source_folder().string(),
+                        cuda::generated_prelude());
     for (const auto& [key, item] : sources_) text += renamed_kernels(item.source, item.number) + runners(item);
     const std::filesystem::path file = folder_.path() / "kernels.cpp";
     const std::filesystem::path library = folder_.path() / "kernels.so";
@@ -111,6 +116,7 @@ class Emulator {
 
   int multiprocessors_;
   bool scalar_;
+  bool at_any_address_;
   TemporaryFolder folder_;
   std::map<std::string, Numbered> sources_;  // by text
   void* library_ = nullptr;
@@ -119,13 +125,23 @@ class Emulator {
 class EmulatedSequence : public Kernel {
  public:
   EmulatedSequence(Emulator& emulator, const KernelSpec& spec)
-      : node_(cuda::generate_node(spec, 90, emulator.multiprocessors())), scalar_(emulator.scalar()) {
+      : node_(cuda::generate_node(spec, 90, emulator.multiprocessors())),
+        scalar_(emulator.scalar()),
+        at_any_address_(emulator.at_any_address()) {
     for (const cuda::GeneratedSource& source : sources()) functions_.push_back(emulator.find(source));
   }
 
   std::string_view name() const override {
     if (sources().empty() || sources()[0].launches.empty()) return "nothing";
     return sources()[0].launches[0].entry;
+  }
+  // Of all its launches.
+  std::vector<std::string> entries() const {
+    std::vector<std::string> names;
+    for (const cuda::GeneratedSource& source : sources()) {
+      for (const cuda::GeneratedLaunch& launch : source.launches) names.push_back(launch.entry);
+    }
+    return names;
   }
   std::size_t workspace_bytes() const override { return node_->workspace_bytes; }
   void launch(const LaunchArguments& arguments) override {
@@ -137,7 +153,7 @@ class EmulatedSequence : public Kernel {
  private:
   const std::vector<cuda::GeneratedSource>& sources() const { return scalar_ ? node_->scalar : node_->sources; }
 
-  static void run(const cuda::GeneratedLaunch& launch, EmulatedKernel function, const LaunchArguments& arguments) {
+  void run(const cuda::GeneratedLaunch& launch, EmulatedKernel function, const LaunchArguments& arguments) const {
     if (function == nullptr) return;
     std::vector<void*> pointers;
     for (const cuda::GeneratedParameter& parameter : launch.parameters) {
@@ -146,7 +162,7 @@ class EmulatedSequence : public Kernel {
                          : parameter.kind == Kind::output
                              ? arguments.outputs[parameter.index]
                              : static_cast<std::byte*>(arguments.workspace) + parameter.offset_bytes);
-      if (reinterpret_cast<std::uintptr_t>(pointers.back()) % parameter.alignment_bytes != 0) {
+      if (!at_any_address_ && reinterpret_cast<std::uintptr_t>(pointers.back()) % parameter.alignment_bytes != 0) {
         throw Error("an operand is not aligned as its kernel needs");
       }
     }
@@ -155,6 +171,7 @@ class EmulatedSequence : public Kernel {
 
   std::shared_ptr<const cuda::GeneratedNode> node_;
   bool scalar_;
+  bool at_any_address_;
   std::vector<std::vector<EmulatedKernel>> functions_;
 };
 

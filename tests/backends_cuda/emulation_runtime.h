@@ -24,7 +24,11 @@
 struct uint2 {
   unsigned x, y;
 };
+#ifdef EMULATION_AT_ANY_ADDRESS
+struct uint4 {
+#else
 struct alignas(16) uint4 {
+#endif
   unsigned x, y, z, w;
 };
 

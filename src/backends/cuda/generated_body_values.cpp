@@ -82,14 +82,15 @@ void BodyPrinter::declare_kept(const SweepPlan& plan, int vectors) {
 
 void BodyPrinter::print_load(int i) {
   const RowInstruction& load = at(i);
-  const std::string from = address(input_name(load.input), load.access);
-  if (load.access.column_stride != 1) {
-    code_.line("p{}[u] = gather<{}>({}, static_cast<Index>({}));", i, width_, from, load.access.column_stride);
-  } else if (tail() == 0) {
-    code_.line("p{}[u] = load<{}>({});", i, width_, from);
+  const bool strided = load.access.column_stride != 1;
+  std::string from = address(input_name(load.input), load.access);
+  if (strided) from += fmt::format(", static_cast<Index>({})", load.access.column_stride);
+  const std::string whole = fmt::format("{}<{}>({})", strided ? "gather" : "load", width_, from);
+  if (tail() == 0) {
+    code_.line("p{}[u] = {};", i, whole);
   } else {
-    code_.line("p{0}[u] = j < {1} ? load<{2}>({3}) : load_first<{2}, {4}>({3});", i, vectors_per_row() - 1, width_,
-               from, tail());
+    code_.line("p{}[u] = j < {} ? {} : {}_first<{}, {}>({});", i, vectors_per_row() - 1, whole,
+               strided ? "gather" : "load", width_, tail(), from);
   }
 }
 
@@ -142,14 +143,15 @@ void BodyPrinter::print_element_stores(const Sweep& sweep) {
   for (const int o : sweep.outputs) {
     const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
     if (output.store != RowStore::element) continue;
-    const std::string to = address(fmt::format("out{}", output.output), output.access);
-    if (output.access.column_stride != 1) {
-      code_.line("scatter({}, static_cast<Index>({}), q{});", to, output.access.column_stride, o);
-    } else if (tail() == 0) {
-      code_.line("store({}, q{});", to, o);
+    const bool strided = output.access.column_stride != 1;
+    std::string to = address(fmt::format("out{}", output.output), output.access);
+    if (strided) to += fmt::format(", static_cast<Index>({})", output.access.column_stride);
+    const std::string whole = fmt::format("{}({}, q{});", strided ? "scatter" : "store", to, o);
+    if (tail() == 0) {
+      code_.line("{}", whole);
     } else {
-      code_.line("if (j < {0}) store({1}, q{2}); else store_first<{3}>({1}, q{2});", vectors_per_row() - 1, to, o,
-                 tail());
+      code_.line("if (j < {}) {} else {}_first<{}>({}, q{});", vectors_per_row() - 1, whole,
+                 strided ? "scatter" : "store", tail(), to, o);
     }
   }
 }

@@ -158,7 +158,7 @@ template <typename T, int count> __device__ inline void store(T* to, const Packe
 #pragma unroll
   for (int i = 0; i < Packet<T, count>::kWords; ++i) reinterpret_cast<Word*>(to)[i] = packet.words[i];
 }
-// The first elements of a packet, at the end of a tensor.
+// The first elements of a packet, at the end of a tensor. None behind them is touched.
 template <int count, int valid, typename T> __device__ inline Packet<T, count> load_first(const T* from) {
   Packet<T, count> packet;
 #pragma unroll
@@ -169,10 +169,22 @@ template <int valid, typename T, int count> __device__ inline void store_first(T
 #pragma unroll
   for (int i = 0; i < valid; ++i) to[i] = packet.items[i];
 }
+template <int count, int valid, typename T, typename Index>
+__device__ inline Packet<T, count> gather_first(const T* from, Index stride) {
+  Packet<T, count> packet;
+#pragma unroll
+  for (int i = 0; i < count; ++i) packet.items[i] = i < valid ? from[i * stride] : T();
+  return packet;
+}
 template <typename T, int count, typename Index>
 __device__ inline void scatter(T* to, Index stride, const Packet<T, count>& packet) {
 #pragma unroll
   for (int i = 0; i < count; ++i) to[i * stride] = packet.items[i];
+}
+template <int valid, typename T, int count, typename Index>
+__device__ inline void scatter_first(T* to, Index stride, const Packet<T, count>& packet) {
+#pragma unroll
+  for (int i = 0; i < valid; ++i) to[i * stride] = packet.items[i];
 }
 )cuda";
 }

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "ridgepoint/error.h"
 
@@ -29,9 +30,25 @@ const TypeNames& names(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
-std::string floating_literal(std::string digits, std::string_view suffix) {
+// The shortest decimal that is read back as the same bits.
+template <typename Float>
+std::string floating_literal(Float value, std::string_view suffix) {
+  if (std::isnan(value)) return fmt::format("not_a_number(0.0{})", suffix);
+  if (std::isinf(value)) return fmt::format("{}positive_infinity(0.0{})", value < 0 ? "-" : "", suffix);
+  std::string digits = fmt::format("{}", value);
   if (digits.find_first_of(".e") == std::string::npos) digits += ".0";
   return digits + std::string(suffix);
+}
+
+// Truncated towards zero and saturated, as casts are.
+template <typename Integer>
+std::string integer_literal(double value, std::string_view suffix) {
+  using Limits = std::numeric_limits<Integer>;
+  if (std::isnan(value)) return fmt::format("0{}", suffix);
+  // Not a literal: its digits without the sign are past the largest number.
+  if (value <= static_cast<double>(Limits::min())) return fmt::format("({}{} - 1)", Limits::min() + 1, suffix);
+  const Integer whole = value >= static_cast<double>(Limits::max()) ? Limits::max() : static_cast<Integer>(value);
+  return fmt::format("{}{}", whole, suffix);
 }
 
 // CUDA's functions for fp32 end in f.
@@ -47,14 +64,18 @@ DType partial_dtype(DType dtype) { return names(dtype).partial; }
 std::string_view reduction_type(Op op) { return op == Op::reduce_max ? "Max" : "Sum"; }
 
 std::string literal(DType dtype, double value) {
-  if (dtype == DType::boolean) return value != 0.0 ? "true" : "false";
-  if (dtype == DType::int32) return fmt::format("{}", static_cast<std::int32_t>(value));
-  if (dtype == DType::int64) return fmt::format("{}LL", static_cast<std::int64_t>(value));
-  const std::string_view zero = dtype == DType::fp64 ? "0.0" : "0.0f";
-  if (std::isnan(value)) return fmt::format("not_a_number({})", zero);
-  if (std::isinf(value)) return fmt::format("{}positive_infinity({})", value < 0 ? "-" : "", zero);
-  if (dtype == DType::fp64) return floating_literal(fmt::format("{}", value), "");
-  return floating_literal(fmt::format("{}", static_cast<float>(value)), "f");
+  switch (dtype) {
+    case DType::boolean:
+      return value != 0.0 ? "true" : "false";
+    case DType::int32:
+      return integer_literal<std::int32_t>(value, "");
+    case DType::int64:
+      return integer_literal<long long>(value, "LL");
+    case DType::fp64:
+      return floating_literal(value, "");
+    default:  // computed with in fp32, whose range the value may pass
+      return floating_literal(static_cast<float>(value), "f");
+  }
 }
 
 std::string formula(Op op, DType dtype, const std::string& a, const std::string& b, const std::string& c) {
