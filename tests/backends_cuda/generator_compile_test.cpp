@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "backends/cuda/generated_kernel.h"
@@ -35,6 +37,9 @@ class Batch {
                                                        : OperandLayout::any;
     };
     run_passes(graph, pipeline(), options);
+    add_graph(graph);
+  }
+  void add_graph(const Graph& graph) {
     for (const PlanStep& step : make_plan(graph).steps) add_step(graph, step);
   }
 
@@ -127,6 +132,27 @@ TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
 }
 
 INSTANTIATE_TEST_SUITE_P(architectures, GeneratedKernelsFor, ::testing::Values(80, 100));
+
+// scale(x, 1e39), say, which in fp32 is a scale by infinity.
+TEST(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Batch batch(90);
+  for (const DType dtype : kAllDTypes) {
+    for (const double value : {0.0, -0.0, 0.1, 1e39, -1e39, 1e308, 5e-324, 1e-45, kInfinity, -kInfinity, std::nan(""),
+                               -2147483648.0, 0x1p62, -0x1p63, 0x1p63}) {
+      Graph graph;
+      const Value x = input(graph, "x", {dtype, {64}}, Role::data);
+      const Value y = constant(graph, value, dtype);
+      const Value same = equal(graph, x, y);
+      graph.add_output("same", same);
+      graph.add_output("chosen", where(graph, same, x, y));
+      if (is_floating(dtype)) graph.add_output("larger", maximum(graph, x, y));
+      batch.add_graph(graph);
+    }
+  }
+  EXPECT_GT(batch.size(), 60U);
+  EXPECT_NE(batch.compile().find("bytes stack frame"), std::string::npos);
+}
 
 TEST(NvrtcCompiler, says_what_is_wrong_with_a_source) {
   try {

@@ -47,7 +47,8 @@ void expect_equal(const std::vector<KernelCase>& cases, double ulps) {
     for (std::int64_t i = 0; i < expected.output.type.elements(); ++i) {
       const double a = found.at(i);
       const double b = expected.at(i);
-      const bool same = a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= ulps * 1.2e-7 * std::abs(b);
+      const bool same = (a == b && std::signbit(a) == std::signbit(b)) || (std::isnan(a) && std::isnan(b)) ||
+                        std::abs(a - b) <= ulps * 1.2e-7 * std::abs(b);
       ASSERT_TRUE(same) << found.kernel().name() << " of " << what.operands[0].type().to_string() << " element " << i
                         << ": " << a << " instead of " << b;
     }
@@ -121,6 +122,28 @@ TEST_F(GeneratedValues, follow_functions_to_their_limits) {
     cases.push_back({Op::div, {operand_of(dtype, {15}, values), operand_of(dtype, {15, 1}, values)}});
   }
   expect_equal(cases, 4);
+}
+
+TEST_F(GeneratedValues, have_constants_to_the_last_bit) {
+  const std::vector<double> reals = {0.0,       -0.0,      0.1,       -1.0 / 3,
+                                     1e39,      -1e39,     kInfinity, -kInfinity,
+                                     kNan,      1e-45,     5e-324,    -1e-310,
+                                     1e308,     65504.0,   65520.0,   16777217.0,
+                                     0x1p-149,  0x1p-1074, 1e-8,      3.4028234663852886e38,
+                                     6.1035e-5, 1e22,      5e20,      3.4028235677973366e38};
+  const std::vector<double> wholes = {0, -5, 2147483647.0, -2147483648.0};
+  const std::vector<double> longer = {0, -5, 0x1p62, -0x1p63};
+  std::vector<KernelCase> cases;
+  for (const DType dtype : kAllDTypes) {
+    const std::vector<double>& values = is_floating(dtype) ? reals : dtype == DType::int64 ? longer : wholes;
+    for (const double value : values) {
+      cases.push_back({Op::copy, {testing::immediate_operand(dtype, {3}, value)}});
+      cases.push_back({Op::where,
+                       {operand_of(DType::boolean, {3}, {0, 1, 0}), operand_of(dtype, {3}, {1}),
+                        testing::immediate_operand(dtype, {3}, value)}});
+    }
+  }
+  expect_equal(cases, 0);
 }
 
 TEST_F(GeneratedValues, read_operands_however_they_lie) {
