@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "backends_cpu/kernel_harness.h"
 #include "core/parallel.h"
@@ -23,8 +24,8 @@ struct Case {
   Shape queries, keys;
   bool causal = false;
   DType dtype = DType::fp32;
-  double scale = 0;    // 0: one over the root of the head size
-  bool plain = false;  // written out in plain ops
+  std::optional<double> scale = {};  // by default one over the root of the head size
+  bool plain = false;                // written out in plain ops
 };
 
 // The result, the log-sum-exp, and the gradients of sum(o w).
@@ -34,7 +35,7 @@ Graph attention_graph(const Case& c) {
   const Value k = input(graph, "k", {c.dtype, c.keys}, Role::data);
   const Value v = input(graph, "v", {c.dtype, c.keys}, Role::data);
   const Value w = input(graph, "w", {c.dtype, c.queries}, Role::data);
-  const double scale = c.scale != 0 ? c.scale : 1.0 / std::sqrt(static_cast<double>(c.queries[-1]));
+  const double scale = c.scale.value_or(1.0 / std::sqrt(static_cast<double>(c.queries[-1])));
   const Attributes attributes{{"causal", c.causal}, {"scale", scale}, {kPlainAttribute, c.plain}};
   const std::vector<Value> made = graph.node(make_node(graph, Op::attention, {q, k, v}, attributes)).outputs;
   const Value o = made[0];
@@ -168,8 +169,28 @@ TEST_P(CpuAttentionDtypes, fewer_and_more_queries_than_keys_are_as_good_as_plain
   }
 }
 
-TEST_P(CpuAttentionDtypes, a_negative_scale_is_as_good_as_plain_ops) {
-  expect_as_good_as_plain_ops({{8, 300, 32}, {8, 300, 32}, true, GetParam(), -0.2});
+TEST_P(CpuAttentionDtypes, a_scale_that_is_not_positive_is_as_good_as_plain_ops) {
+  for (const double scale : {-0.2, 0.0}) {
+    for (const bool causal : {false, true}) {
+      expect_as_good_as_plain_ops({{8, 300, 32}, {8, 300, 32}, causal, GetParam(), scale});
+    }
+  }
+}
+
+TEST_P(CpuAttentionDtypes, a_scale_that_is_not_finite_makes_what_plain_ops_make_of_it) {
+  for (const double scale : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    const Graph graph = attention_graph({{130, 16}, {130, 16}, true, GetParam(), scale});
+    const Tensors inputs = random_tensors(graph);
+    const Tensors expected = testing::run_graph(graph, open_device("reference"), inputs);
+    const Tensors found = testing::run_graph(graph, open_device("cpu"), inputs);
+    for (const auto& [tensor, value] : expected) {
+      // That of scores that are all -inf is -inf here.
+      if (tensor == "log_sum_exp" && std::isinf(scale)) continue;
+      for (std::int64_t i = 0; i < value.type.elements(); ++i) {
+        ASSERT_EQ(std::isnan(get(found.at(tensor), i)), std::isnan(get(value, i))) << tensor << " at scale " << scale;
+      }
+    }
+  }
 }
 
 TEST_P(CpuAttentionDtypes, several_threads_share_one_matrix) {
@@ -218,6 +239,28 @@ TEST_P(CpuAttentionDtypes, nan_reaches_the_queries_that_plain_ops_give_it_to) {
       const Tensors expected = testing::run_graph(graph, open_device("reference"), inputs);
       const Tensors found = testing::run_graph(graph, open_device("cpu"), inputs);
       EXPECT_EQ(rows_with_nan(found.at("o")), rows_with_nan(expected.at("o"))) << tensor << " with " << value;
+    }
+  }
+}
+
+// Plain ops give dq of every query a NaN, as 0 times it.
+TEST_P(CpuAttentionDtypes, a_hidden_key_that_is_nan_reaches_nothing) {
+  constexpr std::int64_t kKey = 300;
+  const Graph graph = attention_graph({{600, 16}, {600, 16}, true, GetParam()});
+  Tensors inputs = random_tensors(graph);
+  const Tensors without = testing::run_graph(graph, testing::cpu_with_threads(2), inputs);
+  set(inputs.at("k"), kKey * 16 + 3, std::nan(""));
+  const Tensors found = testing::run_graph(graph, testing::cpu_with_threads(2), inputs);
+  set_thread_count(0);
+  for (const char* tensor : {"o", "dq", "log_sum_exp"}) {
+    const HostTensor& value = found.at(tensor);
+    const std::int64_t width = value.type.elements() / 600;
+    for (std::int64_t i = 0; i < value.type.elements(); ++i) {
+      if (i / width >= kKey) {
+        ASSERT_TRUE(std::isnan(get(value, i))) << tensor << " row " << i / width;
+      } else {
+        ASSERT_EQ(get(value, i), get(without.at(tensor), i)) << tensor << " row " << i / width;
+      }
     }
   }
 }

@@ -3,6 +3,8 @@
 // the log-sum-exp in fp32. Where the processor multiplies bf16, weights are rounded to it for their product with v;
 // other 16-bit operands are widened block by block, and their weights are not rounded. Results depend on the thread
 // count by rounding alone, and repeat to the bit for one.
+// A key hidden from a query has no effect on its result and its gradient, even where it is NaN. A value, a query or a
+// gradient that is NaN or infinite may spoil what is hidden from it, as 0 times it is NaN in plain ops too.
 #pragma once
 
 #include <memory>

@@ -142,6 +142,10 @@ class AttentionBackward : public Kernel {
     float* widened = scratch(arguments, worker, keys_);
     const void* k = elements_.operand(arguments.inputs[2], first, count, widened);
     const void* v = elements_.operand(arguments.inputs[3], first, count, widened + kKeys * width);
+    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of all that it has a part
+    // in. To the gradients of queries that do not see it, it would come as 0 NaN.
+    std::vector<std::byte> cleared;
+    if (problem_.causal) k = elements_.without_nan(k, count, cleared);
     float* sums = scratch(arguments, worker, key_sums_);
     float* dk = elements_.sums(arguments.outputs[1], first, sums);
     float* dv = elements_.sums(arguments.outputs[2], first, sums + kKeys * width);

@@ -1,6 +1,29 @@
 #include "backends/cpu/attention_blocks.h"
 
 namespace ridgepoint::cpu {
+namespace {
+
+// Whether the bits are a NaN's: those of a magnitude above infinity's. Loops without a way out are vectorised.
+template <typename Bits>
+bool any_above(const Bits* elements, std::int64_t count, Bits infinity) {
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  bool found = false;
+  for (std::int64_t i = 0; i < count; ++i) found |= (elements[i] & kMagnitude) > infinity;
+  return found;
+}
+
+template <typename Bits>
+const void* cleared(const void* elements, std::int64_t count, Bits infinity, std::vector<std::byte>& apart) {
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  const auto* from = static_cast<const Bits*>(elements);
+  if (!any_above(from, count, infinity)) return elements;
+  apart.resize(static_cast<std::size_t>(count) * sizeof(Bits));
+  auto* to = reinterpret_cast<Bits*>(apart.data());
+  for (std::int64_t i = 0; i < count; ++i) to[i] = (from[i] & kMagnitude) > infinity ? Bits{0} : from[i];
+  return to;
+}
+
+}  // namespace
 
 TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q) {
   const Shape& queries = spec.inputs[q].shape;
@@ -40,6 +63,11 @@ const float* BlockElements::fp32(const void* tensor, std::int64_t first, std::in
   if (dtype_ == DType::fp32) return static_cast<const float*>(at(tensor, first));
   load_(widened, at(tensor, first), nullptr, nullptr, count, 1);
   return widened;
+}
+
+const void* BlockElements::without_nan(const void* elements, std::int64_t count, std::vector<std::byte>& apart) const {
+  if (operand_dtype_ == DType::fp32) return cleared<std::uint32_t>(elements, count, 0x7F80'0000, apart);
+  return cleared<std::uint16_t>(elements, count, 0x7F80, apart);  // bf16
 }
 
 float* BlockElements::sums(void* tensor, std::int64_t first, float* apart) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -65,6 +66,8 @@ class BlockElements {
 
   const void* operand(const void* tensor, std::int64_t first, std::int64_t count, float* widened) const;
   const float* fp32(const void* tensor, std::int64_t first, std::int64_t count, float* widened) const;
+  // Elements that operand() gave, with zeros for those that are NaN: themselves where none is, else written to `apart`.
+  const void* without_nan(const void* elements, std::int64_t count, std::vector<std::byte>& apart) const;
   // Where to sum results up that end in elements from `first` of the tensor.
   float* sums(void* tensor, std::int64_t first, float* apart) const;
   void store(const float* sums, void* tensor, std::int64_t first, std::int64_t count) const;

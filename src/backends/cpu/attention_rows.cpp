@@ -131,7 +131,7 @@ void take_exponentials_as(const ScoreBlock& block, float scale, const RowSums& s
     const std::int64_t visible = std::clamp<std::int64_t>(block.visible + row * block.more, 0, block.columns);
     const float top = std::max(sums.top[row], largest(scores, visible, scale));
     if (top == -kInfinity) {  // nothing so far but -inf, which weighs nothing, and NaN, which the row then is
-      if (std::any_of(scores, scores + visible, [](float x) { return std::isnan(x); })) sums.sum[row] = NAN;
+      if (std::any_of(scores, scores + visible, [&](float x) { return std::isnan(scale * x); })) sums.sum[row] = NAN;
       clear<kNarrow>(scores, 0, block.columns);
       sums.factor[row] = 1.0F;
       continue;
