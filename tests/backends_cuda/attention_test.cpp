@@ -7,6 +7,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 
 #include "backends_cuda/card.h"
 #include "backends_cuda/node_run.h"
@@ -25,13 +27,16 @@ struct Case {
   std::int64_t keys = 1;
   std::int64_t width = 64;
   bool causal = false;
+  std::optional<double> scale = {};  // by default one over the root of the head size
 
   Shape of_queries() const { return {batch, queries, width}; }
   Shape of_keys() const { return {batch, keys, width}; }
-  Attributes attributes() const { return {{"causal", causal}, {"scale", 1.0 / std::sqrt(static_cast<double>(width))}}; }
+  Attributes attributes() const {
+    return {{"causal", causal}, {"scale", scale.value_or(1.0 / std::sqrt(static_cast<double>(width)))}};
+  }
   std::string text() const {
     return std::string(name(dtype)) + ' ' + of_queries().to_string() + " x " + of_keys().to_string() +
-           (causal ? " causal" : "");
+           (causal ? " causal" : "") + (scale ? fmt::format(" scale {}", *scale) : "");
   }
 };
 
@@ -51,6 +56,39 @@ double largest_of(const HostTensor& tensor) {
   return largest_difference(tensor, zero);
 }
 
+bool has_attention(const Case& c, Op op) {
+  Graph graph;
+  std::vector<Value> operands;
+  for (const bool of_queries : {true, false, false}) {
+    const Shape shape = of_queries ? c.of_queries() : c.of_keys();
+    operands.push_back(input(graph, std::to_string(operands.size()), {c.dtype, shape}, Role::data));
+  }
+  const Node& forward = graph.node(make_node(graph, Op::attention, operands, c.attributes()));
+  cuda::CardFacts card;
+  card.shared_bytes_per_block = std::size_t{227} * 1024;
+  if (op == Op::attention) return cuda::has_attention(card, graph, forward);
+  const Value o = forward.outputs[0];
+  const Value log_sum_exp = forward.outputs[1];
+  operands.insert(operands.begin(), o);  // for its gradient
+  operands.insert(operands.end(), {o, log_sum_exp});
+  return cuda::has_attention(card, graph, graph.node(make_node(graph, op, operands, c.attributes())));
+}
+
+TEST(CudaAttention, of_16_bit_operands_takes_scales_that_are_positive_and_finite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const double scale : {0.125, 1e-30, 1e38}) {
+      EXPECT_TRUE(has_attention({dtype, 1, 64, 64, 64, true, scale}, Op::attention)) << name(dtype) << ' ' << scale;
+    }
+    // In fp32 1e-60 is zero and 1e39 infinity.
+    for (const double scale : {0.0, -0.125, 1e-60, 1e39, kInfinity, -kInfinity, std::nan("")}) {
+      const Case c{dtype, 1, 64, 64, 64, true, scale};
+      EXPECT_EQ(has_attention(c, Op::attention), dtype == DType::fp32) << c.text();
+      EXPECT_TRUE(has_attention(c, Op::attention_backward)) << c.text();
+    }
+  }
+}
+
 class OnCardAttention : public testing::OnCard {
  protected:
   Operand random(DType dtype, const Shape& shape) { return testing::random_operand(dtype, shape, random_, {}); }
@@ -61,6 +99,10 @@ class OnCardAttention : public testing::OnCard {
   // What the card computes where the op falls apart into plain ones of the same precision.
   std::vector<HostTensor> in_plain_ops(Op op, const std::vector<Operand>& operands, Attributes attributes) {
     attributes.set(kPlainAttribute, true);
+    return in_program(op, operands, attributes);
+  }
+  // What it computes of a graph with the op, by a kernel for it or without.
+  std::vector<HostTensor> in_program(Op op, const std::vector<Operand>& operands, const Attributes& attributes) {
     testing::LoneNode lone(op, operands, attributes);
     Tensors inputs;
     for (std::size_t i = 0; i < operands.size(); ++i) {
@@ -74,34 +116,40 @@ class OnCardAttention : public testing::OnCard {
     return outputs;
   }
 
-  void expect_as_good_as_plain_ops(Op op, const std::vector<Operand>& operands, const Case& c) {
-    NodeRun run(*device_, op, operands, c.attributes());
-    const std::vector<HostTensor> found = run.launch();
+  // Half a unit in the last place of a result about 1; of fp32 more, as gradients may be what is left of larger sums.
+  static double unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : 0x1p-20; }
+  void expect_as_good_as_plain_ops(const std::vector<HostTensor>& found, Op op, const std::vector<Operand>& operands,
+                                   const Case& c) {
     const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes());
     const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes());
     for (std::size_t i = 0; i < found.size(); ++i) {
-      // Half a unit in the last place of a result about 1; of fp32 more, as gradients may be what is left of larger
-      // sums.
-      const double unit = found[i].type.dtype == DType::bf16   ? 0x1p-9
-                          : found[i].type.dtype == DType::fp16 ? 0x1p-12
-                                                               : 0x1p-20;
-      const double bound = 2 * largest_difference(plain[i], expected[i]) + 2 * unit * (0.3 + largest_of(expected[i]));
-      EXPECT_LE(largest_difference(found[i], expected[i]), bound)
-          << run.kernel().name() << " output " << i << " of " << c.text();
+      const double bound = 2 * largest_difference(plain[i], expected[i]) +
+                           2 * unit(found[i].type.dtype) * (0.3 + largest_of(expected[i]));
+      EXPECT_LE(largest_difference(found[i], expected[i]), bound) << name(op) << " output " << i << " of " << c.text();
     }
+  }
+  void expect_as_good_as_plain_ops(Op op, const std::vector<Operand>& operands, const Case& c) {
+    NodeRun run(*device_, op, operands, c.attributes());
+    const std::vector<HostTensor> found = run.launch();
+    expect_as_good_as_plain_ops(found, op, operands, c);
     const std::vector<HostTensor> again = run.launch();
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].data, again[i].data) << run.kernel().name() << " differs from run to run";
     }
   }
 
+  // The operands of the derivative at some gradient of the output.
+  std::vector<Operand> backward_operands(const std::vector<Operand>& operands, const std::vector<HostTensor>& results,
+                                         const Case& c) {
+    std::vector<Operand> all = {random(c.dtype, c.of_queries()), operands[0], operands[1], operands[2]};
+    for (const HostTensor& result : results) all.push_back({dense_layout(result.type), result.data});
+    return all;
+  }
   void expect_agrees(const Case& c) {
     const std::vector<Operand> operands = forward_operands(c);
     expect_as_good_as_plain_ops(Op::attention, operands, c);
     const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
-    std::vector<Operand> all = {random(c.dtype, c.of_queries()), operands[0], operands[1], operands[2]};
-    for (const HostTensor& result : results) all.push_back({dense_layout(result.type), result.data});
-    expect_as_good_as_plain_ops(Op::attention_backward, all, c);
+    expect_as_good_as_plain_ops(Op::attention_backward, backward_operands(operands, results, c), c);
   }
 
   std::mt19937 random_{29};
@@ -181,6 +229,58 @@ TEST_F(OnCardAttention, one_element_that_is_not_a_number_spoils_the_rows_that_se
   }
 }
 
+// As a graph: where the forward pass has no kernel for the scale, it falls apart.
+TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_scale) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const double scale : {-0.2, 0.0, 3.0}) {
+      for (const bool causal : {false, true}) {
+        const Case c{dtype, 2, 239, 239, 64, causal, scale};
+        const std::vector<Operand> operands = forward_operands(c);
+        const std::vector<HostTensor> results = in_program(Op::attention, operands, c.attributes());
+        expect_as_good_as_plain_ops(results, Op::attention, operands, c);
+        expect_as_good_as_plain_ops(Op::attention_backward, backward_operands(operands, results, c), c);
+      }
+    }
+  }
+}
+
+TEST_F(OnCardAttention, a_scale_that_is_not_finite_makes_nan) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const double scale : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      const Case c{dtype, 1, 70, 70, 64, true, scale};
+      const HostTensor o = in_program(Op::attention, forward_operands(c), c.attributes())[0];
+      const std::byte* last = o.data.data() + (70 * 64 - 1) * size_bytes(dtype);
+      EXPECT_TRUE(std::isnan(load_element(dtype, last))) << c.text();
+    }
+  }
+}
+
+// Plain ops give dq of every query a NaN, as 0 times it.
+TEST_F(OnCardAttention, a_hidden_key_that_is_nan_reaches_nothing) {
+  constexpr std::size_t kRows = 300;
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 96, 128, 256}) {
+      if (dtype == DType::fp32 && width > 128) continue;
+      for (const std::size_t key : {std::size_t{40}, std::size_t{150}}) {
+        const Case c{dtype, 2, kRows, kRows, width, true};
+        std::vector<Operand> operands = forward_operands(c);
+        const auto columns = static_cast<std::size_t>(width);
+        store_element(dtype, operands[1].storage.data() + (key * columns + columns - 1) * size_bytes(dtype), NAN);
+        const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+        const std::vector<Operand> all = backward_operands(operands, results, c);
+        const HostTensor dq = NodeRun(*device_, Op::attention_backward, all, c.attributes()).launch()[0];
+        for (const HostTensor* tensor : {&results[0], &dq}) {
+          for (std::size_t row = 0; row < 2 * kRows; ++row) {
+            const double x = load_element(dtype, tensor->data.data() + row * columns * size_bytes(dtype));
+            EXPECT_EQ(std::isnan(x), row >= key && row < kRows)
+                << c.text() << (tensor == &dq ? " dq" : " o") << " row " << row << " with key " << key;
+          }
+        }
+      }
+    }
+  }
+}
+
 // fp32 operands whose elements lie far from 1 or from one another: errors are relative to the largest of a result.
 class OnCardFp32Attention : public OnCardAttention {
  protected:
@@ -219,12 +319,10 @@ class OnCardFp32Attention : public OnCardAttention {
   std::vector<HostTensor> run(Op op, const std::vector<Operand>& operands, const Case& c) {
     return NodeRun(*device_, op, operands, c.attributes()).launch();
   }
-  // The operands of the derivative, for some gradient of the output.
+  // At this gradient of the output.
   std::vector<Operand> backward_operands(const Operand& d_o, const std::vector<Operand>& operands, const Case& c) {
-    std::vector<Operand> all = {d_o, operands[0], operands[1], operands[2]};
-    for (const HostTensor& result : run(Op::attention, operands, c)) {
-      all.push_back({dense_layout(result.type), result.data});
-    }
+    std::vector<Operand> all = OnCardAttention::backward_operands(operands, run(Op::attention, operands, c), c);
+    all[0] = d_o;
     return all;
   }
 

@@ -2,9 +2,13 @@
 // begin as garbage, so an element that is not written shows.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 
+#include "backends/cuda/hand_written.h"
+#include "backends/cuda/kernel_launch.h"
 #include "backends/cuda/launch_parameters.h"
 #include "backends_cuda/card.h"
 #include "backends_cuda/node_run.h"
@@ -30,6 +34,35 @@ double tolerance_of(DType dtype) {
       return 1e-14;
     default:
       return 1e-6;
+  }
+}
+
+// The kernel reads as many bytes as the logits have. The node is made without its op's rule, which refuses mixed
+// dtypes.
+TEST(CudaHandWritten, chooses_the_derivative_of_cross_entropy_by_its_logits) {
+  for (const DType logits : {DType::fp32, DType::bf16}) {
+    for (const DType gradient : {DType::fp32, DType::bf16}) {
+      Graph graph;
+      const std::array types = {TensorType{gradient, {6}}, TensorType{logits, {6, 37}}, TensorType{DType::int64, {6}},
+                                TensorType{gradient, {6}}};
+      std::vector<Value> operands;
+      for (const TensorType& type : types) {
+        operands.push_back(input(graph, std::to_string(operands.size()), type, Role::data));
+      }
+      const NodeId node = graph.add_node(Op::cross_entropy_backward, operands, std::span(&types[1], 1), {});
+      EXPECT_EQ(cuda::has_hand_written({}, graph, graph.node(node)), logits == DType::fp32)
+          << name(logits) << " logits, " << name(gradient) << " gradient";
+    }
+  }
+}
+
+TEST(KernelLaunch, refuses_what_the_second_dimension_of_a_grid_cannot_hold) {
+  EXPECT_EQ(cuda::checked_grid_y(65535 * 64, 64, "the width"), 65535U);
+  try {
+    cuda::checked_grid_y(65535 * 64 + 1, 64, "the width");
+    FAIL() << "a grid of 65536 blocks";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the width is 4194241; CUDA kernels take up to 4194240; make it smaller");
   }
 }
 

@@ -238,6 +238,35 @@ TEST_F(OnCardSplitMatmul, repeats_bit_for_bit) {
   }
 }
 
+// Each launch counts its blocks from zero as they start, whatever ran before it.
+TEST_F(OnCardSplitMatmul, launches_of_any_size_may_follow_one_another_at_once) {
+  const Operand a = random({192, 2048});
+  const Operand b = random({2048, 192});
+  constexpr std::int64_t kElements = std::int64_t{192} * 192;
+  constexpr std::size_t kBytes = kElements * sizeof(float);
+  const SplitMatmulPlan plan = *SplitMatmulPlan::of(problem_of(a.layout, b.layout));
+  const std::vector<SplitTiling> tilings = plan.candidates(context_->card().multiprocessors);
+  const DeviceCopy a_copy(*device_, a.storage);
+  const DeviceCopy b_copy(*device_, b.storage);
+  const DeviceCopy workspace(*device_, std::vector(plan.workspace_bytes(), kGuard));
+  std::vector<std::unique_ptr<cuda::SplitMatmulLaunch>> launches;
+  std::vector<std::unique_ptr<DeviceCopy>> results;
+  for (const SplitTiling& tiling : tilings) {
+    launches.push_back(std::make_unique<cuda::SplitMatmulLaunch>(*context_, plan, tiling));
+    results.push_back(std::make_unique<DeviceCopy>(*device_, std::vector(kBytes, kGuard)));
+  }
+  for (int round = 0; round < 20; ++round) {
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      launches[i]->launch(a_copy.address(), b_copy.address(), results[i]->address(), workspace.address());
+    }
+  }
+  device_->synchronize();
+  for (std::size_t i = 0; i < launches.size(); ++i) {
+    const std::vector<float> alone = multiply(a, b, plan, tilings[i], kElements);
+    EXPECT_EQ(std::memcmp(results[i]->read().data(), alone.data(), kBytes), 0) << tilings[i].to_text();
+  }
+}
+
 TEST_F(OnCardSplitMatmul, carries_what_is_not_finite_and_what_is_nearly_so) {
   Operand a = random({64, 192});
   Operand b = random({192, 64});

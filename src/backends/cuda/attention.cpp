@@ -147,7 +147,7 @@ class AttentionGradient : public Kernel {
     const std::int64_t query_blocks = ceil_divide(sizes.queries, cut.rows);
     query_blocks_ = static_cast<int>(query_blocks);
     product_bytes_ = static_cast<std::size_t>(sizes.batch * sizes.queries) * sizeof(float);
-    turn_bytes_ = static_cast<std::size_t>(sizes.batch * query_blocks) * sizeof(unsigned);
+    turns_ = static_cast<std::size_t>(sizes.batch * query_blocks);
 
     Stage prepare = stage(cut.image, "attention_backward_prepare_" + cut.suffix, 8 * kRowsToPrepare);
     prepare.shape.grid_x = block_count(sizes.batch * sizes.queries, kRowsToPrepare);
@@ -164,7 +164,8 @@ class AttentionGradient : public Kernel {
   }
 
   std::string_view name() const override { return stages_[1].name; }
-  std::size_t workspace_bytes() const override { return sum_bytes_ + product_bytes_ + turn_bytes_; }
+  // The sums, the products, the turns and the count of blocks that have started.
+  std::size_t workspace_bytes() const override { return sum_bytes_ + product_bytes_ + (turns_ + 1) * sizeof(unsigned); }
 
   void launch(const LaunchArguments& arguments) override {
     parameters_.d_o = arguments.inputs[0];
@@ -182,6 +183,7 @@ class AttentionGradient : public Kernel {
     parameters_.dq_sums = reinterpret_cast<float*>(workspace);
     parameters_.products = reinterpret_cast<float*>(workspace + sum_bytes_);
     parameters_.turns = reinterpret_cast<unsigned*>(workspace + sum_bytes_ + product_bytes_);
+    parameters_.started = parameters_.turns + turns_;
     void* pointers[] = {&parameters_, &query_blocks_};
     for (const Stage& stage : stages_) context_.launch(stage.function, stage.shape, pointers, stage.name.c_str());
   }
@@ -206,9 +208,16 @@ class AttentionGradient : public Kernel {
   int query_blocks_ = 0;
   std::size_t sum_bytes_ = 0;
   std::size_t product_bytes_ = 0;
-  std::size_t turn_bytes_ = 0;
+  std::size_t turns_ = 0;
   std::vector<Stage> stages_;
 };
+
+// The forward kernels of 16-bit operands find the largest score of a row before they scale it.
+bool takes_scale(const Node& node, DType dtype) {
+  if (node.op == Op::attention_backward || dtype == DType::fp32) return true;
+  const auto scale = static_cast<float>(node.attributes.get<double>("scale"));
+  return scale > 0 && scale <= std::numeric_limits<float>::max() / 2;  // it is multiplied by log2(e)
+}
 
 }  // namespace
 
@@ -217,6 +226,7 @@ bool has_attention(const CardFacts& card, const Graph& graph, const Node& node) 
   const TensorType& type = graph.type(node.inputs[q]);
   const Sizes sizes = sizes_of(type.shape, graph.type(node.inputs[q + 1]).shape);
   if (sizes.width * static_cast<std::int64_t>(size_bytes(type.dtype)) % kVectorBytes != 0) return false;
+  if (!takes_scale(node, type.dtype)) return false;
   if (sizes.queries == 0 || sizes.batch == 0 || !find_cut(card, node.op, type.dtype, sizes.width)) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 64;
   const std::int64_t rows = std::max(sizes.queries, sizes.keys);

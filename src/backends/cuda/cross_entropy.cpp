@@ -7,10 +7,26 @@ namespace {
 
 constexpr unsigned kBlockThreads = 256;
 
+// The kernels read fp32 alone; the op's rule gives all floating operands the dtype of the logits.
+void require_fp32(const KernelSpec& spec, std::initializer_list<std::size_t> operands) {
+  for (const std::size_t i : operands) {
+    const DType dtype = spec.inputs[i].dtype;
+    if (dtype == DType::fp32) continue;
+    throw Error(fmt::format("operand {} of {} is {}, and its CUDA kernel reads fp32; cast it", i, name(spec.node.op),
+                            name(dtype)),
+                ErrorKind::unsupported);
+  }
+}
+
+int vocabulary_of(const TensorLayout& logits) {
+  return checked_int(logits.shape[1], "the vocabulary of a cross-entropy");
+}
+
 class CrossEntropyForward : public Kernel {
  public:
   CrossEntropyForward(CudaContext& context, const KernelSpec& spec)
-      : context_(context), vocabulary_(checked_int(spec.inputs[0].shape[1], "the vocabulary of a cross-entropy")) {
+      : context_(context), vocabulary_(vocabulary_of(spec.inputs[0])) {
+    require_fp32(spec, {0});
     const int rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a cross-entropy");
     kernel_ = {context.kernel("cross_entropy", kFunction),
                kFunction,
@@ -45,15 +61,16 @@ class CrossEntropyBackward : public Kernel {
  public:
   CrossEntropyBackward(CudaContext& context, const KernelSpec& spec)
       : context_(context),
-        vocabulary_(checked_int(spec.inputs[1].shape[1], "the vocabulary of a cross-entropy")),
+        vocabulary_(vocabulary_of(spec.inputs[1])),
         gradient_stride_(spec.inputs[0].strides[0]),
         every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))) {
+    require_fp32(spec, {0, 1, 3});
     constexpr std::int64_t kColumnsPerBlock = 4096;  // as in kernels/cross_entropy_backward.cu
     const int rows = checked_int(spec.inputs[1].shape[0], "the number of rows of a cross-entropy");
     kernel_ = {context.kernel("cross_entropy_backward", kFunction),
                kFunction,
                {.grid_x = static_cast<unsigned>(rows),
-                .grid_y = block_count(vocabulary_, kColumnsPerBlock),
+                .grid_y = checked_grid_y(vocabulary_, kColumnsPerBlock, "the vocabulary of a cross-entropy"),
                 .block_x = kBlockThreads}};
   }
 

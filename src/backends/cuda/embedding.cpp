@@ -59,7 +59,7 @@ class EmbeddingForward : public Kernel {
     made.launchable = {context_.kernel("embedding", function),
                        function,
                        {.grid_x = block_count(count_, kRowsPerBlock),
-                        .grid_y = block_count(made.words, kWordsPerWarp),
+                        .grid_y = checked_grid_y(made.words, kWordsPerWarp, "the width of an embedding"),
                         .block_x = kWarpLanes,
                         .block_y = kRowsPerBlock}};
     return made;
@@ -127,7 +127,7 @@ class EmbeddingBackward : public Kernel {
     return {context_.kernel(kImage, function.c_str()),
             function.c_str(),
             {.grid_x = block_count(rows_, kRowsPerBlock),
-             .grid_y = block_count(columns_, slice_columns),
+             .grid_y = checked_grid_y(columns_, slice_columns, "the width of an embedding"),
              .block_x = kWarpLanes,
              .block_y = kRowsPerBlock}};
   }

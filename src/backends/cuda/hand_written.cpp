@@ -29,9 +29,10 @@ bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& nod
     case Op::attention_backward:
       return has_attention(card, graph, node);
     case Op::cross_entropy:
-    case Op::cross_entropy_backward:
     case Op::adamw:
       return graph.type(node.inputs[0]).dtype == DType::fp32;
+    case Op::cross_entropy_backward:
+      return graph.type(node.inputs[1]).dtype == DType::fp32;  // the logits
     default:
       return false;
   }

@@ -33,14 +33,21 @@ inline unsigned block_count(std::int64_t items, std::int64_t per_block) {
   return static_cast<unsigned>((items + per_block - 1) / per_block);
 }
 
-// For sizes that kernels hold in 32 bits. Throws Error (unsupported) naming what is too large.
+// Throw Error (unsupported) naming what is too large: for sizes that kernels hold in 32 bits, and for those that the
+// second dimension of a grid runs over, which has few blocks.
+inline void require_at_most(std::int64_t size, std::int64_t largest, const char* what) {
+  if (size <= largest) return;
+  throw Error(fmt::format("{} is {}; CUDA kernels take up to {}; make it smaller", what, size, largest),
+              ErrorKind::unsupported);
+}
 inline int checked_int(std::int64_t size, const char* what) {
-  constexpr std::int64_t kLargest = (std::int64_t{1} << 31) - (std::int64_t{1} << 16);
-  if (size > kLargest) {
-    throw Error(fmt::format("{} is {}; CUDA kernels take up to {}; make it smaller", what, size, kLargest),
-                ErrorKind::unsupported);
-  }
+  require_at_most(size, (std::int64_t{1} << 31) - (std::int64_t{1} << 16), what);
   return static_cast<int>(size);
+}
+inline unsigned checked_grid_y(std::int64_t items, std::int64_t per_block, const char* what) {
+  constexpr std::int64_t kMostBlocks = 65535;
+  require_at_most(items, kMostBlocks * per_block, what);
+  return block_count(items, per_block);
 }
 
 }  // namespace ridgepoint::cuda

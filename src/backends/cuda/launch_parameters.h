@@ -137,9 +137,10 @@ struct AttentionBackward {
   void* dq = nullptr;
   void* dk = nullptr;
   void* dv = nullptr;
-  float* products = nullptr;  // [B,S], sum(do o) of each query
-  float* dq_sums = nullptr;   // a block of queries after the other, each as the kernel's lanes hold it
-  unsigned* turns = nullptr;  // a block of queries each
+  float* products = nullptr;    // [B,S], sum(do o) of each query
+  float* dq_sums = nullptr;     // a block of queries after the other, each as the kernel's lanes hold it
+  unsigned* turns = nullptr;    // a block of queries each
+  unsigned* started = nullptr;  // how many blocks have
   std::int32_t batch = 0, queries = 0, keys = 0, width = 0;
   float scale = 1;
   bool causal = false;
@@ -169,6 +170,7 @@ struct SplitMatmul {
   float* c = nullptr;
   void* partial_sums = nullptr;    // a tile a block
   unsigned* is_written = nullptr;  // two a block, zero before and after every launch
+  unsigned* started = nullptr;     // how many blocks have; zero before and after every launch
   Matrix a_layout, b_layout, c_layout;
   std::int32_t m = 0, n = 0, k = 0;
   std::int32_t batch_sizes[kMaxBatchAxes] = {1, 1, 1};  // outermost first

@@ -47,14 +47,17 @@ int shared_bytes(const SplitTiling& tiling) {
          kAlignmentBytes;
 }
 
-// Two words a block, zero between launches; made on first use and kept like the context.
+constexpr int kFlags = 2 * kMostBlocks;
+
+// Two words a block and the count of those that have started, zero between launches: the context's one stream runs them
+// one after the other, and one that fails takes the context with it. Made on first use and kept like the context.
 unsigned* written_flags(CudaContext& context) {
   static std::mutex mutex;
   static std::map<int, void*> flags;
   const std::lock_guard lock(mutex);
   void*& kept = flags[context.card().ordinal];
   if (kept == nullptr) {
-    constexpr std::size_t kBytes = 2 * kMostBlocks * sizeof(unsigned);
+    constexpr std::size_t kBytes = (kFlags + 1) * sizeof(unsigned);
     void* address = context.allocate(kBytes);
     if (address == nullptr)
       throw Error("the card has no memory left for the flags of a matmul", ErrorKind::out_of_memory);
@@ -192,6 +195,7 @@ SplitMatmulLaunch::SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan
   shape_.block_x = static_cast<unsigned>(tiling.rows / 64 * 128 + SplitMatmul::kReaderThreads);
   shape_.shared_bytes = static_cast<unsigned>(shared_bytes(tiling));
   parameters_.is_written = written_flags(context);
+  parameters_.started = parameters_.is_written + kFlags;
   context.allow_shared(function_, shape_.shared_bytes);
 }
 

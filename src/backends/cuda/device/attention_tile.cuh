@@ -31,6 +31,19 @@ class TileCopier {
     }
   }
 
+  // NaNs of what this thread copied, and waited for, become zeros.
+  template <class Element>
+  __device__ __forceinline__ void clear_nan(char* tile) const {
+    if (kTiling.width < 8 * kTiling.row_chunks() && chunk_ >= kTiling.width / 8) return;
+#pragma unroll
+    for (int i = 0; i < kRows / kRowsApart; ++i) {
+      auto* pairs = reinterpret_cast<uint4*>(tile + Tile::offset(row_ + i * kRowsApart, chunk_));
+      const uint4 x = *pairs;
+      *pairs = {without_nan<Element>(x.x), without_nan<Element>(x.y), without_nan<Element>(x.z),
+                without_nan<Element>(x.w)};
+    }
+  }
+
  private:
   template <bool kWhole, class Element>
   __device__ __forceinline__ void copy_chunks(std::uint32_t to, const Element* rows, int rows_left) const {

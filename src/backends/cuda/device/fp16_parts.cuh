@@ -155,19 +155,24 @@ class SplitCopier {
     raise_largest(largest, mine);
   }
 
-  // Tiles of parts lie `part_bytes` apart.
+  // Tiles of parts lie `part_bytes` apart. kClears: what is not finite becomes zero.
+  template <bool kClears = false>
   __device__ __forceinline__ void take_apart(const char* copy, char* tile, float scale,
                                              int part_bytes = kPartBytes) const {
+    const auto scaled = [scale](float x) {
+      x *= scale;
+      return kClears && x - x != 0 ? 0.0F : x;
+    };
     copy += threadIdx.x * 16;
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
       const float4 low = *reinterpret_cast<const float4*>(copy + 2 * i * kThreads * 16);
       const float4 high = *reinterpret_cast<const float4*>(copy + (2 * i + 1) * kThreads * 16);
       uint4 parts[kFp16Parts];
-      split(low.x * scale, low.y * scale, parts[0].x, parts[1].x);
-      split(low.z * scale, low.w * scale, parts[0].y, parts[1].y);
-      split(high.x * scale, high.y * scale, parts[0].z, parts[1].z);
-      split(high.z * scale, high.w * scale, parts[0].w, parts[1].w);
+      split(scaled(low.x), scaled(low.y), parts[0].x, parts[1].x);
+      split(scaled(low.z), scaled(low.w), parts[0].y, parts[1].y);
+      split(scaled(high.x), scaled(high.y), parts[0].z, parts[1].z);
+      split(scaled(high.z), scaled(high.w), parts[0].w, parts[1].w);
       char* to = tile + Tile::offset(row_ + i * kRowsApart, chunk_);
 #pragma unroll
       for (int part = 0; part < kFp16Parts; ++part) *reinterpret_cast<uint4*>(to + part * part_bytes) = parts[part];

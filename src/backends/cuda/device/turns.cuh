@@ -1,9 +1,32 @@
-// Sums that blocks add to in a fixed order, so that results repeat to the bit: a counter says whose turn it is.
+// Blocks that wait for one another. Each takes a number when it starts, and waits for blocks of smaller numbers only:
+// those run already, so that in whatever order blocks start none waits for one that cannot.
 #pragma once
+
+#include "backends/cuda/device/packet.cuh"
 
 namespace ridgepoint::cuda {
 
-// By one thread, before a barrier of its block. The block whose turn it is must have been launched before.
+// The block's number, 0 for the first to start, by one thread. `started` counts up to `blocks`, all of the launch's,
+// and is 0 before it and after it.
+__device__ __forceinline__ unsigned take_number(unsigned* started, unsigned blocks) {
+  return atomicInc(started, blocks - 1);
+}
+
+// The same by all threads. `place` is the address of a word of shared memory that nothing writes before the next
+// barrier.
+__device__ __forceinline__ unsigned take_number(unsigned* started, unsigned blocks, std::uint32_t place) {
+  if (threadIdx.x == 0) {
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(place), "r"(take_number(started, blocks)) : "memory");
+  }
+  __syncthreads();
+  unsigned number;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(number) : "r"(place) : "memory");
+  return number;
+}
+
+// Sums that blocks add to in a fixed order, so that results repeat to the bit: a counter says whose turn it is.
+
+// By one thread, before a barrier of its block. The block whose turn it is must have started.
 __device__ __forceinline__ void await_turn(const unsigned* turn, unsigned mine) {
   unsigned now;
   do {

@@ -65,6 +65,20 @@ __device__ __forceinline__ unsigned pack<__half>(float x, float y) {
   return packed;
 }
 
+// Two packed neighbours, zero for those that are NaN.
+template <class T>
+__device__ __forceinline__ unsigned without_nan(unsigned packed);
+template <>
+__device__ __forceinline__ unsigned without_nan<__nv_bfloat16>(unsigned packed) {
+  const auto pair = *reinterpret_cast<const __nv_bfloat162*>(&packed);
+  return packed & __heq2_mask(pair, pair);
+}
+template <>
+__device__ __forceinline__ unsigned without_nan<__half>(unsigned packed) {
+  const auto pair = *reinterpret_cast<const __half2*>(&packed);
+  return packed & __heq2_mask(pair, pair);
+}
+
 // Two packed fp16 neighbours again.
 __device__ __forceinline__ float2 unpack(unsigned packed) {
   float2 pair;

@@ -3,8 +3,11 @@
 // A block takes `keys` keys and walks over the queries from the last to the first that sees them. Scores are computed
 // transposed, keys down: then weights and their gradients lie in registers as the first operands of dv and dk, and only
 // ds goes through shared memory, for dq. Blocks add to dq's sums in the order of their keys: results repeat to the bit.
-// Going down the queries, a block follows one step behind the block before it and seldom waits.
-//   attention_backward_prepare_*: grid (ceil(B S / 32)), block (256): sum(do o) of each query; turns zero
+// Going down the queries, a block follows one step behind the block before it and seldom waits; it waits for blocks
+// that have started (device/turns.cuh). What a key hidden from a query holds does not matter to that query's dq, unless
+// it is infinite. Where v, q or do hold an infinity or a NaN, 0 times it may make NaNs of the gradients of keys or
+// queries that are hidden, as it does in plain ops.
+//   attention_backward_prepare_*: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
 //   attention_backward_tiled_*:   grid (matrices x blocks of keys, a block's matrices together), block (32 x warps),
 //                                 shared memory backward_shared_bytes()
 //   attention_backward_finish_*:  grid (blocks of queries x matrices), block (32 x warps): dq's sums, scaled and
@@ -58,8 +61,11 @@ class BackwardBlock {
   static constexpr int kKeyBytes = kTiling.keys * Tile::kRowBytes;
   static constexpr int kQueryBytes = kTiling.rows * Tile::kRowBytes;
   static constexpr int kScoreBytes = kTiling.keys * ScoreTile::kRowBytes;
+  static constexpr int kScalars = 2 * kKeyBytes + 4 * kQueryBytes;
 
  public:
+  static constexpr int kScores = kScalars + 4 * kTiling.rows * static_cast<int>(sizeof(float));
+
   __device__ BackwardBlock(const AttentionBackward& attention, int block, int matrix, char* shared)
       : attention_(attention),
         block_(block),
@@ -72,8 +78,8 @@ class BackwardBlock {
         v_tile_(k_tile_ + kKeyBytes),
         q_tiles_(v_tile_ + kKeyBytes),
         do_tiles_(q_tiles_ + 2 * kQueryBytes),
-        scalars_(reinterpret_cast<float*>(shared + 2 * kKeyBytes + 4 * kQueryBytes)),
-        ds_tiles_(do_tiles_ + 2 * kQueryBytes + 4 * kTiling.rows * static_cast<int>(sizeof(float))),
+        scalars_(reinterpret_cast<float*>(shared + kScalars)),
+        ds_tiles_(k_tile_ + kScores),
         q_rows_(static_cast<long long>(matrix) * attention.queries) {
     set_zero(dk_);
     set_zero(dv_);
@@ -90,6 +96,12 @@ class BackwardBlock {
     copy_queries(queries, last, 0);
     end_copies();
     if (threadIdx.x < kTiling.rows) store_scalars(load_scalars(last), 0);
+    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of all that it has a part
+    // in. To the dq of those that do not see it, it would come as 0 NaN.
+    if (attention_.causal) {
+      wait_for_copies<0>();
+      keys.template clear_nan<Element>(shared_);
+    }
 
     int stage = 0;
     for (int query_block = last; query_block >= first; --query_block, stage ^= 1) {
@@ -338,9 +350,13 @@ class BackwardBlock {
 template <class Element, AttentionTiling kTiling>
 __device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
   extern __shared__ __align__(128) char shared[];
-  const int block = static_cast<int>(blockIdx.x) / attention.batch;
-  BackwardBlock<Element, kTiling>(attention, block, static_cast<int>(blockIdx.x) - block * attention.batch, shared)
-      .compute();
+  using Block = BackwardBlock<Element, kTiling>;
+  const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kScores);
+  const auto batch = static_cast<unsigned>(attention.batch);
+  const unsigned block = number / batch;
+  // All lanes hold the same; told so, the compiler spills less.
+  const unsigned matrix = __shfl_sync(kAllLanes, number - block * batch, 0);
+  Block(attention, static_cast<int>(block), static_cast<int>(matrix), shared).compute();
 }
 
 template <class Element, AttentionTiling kTiling>

@@ -3,7 +3,9 @@
 // (Milakov & Gimelshein 2018) and the values weighted by them. Heads of up to `width` elements, a multiple of 8.
 //   grid (blocks of queries x matrices, a matrix's last queries first: where they see more they take longest),
 //   block (32 x warps), shared memory forward_shared_bytes()
-// Keys and values come a step ahead of their use. Results repeat to the bit.
+// Keys and values come a step ahead of their use. Results repeat to the bit. The scale is positive and finite. A hidden
+// key has no effect, whatever it holds; a hidden value that is infinite or NaN may, as 0 times it is NaN in plain ops
+// too.
 #include "backends/cuda/device/attention_tile.cuh"
 #include "backends/cuda/launch_parameters.h"
 

@@ -7,7 +7,7 @@
 // weights and half the width of dk and dv, and the weights go through shared memory too. Scores come out as in
 // attention_split_forward.cu to the last bit, so that however large they are, no weight exceeds 1. Blocks add to dq in
 // the order of their keys: results repeat to the bit. Going down the queries, a block follows one step behind the block
-// before it and seldom waits.
+// before it and seldom waits; it waits for blocks that have started (device/turns.cuh).
 // k and v have a scale for a block's keys, q and do for a step's queries, and ds one for both, by the most it can be,
 // m = width max|v| max|do| + max|sum(do o)|. So a score may be off by width 2^-50 max|q| max|k|, an element of ds by
 // 2^-50 m, and a step adds as much as 2^-50 rows max|do| to the error of dv. That is less than fp32 rounds away unless
@@ -16,8 +16,10 @@
 // and one bit fewer each time the keys double. Results under 2^-112 may come out as zero. As dq and dk are sums of
 // p (do v - sum(do o)), they carry the rounding of do v even where p is 1 and the difference 0.
 // Where an infinity or a NaN is seen, or scores or sums overflow, results are NaN; so they may be where max|q| max|k|,
-// m max|q| or m max|k| of a step and a block pass 2^155. What is hidden is not seen.
-//   attention_backward_prepare_split: grid (ceil(B S / 32)), block (256): sum(do o) of each query; turns zero
+// m max|q| or m max|k| of a step and a block pass 2^155. What a key hidden from a query holds does not matter to that
+// query's dq; an infinity or a NaN in v, q or do may make NaNs of the gradients of keys or queries that are hidden, as
+// 0 times it is NaN in plain ops too.
+//   attention_backward_prepare_split: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
 //   attention_backward_split_*:       grid (matrices x blocks of keys, a block's matrices together), block (32 x
 //                                     warps), shared memory backward_shared_bytes()
 #include "backends/cuda/device/attention_products.cuh"
@@ -59,7 +61,11 @@ class SplitBackwardBlock {
   static constexpr int kQTiles = kVTile + kFp16Parts * kKeyPartBytes;
   static constexpr int kDoTiles = kQTiles + 2 * kFp16Parts * kQueryPartBytes;
   static constexpr int kCopies = kDoTiles + 2 * kFp16Parts * kQueryPartBytes;
+
+ public:
   static constexpr int kDsTiles = kCopies + 2 * 2 * Copier::kCopyBytes;
+
+ private:
   static constexpr int kPTile = kDsTiles + 2 * kFp16Parts * kScorePartBytes;
   static constexpr int kScalars = kPTile + (kSplits - 1) * kFp16Parts * kScorePartBytes;
   static constexpr int kLargest = kScalars + 2 * 2 * 4 * kTiling.rows;
@@ -142,7 +148,9 @@ class SplitBackwardBlock {
     return TileScale(kTiling.width * largest_v * largest_of(step, 1) + largest_of(step, 2));
   }
 
-  // By way of the queries' place, twice: to find the largest, and to take them apart.
+  // By way of the queries' place, twice: to find the largest, and to take them apart. A key that is not finite has made
+  // a NaN of the log-sum-exp of every query that sees it, and so of all that it has a part in; to the dq of those that
+  // do not see it, it would come as 0 NaN.
   __device__ void bring_keys() const {
     if (threadIdx.x < kTiling.kBackwardScales) largest(0)[threadIdx.x] = 0;
     const long long first = static_cast<long long>(matrix_) * attention_.keys + key_;
@@ -161,7 +169,7 @@ class SplitBackwardBlock {
           copier_.find_largest(copies + Copier::kCopyBytes, largest_keys() + 1);
         } else {
           char* to = shared_ + row * Tile::kRowBytes;
-          copier_.take_apart(copies, to + kKTile, scale_of_keys(0).up, kKeyPartBytes);
+          copier_.template take_apart<true>(copies, to + kKTile, scale_of_keys(0).up, kKeyPartBytes);
           copier_.take_apart(copies + Copier::kCopyBytes, to + kVTile, scale_of_keys(1).up, kKeyPartBytes);
         }
       }
@@ -446,9 +454,11 @@ class SplitBackwardBlock {
 template <SplitAttentionTiling kTiling>
 __device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
   extern __shared__ __align__(128) char shared[];
-  const int block = static_cast<int>(blockIdx.x) / attention.batch;
-  SplitBackwardBlock<kTiling>(attention, block, static_cast<int>(blockIdx.x) - block * attention.batch, shared)
-      .compute();
+  using Block = SplitBackwardBlock<kTiling>;
+  const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kDsTiles);
+  const auto batch = static_cast<unsigned>(attention.batch);
+  const unsigned block = number / batch;
+  Block(attention, static_cast<int>(block), static_cast<int>(number - block * batch), shared).compute();
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 // width 2^-50 max|q of its row| max|k of its step| and an output by 2^-50 max|v of its step|. That is less than fp32
 // rounds away unless a key, or a column of v, is 2^-27 of another within the step, or smaller; what is 2^-30 of it
 // keeps 20 bits. Where an infinity or a NaN is seen, or scores or sums of exponentials times values overflow, results
-// are NaN; so they may be where max|q| max|k|, of a row and a step, passes 2^155.
+// are NaN; so they may be where max|q| max|k|, of a row and a step, passes 2^155. A hidden key is not seen, whatever it
+// holds; a hidden value that is not finite may be, as 0 times it is NaN in plain ops too.
 #include "backends/cuda/device/attention_tile.cuh"
 #include "backends/cuda/device/fp16_parts.cuh"
 #include "backends/cuda/launch_parameters.h"

@@ -7,11 +7,13 @@
 //   block (128 x kTileM / 64 + 256): warpgroups that multiply, and two that read the operands, take the elements apart
 //   and write the parts to shared memory.
 // Where a tile's steps belong to several blocks, the block with its first step adds up what the others have written, in
-// the order of K: results repeat to the bit. It waits for blocks of smaller index only, which have begun before it.
+// the order of K: results repeat to the bit. It waits for blocks that have started before it only: where any wait, the
+// order in which they start is that of their shares, from the last to the first (device/turns.cuh).
 // Infinities and NaNs have no such parts: a step that holds one is multiplied element by element instead. Elements
 // under 2^-110 lose their last bits, as bf16 has nothing under 2^-133.
 #include "backends/cuda/device/bf16_parts.cuh"
 #include "backends/cuda/device/hopper.cuh"
+#include "backends/cuda/device/turns.cuh"
 #include "backends/cuda/launch_parameters.h"
 
 namespace ridgepoint::cuda {
@@ -48,7 +50,7 @@ struct Segment {
 // What one block computes, in order.
 class Share {
  public:
-  __device__ Share(const SplitMatmul& matmul, int block, int blocks)
+  __device__ Share(const SplitMatmul& matmul, const volatile int& block, int blocks)
       : steps_(matmul.steps),
         block_(block),
         blocks_(blocks),
@@ -75,7 +77,9 @@ class Share {
   }
 
  private:
-  int steps_, block_, blocks_, rounds_;
+  int steps_;
+  const volatile int& block_;  // in shared memory: registers are few
+  int blocks_, rounds_;
   int round_ = 0;
   int at_, end_;
 };
@@ -229,18 +233,18 @@ struct Ring {
 struct Barriers {
   SharedBarrier written[kMostStages], free[kMostStages];
   int last_not_finite[kMostStages];  // how many stages had been filled, this one counted, when b last had such elements
+  int block;                         // whose share this block computes
 };
 
 template <class T>
-__device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, char* stages, Barriers& barriers,
-                              int thread) {
+__device__ void read_operands(const SplitMatmul& matmul, int blocks, char* stages, Barriers& barriers, int thread) {
   constexpr int kChunks = ReaderOfB<T>::kChunks;
   CopierOfA<T> a(thread);
   ReaderOfB<T> b(thread);
   constexpr int kAhead = T::kTileM == 128 ? kChunks / 2 : kChunks;  // as many as registers allow
   float4 low[kAhead], high[kAhead];                                 // of b, on their way from memory
 
-  Share share(matmul, block, blocks);
+  Share share(matmul, barriers.block, blocks);
   Segment segment;
   const auto enter = [&] {
     if (!share.next(segment)) return false;
@@ -432,10 +436,11 @@ __device__ void collect_partial_sums(const SplitMatmul& matmul, int block, int b
 }
 
 template <class T>
-__device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks, char* stages, Barriers& barriers,
-                               int group, int thread) {
+__device__ void multiply_tiles(const SplitMatmul& matmul, int blocks, char* stages, Barriers& barriers, int group,
+                               int thread) {
   const int row = 64 * group + thread / 32 * 16 + thread % 32 / 4;
   const int k = thread % 4 * 2;
+  const volatile int& block = barriers.block;
   Share share(matmul, block, blocks);
   Segment segment;
   Ring<T::kStages> ring;
@@ -474,25 +479,26 @@ __device__ void run(const SplitMatmul& matmul) {
   __shared__ Barriers barriers;
   char* stages = shared + (1024 - shared_address(shared) % 1024) % 1024;
   if (threadIdx.x == 0) {
+    const unsigned number = matmul.shared_steps > 0 ? take_number(matmul.started, gridDim.x) : blockIdx.x;
     for (int i = 0; i < T::kStages; ++i) {
       barriers.written[i].initialise(kReaderThreads + kReaderWarps);
       barriers.free[i].initialise(kWarpgroupThreads * T::kMultipliers);
       barriers.last_not_finite[i] = 0;
     }
     publish_barriers();
+    barriers.block = static_cast<int>(gridDim.x - 1 - number);  // last: the number takes its time
   }
   __syncthreads();
   const int blocks = static_cast<int>(gridDim.x);
-  const int block = blocks - 1 - static_cast<int>(blockIdx.x);
   const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   // There are 65,536 registers.
   if (group < T::kMultipliers) {
     take_registers<192>();
-    multiply_tiles<T>(matmul, block, blocks, stages, barriers, group, thread);
+    multiply_tiles<T>(matmul, blocks, stages, barriers, group, thread);
   } else {
     give_registers<T::kMultipliers == 2 ? 64 : 152>();
-    read_operands<T>(matmul, block, blocks, stages, barriers, (group - T::kMultipliers) * kWarpgroupThreads + thread);
+    read_operands<T>(matmul, blocks, stages, barriers, (group - T::kMultipliers) * kWarpgroupThreads + thread);
   }
 }
 
