@@ -14,12 +14,23 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/with_ccache.sh ${CCACHE})
 endif()
 
 add_library(ridgepoint_build_flags INTERFACE)
 target_compile_options(ridgepoint_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 warns falsely of std::string operator+ (its bug 105651)
+
+# Much of the build would be spent on reading these headers again for every file. A file still includes what it uses:
+# clang-tidy and the fuzzers compile it without them.
+set(ridgepoint_precompiled_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <numeric> <optional>
+  <span> <string> <string_view> <utility> <vector> <fmt/format.h>)
+target_compile_options(ridgepoint_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
+
+# For code that runs once, beside what it waits for: parsing options, printing, testing. It compiles in two thirds of the time.
+add_library(ridgepoint_quick_to_compile INTERFACE)
+target_compile_options(ridgepoint_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
+
 if(RIDGEPOINT_SANITIZE)
   add_compile_options(-fsanitize=${RIDGEPOINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${RIDGEPOINT_SANITIZE})

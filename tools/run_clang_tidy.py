@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the files of a build's compile_commands.json, several at a time.
 
-usage: run_clang_tidy.py --build DIR [--jobs N] [NAME...]
+usage: run_clang_tidy.py --build DIR [--jobs N] [--clang-tidy COMMAND] [NAME...]
 
 Only files whose path contains a NAME, all without one. A file that passed is not looked at again until what the
 compiler sees of it, its flags, .clang-tidy or clang-tidy change: its hash is kept in the user's cache folder.
+Files are compiled without the precompiled header, which is GCC's: what a file forgets to include is found too.
 Prints what clang-tidy finds; exits 1 where it finds anything.
 """
 
@@ -18,16 +19,31 @@ import shlex
 import subprocess
 import sys
 
-CLANG_TIDY = "clang-tidy-16"
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "ridgepoint" / "clang_tidy"
 
 
-def preprocess_command(entry):
-    """The entry's compiler command, without a compiler cache, turned into one that prints preprocessed text."""
-    words = shlex.split(entry["command"])
-    if os.path.basename(words[0]) == "ccache":
-        words = words[1:]
+def is_precompiled_header(name):
+    return "cmake_pch.hxx" in name
+
+
+def plain_command(command):
+    """The words of a compiler command, without a compiler cache before it and a precompiled header in it."""
+    words = shlex.split(command)
+    caches = [i for i, word in enumerate(words) if os.path.basename(word) == "ccache"]
+    if caches:
+        words = words[caches[-1] + 1:]
+    kept = []
+    for word in words:
+        if is_precompiled_header(word) and kept[-1] == "-include":
+            kept.pop()
+        elif word not in ("-Winvalid-pch", "-fpch-preprocess"):
+            kept.append(word)
+    return kept
+
+
+def preprocess_command(words):
+    """A compiler command turned into one that prints preprocessed text."""
     kept, skip = [], False
     for word in words:
         if skip or word in ("-c", "-MD"):
@@ -39,9 +55,17 @@ def preprocess_command(entry):
     return kept + ["-E"]
 
 
+def plain_entries(build, names):
+    """The entries of a build whose path contains one of `names`, with plain commands."""
+    entries = json.loads((build / "compile_commands.json").read_text())
+    return [{"directory": entry["directory"], "file": entry["file"], "arguments": plain_command(entry["command"])}
+            for entry in entries
+            if not is_precompiled_header(entry["file"]) and (not names or any(name in entry["file"] for name in names))]
+
+
 def key_of(entry, salt):
     """Hash of all that the result depends on."""
-    preprocessed = subprocess.run(preprocess_command(entry), cwd=entry["directory"], stdout=subprocess.PIPE,
+    preprocessed = subprocess.run(preprocess_command(entry["arguments"]), cwd=entry["directory"], stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL)
     digest = hashlib.sha256(salt)
     digest.update(preprocessed.stdout)
@@ -50,13 +74,13 @@ def key_of(entry, salt):
     return digest.hexdigest()
 
 
-def check(entry, build, salt):
+def check(entry, clang_tidy, commands, salt):
     """None where the file passes, else what clang-tidy says of it."""
     stamp = CACHE / key_of(entry, salt)
     if stamp.exists():
         stamp.touch()
         return None
-    result = subprocess.run([CLANG_TIDY, "--quiet", "-p", build, entry["file"]], stdout=subprocess.PIPE,
+    result = subprocess.run([clang_tidy, "--quiet", "-p", commands, entry["file"]], stdout=subprocess.PIPE,
                             stderr=subprocess.PIPE, text=True)
     if result.returncode == 0:
         stamp.touch()
@@ -66,21 +90,24 @@ def check(entry, build, salt):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", required=True)
+    parser.add_argument("--build", required=True, type=pathlib.Path)
+    parser.add_argument("--clang-tidy", default="clang-tidy-16")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("names", nargs="*")
     arguments = parser.parse_args()
 
     CACHE.mkdir(parents=True, exist_ok=True)
-    version = subprocess.run([CLANG_TIDY, "--version"], stdout=subprocess.PIPE, check=True).stdout
+    version = subprocess.run([arguments.clang_tidy, "--version"], stdout=subprocess.PIPE, check=True).stdout
     salt = version + (ROOT / ".clang-tidy").read_bytes()
-    entries = json.loads((pathlib.Path(arguments.build) / "compile_commands.json").read_text())
-    entries = [entry for entry in entries
-               if not arguments.names or any(name in entry["file"] for name in arguments.names)]
+    entries = plain_entries(arguments.build, arguments.names)
+    commands = arguments.build / "clang_tidy"
+    commands.mkdir(exist_ok=True)
+    (commands / "compile_commands.json").write_text(json.dumps(entries, indent=1))
 
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        for entry, found in zip(entries, pool.map(lambda entry: check(entry, arguments.build, salt), entries)):
+        results = pool.map(lambda entry: check(entry, arguments.clang_tidy, commands, salt), entries)
+        for entry, found in zip(entries, results):
             if found is not None:
                 failed += 1
                 print(f"{os.path.relpath(entry['file'], ROOT)}:\n{found}", flush=True)

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <iterator>
 
 #include "ridgepoint/graph.h"
 
@@ -16,7 +15,7 @@ void print_string(std::string& out, std::string_view text) {
       out += '\\';
       out += c;
     } else if (static_cast<unsigned char>(c) < 0x20) {
-      fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
     } else {
       out += c;
     }
@@ -36,32 +35,29 @@ struct AttributePrinter {
   void operator()(bool value) const { out += value ? "true" : "false"; }
   void operator()(std::int64_t value) const { out += std::to_string(value); }
   void operator()(double value) const { print_double(out, value); }
-  void operator()(const std::vector<std::int64_t>& values) const {
-    fmt::format_to(std::back_inserter(out), "[{}]", fmt::join(values, ","));
-  }
+  void operator()(const std::vector<std::int64_t>& values) const { out += fmt::format("[{}]", fmt::join(values, ",")); }
   void operator()(const std::string& value) const { print_string(out, value); }
 };
 
 void print_node(std::string& out, const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-    fmt::format_to(std::back_inserter(out), "{}%{}:{}", i == 0 ? "" : ", ", node.outputs[i].id,
-                   graph.type(node.outputs[i]).to_string());
+    out += fmt::format("{}%{}:{}", i == 0 ? "" : ", ", node.outputs[i].id, graph.type(node.outputs[i]).to_string());
   }
-  fmt::format_to(std::back_inserter(out), " = {}(", name(node.op));
+  out += fmt::format(" = {}(", name(node.op));
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
-    fmt::format_to(std::back_inserter(out), "{}%{}", i == 0 ? "" : ", ", node.inputs[i].id);
+    out += fmt::format("{}%{}", i == 0 ? "" : ", ", node.inputs[i].id);
   out += ')';
   if (!node.attributes.items().empty()) {
     out += " {";
     bool first = true;
     for (const auto& [key, value] : node.attributes.items()) {
-      fmt::format_to(std::back_inserter(out), "{}{}=", first ? "" : ", ", key);
+      out += fmt::format("{}{}=", first ? "" : ", ", key);
       std::visit(AttributePrinter{out}, value);
       first = false;
     }
     out += '}';
   }
-  fmt::format_to(std::back_inserter(out), " @{} ", name(node.phase));
+  out += fmt::format(" @{} ", name(node.phase));
   print_string(out, graph.scope_name(node));
   out += ' ';
   print_string(out, graph.source_name(node));
@@ -78,10 +74,9 @@ std::string print_graph(const Graph& graph) {
   for (const Output& output : graph.outputs()) {
     out += "output ";
     print_string(out, output.name);
-    fmt::format_to(std::back_inserter(out), " %{}\n", output.value.id);
+    out += fmt::format(" %{}\n", output.value.id);
   }
-  for (const Update& update : graph.updates())
-    fmt::format_to(std::back_inserter(out), "update %{} %{}\n", update.input.id, update.value.id);
+  for (const Update& update : graph.updates()) out += fmt::format("update %{} %{}\n", update.input.id, update.value.id);
   return out;
 }
 

@@ -13,7 +13,7 @@ class Code {
   template <typename... Arguments>
   void line(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     text_.append(2 * depth_, ' ');
-    fmt::format_to(std::back_inserter(text_), format, std::forward<Arguments>(arguments)...);
+    text_ += fmt::format(format, std::forward<Arguments>(arguments)...);  // format_to would bring all of {fmt} here
     text_ += '\n';
   }
   // A line that begins a block; ends with " {".

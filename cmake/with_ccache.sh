@@ -1,0 +1,9 @@
+#!/bin/sh
+# usage: with_ccache.sh CCACHE COMPILER...
+# The compiler through ccache, set up to keep precompiled headers and what is compiled with them.
+export CCACHE_SLOPPINESS=pch_defines,time_macros
+# An old precompiled header would be read into the new one, which then is like that of no other build folder.
+for word; do
+  case "$word" in *.gch) rm -f "$word" ;; esac
+done
+exec "$@"
