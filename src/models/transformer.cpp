@@ -3,6 +3,7 @@
 #include "models/attention.h"
 #include "ops/rule.h"
 #include "passes/autocast.h"
+#include "passes/pass.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/error.h"
@@ -200,7 +201,9 @@ Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mod
 std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode) {
   TransformerConfig plain = config;
   plain.attention = AttentionVariant::composite;
-  return flops_of(build_transformer(plain, batch, mode));
+  Graph graph = build_transformer(plain, batch, mode);
+  run_passes(graph, simplifying_passes(), {});
+  return flops_of(graph);
 }
 
 }  // namespace ridgepoint

@@ -68,7 +68,7 @@ Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mod
                         const TrainingOptions& training = {});
 
 // The floating-point operations of one run in `mode`, as docs/model.md counts them: of the model with attention in plain
-// ops, before any pass, so that they do not depend on how it is run. Throws Error where 64 bits do not count them.
+// ops, whatever it is run as. Throws Error where 64 bits do not count them.
 std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode);
 
 // Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.

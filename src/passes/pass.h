@@ -42,6 +42,8 @@ struct PassResult {
 
 // The passes every program goes through, in order.
 std::span<const Pass> pipeline();
+// The first of them, which take out work that nobody needs and ask nothing of a device.
+std::span<const Pass> simplifying_passes();
 // Those that a forward graph goes through where it was asked for (fuse() in compile.h), before it is differentiated.
 std::span<const Pass> forward_pipeline();
 

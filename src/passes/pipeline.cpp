@@ -11,6 +11,8 @@ std::span<const Pass> forward_pipeline() {
   return kPipeline;
 }
 
+std::span<const Pass> simplifying_passes() { return pipeline().first(3); }
+
 std::span<const Pass> pipeline() {
   static constexpr std::array kPipeline = {
       Pass{"eliminate_dead_code", eliminate_dead_code},
