@@ -21,8 +21,8 @@ std::string as_path(std::string_view dotted) {
 }  // namespace
 
 bool matches_scope(std::string_view pattern, const std::string& scope) {
-  return ::fnmatch(as_path(pattern).c_str(), as_path(scope).c_str(), FNM_PATHNAME | FNM_LEADING_DIR | FNM_NOESCAPE) ==
-         0;
+  return !scope.empty() && ::fnmatch(as_path(pattern).c_str(), as_path(scope).c_str(),
+                                     FNM_PATHNAME | FNM_LEADING_DIR | FNM_NOESCAPE) == 0;
 }
 
 std::string to_string(const KernelFilter& filter) {
