@@ -116,7 +116,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
     std::ranges::reverse(arguments);  // as CLI11 takes them
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", command_help(command, app));
+    fmt::print("{}", command_help(command, app, std::min(kHelpWidth, output_width())));
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     throw Error(parse_problem(error), ErrorKind::usage);

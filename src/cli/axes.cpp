@@ -43,7 +43,10 @@ Axis choice_axis(std::string flag, std::string group, std::string fallback, Choi
     return settings;
   };
   help += fmt::format(": {}", fmt::join(choices.available, ", "));
-  if (!fallback.empty() && choices.available.size() > 1) help += fmt::format(" [{}]", fallback);
+  if (!fallback.empty() && choices.available.size() > 1) {
+    const bool is_all = fallback == fmt::format("{}", fmt::join(choices.available, ","));
+    help += fmt::format(" [{}]", is_all ? "all" : fallback);
+  }
   return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(fallback)};
 }
 

@@ -13,8 +13,6 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::size_t kWidth = 100;
-
 // "--batch N" as the left column shows it.
 std::string heading(const CLI::Option& option) {
   std::string names;
@@ -60,8 +58,9 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
   return text;
 }
 
-std::string command_help(const Command& command, const CLI::App& app) {
-  std::string text = fmt::format("{}: {}\n\nUsage: {} [OPTIONS]\n", app.get_name(), command.summary(), app.get_name());
+std::string command_help(const Command& command, const CLI::App& app, std::size_t width) {
+  std::string text = wrap(fmt::format("{}: {}", app.get_name(), command.summary()), width) +
+                     fmt::format("\n\nUsage: {} [OPTIONS]\n", app.get_name());
   std::size_t column = 0;
   for (const CLI::Option* option : app.get_options()) column = std::max(column, heading(*option).size());
   for (const std::string& group : groups_of(app)) {
@@ -69,11 +68,11 @@ std::string command_help(const Command& command, const CLI::App& app) {
     for (const CLI::Option* option : app.get_options()) {
       if (option->get_group() != group) continue;
       text +=
-          fmt::format("  {:<{}}  {}\n", heading(*option), column, wrap(option->get_description(), kWidth, column + 4));
+          fmt::format("  {:<{}}  {}\n", heading(*option), column, wrap(option->get_description(), width, column + 4));
     }
   }
   text += "\nExamples:\n" + indented(command.examples());
-  if (!command.notes().empty()) text += "\n" + wrap(command.notes(), kWidth) + "\n";
+  if (!command.notes().empty()) text += "\n" + wrap(command.notes(), width) + "\n";
   return text;
 }
 

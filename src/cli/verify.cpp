@@ -189,7 +189,8 @@ class Verify : public Command {
 
   void report_losses(const TrainingResult& result) const {
     const auto print_loss = [&](const std::string& name, const std::string& label) {
-      print_output(fmt::format("{} {:.7g}\n", label, result.tensors.at(name).as<float>()[0]));
+      const float loss = result.tensors.at(name).as<float>()[0];
+      print_output(std::isnan(loss) ? label + " NaN\n" : fmt::format("{} {:.7g}\n", label, loss));
     };
     if (optimizer_steps_ == 0) print_loss("loss", "loss");
     for (std::int64_t step = 1; step <= optimizer_steps_; ++step) {

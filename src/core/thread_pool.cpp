@@ -1,8 +1,8 @@
 #include "core/thread_pool.h"
 
 #include <pthread.h>
-#include <signal.h>
 
+#include <csignal>
 #include <string>
 #include <system_error>
 #include <thread>

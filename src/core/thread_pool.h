@@ -17,7 +17,7 @@ class ThreadPool {
  public:
   // Longer than what lies between two loops of a step, so that an idle machine wakes no thread within one; far
   // shorter than a time slice of the scheduler.
-  static constexpr std::chrono::microseconds kSpin{50};
+  static constexpr std::chrono::microseconds kSpin{200};
 
   // The process's own. Never destroyed: its threads sleep through the end of the program.
   static ThreadPool& instance();

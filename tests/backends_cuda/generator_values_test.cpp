@@ -81,6 +81,30 @@ TEST_F(GeneratedValues, convert_between_all_dtypes_as_the_reference_does) {
   expect_equal(cases, 0);
 }
 
+// Integers that no double holds, and ties of bf16 that one more or less decides.
+TEST_F(GeneratedValues, keep_every_bit_of_64_bit_integers) {
+  std::vector<std::int64_t> values;
+  for (const int bit : {24, 31, 32, 53, 62}) {
+    const std::int64_t tie = (std::int64_t{1} << bit) + (std::int64_t{1} << (bit - 8));
+    for (const std::int64_t near : {-1, 0, 1}) values.insert(values.end(), {tie + near, -tie + near});
+  }
+  values.insert(values.end(), {INT64_MAX, INT64_MIN, INT64_MAX - 1});
+  const Shape shape{static_cast<std::int64_t>(values.size())};
+  const std::vector<std::int64_t> rotated = [&] {
+    std::vector<std::int64_t> result(values.begin() + 2, values.end());
+    result.insert(result.end(), values.begin(), values.begin() + 2);
+    return result;
+  }();
+  std::vector<KernelCase> cases;
+  const Operand a = testing::index_operand(shape, values);
+  const Operand b = testing::index_operand(shape, rotated);
+  for (const char* to : {"bf16", "fp16", "fp32", "fp64", "int32", "bool"}) {
+    cases.push_back({Op::cast, {a}, {{"dtype", std::string(to)}}});
+  }
+  for (const Op op : {Op::equal, Op::less, Op::less_equal}) cases.push_back({op, {a, b}});
+  expect_equal(cases, 0);
+}
+
 TEST_F(GeneratedValues, let_nan_win_every_maximum_and_minimum) {
   std::vector<KernelCase> cases;
   const std::vector<double> shifted(kAwkward.rbegin(), kAwkward.rend());

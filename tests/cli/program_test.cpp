@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -369,6 +370,56 @@ TEST(Bench, shows_progress_on_a_terminal_and_wipes_it) {
   EXPECT_THAT(result.error, Not(HasSubstr("\n")));
 }
 
+// The pipe's reader may write to the same terminal, in the middle of the line.
+TEST(Bench, shows_no_progress_beside_a_pipe) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const ProgramResult result =
+      run_program_on_terminal(toy_bench({"--mode", "forward", "--format", "csv"}), OutputTo::pipe);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(csv_rows(result.output), SizeIs(1));
+  EXPECT_THAT(result.error, IsEmpty());
+}
+
+// What a terminal shows of the lines, once those that were written over are gone.
+std::vector<std::string> shown_lines(const std::string& received) {
+  std::vector<std::string> lines;
+  std::istringstream stream(received);
+  for (std::string line; std::getline(stream, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    const std::size_t erased = line.rfind("\x1b[K");
+    lines.push_back(erased == std::string::npos ? line : line.substr(erased + 3));
+  }
+  return lines;
+}
+
+TEST(Program, fits_every_table_and_help_into_a_narrow_terminal) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const std::vector<std::vector<std::string>> command_lines = {
+      toy_bench({"--mode", "forward,step", "--batch", "2,2000", "--memory-limit", "6MiB"}),
+      {"attention", "--device", "null", "--pivot", "--baseline", "flash", "--d-model", "16,32"},
+      {"attention", "--device", "null", "--account", "--sequence", "100", "--attention", "composite"},
+      {"attention", "--device", "null", "--oom", "--memory-limit", "100MiB", "--granularity", "64"},
+      {"precision"},
+      {"precision", "--autocast", "bf16", "--model", "tiny", "--detail"},
+      {"precision", "--error", "--device", "cpu"},
+      {"devices"}};
+  for (const unsigned short columns : {80, 60}) {
+    for (const std::vector<std::string>& command_line : command_lines) {
+      const ProgramResult result = run_program_on_terminal(command_line, OutputTo::terminal, columns);
+      EXPECT_EQ(result.exit_code, 0) << command_line[0];
+      for (const std::string& line : shown_lines(result.error)) {
+        if (!line.starts_with("ridgepoint: ")) EXPECT_LE(line.size(), columns) << line;
+      }
+    }
+    for (const char* command : {"attention", "bench", "devices", "precision", "profile", "verify"}) {
+      for (const std::string& line :
+           shown_lines(run_program_on_terminal({command, "--help"}, OutputTo::terminal, columns).error)) {
+        if (!line.starts_with("  ridgepoint ")) EXPECT_LE(line.size(), columns) << line;  // examples are to be copied
+      }
+    }
+  }
+}
+
 std::size_t rows_on_disk(const std::string& file) {
   return std::filesystem::exists(file) ? read_records(file).size() : 0;
 }
@@ -505,7 +556,7 @@ TEST(Verify, finds_what_is_no_number) {
   };
   const ProgramResult loss = verify({"--weights", weights});
   EXPECT_EQ(loss.exit_code, 1);
-  EXPECT_EQ(loss.output, "step 1 loss nan\n");
+  EXPECT_EQ(loss.output, "step 1 loss NaN\n");
   EXPECT_EQ(loss.error, "ridgepoint: 'loss' is NaN; --detect-anomaly names the node that began it\n");
   const ProgramResult found = verify({"--weights", weights, "--detect-anomaly"});
   EXPECT_EQ(found.exit_code, 1);

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <signal.h>
-#include <time.h>
 
 #include <atomic>
 #include <chrono>
+#include <csignal>
+#include <ctime>
 #include <thread>
 
 #include "core/parallel.h"

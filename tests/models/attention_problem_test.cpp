@@ -124,10 +124,10 @@ TEST(AttentionProblem, refuses_what_cannot_be) {
   EXPECT_NO_THROW(validate(unequal));
   unequal.causal = true;
   expect_refused(unequal, "as many queries (--sequence 8) as keys (--keys 9)");
-  expect_refused(problem_of(std::int64_t{1} << 32, 8), "the scores overflow 64 bits");
+  expect_refused(problem_of(std::int64_t{1} << 32, 8), "the size of the scores overflows 64 bits");
   AttentionProblem wide = problem_of(8, std::int64_t{1} << 62);
-  expect_refused(wide, "q, k and v overflow 64 bits");
-  expect_refused(problem_of(std::int64_t{1} << 26, 4096), "the operations overflow 64 bits");
+  expect_refused(wide, "the size of q, k and v overflows 64 bits");
+  expect_refused(problem_of(std::int64_t{1} << 26, 4096), "the number of operations overflows 64 bits");
 }
 
 class AttentionFallback : public ::testing::Test {

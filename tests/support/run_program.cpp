@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <iterator>
 #include <stdexcept>
 #include <utility>
+
+#include "support/temporary_folder.h"
 
 extern char** environ;
 
@@ -32,6 +35,17 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+std::string read_to_end(int descriptor) {
+  std::string text;
+  for (char buffer[4096];;) {
+    const ssize_t got = ::read(descriptor, buffer, sizeof buffer);
+    if (got <= 0) break;
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(descriptor);
+  return text;
+}
+
 // The file's text; the file is gone afterwards.
 std::string take(const std::string& path) {
   std::string text = text_of(path);
@@ -48,7 +62,8 @@ std::string without_load_warning(std::string text) {
 
 }  // namespace
 
-ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path)
+ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path,
+                           const std::string& output_path)
     : output_file_(make_temporary_file()), error_file_(make_temporary_file()) {
   std::vector<std::string> words = {RIDGEPOINT_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -57,7 +72,8 @@ ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std:
   argv.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output_file_.c_str(), O_WRONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, (output_path.empty() ? output_file_ : output_path).c_str(),
+                                   O_WRONLY | O_NOCTTY, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, (error_path.empty() ? error_file_ : error_path).c_str(),
                                    O_WRONLY | O_NOCTTY, 0);
   const int failed = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
@@ -108,26 +124,27 @@ bool has_terminals() {
   return usable;
 }
 
-ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments) {
+ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments, OutputTo to, unsigned short columns) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);
   if (terminal < 0 || ::grantpt(terminal) != 0 || ::unlockpt(terminal) != 0) {
     throw std::runtime_error("cannot open a terminal");
   }
   winsize size{};
   size.ws_row = 24;
-  size.ws_col = 100;
+  size.ws_col = columns;
   ::ioctl(terminal, TIOCSWINSZ, &size);
-  ChildProgram child(arguments, ::ptsname(terminal));
-  std::string received;
+  const TemporaryFolder folder;
+  const std::string pipe = folder / "pipe";
+  // Open before the child opens its end, which would wait otherwise.
+  const int reader = ::mkfifo(pipe.c_str(), 0600) == 0 ? ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK) : -1;
+  const std::string name = ::ptsname(terminal);
+  ChildProgram child(arguments, name, to == OutputTo::pipe ? pipe : to == OutputTo::terminal ? name : "");
   // The read fails once the child, the only one with the other end open, has ended.
-  for (char buffer[4096];;) {
-    const ssize_t got = ::read(terminal, buffer, sizeof buffer);
-    if (got <= 0) break;
-    received.append(buffer, static_cast<std::size_t>(got));
-  }
-  ::close(terminal);
+  const std::string received = read_to_end(terminal);
   ProgramResult result = child.wait();
-  result.error = without_load_warning(std::move(received));
+  result.error = without_load_warning(received);
+  const std::string piped = read_to_end(reader);
+  if (to == OutputTo::pipe) result.output = piped;
   return result;
 }
 

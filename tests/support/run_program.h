@@ -17,8 +17,9 @@ struct ProgramResult {
 // A child that runs until it ends by itself or is signalled; killed when it is still there at destruction.
 class ChildProgram {
  public:
-  // Standard error goes to `error_path` where one is given.
-  explicit ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path = "");
+  // Standard error and output go to the paths given, where they are.
+  explicit ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path = "",
+                        const std::string& output_path = "");
   ~ChildProgram();
   ChildProgram(const ChildProgram&) = delete;
   ChildProgram& operator=(const ChildProgram&) = delete;
@@ -40,7 +41,11 @@ bool has_terminals();
 std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more);
 
 ProgramResult run_program(const std::vector<std::string>& arguments);
-// With standard error on a terminal of 100 columns; `error` is what the terminal received.
-ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments);
+// Where standard output goes while standard error goes to a terminal.
+enum class OutputTo { file, pipe, terminal };
+// With standard error on a terminal of that many columns; `error` is what the terminal received. A pipe is read at the
+// end: `output` must fit into it.
+ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments, OutputTo to = OutputTo::file,
+                                      unsigned short columns = 100);
 
 }  // namespace ridgepoint

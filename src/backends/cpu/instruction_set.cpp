@@ -42,7 +42,7 @@ bool hold_down() {
 }
 
 // Both libraries choose at their first call, which may come from a test or from the calling program.
-const bool held_down = hold_down();
+const bool kHeldDown = hold_down();
 
 }  // namespace
 
@@ -55,7 +55,7 @@ void require_known_instruction_set() {
                     "processor has",
                 ErrorKind::usage);
   }
-  if (!held_down) {
+  if (!kHeldDown) {
     throw Error(variable + " was set after oneDNN had chosen its kernels; set it before the program starts",
                 ErrorKind::usage);
   }

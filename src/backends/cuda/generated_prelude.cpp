@@ -61,16 +61,25 @@ __device__ inline long long widen(long long x) { return x; }
 __device__ inline int widen(int x) { return x; }
 __device__ inline bool widen(boolean x) { return x.bits != 0; }
 
-// To memory types. Integers truncate towards zero and saturate.
+// Of 64 bits those that a double holds, rounded to odd as well.
+__device__ inline float to_odd(long long x) {
+  const bool is_double = -(1LL << 53) <= x && x <= 1LL << 53;
+  return to_odd(static_cast<double>(is_double ? x : (x & ~0x7FFLL) | ((x & 0x7FF) != 0 ? 0x800 : 0)));
+}
+
+// To memory types, as src/core/integers.h says: floats to integers towards zero and no further than there are any,
+// integers to shorter ones by their low bits, integers to floats by one rounding.
 template <typename T> struct Narrow {
   template <typename S> __device__ static T of(S x) { return static_cast<T>(x); }
 };
 template <> struct Narrow<bf16> {
   __device__ static bf16 of(float x) { return to_bf16(x); }
+  __device__ static bf16 of(long long x) { return to_bf16(to_odd(x)); }
   template <typename S> __device__ static bf16 of(S x) { return to_bf16(to_odd(static_cast<double>(x))); }
 };
 template <> struct Narrow<fp16> {
   __device__ static fp16 of(float x) { return to_fp16(x); }
+  __device__ static fp16 of(long long x) { return to_fp16(to_odd(x)); }
   template <typename S> __device__ static fp16 of(S x) { return to_fp16(to_odd(static_cast<double>(x))); }
 };
 template <> struct Narrow<int> {
