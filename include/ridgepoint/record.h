@@ -44,7 +44,7 @@ struct Record {
   RunStatus status = RunStatus::ok;
 
   struct Failure {
-    std::string message;                          // empty when the run was ok
+    std::string message;  // empty when the run was ok
     // oom: what was asked for, the segment that it would take, what was left to take segments from, and what was free
     // in blocks that were too small.
     std::optional<std::int64_t> requested_bytes;

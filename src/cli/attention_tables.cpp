@@ -159,7 +159,8 @@ std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granular
   cells.push_back(bytes(limit.requested_bytes));
   if (!for_people) cells.push_back(bytes(limit.segment_bytes));
   // People compare the two, which may differ by less than is printed.
-  cells.push_back(bytes(for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes));
+  cells.push_back(
+      bytes(for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes));
   cells.emplace_back(found ? std::string(name(limit.confirmation)) : std::string(name(limit.run.status)));
   const std::string remark = remark_of(limit);
   cells.push_back(remark.empty() ? Cell() : Cell(remark));

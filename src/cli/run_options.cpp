@@ -73,7 +73,8 @@ void RunOptions::add_to(CLI::App& app) {
 }
 
 void RunOptions::add_run_anyway(CLI::App& app, bool& run_anyway) {
-  app.add_flag("--run-anyway", run_anyway, "run what the plan says does not fit in memory, instead of saying so at once")
+  app.add_flag("--run-anyway", run_anyway,
+               "run what the plan says does not fit in memory, instead of saying so at once")
       ->group("Work");
 }
 

@@ -1,5 +1,5 @@
-// Products and sums of sizes that may pass 64 bits. They throw Error (usage) naming what was counted; saturated_product()
-// ends at the largest number instead.
+// Products and sums of sizes that may pass 64 bits. They throw Error (usage) naming what was counted;
+// saturated_product() ends at the largest number instead.
 #pragma once
 
 #include <cstdint>

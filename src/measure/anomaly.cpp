@@ -58,9 +58,7 @@ AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
   return found;
 }
 
-Value AnomalyDetector::storage_of(Value value) const {
-  return view_root(program_.graph(), value);
-}
+Value AnomalyDetector::storage_of(Value value) const { return view_root(program_.graph(), value); }
 
 // An observer must not throw; a device that fails here fails at its next launch too, and says why.
 void AnomalyDetector::before_launch(std::uint32_t launch) {

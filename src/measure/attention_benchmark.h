@@ -31,12 +31,12 @@ struct AttentionConfig {
 // What the record of a run says before it begins.
 Record describe_run(const AttentionConfig& config);
 
-// A record of command "attention" and mode "backward". Where the plan of forward and backward does not fit, the record is
-// out of memory before anything of them is made, with the times of forward where that fits. Memory is that of a first run of forward and backward, which
-// comes before any that is timed: what is held before backward is q, k, v, o, the gradient of o and what the variant
-// keeps. A run that holds other than planned is an error. A device that computes nothing gives memory alone. Never
-// throws for what befalls the run itself: that becomes the record's status. Empty when the watcher stopped it; `index`
-// and `count` of its progress run over the iterations of both.
+// A record of command "attention" and mode "backward". Where the plan of forward and backward does not fit, the record
+// is out of memory before anything of them is made, with the times of forward where that fits. Memory is that of a
+// first run of forward and backward, which comes before any that is timed: what is held before backward is q, k, v, o,
+// the gradient of o and what the variant keeps. A run that holds other than planned is an error. A device that computes
+// nothing gives memory alone. Never throws for what befalls the run itself: that becomes the record's status. Empty
+// when the watcher stopped it; `index` and `count` of its progress run over the iterations of both.
 std::optional<Record> measure_attention(const AttentionConfig& config, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

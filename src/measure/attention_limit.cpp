@@ -55,7 +55,7 @@ class Search {
       limit_.run.attention_fallback =
           attention_fallback(build_attention_problem(of_length(longest + granularity_), true), *device_);
       confirm(longest);
-      if (limit_.confirmation != Confirmation::differs || available_bytes_ >= memory_bytes_) break;
+      if (limit_.confirmation != Confirmation::differs || available_bytes_ == memory_bytes_) break;
     }
     say_what_others_hold();
   }

@@ -17,8 +17,8 @@ enum class Confirmation : std::uint8_t { not_run, agrees, differs };
 std::string_view name(Confirmation confirmation);
 
 struct AttentionLimit {
-  AttentionProblem problem;  // with the longest sequence that fits; of 0 tokens where none does
-  Record run;                // of the device, and how the search ended
+  AttentionProblem problem;       // with the longest sequence that fits; of 0 tokens where none does
+  Record run;                     // of the device, and how the search ended
   std::int64_t memory_bytes = 0;  // that the search had: the limit, or what is available of the device
   // Of that sequence, as planned with that memory; 0 where none fits. What is reserved and not allocated at once is
   // what the allocator could not use again.
@@ -37,10 +37,11 @@ using LimitWatcher = std::function<bool(std::string_view what)>;
 
 // By bisection over multiples of `granularity` on a null device that stands in for the configuration's, with the memory
 // that is available there once a short sequence has run, so that what the context, libraries and kernels take is taken
-// already; where a longer one makes them take more and does not fit for it, the search is repeated with the rest. The sequence found fits and the next multiple does not. (Memory in use grows with the sequence, but what an
-// allocator wastes need not: where they nearly balance, a longer sequence still may fit.) Both are then run once on the
-// device itself, unless it computes nothing, its memory is shared with the host and not limited, or the run would take
-// long. What befalls the search becomes the record's status. Empty when the watcher stopped it.
+// already; where a longer one makes them take more and does not fit for it, the search is repeated with the rest. The
+// sequence found fits and the next multiple does not. (Memory in use grows with the sequence, but what an allocator
+// wastes need not: where they nearly balance, a longer sequence still may fit.) Both are then run once on the device
+// itself, unless it computes nothing, its memory is shared with the host and not limited, or the run would take long.
+// What befalls the search becomes the record's status. Empty when the watcher stopped it.
 std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config, std::int64_t granularity,
                                                    const LimitWatcher& watch = {});
 

@@ -24,8 +24,8 @@ MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_
 // What a program could take of the device now: all of its memory, or its limit, or what others have left of that.
 std::size_t available_memory_bytes(const Device& device);
 
-// The forecast with what is available on the plan's device. Throws OutOfMemory, with a sentence about that device, where
-// that is not enough. `forecast` is that of the plan without a limit.
+// The forecast with what is available on the plan's device. Throws OutOfMemory, with a sentence about that device,
+// where that is not enough. `forecast` is that of the plan without a limit.
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -244,17 +244,18 @@ void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, Memory
                     .kind = MemoryEventKind::oom,
                     .category = category});
   }
-  throw OutOfMemory({.device = memory_.name(),
-                     .place = "",
-                     .category = std::string(ridgepoint::name(category)),
-                     .requested_bytes = bytes,
-                     .segment_bytes = rounded_bytes > kLargestRequestBytes ? rounded_bytes : segment_bytes(rounded_bytes),
-                     .free_bytes = free_bytes,
-                     .is_held_elsewhere = free_bytes < unreserved_bytes,
-                     .capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes()),
-                     .reserved_bytes = use_.reserved_bytes,
-                     .fragmented_bytes = use_.reserved_bytes - use_.allocated_bytes,
-                     .needed_bytes = std::nullopt});
+  throw OutOfMemory(
+      {.device = memory_.name(),
+       .place = "",
+       .category = std::string(ridgepoint::name(category)),
+       .requested_bytes = bytes,
+       .segment_bytes = rounded_bytes > kLargestRequestBytes ? rounded_bytes : segment_bytes(rounded_bytes),
+       .free_bytes = free_bytes,
+       .is_held_elsewhere = free_bytes < unreserved_bytes,
+       .capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes()),
+       .reserved_bytes = use_.reserved_bytes,
+       .fragmented_bytes = use_.reserved_bytes - use_.allocated_bytes,
+       .needed_bytes = std::nullopt});
 }
 
 std::unique_ptr<CachingAllocator> make_caching_allocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes) {

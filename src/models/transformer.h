@@ -67,8 +67,8 @@ struct TrainingOptions {
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep = {},
                         const TrainingOptions& training = {});
 
-// The floating-point operations of one run in `mode`, as docs/model.md counts them: of the model with attention in plain
-// ops, whatever it is run as. Throws Error where 64 bits do not count them.
+// The floating-point operations of one run in `mode`, as docs/model.md counts them: of the model with attention in
+// plain ops, whatever it is run as. Throws Error where 64 bits do not count them.
 std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode);
 
 // Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.

@@ -39,7 +39,8 @@ std::vector<Value> vjp_embedding_backward(Graph& graph, const Node& node, std::s
 // Rows that are not indexed are not read.
 std::int64_t bytes_embedding(const Graph& graph, const Node& node) {
   const auto bytes = [&](Value value) { return static_cast<std::int64_t>(graph.type(value).bytes()); };
-  return checked_sum({bytes(node.inputs[1]), bytes(node.outputs[0]), bytes(node.outputs[0])}, "the number of bytes of a look-up");
+  return checked_sum({bytes(node.inputs[1]), bytes(node.outputs[0]), bytes(node.outputs[0])},
+                     "the number of bytes of a look-up");
 }
 
 std::int64_t flops_embedding_backward(const Graph& graph, const Node& node) {

@@ -10,8 +10,8 @@ namespace ridgepoint {
 // Its op and its attributes, exactly.
 std::string operation_key(const Node& node);
 
-// That, and of each operand the type, or the value where it is a constant: what decides on the node's results' types, on
-// its cost, and on whether a device has a kernel for it.
+// That, and of each operand the type, or the value where it is a constant: what decides on the node's results' types,
+// on its cost, and on whether a device has a kernel for it.
 std::string typed_key(const Graph& graph, const Node& node);
 
 // Appends the bits of a number.

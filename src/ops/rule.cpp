@@ -73,7 +73,8 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
     bool repeated = false;  // x * x reads x once
     for (std::size_t j = 0; j < i; ++j) repeated = repeated || node.inputs[j] == node.inputs[i];
     const auto size = static_cast<std::int64_t>(size_bytes(graph.type(node.inputs[i]).dtype));
-    if (!repeated) bytes = checked_sum({bytes, checked_product({stored_elements(graph, node.inputs[i]), size}, kBytes)}, kBytes);
+    if (!repeated)
+      bytes = checked_sum({bytes, checked_product({stored_elements(graph, node.inputs[i]), size}, kBytes)}, kBytes);
   }
   for (const Value value : node.outputs) {
     bytes = checked_sum({bytes, static_cast<std::int64_t>(graph.type(value).bytes())}, kBytes);
@@ -175,7 +176,8 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
   const StampLike stamp(graph, node);
   const auto first_new = static_cast<std::uint32_t>(graph.node_capacity());
   std::vector<Value> values = rule(node.op).decompose(graph, node);
-  // Composites among the new nodes are replaced in turn; later ids are made while this runs. Nobody else reads them yet.
+  // Composites among the new nodes are replaced in turn; later ids are made while this runs. Nobody else reads them
+  // yet.
   std::vector<NodeId> replaced;
   std::vector<std::pair<Value, Value>> replacements;
   for (std::uint32_t id = first_new; id < graph.node_capacity(); ++id) {

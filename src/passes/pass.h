@@ -23,9 +23,9 @@ struct PassTarget {
 
 struct PassOptions {
   PassTarget target;
-  bool verify = false;            // verify() after every pass that changed something
-  std::vector<std::string> skip;  // passes left out, by name
-  StopPoint stop_point;           // called before every pass
+  bool verify = false;                                            // verify() after every pass that changed something
+  std::vector<std::string> skip;                                  // passes left out, by name
+  StopPoint stop_point;                                           // called before every pass
   std::function<void(std::string_view pass, const Graph&)> dump;  // called after every pass that changed something
 };
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <numeric>
 
+#include "ops/constant.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -25,7 +27,8 @@ std::string print_operation(const RowInstruction& instruction, std::size_t row_a
     case RowKind::load:
       return fmt::format("load {} {}", instruction.input, print_access(instruction.access, row_axes));
     case RowKind::constant:
-      return fmt::format("constant {}", instruction.value);
+      return is_integer(instruction.dtype) ? fmt::format("constant {}", instruction.integer)
+                                           : fmt::format("constant {}", instruction.value);
     case RowKind::iota:
       return "iota " + print_access(instruction.access, row_axes);
     default:

@@ -59,6 +59,7 @@ struct RowInstruction {
   int input = -1;                           // load: the body input read
   RowAccess access;                         // load, iota
   double value = 0.0;                       // constant
+  std::int64_t integer = 0;                 // constant of an integer dtype
 };
 
 // element: one for each row and column. row: one a row. accumulate_columns: reduced over the rows of a group, one

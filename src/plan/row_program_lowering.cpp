@@ -94,7 +94,7 @@ class Emitter {
     const DType dtype = part_.body.type(node.outputs[0]).dtype;
     switch (op_class(node.op)) {
       case OpClass::state:
-        result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, constant_value(node));
+        result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, node);
         return;
       case OpClass::view:
         return alias(node);
@@ -106,7 +106,7 @@ class Emitter {
     if (node.op == Op::iota) {
       const AxisStrides strides = part_.strides_of(node);
       const bool varies = std::any_of(strides.begin(), strides.end(), [](std::int64_t stride) { return stride != 0; });
-      result = varies ? emit_access(RowKind::iota, dtype, strides) : emit_constant(dtype, 0.0);
+      result = varies ? emit_access(RowKind::iota, dtype, strides) : emit_constant(dtype, 0.0, 0);
     } else if (node.op == Op::copy || node.op == Op::detach) {
       alias(node);
     } else {
@@ -114,17 +114,21 @@ class Emitter {
     }
   }
 
-  int emit_constant(DType dtype, double value) {
+  int emit_constant(DType dtype, double value, std::int64_t integer) {
     RowInstruction instruction;
     instruction.dtype = dtype;
     instruction.value = value;
+    instruction.integer = integer;
     return append(instruction);
+  }
+  int emit_constant(DType dtype, const Node& node) {
+    return emit_constant(dtype, constant_value(node), is_integer(dtype) ? constant_integer(node) : 0);
   }
 
   int emit_input(const Node& node) {
     const int input = std::stoi(node.attributes.get<std::string>("name"));
     const TensorLayout& layout = part_.inputs[static_cast<std::size_t>(input)];
-    if (layout.immediate) return emit_constant(layout.dtype, *layout.immediate);
+    if (layout.immediate) return emit_constant(layout.dtype, *layout.immediate, layout.immediate_integer);
     const int index = emit_access(RowKind::load, layout.dtype, part_.strides_of(node));
     at(index).input = input;
     return index;

@@ -132,8 +132,7 @@ void Executor::run_step(const Step& step) {
     base_[id] = allocate(buffer.bytes, buffer.category, step.node);
   }
   void* workspace = nullptr;
-  if (step.workspace_bytes > 0)
-    workspace = allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
+  if (step.workspace_bytes > 0) workspace = allocate(step.workspace_bytes, MemoryCategory::workspace, step.node);
   const std::uint32_t count = step.input_count + step.output_count;
   for (std::uint32_t i = 0; i < count; ++i) {
     const OperandSlot& slot = operands_[step.first_operand + i];

@@ -30,9 +30,7 @@ Graph lowered(Graph graph, const Device& device, const ProgramOptions& options) 
 // By value: the exclusive bound that its elements must keep, from the ops that index by it (through views).
 std::vector<std::int64_t> index_bounds(const Graph& graph) {
   std::vector<std::int64_t> bounds(graph.value_count(), INT64_MAX);
-  const auto bound = [&](Value indices, std::int64_t end) {
-    bounds[indices.id] = std::min(bounds[indices.id], end);
-  };
+  const auto bound = [&](Value indices, std::int64_t end) { bounds[indices.id] = std::min(bounds[indices.id], end); };
   for (const NodeId id : std::views::reverse(graph.order())) {
     const Node& node = graph.node(id);
     if (op_class(node.op) == OpClass::view) bound(node.inputs[0], bounds[node.outputs[0].id]);

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/device.h"
 #include "backends/reference/reference_device.h"
+#include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "support/run_graph.h"
 
@@ -150,6 +151,17 @@ TEST_P(Integers, have_constants_up_to_their_ends_and_none_past_them) {
   const HostTensor found = run(std::move(graph), result, {{"x", int64_tensor({0, 1, 2})}});
   EXPECT_EQ(found.as<std::int64_t>()[1], kLeast);
   EXPECT_EQ(found.as<std::int64_t>()[2], INT32_MIN);
+}
+
+TEST_P(Integers, have_constants_that_no_double_holds) {
+  constexpr std::int64_t kOdd = 9007199254740993;  // 2^53 + 1
+  Graph graph;
+  const Value x = input(graph, "x", {DType::int64, {3}}, Role::data);
+  const Value odd = integer_constant(graph, kOdd, DType::int64);
+  const Value result = where(graph, equal(graph, x, odd), integer_constant(graph, kOdd + 2, DType::int64), odd);
+  const HostTensor found = run(std::move(graph), result, {{"x", int64_tensor({kOdd, kOdd - 1, 0})}});
+  EXPECT_EQ(found.as<std::int64_t>()[0], kOdd + 2);
+  EXPECT_EQ(found.as<std::int64_t>()[1], kOdd);
 }
 
 TEST_P(Integers, become_shorter_by_their_low_bits_and_longer_by_their_sign) {

@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "backends/cpu/device.h"
+#include "core/integers.h"
+#include "ops/constant.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/tensor.h"
 #include "runtime/device.h"
@@ -96,7 +98,7 @@ inline Operand random_operand(DType dtype, const Shape& shape, std::mt19937& ran
 
 inline Operand immediate_operand(DType dtype, const Shape& shape, double value) {
   Operand operand;
-  operand.layout = {dtype, shape, {}, value};
+  operand.layout = {dtype, shape, {}, value, is_integer(dtype) ? to_integer<std::int64_t>(value) : 0};
   return operand;
 }
 

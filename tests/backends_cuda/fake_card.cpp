@@ -1,10 +1,10 @@
 // A driver with one card that computes nothing, so that a machine without one can run the host's side of a model: every
 // allocation, copy, module and launch. Its memory is the host's, untouched until written. From the environment:
 // FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_MODULE_BYTES what each loaded module takes,
-// FAKE_CARD_FAILS_AFTER the launch after which it answers nothing but errors, as a card does after a kernel's bad access;
-// with FAKE_CARD_REFUSES_STREAMS it makes none, and with FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes a fixed
-// time, one piece after the other, and synchronising waits for it. Whatever needs the card's context fails while the
-// calling thread has none or another, and is counted.
+// FAKE_CARD_FAILS_AFTER the launch after which it answers nothing but errors, as a card does after a kernel's bad
+// access; with FAKE_CARD_REFUSES_STREAMS it makes none, and with FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes
+// a fixed time, one piece after the other, and synchronising waits for it. Whatever needs the card's context fails
+// while the calling thread has none or another, and is counted.
 #include "backends_cuda/fake_card.h"
 
 #include <cuda.h>

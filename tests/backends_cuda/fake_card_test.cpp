@@ -101,8 +101,9 @@ TEST_F(FakeCard, one_that_others_have_filled_gives_an_oom_row_that_says_so) {
 TEST_F(FakeCard, a_row_that_cannot_fit_is_told_before_anything_is_chosen_or_compiled) {
   const TemporaryFolder empty;
   set("XDG_CACHE_HOME", empty.path().string());
-  const ProgramResult result = run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16",
-                                            "--batch", "1000000", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
+  const ProgramResult result =
+      run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16", "--batch", "1000000", "--warmup",
+                   "0", "--steps", "1", "--format", "jsonl"});
   const Record record = record_from_json(result.output);
   EXPECT_EQ(record.status, RunStatus::oom) << result.error;
   EXPECT_THAT(record.error.message, AllOf(HasSubstr("in forward at "), HasSubstr("too little")));

@@ -98,8 +98,7 @@ TEST(RecordTable, fits_eighty_and_sixty_columns_whatever_its_rows_are) {
   records[2].model.layers = 100;
   records[2].context = 65536;
   records[2].status = RunStatus::error;
-  records[2].error.message =
-      "anomaly in iteration 1: the first NaN is made by log in 'layers.0.attn.softmax', forward";
+  records[2].error.message = "anomaly in iteration 1: the first NaN is made by log in 'layers.0.attn.softmax', forward";
   for (const std::size_t width : {80, 60, 40}) {
     std::istringstream lines(records_as_text(records, width));
     for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), width) << line;

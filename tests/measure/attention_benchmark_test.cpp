@@ -163,7 +163,8 @@ TEST(MeasureAttention, says_when_the_inputs_alone_do_not_fit) {
   config.device_options.memory_limit_bytes = 1 << 20;
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::oom);
-  EXPECT_THAT(record.error.message, HasSubstr("for the data 'q': asked for 512.0 KiB (data), which takes a segment of"));
+  EXPECT_THAT(record.error.message,
+              HasSubstr("for the data 'q': asked for 512.0 KiB (data), which takes a segment of"));
 }
 
 TEST(MeasureAttention, records_what_flash_ran_as) {

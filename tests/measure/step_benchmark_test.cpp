@@ -98,7 +98,8 @@ TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_wo
   };
   const std::optional<Record> planned = measure_step(config, ceilings, watch);
   EXPECT_THAT(stages, ::testing::Each(Stage::planning));
-  EXPECT_THAT(planned->error.message, ::testing::HasSubstr("out of memory on reference (double-precision loops) in forward at "));
+  EXPECT_THAT(planned->error.message,
+              ::testing::HasSubstr("out of memory on reference (double-precision loops) in forward at "));
   config.run_anyway = true;
   const std::optional<Record> run = measure_step(config, ceilings, watch);
   EXPECT_THAT(stages, ::testing::Contains(Stage::warmup));

@@ -33,8 +33,8 @@ std::string chained_views(int length) {
     const bool flips = i % 2 == 0;
     if (!flips) is_turned = !is_turned;
     text += "%" + std::to_string(i) + (is_turned ? ":fp32[4,6]" : ":fp32[6,4]") + " = " +
-            (flips ? "flip(%" : "transpose(%") + std::to_string(i - 1) + (flips ? ") {axis=0}" : ") {permutation=[1,0]}") +
-            " @forward \"chain\" \"\"\n";
+            (flips ? "flip(%" : "transpose(%") + std::to_string(i - 1) +
+            (flips ? ") {axis=0}" : ") {permutation=[1,0]}") + " @forward \"chain\" \"\"\n";
   }
   const std::string last = std::to_string(length);
   const std::string end = std::to_string(length + 1);
@@ -47,7 +47,10 @@ std::string chained_products(int length) {
   std::string text = "graph \"products\"\n%0:fp32[4,4] = input() {name=\"x\", role=\"parameter\"} @forward \"\" \"\"\n";
   for (int i = 1; i <= length; ++i) {
     const std::string before = std::to_string(i - 1);
-    text += "%" + std::to_string(i) + ":fp32[4,4] = " + (i % 3 == 0 ? "matmul(%" + before + ", %" + before + ")" : i % 3 == 1 ? "tanh(%" + before + ")" : "mul(%" + before + ", %" + before + ")") +
+    text += "%" + std::to_string(i) + ":fp32[4,4] = " +
+            (i % 3 == 0   ? "matmul(%" + before + ", %" + before + ")"
+             : i % 3 == 1 ? "tanh(%" + before + ")"
+                          : "mul(%" + before + ", %" + before + ")") +
             " @forward \"chain\" \"\"\n";
   }
   return text + "output \"y\" %" + std::to_string(length) + "\n";

@@ -9,7 +9,7 @@
 #include "backends/cpu/tile_integers.h"
 #include "backends/cpu/tile_phase_plan.h"
 #include "backends/cpu/tile_program.h"
-#include "core/integers.h"
+#include "ops/constant.h"
 
 namespace ridgepoint::cpu {
 namespace {
@@ -20,11 +20,11 @@ void index_value(void* result, const void* a, const void*, const void*, std::int
 }
 
 tile::Function load_function(DType dtype, std::int64_t stride) {
-  return tile::is_integer(dtype) ? tile::integer_load_function(dtype) : tile::load_function(dtype, stride);
+  return is_integer(dtype) ? tile::integer_load_function(dtype) : tile::load_function(dtype, stride);
 }
 
 tile::Function store_function(DType dtype, std::int64_t stride) {
-  return tile::is_integer(dtype) ? tile::integer_store_function(dtype) : tile::store_function(dtype, stride);
+  return is_integer(dtype) ? tile::integer_store_function(dtype) : tile::store_function(dtype, stride);
 }
 
 // Of one element in cache, on one core: enough to tell light work from heavy.
@@ -65,12 +65,12 @@ class Compiler {
   TileSlot& memory(int i) { return memory_[static_cast<std::size_t>(i)]; }
   bool is_column(int i) const { return at(i).level == RowLevel::column; }
 
-  bool is_integer(int i) const { return tile::is_integer(at(i).dtype); }
+  bool holds_integers(int i) const { return is_integer(at(i).dtype); }
 
   // Columns of integers that are computed or loaded; absorbed ones are not.
   bool has_integer_columns() const {
     for (int i = 0; i < static_cast<int>(rows_.instructions.size()); ++i) {
-      if (is_column(i) && is_integer(i) && !plan_.fusion(i).absorbed) return true;
+      if (is_column(i) && holds_integers(i) && !plan_.fusion(i).absorbed) return true;
     }
     return false;
   }
@@ -102,8 +102,7 @@ class Compiler {
   }
 
   TileSlot place_constant(const RowInstruction& constant) {
-    if (constant.dtype == DType::int64) return build_.integer(to_integer<std::int64_t>(constant.value));
-    if (constant.dtype == DType::int32) return build_.integer(to_integer<std::int32_t>(constant.value));
+    if (is_integer(constant.dtype)) return build_.integer(constant.integer);
     return build_.constant(constant.value);
   }
 
@@ -129,7 +128,7 @@ class Compiler {
     const auto [load, index, unused] = plan_.fusion(i).operands;
     where(i) = build_.new_scalar();
     build_.row_steps(at(i).phase)
-        .push_back({.function = is_integer(index) ? tile::integer_pick_function() : tile::pick_function(),
+        .push_back({.function = holds_integers(index) ? tile::integer_pick_function() : tile::pick_function(),
                     .result = where(i),
                     .a = build_.row_start(TileMemory::input, at(load).input, at(load).access),
                     .b = where(index),
@@ -139,12 +138,12 @@ class Compiler {
 
   void place_index(int i) {
     const RowAccess& access = at(i).access;
-    if (!is_integer(i) && largest_index(rows_.space, access) > kFirstInexactIndex) {
+    if (!holds_integers(i) && largest_index(rows_.space, access) > kFirstInexactIndex) {
       refuse_tile("an iota past 2^24, which fp32 does not hold exactly");
     }
     if (is_column(i)) return;
     where(i) = build_.new_scalar();
-    build_.row_steps(0).push_back({.function = is_integer(i) ? index_value<std::int64_t> : index_value<float>,
+    build_.row_steps(0).push_back({.function = holds_integers(i) ? index_value<std::int64_t> : index_value<float>,
                                    .result = where(i),
                                    .a = build_.row_index(access)});
   }
@@ -163,8 +162,8 @@ class Compiler {
     if (fusion.kind == TileFusion::Kind::pair) {
       step.function = tile::pair_function(fusion.pair, scalar[0], scalar[1], scalar[2]);
     } else if (fusion.kind == TileFusion::Kind::compare_index) {
-      step.function = is_integer(fusion.operands[0]) ? tile::integer_compare_index_function(instruction.op)
-                                                     : tile::compare_index_function(instruction.op);
+      step.function = holds_integers(fusion.operands[0]) ? tile::integer_compare_index_function(instruction.op)
+                                                         : tile::compare_index_function(instruction.op);
       step.b = kColumnSlot;
       step.stride = fusion.stride;
     } else if (const tile::Function function = integer_function(i, scalar); function != nullptr) {
@@ -188,14 +187,14 @@ class Compiler {
   tile::Function integer_function(int i, const bool (&scalar)[3]) const {
     const RowInstruction& instruction = at(i);
     const DType from = at(instruction.operands[0]).dtype;
-    if (instruction.op == Op::where && is_integer(i)) {
+    if (instruction.op == Op::where && holds_integers(i)) {
       return tile::integer_where_function(scalar[0], scalar[1], scalar[2]);
     }
-    if (instruction.op == Op::cast && (is_integer(i) || tile::is_integer(from))) {
+    if (instruction.op == Op::cast && (holds_integers(i) || is_integer(from))) {
       return tile::integer_cast_function(from, instruction.dtype);
     }
-    if (instruction.op == Op::copy && is_integer(i)) return tile::integer_copy_function(scalar[0]);
-    const bool compares = input_count(instruction.op) == 2 && tile::is_integer(from);
+    if (instruction.op == Op::copy && holds_integers(i)) return tile::integer_copy_function(scalar[0]);
+    const bool compares = input_count(instruction.op) == 2 && is_integer(from);
     return compares ? tile::integer_compare_function(instruction.op, scalar[0], scalar[1]) : nullptr;
   }
 
@@ -250,7 +249,7 @@ class Compiler {
       const tile::Function load = load_function(instruction.dtype, stride);
       add_step(phase, {.function = load, .result = target, .a = memory(i), .stride = stride}, Op::copy);
     } else if (instruction.kind == RowKind::iota) {
-      const tile::Function iota = is_integer(i) ? tile::integer_iota_function() : tile::iota_function();
+      const tile::Function iota = holds_integers(i) ? tile::integer_iota_function() : tile::iota_function();
       add_step(phase, {.function = iota, .result = target, .stride = stride}, Op::copy);
     } else if (divides_by_reduction(instruction)) {
       const tile::Function multiply = tile::binary_function(Op::mul, false, true);

@@ -4,10 +4,9 @@
 #pragma once
 
 #include "backends/cpu/tile_functions.h"
+#include "ops/constant.h"
 
 namespace ridgepoint::tile {
-
-inline bool is_integer(DType dtype) { return dtype == DType::int64 || dtype == DType::int32; }
 
 // Memory of an integer dtype to tile values and back, as load_function() and store_function() do for fp32.
 Function integer_load_function(DType dtype);

@@ -150,7 +150,7 @@ void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& l
 // Integers are twice as wide as the rest.
 bool PhasePlan::meets_other_width(int value) const {
   const auto differs = [&](int operand) {
-    return operand >= 0 && tile::is_integer(at(operand).dtype) != tile::is_integer(at(value).dtype);
+    return operand >= 0 && is_integer(at(operand).dtype) != is_integer(at(value).dtype);
   };
   return std::any_of(fusion(value).operands.begin(), fusion(value).operands.end(), differs);
 }

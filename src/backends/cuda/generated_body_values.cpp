@@ -6,7 +6,7 @@ namespace ridgepoint::cuda {
 
 std::string BodyPrinter::reference(int i) const {
   const RowInstruction& instruction = at(i);
-  if (instruction.kind == RowKind::constant) return literal(instruction.dtype, instruction.value);
+  if (instruction.kind == RowKind::constant) return literal(instruction.dtype, instruction.value, instruction.integer);
   const bool load = instruction.kind == RowKind::load;
   if (is_column(i)) {
     if (load) return fmt::format("widen(p{}[u].items[k])", i);

@@ -9,6 +9,7 @@
 #include <optional>
 #include <type_traits>
 
+#include "ops/constant.h"
 #include "ops/rule.h"
 #include "plan/row_program.h"
 #include "ridgepoint/error.h"
@@ -33,7 +34,9 @@ std::string describe(const TensorLayout& layout) {
   for (int axis = 0; axis < layout.shape.rank(); ++axis) {
     text += fmt::format(" {}:{}", layout.shape[axis], layout.strides[static_cast<std::size_t>(axis)]);
   }
-  return layout.immediate ? text + fmt::format(" = {}", *layout.immediate) : text;
+  if (!layout.immediate) return text;
+  return text + (is_integer(layout.dtype) ? fmt::format(" = {}", layout.immediate_integer)
+                                          : fmt::format(" = {}", *layout.immediate));
 }
 
 GeneratedNode generate(const KernelSpec& spec, GeneratorTarget target) {

@@ -40,15 +40,11 @@ std::string floating_literal(Float value, std::string_view suffix) {
   return digits + std::string(suffix);
 }
 
-// Truncated towards zero and saturated, as casts are.
 template <typename Integer>
-std::string integer_literal(double value, std::string_view suffix) {
-  using Limits = std::numeric_limits<Integer>;
-  if (std::isnan(value)) return fmt::format("0{}", suffix);
+std::string integer_literal(std::int64_t value, std::string_view suffix) {
   // Not a literal: its digits without the sign are past the largest number.
-  if (value <= static_cast<double>(Limits::min())) return fmt::format("({}{} - 1)", Limits::min() + 1, suffix);
-  const Integer whole = value >= static_cast<double>(Limits::max()) ? Limits::max() : static_cast<Integer>(value);
-  return fmt::format("{}{}", whole, suffix);
+  if (value == std::numeric_limits<Integer>::min()) return fmt::format("({}{} - 1)", value + 1, suffix);
+  return fmt::format("{}{}", value, suffix);
 }
 
 // CUDA's functions for fp32 end in f.
@@ -63,14 +59,14 @@ std::string_view compute_type(DType dtype) { return names(dtype).compute; }
 DType partial_dtype(DType dtype) { return names(dtype).partial; }
 std::string_view reduction_type(Op op) { return op == Op::reduce_max ? "Max" : "Sum"; }
 
-std::string literal(DType dtype, double value) {
+std::string literal(DType dtype, double value, std::int64_t integer) {
   switch (dtype) {
     case DType::boolean:
       return value != 0.0 ? "true" : "false";
     case DType::int32:
-      return integer_literal<std::int32_t>(value, "");
+      return integer_literal<std::int32_t>(integer, "");
     case DType::int64:
-      return integer_literal<long long>(value, "LL");
+      return integer_literal<std::int64_t>(integer, "LL");
     case DType::fp64:
       return floating_literal(value, "");
     default:  // computed with in fp32, whose range the value may pass

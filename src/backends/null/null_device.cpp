@@ -38,7 +38,8 @@ void append(std::string& key, const TensorLayout& layout) {
   key += '|';
   key += name(layout.dtype);
   for (int axis = 0; axis < layout.shape.rank(); ++axis) {
-    key += ',' + std::to_string(layout.shape[axis]) + ':' + std::to_string(layout.strides[static_cast<std::size_t>(axis)]);
+    key +=
+        ',' + std::to_string(layout.shape[axis]) + ':' + std::to_string(layout.strides[static_cast<std::size_t>(axis)]);
   }
   if (layout.immediate) append_bits(key, *layout.immediate);
 }
