@@ -154,7 +154,8 @@ class Search {
       program.emplace(build_attention_problem(of_length(sequence), true), device_);
       program->run();
       program->synchronize();
-    } catch (const OutOfMemory&) {
+    } catch (const Error& error) {  // OutOfMemory, or kernels that found no room
+      if (error.kind() != ErrorKind::out_of_memory) throw;
       fits = false;
     }
     if (program) note_available(program->memory_use());

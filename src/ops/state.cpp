@@ -28,7 +28,7 @@ std::vector<TensorType> infer_constant(const ShapeContext& context) {
   const std::int64_t* whole = whole_value(context.attributes);
   const double value = whole != nullptr ? static_cast<double>(*whole) : context.attributes.get<double>(kValue);
   if (is_integer(dtype)) {
-    const bool is_whole = whole != nullptr || (std::trunc(value) == value && std::fabs(value) < 0x1p63);
+    const bool is_whole = whole != nullptr || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
     require(is_whole && holds(dtype, whole != nullptr ? *whole : static_cast<std::int64_t>(value)),
             "a constant of " + std::string(name(dtype)) + " must be a whole number that it holds");
   }

@@ -113,7 +113,7 @@ TEST_F(FakeCard, a_row_that_cannot_fit_is_told_before_anything_is_chosen_or_comp
 
 TEST_F(FakeCard, the_longest_sequence_leaves_room_for_what_context_and_kernels_take) {
   set("FAKE_CARD_HELD_BYTES", std::to_string((std::size_t{15} << 30)));
-  set("FAKE_CARD_MODULE_BYTES", std::to_string(std::size_t{12} << 20));
+  set("FAKE_CARD_MODULE_BYTES", std::to_string(std::size_t{256} << 10));
   const ProgramResult result = run_program({"attention", "--oom", "--device", "cuda", "--attention", "composite",
                                             "--batch", "1", "--granularity", "16", "--format", "csv"});
   EXPECT_EQ(result.exit_code, 0) << result.error;

@@ -112,7 +112,8 @@ const Driver& driver() {
 
 void throw_driver_error(CUresult result, const char* doing, const char* object) {
   throw Error(fmt::format("CUDA could not {}{}{}: {}{}", doing, object != nullptr ? " " : "",
-                          object != nullptr ? object : "", describe(driver(), result), advice(result)));
+                          object != nullptr ? object : "", describe(driver(), result), advice(result)),
+              result == CUDA_ERROR_OUT_OF_MEMORY ? ErrorKind::out_of_memory : ErrorKind::failure);
 }
 
 }  // namespace ridgepoint::cuda
