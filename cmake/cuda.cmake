@@ -1,33 +1,74 @@
 # The CUDA back end, where there is a toolkit to build it with. Nothing of CUDA is linked: headers are used, kernels
 # become fat binaries inside the program, and libraries are opened when they are needed (docs/decisions/0006).
 #   include(cuda), then ridgepoint_add_cuda(<target>)
-set(RIDGEPOINT_CUDA AUTO CACHE STRING "Build the CUDA back end: ON, OFF, or AUTO for where a CUDA 13 toolkit is found")
+# Sets RIDGEPOINT_HAS_CUDA, and the toolkit's RIDGEPOINT_CUDA_MAJOR.
+set(RIDGEPOINT_CUDA AUTO CACHE STRING "Build the CUDA back end: ON, OFF, or AUTO for where a CUDA toolkit (12.4 or newer) is found")
 set_property(CACHE RIDGEPOINT_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(RIDGEPOINT_HAS_CUDA OFF)
+set(least_toolkit 12.4)
+
+# A toolkit of NVIDIA's has its headers beside nvcc's folder; Debian's nvidia-cuda-toolkit has them in /usr/include.
+function(ridgepoint_find_toolkit)
+  find_program(RIDGEPOINT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
+  if(NOT RIDGEPOINT_NVCC)
+    return()
+  endif()
+  execute_process(COMMAND ${RIDGEPOINT_NVCC} --version OUTPUT_VARIABLE nvcc_text ERROR_QUIET)
+  string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" nvcc_text "${nvcc_text}")
+  set(nvcc_version "${CMAKE_MATCH_1}" PARENT_SCOPE)
+  get_filename_component(nvcc_folder ${RIDGEPOINT_NVCC} REALPATH)
+  get_filename_component(nvcc_folder ${nvcc_folder} DIRECTORY)
+  find_path(RIDGEPOINT_CUDA_INCLUDE_DIR cublasLt.h HINTS ${nvcc_folder}/../include ${nvcc_folder}/../targets/x86_64-linux/include
+    NO_DEFAULT_PATH)
+  find_path(RIDGEPOINT_CUPTI_INCLUDE_DIR cupti.h HINTS ${RIDGEPOINT_CUDA_INCLUDE_DIR} ${nvcc_folder}/../extras/CUPTI/include
+    NO_DEFAULT_PATH)
+  mark_as_advanced(RIDGEPOINT_NVCC RIDGEPOINT_CUDA_INCLUDE_DIR RIDGEPOINT_CUPTI_INCLUDE_DIR)
+endfunction()
+
+# The C++ compiler whose headers nvcc reads. Every toolkit refuses a GCC newer than itself (12.4 takes up to 13), so where
+# the project's compiler is refused the newest that is not takes its place; device code alone is compiled with it.
+function(ridgepoint_find_nvcc_host_compiler)
+  if(RIDGEPOINT_NVCC_HOST_COMPILER)
+    return()
+  endif()
+  set(probe ${CMAKE_BINARY_DIR}/CMakeFiles/nvcc_probe)
+  file(WRITE ${probe}.cu "#include <cuda_bf16.h>\n#include <cstdint>\n#include <cmath>\n__global__ void probe(float* x) { x[0] = sqrtf(x[0]); }\n")
+  file(GLOB others /usr/bin/g++-[0-9]*)
+  list(SORT others COMPARE NATURAL ORDER DESCENDING)
+  foreach(compiler ${CMAKE_CXX_COMPILER} ${others})
+    execute_process(COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -arch=sm_80 -ccbin ${compiler} -o ${probe}.fatbin ${probe}.cu
+      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+    if(NOT failed)
+      set(RIDGEPOINT_NVCC_HOST_COMPILER ${compiler} CACHE FILEPATH "The C++ compiler that nvcc works with")
+      mark_as_advanced(RIDGEPOINT_NVCC_HOST_COMPILER)
+      return()
+    endif()
+  endforeach()
+endfunction()
 
 if(RIDGEPOINT_CUDA)
-  find_program(RIDGEPOINT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
-  mark_as_advanced(RIDGEPOINT_NVCC)
-  if(RIDGEPOINT_NVCC)
-    execute_process(COMMAND ${RIDGEPOINT_NVCC} --version OUTPUT_VARIABLE nvcc_text ERROR_QUIET)
-    string(REGEX MATCH "release ([0-9]+\\.[0-9]+)" nvcc_text "${nvcc_text}")
-    set(nvcc_version "${CMAKE_MATCH_1}")
-    get_filename_component(nvcc_folder ${RIDGEPOINT_NVCC} REALPATH)
-    get_filename_component(nvcc_folder ${nvcc_folder} DIRECTORY)
-    find_path(RIDGEPOINT_CUDA_INCLUDE_DIR cublasLt.h HINTS ${nvcc_folder}/../include ${nvcc_folder}/../targets/x86_64-linux/include
-      NO_DEFAULT_PATH)
-    find_path(RIDGEPOINT_CUPTI_INCLUDE_DIR cupti.h HINTS ${RIDGEPOINT_CUDA_INCLUDE_DIR} ${nvcc_folder}/../extras/CUPTI/include
-      NO_DEFAULT_PATH)
-    mark_as_advanced(RIDGEPOINT_CUDA_INCLUDE_DIR RIDGEPOINT_CUPTI_INCLUDE_DIR)
-  endif()
-  if(RIDGEPOINT_NVCC AND RIDGEPOINT_CUDA_INCLUDE_DIR AND RIDGEPOINT_CUPTI_INCLUDE_DIR
-     AND nvcc_version VERSION_GREATER_EQUAL 13.0)
-    set(RIDGEPOINT_HAS_CUDA ON)
-    message(STATUS "CUDA back end: toolkit ${nvcc_version} (${RIDGEPOINT_NVCC})")
-  elseif(RIDGEPOINT_CUDA STREQUAL AUTO)
-    message(STATUS "CUDA back end: left out, no CUDA 13 toolkit with cuBLASLt and CUPTI was found")
+  ridgepoint_find_toolkit()
+  set(missing "")
+  if(NOT RIDGEPOINT_NVCC)
+    set(missing "no CUDA toolkit was found (nvcc is neither in PATH nor in CUDA_HOME)")
+  elseif(NOT nvcc_version VERSION_GREATER_EQUAL least_toolkit)
+    set(missing "${RIDGEPOINT_NVCC} is of CUDA ${nvcc_version}, and ${least_toolkit} or newer is needed")
+  elseif(NOT RIDGEPOINT_CUDA_INCLUDE_DIR OR NOT RIDGEPOINT_CUPTI_INCLUDE_DIR)
+    set(missing "the toolkit of ${RIDGEPOINT_NVCC} lacks the headers of cuBLASLt or CUPTI")
   else()
-    message(FATAL_ERROR "RIDGEPOINT_CUDA is ON and no CUDA 13 toolkit with cuBLASLt and CUPTI was found; set CUDA_HOME to one")
+    ridgepoint_find_nvcc_host_compiler()
+    if(NOT RIDGEPOINT_NVCC_HOST_COMPILER)
+      set(missing "nvcc ${nvcc_version} does not work with ${CMAKE_CXX_COMPILER} (version ${CMAKE_CXX_COMPILER_VERSION}) or any other g++ here; install an older g++ that it takes, or name one in RIDGEPOINT_NVCC_HOST_COMPILER")
+    endif()
+  endif()
+  if(NOT missing)
+    set(RIDGEPOINT_HAS_CUDA ON)
+    string(REGEX MATCH "^[0-9]+" RIDGEPOINT_CUDA_MAJOR "${nvcc_version}")
+    message(STATUS "CUDA back end: toolkit ${nvcc_version} (${RIDGEPOINT_NVCC} with ${RIDGEPOINT_NVCC_HOST_COMPILER})")
+  elseif(RIDGEPOINT_CUDA STREQUAL AUTO)
+    message(STATUS "CUDA back end: left out, ${missing}")
+  else()
+    message(FATAL_ERROR "RIDGEPOINT_CUDA is ON, but ${missing}")
   endif()
 endif()
 
@@ -40,7 +81,7 @@ function(ridgepoint_compile_kernel source fatbin)
   endif()
   add_custom_command(OUTPUT ${fatbin}
     COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets
-      -ccbin ${CMAKE_CXX_COMPILER} -I${CMAKE_SOURCE_DIR}/src
+      -ccbin ${RIDGEPOINT_NVCC_HOST_COMPILER} -I${CMAKE_SOURCE_DIR}/src
       ${targets} -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
     DEPENDS ${source} DEPFILE ${fatbin}.d VERBATIM
     COMMENT "Compiling kernels of ${source}")
@@ -48,8 +89,9 @@ endfunction()
 
 # Adds the kernels of src/backends/cuda to a target, and the file that holds them: its assembly includes the bytes.
 function(ridgepoint_add_cuda target)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu
-    ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/hopper/*.cu)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu)
+  file(GLOB hopper_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/hopper/*.cu)
+  list(PREPEND sources ${hopper_sources})  # take long: not last, when other cores have nothing left to do
   set(folder ${CMAKE_BINARY_DIR}/generated/kernels)
   file(MAKE_DIRECTORY ${folder})
   set(symbols "")

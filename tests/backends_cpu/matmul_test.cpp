@@ -5,12 +5,12 @@
 
 #include <cmath>
 #include <random>
-#include <thread>
 
 #include "backends/cpu/device.h"
 #include "backends/cpu/matmul.h"
 #include "backends/null/null_device.h"
 #include "backends_cpu/kernel_harness.h"
+#include "core/parallel.h"
 
 namespace ridgepoint {
 namespace {
@@ -218,15 +218,17 @@ TEST_F(CpuMatmul, is_whole_whatever_number_of_threads_it_was_made_for) {
   }
 }
 
-TEST_F(CpuMatmul, is_whole_in_a_program_that_gives_its_threads_fewer_of_openmp) {
+// Where OpenMP, had oneDNN its threads from there, would give it this one alone.
+TEST_F(CpuMatmul, is_whole_within_a_loop) {
   device_ = testing::cpu_with_threads(4);
-  KernelRun run(*device_, Op::matmul, {random({201, 130}, {}, DType::bf16), random({130, 331}, {}, DType::bf16)});
-  std::thread([&] {  // which has a setting of its own
-    omp_set_num_threads(2);
-    run.launch();
-  })
-      .join();
-  expect_product(run);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    KernelRun run(*device_, Op::matmul, {random({201, 130}, {}, dtype), random({130, 331}, {}, dtype)});
+    parallel_for_workers(2, 2, [&](int worker, std::int64_t, std::int64_t) {
+      if (worker == 1) run.launch();
+    });
+    expect_product(run);
+    if (HasFatalFailure()) FAIL() << name(dtype);
+  }
 }
 
 TEST_F(CpuMatmul, leaves_the_calling_programs_openmp_setting_alone) {

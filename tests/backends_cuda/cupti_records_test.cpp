@@ -20,8 +20,8 @@ void add(CuptiRecords& records, const Record& record) {
   records.add(reinterpret_cast<const CUpti_Activity&>(record));
 }
 
-CUpti_ActivityKernel10 kernel(std::uint32_t correlation, std::int64_t start_ns, std::int64_t end_ns) {
-  CUpti_ActivityKernel10 record{};
+CUpti_ActivityKernel9 kernel(std::uint32_t correlation, std::int64_t start_ns, std::int64_t end_ns) {
+  CUpti_ActivityKernel9 record{};
   record.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
   record.name = "k";
   record.start = stamp(start_ns);
@@ -125,7 +125,7 @@ TEST(CuptiRecords, take_the_outer_of_two_calls_that_share_an_id) {
 
 TEST(CuptiRecords, keep_a_kernels_shape) {
   CuptiRecords records(kOffsetNs);
-  CUpti_ActivityKernel10 record = kernel(1, 10, 20);
+  CUpti_ActivityKernel9 record = kernel(1, 10, 20);
   record.gridX = 3, record.gridY = 2, record.gridZ = 1;
   record.blockX = 256, record.blockY = record.blockZ = 1;
   record.registersPerThread = 77;
@@ -148,7 +148,7 @@ TEST(CuptiRecords, tell_fills_and_copies_from_kernels) {
   fill.start = stamp(100);
   fill.end = stamp(110);
   add(records, fill);
-  CUpti_ActivityMemcpy6 copy{};
+  CUpti_ActivityMemcpy5 copy{};
   copy.kind = CUPTI_ACTIVITY_KIND_MEMCPY;
   copy.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_DTOH;
   copy.start = stamp(200);
@@ -163,7 +163,7 @@ TEST(CuptiRecords, tell_fills_and_copies_from_kernels) {
 
 TEST(CuptiRecords, count_kernels_that_the_device_had_no_room_to_time) {
   CuptiRecords records(kOffsetNs);
-  CUpti_ActivityKernel10 record = kernel(1, 10, 20);
+  CUpti_ActivityKernel9 record = kernel(1, 10, 20);
   record.end = 0;
   add(records, record);
   EXPECT_THAT(records.activities(kLaunches), SizeIs(0));

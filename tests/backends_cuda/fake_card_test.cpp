@@ -28,7 +28,7 @@ class FakeCard : public ::testing::Test {
   static void TearDownTestSuite() { delete cache_; }
 
   void SetUp() override {
-    const cuda::SharedLibrary compiler("libnvrtc.so.13");
+    const cuda::SharedLibrary compiler(cuda::toolkit_library("nvrtc"));
     if (!compiler.is_open()) GTEST_SKIP() << compiler.reason();
     set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
     set("XDG_CACHE_HOME", cache_->path().string());

@@ -15,7 +15,7 @@ namespace {
 
 template <typename Handle>
 cublasStatus_t make(Handle* handle) {
-  *handle = static_cast<Handle>(std::malloc(8));
+  *handle = static_cast<Handle>(std::malloc(sizeof **handle));
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t drop(void* handle) {

@@ -49,7 +49,7 @@ void keep(const Record& record) {
 std::size_t size_of(CUpti_ActivityKind kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      return sizeof(CUpti_ActivityKernel10);
+      return sizeof(CUpti_ActivityKernel9);
     case CUPTI_ACTIVITY_KIND_MEMSET:
       return sizeof(CUpti_ActivityMemset4);
     case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
@@ -83,7 +83,7 @@ void keep_kernel(const FakeWork& work) {
     ++dropped;
     return;
   }
-  CUpti_ActivityKernel10 kernel{};
+  CUpti_ActivityKernel9 kernel{};
   kernel.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
   kernel.start = stamp(work.begin_ns);
   kernel.end = stamp(work.end_ns);

@@ -7,10 +7,13 @@ function(add_fake_driver name version start complete)
   add_dependencies(backends_cuda_test ${library})
 endfunction()
 
-add_fake_driver(OLD 12040 0 0)
-add_fake_driver(INCOMPLETE 13000 0 0)
-add_fake_driver(CARDLESS 13000 100 1)
-add_fake_driver(BROKEN 13000 999 1)
+# Of the major version before the toolkit's, and of its own.
+math(EXPR previous_version "(${RIDGEPOINT_CUDA_MAJOR} - 1) * 1000 + 40")
+math(EXPR version "${RIDGEPOINT_CUDA_MAJOR} * 1000")
+add_fake_driver(OLD ${previous_version} 0 0)
+add_fake_driver(INCOMPLETE ${version} 0 0)
+add_fake_driver(CARDLESS ${version} 100 1)
+add_fake_driver(BROKEN ${version} 999 1)
 
 # A card that computes nothing, its cuBLASLt and CUPTI, and a tool that listens to NVTX, in a folder of their own.
 function(add_fake_library target source name version)
@@ -24,7 +27,7 @@ function(add_fake_library target source name version)
 endfunction()
 
 add_fake_library(fake_card fake_card.cpp libcuda 1)
-add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt 13)
-add_fake_library(fake_cupti fake_cupti.cpp libcupti 13)
+add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt ${RIDGEPOINT_CUDA_MAJOR})
+add_fake_library(fake_cupti fake_cupti.cpp libcupti ${RIDGEPOINT_CUDA_MAJOR})
 add_fake_library(fake_nvtx fake_nvtx.cpp libfake_nvtx 1)
 target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_CARD="${CMAKE_CURRENT_BINARY_DIR}/fake_card")

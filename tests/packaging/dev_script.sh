@@ -59,6 +59,44 @@ RIDGEPOINT_NO_INSTALL=1 run build
 expect_status 0
 expect_no_text "installing"
 
+# Where packages have other names it says which are wanted; derivatives of Debian and Ubuntu have the same.
+system() { # LINE...
+  printf '%s\n' "$@" >"$work/os-release"
+  export RIDGEPOINT_OS_RELEASE="$work/os-release"
+}
+system 'ID=fedora' 'VERSION_ID=40' 'PRETTY_NAME="Fedora Linux 40"'
+run build
+expect_status 1
+expect_text "Fedora Linux 40"
+expect_text "libdnnl-dev"
+expect_text "RIDGEPOINT_NO_INSTALL=1"
+expect_no_text "installing"
+system 'ID=void'
+run build
+expect_status 1
+expect_text "this is void"
+for lines in 'ID=debian' 'ID=ubuntu ID_LIKE=debian' 'ID=linuxmint ID_LIKE="ubuntu debian"' 'ID=neon ID_LIKE="ubuntu"'; do
+  system "$lines"
+  run build
+  expect_text "installing with apt: libdnnl-dev"
+done
+unset RIDGEPOINT_OS_RELEASE
+
+# LLVM's tools: the version that the project is checked with, or the nearest newer one that the release has.
+stub dpkg-query '[[ "${@: -1}" =~ ^(clang|libclang|libomp) ]] || echo -n installed'
+stub apt-cache '[[ "$2" =~ -1[789](-dev)?$ ]]'
+PATH_OF_TOOLS="$work/tools"
+mkdir "$PATH_OF_TOOLS"
+for tool in bash env grep cat mktemp rm dirname tail nproc; do ln -s "$(command -v "$tool")" "$PATH_OF_TOOLS/$tool"; done
+run_bare() { PATH="$PATH_OF_TOOLS" run "$@"; } # without the LLVM of this machine
+run_bare lint
+expect_text "installing with apt: clang-format-17 clang-tidy-17 libomp-17-dev"
+run_bare fuzz
+expect_text "installing with apt: clang-17 libclang-rt-17-dev libomp-17-dev"
+stub apt-cache 'exit 0'
+run_bare lint
+expect_text "installing with apt: clang-format-14 clang-tidy-16 libomp-16-dev"
+
 # With everything there, nothing is installed and nothing is said of it.
 stub dpkg-query 'echo -n installed'
 stub apt-get 'echo "apt-get was called"; exit 1'
@@ -70,4 +108,39 @@ run build frobnicate
 expect_status 1
 expect_text "no preset 'frobnicate'"
 grep -q -- "--target ridgepoint" "$work/bin/cmake.log" || fail "cmake was not asked to build the program"
+
+# The last line after the tests counts those that need a card. dev runs in a copy, whose build folder is made up.
+mkdir -p "$work/copy/build/tests"
+cp "$dev" "$work/copy/dev"
+dev="$work/copy/dev"
+stub ctest 'while [[ "$1" != --output-junit ]]; do shift; done
+mkdir -p "$(dirname "$2")"
+cat >"$2" <<XML
+	<testcase name="Plan.is_made" status="run">
+		<system-out>OnCard</system-out>
+	</testcase>
+	<testcase name="OnCardAdamW.agrees" status="notrun">
+		<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+	</testcase>
+	<testcase name="All/OnCardRope.agrees/fp32" status="notrun">
+		<skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>
+	</testcase>
+	<testcase name="OnCardMatmul.agrees" status="run">
+	</testcase>
+	<testcase name="compare_torch" status="notrun">
+		<skipped message="SKIP_RETURN_CODE=77"/>
+	</testcase>
+XML
+exit "${FAKE_CTEST:-0}"'
+run test
+expect_status 0
+expect_text "no CUDA back end"
+touch "$work/copy/build/tests/backends_cuda_test"
+chmod +x "$work/copy/build/tests/backends_cuda_test"
+run test
+expect_status 0
+[[ "${output##*$'\n'}" == "2 tests need a card and were skipped" ]] || fail "the last line does not count tests on a card"
+FAKE_CTEST=8 run test
+expect_status 8
+expect_text "2 tests need a card and were skipped"
 echo "ok"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/matmul.h"
+#include "backends/cpu/matmul_description.h"
 #include "backends/cpu/onednn.h"
 #include "ridgepoint/error.h"
 
@@ -50,11 +51,10 @@ dnnl::matmul::primitive_desc describe(const BlockProduct& product, const dnnl::e
     sum.append_sum(1.0F);
     attributes.set_post_ops(sum);
   }
-  const dnnl::matmul::desc operation(
-      descriptor(product.rows, product.inner, product.a_stride, product.a_transposed, Type::bf16),
-      descriptor(product.inner, product.columns, product.b_stride, product.b_transposed, Type::bf16),
-      descriptor(product.rows, product.columns, product.c_stride, false, Type::f32));
-  return {operation, attributes, engine};
+  return describe_matmul(engine,
+                         descriptor(product.rows, product.inner, product.a_stride, product.a_transposed, Type::bf16),
+                         descriptor(product.inner, product.columns, product.b_stride, product.b_transposed, Type::bf16),
+                         descriptor(product.rows, product.columns, product.c_stride, false, Type::f32), attributes);
 }
 
 class PrimitiveProducts : public BlockProducts {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/matmul.h"
+#include "backends/cpu/matmul_description.h"
 #include "backends/cpu/matmul_pieces.h"
 #include "backends/cpu/onednn.h"
 #include "core/parallel.h"
@@ -39,9 +40,9 @@ dnnl::memory::desc descriptor(const MatmulProblem& problem, const StridedMatrix&
 dnnl::matmul::primitive_desc describe(const MatmulProblem& problem) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  const dnnl::matmul::desc operation(descriptor(problem, problem.a), descriptor(problem, problem.b),
-                                     descriptor(problem, problem.c));
-  dnnl::matmul::primitive_desc description(operation, attributes, engine());
+  dnnl::matmul::primitive_desc description =
+      describe_matmul(engine(), descriptor(problem, problem.a), descriptor(problem, problem.b),
+                      descriptor(problem, problem.c), attributes);
   if (std::string_view(description.impl_info_str()).starts_with("ref")) {
     throw dnnl::error(dnnl_unimplemented, "plain loops alone");
   }

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <string>
 #include <type_traits>
 
 #include "backends/cuda/shared_library.h"
@@ -12,20 +13,19 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr std::string_view kFile = "libcublasLt.so.13";
-
 CublasLt load() {
-  const SharedLibrary library(kFile);
+  const std::string file = toolkit_library("cublasLt");
+  const SharedLibrary library(file);
   if (!library.is_open()) {
-    throw Error(fmt::format("matmuls on a card run in {}, which could not be opened ({}); install the CUDA 13 "
+    throw Error(fmt::format("matmuls on a card run in {}, which could not be opened ({}); install the CUDA {} "
                             "toolkit's cuBLAS or name its folder in LD_LIBRARY_PATH",
-                            kFile, library.reason()),
+                            file, library.reason(), toolkit_major()),
                 ErrorKind::unsupported);
   }
   CublasLt table;
   const auto find = [&](auto& entry, const char* symbol) {
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(library.find(symbol));
-    if (entry == nullptr) throw Error(fmt::format("{} has no function {}", kFile, symbol), ErrorKind::unsupported);
+    if (entry == nullptr) throw Error(fmt::format("{} has no function {}", file, symbol), ErrorKind::unsupported);
   };
 #define RIDGEPOINT_CUBLASLT_FIND(name) find(table.name, #name);
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_FIND)

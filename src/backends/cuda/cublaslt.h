@@ -1,4 +1,4 @@
-// cuBLASLt (libcublasLt.so.13) as a table of entry points, found at run time like the driver, and its objects.
+// cuBLASLt (libcublasLt.so) as a table of entry points, found at run time like the driver, and its objects.
 #pragma once
 
 #include <cublasLt.h>

@@ -10,8 +10,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr std::string_view kFile = "libcupti.so.13";
-
 // What a person can do about an error; empty where the error itself says it.
 std::string_view advice(CUptiResult result) {
   switch (result) {
@@ -41,9 +39,9 @@ std::string_view advice(CUptiResult result) {
 Cupti open_cupti(std::string_view file) {
   const SharedLibrary library(file);
   if (!library.is_open()) {
-    throw Error(fmt::format("kernels on a card are recorded by {}, which could not be opened ({}); install the CUDA 13 "
+    throw Error(fmt::format("kernels on a card are recorded by {}, which could not be opened ({}); install the CUDA {} "
                             "toolkit's CUPTI or name its folder in LD_LIBRARY_PATH",
-                            file, library.reason()),
+                            file, library.reason(), toolkit_major()),
                 ErrorKind::unsupported);
   }
   Cupti table;
@@ -58,7 +56,7 @@ Cupti open_cupti(std::string_view file) {
 }
 
 const Cupti& cupti() {
-  static const Cupti table = open_cupti(kFile);
+  static const Cupti table = open_cupti(toolkit_library("cupti"));
   return table;
 }
 

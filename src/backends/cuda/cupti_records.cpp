@@ -50,13 +50,15 @@ std::string readable_kernel_name(const char* name) {
   return text.starts_with("void ") ? text.substr(5) : text;
 }
 
+// Records grow at their end from one toolkit to the next; these versions of them are in the headers of each from 12.4
+// on.
 void CuptiRecords::add(const CUpti_Activity& record) {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
     case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-      return add_kernel(reinterpret_cast<const CUpti_ActivityKernel10&>(record));
+      return add_kernel(reinterpret_cast<const CUpti_ActivityKernel9&>(record));
     case CUPTI_ACTIVITY_KIND_MEMCPY:
-      return add_copy(reinterpret_cast<const CUpti_ActivityMemcpy6&>(record));
+      return add_copy(reinterpret_cast<const CUpti_ActivityMemcpy5&>(record));
     case CUPTI_ACTIVITY_KIND_MEMSET:
       return add_fill(reinterpret_cast<const CUpti_ActivityMemset4&>(record));
     case CUPTI_ACTIVITY_KIND_DRIVER:
@@ -82,7 +84,7 @@ void CuptiRecords::add_timed(Activity activity, std::uint64_t start, std::uint64
   pending_.push_back({std::move(activity), correlation});
 }
 
-void CuptiRecords::add_kernel(const CUpti_ActivityKernel10& record) {
+void CuptiRecords::add_kernel(const CUpti_ActivityKernel9& record) {
   Activity activity;
   activity.name = readable_kernel_name(record.name);
   activity.stream = record.streamId;
@@ -93,7 +95,7 @@ void CuptiRecords::add_kernel(const CUpti_ActivityKernel10& record) {
   add_timed(std::move(activity), record.start, record.end, record.correlationId);
 }
 
-void CuptiRecords::add_copy(const CUpti_ActivityMemcpy6& record) {
+void CuptiRecords::add_copy(const CUpti_ActivityMemcpy5& record) {
   Activity activity;
   activity.name = copy_name(record.copyKind);
   activity.kind = ActivityKind::copy;

@@ -48,8 +48,8 @@ class CuptiRecords {
     std::uint32_t correlation = 0;
   };
 
-  void add_kernel(const CUpti_ActivityKernel10& record);
-  void add_copy(const CUpti_ActivityMemcpy6& record);
+  void add_kernel(const CUpti_ActivityKernel9& record);
+  void add_copy(const CUpti_ActivityMemcpy5& record);
   void add_fill(const CUpti_ActivityMemset4& record);
   void add_call(const CUpti_ActivityAPI& record);
   void add_timed(Activity activity, std::uint64_t start, std::uint64_t end, std::uint32_t correlation);

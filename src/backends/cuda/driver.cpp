@@ -14,7 +14,18 @@ namespace {
 constexpr std::string_view kDriverFile = "libcuda.so.1";
 // A driver runs everything built with a toolkit of its major version or older.
 constexpr int kLeastVersion = CUDA_VERSION / 1000 * 1000;
-constexpr std::string_view kLeastDriver = "580";
+
+// The first driver of that major version, for a person to look for: "driver 580 or newer".
+std::string least_driver() {
+  switch (kLeastVersion) {
+    case 12000:
+      return "525 or newer";
+    case 13000:
+      return "580 or newer";
+    default:
+      return fmt::format("for CUDA {}", kLeastVersion / 1000);
+  }
+}
 
 [[noreturn]] void unsupported(const std::string& message) { throw Error(message, ErrorKind::unsupported); }
 
@@ -23,14 +34,12 @@ void require_version(const SharedLibrary& library, std::string_view file) {
   const auto get_version = reinterpret_cast<decltype(&cuDriverGetVersion)>(library.find("cuDriverGetVersion"));
   int version = 0;
   if (get_version == nullptr || get_version(&version) != CUDA_SUCCESS) {
-    unsupported(fmt::format("{} does not answer as NVIDIA's driver does; reinstall the driver ({} or newer)", file,
-                            kLeastDriver));
+    unsupported(
+        fmt::format("{} does not answer as NVIDIA's driver does; reinstall the driver ({})", file, least_driver()));
   }
   if (version < kLeastVersion) {
-    unsupported(
-        fmt::format("NVIDIA's driver here supports CUDA {}.{} and this build needs {}.0; update the driver to "
-                    "{} or newer",
-                    version / 1000, version % 1000 / 10, kLeastVersion / 1000, kLeastDriver));
+    unsupported(fmt::format("NVIDIA's driver here supports CUDA {}.{} and this build needs {}.0; update to driver {}",
+                            version / 1000, version % 1000 / 10, kLeastVersion / 1000, least_driver()));
   }
 }
 
@@ -82,17 +91,15 @@ std::string_view advice(CUresult result) {
 Driver open_driver(std::string_view file) {
   const SharedLibrary library(file);
   if (!library.is_open()) {
-    unsupported(
-        fmt::format("no NVIDIA driver: {} could not be opened ({}); install driver {} or newer, or use "
-                    "--device cpu",
-                    file, library.reason(), kLeastDriver));
+    unsupported(fmt::format("no NVIDIA driver: {} could not be opened ({}); install driver {}, or use --device cpu",
+                            file, library.reason(), least_driver()));
   }
   require_version(library, file);
   Driver table;
   const auto find = [&](auto& entry, const char* symbol) {
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(library.find(symbol));
     if (entry == nullptr) {
-      unsupported(fmt::format("{} has no function {}; update the driver to {} or newer", file, symbol, kLeastDriver));
+      unsupported(fmt::format("{} has no function {}; update to driver {}", file, symbol, least_driver()));
     }
   };
 // Two steps: cuda.h's macros name the version before the name becomes text.

@@ -85,9 +85,11 @@ std::string recompiled_image(const std::string& source, const std::string& name,
   return image;
 }
 
-std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture) {
-  return CompilerThreads::instance().add(
-      std::packaged_task<std::string()>([source = std::move(source), name = std::move(name), architecture] {
+std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture,
+                                                      std::shared_ptr<const std::atomic<bool>> is_wanted) {
+  return CompilerThreads::instance().add(std::packaged_task<std::string()>(
+      [source = std::move(source), name = std::move(name), architecture, is_wanted = std::move(is_wanted)] {
+        if (is_wanted != nullptr && !*is_wanted) return std::string();
         return compiled_image(source, name, architecture);
       }));
 }
@@ -110,7 +112,12 @@ LoadedSource::LoadedSource(CudaContext& context, const std::string& source, cons
     : context_(context),
       source_(source),
       name_(name),
-      image_(compile_in_background(source, name, context.card().capability.number())) {}
+      image_(compile_in_background(source, name, context.card().capability.number(), is_wanted_)) {}
+
+LoadedSource::~LoadedSource() {
+  *is_wanted_ = false;
+  image_.wait();
+}
 
 CUfunction LoadedSource::function(const std::string& entry) {
   const std::lock_guard lock(mutex_);

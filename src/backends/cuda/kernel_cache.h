@@ -2,6 +2,7 @@
 // threads in the background, kept on disk for later processes, loaded once for each context.
 #pragma once
 
+#include <atomic>
 #include <future>
 #include <memory>
 #include <string>
@@ -19,7 +20,9 @@ std::string recompiled_image(const std::string& source, const std::string& name,
 
 // The same on one of the compiler's threads, of which there are as many as cores. Throws Error (unsupported) at once
 // when there is no compiler.
-std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture);
+// What nobody wants any more when its turn comes is not compiled: the result is empty.
+std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture,
+                                                      std::shared_ptr<const std::atomic<bool>> is_wanted = nullptr);
 
 // A source's code on a card.
 class LoadedSource {
@@ -28,6 +31,11 @@ class LoadedSource {
   static std::shared_ptr<LoadedSource> open(CudaContext& context, const std::string& source, const std::string& name);
 
   LoadedSource(CudaContext& context, const std::string& source, const std::string& name);
+  // Gives the code up; waits where it is being compiled at the moment, for the compiler does not survive the end of the
+  // process at work.
+  ~LoadedSource();
+  LoadedSource(const LoadedSource&) = delete;
+  LoadedSource& operator=(const LoadedSource&) = delete;
 
   // Waits for the compiler, then loads the module if nobody has. Code that the driver refuses, as it may refuse what
   // the cache kept, is compiled again, once. Throws Error.
@@ -39,6 +47,7 @@ class LoadedSource {
   CudaContext& context_;
   std::string source_;
   std::string name_;
+  std::shared_ptr<std::atomic<bool>> is_wanted_ = std::make_shared<std::atomic<bool>>(true);
   std::shared_future<std::string> image_;
   std::mutex mutex_;
   std::unique_ptr<Module> module_;

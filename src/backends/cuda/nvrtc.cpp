@@ -1,6 +1,5 @@
 #include "backends/cuda/nvrtc.h"
 
-#include <cuda.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,13 +9,12 @@
 
 namespace ridgepoint::cuda {
 
-Nvrtc::Nvrtc() : library_(fmt::format("libnvrtc.so.{}", CUDA_VERSION / 1000)) {
+Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
   if (!library_.is_open()) {
-    throw Error(
-        fmt::format("NVIDIA's run-time compiler is not here ({}); install the CUDA toolkit's NVRTC, or name the "
-                    "toolkit's folder in CUDA_HOME",
-                    library_.reason()),
-        ErrorKind::unsupported);
+    throw Error(fmt::format("NVIDIA's run-time compiler is not here ({}); install the CUDA {} toolkit's NVRTC, or name "
+                            "the toolkit's folder in CUDA_HOME",
+                            library_.reason(), toolkit_major()),
+                ErrorKind::unsupported);
   }
   const auto find = [&](auto& function, const char* symbol) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library_.find(symbol));

@@ -1,6 +1,8 @@
 #include "backends/cuda/shared_library.h"
 
+#include <cuda.h>
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 #include <vector>
@@ -15,11 +17,16 @@ std::vector<std::string> folders() {
       list.push_back(std::string(root) + "/lib64/");
     }
   }
-  list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/opt/cuda/lib64/"});
+  list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
+                           fmt::format("/usr/local/cuda-{}/lib64/", toolkit_major()), "/opt/cuda/lib64/"});
   return list;
 }
 
 }  // namespace
+
+int toolkit_major() { return CUDA_VERSION / 1000; }
+
+std::string toolkit_library(std::string_view name) { return fmt::format("lib{}.so.{}", name, toolkit_major()); }
 
 SharedLibrary::SharedLibrary(std::string_view file) {
   for (const std::string& folder : folders()) {

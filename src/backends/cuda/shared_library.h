@@ -6,11 +6,16 @@
 
 namespace ridgepoint::cuda {
 
-// Looks where the loader looks (LD_LIBRARY_PATH, the system's folders), then in $CUDA_HOME, $CUDA_PATH, /usr/local/cuda
-// and /opt/cuda. Once open a library stays open.
+// The toolkit this was built with: only libraries of its major version have the interface that its headers describe.
+int toolkit_major();
+// "libcublasLt.so.13", for "cublasLt".
+std::string toolkit_library(std::string_view name);
+
+// Looks where the loader looks (LD_LIBRARY_PATH, the system's folders), then in $CUDA_HOME, $CUDA_PATH,
+// /usr/local/cuda, /usr/local/cuda-13 (the toolkit's major version) and /opt/cuda. Once open a library stays open.
 class SharedLibrary {
  public:
-  // `file` as the loader knows it: "libcublasLt.so.13".
+  // `file` as the loader knows it: "libcuda.so.1".
   explicit SharedLibrary(std::string_view file);
 
   bool is_open() const { return handle_ != nullptr; }

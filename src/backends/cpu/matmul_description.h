@@ -1,0 +1,19 @@
+// oneDNN's description of a matmul primitive: the one interface used here that its version 3 changed.
+#pragma once
+
+#include <dnnl.hpp>
+
+namespace ridgepoint::cpu {
+
+// c = a b. Throws dnnl::error where oneDNN has no such product.
+inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                                    const dnnl::memory::desc& b, const dnnl::memory::desc& c,
+                                                    const dnnl::primitive_attr& attributes) {
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine, a, b, c, attributes};
+#else
+  return {dnnl::matmul::desc(a, b, c), attributes, engine};
+#endif
+}
+
+}  // namespace ridgepoint::cpu
