@@ -1,4 +1,4 @@
-// What the race between matmul algorithms chooses on card 0, beside what the race before decision 0017 chose: for each
+// What the race between matmul algorithms chooses on card 0, beside what the race before decision 0014 chose: for each
 // product of a model's layers the two choices, how long each race took, and both choices timed by turns, with operands
 // that come from memory (cold) and with operands that the launch before has left in the cache (warm). Nothing is read
 // from the cache on disk or written to it. Microseconds a product; a ratio under 1 says that the new choice is faster.
