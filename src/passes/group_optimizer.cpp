@@ -6,7 +6,6 @@
 // before whatever reads an updated value, and before an update that touches storage the group reads or writes.
 #include <algorithm>
 #include <set>
-#include <tuple>
 
 #include "ops/adamw.h"
 #include "ops/layout.h"
@@ -76,7 +75,8 @@ class OptimizerGrouper {
 
   // A group grows with the model, what it is held against does not.
   static bool meet(const std::set<Value>& a, const std::set<Value>& b) {
-    const auto& [smaller, larger] = a.size() < b.size() ? std::tie(a, b) : std::tie(b, a);
+    const std::set<Value>& smaller = a.size() < b.size() ? a : b;
+    const std::set<Value>& larger = a.size() < b.size() ? b : a;
     return std::any_of(smaller.begin(), smaller.end(), [&](Value value) { return larger.contains(value); });
   }
 

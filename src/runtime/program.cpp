@@ -98,10 +98,10 @@ const Graph& ProgramPlan::graph() const { return implementation_->graph; }
 const std::shared_ptr<Device>& ProgramPlan::device() const { return implementation_->device; }
 
 struct Program::Implementation {
-  Implementation(std::shared_ptr<const ProgramPlan::Implementation> planned, std::shared_ptr<Device> on,
+  Implementation(std::shared_ptr<const ProgramPlan::Implementation> planned, const std::shared_ptr<Device>& on,
                  const ProgramOptions& options)
       : source(std::move(planned)),
-        device(on != nullptr ? std::move(on) : source->device),
+        device(on != nullptr ? on : source->device),
         graph(source->graph),
         plan(source->plan),
         allocator(make_allocator(*device, options.memory_trace)),
