@@ -13,7 +13,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-using ::testing::Each;
 using ::testing::SizeIs;
 
 constexpr double kGapMs =

@@ -78,7 +78,7 @@ TEST(FittedTable, numbers_its_rows_where_what_they_are_takes_all_the_room) {
 
 TEST(FittedTable, never_exceeds_a_width_that_holds_its_widest_column) {
   for (std::size_t width = 23; width < 80; ++width) {
-    for (FittedTable table : {sample(), wide()}) {
+    for (const FittedTable& table : {sample(), wide()}) {
       std::vector<std::string> left_out;
       const std::string text = table.text(width, left_out);
       for (std::size_t begin = 0; begin < text.size();) {

@@ -193,7 +193,7 @@ TEST(Bench, prints_the_format_asked_for) {
 
 // Weights in which one number is no number.
 std::string weights_with_nan(const TemporaryFolder& folder) {
-  const std::string path = folder / "nan.safetensors";
+  std::string path = folder / "nan.safetensors";
   TransformerConfig model{"custom", 50, 8, 16, 24, 1, 2};
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(model);
   std::vector<TensorDeclaration> declarations;
@@ -612,7 +612,7 @@ TEST(Devices, prints_every_format) {
   const std::vector<CsvRow> rows = csv_rows(csv);
   ASSERT_THAT(rows, SizeIs(devices.size()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(rows[i].at("kind"), devices[i]["kind"]);
+    EXPECT_EQ(rows[i].at("kind"), devices[i]["kind"].get<std::string>());
     EXPECT_EQ(rows[i].at("matmul.fp32.flops_per_second").empty(), rows[i].at("copy.bytes_per_second").empty());
   }
   EXPECT_THAT(rows, Contains(AllOf(Contains(Pair("kind", "cpu")), Contains(Pair("matmul.fp32.size", Ne(""))))));
