@@ -42,7 +42,8 @@ std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
   static_cast<void>(ordinal);
   static_cast<void>(options);
   throw Error(
-      "this build has no CUDA back end; configure it where a CUDA toolkit (12.4 or newer) is installed (RIDGEPOINT_CUDA=ON "
+      "this build has no CUDA back end; configure it where a CUDA toolkit (12.4 or newer) is installed "
+      "(RIDGEPOINT_CUDA=ON "
       "says what is missing)",
       ErrorKind::unsupported);
 #endif
