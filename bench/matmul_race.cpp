@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,6 +70,11 @@ struct Contest {
     }
     stop.record();
     return stop.ms_since(start);
+  }
+
+  double cold_batch_ms(std::size_t way, int launches) {
+    const cuda::MatmulLaunch* launch = &search.launch(way);
+    return search.timer().cold_batches(std::span(&launch, 1), launches).front().card_ms;
   }
 
   CudaContext& context;
@@ -150,13 +156,13 @@ void run(CudaContext& context, const Case& what) {
   std::size_t before = 0;
   const double old_search_ms = taken_ms([&] { before = old_style_winner(contest, ranked.size()); });
 
-  const double launch_ms = contest.search.race().finalists().front().median_ms;
+  const double launch_ms = contest.search.race().finalists().front().card_ms;
   const int launches = std::clamp(static_cast<int>(kBatchMs / launch_ms), 1, kMostLaunches);
   std::vector<double> cold[2], warm[2];
   for (int round = 0; round < kRounds; ++round) {
     for (const int turn : {round % 2, 1 - round % 2}) {
       const std::size_t way = turn == 0 ? before : after;
-      cold[turn].push_back(contest.search.timer().cold_batch_ms(contest.search.launch(way), launches) / launches);
+      cold[turn].push_back(contest.cold_batch_ms(way, launches) / launches);
       warm[turn].push_back(contest.warm_batch_ms(way, launches, launches) / launches);
     }
   }

@@ -135,21 +135,21 @@ TEST_F(CpuMatmul, agrees_where_a_product_is_cut_into_tiles) {
 }
 
 TEST_F(CpuMatmul, takes_sizes_of_one_with_strides_that_mean_nothing) {
-  for (const Shape& a : {Shape{1, 9}, Shape{9, 1}, Shape{1, 1}}) {
-    for (const std::int64_t n : {1, 17}) {
-      for (const bool swap_a : {false, true}) {
-        for (const bool swap_b : {false, true}) {
-          const auto layout = [](bool swap) {
-            return LayoutChoice{.storage_order = swap ? std::vector{1, 0} : std::vector{0, 1}, .padding = 2};
-          };
-          Operand left = random(a, layout(swap_a));
-          Operand right = random({a[1], n}, layout(swap_b));
-          for (Operand* operand : {&left, &right}) {
-            for (std::size_t axis = 0; axis < 2; ++axis) {
-              if (operand->layout.shape[static_cast<int>(axis)] == 1) operand->layout.strides[axis] = 0;
-            }
-          }
-          expect_product(multiply(left, right));
+  const auto layout = [](bool swap) {
+    return LayoutChoice{.storage_order = swap ? std::vector{1, 0} : std::vector{0, 1}, .padding = 2};
+  };
+  const auto operand = [&](const Shape& shape, bool swap, DType dtype) {
+    Operand made = random(shape, layout(swap), dtype);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      if (made.layout.shape[static_cast<int>(axis)] == 1) made.layout.strides[axis] = 0;
+    }
+    return made;
+  };
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const Shape& a : {Shape{1, 9}, Shape{9, 1}, Shape{1, 1}}) {
+      for (const std::int64_t n : {1, 17}) {
+        for (const int swap : {0, 1, 2, 3}) {
+          expect_product(multiply(operand(a, swap % 2 == 1, dtype), operand({a[1], n}, swap >= 2, dtype)));
         }
       }
     }

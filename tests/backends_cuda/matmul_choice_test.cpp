@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -66,6 +68,10 @@ class CudaMatmulTimer : public testing::OnFakeCard {
   static MatmulTimer::Sizes sizes() {
     return {.dtype = DType::fp32, .a_bytes = 16384, .b_bytes = 16384, .c_bytes = 16000, .workspace_bytes = 100};
   }
+  static cuda::MatmulBatch run_batch(MatmulTimer& timer, const cuda::MatmulLaunch& launch, int launches) {
+    const cuda::MatmulLaunch* way = &launch;
+    return timer.cold_batches(std::span(&way, 1), launches).front();
+  }
 };
 
 TEST_F(CudaMatmulTimer, gives_each_launch_operands_of_its_own_until_the_cache_has_forgotten_them) {
@@ -83,9 +89,9 @@ TEST_F(CudaMatmulTimer, gives_each_launch_operands_of_its_own_until_the_cache_ha
       workspaces.insert(at.workspace);
       return true;
     };
-    timer.cold_batch_ms(launch, static_cast<int>(timer.copies()));
+    run_batch(timer, launch, static_cast<int>(timer.copies()));
     EXPECT_EQ(std::set(met.begin(), met.end()).size(), met.size());
-    timer.cold_batch_ms(launch, 1);
+    run_batch(timer, launch, 1);
     EXPECT_EQ(met[met.size() - 3], met[0]);
     EXPECT_EQ(workspaces.size(), 1U);
   });
@@ -104,13 +110,19 @@ TEST_F(CudaMatmulTimer, overwrites_the_cache_before_a_batch_and_times_the_batch_
     ASSERT_NE(watch, nullptr);
     watch([](const FakeWork& done) { work.emplace_back(done.name); });
     const auto launch = [&](const MatmulAddresses&) { return card.launch(kernel, {}, nullptr, "kernel"), true; };
-    EXPECT_TRUE(std::isfinite(timer.cold_batch_ms(launch, 3)));
+    const cuda::MatmulLaunch right = launch;
+    const cuda::MatmulLaunch wrong = [](const MatmulAddresses&) { return false; };
+    const std::array ways = {&right, &wrong, &right};
+    const std::vector<cuda::MatmulBatch> batches = timer.cold_batches(ways, 3);
     watch(nullptr);
-    ASSERT_GE(work.size(), 4U);
-    EXPECT_EQ(work.front(), "fill");
-    EXPECT_EQ(std::count(work.end() - 3, work.end(), "kernel"), 3);
-    EXPECT_EQ(std::count(work.begin(), work.end(), "kernel"), 3);
-    EXPECT_TRUE(std::isinf(timer.cold_batch_ms([](const MatmulAddresses&) { return false; }, 3)));
+    EXPECT_TRUE(std::isfinite(batches[0].card_ms));
+    EXPECT_TRUE(std::isinf(batches[1].card_ms));
+    EXPECT_TRUE(std::isfinite(batches[2].card_ms));
+    EXPECT_GT(batches[0].host_ms, 0);
+    std::vector<std::string> order = work;  // fills and launches, each run of the same told once
+    order.erase(std::unique(order.begin(), order.end()), order.end());
+    EXPECT_EQ(order, (std::vector<std::string>{"fill", "kernel", "fill", "kernel"}));
+    EXPECT_EQ(std::count(work.begin(), work.end(), "kernel"), 6);
   });
 }
 

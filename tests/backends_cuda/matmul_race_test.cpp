@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <vector>
 
 namespace ridgepoint::cuda {
@@ -18,9 +19,11 @@ using ::testing::SizeIs;
 constexpr double kGapMs =
     0.005;  // from the event before a batch to its first launch, and from its last to the other event
 
-// A card on which a launch of way i takes launch_ms[i]; what it was asked is kept.
+// A card on which a launch of way i takes launch_ms[i], and the host host_ms[i] where it says so; what it was asked is
+// kept.
 struct FakeTimes {
   std::vector<double> launch_ms = {};
+  std::vector<double> host_ms = {};
   double gap_ms = kGapMs;
   double noise = 0;     // of every batch, relative
   double outliers = 0;  // how many batches take five times as long
@@ -31,9 +34,20 @@ struct FakeTimes {
     int launches;
   };
   std::vector<Batch> asked = {};
+  std::size_t most_at_once = 0;
   double spent_ms = 0;
 
-  double operator()(std::size_t way, int launches) {
+  std::vector<MatmulBatch> operator()(std::span<const std::size_t> ways, int launches) {
+    most_at_once = std::max(most_at_once, ways.size());
+    std::vector<MatmulBatch> batches;
+    for (const std::size_t way : ways) {
+      batches.push_back({card_ms(way, launches), host_ms.empty() ? 0 : launches * host_ms[way]});
+    }
+    return batches;
+  }
+
+ private:
+  double card_ms(std::size_t way, int launches) {
     asked.push_back({way, launches});
     double ms = gap_ms + launches * launch_ms[way];
     ms *= 1 + std::normal_distribution<double>(0, noise)(random);
@@ -45,7 +59,7 @@ struct FakeTimes {
 };
 
 MatmulRace race_on(FakeTimes& times, const MatmulRaceRules& rules = {}) {
-  return MatmulRace([&times](std::size_t way, int launches) { return times(way, launches); }, rules);
+  return MatmulRace([&times](std::span<const std::size_t> ways, int launches) { return times(ways, launches); }, rules);
 }
 
 std::optional<std::size_t> winner_on(FakeTimes& times, const MatmulRaceRules& rules = {}) {
@@ -105,17 +119,18 @@ TEST(MatmulRace, a_batch_of_the_final_is_far_longer_than_events_resolve) {
 
 TEST(MatmulRace, noise_and_outliers_cost_a_few_per_cent_at_most) {
   std::mt19937 random(3);
-  double worst = 0;
-  for (int i = 0; i < 50; ++i) {
+  std::vector<double> of_the_best;  // the chosen way's time
+  for (int i = 0; i < 200; ++i) {
     FakeTimes times{.noise = 0.03, .outliers = 0.02, .random = std::mt19937(static_cast<unsigned>(i))};
     for (int way = 0; way < 200; ++way) {
       times.launch_ms.push_back(std::uniform_real_distribution<double>(0.002, 0.012)(random));
     }
     const double chosen = times.launch_ms[winner_on(times).value()];
-    const double best = *std::min_element(times.launch_ms.begin(), times.launch_ms.end());
-    worst = std::max(worst, chosen / best);
+    of_the_best.push_back(chosen / *std::min_element(times.launch_ms.begin(), times.launch_ms.end()));
   }
-  EXPECT_LT(worst, 1.05);
+  std::sort(of_the_best.begin(), of_the_best.end());
+  EXPECT_LT(of_the_best[180], 1.03);
+  EXPECT_LT(of_the_best.back(), 1.15) << "an outlier may cost the best its place in the final, not the next ones too";
 }
 
 TEST(MatmulRace, a_clock_that_slows_down_favours_no_way) {
@@ -124,6 +139,26 @@ TEST(MatmulRace, a_clock_that_slows_down_favours_no_way) {
     times.launch_ms[faster] = 0.0098;
     EXPECT_EQ(winner_on(times), faster);
   }
+}
+
+// Two kernels for one product, as a split of K takes: a little faster on the card, and half again as long for the host.
+TEST(MatmulRace, a_way_that_holds_up_the_host_does_not_win) {
+  FakeTimes small{.launch_ms = {0.0069, 0.0066, 0.0067}, .host_ms = {0.0065, 0.0095, 0.0098}};
+  EXPECT_EQ(winner_on(small), 0U);
+  FakeTimes large{.launch_ms = {0.069, 0.066, 0.067}, .host_ms = {0.0065, 0.0095, 0.0098}};
+  EXPECT_EQ(winner_on(large), 1U) << "the card takes longer than the host";
+  FakeTimes tiny{.launch_ms = {0.0036, 0.0034, 0.0035}, .host_ms = {0.0065, 0.0067, 0.0064}};
+  EXPECT_EQ(winner_on(tiny), 1U) << "all cost about the same";
+}
+
+TEST(MatmulRace, queues_many_batches_at_once_but_not_long_ones) {
+  FakeTimes short_ones{.launch_ms = std::vector<double>(200, 0.004)};
+  winner_on(short_ones);
+  EXPECT_EQ(short_ones.most_at_once, 32U);
+  FakeTimes long_ones{.launch_ms = std::vector<double>(200, 80.0)};
+  long_ones.launch_ms[3] = 8;
+  EXPECT_EQ(winner_on(long_ones), 3U);
+  EXPECT_EQ(long_ones.most_at_once, 1U);
 }
 
 TEST(MatmulRace, what_does_not_run_does_not_win) {
@@ -146,7 +181,7 @@ TEST(MatmulRace, what_is_screened_later_meets_what_was_screened_before) {
   ASSERT_THAT(race.finalists(), SizeIs(3));
   EXPECT_EQ(race.finalists()[0].way, 2U);
   EXPECT_EQ(race.finalists()[2].way, 0U);
-  EXPECT_NEAR(race.finalists()[0].median_ms, 0.003, 0.0005);
+  EXPECT_NEAR(race.finalists()[0].card_ms, 0.003, 0.0005);
 }
 
 TEST(MatmulRace, takes_a_bounded_time) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <string_view>
 
 namespace ridgepoint {
 namespace {
@@ -25,7 +26,7 @@ AttentionConfig config_of(AttentionVariant variant, const std::string& device = 
   return config;
 }
 
-const AccountLine& line_of(const AccountMoment& moment, const std::string& component) {
+const AccountLine& line_of(const AccountMoment& moment, std::string_view component) {
   const auto found = std::ranges::find(moment.lines, component, &AccountLine::component);
   EXPECT_NE(found, moment.lines.end()) << component;
   return *found;

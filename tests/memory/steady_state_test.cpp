@@ -12,13 +12,14 @@ namespace {
 std::size_t heap_allocations = 0;
 }
 
-void* operator new(std::size_t bytes) {
+// Not inlined: GCC would warn of a free() whose malloc() it does not see.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   ++heap_allocations;
   if (void* address = std::malloc(bytes == 0 ? 1 : bytes)) return address;
   throw std::bad_alloc();
 }
-void operator delete(void* address) noexcept { std::free(address); }
-void operator delete(void* address, std::size_t) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address) noexcept { std::free(address); }
+[[gnu::noinline]] void operator delete(void* address, std::size_t) noexcept { std::free(address); }
 
 namespace ridgepoint {
 namespace {

@@ -6,14 +6,8 @@
 namespace ridgepoint::cpu {
 
 // c = a b. Throws dnnl::error where oneDNN has no such product.
-inline dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a,
-                                                    const dnnl::memory::desc& b, const dnnl::memory::desc& c,
-                                                    const dnnl::primitive_attr& attributes) {
-#if DNNL_VERSION_MAJOR >= 3
-  return {engine, a, b, c, attributes};
-#else
-  return {dnnl::matmul::desc(a, b, c), attributes, engine};
-#endif
-}
+dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a,
+                                             const dnnl::memory::desc& b, const dnnl::memory::desc& c,
+                                             const dnnl::primitive_attr& attributes);
 
 }  // namespace ridgepoint::cpu

@@ -1,22 +1,34 @@
 // Finds the fastest of several ways to compute one product, by times that can be compared: all ways are timed with the
-// same number of launches queued behind each other. Needs no card: a function times a batch.
+// same number of launches queued behind each other. Needs no card: a function times batches.
 //
-// Every way that runs is screened by one batch. Those within reach of the fastest meet in the final: in each round
-// every finalist runs one batch, in turns, so that a clock that drifts touches all of them alike, and medians decide.
+// Every way is screened by one batch. Those within reach of the fastest meet in the final: in each round every finalist
+// runs one batch, in turns, so that a clock that drifts touches all of them alike, and medians decide. A launch costs
+// the time of the card or that of the host, whichever is longer: a way that splits K into two kernels may be fast on
+// the card and hold up the host. Among ways that cost about the same, the card's time decides.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace ridgepoint::cuda {
+
+// The time that the launches of one batch take together: the card to compute them, infinite when they do not run, and
+// the host to queue them.
+struct MatmulBatch {
+  double card_ms = 0;
+  double host_ms = 0;
+};
 
 struct MatmulRaceRules {
   // A batch has as many launches as last this long, so that the events around it, which tell times apart by about half
   // a microsecond, and the gap before the first launch do not decide; and no more than so many launches.
   double screening_ms = 0.015;
   int most_screening_launches = 4;
+  std::size_t screened_at_once = 32;  // batches that are queued behind each other
   double final_ms = 0.1;
   int most_final_launches = 24;
 
@@ -26,6 +38,8 @@ struct MatmulRaceRules {
   std::size_t most_finalists = 12;
   int rounds = 7;
   int least_rounds = 3;
+  // Ways that cost no more than this, relative to the least, cost about the same.
+  double same_cost = 1.1;
 
   // Time of launches after which no further way is screened and the final has its least rounds.
   double budget_ms = 2000;
@@ -33,12 +47,11 @@ struct MatmulRaceRules {
 
 class MatmulRace {
  public:
-  // The milliseconds that `launches` launches of one way, queued behind each other, take together; infinite when it
-  // does not run.
-  using BatchTime = std::function<double(std::size_t way, int launches)>;
+  // Runs a batch of `launches` launches of each of the ways, one batch after the other.
+  using RunBatches = std::function<std::vector<MatmulBatch>(std::span<const std::size_t> ways, int launches)>;
 
-  explicit MatmulRace(BatchTime batch_ms, const MatmulRaceRules& rules = {})
-      : batch_ms_(std::move(batch_ms)), rules_(rules) {}
+  explicit MatmulRace(RunBatches run_batches, const MatmulRaceRules& rules = {})
+      : run_batches_(std::move(run_batches)), rules_(rules) {}
 
   // Screens the ways from those of the last call up to `count`.
   void screen_up_to(std::size_t count);
@@ -51,20 +64,24 @@ class MatmulRace {
 
   struct Finalist {
     std::size_t way = 0;
-    double median_ms = 0;  // of a launch
+    double card_ms = 0;  // of a launch, medians
+    double host_ms = 0;
+    double cost_ms() const { return std::max(card_ms, host_ms); }
   };
-  // After winner(), the fastest first. A single finalist has the time of its screening.
+  // After winner(), the best first. A single finalist has the times of its screening.
   const std::vector<Finalist>& finalists() const { return finalists_; }
 
  private:
-  double timed(std::size_t way, int launches);  // of the batch
+  std::vector<Finalist> timed(std::span<const std::size_t> ways, int launches);  // one batch each
   std::vector<std::size_t> within_reach() const;
   int final_rounds(std::size_t finalists, int launches) const;
+  void run_final(const std::vector<std::size_t>& ways);
+  void rank_finalists();
 
-  BatchTime batch_ms_;
+  RunBatches run_batches_;
   MatmulRaceRules rules_;
-  int screening_launches_ = 0;       // of every way; known once one has run
-  std::vector<double> screened_ms_;  // of a launch; infinite for what does not run
+  int screening_launches_ = 0;      // of every way; known once one has run
+  std::vector<Finalist> screened_;  // by way
   std::vector<Finalist> finalists_;
   double spent_ms_ = 0;
 };

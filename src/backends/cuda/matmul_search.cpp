@@ -34,11 +34,18 @@ MatmulSearch::MatmulSearch(CudaContext& context, const MatmulPlan& plan, const L
       problem_(problem),
       split_(split),
       timer_(context, sizes_of(problem, split)),
-      race_([this](std::size_t way, int launches) { return timer_.cold_batch_ms(launches_[way], launches); }) {}
+      race_([this](std::span<const std::size_t> ways, int launches) { return run_batches(ways, launches); }) {}
 
 void MatmulSearch::add(const MatmulAlgorithm& algorithm, MatmulLaunch launch) {
+  if (!timer_.runs(launch)) return;
   ways_.push_back(algorithm);
   launches_.push_back(std::move(launch));
+}
+
+std::vector<MatmulBatch> MatmulSearch::run_batches(std::span<const std::size_t> ways, int launches) {
+  std::vector<const MatmulLaunch*> batches;
+  for (const std::size_t way : ways) batches.push_back(&launches_[way]);
+  return timer_.cold_batches(batches, launches);
 }
 
 void MatmulSearch::add_library(std::span<const cublasLtMatmulAlgo_t> algorithms) {

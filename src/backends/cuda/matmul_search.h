@@ -19,7 +19,7 @@ namespace ridgepoint::cuda {
 using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling>;
 
 // How the ways are found and measured: choices that another version made are made anew.
-inline constexpr std::string_view kMatmulSearchVersion = "race 2, operands cold";
+inline constexpr std::string_view kMatmulSearchVersion = "race 3, operands cold";
 
 class MatmulSearch {
  public:
@@ -43,9 +43,10 @@ class MatmulSearch {
   MatmulTimer& timer() { return timer_; }
 
  private:
-  void add(const MatmulAlgorithm& algorithm, MatmulLaunch launch);
+  void add(const MatmulAlgorithm& algorithm, MatmulLaunch launch);  // where it runs
   void add_library(std::span<const cublasLtMatmulAlgo_t> algorithms);
   void add_split();
+  std::vector<MatmulBatch> run_batches(std::span<const std::size_t> ways, int launches);
 
   CudaContext& context_;
   const MatmulPlan& plan_;

@@ -1,10 +1,11 @@
 #include "backends/cuda/matmul_timing.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <deque>
 #include <vector>
 
-#include "backends/cuda/event.h"
 #include "runtime/random_pattern.h"
 
 namespace ridgepoint::cuda {
@@ -65,9 +66,12 @@ struct MatmulTimer::State {
                                        kMostCopies)),
         operands(on, copies * copy_bytes),
         workspace(on, of.workspace_bytes),
-        overwritten(on, overwritten_bytes),
-        start(on),
-        stop(on) {}
+        overwritten(on, overwritten_bytes) {}
+
+  Event& event(std::size_t index) {
+    while (events.size() <= index) events.emplace_back(context);
+    return events[index];
+  }
 
   // Overwrites the cache, and keeps the card busy for about as long as the host takes to queue the batch.
   void clear_cache(int launches) const {
@@ -83,7 +87,7 @@ struct MatmulTimer::State {
   std::size_t overwritten_bytes;
   std::size_t copies;
   Scratch operands, workspace, overwritten;
-  Event start, stop;
+  std::deque<Event> events;  // which do not move
   std::size_t next_copy = 0;
 };
 
@@ -108,17 +112,35 @@ MatmulAddresses MatmulTimer::operands(std::size_t copy) const {
   return {a, b, b + aligned(state_->sizes.b_bytes), state_->workspace.address()};
 }
 
-double MatmulTimer::cold_batch_ms(const MatmulLaunch& launch, int launches) {
+// Queues the batch; the card's time is known later.
+MatmulBatch MatmulTimer::cold_batch(const MatmulLaunch& launch, int launches, Event& start, Event& stop) {
+  using Clock = std::chrono::steady_clock;
   State& state = *state_;
-  const CudaContext::Scope scope(state.context);
   state.clear_cache(launches);
-  state.start.record();
+  MatmulBatch batch;
+  start.record();
+  const Clock::time_point begin = Clock::now();
   for (int i = 0; i < launches; ++i) {
-    if (!launch(operands(state.next_copy))) return INFINITY;
+    if (!launch(operands(state.next_copy))) batch.card_ms = INFINITY;
     state.next_copy = (state.next_copy + 1) % state.copies;
   }
-  state.stop.record();
-  return state.stop.ms_since(state.start);
+  batch.host_ms = std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+  stop.record();
+  return batch;
+}
+
+std::vector<MatmulBatch> MatmulTimer::cold_batches(std::span<const MatmulLaunch* const> ways, int launches) {
+  State& state = *state_;
+  const CudaContext::Scope scope(state.context);
+  std::vector<MatmulBatch> batches;
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    batches.push_back(cold_batch(*ways[i], launches, state.event(2 * i), state.event(2 * i + 1)));
+  }
+  for (std::size_t i = ways.size(); i-- > 0;) {
+    const double card_ms = state.event(2 * i + 1).ms_since(state.event(2 * i));
+    if (std::isfinite(batches[i].card_ms)) batches[i].card_ms = card_ms;
+  }
+  return batches;
 }
 
 }  // namespace ridgepoint::cuda

@@ -2,14 +2,17 @@
 //
 // Operands are cold: a step of a model meets each weight once, long after it last did. Each launch of a batch has
 // operands of its own among many, and the cache is overwritten before a batch begins. While it is, the host queues the
-// launches, so that a batch lasts as long as the card works on it and not as long as the host takes to launch it.
+// launches, so that the card's time is that of its work and not that of the host's.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
+#include <vector>
 
-#include "backends/cuda/context.h"
+#include "backends/cuda/event.h"
+#include "backends/cuda/matmul_race.h"
 #include "ridgepoint/dtype.h"
 
 namespace ridgepoint::cuda {
@@ -41,11 +44,14 @@ class MatmulTimer {
   // Operands of one launch; there are copies() of them, used in turn.
   MatmulAddresses operands(std::size_t copy) const;
   std::size_t copies() const;
-  // The time of a batch; infinite when a launch fails. Synchronous.
-  double cold_batch_ms(const MatmulLaunch& launch, int launches);
+  // Launches once, untimed: the first launch of a kernel loads its code. False when it fails.
+  bool runs(const MatmulLaunch& launch) const { return launch(operands(0)); }
+  // A batch of each, one after the other; infinite when a launch fails. Waits for the last only.
+  std::vector<MatmulBatch> cold_batches(std::span<const MatmulLaunch* const> ways, int launches);
 
  private:
   struct State;
+  MatmulBatch cold_batch(const MatmulLaunch& launch, int launches, Event& start, Event& stop);
   std::unique_ptr<State> state_;
 };
 
