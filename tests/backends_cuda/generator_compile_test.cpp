@@ -128,6 +128,10 @@ TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
       batch.add_model(config, mode);
     }
   }
+  if (cuda::nvrtc().options(GetParam()).front().find("compute_") != std::string::npos) {
+    batch.compile();
+    GTEST_SKIP() << "NVRTC " << cuda::nvrtc().version() << " compiles to PTX for it, which the driver makes code of";
+  }
   expect_compiles(batch, 30);
 }
 

@@ -3,9 +3,12 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
 #include <cmath>
 #include <random>
+#include <thread>
 
+#include "backends/cuda/nvrtc.h"
 #include "backends_cuda/card.h"
 #include "backends_cuda/card_harness.h"
 #include "runtime/matmul_problem.h"
@@ -96,6 +99,43 @@ TEST(SplitTiling, reads_back_what_it_wrote_and_nothing_else) {
     EXPECT_FALSE(SplitTiling::from_text(wrong).has_value()) << wrong;
   }
 }
+
+// Keeps all multiprocessors but a few busy for a while, on a stream of its own.
+class Occupied {
+ public:
+  Occupied(cuda::CudaContext& context, int multiprocessors)
+      : context_(context), scope_(context), module_(context, image(context).bytes.data(), "spin") {
+    const cuda::Driver& driver = context.driver();
+    constexpr unsigned kSharedBytes = 200 << 10;  // so that nothing else fits beside it
+    const CUfunction spin = module_.function("spin");
+    context.allow_shared(spin, kSharedBytes);
+    cuda::check(driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
+    std::uint64_t nanoseconds = 30'000'000;
+    void* arguments[] = {&nanoseconds};
+    cuda::check(driver.cuLaunchKernel(spin, static_cast<unsigned>(multiprocessors), 1, 1, 32, 1, 1, kSharedBytes,
+                                      stream_, arguments, nullptr),
+                "launch", "spin");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it has started
+  }
+  ~Occupied() { context_.driver().cuStreamSynchronize(stream_); }
+
+ private:
+  static const cuda::CompiledImage& image(const cuda::CudaContext& context) {
+    static const cuda::CompiledImage compiled = cuda::nvrtc().compile(
+        R"(extern "C" __global__ void spin(unsigned long long nanoseconds) {
+             unsigned long long begin, now;
+             asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+             do asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); while (now - begin < nanoseconds);
+           })",
+        "spin", context.card().capability.number());
+    return compiled;
+  }
+
+  cuda::CudaContext& context_;
+  cuda::CudaContext::Scope scope_;
+  cuda::Module module_;
+  CUstream stream_ = nullptr;
+};
 
 // A product computed with each of the tilings that would be tried for it.
 class OnCardSplitMatmul : public testing::OnCard {
@@ -238,7 +278,7 @@ TEST_F(OnCardSplitMatmul, repeats_bit_for_bit) {
   }
 }
 
-// Each launch counts its blocks from zero as they start, whatever ran before it.
+// Each launch counts from zero, whatever ran before it.
 TEST_F(OnCardSplitMatmul, launches_of_any_size_may_follow_one_another_at_once) {
   const Operand a = random({192, 2048});
   const Operand b = random({2048, 192});
@@ -264,6 +304,26 @@ TEST_F(OnCardSplitMatmul, launches_of_any_size_may_follow_one_another_at_once) {
   for (std::size_t i = 0; i < launches.size(); ++i) {
     const std::vector<float> alone = multiply(a, b, plan, tilings[i], kElements);
     EXPECT_EQ(std::memcmp(results[i]->read().data(), alone.data(), kBytes), 0) << tilings[i].to_text();
+  }
+}
+
+// Blocks wait for one another: they start once there is room for all.
+TEST_F(OnCardSplitMatmul, is_whole_where_the_card_has_no_room_for_all_blocks) {
+  const Operand a = random({192, 2048});
+  const Operand b = random({2048, 192});
+  constexpr std::int64_t kElements = std::int64_t{192} * 192;
+  constexpr std::size_t kBytes = kElements * sizeof(float);
+  const SplitMatmulPlan plan = *SplitMatmulPlan::of(problem_of(a.layout, b.layout));
+  const DeviceCopy a_copy(*device_, a.storage);
+  const DeviceCopy b_copy(*device_, b.storage);
+  const DeviceCopy workspace(*device_, std::vector(plan.workspace_bytes(), kGuard));
+  for (const SplitTiling& tiling : plan.candidates(context_->card().multiprocessors)) {
+    const std::vector<float> alone = multiply(a, b, plan, tiling, kElements);
+    const DeviceCopy c(*device_, std::vector(kBytes, kGuard));
+    cuda::SplitMatmulLaunch launch(*context_, plan, tiling);
+    const Occupied occupied(*context_, context_->card().multiprocessors - 5);
+    launch.launch(a_copy.address(), b_copy.address(), c.address(), workspace.address());
+    EXPECT_EQ(std::memcmp(c.read().data(), alone.data(), kBytes), 0) << tiling.to_text();
   }
 }
 

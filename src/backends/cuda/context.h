@@ -131,6 +131,14 @@ class CudaContext {
                                  shape.block_z, shape.shared_bytes, stream_, arguments, nullptr),
           "launch the kernel", name);
   }
+  // The same, a cooperative launch: all blocks run at once, so that each may wait for any other. Throws Error when they
+  // do not fit on the card together.
+  void launch_together(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
+    const Scope scope(*this);
+    check(driver_.cuLaunchCooperativeKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x,
+                                            shape.block_y, shape.block_z, shape.shared_bytes, stream_, arguments),
+          "launch the kernel", name);
+  }
   void fill_zero(void* device_address, std::size_t bytes) const;  // on the stream
   void synchronize() const;
 

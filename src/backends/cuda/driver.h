@@ -18,7 +18,7 @@ namespace ridgepoint::cuda {
   F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuMemsetD32Async) \
   F(cuStreamCreate) F(cuStreamSynchronize) F(cuStreamWaitEvent) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) \
   F(cuEventSynchronize) F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) \
-  F(cuFuncGetAttribute) F(cuFuncSetAttribute) F(cuLaunchKernel) F(cuLaunchKernelEx) \
+  F(cuFuncGetAttribute) F(cuFuncSetAttribute) F(cuLaunchKernel) F(cuLaunchCooperativeKernel) \
   F(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 // clang-format on
 

@@ -168,8 +168,8 @@ struct SplitMatmul {
   const float* a = nullptr;
   const float* b = nullptr;
   float* c = nullptr;
-  void* partial_sums = nullptr;  // a tile a block
-  unsigned* arrived = nullptr;   // two a tile that blocks share, zero before and after every launch
+  void* partial_sums = nullptr;    // a tile a block
+  unsigned* is_written = nullptr;  // two a block, zero before and after every launch
   Matrix a_layout, b_layout, c_layout;
   std::int32_t m = 0, n = 0, k = 0;
   std::int32_t batch_sizes[kMaxBatchAxes] = {1, 1, 1};  // outermost first

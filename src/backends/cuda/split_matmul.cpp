@@ -47,19 +47,18 @@ int shared_bytes(const SplitTiling& tiling) {
          kAlignmentBytes;
 }
 
-// How many blocks have left their sums of a tile: for each of the two groups of a block, and for fewer than twice as
-// many tiles as blocks. Zero between launches: the context's one stream runs them one after the other, and one that
-// fails takes the context with it. Made on first use and kept like the context.
-unsigned* arrival_counts(CudaContext& context) {
+// Two words a block, zero between launches: the context's one stream runs them one after the other, and one that fails
+// takes the context with it. Made on first use and kept like the context.
+unsigned* written_flags(CudaContext& context) {
   static std::mutex mutex;
-  static std::map<int, void*> counts;
+  static std::map<int, void*> flags;
   const std::lock_guard lock(mutex);
-  void*& kept = counts[context.card().ordinal];
+  void*& kept = flags[context.card().ordinal];
   if (kept == nullptr) {
-    constexpr std::size_t kBytes = 2 * 2 * kMostBlocks * sizeof(unsigned);
+    constexpr std::size_t kBytes = 2 * kMostBlocks * sizeof(unsigned);
     void* address = context.allocate(kBytes);
     if (address == nullptr)
-      throw Error("the card has no memory left for the counters of a matmul", ErrorKind::out_of_memory);
+      throw Error("the card has no memory left for the flags of a matmul", ErrorKind::out_of_memory);
     context.fill_zero(address, kBytes);
     kept = address;  // once it holds zeros
   }
@@ -193,7 +192,7 @@ SplitMatmulLaunch::SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan
   shape_.grid_x = static_cast<unsigned>(tiling.blocks);
   shape_.block_x = static_cast<unsigned>(tiling.rows / 64 * 128 + SplitMatmul::kReaderThreads);
   shape_.shared_bytes = static_cast<unsigned>(shared_bytes(tiling));
-  parameters_.arrived = arrival_counts(context);
+  parameters_.is_written = written_flags(context);
   context.allow_shared(function_, shape_.shared_bytes);
 }
 
@@ -203,7 +202,11 @@ void SplitMatmulLaunch::launch(const void* a, const void* b, void* c, void* work
   parameters_.c = static_cast<float*>(c);
   parameters_.partial_sums = workspace;
   void* arguments[] = {&parameters_};
-  context_.launch(function_, shape_, arguments, name_.c_str());
+  if (parameters_.shared_steps > 0) {
+    context_.launch_together(function_, shape_, arguments, name_.c_str());
+  } else {
+    context_.launch(function_, shape_, arguments, name_.c_str());
+  }
 }
 
 }  // namespace ridgepoint::cuda

@@ -31,7 +31,7 @@ struct SplitTiling {
 class SplitMatmulPlan {
  public:
   // Of the kernels: choices measured with another are measured anew.
-  static constexpr int kVersion = 3;
+  static constexpr int kVersion = 2;
 
   // nullopt for what the kernels cannot do: another dtype than fp32, vectors of four that do not lie at multiples of 16
   // bytes, odd rows of the result, too many batch dimensions, sizes past 2^30.

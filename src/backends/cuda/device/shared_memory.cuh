@@ -27,20 +27,5 @@ __device__ __forceinline__ void wait_for_copies() {
 __device__ __forceinline__ void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
-// The same; whether any of them brings `mine`.
-__device__ __forceinline__ bool meet_any(int id, int threads, bool mine) {
-  int any;
-  asm volatile(
-      "{\n"
-      "  .reg .pred mine, any;\n"
-      "  setp.ne.s32 mine, %3, 0;\n"
-      "  bar.red.or.pred any, %1, %2, mine;\n"
-      "  selp.s32 %0, 1, 0, any;\n"
-      "}"
-      : "=r"(any)
-      : "r"(id), "r"(threads), "r"(static_cast<int>(mine))
-      : "memory");
-  return any != 0;
-}
 
 }  // namespace ridgepoint::cuda

@@ -6,17 +6,12 @@
 
 namespace ridgepoint::cuda {
 
-// The block's number, 0 for the first to start, by one thread. `started` counts up to `blocks`, all of the launch's,
-// and is 0 before it and after it.
-__device__ __forceinline__ unsigned take_number(unsigned* started, unsigned blocks) {
-  return atomicInc(started, blocks - 1);
-}
-
-// The same by all threads. `place` is the address of a word of shared memory that nothing writes before the next
-// barrier.
+// The block's number, 0 for the first to start, by all threads. `started` counts up to `blocks`, all of the launch's,
+// and is 0 before it and after it. `place` is the address of a word of shared memory that nothing writes before the
+// next barrier.
 __device__ __forceinline__ unsigned take_number(unsigned* started, unsigned blocks, std::uint32_t place) {
   if (threadIdx.x == 0) {
-    asm volatile("st.shared.u32 [%0], %1;" ::"r"(place), "r"(take_number(started, blocks)) : "memory");
+    asm volatile("st.shared.u32 [%0], %1;" ::"r"(place), "r"(atomicInc(started, blocks - 1)) : "memory");
   }
   __syncthreads();
   unsigned number;

@@ -6,10 +6,10 @@
 //   grid (blocks), each on a multiprocessor of its own; shared memory for the stages and 1024 bytes to align them;
 //   block (128 x kTileM / 64 + 256): warpgroups that multiply, and two that read the operands, take the elements apart
 //   and write the parts to shared memory.
-// Where a tile's steps belong to several blocks, each leaves its sums in memory, and the last to be done adds them up
-// in the order of K: results repeat to the bit, and no block waits for another. Infinities and NaNs have no such parts:
-// a step that holds one is multiplied element by element instead. Elements under 2^-110 lose their last bits, as bf16
-// has nothing under 2^-133.
+// Where a tile's steps belong to several blocks, the block with its first step adds up what the others have written, in
+// the order of K: results repeat to the bit. It waits for them, so such a launch is cooperative: all blocks run at
+// once. Infinities and NaNs have no such parts: a step that holds one is multiplied element by element instead.
+// Elements under 2^-110 lose their last bits, as bf16 has nothing under 2^-133.
 #include "backends/cuda/device/bf16_parts.cuh"
 #include "backends/cuda/device/hopper.cuh"
 #include "backends/cuda/launch_parameters.h"
@@ -365,11 +365,9 @@ __device__ void multiply_step_plainly(const SplitMatmul& matmul, const Segment& 
   }
 }
 
-// A thread's part of a tile of c: f(address, sums) for each pair of neighbours that c has, and where it keeps their
-// sums.
-template <class T, class F>
-__device__ __forceinline__ void for_each_pair(const SplitMatmul& matmul, const Place& place, float (&sums)[T::kSums],
-                                              int group, int thread, F f) {
+template <class T>
+__device__ void write_result(const SplitMatmul& matmul, const Place& place, const float (&sums)[T::kSums], int group,
+                             int thread) {
   const int row = place.row + 64 * group + thread / 32 * 16 + thread % 32 / 4;
   const int column = place.column + thread % 4 * 2;
   float* upper = matmul.c + place.offset(matmul.c_layout) + row * matmul.c_layout.leading + column;
@@ -377,26 +375,9 @@ __device__ __forceinline__ void for_each_pair(const SplitMatmul& matmul, const P
 #pragma unroll
   for (int j = 0; j < T::kSums / 4; ++j) {
     if (column + 8 * j >= matmul.n) break;
-    if (row < matmul.m) f(reinterpret_cast<float2*>(upper + 8 * j), sums + 4 * j);
-    if (row + 8 < matmul.m) f(reinterpret_cast<float2*>(lower + 8 * j), sums + 4 * j + 2);
+    if (row < matmul.m) *reinterpret_cast<float2*>(upper + 8 * j) = {sums[4 * j], sums[4 * j + 1]};
+    if (row + 8 < matmul.m) *reinterpret_cast<float2*>(lower + 8 * j) = {sums[4 * j + 2], sums[4 * j + 3]};
   }
-}
-
-template <class T>
-__device__ void write_result(const SplitMatmul& matmul, const Place& place, float (&sums)[T::kSums], int group,
-                             int thread) {
-  for_each_pair<T>(matmul, place, sums, group, thread, [](float2* to, const float* pair) { *to = {pair[0], pair[1]}; });
-}
-
-// What another block has written.
-template <class T>
-__device__ void read_result(const SplitMatmul& matmul, const Place& place, float (&sums)[T::kSums], int group,
-                            int thread) {
-  for_each_pair<T>(matmul, place, sums, group, thread, [](const float2* from, float* pair) {
-    const float2 value = __ldcg(from);
-    pair[0] = value.x;
-    pair[1] = value.y;
-  });
 }
 
 template <class T>
@@ -405,24 +386,6 @@ __device__ __forceinline__ float4* partial_sums(const SplitMatmul& matmul, int b
          (block * T::kMultipliers + group) * (T::kSums / 4) * kWarpgroupThreads + thread;
 }
 
-// The blocks among which a tile's steps are dealt out, in the order of K.
-struct Sharers {
-  int first, last;
-
-  // `tile` counts those after the whole rounds.
-  static __device__ Sharers of(const SplitMatmul& matmul, int tile, int blocks) {
-    const int step = tile * matmul.steps;
-    return {with_step(matmul, step, blocks), with_step(matmul, step + matmul.steps - 1, blocks)};
-  }
-
- private:
-  // The last block whose first step (Share::first_shared) is not past it.
-  static __device__ int with_step(const SplitMatmul& matmul, int step, int blocks) {
-    return static_cast<int>(((step + 1LL) * blocks - 1) / matmul.shared_steps);
-  }
-};
-
-// The first writes its sums where the tile lies in c, the others to memory of their own.
 template <class T>
 __device__ void leave_partial_sums(const SplitMatmul& matmul, int block, int group, int thread,
                                    const float (&sums)[T::kSums]) {
@@ -431,14 +394,32 @@ __device__ void leave_partial_sums(const SplitMatmul& matmul, int block, int gro
   for (int i = 0; i < T::kSums / 4; ++i) {
     __stcg(to + i * kWarpgroupThreads, float4{sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]});
   }
+  __threadfence();
+  meet(1 + group, kWarpgroupThreads);
+  if (thread == 0) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(matmul.is_written + 2 * block + group), "r"(1) : "memory");
+  }
 }
 
+// Adds what the following blocks hold of the tile whose steps up to `end` are summed.
 template <class T>
-__device__ void add_partial_sums(const SplitMatmul& matmul, const Sharers& sharers, int group, int thread,
-                                 float (&sums)[T::kSums]) {
+__device__ void collect_partial_sums(const SplitMatmul& matmul, int block, int blocks, int end, int group, int thread,
+                                     float (&sums)[T::kSums]) {
+  const int tile_end = Share::first_shared(matmul, block + 1, blocks) - end + matmul.steps;
+  int past = block + 2;
+  while (Share::first_shared(matmul, past, blocks) < tile_end) ++past;
+  for (int other = block + 1 + thread; other < past; other += kWarpgroupThreads) {
+    unsigned* flag = matmul.is_written + 2 * other + group;
+    unsigned written = 0;
+    while (written == 0) {
+      asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(written) : "l"(flag) : "memory");
+    }
+    *flag = 0;
+  }
+  meet(1 + group, kWarpgroupThreads);
 #pragma unroll 2
-  for (int block = sharers.first + 1; block <= sharers.last; ++block) {
-    const float4* part = partial_sums<T>(matmul, block, group, thread);
+  for (int other = block + 1; other < past; ++other) {
+    const float4* part = partial_sums<T>(matmul, other, group, thread);
 #pragma unroll
     for (int i = 0; i < T::kSums / 4; ++i) {
       const float4 value = __ldcg(part + i * kWarpgroupThreads);
@@ -448,37 +429,6 @@ __device__ void add_partial_sums(const SplitMatmul& matmul, const Sharers& share
       sums[4 * i + 3] += value.w;
     }
   }
-}
-
-// Whether all sharers of a tile have left their sums, which this group may read then. By all threads of the group,
-// after it has left its own. `arrived` counts up to the sharers and is 0 again for the last.
-__device__ __forceinline__ bool is_last_to_arrive(unsigned* arrived, const Sharers& sharers, int group, int thread) {
-  const auto others = static_cast<unsigned>(sharers.last - sharers.first);
-  __threadfence();
-  meet(1 + group, kWarpgroupThreads);
-  bool is_last = false;
-  if (thread == 0) {
-    is_last = atomicInc(arrived, others) == others;
-    __threadfence();
-  }
-  return meet_any(1 + group, kWarpgroupThreads, is_last);
-}
-
-// The sums of a segment that is a part of a tile. Those of all are summed by the group that is done last.
-template <class T>
-__device__ void share_tile(const SplitMatmul& matmul, const Segment& segment, const Place& place, int block, int blocks,
-                           int group, int thread, float (&sums)[T::kSums]) {
-  const int tile = segment.tile - matmul.whole_rounds * blocks;
-  const Sharers sharers = Sharers::of(matmul, tile, blocks);
-  if (block == sharers.first) {
-    write_result<T>(matmul, place, sums, group, thread);
-  } else {
-    leave_partial_sums<T>(matmul, block, group, thread, sums);
-  }
-  if (!is_last_to_arrive(matmul.arrived + 2 * tile + group, sharers, group, thread)) return;
-  if (block != sharers.first) read_result<T>(matmul, place, sums, group, thread);
-  add_partial_sums<T>(matmul, sharers, group, thread, sums);
-  write_result<T>(matmul, place, sums, group, thread);
 }
 
 template <class T>
@@ -507,12 +457,14 @@ __device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks,
 #pragma unroll
       for (int i = 0; i < T::kSums; ++i) sums[i] += products[i];
     }
-    const Place place = Place::of<T>(matmul, segment.tile);
-    if (segment.end - segment.begin == matmul.steps) {
-      write_result<T>(matmul, place, sums, group, thread);
-    } else {
-      share_tile<T>(matmul, segment, place, block, blocks, group, thread, sums);
+    if (segment.begin > 0) {
+      leave_partial_sums<T>(matmul, block, group, thread, sums);
+      continue;
     }
+    if (segment.end < matmul.steps) {
+      collect_partial_sums<T>(matmul, block, blocks, segment.end, group, thread, sums);
+    }
+    write_result<T>(matmul, Place::of<T>(matmul, segment.tile), sums, group, thread);
   }
 }
 
@@ -530,8 +482,8 @@ __device__ void run(const SplitMatmul& matmul) {
     publish_barriers();
   }
   __syncthreads();
-  const int block = static_cast<int>(blockIdx.x);
   const int blocks = static_cast<int>(gridDim.x);
+  const int block = static_cast<int>(blockIdx.x);
   const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   // There are 65,536 registers.
