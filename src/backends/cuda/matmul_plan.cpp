@@ -102,7 +102,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::candidates(int most) const {
   return algorithms;
 }
 
-std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtMatmulAlgo_t> seeds) const {
+std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtMatmulAlgo_t> seeds, bool splits) const {
   constexpr std::uint32_t kNoReduction = CUBLASLT_REDUCTION_SCHEME_NONE;
   constexpr std::uint32_t kReduceInOrder = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   std::vector<cublasLtMatmulAlgo_t> found;
@@ -112,11 +112,12 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
     const auto stages = configured<std::uint32_t>(seed, CUBLASLT_ALGO_CONFIG_STAGES_ID);
     if (!kernels.emplace(id, stages).second) continue;
     for (const std::uint32_t tile : tiles(seed)) {
-      for (const std::int32_t splits : {1, 2, 3, 4, 6, 8, 12, 16}) {
+      for (const std::int32_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
+        if (parts > 1 && !splits) break;
         cublasLtMatmulAlgo_t variant = seed;
         configure(variant, CUBLASLT_ALGO_CONFIG_TILE_ID, tile);
-        configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, splits);
-        configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, splits == 1 ? kNoReduction : kReduceInOrder);
+        configure(variant, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, parts);
+        configure(variant, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, parts == 1 ? kNoReduction : kReduceInOrder);
         if (accepts(variant)) found.push_back(variant);
       }
     }

@@ -17,10 +17,10 @@ class MatmulPlan {
 
   // The library's own ranking, best first, none of which needs more than problem.workspace_bytes().
   std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
-  // What the ranking leaves out: each seed's kernel with every output tile it offers and the inner dimension split
-  // 1 to 16 ways (partial sums are added in a fixed order, so results repeat). Small products need them to occupy the
-  // card. Seeds are not among them.
-  std::vector<cublasLtMatmulAlgo_t> variants(std::span<const cublasLtMatmulAlgo_t> seeds) const;
+  // What the ranking leaves out: each seed's kernel with every output tile it offers and, where `splits` says so, the
+  // inner dimension split 2 to 16 ways (partial sums are added in a fixed order, so results repeat). Small products
+  // need them to occupy the card. The library takes some 30 microseconds to check one.
+  std::vector<cublasLtMatmulAlgo_t> variants(std::span<const cublasLtMatmulAlgo_t> seeds, bool splits) const;
   // Whether an algorithm read from disk still runs here within the workspace.
   bool accepts(const cublasLtMatmulAlgo_t& algorithm) const;
 

@@ -11,6 +11,14 @@ namespace {
 // variant of what our own kernel beats.
 constexpr double kWorthSearchingMs = 0.5;
 
+// Whether the result has fewer small tiles than the card has multiprocessors, so that splits of the inner dimension may
+// pay.
+bool leaves_multiprocessors_idle(const LtProblem& problem, int multiprocessors) {
+  constexpr std::int64_t kSmallTile = 64;
+  const auto tiles = [](std::int64_t size) { return (size + kSmallTile - 1) / kSmallTile; };
+  return problem.batch * tiles(problem.m) * tiles(problem.n) < multiprocessors;
+}
+
 MatmulTimer::Sizes sizes_of(const LtProblem& problem, const SplitMatmulPlan* split) {
   using Launch = LtProblem::Launch;
   const auto bytes = [&](const LtMatrix& matrix, std::int64_t Launch::*offset) {
@@ -75,7 +83,7 @@ std::optional<MatmulAlgorithm> MatmulSearch::fastest(std::span<const cublasLtMat
   const std::optional<std::size_t> leader = race_.leader();
   const bool library_leads = leader && std::holds_alternative<cublasLtMatmulAlgo_t>(ways_[*leader]);
   if (library_leads && race_.leader_ms() < kWorthSearchingMs) {
-    add_library(plan_.variants(ranked));
+    add_library(plan_.variants(ranked, leaves_multiprocessors_idle(problem_, context_.card().multiprocessors)));
     race_.screen_up_to(ways_.size());
   }
   const std::optional<std::size_t> winner = race_.winner();

@@ -19,7 +19,7 @@ namespace ridgepoint::cuda {
 using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling>;
 
 // How the ways are found and measured: choices that another version made are made anew.
-inline constexpr std::string_view kMatmulSearchVersion = "race 3, operands cold";
+inline constexpr std::string_view kMatmulSearchVersion = "race 4, operands cold";
 
 class MatmulSearch {
  public:
