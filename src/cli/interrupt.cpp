@@ -2,7 +2,9 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
+#include <cstddef>
 
 namespace ridgepoint::cli {
 namespace {
@@ -20,11 +22,18 @@ void on_interrupt(int) {
 
 }  // namespace
 
+// The handler has a stack of its own: oneDNN's SGEMM, in version 2.6, keeps data where a handler on the thread's stack
+// would write. The threads of loops handle no signals (core/thread_pool.h), so that of the program alone needs one.
 void install_interrupt_handler() {
+  static std::array<std::byte, std::size_t{1} << 16> memory;
+  stack_t stack{};
+  stack.ss_sp = memory.data();
+  stack.ss_size = memory.size();
+  sigaltstack(&stack, nullptr);
   struct sigaction action {};
   action.sa_handler = on_interrupt;
   sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigaction(SIGINT, &action, nullptr);
 }
 

@@ -30,8 +30,8 @@ void run_parallel(std::int64_t count, int workers, RangeFunction function, void*
 }  // namespace detail
 
 // Calls body(worker, begin, end) once for each worker in [0, workers), concurrently. The first exception a body
-// throws is rethrown here when all have ended. A loop within a loop runs on the thread it is met on; loops of
-// different host threads take turns.
+// throws is rethrown here when all have ended. A loop within a loop that threads share runs on the thread it is met on;
+// loops of different host threads take turns.
 template <typename Body>
 void parallel_for_workers(std::int64_t count, int workers, Body&& body) {
   using Callable = std::remove_reference_t<Body>;

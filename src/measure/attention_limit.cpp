@@ -49,6 +49,7 @@ class Search {
     load_kernels();
     for (int search = 0; search < kMostSearches; ++search) {
       memory_bytes_ = available_bytes_;
+      forget_figures();
       limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes_);
       const std::int64_t longest = bisect();
       limit_.problem = of_length(longest);
@@ -74,7 +75,14 @@ class Search {
   // What the driver counts as free is so once libraries have taken theirs.
   void load_kernels() {
     if (!device_->facts().memory_bytes) return;
-    runs((kShortSequence + granularity_ - 1) / granularity_ * granularity_);
+    runs(kShortSequence);
+  }
+
+  // Those of a search before, with more memory.
+  void forget_figures() {
+    limit_.peak_allocated_bytes = limit_.peak_reserved_bytes = 0;
+    limit_.requested_bytes = limit_.segment_bytes = limit_.free_bytes = 0;
+    limit_.confirmation = Confirmation::not_run;
   }
 
   void say_what_others_hold() {

@@ -1,5 +1,6 @@
 // What a run will take of a device's memory, found before it: a null device walks the plan with the executor and the
-// allocator that the run would have. No kernel is made, nothing measured, and nothing allocated.
+// allocator that the run would have. The device outlines its kernels: it chooses no algorithm and allocates nothing,
+// though one that has no outlines of its own makes each kernel once and drops it.
 #pragma once
 
 #include <cstddef>

@@ -136,9 +136,9 @@ class Run {
     write_random_tokens(*program_, config_.model, static_cast<std::uint64_t>(config_.seed));
   }
 
-  // Empty where nothing computes one.
+  // Empty where the mode has none.
   std::optional<double> last_loss() const {
-    if (device_->kind() == "null" || config_.mode == Mode::forward) return std::nullopt;
+    if (config_.mode == Mode::forward) return std::nullopt;
     return convert(program_->read_output("loss"), DType::fp64).as<double>()[0];
   }
 
@@ -252,7 +252,7 @@ HostTensor initial_value(const StepConfig& config, const ParameterDeclaration& p
 void write_parameters(Program& program, const StepConfig& config, const StopPoint& stop_point) {
   initialise_constants(program, config.model);
   for (const ParameterDeclaration& parameter : transformer_parameters(config.model)) {
-    stop_point();
+    if (stop_point) stop_point();
     program.write_input(parameter.name, initial_value(config, parameter, stop_point));
   }
 }

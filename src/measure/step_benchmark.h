@@ -18,7 +18,7 @@ namespace ridgepoint {
 // Where parameters come from that are not made from the seed.
 struct GivenWeights {
   std::string source;  // for the record: the file
-  // fp32, of the type declared; asked once for each parameter of a run.
+  // fp32, of the type declared. May be asked more than once for a parameter.
   std::function<HostTensor(const ParameterDeclaration&)> read;
 };
 

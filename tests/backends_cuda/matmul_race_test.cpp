@@ -151,6 +151,14 @@ TEST(MatmulRace, a_way_that_holds_up_the_host_does_not_win) {
   EXPECT_EQ(winner_on(tiny), 1U) << "all cost about the same";
 }
 
+TEST(MatmulRace, ways_that_hold_up_the_host_do_not_crowd_out_one_that_does_not) {
+  FakeTimes times{
+      .launch_ms = std::vector<double>(20, 0.006), .host_ms = std::vector<double>(20, 0.0098), .gap_ms = 0.001};
+  times.launch_ms[17] = 0.0072;
+  times.host_ms[17] = 0.0065;
+  EXPECT_EQ(winner_on(times), 17U);
+}
+
 TEST(MatmulRace, queues_many_batches_at_once_but_not_long_ones) {
   FakeTimes short_ones{.launch_ms = std::vector<double>(200, 0.004)};
   winner_on(short_ones);

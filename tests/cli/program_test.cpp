@@ -490,6 +490,20 @@ TEST(Precision, stops_at_ctrl_c_while_it_adds_up) {
   EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted"));
 }
 
+// What interrupted code keeps beyond its stack pointer stays as it is.
+TEST(Interrupt, is_handled_on_a_stack_of_its_own) {
+  EXPECT_EXIT(
+      {
+        cli::install_interrupt_handler();
+        struct sigaction action {};
+        stack_t stack{};
+        const bool known = sigaction(SIGINT, nullptr, &action) == 0 && sigaltstack(nullptr, &stack) == 0;
+        const bool apart = (action.sa_flags & SA_ONSTACK) != 0 && (stack.ss_flags & SS_DISABLE) == 0;
+        std::_Exit(known && apart && stack.ss_size >= 65536 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
 TEST(Interrupt, ends_the_program_at_the_second_ctrl_c_wherever_it_is) {
   EXPECT_EXIT(
       {

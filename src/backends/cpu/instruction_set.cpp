@@ -34,15 +34,15 @@ const Limit* find_limit(std::string_view name) {
   return nullptr;
 }
 
-bool hold_down() {
+dnnl::status hold_down() {
   const Limit* limit = find_limit(wanted());
-  if (limit == nullptr) return false;
+  if (limit == nullptr) return dnnl::status::success;
   hwy::DisableTargets(limit->highway - 1);
-  return dnnl::set_max_cpu_isa(limit->onednn) == dnnl::status::success;
+  return dnnl::set_max_cpu_isa(limit->onednn);
 }
 
 // Both libraries choose at their first call, which may come from a test or from the calling program.
-const bool kHeldDown = hold_down();
+const dnnl::status kHeldDown = hold_down();
 
 }  // namespace
 
@@ -55,7 +55,11 @@ void require_known_instruction_set() {
                     "processor has",
                 ErrorKind::usage);
   }
-  if (!kHeldDown) {
+  if (kHeldDown == dnnl::status::unimplemented) {
+    throw Error("this oneDNN was built without the switch that " + variable + " needs; unset it",
+                ErrorKind::unsupported);
+  }
+  if (kHeldDown != dnnl::status::success) {
     throw Error(variable + " was set after oneDNN had chosen its kernels; set it before the program starts",
                 ErrorKind::usage);
   }

@@ -138,7 +138,7 @@ class Compiler {
 
   void place_index(int i) {
     const RowAccess& access = at(i).access;
-    if (!holds_integers(i) && largest_index(rows_.space, access) > kFirstInexactIndex) {
+    if (!holds_integers(i) && largest_index(rows_.space, access) > tile::kFirstInexactIndex) {
       refuse_tile("an iota past 2^24, which fp32 does not hold exactly");
     }
     if (is_column(i)) return;

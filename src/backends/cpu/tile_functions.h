@@ -13,6 +13,9 @@
 
 namespace ridgepoint::tile {
 
+// Indices from here on are not all exact in fp32.
+inline constexpr std::int64_t kFirstInexactIndex = std::int64_t{1} << 24;
+
 using Function = void (*)(void* result, const void* a, const void* b, const void* c, std::int64_t count,
                           std::int64_t stride);
 

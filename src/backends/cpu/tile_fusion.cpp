@@ -55,7 +55,7 @@ class Fuser {
     const auto [index, scalar, unused] = at(i).operands;
     if (!is_comparison(at(i).op) || !can_absorb(index, i) || at(index).kind != RowKind::iota || is_column(scalar))
       return false;
-    if (largest_index(program_.space, at(index).access) >= kFirstInexactIndex) return false;
+    if (largest_index(program_.space, at(index).access) >= tile::kFirstInexactIndex) return false;
     absorb(index, i, TileFusion::Kind::compare_index, {scalar, -1, -1});
     fusion(i).stride = at(index).access.column_stride;
     return true;

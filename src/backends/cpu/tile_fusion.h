@@ -25,8 +25,6 @@ struct TileFusion {
 
 // The largest value of an iota over the space.
 std::int64_t largest_index(const RowSpace& space, const RowAccess& iota);
-// Indices from here on are not all exact in fp32.
-inline constexpr std::int64_t kFirstInexactIndex = std::int64_t{1} << 24;
 
 // By instruction. An instruction is absorbed only if its one user is a column value of the same phase.
 std::vector<TileFusion> find_fusions(const RowProgram& program);

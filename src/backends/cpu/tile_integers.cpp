@@ -8,8 +8,6 @@
 namespace ridgepoint::tile {
 namespace {
 
-constexpr std::int64_t kFirstInexactIndex = std::int64_t{1} << 24;  // as fp32
-
 template <typename T>
 void load(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
   auto* to = static_cast<std::int64_t*>(result);

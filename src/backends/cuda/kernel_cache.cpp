@@ -13,6 +13,7 @@
 
 #include "backends/cuda/nvrtc.h"
 #include "core/disk_cache.h"
+#include "core/processors.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -38,8 +39,8 @@ class CompilerThreads {
 
  private:
   CompilerThreads() {
-    const unsigned count = std::clamp(std::thread::hardware_concurrency(), 1u, kMostThreads);
-    for (unsigned i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    const int count = std::min(usable_processors(), kMostThreads);
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
 
   void work(const std::stop_token& stop) {
@@ -54,7 +55,7 @@ class CompilerThreads {
     }
   }
 
-  static constexpr unsigned kMostThreads = 32;
+  static constexpr int kMostThreads = 32;
 
   std::mutex mutex_;
   std::condition_variable_any wake_;
@@ -86,10 +87,11 @@ std::string recompiled_image(const std::string& source, const std::string& name,
 }
 
 std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture,
-                                                      std::shared_ptr<const std::atomic<bool>> is_wanted) {
+                                                      std::shared_ptr<std::atomic<Compilation>> state) {
   return CompilerThreads::instance().add(std::packaged_task<std::string()>(
-      [source = std::move(source), name = std::move(name), architecture, is_wanted = std::move(is_wanted)] {
-        if (is_wanted != nullptr && !*is_wanted) return std::string();
+      [source = std::move(source), name = std::move(name), architecture, state = std::move(state)] {
+        Compilation queued = Compilation::queued;
+        if (state != nullptr && !state->compare_exchange_strong(queued, Compilation::begun)) return std::string();
         return compiled_image(source, name, architecture);
       }));
 }
@@ -112,11 +114,11 @@ LoadedSource::LoadedSource(CudaContext& context, const std::string& source, cons
     : context_(context),
       source_(source),
       name_(name),
-      image_(compile_in_background(source, name, context.card().capability.number(), is_wanted_)) {}
+      image_(compile_in_background(source, name, context.card().capability.number(), compilation_)) {}
 
 LoadedSource::~LoadedSource() {
-  *is_wanted_ = false;
-  image_.wait();
+  Compilation queued = Compilation::queued;
+  if (!compilation_->compare_exchange_strong(queued, Compilation::given_up)) image_.wait();
 }
 
 CUfunction LoadedSource::function(const std::string& entry) {

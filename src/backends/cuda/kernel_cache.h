@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <future>
 #include <memory>
 #include <string>
@@ -18,11 +19,15 @@ std::string compiled_image(const std::string& source, const std::string& name, i
 // The same from the compiler, whatever the cache holds, which keeps the new code instead.
 std::string recompiled_image(const std::string& source, const std::string& name, int architecture);
 
-// The same on one of the compiler's threads, of which there are as many as cores. Throws Error (unsupported) at once
-// when there is no compiler.
-// What nobody wants any more when its turn comes is not compiled: the result is empty.
+// Whose turn it is to say what becomes of a source in the queue: the compiler's, which begins, or the owner's, who
+// gives up. The first to say so decides.
+enum class Compilation : std::uint8_t { queued, begun, given_up };
+
+// The same on one of the compiler's threads: as many as there are processors to use, 32 at most. Throws Error
+// (unsupported) at once when there is no compiler. A source that is given up before its turn is not compiled: the
+// result is empty.
 std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture,
-                                                      std::shared_ptr<const std::atomic<bool>> is_wanted = nullptr);
+                                                      std::shared_ptr<std::atomic<Compilation>> state = nullptr);
 
 // A source's code on a card.
 class LoadedSource {
@@ -31,7 +36,7 @@ class LoadedSource {
   static std::shared_ptr<LoadedSource> open(CudaContext& context, const std::string& source, const std::string& name);
 
   LoadedSource(CudaContext& context, const std::string& source, const std::string& name);
-  // Gives the code up; waits where it is being compiled at the moment, for the compiler does not survive the end of the
+  // Gives the code up; waits only where its compilation has begun, for the compiler does not survive the end of the
   // process at work.
   ~LoadedSource();
   LoadedSource(const LoadedSource&) = delete;
@@ -47,7 +52,8 @@ class LoadedSource {
   CudaContext& context_;
   std::string source_;
   std::string name_;
-  std::shared_ptr<std::atomic<bool>> is_wanted_ = std::make_shared<std::atomic<bool>>(true);
+  std::shared_ptr<std::atomic<Compilation>> compilation_ =
+      std::make_shared<std::atomic<Compilation>>(Compilation::queued);
   std::shared_future<std::string> image_;
   std::mutex mutex_;
   std::unique_ptr<Module> module_;

@@ -74,7 +74,7 @@ std::vector<std::size_t> MatmulRace::within_reach() const {
   for (const Finalist& way : screened_) {
     if (way.card_ms <= limit_ms) near.push_back(way);
   }
-  std::stable_sort(near.begin(), near.end(), faster_on_the_card);
+  rank(near);
   near.resize(std::min(near.size(), rules_.most_finalists));
   std::vector<std::size_t> ways;
   for (const Finalist& way : near) ways.push_back(way.way);
@@ -108,15 +108,14 @@ void MatmulRace::run_final(const std::vector<std::size_t>& ways) {
   }
 }
 
-// By the card's time those that cost about the least, then the others.
-void MatmulRace::rank_finalists() {
+// Those that cost about the least, then the others, both by the card's time.
+void MatmulRace::rank(std::vector<Finalist>& ways) const {
   double least_ms = INFINITY;
-  for (const Finalist& finalist : finalists_) least_ms = std::min(least_ms, finalist.cost_ms());
-  const auto dearer = std::stable_partition(finalists_.begin(), finalists_.end(), [&](const Finalist& finalist) {
-    return finalist.cost_ms() <= rules_.same_cost * least_ms;
-  });
-  std::stable_sort(finalists_.begin(), dearer, faster_on_the_card);
-  std::stable_sort(dearer, finalists_.end(), faster_on_the_card);
+  for (const Finalist& way : ways) least_ms = std::min(least_ms, way.cost_ms());
+  const auto dearer = std::stable_partition(
+      ways.begin(), ways.end(), [&](const Finalist& way) { return way.cost_ms() <= rules_.same_cost * least_ms; });
+  std::stable_sort(ways.begin(), dearer, faster_on_the_card);
+  std::stable_sort(dearer, ways.end(), faster_on_the_card);
 }
 
 std::optional<std::size_t> MatmulRace::winner() {
@@ -128,7 +127,7 @@ std::optional<std::size_t> MatmulRace::winner() {
     return ways.front();
   }
   run_final(ways);
-  rank_finalists();
+  rank(finalists_);
   if (!std::isfinite(finalists_.front().card_ms)) return std::nullopt;
   return finalists_.front().way;
 }

@@ -32,8 +32,8 @@ struct MatmulRaceRules {
   double final_ms = 0.1;
   int most_final_launches = 24;
 
-  // A way slower than this, relative to the fastest of the screening, is not in the final; nor are more ways than
-  // these.
+  // A way slower on the card than this, relative to the fastest of the screening, is not in the final; nor are more
+  // ways than these.
   double within_reach = 1.5;
   std::size_t most_finalists = 12;
   int rounds = 7;
@@ -76,7 +76,7 @@ class MatmulRace {
   std::vector<std::size_t> within_reach() const;
   int final_rounds(std::size_t finalists, int launches) const;
   void run_final(const std::vector<std::size_t>& ways);
-  void rank_finalists();
+  void rank(std::vector<Finalist>& ways) const;
 
   RunBatches run_batches_;
   MatmulRaceRules rules_;

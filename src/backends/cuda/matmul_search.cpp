@@ -4,6 +4,8 @@
 #include <memory>
 #include <utility>
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint::cuda {
 namespace {
 
@@ -67,11 +69,15 @@ void MatmulSearch::add_library(std::span<const cublasLtMatmulAlgo_t> algorithms)
 void MatmulSearch::add_split() {
   if (split_ == nullptr) return;
   for (const SplitTiling& tiling : split_->candidates(context_.card().multiprocessors)) {
-    const auto made = std::make_shared<SplitMatmulLaunch>(context_, *split_, tiling);
-    add(tiling, [made](const MatmulAddresses& at) {
-      made->launch(at.b, at.a, at.c, at.workspace);  // the library's first operand is the node's second
-      return true;
-    });
+    try {
+      const auto made = std::make_shared<SplitMatmulLaunch>(context_, *split_, tiling);
+      const MatmulLaunch launch = [made](const MatmulAddresses& at) {
+        made->launch(at.b, at.a, at.c, at.workspace);  // the library's first operand is the node's second
+        return true;
+      };
+      add(tiling, launch);
+    } catch (const Error&) {  // no room for its code or its blocks: the other ways are left
+    }
   }
 }
 

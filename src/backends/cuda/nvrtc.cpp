@@ -30,7 +30,7 @@ Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
   int count = 0;
   const bool answers = call_.nvrtcVersion(&major, &minor) == NVRTC_SUCCESS &&
                        call_.nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0;
-  architectures_.resize(static_cast<std::size_t>(count));
+  if (answers) architectures_.resize(static_cast<std::size_t>(count));
   if (!answers || call_.nvrtcGetSupportedArchs(architectures_.data()) != NVRTC_SUCCESS) {
     throw Error(
         "NVIDIA's run-time compiler does not say which cards it compiles for; reinstall the CUDA toolkit's NVRTC",

@@ -12,8 +12,8 @@
 namespace ridgepoint {
 
 // Without a limit memory has no end (total_memory_bytes() says 2^60), whatever the target has: give the target's
-// total_memory_bytes() to learn whether a model fits it. Of a kernel only the outline is asked of the target;
-// nothing else happens there. Copies to the host leave zeros.
+// total_memory_bytes() to learn whether a model fits it. Of a kernel only the outline is asked of the target
+// (Device::outline). Copies to the host leave zeros.
 std::shared_ptr<Device> make_null_device(std::shared_ptr<Device> target,
                                          std::optional<std::size_t> memory_limit_bytes = std::nullopt);
 
