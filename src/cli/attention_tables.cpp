@@ -157,7 +157,7 @@ std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granular
   cells.push_back(bytes(limit.peak_reserved_bytes));
   cells.push_back(found ? Cell(limit.problem.queries + granularity) : Cell());
   cells.push_back(bytes(limit.requested_bytes));
-  if (!for_people) cells.push_back(bytes(limit.segment_bytes));
+  cells.push_back(bytes(limit.segment_bytes));
   // People compare the two, which may differ by less than is printed.
   cells.push_back(
       bytes(for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes));
@@ -204,7 +204,7 @@ std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std:
   table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true, 2});
   table.columns.push_back({"next_sequence", "next"});
   table.columns.push_back({"requested_bytes", "asks for", "{}", true, 1});
-  if (!for_people) table.columns.push_back({"segment_bytes", "segment"});
+  table.columns.push_back({"segment_bytes", "in a segment of", "{}", true, 1});
   table.columns.push_back({"free_bytes", "short by", "{}", true, 1});
   table.columns.push_back({"confirmed", "confirmed"});
   table.columns.push_back({"remark", "remark"});

@@ -38,4 +38,10 @@ MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forec
   }
 }
 
+ProgramPlan plan_with_room(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options) {
+  ProgramPlan plan(std::move(graph), std::move(device), options);
+  require_room(plan, forecast_memory(plan, std::nullopt, options.stop_point), options.stop_point);
+  return plan;
+}
+
 }  // namespace ridgepoint

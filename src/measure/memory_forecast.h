@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 
 #include "ridgepoint/memory_use.h"
@@ -28,5 +29,8 @@ std::size_t available_memory_bytes(const Device& device);
 // The forecast with what is available on the plan's device. Throws OutOfMemory, with a sentence about that device,
 // where that is not enough. `forecast` is that of the plan without a limit.
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point = {});
+
+// The plan of a program that has room on the device. Throws as ProgramPlan and require_room() do.
+ProgramPlan plan_with_room(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
 
 }  // namespace ridgepoint

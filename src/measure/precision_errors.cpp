@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "backends/reference/reference_device.h"
+#include "measure/memory_forecast.h"
 #include "passes/pass.h"
 #include "passes/widen.h"
 
@@ -164,7 +165,7 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
   if (!goes_on("fp64")) return {};
   Graph wide = single;
   widen_to_fp64(wide);
-  Program oracle(std::move(wide), make_reference_device());
+  Program oracle(plan_with_room(std::move(wide), make_reference_device()));
   copy_inputs(numbers, oracle);
   const Tensors exact = run(oracle);
 
@@ -172,7 +173,7 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
   for (const Module& module : modules) rows.push_back({module.name, {}});
   for (const PrecisionVariant& variant : variants) {
     if (!goes_on(name(variant))) return {};
-    Program program(build_variant(subject, variant), device);
+    Program program(plan_with_room(build_variant(subject, variant), device));
     copy_inputs(numbers, program);
     initialise_loss_scaling(program, {});
     const Tensors found = run(program);

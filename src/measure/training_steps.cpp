@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "measure/anomaly.h"
+#include "measure/memory_forecast.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {
@@ -38,7 +39,8 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   Graph graph = build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true},
                                   training_options(config, *device));
   attention_fallback(graph, *device);  // warns of it; the values are the same
-  Program program(std::move(graph), device, ProgramOptions{.stop_point = [&] { enter(Stage::planning); }});
+  const ProgramOptions options{.stop_point = [&] { enter(Stage::planning); }};
+  Program program(plan_with_room(std::move(graph), device, options), nullptr, options);
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
   write_parameters(program, config, [&] { enter(Stage::initialising); });
   write_tokens(program, config, tokens);
