@@ -159,13 +159,14 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
   const auto goes_on = [&](std::string_view what) { return !watch || watch(what); };
   const Graph single = subject.build({});
   const std::vector<Module> modules = modules_of(single, depth);
-  Program numbers(single, device);
+  Graph wide = single;
+  widen_to_fp64(wide);
+  const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device());
+  Program numbers(plan_with_room(single, device));
   subject.initialise(numbers);
 
   if (!goes_on("fp64")) return {};
-  Graph wide = single;
-  widen_to_fp64(wide);
-  Program oracle(plan_with_room(std::move(wide), make_reference_device()));
+  Program oracle(exact_plan);
   copy_inputs(numbers, oracle);
   const Tensors exact = run(oracle);
 
