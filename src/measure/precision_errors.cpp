@@ -48,6 +48,23 @@ Tensors run(Program& program) {
   return results;
 }
 
+bool is_finite(const Tensors& tensors) {
+  return std::ranges::all_of(tensors, [](const auto& named) {
+    return std::ranges::all_of(named.second.template as<double>(), [](double x) { return std::isfinite(x); });
+  });
+}
+
+// As training does it: where a gradient overflows, the factor of the loss is halved.
+Tensors run_with_loss_scaling(Program& program) {
+  LossScalingOptions options;
+  for (;;) {
+    const bool scales = initialise_loss_scaling(program, options);
+    Tensors results = run(program);
+    if (!scales || options.initial_scale <= 1 || is_finite(results)) return results;
+    options.initial_scale *= options.backoff_factor;
+  }
+}
+
 // Where the other program has an input of that name, the same numbers.
 void copy_inputs(const Program& from, Program& to) {
   for (const NodeId id : from.graph().inputs()) {
@@ -176,8 +193,7 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
     if (!goes_on(name(variant))) return {};
     Program program(plan_with_room(build_variant(subject, variant), device));
     copy_inputs(numbers, program);
-    initialise_loss_scaling(program, {});
-    const Tensors found = run(program);
+    const Tensors found = run_with_loss_scaling(program);
     for (std::size_t i = 0; i < modules.size(); ++i) rows[i].errors.push_back(error_of(modules[i], found, exact));
   }
   return rows;

@@ -41,12 +41,13 @@ GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const 
   return {guard, taken};
 }
 
-void initialise_loss_scaling(Program& program, const LossScalingOptions& options) {
+bool initialise_loss_scaling(Program& program, const LossScalingOptions& options) {
   const std::optional<Value> loss_scale = program.graph().find_input(kLossScale);
-  if (!loss_scale) return;
+  if (!loss_scale) return false;
   HostTensor first(program.graph().type(*loss_scale));
   first.as<float>()[0] = static_cast<float>(options.initial_scale);
   program.write_input(kLossScale, first);
+  return true;
 }
 
 }  // namespace ridgepoint

@@ -33,7 +33,7 @@ struct GuardedStep {
 GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const Value> gradients,
                                 const LossScalingOptions& options);
 
-// Writes the first factor into a program that scales its loss; nothing into others.
-void initialise_loss_scaling(Program& program, const LossScalingOptions& options);
+// Writes the first factor into a program that scales its loss; nothing into others, and false.
+bool initialise_loss_scaling(Program& program, const LossScalingOptions& options);
 
 }  // namespace ridgepoint
