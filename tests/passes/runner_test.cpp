@@ -1,9 +1,8 @@
 // What the runner of passes owns: names, skipping, dumping, verifying.
 #include <gtest/gtest.h>
 
-#include "passes/pass.h"
+#include "passes/graph_lines.h"
 #include "ridgepoint/error.h"
-#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
@@ -21,9 +20,11 @@ TEST(Runner, names_the_nearest_pass_for_an_unknown_one) {
 }
 
 TEST(Runner, skips_dumps_and_names_the_pass_that_broke_the_graph) {
-  Graph graph;
-  const Value x = input(graph, "x", {DType::fp32, {2}}, Role::data);
-  graph.add_output("y", exp(graph, x));
+  Graph graph = testing::graph_of(R"(
+%0:fp32[2] = input() {name="x", role="data"}
+%1:fp32[2] = exp(%0)
+output "y" %1
+)");
   const Pass breaks{"break_the_types", [](Graph& g, const PassOptions&) {
                       g.set_type(*g.find_output("y"), {DType::fp32, {3}});
                       return true;
