@@ -7,177 +7,302 @@
 #include <map>
 
 #include "models/transformer.h"
-#include "passes/pass.h"
+#include "passes/graph_lines.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-struct Autocast : ::testing::Test {
-  Graph graph;
-  Value x = input(graph, "x", {DType::fp32, {4, 6}}, Role::data);
-  Value weight = input(graph, "weight", {DType::fp32, {6, 6}}, Role::parameter);
+using testing::expect_left;
+using testing::expect_rewritten;
 
-  bool run(Precision precision = Precision::bf16, std::vector<Op> force_low = {}) {
-    const bool changed = autocast(graph, {precision, std::move(force_low)});
-    verify(graph);
-    return changed;
+template <Precision precision>
+bool autocast_to(Graph& graph, const PassOptions&) {
+  return autocast(graph, {precision});
+}
+
+// Nothing is taken out afterwards, unlike by expect_rewritten.
+template <Precision precision>
+Graph autocast_graph_of(std::string_view lines) {
+  Graph graph = testing::graph_of(lines);
+  EXPECT_TRUE(autocast(graph, {precision}));
+  verify(graph);
+  return graph;
+}
+
+std::size_t count(const Graph& graph, Op op) {
+  std::size_t n = 0;
+  for (const NodeId id : graph.order()) n += graph.node(id).op == op ? 1 : 0;
+  return n;
+}
+
+void expect_products_in_tf32(const Graph& graph, std::size_t products) {
+  EXPECT_EQ(count(graph, Op::matmul), products);
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).op != Op::matmul) continue;
+    EXPECT_EQ(graph.node(id).attributes.get_or<std::string>("compute", ""), "tf32");
   }
-  DType dtype(const char* output) { return graph.type(*graph.find_output(output)).dtype; }
-  std::size_t count(Op op) const {
-    std::size_t n = 0;
-    for (const NodeId id : graph.order()) n += graph.node(id).op == op ? 1 : 0;
-    return n;
-  }
-};
-
-TEST_F(Autocast, multiplies_in_the_low_type_and_sums_in_fp32) {
-  const Value y = matmul(graph, x, weight);
-  graph.add_output("product", y);
-  graph.add_output("activated", silu(graph, y));
-  graph.add_output("scaled", scale(graph, y, 0.125));
-  graph.add_output("largest", reduce_max(graph, y, {1}));
-  graph.add_output("exponential", exp(graph, y));
-  graph.add_output("sum", reduce_sum(graph, y, {1}));
-  graph.add_output("softmax", softmax(graph, y));
-  graph.add_output("residual", add(graph, x, y));
-  EXPECT_TRUE(run());
-  for (const char* low : {"product", "activated", "scaled", "largest"}) EXPECT_EQ(dtype(low), DType::bf16) << low;
-  for (const char* full : {"exponential", "sum", "softmax", "residual"}) EXPECT_EQ(dtype(full), DType::fp32) << full;
 }
 
-TEST_F(Autocast, keeps_norms_and_losses_in_fp32) {
-  const Value gain = input(graph, "gain", {DType::fp32, {6}}, Role::parameter);
-  const Value targets = input(graph, "targets", {DType::int64, {4}}, Role::data);
-  const Value y = matmul(graph, x, weight);
-  graph.add_output("rms_norm", rms_norm(graph, y, gain, 1e-5).first);
-  graph.add_output("layer_norm", layer_norm(graph, y, gain, gain, 1e-5)[0]);
-  graph.add_output("loss", cross_entropy(graph, y, targets).first);
-  EXPECT_TRUE(run(Precision::fp16));
-  for (const char* full : {"rms_norm", "layer_norm", "loss"}) EXPECT_EQ(dtype(full), DType::fp32) << full;
+// Two operands, their product %2 [4,6], and what a test reads it with.
+std::string product_and(const std::string& readers) {
+  return R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:fp32[4,6] = matmul(%0, %1)
+)" + readers;
 }
 
-TEST_F(Autocast, forces_an_op_low_when_told) {
-  const Value gain = input(graph, "gain", {DType::fp32, {6}}, Role::parameter);
-  graph.add_output("y", rms_norm(graph, matmul(graph, x, weight), gain, 1e-5).first);
-  EXPECT_TRUE(run(Precision::bf16, {Op::rms_norm}));
-  EXPECT_EQ(dtype("y"), DType::bf16);
+// The same in bf16, where the product is %4.
+std::string bf16_product_and(const std::string& readers) {
+  return R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:bf16[4,6] = cast(%0) {dtype="bf16"}
+%3:bf16[6,6] = cast(%1) {dtype="bf16"}
+%4:bf16[4,6] = matmul(%2, %3)
+)" + readers;
 }
 
-TEST_F(Autocast, fires_on_no_graph_without_products) {
-  graph.add_output("y", reduce_sum(graph, exp(graph, scale(graph, x, 2.0)), {0}));
-  const std::string before = print_graph(graph);
-  EXPECT_FALSE(run());
-  EXPECT_EQ(print_graph(graph), before);
+TEST(Autocast, multiplies_in_the_low_type_and_sums_in_fp32) {
+  expect_rewritten(autocast_to<Precision::bf16>, product_and(R"(%3:fp32[4,6] = silu(%2)
+%4:fp32[] = constant() {dtype="fp32", value=0.125}
+%5:fp32[4,6] = mul(%2, %4)
+%6:fp32[4] = reduce_max(%2) {axes=[1], keep_dims=false}
+%7:fp32[4,6] = exp(%2)
+%8:fp32[4] = reduce_sum(%2) {axes=[1], keep_dims=false}
+%9:fp32[4,6] = softmax(%2)
+%10:fp32[4,6] = add(%0, %2)
+output "product" %2
+output "activated" %3
+output "scaled" %5
+output "largest" %6
+output "exponential" %7
+output "sum" %8
+output "softmax" %9
+output "residual" %10
+)"),
+                   bf16_product_and(R"(%5:bf16[4,6] = silu(%4)
+%6:bf16[] = constant() {dtype="bf16", value=0.125}
+%7:bf16[4,6] = mul(%4, %6)
+%8:bf16[4] = reduce_max(%4) {axes=[1], keep_dims=false}
+%9:fp32[4,6] = cast(%4) {dtype="fp32"}
+%10:fp32[4,6] = exp(%9)
+%11:fp32[4,6] = cast(%4) {dtype="fp32"}
+%12:fp32[4] = reduce_sum(%11) {axes=[1], keep_dims=false}
+%13:fp32[4,6] = cast(%4) {dtype="fp32"}
+%14:fp32[4,6] = softmax(%13)
+%15:fp32[4,6] = cast(%4) {dtype="fp32"}
+%16:fp32[4,6] = add(%0, %15)
+output "product" %4
+output "activated" %5
+output "scaled" %7
+output "largest" %8
+output "exponential" %10
+output "sum" %12
+output "softmax" %14
+output "residual" %16
+)"));
 }
 
-TEST_F(Autocast, changes_nothing_in_fp32) {
-  graph.add_output("y", matmul(graph, x, weight));
-  EXPECT_FALSE(run(Precision::fp32));
-  EXPECT_EQ(count(Op::cast), 0U);
+TEST(Autocast, keeps_norms_and_losses_in_fp32) {
+  expect_rewritten(autocast_to<Precision::fp16>, product_and(R"(%3:fp32[6] = input() {name="gain", role="parameter"}
+%4:int64[4] = input() {name="targets", role="data"}
+%5:fp32[4,6], %6:fp32[4,1] = rms_norm(%2, %3) {epsilon=1e-05}
+%7:fp32[4,6], %8:fp32[4,1], %9:fp32[4,1] = layer_norm(%2, %3, %3) {epsilon=1e-05}
+%10:fp32[4], %11:fp32[4] = cross_entropy(%2, %4)
+output "rms_norm" %5
+output "layer_norm" %7
+output "loss" %10
+)"),
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:fp16[4,6] = cast(%0) {dtype="fp16"}
+%3:fp16[6,6] = cast(%1) {dtype="fp16"}
+%4:fp16[4,6] = matmul(%2, %3)
+%5:fp32[6] = input() {name="gain", role="parameter"}
+%6:int64[4] = input() {name="targets", role="data"}
+%7:fp32[4,6] = cast(%4) {dtype="fp32"}
+%8:fp32[4,6], %9:fp32[4,1] = rms_norm(%7, %5) {epsilon=1e-05}
+%10:fp32[4,6] = cast(%4) {dtype="fp32"}
+%11:fp32[4,6], %12:fp32[4,1], %13:fp32[4,1] = layer_norm(%10, %5, %5) {epsilon=1e-05}
+%14:fp32[4,6] = cast(%4) {dtype="fp32"}
+%15:fp32[4], %16:fp32[4] = cross_entropy(%14, %6)
+output "rms_norm" %8
+output "layer_norm" %11
+output "loss" %15
+)");
 }
 
-TEST_F(Autocast, leaves_fp64_alone) {
-  const Value a = input(graph, "a", {DType::fp64, {4, 4}}, Role::data);
-  graph.add_output("y", matmul(graph, a, a));
-  EXPECT_FALSE(run());
+TEST(Autocast, forces_an_op_low_when_told) {
+  const auto force_rms_norm = [](Graph& graph, const PassOptions&) {
+    return autocast(graph, {Precision::bf16, {Op::rms_norm}});
+  };
+  expect_rewritten(force_rms_norm, product_and(R"(%3:fp32[6] = input() {name="gain", role="parameter"}
+%4:fp32[4,6], %5:fp32[4,1] = rms_norm(%2, %3) {epsilon=1e-05}
+output "y" %4
+)"),
+                   bf16_product_and(R"(%5:fp32[6] = input() {name="gain", role="parameter"}
+%6:bf16[6] = cast(%5) {dtype="bf16"}
+%7:bf16[4,6], %8:bf16[4,1] = rms_norm(%4, %6) {epsilon=1e-05}
+output "y" %7
+)"));
 }
 
-TEST_F(Autocast, tf32_marks_products_and_their_gradients_and_changes_no_type) {
-  graph.add_output("y", matmul(graph, x, weight));
-  EXPECT_TRUE(run(Precision::tf32));
+TEST(Autocast, fires_on_no_graph_without_products) {
+  expect_left(autocast_to<Precision::bf16>, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[] = constant() {dtype="fp32", value=2.0}
+%2:fp32[4,6] = mul(%0, %1)
+%3:fp32[4,6] = exp(%2)
+%4:fp32[6] = reduce_sum(%3) {axes=[0], keep_dims=false}
+output "y" %4
+)");
+}
+
+TEST(Autocast, changes_nothing_in_fp32) { expect_left(autocast_to<Precision::fp32>, product_and("output \"y\" %2\n")); }
+
+TEST(Autocast, leaves_fp64_alone) {
+  expect_left(autocast_to<Precision::bf16>, R"(
+%0:fp64[4,4] = input() {name="a", role="data"}
+%1:fp64[4,4] = matmul(%0, %0)
+output "y" %1
+)");
+}
+
+TEST(Autocast, tf32_marks_products_and_their_gradients_and_changes_no_type) {
+  const std::string before = product_and("output \"y\" %2\n");
+  expect_rewritten(autocast_to<Precision::tf32>, before, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:fp32[4,6] = matmul(%0, %1) {compute="tf32"}
+output "y" %2
+)");
+  Graph graph = autocast_graph_of<Precision::tf32>(before);
   const Value loss = reduce_sum(graph, *graph.find_output("y"), {0, 1});
-  const Value wrt[] = {weight};
-  graph.add_output("gradient", differentiate(graph, loss, wrt)[0]);
-  EXPECT_EQ(count(Op::cast), 0U);
-  for (const NodeId id : graph.order()) {
-    if (graph.node(id).op != Op::matmul) continue;
-    EXPECT_EQ(graph.node(id).attributes.get_or<std::string>("compute", ""), "tf32");
-  }
-  EXPECT_EQ(dtype("y"), DType::fp32);
+  graph.add_output("gradient", differentiate(graph, loss, std::array{*graph.find_input("weight")})[0]);
+  EXPECT_EQ(count(graph, Op::cast), 0U);
+  expect_products_in_tf32(graph, 1 + 2);  // forward, backward of both operands
 }
 
-TEST_F(Autocast, tf32_stays_on_a_product_that_is_turned_round) {
-  graph.add_output("y", exp(graph, transpose(graph, matmul(graph, x, weight), {1, 0})));
-  run(Precision::tf32);
-  orient_matmuls(graph, {});
-  for (const NodeId id : graph.order()) {
-    if (graph.node(id).op != Op::matmul) continue;
-    EXPECT_EQ(graph.node(id).attributes.get_or<std::string>("compute", ""), "tf32");
-  }
+TEST(Autocast, tf32_stays_on_a_product_that_is_turned_round) {
+  const auto mark_and_turn = [](Graph& graph, const PassOptions& options) {
+    return autocast(graph, {Precision::tf32}) && orient_matmuls(graph, options);
+  };
+  expect_rewritten(mark_and_turn, product_and(R"(%3:fp32[6,4] = transpose(%2) {permutation=[1,0]}
+%4:fp32[6,4] = exp(%3)
+output "y" %4
+)"),
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:fp32[6,6] = transpose(%1) {permutation=[1,0]}
+%3:fp32[6,4] = transpose(%0) {permutation=[1,0]}
+%4:fp32[6,4] = matmul(%2, %3) {compute="tf32"}
+%5:fp32[6,4] = exp(%4)
+output "y" %5
+)");
 }
 
-TEST_F(Autocast, tf32_reaches_the_products_that_attention_falls_apart_into) {
-  graph.add_output("o", attention(graph, x, matmul(graph, x, weight), x, 0.5, false).first);
-  run(Precision::tf32);
+TEST(Autocast, tf32_reaches_the_products_that_attention_falls_apart_into) {
+  Graph graph = autocast_graph_of<Precision::tf32>(
+      product_and(R"(%3:fp32[4,6], %4:fp32[4] = attention(%0, %2, %0) {causal=false, scale=0.5}
+output "o" %3
+)"));
   const Value loss = reduce_sum(graph, *graph.find_output("o"), {0, 1});
-  graph.add_output("gradient", differentiate(graph, loss, std::array{weight})[0]);
+  graph.add_output("gradient", differentiate(graph, loss, std::array{*graph.find_input("weight")})[0]);
   PassOptions options;
-  options.target.has_kernel = [](const Graph&, const Node&) { return false; };
+  options.target = testing::target_with_kernels(false);
   decompose_composites(graph, options);
-  EXPECT_EQ(count(Op::attention) + count(Op::attention_backward), 0U);
-  EXPECT_EQ(count(Op::matmul), 1U + 2U + 5U + 2U);  // of the weight, forward, backward, of the weight backward
-  for (const NodeId id : graph.order()) {
-    if (graph.node(id).op != Op::matmul) continue;
-    EXPECT_EQ(graph.node(id).attributes.get_or<std::string>("compute", ""), "tf32");
-  }
+  EXPECT_EQ(count(graph, Op::attention) + count(graph, Op::attention_backward), 0U);
+  expect_products_in_tf32(graph, 1 + 2 + 5 + 2);  // of the weight, forward, backward, of the weight backward
 }
 
-TEST_F(Autocast, a_weight_is_cast_once_for_all_its_readers_and_below_their_views) {
-  const Value turned = transpose(graph, weight, {1, 0});
-  graph.add_output("a", matmul(graph, x, weight));
-  graph.add_output("b", matmul(graph, x, turned));
-  EXPECT_TRUE(run());
-  std::size_t casts = 0;
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    casts += node.op == Op::cast && node.inputs[0] == weight ? 1 : 0;
-  }
-  EXPECT_EQ(casts, 1U);
+TEST(Autocast, a_weight_is_cast_once_for_all_its_readers_and_below_their_views) {
+  const std::string before = product_and(R"(%3:fp32[6,6] = transpose(%1) {permutation=[1,0]}
+%4:fp32[4,6] = matmul(%0, %3)
+output "a" %2
+output "b" %4
+)");
+  expect_rewritten(autocast_to<Precision::bf16>, before,
+                   bf16_product_and(R"(%5:bf16[6,6] = transpose(%3) {permutation=[1,0]}
+%6:bf16[4,6] = matmul(%2, %5)
+output "a" %4
+output "b" %6
+)"));
+  EXPECT_EQ(count(autocast_graph_of<Precision::bf16>(before), Op::cast), 2U) << "x and the weight";
 }
 
-TEST_F(Autocast, gradients_are_low_within_and_fp32_for_parameters) {
-  const Value y = relu(graph, matmul(graph, x, weight));
-  graph.add_output("y", y);
-  run();
+TEST(Autocast, gradients_are_low_within_and_fp32_for_parameters) {
+  Graph graph = autocast_graph_of<Precision::bf16>(product_and(R"(%3:fp32[4,6] = relu(%2)
+output "y" %3
+)"));
   const Value low = *graph.find_output("y");
   const Value loss = reduce_sum(graph, cast(graph, low, DType::fp32), {0, 1});
-  const Value wrt[] = {weight, low};
-  const std::vector<Value> gradients = differentiate(graph, loss, wrt);
+  const std::vector<Value> gradients = differentiate(graph, loss, std::array{*graph.find_input("weight"), low});
   EXPECT_EQ(graph.type(gradients[0]).dtype, DType::fp32);
   EXPECT_EQ(graph.type(gradients[1]).dtype, DType::bf16);
 }
 
-TEST_F(Autocast, an_update_keeps_the_type_of_what_it_updates) {
-  graph.add_update(weight, matmul(graph, weight, weight));
-  EXPECT_TRUE(run());
-  EXPECT_EQ(graph.type(graph.updates()[0].value).dtype, DType::fp32);
+TEST(Autocast, an_update_keeps_the_type_of_what_it_updates) {
+  expect_rewritten(autocast_to<Precision::bf16>, R"(
+%0:fp32[6,6] = input() {name="weight", role="parameter"}
+%1:fp32[6,6] = matmul(%0, %0)
+update %0 %1
+)",
+                   R"(
+%0:fp32[6,6] = input() {name="weight", role="parameter"}
+%1:bf16[6,6] = cast(%0) {dtype="bf16"}
+%2:bf16[6,6] = matmul(%1, %1)
+%3:fp32[6,6] = cast(%2) {dtype="fp32"}
+update %0 %3
+)");
 }
 
-TEST_F(Autocast, a_value_that_was_widened_is_not_rounded_again) {
-  const Value y = softmax(graph, matmul(graph, x, weight));
-  graph.add_output("y", add(graph, y, y));
-  run();
-  const std::size_t casts = count(Op::cast);
-  EXPECT_FALSE(run());  // a second time finds everything in place
-  EXPECT_EQ(count(Op::cast), casts);
+// A second time finds everything in place.
+TEST(Autocast, a_value_that_was_widened_is_not_rounded_again) {
+  const std::string after = bf16_product_and(R"(%5:fp32[4,6] = cast(%4) {dtype="fp32"}
+%6:fp32[4,6] = softmax(%5)
+%7:fp32[4,6] = add(%6, %6)
+output "y" %7
+)");
+  expect_rewritten(autocast_to<Precision::bf16>, product_and(R"(%3:fp32[4,6] = softmax(%2)
+%4:fp32[4,6] = add(%3, %3)
+output "y" %4
+)"),
+                   after);
+  expect_left(autocast_to<Precision::bf16>, after);
 }
 
-TEST_F(Autocast, an_explicit_rounding_stays_one) {
-  const Value rounded = cast(graph, x, DType::bf16);
-  graph.add_output("sum", reduce_sum(graph, rounded, {1}));
-  graph.add_output("product", matmul(graph, cast(graph, x, DType::fp16), cast(graph, weight, DType::fp16)));
-  EXPECT_TRUE(run(Precision::bf16));
-  const Node& sum = graph.producer_node(*graph.find_output("sum"));
-  EXPECT_EQ(graph.type(sum.inputs[0]).dtype, DType::fp32);
-  ASSERT_EQ(graph.producer_node(sum.inputs[0]).op, Op::cast);
-  EXPECT_EQ(graph.producer_node(sum.inputs[0]).inputs[0], rounded) << "widened again, not read as it was before";
-  const Node& product = graph.producer_node(*graph.find_output("product"));
-  for (const Value operand : product.inputs) {
-    EXPECT_EQ(graph.type(operand).dtype, DType::bf16);
-    EXPECT_EQ(graph.type(graph.producer_node(operand).inputs[0]).dtype, DType::fp16) << "rounded to fp16 before";
-  }
+// What is summed is what was rounded, widened again; what is multiplied was rounded to fp16 before.
+TEST(Autocast, an_explicit_rounding_stays_one) {
+  expect_rewritten(autocast_to<Precision::bf16>, R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:bf16[4,6] = cast(%0) {dtype="bf16"}
+%3:bf16[4] = reduce_sum(%2) {axes=[1], keep_dims=false}
+%4:fp16[4,6] = cast(%0) {dtype="fp16"}
+%5:fp16[6,6] = cast(%1) {dtype="fp16"}
+%6:fp16[4,6] = matmul(%4, %5)
+output "sum" %3
+output "product" %6
+)",
+                   R"(
+%0:fp32[4,6] = input() {name="x", role="data"}
+%1:fp32[6,6] = input() {name="weight", role="parameter"}
+%2:bf16[4,6] = cast(%0) {dtype="bf16"}
+%3:fp32[4,6] = cast(%2) {dtype="fp32"}
+%4:fp32[4] = reduce_sum(%3) {axes=[1], keep_dims=false}
+%5:fp16[4,6] = cast(%0) {dtype="fp16"}
+%6:fp16[6,6] = cast(%1) {dtype="fp16"}
+%7:bf16[4,6] = cast(%5) {dtype="bf16"}
+%8:bf16[6,6] = cast(%6) {dtype="bf16"}
+%9:bf16[4,6] = matmul(%7, %8)
+output "sum" %4
+output "product" %9
+)");
 }
 
 // Every weight of a product once, in forward; none in backward, which shares it.
