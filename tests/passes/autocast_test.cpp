@@ -17,16 +17,16 @@ namespace {
 using testing::expect_left;
 using testing::expect_rewritten;
 
-template <Precision precision>
+template <Precision kPrecision>
 bool autocast_to(Graph& graph, const PassOptions&) {
-  return autocast(graph, {precision});
+  return autocast(graph, {kPrecision});
 }
 
 // Nothing is taken out afterwards, unlike by expect_rewritten.
-template <Precision precision>
+template <Precision kPrecision>
 Graph autocast_graph_of(std::string_view lines) {
   Graph graph = testing::graph_of(lines);
-  EXPECT_TRUE(autocast(graph, {precision}));
+  EXPECT_TRUE(autocast(graph, {kPrecision}));
   verify(graph);
   return graph;
 }
