@@ -105,7 +105,7 @@ void require_supported(const CardFacts& card) {
 // Never deleted: see the class.
 CudaContext& CudaContext::of_card(int ordinal) {
   static std::mutex mutex;
-  static std::map<int, CudaContext*> contexts;
+  static auto& contexts = *new std::map<int, CudaContext*>;  // kept too, so that none is lost at the end
   const std::lock_guard lock(mutex);
   CudaContext*& context = contexts[ordinal];
   if (context == nullptr) context = new CudaContext(ordinal);
