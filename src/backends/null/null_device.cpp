@@ -66,7 +66,9 @@ class NullDevice : public Device {
   void release_memory(void*, std::size_t bytes) override { held_bytes_ -= bytes; }
 
   void copy_to_device(void*, const void*, std::size_t) override {}
-  void copy_to_host(void* host, const void*, std::size_t bytes) override { std::memset(host, 0, bytes); }
+  void copy_to_host(void* host, const void*, std::size_t bytes) override {
+    if (bytes > 0) std::memset(host, 0, bytes);
+  }
   void fill_zero(void*, std::size_t) override {}
   void synchronize() override {}
 

@@ -51,12 +51,14 @@ class ReferenceDevice : public Device {
   }
 
   void copy_to_device(void* device_address, const void* host, std::size_t bytes) override {
-    std::memcpy(device_address, host, bytes);
+    if (bytes > 0) std::memcpy(device_address, host, bytes);
   }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
-    std::memcpy(host, device_address, bytes);
+    if (bytes > 0) std::memcpy(host, device_address, bytes);
   }
-  void fill_zero(void* device_address, std::size_t bytes) override { std::memset(device_address, 0, bytes); }
+  void fill_zero(void* device_address, std::size_t bytes) override {
+    if (bytes > 0) std::memset(device_address, 0, bytes);
+  }
   void synchronize() override {}
 
   bool has_kernel(const Graph&, const Node& node) const override {
