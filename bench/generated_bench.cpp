@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/cuda/context.h"
 #include "backends/cuda/device.h"
-#include "backends/cuda/generated_kernel.h"
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/generator/kernel.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"

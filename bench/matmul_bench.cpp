@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/matmul.h"
+#include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/memory.h"
 
 namespace ridgepoint {

@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "backends/cuda/event.h"
-#include "backends/cuda/matmul_algorithm.h"
-#include "backends/cuda/matmul_search.h"
+#include "backends/cuda/driver/event.h"
+#include "backends/cuda/matmul/algorithm.h"
+#include "backends/cuda/matmul/search.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

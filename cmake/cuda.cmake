@@ -73,10 +73,10 @@ if(RIDGEPOINT_CUDA)
 endif()
 
 # One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for what comes after;
-# for Hopper alone where the kernel is written in those instructions.
+# for Hopper alone where the kernel is written in those instructions (<name>_wgmma.cu).
 function(ridgepoint_compile_kernel source fatbin)
   set(targets -gencode arch=compute_90a,code=sm_90a)
-  if(NOT source MATCHES "/kernels/hopper/")
+  if(NOT source MATCHES "_wgmma\\.cu$")
     list(APPEND targets -gencode arch=compute_80,code=[sm_80,compute_80])
   endif()
   add_custom_command(OUTPUT ${fatbin}
@@ -89,20 +89,26 @@ endfunction()
 
 # Adds the kernels of src/backends/cuda to a target, and the file that holds them: its assembly includes the bytes.
 function(ridgepoint_add_cuda target)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/*.cu)
-  file(GLOB hopper_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels/hopper/*.cu)
-  list(PREPEND sources ${hopper_sources})  # take long: not last, when other cores have nothing left to do
+  set(root ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cu)
+  set(wgmma_sources ${sources})
+  list(FILTER wgmma_sources INCLUDE REGEX "_wgmma\\.cu$")
+  list(REMOVE_ITEM sources ${wgmma_sources})
+  list(PREPEND sources ${wgmma_sources})  # take long: not last, when other cores have nothing left to do
   set(folder ${CMAKE_BINARY_DIR}/generated/kernels)
-  file(MAKE_DIRECTORY ${folder})
   set(symbols "")
   set(entries "")
   set(binaries "")
   foreach(source ${sources})
-    get_filename_component(name ${source} NAME_WE)
-    ridgepoint_compile_kernel(${source} ${folder}/${name}.fatbin)
-    list(APPEND binaries ${folder}/${name}.fatbin)
-    string(APPEND symbols "RIDGEPOINT_EMBED(${name}, \"${folder}/${name}.fatbin\")\n")
-    string(APPEND entries "  {\"${name}\", ridgepoint_kernels_${name}},\n")
+    file(RELATIVE_PATH path ${root} ${source})
+    string(REGEX REPLACE "\\.cu$" "" path ${path})
+    string(MAKE_C_IDENTIFIER ${path} symbol)
+    get_filename_component(subfolder ${folder}/${path} DIRECTORY)
+    file(MAKE_DIRECTORY ${subfolder})
+    ridgepoint_compile_kernel(${source} ${folder}/${path}.fatbin)
+    list(APPEND binaries ${folder}/${path}.fatbin)
+    string(APPEND symbols "RIDGEPOINT_EMBED(${symbol}, \"${folder}/${path}.fatbin\")\n")
+    string(APPEND entries "  {\"${path}\", ridgepoint_kernels_${symbol}},\n")
   endforeach()
   configure_file(${CMAKE_SOURCE_DIR}/cmake/kernel_images.cpp.in ${folder}/kernel_images.cpp @ONLY)
   set_source_files_properties(${folder}/kernel_images.cpp PROPERTIES OBJECT_DEPENDS "${binaries}")

@@ -18,6 +18,7 @@ FOLDERS = [
     "ops",
     "autodiff",
     "passes",
+    "lowering",
     "plan",
     "memory",
     "runtime",
@@ -25,6 +26,7 @@ FOLDERS = [
     "models",
     "measure",
     "interchange",
+    "views",
     "cli",
 ]
 

@@ -1,5 +1,6 @@
 // The record of one run: what was asked, on what, what came out. Every table, file and report is a view of records.
-// docs/record.md lists the fields as JSON names them; src/measure/record_fields.h is the one list they derive from.
+// docs/record.md lists the fields as JSON names them; src/measure/record/record_fields.h is the one list they derive
+// from.
 #pragma once
 
 #include <array>

@@ -11,10 +11,10 @@
 #include <new>
 #include <string>
 
-#include "cli/command.h"
-#include "cli/help.h"
-#include "cli/interrupt.h"
-#include "cli/output.h"
+#include "cli/commands/command.h"
+#include "cli/terminal/help.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
 #include "core/build_info.h"
 #include "core/nearest.h"
 #include "core/warning.h"

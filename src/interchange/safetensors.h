@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/tensor.h"
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "ir/scope.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 
 #include <filesystem>
 
-#include "measure/profile.h"
+#include "measure/profile/profile.h"
 
 namespace ridgepoint {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 
 namespace ridgepoint {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/adamw.h"
 #include "ops/layout.h"
+#include "ops/rules/adamw.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 

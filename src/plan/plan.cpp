@@ -2,8 +2,8 @@
 
 #include <string>
 
-#include "ops/adamw.h"
 #include "ops/in_place.h"
+#include "ops/rules/adamw.h"
 #include "plan/check_updates.h"
 
 namespace ridgepoint {

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/interrupt.h"
-#include "core/file.h"
+#include "cli/terminal/interrupt.h"
+#include "core/files/file.h"
 #include "interchange/safetensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/record.h"

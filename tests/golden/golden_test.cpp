@@ -10,7 +10,7 @@
 
 #include "cli/application.h"
 #include "interchange/safetensors.h"
-#include "measure/compare_tensors.h"
+#include "measure/precision/compare_tensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
 #include "support/build_paths.h"

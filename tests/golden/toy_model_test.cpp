@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "measure/precision_types.h"
+#include "measure/precision/types.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint {

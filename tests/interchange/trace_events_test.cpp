@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/file.h"
+#include "core/files/file.h"
 #include "ridgepoint/error.h"
 #include "support/sample_profile.h"
 #include "support/temporary_folder.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "backends/null/null_device.h"
-#include "measure/memory_forecast.h"
-#include "measure/precision_types.h"
+#include "measure/memory/forecast.h"
+#include "measure/precision/types.h"
 #include "models/transformer.h"
 #include "passes/autocast.h"
 #include "ridgepoint/autodiff.h"

@@ -5,15 +5,15 @@
 #include <chrono>
 #include <cstring>
 
-#include "backends/cpu/attention.h"
+#include "backends/cpu/attention/attention.h"
 #include "backends/cpu/embedding.h"
 #include "backends/cpu/instruction_set.h"
-#include "backends/cpu/matmul.h"
+#include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/processor.h"
 #include "backends/cpu/rope.h"
-#include "backends/cpu/tile_kernel.h"
-#include "core/parallel.h"
+#include "backends/cpu/tile/kernel.h"
+#include "core/threads/parallel.h"
 
 namespace ridgepoint {
 namespace {

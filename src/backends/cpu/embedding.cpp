@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/tensor.h"
 

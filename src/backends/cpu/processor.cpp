@@ -10,7 +10,7 @@
 #include <optional>
 #include <string_view>
 
-#include "core/processors.h"
+#include "core/threads/processors.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "core/parallel.h"
+#include "core/threads/parallel.h"
 #include "ridgepoint/tensor.h"
 
 #undef HWY_TARGET_INCLUDE

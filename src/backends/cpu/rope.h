@@ -1,4 +1,4 @@
-// Rotary embedding on interleaved pairs (the formula is in src/ops/rope.cpp), fp32.
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp), fp32.
 #pragma once
 
 #include <memory>

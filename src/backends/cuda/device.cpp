@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <atomic>
 
-#include "backends/cuda/context.h"
-#include "backends/cuda/cublaslt.h"
-#include "backends/cuda/cupti_recorder.h"
-#include "backends/cuda/event.h"
-#include "backends/cuda/generated_kernel.h"
-#include "backends/cuda/hand_written.h"
-#include "backends/cuda/matmul.h"
-#include "backends/cuda/nvrtc.h"
-#include "backends/cuda/nvtx_ranges.h"
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/cublaslt.h"
+#include "backends/cuda/driver/event.h"
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/generator/kernel.h"
+#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/matmul/matmul.h"
+#include "backends/cuda/profiling/cupti_recorder.h"
+#include "backends/cuda/profiling/nvtx_ranges.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -1,7 +1,7 @@
-// Quotient and remainder by a Divisor of launch_parameters.h.
+// Quotient and remainder by a Divisor.
 #pragma once
 
-#include "backends/cuda/launch_parameters.h"
+#include "backends/cuda/device/divisor.h"
 
 namespace ridgepoint::cuda {
 

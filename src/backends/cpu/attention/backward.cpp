@@ -1,0 +1,213 @@
+#include <algorithm>
+#include <array>
+
+#include "backends/cpu/attention/attention.h"
+#include "backends/cpu/attention/blocks.h"
+#include "backends/cpu/attention/rows.h"
+#include "core/threads/parallel.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+constexpr std::int64_t kGrain = 1 << 14;
+
+// A unit of work is one matrix and every `parts_`-th of its blocks of keys: those gradients of k and v are its own.
+// Where a matrix has several units each sums the gradient of q apart, and the sums are added in order. Blocks of scores
+// have keys as rows: three of the four products with them then read them as they lie.
+class AttentionBackward : public Kernel {
+ public:
+  explicit AttentionBackward(const KernelSpec& spec)
+      : problem_(read_tiled_problem(spec, 1)),
+        parts_(choose_parts(problem_)),
+        units_(problem_.batch * parts_),
+        workers_(worker_count(std::max<std::int64_t>(units_, 1), 1)),
+        products_(make_products()),
+        elements_(problem_.dtype, products_->operand_dtype()) {
+    const std::int64_t width = problem_.width;
+    Scratch scratch;
+    scores_ = scratch.take(kQueries * kKeys);
+    gradients_ = scratch.take(kQueries * kKeys);
+    // Read to the end of a vector, which is shorter than a block.
+    log_sum_exp_ = scratch.take(problem_.queries + kQueries);
+    row_products_ = scratch.take(problem_.queries + kQueries);
+    key_sums_ = scratch.take(elements_.in_place() ? 0 : 2 * kKeys * width);
+    query_sums_ = scratch.take(elements_.in_place() || parts_ > 1 ? 0 : problem_.queries * width);
+    queries_ = scratch.take(elements_.in_place() ? 0 : 2 * kQueries * width);
+    keys_ = scratch.take(elements_.widens() ? 2 * kKeys * width : 0);
+    products_scratch_ = scratch.take<std::byte>(static_cast<std::int64_t>(products_->scratch_bytes()));
+    scratch_bytes_ = scratch.bytes();
+  }
+
+  std::string_view name() const override {
+    if (elements_.widens()) return "attention_backward_tiled_widened";
+    return elements_.in_place() ? "attention_backward_tiled" : "attention_backward_tiled_bf16";
+  }
+  std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(workers_) * scratch_bytes_ +
+           static_cast<std::size_t>(parts_apart() * query_elements()) * sizeof(float);
+  }
+
+  void launch(const LaunchArguments& arguments) override {
+    if (units_ == 0) return;
+    parallel_for_workers(units_, workers_, [&](int worker, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t unit = begin; unit < end; ++unit) compute(arguments, worker, unit / parts_, unit % parts_);
+    });
+    if (parts_ == 1) return;
+    parallel_for(query_elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
+      float* sum = part_of_query_gradient(arguments, 0) + begin;
+      for (std::int64_t part = 1; part < parts_; ++part) {
+        add_row(sum, part_of_query_gradient(arguments, part) + begin, end - begin);
+      }
+      elements_.store(sum, arguments.outputs[0], begin, end - begin);
+    });
+  }
+
+ private:
+  enum Product : std::size_t { scores_of, gradients_of, add_to_values, add_to_keys, add_to_queries };
+  static constexpr std::size_t kProducts = 5;
+
+  static std::int64_t choose_parts(const TiledProblem& problem) {
+    const std::int64_t batch = std::max<std::int64_t>(problem.batch, 1);
+    return std::clamp<std::int64_t>((thread_count() + batch - 1) / batch, 1,
+                                    std::max<std::int64_t>(problem.key_blocks(), 1));
+  }
+
+  std::array<BlockProduct, kProducts> block_products(std::int64_t query, std::int64_t key, DType operand) const {
+    const std::int64_t width = problem_.width;
+    const std::int64_t rows = problem_.columns(query, key);
+    const std::int64_t columns = problem_.rows(query);
+    const std::int64_t stride = kQueries * static_cast<std::int64_t>(sizeof(float) / size_bytes(operand));
+    const BlockProduct scores{false, true, false, rows, columns, width, width, width, kQueries};
+    const BlockProduct key_sums{false, false, true, rows, width, columns, stride, width, width};
+    const BlockProduct query_sums{true, false, true, columns, width, rows, stride, width, width};
+    return {scores, scores, key_sums, key_sums, query_sums};
+  }
+
+  std::unique_ptr<BlockProducts> make_products() const {
+    std::vector<BlockProduct> all;
+    for_each_block_shape(problem_, [&](std::int64_t query, std::int64_t key) {
+      add_missing(all, block_products(query, key, problem_.dtype));
+    });
+    return make_block_products(problem_.dtype, all, workers_);
+  }
+
+  std::int64_t query_elements() const { return problem_.batch * problem_.queries * problem_.width; }
+  // Gradients of q that lie behind the workers' scratch: in fp32 the first part's is the output.
+  std::int64_t parts_apart() const { return elements_.in_place() ? parts_ - 1 : (parts_ > 1 ? parts_ : 0); }
+
+  float* scratch(const LaunchArguments& arguments, int worker, std::size_t part) const {
+    auto* workspace = static_cast<std::byte*>(arguments.workspace);
+    return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(worker) * scratch_bytes_ + part);
+  }
+
+  // [batch, queries, width], where a matrix has several parts.
+  float* part_of_query_gradient(const LaunchArguments& arguments, std::int64_t part) const {
+    if (elements_.in_place() && part == 0) return static_cast<float*>(arguments.outputs[0]);
+    const std::int64_t apart = elements_.in_place() ? part - 1 : part;
+    return scratch(arguments, workers_, 0) + apart * query_elements();
+  }
+
+  void compute(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t part) const {
+    const std::int64_t count = problem_.queries * problem_.width;
+    float* dq = parts_ > 1
+                    ? part_of_query_gradient(arguments, part) + matrix * count
+                    : elements_.sums(arguments.outputs[0], matrix * count, scratch(arguments, worker, query_sums_));
+    std::fill_n(dq, count, 0.0F);
+    take_query_terms(arguments, worker, matrix);
+    for (std::int64_t key = part * kKeys; key < problem_.keys; key += parts_ * kKeys) {
+      compute_keys(arguments, worker, matrix, key, dq);
+    }
+    if (parts_ == 1) elements_.store(dq, arguments.outputs[0], matrix * count, count);
+  }
+
+  // sum(do o) and the log-sum-exp of each query.
+  void take_query_terms(const LaunchArguments& arguments, int worker, std::int64_t matrix) const {
+    const std::int64_t width = problem_.width;
+    float* widened = scratch(arguments, worker, queries_);
+    float* products = scratch(arguments, worker, row_products_);
+    for (std::int64_t row = 0; row < problem_.queries; ++row) {
+      const std::int64_t first = (matrix * problem_.queries + row) * width;
+      products[row] = dot(elements_.fp32(arguments.inputs[0], first, width, widened),
+                          elements_.fp32(arguments.inputs[4], first, width, widened + width), width);
+    }
+    std::copy_n(static_cast<const float*>(arguments.inputs[5]) + matrix * problem_.queries, problem_.queries,
+                scratch(arguments, worker, log_sum_exp_));
+  }
+
+  void compute_keys(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t key,
+                    float* dq) const {
+    const std::int64_t width = problem_.width;
+    const std::int64_t first = (matrix * problem_.keys + key) * width;
+    const std::int64_t count = std::min(kKeys, problem_.keys - key) * width;
+    float* widened = scratch(arguments, worker, keys_);
+    const void* k = elements_.operand(arguments.inputs[2], first, count, widened);
+    const void* v = elements_.operand(arguments.inputs[3], first, count, widened + kKeys * width);
+    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of all that it has a part
+    // in. To the gradients of queries that do not see it, it would come as 0 NaN.
+    std::vector<std::byte> cleared;
+    if (problem_.causal) k = elements_.without_nan(k, count, cleared);
+    float* sums = scratch(arguments, worker, key_sums_);
+    float* dk = elements_.sums(arguments.outputs[1], first, sums);
+    float* dv = elements_.sums(arguments.outputs[2], first, sums + kKeys * width);
+    std::fill_n(dk, count, 0.0F);
+    std::fill_n(dv, count, 0.0F);
+    for (std::int64_t query = problem_.first_query(key); query < problem_.queries; query += kQueries) {
+      add_queries(arguments, worker, matrix, query, key, {k, v, dk, dv, dq + query * width});
+    }
+    elements_.store(dk, arguments.outputs[1], first, count);
+    elements_.store(dv, arguments.outputs[2], first, count);
+  }
+
+  struct Keys {
+    const void* k;
+    const void* v;
+    float* dk;
+    float* dv;
+    float* dq;  // of the queries at hand
+  };
+
+  void add_queries(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t query,
+                   std::int64_t key, const Keys& keys) const {
+    const std::int64_t width = problem_.width;
+    const DType operand = products_->operand_dtype();
+    const std::array<BlockProduct, kProducts> products = block_products(query, key, operand);
+    const auto [rows, columns] = std::pair(products[scores_of].rows, products[scores_of].columns);
+    const std::int64_t first = (matrix * problem_.queries + query) * width;
+    float* widened = scratch(arguments, worker, queries_);
+    const void* q = elements_.operand(arguments.inputs[1], first, columns * width, widened);
+    const void* d_o = elements_.operand(arguments.inputs[0], first, columns * width, widened + kQueries * width);
+    float* scores = scratch(arguments, worker, scores_);
+    float* gradients = scratch(arguments, worker, gradients_);
+    const auto multiply = [&](Product product, const void* a, const void* b, float* c) {
+      products_->multiply(products[product], worker, scratch(arguments, worker, products_scratch_), a, b, c);
+    };
+    multiply(scores_of, keys.k, q, scores);
+    multiply(gradients_of, keys.v, d_o, gradients);
+    const std::int64_t hidden = problem_.causal ? key - query : 0;
+    take_score_gradients({scores, gradients, rows, columns, kQueries, hidden, problem_.causal ? 1 : 0}, problem_.scale,
+                         scratch(arguments, worker, log_sum_exp_) + query,
+                         scratch(arguments, worker, row_products_) + query, operand);
+    multiply(add_to_values, scores, d_o, keys.dv);
+    multiply(add_to_keys, gradients, q, keys.dk);
+    multiply(add_to_queries, gradients, keys.k, keys.dq);
+  }
+
+  TiledProblem problem_;
+  std::int64_t parts_;
+  std::int64_t units_;
+  int workers_;
+  std::unique_ptr<BlockProducts> products_;
+  BlockElements elements_;
+  // Where a worker's parts of its workspace begin.
+  std::size_t scores_, gradients_, log_sum_exp_, row_products_, key_sums_, query_sums_, queries_, keys_;
+  std::size_t products_scratch_;
+  std::size_t scratch_bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_backward_kernel(const KernelSpec& spec) {
+  return std::make_unique<AttentionBackward>(spec);
+}
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,135 @@
+#include "backends/cpu/attention/products.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <dnnl.hpp>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/matmul/description.h"
+#include "backends/cpu/matmul/matmul.h"
+#include "backends/cpu/onednn.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+void require_success(dnnl_status_t status, const BlockProduct& product) {
+  if (status == dnnl_success) return;
+  throw Error(fmt::format("oneDNN refused a {} x {} x {} product of attention (status {})", product.rows,
+                          product.columns, product.inner, static_cast<int>(status)));
+}
+
+class SgemmProducts : public BlockProducts {
+ public:
+  DType operand_dtype() const override { return DType::fp32; }
+  std::size_t scratch_bytes() const override { return 0; }
+  void multiply(const BlockProduct& product, int, void*, const void* a, const void* b, float* c) override {
+    const OneThread one_thread;
+    require_success(
+        dnnl_sgemm(product.a_transposed ? 'T' : 'N', product.b_transposed ? 'T' : 'N', product.rows, product.columns,
+                   product.inner, 1.0F, static_cast<const float*>(a), product.a_stride, static_cast<const float*>(b),
+                   product.b_stride, product.adds ? 1.0F : 0.0F, c, product.c_stride),
+        product);
+  }
+};
+
+dnnl::memory::desc descriptor(std::int64_t rows, std::int64_t columns, std::int64_t stride, bool transposed,
+                              dnnl::memory::data_type dtype) {
+  const dnnl::memory::dims strides = transposed ? dnnl::memory::dims{1, stride} : dnnl::memory::dims{stride, 1};
+  return {{rows, columns}, dtype, strides};
+}
+
+dnnl::matmul::primitive_desc describe(const BlockProduct& product, const dnnl::engine& engine) {
+  using Type = dnnl::memory::data_type;
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (product.adds) {
+    dnnl::post_ops sum;
+    sum.append_sum(1.0F);
+    attributes.set_post_ops(sum);
+  }
+  return describe_matmul(engine,
+                         descriptor(product.rows, product.inner, product.a_stride, product.a_transposed, Type::bf16),
+                         descriptor(product.inner, product.columns, product.b_stride, product.b_transposed, Type::bf16),
+                         descriptor(product.rows, product.columns, product.c_stride, false, Type::f32), attributes);
+}
+
+class PrimitiveProducts : public BlockProducts {
+ public:
+  // Throws dnnl::error where oneDNN has no kernel of its own.
+  PrimitiveProducts(std::span<const BlockProduct> products, int workers)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    const OneThread one_thread;
+    for (const BlockProduct& product : products) {
+      const dnnl::matmul::primitive_desc description = describe(product, engine_);
+      if (std::string_view(description.impl_info_str()).starts_with("ref")) {
+        throw dnnl::error(dnnl_unimplemented, "plain loops alone");
+      }
+      scratch_bytes_ = std::max(scratch_bytes_, description.scratchpad_desc().get_size());
+      Entry entry{product, dnnl::matmul(description), {}};
+      for (int worker = 0; worker < workers; ++worker) entry.arguments.emplace_back(description, engine_);
+      entries_.push_back(std::move(entry));
+    }
+  }
+
+  DType operand_dtype() const override { return DType::bf16; }
+  std::size_t scratch_bytes() const override { return scratch_bytes_; }
+
+  void multiply(const BlockProduct& product, int worker, void* scratch, const void* a, const void* b,
+                float* c) override {
+    for (Entry& entry : entries_) {
+      if (!(entry.product == product)) continue;
+      Arguments& arguments = entry.arguments[static_cast<std::size_t>(worker)];
+      const std::array<void*, 4> addresses = {const_cast<void*>(a), const_cast<void*>(b), c, scratch};
+      for (std::size_t i = 0; i < addresses.size(); ++i) arguments.memory[i].set_data_handle(addresses[i]);
+      const OneThread one_thread;
+      return require_success(dnnl_primitive_execute(entry.primitive.get(), stream_.get(),
+                                                    static_cast<int>(arguments.list.size()), arguments.list.data()),
+                             product);
+    }
+    require_success(dnnl_invalid_arguments, product);
+  }
+
+ private:
+  // A worker's own, since they hold the addresses.
+  struct Arguments {
+    Arguments(const dnnl::matmul::primitive_desc& description, const dnnl::engine& engine)
+        : memory{dnnl::memory(description.src_desc(), engine, DNNL_MEMORY_NONE),
+                 dnnl::memory(description.weights_desc(), engine, DNNL_MEMORY_NONE),
+                 dnnl::memory(description.dst_desc(), engine, DNNL_MEMORY_NONE),
+                 dnnl::memory(description.scratchpad_desc(), engine, DNNL_MEMORY_NONE)} {
+      constexpr std::array kSlots = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
+      for (std::size_t i = 0; i < kSlots.size(); ++i) list[i] = {kSlots[i], memory[i].get()};
+    }
+    std::array<dnnl::memory, 4> memory;
+    std::array<dnnl_exec_arg_t, 4> list{};
+  };
+  struct Entry {
+    BlockProduct product;
+    dnnl::matmul primitive;
+    std::vector<Arguments> arguments;
+  };
+
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::vector<Entry> entries_;
+  std::size_t scratch_bytes_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<BlockProducts> make_block_products(DType dtype, std::span<const BlockProduct> products, int workers) {
+  if (dtype == DType::bf16 && has_bf16_products()) {
+    try {
+      return std::make_unique<PrimitiveProducts>(products, workers);
+    } catch (const dnnl::error&) {  // how oneDNN says that it has none
+    }
+  }
+  if (dtype != DType::fp32) say_emulated(dtype);
+  return std::make_unique<SgemmProducts>();
+}
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,142 @@
+// Products by oneDNN's matmul primitive, which has kernels for matrix units that its BLAS interface has not.
+#include <algorithm>
+#include <array>
+#include <dnnl.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/cpu/matmul/description.h"
+#include "backends/cpu/matmul/matmul.h"
+#include "backends/cpu/matmul/pieces.h"
+#include "backends/cpu/onednn.h"
+#include "core/threads/parallel.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+dnnl::engine& engine() {
+  static dnnl::engine instance(dnnl::engine::kind::cpu, 0);
+  return instance;
+}
+
+dnnl::memory::desc descriptor(const MatmulProblem& problem, const StridedMatrix& matrix) {
+  dnnl::memory::dims sizes;
+  dnnl::memory::dims strides;
+  // Broadcast batch dimensions are of size 1 to oneDNN.
+  for (std::size_t axis = 0; axis < problem.batch.size(); ++axis) {
+    const bool broadcast = matrix.batch_strides[axis] == 0;
+    sizes.push_back(broadcast ? 1 : problem.batch[axis]);
+    strides.push_back(broadcast ? matrix.rows * matrix.columns : matrix.batch_strides[axis]);
+  }
+  const BlasLayout blas = *blas_layout(matrix);
+  sizes.insert(sizes.end(), {matrix.rows, matrix.columns});
+  strides.insert(strides.end(), {blas.transposed ? 1 : blas.leading, blas.transposed ? blas.leading : 1});
+  const bool wide = matrix.dtype == DType::fp32;
+  return {sizes, wide ? dnnl::memory::data_type::f32 : dnnl::memory::data_type::bf16, strides};
+}
+
+dnnl::matmul::primitive_desc describe(const MatmulProblem& problem) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  dnnl::matmul::primitive_desc description =
+      describe_matmul(engine(), descriptor(problem, problem.a), descriptor(problem, problem.b),
+                      descriptor(problem, problem.c), attributes);
+  if (std::string_view(description.impl_info_str()).starts_with("ref")) {
+    throw dnnl::error(dnnl_unimplemented, "plain loops alone");
+  }
+  return description;
+}
+
+// One thread's share. Goes through the C interface to run: the C++ one builds a list of arguments on the heap at every
+// call.
+class PieceProduct {
+ public:
+  // Throws dnnl::error where oneDNN has no kernel of its own.
+  explicit PieceProduct(const MatmulPiece& piece) : PieceProduct(piece, describe(piece.problem)) {}
+
+  std::size_t scratch_bytes() const { return scratch_bytes_; }
+
+  dnnl_status_t run(const LaunchArguments& arguments, std::byte* scratch) {
+    const std::array<std::byte*, 3> matrices = {static_cast<std::byte*>(arguments.inputs[0]),
+                                                static_cast<std::byte*>(arguments.inputs[1]),
+                                                static_cast<std::byte*>(arguments.outputs[0])};
+    for (std::size_t i = 0; i < matrices.size(); ++i) memory_[i].set_data_handle(matrices[i] + offset_bytes_[i]);
+    memory_.back().set_data_handle(scratch);
+    return dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
+                                  arguments_.data());
+  }
+
+ private:
+  PieceProduct(const MatmulPiece& piece, const dnnl::matmul::primitive_desc& description)
+      : primitive_(description),
+        stream_(engine()),
+        memory_{dnnl::memory(description.src_desc(), engine(), DNNL_MEMORY_NONE),
+                dnnl::memory(description.weights_desc(), engine(), DNNL_MEMORY_NONE),
+                dnnl::memory(description.dst_desc(), engine(), DNNL_MEMORY_NONE),
+                dnnl::memory(description.scratchpad_desc(), engine(), DNNL_MEMORY_NONE)},
+        scratch_bytes_(description.scratchpad_desc().get_size()) {
+    constexpr std::array kSlots = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
+    for (std::size_t i = 0; i < kSlots.size(); ++i) arguments_[i] = {kSlots[i], memory_[i].get()};
+    const auto element_bytes = static_cast<std::int64_t>(size_bytes(piece.problem.c.dtype));
+    offset_bytes_ = {piece.a_offset * element_bytes, piece.b_offset * element_bytes, piece.c_offset * element_bytes};
+  }
+
+  dnnl::matmul primitive_;
+  dnnl::stream stream_;
+  std::array<dnnl::memory, 4> memory_;
+  std::array<dnnl_exec_arg_t, 4> arguments_{};
+  std::array<std::int64_t, 3> offset_bytes_{};
+  std::size_t scratch_bytes_;
+};
+
+// As many products as there were threads when it was made, each for one thread: whichever threads come do all of them.
+class PrimitiveMatmul : public Kernel {
+ public:
+  explicit PrimitiveMatmul(const MatmulProblem& problem)
+      : name_("matmul_" + std::string(ridgepoint::name(problem.c.dtype)) + "_primitive") {
+    const OneThread one_thread;
+    for (const MatmulPiece& piece : cut_into_pieces(problem, thread_count(), kMinTileFlops)) {
+      products_.emplace_back(piece);
+      scratch_bytes_ =
+          std::max(scratch_bytes_, (products_.back().scratch_bytes() + kAlignment - 1) / kAlignment * kAlignment);
+    }
+  }
+
+  std::string_view name() const override { return name_; }
+  std::size_t workspace_bytes() const override { return products_.size() * scratch_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    parallel_for(static_cast<std::int64_t>(products_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+      const OneThread one_thread;
+      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+        const dnnl_status_t status =
+            products_[i].run(arguments, static_cast<std::byte*>(arguments.workspace) + i * scratch_bytes_);
+        if (status != dnnl_success) throw Error(name_ + ": oneDNN failed with status " + std::to_string(status));
+      }
+    });
+  }
+
+ private:
+  static constexpr std::size_t kAlignment = 64;
+
+  std::vector<PieceProduct> products_;
+  std::size_t scratch_bytes_ = 0;  // of one product
+  std::string name_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_primitive_matmul(const MatmulProblem& problem) {
+  const DType dtype = problem.c.dtype;
+  if (dtype != DType::fp32 && dtype != DType::bf16) return nullptr;
+  if (problem.flops() == 0 || !blas_layout(problem.a) || !blas_layout(problem.b)) return nullptr;
+  try {
+    return std::make_unique<PrimitiveMatmul>(problem);
+  } catch (const dnnl::error&) {  // how oneDNN says that it has none
+    return nullptr;
+  }
+}
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,131 @@
+// fp32 products by oneDNN's SGEMM, one single-threaded call a tile. Measured against its matmul primitive (which cuts
+// the work itself) this is 5 to 15 % faster on the shapes of a Transformer, twice as fast where a row stride is a
+// multiple of 3072 elements, and a quarter faster on the small matrices of attention: bench/matmul_bench.cpp.
+#include <dnnl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "backends/cpu/matmul/matmul.h"
+#include "backends/cpu/matmul/pack.h"
+#include "backends/cpu/matmul/pieces.h"
+#include "backends/cpu/onednn.h"
+#include "core/threads/parallel.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+// With this many matrices a thread the last round of an uneven share costs little, and matrices stay whole.
+constexpr std::int64_t kMatricesPerThread = 8;
+// How each matrix is cut so that all threads have an equal share. SGEMM packs its part of a and b for each tile.
+MatmulGrid choose_tiles(const MatmulProblem& problem) {
+  const std::int64_t threads = thread_count();
+  const std::int64_t batches = std::max<std::int64_t>(problem.batch_count(), 1);
+  if (batches >= kMatricesPerThread * threads) return {};
+  const std::int64_t most = std::max<std::int64_t>(problem.flops() / batches / kMinTileFlops, 1);
+  return choose_grid(problem.c.rows, problem.c.columns, std::min(threads / std::gcd(threads, batches), most));
+}
+
+class SgemmMatmul : public Kernel {
+ public:
+  explicit SgemmMatmul(const MatmulProblem& problem) : problem_(problem), grid_(choose_tiles(problem)) {
+    a_ = place(problem.a);
+    b_ = place(problem.b);
+    c_ = problem.c.dtype == DType::fp32 ? Operand{problem.c} : pack(problem.c);
+  }
+
+  std::string_view name() const override { return workspace_bytes_ == 0 ? "matmul_sgemm" : "matmul_packed_sgemm"; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    if (problem_.flops() == 0) return clear_output(arguments);
+    const float* a = read(a_, problem_.a, arguments.inputs[0], arguments.workspace);
+    const float* b = read(b_, problem_.b, arguments.inputs[1], arguments.workspace);
+    float* c = static_cast<float*>(c_.packed ? packed_address(c_, arguments.workspace) : arguments.outputs[0]);
+    const std::int64_t tiles = problem_.batch_count() * grid_.row_tiles * grid_.column_tiles;
+    parallel_for(tiles, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t tile = begin; tile < end; ++tile) multiply_tile(tile, a, b, c);
+    });
+    if (c_.packed) unpack_matrices(problem_, problem_.c, c, arguments.outputs[0]);
+  }
+
+ private:
+  // A matrix as SGEMM reads it: where the node has it, or packed into the workspace.
+  struct Operand {
+    StridedMatrix matrix;
+    bool packed = false;
+    std::size_t workspace_offset = 0;
+    BlasLayout blas = {};
+  };
+
+  Operand pack(const StridedMatrix& matrix) {
+    const Operand operand{packed_layout(problem_, matrix), true, workspace_bytes_};
+    workspace_bytes_ += static_cast<std::size_t>(packed_elements(problem_, matrix)) * sizeof(float);
+    return operand;
+  }
+
+  Operand place(const StridedMatrix& matrix) {
+    const bool direct = matrix.dtype == DType::fp32 && blas_layout(matrix).has_value();
+    Operand operand = direct ? Operand{matrix} : pack(matrix);
+    operand.blas = *blas_layout(operand.matrix);
+    return operand;
+  }
+
+  static void* packed_address(const Operand& operand, void* workspace) {
+    return static_cast<std::byte*>(workspace) + operand.workspace_offset;
+  }
+
+  const float* read(const Operand& operand, const StridedMatrix& matrix, const void* source, void* workspace) const {
+    if (!operand.packed) return static_cast<const float*>(source);
+    auto* packed = static_cast<float*>(packed_address(operand, workspace));
+    pack_matrices(problem_, matrix, source, packed);
+    return packed;
+  }
+
+  // A sum over no terms is 0 in every dtype.
+  void clear_output(const LaunchArguments& arguments) const {
+    const std::int64_t elements = problem_.batch_count() * problem_.c.rows * problem_.c.columns;
+    if (elements == 0) return;
+    std::memset(arguments.outputs[0], 0, static_cast<std::size_t>(elements) * size_bytes(problem_.c.dtype));
+  }
+
+  void multiply_tile(std::int64_t tile, const float* a, const float* b, float* c) const {
+    const std::int64_t tiles = grid_.row_tiles * grid_.column_tiles;
+    const std::int64_t batch = tile / tiles;
+    const MatmulRange rows =
+        tile_range(problem_.c.rows, kMatmulRowStep, grid_.row_tiles, tile % tiles / grid_.column_tiles);
+    const MatmulRange columns =
+        tile_range(problem_.c.columns, kMatmulColumnStep, grid_.column_tiles, tile % grid_.column_tiles);
+    if (rows.begin == rows.end || columns.begin == columns.end) return;
+    a += batch_offset(problem_, a_.matrix, batch) + rows.begin * a_.matrix.row_stride;
+    b += batch_offset(problem_, b_.matrix, batch) + columns.begin * b_.matrix.column_stride;
+    c += batch_offset(problem_, c_.matrix, batch) + rows.begin * c_.matrix.row_stride + columns.begin;
+    const OneThread one_thread;
+    const dnnl_status_t status =
+        dnnl_sgemm(a_.blas.transposed ? 'T' : 'N', b_.blas.transposed ? 'T' : 'N', rows.end - rows.begin,
+                   columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading, 0.0F,
+                   c, std::max<std::int64_t>(c_.matrix.columns, 1));
+    if (status != dnnl_success) {
+      throw Error(fmt::format("oneDNN refused a {} x {} x {} matrix product (status {})", problem_.c.rows,
+                              problem_.c.columns, problem_.a.columns, static_cast<int>(status)));
+    }
+  }
+
+  MatmulProblem problem_;
+  MatmulGrid grid_;
+  std::size_t workspace_bytes_ = 0;
+  Operand a_;
+  Operand b_;
+  Operand c_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_sgemm_matmul(const MatmulProblem& problem) {
+  return std::make_unique<SgemmMatmul>(problem);
+}
+
+}  // namespace ridgepoint::cpu

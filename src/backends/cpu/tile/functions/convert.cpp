@@ -1,0 +1,297 @@
+// Tile functions between memory of any dtype but integers and fp32 tiles.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/tile/functions/convert.cpp"
+#include "hwy/foreach_target.h"
+//
+#include <cstring>
+
+#include "backends/cpu/tile/functions/bf16-inl.h"
+#include "backends/cpu/tile/functions/functions.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridgepoint::tile {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+using Halves = hn::Rebind<std::uint16_t, D>;
+
+// How an element type becomes a vector of floats and back: a vector at a time, from and to memory that lies together.
+struct Bf16 {
+  using Element = std::uint16_t;
+  static HWY_INLINE V widen(const Element* address) { return load_bf16(D(), address); }
+  static HWY_INLINE void narrow(V x, Element* address) { store_bf16(D(), x, address); }
+};
+
+#if HWY_TARGET <= HWY_AVX2
+struct Fp16 {  // the processor converts, rounding to nearest even
+  using Element = std::uint16_t;
+  using Narrow = hn::Rebind<hwy::float16_t, D>;
+  static HWY_INLINE V widen(const Element* address) {
+    return hn::PromoteTo(D(), hn::BitCast(Narrow(), hn::LoadU(Halves(), address)));
+  }
+  static HWY_INLINE void narrow(V x, Element* address) {
+    hn::StoreU(hn::BitCast(Halves(), hn::DemoteTo(Narrow(), x)), Halves(), address);
+  }
+};
+#else
+struct Fp16 {  // Highway's own conversion takes infinity for 65536 and truncates
+  using Element = std::uint16_t;
+  static HWY_INLINE V widen(const Element* address) {
+    const hn::RebindToUnsigned<D> du;
+    const auto bits = hn::PromoteTo(du, hn::LoadU(Halves(), address));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFF));
+    const auto sign = hn::ShiftLeft<16>(hn::Xor(bits, magnitude));
+    // The product moves the exponent's bias and makes subnormals normal.
+    const V scaled = hn::Mul(hn::BitCast(D(), hn::ShiftLeft<13>(magnitude)), hn::Set(D(), 0x1p112f));
+    const auto special = hn::VecFromMask(du, hn::Gt(magnitude, hn::Set(du, 0x7BFF)));
+    const auto exponent = hn::And(special, hn::Set(du, 0x7F800000));
+    return hn::BitCast(D(), hn::Or(hn::Or(sign, exponent), hn::BitCast(du, scaled)));
+  }
+  static HWY_INLINE void narrow(V x, Element* address) {
+    HWY_ALIGN float values[hn::MaxLanes(D())];
+    hn::Store(x, D(), values);
+    for (std::size_t i = 0; i < hn::Lanes(D()); ++i) address[i] = round(values[i]);
+  }
+  static std::uint16_t round(float x) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000);
+    bits &= 0x7FFFFFFF;
+    if (bits > 0x7F800000) return static_cast<std::uint16_t>(sign | 0x7E00);
+    if (bits >= 0x47800000) return static_cast<std::uint16_t>(sign | 0x7C00);
+    if (bits < 0x38800000) {  // subnormal: the float adder rounds to units of 2^-24, the last bit of 0.5
+      float magnitude;
+      std::memcpy(&magnitude, &bits, sizeof magnitude);
+      magnitude += 0.5f;
+      std::memcpy(&bits, &magnitude, sizeof bits);
+      return static_cast<std::uint16_t>(sign | (bits - 0x3F000000));
+    }
+    const std::uint32_t odd = (bits >> 13) & 1;
+    return static_cast<std::uint16_t>(sign | ((bits + 0xFFF + odd - 0x38000000) >> 13));
+  }
+};
+#endif
+
+template <class Type>
+void load_simd(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
+  auto* to = static_cast<float*>(result);
+  const auto* from = static_cast<const typename Type::Element*>(a);
+  const std::size_t n = static_cast<std::size_t>(count);
+  const std::size_t lanes = hn::Lanes(D());
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(Type::widen(from + i), D(), to + i);
+  if (i == n) return;
+  typename Type::Element rest[hn::MaxLanes(D())] = {};
+  HWY_ALIGN float widened[hn::MaxLanes(D())];
+  std::memcpy(rest, from + i, (n - i) * sizeof rest[0]);
+  hn::StoreU(Type::widen(rest), D(), widened);
+  std::memcpy(to + i, widened, (n - i) * sizeof(float));
+}
+
+template <class Type>
+void store_simd(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
+  auto* to = static_cast<typename Type::Element*>(result);
+  const auto* from = static_cast<const float*>(a);
+  const std::size_t n = static_cast<std::size_t>(count);
+  const std::size_t lanes = hn::Lanes(D());
+  std::size_t i = 0;
+  for (; i + lanes <= n; i += lanes) Type::narrow(hn::LoadU(D(), from + i), to + i);
+  if (i == n) return;
+  typename Type::Element narrowed[hn::MaxLanes(D())];
+  HWY_ALIGN float rest[hn::MaxLanes(D())] = {};
+  std::memcpy(rest, from + i, (n - i) * sizeof(float));
+  Type::narrow(hn::LoadU(D(), rest), narrowed);
+  std::memcpy(to + i, narrowed, (n - i) * sizeof narrowed[0]);
+}
+
+// One 16-bit element at a time, for memory with gaps.
+template <class Type>
+void load_strided(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
+  auto* to = static_cast<float*>(result);
+  const auto* from = static_cast<const typename Type::Element*>(a);
+  HWY_ALIGN float widened[hn::MaxLanes(D())];
+  typename Type::Element element[hn::MaxLanes(D())] = {};
+  for (std::int64_t i = 0; i < count; ++i) {
+    element[0] = from[i * stride];
+    hn::StoreU(Type::widen(element), D(), widened);
+    to[i] = widened[0];
+  }
+}
+
+template <class Type>
+void store_strided(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
+  auto* to = static_cast<typename Type::Element*>(result);
+  const auto* from = static_cast<const float*>(a);
+  typename Type::Element narrowed[hn::MaxLanes(D())];
+  for (std::int64_t i = 0; i < count; ++i) {
+    Type::narrow(hn::Set(D(), from[i]), narrowed);
+    to[i * stride] = narrowed[0];
+  }
+}
+
+template <class Type>
+void round_simd(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
+  constexpr std::int64_t kChunk = 256;
+  typename Type::Element narrowed[kChunk];
+  for (std::int64_t i = 0; i < count; i += kChunk) {
+    const std::int64_t n = count - i < kChunk ? count - i : kChunk;
+    store_simd<Type>(narrowed, static_cast<const float*>(a) + i, nullptr, nullptr, n, 1);
+    load_simd<Type>(static_cast<float*>(result) + i, narrowed, nullptr, nullptr, n, 1);
+  }
+}
+
+template <class T>
+HWY_INLINE float widen(T element) {
+  return static_cast<float>(element);
+}
+
+template <class T>
+HWY_INLINE T narrow(float value) {
+  return static_cast<T>(value);
+}
+
+struct Boolean {
+  std::uint8_t byte;
+};
+template <>
+HWY_INLINE float widen<Boolean>(Boolean element) {
+  return element.byte != 0 ? 1.0f : 0.0f;
+}
+template <>
+HWY_INLINE Boolean narrow<Boolean>(float value) {
+  return {static_cast<std::uint8_t>(value != 0.0f)};
+}
+
+template <class T, bool kUnit>
+void load_plain(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
+  auto* to = static_cast<float*>(result);
+  const auto* from = static_cast<const T*>(a);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = widen<T>(from[kUnit ? i : i * stride]);
+}
+
+template <class T, bool kUnit>
+void store_plain(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
+  auto* to = static_cast<T*>(result);
+  const auto* from = static_cast<const float*>(a);
+  for (std::int64_t i = 0; i < count; ++i) to[kUnit ? i : i * stride] = narrow<T>(from[i]);
+}
+
+template <class T>
+void round_plain(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
+  auto* to = static_cast<float*>(result);
+  const auto* from = static_cast<const float*>(a);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = widen<T>(narrow<T>(from[i]));
+}
+
+template <class T>
+void move(void* result, const void* a, const void* b, const void*, std::int64_t count, std::int64_t stride) {
+  auto* to = static_cast<T*>(result);
+  const auto* from = static_cast<const T*>(a);
+  const std::int64_t to_stride = *static_cast<const std::int64_t*>(b);
+  if (stride == 1 && to_stride == 1) {
+    std::memmove(to, from, static_cast<std::size_t>(count) * sizeof(T));
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) to[i * to_stride] = from[i * stride];
+  }
+}
+
+template <class T>
+Function choose_load(std::int64_t stride) {
+  return stride == 1 ? load_plain<T, true> : load_plain<T, false>;
+}
+template <class T>
+Function choose_store(std::int64_t stride) {
+  return stride == 1 ? store_plain<T, true> : store_plain<T, false>;
+}
+
+Function get_load(DType dtype, std::int64_t stride) {
+  switch (dtype) {
+    case DType::fp64:
+    case DType::int64:
+    case DType::int32:
+      return nullptr;
+    case DType::fp32:
+      return choose_load<float>(stride);
+    case DType::bf16:
+      return stride == 1 ? load_simd<Bf16> : load_strided<Bf16>;
+    case DType::fp16:
+      return stride == 1 ? load_simd<Fp16> : load_strided<Fp16>;
+    case DType::boolean:
+      return choose_load<Boolean>(stride);
+  }
+  return nullptr;
+}
+
+Function get_store(DType dtype, std::int64_t stride) {
+  switch (dtype) {
+    case DType::fp64:
+    case DType::int64:
+    case DType::int32:
+      return nullptr;
+    case DType::fp32:
+      return choose_store<float>(stride);
+    case DType::bf16:
+      return stride == 1 ? store_simd<Bf16> : store_strided<Bf16>;
+    case DType::fp16:
+      return stride == 1 ? store_simd<Fp16> : store_strided<Fp16>;
+    case DType::boolean:
+      return choose_store<Boolean>(stride);
+  }
+  return nullptr;
+}
+
+Function get_round(DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+    case DType::int64:
+    case DType::int32:
+      return nullptr;
+    case DType::fp32:
+      return round_plain<float>;
+    case DType::bf16:
+      return round_simd<Bf16>;
+    case DType::fp16:
+      return round_simd<Fp16>;
+    case DType::boolean:
+      return round_plain<Boolean>;
+  }
+  return nullptr;
+}
+
+Function get_move(std::size_t element_bytes) {
+  switch (element_bytes) {
+    case 1:
+      return move<std::uint8_t>;
+    case 2:
+      return move<std::uint16_t>;
+    case 4:
+      return move<std::uint32_t>;
+    default:
+      return move<std::uint64_t>;
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace ridgepoint::tile
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ridgepoint::tile {
+
+HWY_EXPORT(get_load);
+HWY_EXPORT(get_store);
+HWY_EXPORT(get_round);
+HWY_EXPORT(get_move);
+
+Function load_function(DType dtype, std::int64_t stride) { return HWY_DYNAMIC_DISPATCH(get_load)(dtype, stride); }
+Function store_function(DType dtype, std::int64_t stride) { return HWY_DYNAMIC_DISPATCH(get_store)(dtype, stride); }
+Function round_function(DType dtype) { return HWY_DYNAMIC_DISPATCH(get_round)(dtype); }
+Function move_function(std::size_t element_bytes) { return HWY_DYNAMIC_DISPATCH(get_move)(element_bytes); }
+
+}  // namespace ridgepoint::tile
+#endif

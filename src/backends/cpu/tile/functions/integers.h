@@ -1,0 +1,29 @@
+// Tile functions for integers: a tile value of dtype int64 or int32 is an int64 and exact. They are plain loops, since
+// integers are indices here and no model spends time on them. Conversions are those of core/integers.h. A result may be
+// exactly an operand of its own width, no other.
+#pragma once
+
+#include "backends/cpu/tile/functions/functions.h"
+#include "ops/constant.h"
+
+namespace ridgepoint::tile {
+
+// Memory of an integer dtype to tile values and back, as load_function() and store_function() do for fp32.
+Function integer_load_function(DType dtype);
+Function integer_store_function(DType dtype);
+// fp32 result[i] = a[i] compared with b[i]
+Function integer_compare_function(Op comparison, bool a_scalar, bool b_scalar);
+// result[i] = a[i] != 0 ? b[i] : c[i], a in fp32
+Function integer_where_function(bool a_scalar, bool b_scalar, bool c_scalar);
+Function integer_copy_function(bool a_scalar);
+// result[i] = (*b + i) * stride, b an int64 column number
+Function integer_iota_function();
+// As compare_index_function() and pick_function(), the scalar being an integer; column numbers times the stride must
+// lie in [0, 2^24).
+Function integer_compare_index_function(Op comparison);
+Function integer_pick_function();
+
+// From fp32, an integer or a bool to `to`, one of which is an integer. Null for fp64.
+Function integer_cast_function(DType from, DType to);
+
+}  // namespace ridgepoint::tile

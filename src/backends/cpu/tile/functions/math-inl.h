@@ -1,0 +1,131 @@
+// Elementary functions on vectors of floats, exact to a few units in the last place over the whole range, special
+// values included (tests/backends/cpu/tile/functions_test.cpp measures them against double). Included once for
+// each vector width. Highway's own contrib/math returns 0 for exp(NaN) and a number for exp(inf) and log(0).
+
+#if defined(RIDGEPOINT_TILE_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef RIDGEPOINT_TILE_MATH_INL_H_
+#undef RIDGEPOINT_TILE_MATH_INL_H_
+#else
+#define RIDGEPOINT_TILE_MATH_INL_H_
+#endif
+
+#include <limits>
+
+#include "hwy/contrib/math/math-inl.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ridgepoint::tile {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// x times 2^n for integral n in [-252, 254].
+template <class D, class V>
+HWY_INLINE V scale_by_power(D d, V x, V n) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  (void)d;
+  return V{_mm512_scalef_ps(x.raw, n.raw)};
+#else
+  // In two steps, so that neither factor leaves the range of normal floats.
+  const hn::RebindToSigned<D> di;
+  const auto whole = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(whole);
+  const auto bias = hn::Set(di, 127);
+  const auto first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+  const auto second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(whole, half), bias)));
+  return hn::Mul(hn::Mul(x, first), second);
+#endif
+}
+
+// Splits x into n ln 2 + r with |r| <= ln(2)/2. |x| must stay below 2^21.
+template <class D, class V>
+HWY_INLINE V reduce_by_ln2(D d, V x, V& n) {
+  const V magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  n = hn::Sub(hn::MulAdd(x, hn::Set(d, 1.44269504f), magic), magic);
+  const V r = hn::NegMulAdd(n, hn::Set(d, 0.693145751953125f), x);
+  return hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+}
+
+// e^r - 1 for |r| <= ln(2)/2: r + r^2 q(r), q the minimax polynomial (relative error of e^r 3e-9).
+template <class D, class V>
+HWY_INLINE V expm1_polynomial(D d, V r) {
+  V q = hn::MulAdd(hn::Set(d, 1.3814539e-3f), r, hn::Set(d, 8.3687454e-3f));
+  q = hn::MulAdd(q, r, hn::Set(d, 4.1668389e-2f));
+  q = hn::MulAdd(q, r, hn::Set(d, 1.6666521e-1f));
+  q = hn::MulAdd(q, r, hn::Set(d, 4.9999994e-1f));
+  return hn::MulAdd(q, hn::Mul(r, r), r);
+}
+
+// Clamps to a range in which the result has long reached its limit. NaN may become a number.
+template <class D, class V>
+HWY_INLINE V clamp(D d, V x, float low, float high) {
+  return hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high));
+}
+
+template <class D, class V>
+HWY_INLINE V exp(D d, V x) {
+  // Masked scores are -inf by the million: computing on 0 there keeps the processor out of its slow handling of
+  // results below the normal range.
+  const auto vanishes = hn::Lt(x, hn::Set(d, -104.0f));
+  V n;
+  const V r = reduce_by_ln2(d, hn::Min(hn::IfThenZeroElse(vanishes, x), hn::Set(d, 89.0f)), n);
+  const V y = scale_by_power(d, hn::Add(expm1_polynomial(d, r), hn::Set(d, 1.0f)), n);
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::IfThenZeroElse(vanishes, y));
+}
+
+template <class D, class V>
+HWY_INLINE V expm1(D d, V x) {
+  const V half = hn::Set(d, 0.5f);
+  V n;
+  const V p = expm1_polynomial(d, reduce_by_ln2(d, clamp(d, x, -104.0f, 89.0f), n));
+  // 2^n p + (2^n - 1), halved so that 2^n does not overflow before the sum does.
+  const V power = scale_by_power(d, half, n);
+  const V y = hn::MulAdd(p, power, hn::Sub(power, half));
+  const V result = hn::IfThenElse(hn::Eq(n, hn::Zero(d)), p, hn::Add(y, y));
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+template <class D, class V>
+HWY_INLINE V log(D d, V x) {
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const V zero = hn::Zero(d);
+  V y = hn::Log(d, x);
+  y = hn::IfThenElse(hn::Eq(x, infinity), x, y);
+  y = hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), y);
+  y = hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// Exponentiates only -|x|, so that neither side overflows or cancels.
+template <class D, class V>
+HWY_INLINE V sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V e = exp(d, hn::Neg(hn::Abs(x)));
+  return hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), e, one), hn::Add(one, e));
+}
+
+template <class D, class V>
+HWY_INLINE V tanh(D d, V x) {
+  const V two = hn::Set(d, 2.0f);
+  const V magnitude = hn::Abs(x);
+  const V e = expm1(d, hn::Mul(two, hn::Min(magnitude, hn::Set(d, 20.0f))));
+  const V y = hn::CopySignToAbs(hn::Div(e, hn::Add(e, two)), x);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+// The larger, NaN if either is.
+template <class V>
+HWY_INLINE V maximum(V a, V b) {
+  return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+}
+
+template <class V>
+HWY_INLINE V minimum(V a, V b) {
+  return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace ridgepoint::tile
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,77 @@
+// Runs a compiled row program over all cores. Which loop is split between threads is decided once, from the shape of
+// the space: rows, groups of rows, columns, or single tiles. A run allocates nothing; its result does not depend on
+// timing, and for elementwise work not on the number of threads either.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backends/cpu/tile/program.h"
+#include "backends/cpu/tile/worker.h"
+
+namespace ridgepoint::cpu {
+
+class TileInterpreter {
+ public:
+  // `threads` bounds how many will be used; the workspace is sized for them.
+  TileInterpreter(TileProgram program, int threads);
+
+  std::size_t workspace_bytes() const;
+
+  // Arrays of the body's inputs and outputs (element (0,...,0) of each) and workspace_bytes() of memory, 64-byte
+  // aligned. An output may be exactly one of the inputs.
+  void run(void* const* inputs, void* const* outputs, void* workspace) const;
+
+ private:
+  // tiles: independent tiles of all rows. columns: ranges of columns, each over all rows of a group, whose sums are
+  // then complete. rows, groups: whole rows or groups. group_rows: one group after the other, its rows split and the
+  // partial sums combined. sweeps: few long rows, the columns of each sweep split.
+  enum class Split : std::uint8_t { tiles, columns, rows, groups, group_rows, sweeps };
+
+  // What an accumulation needs besides its step.
+  struct AccumulationFunctions {
+    tile::Function flush;
+    tile::Function combine;
+    tile::Function store;
+  };
+
+  struct Run;
+
+  Split choose_split() const;
+  int useful_workers(int threads) const;
+  std::size_t accumulation_bytes() const;
+  std::size_t row_buffer_bytes() const;
+  std::size_t worker_bytes() const { return row_buffer_bytes() + accumulation_bytes(); }
+
+  TileMemoryMap memory_of(const Run& run, int worker) const;
+  float* partial_sums(const Run& run, int worker, const TileAccumulation& accumulation) const;
+  double* column_totals(const Run& run, int worker, const TileAccumulation& accumulation) const;
+  double& row_total(const Run& run, int worker, const TileAccumulation& accumulation) const;
+
+  void run_tiles(const Run& run) const;
+  void run_strided_tiles(const Run& run) const;
+  void run_columns(const Run& run) const;
+  void run_column_unit(TileWorker& worker, std::int64_t group, std::int64_t begin, std::int64_t end) const;
+  void run_rows(const Run& run) const;
+  void run_groups(const Run& run) const;
+  void run_group_rows(const Run& run) const;
+  void run_sweeps(const Run& run) const;
+
+  void begin_group(const Run& run, int worker, TileWorker& state) const;
+  void run_rows_of_group(const Run& run, int worker, TileWorker& state, std::int64_t rows) const;
+  void flush_columns(const Run& run, int worker) const;
+  void store_group(const Run& run, TileWorker& state) const;
+  void store_columns(const TileAccumulation& accumulation, const double* totals, std::byte* row, std::int64_t begin,
+                     std::int64_t end) const;
+
+  TileProgram program_;
+  std::vector<AccumulationFunctions> functions_;  // by accumulation
+  tile::Function narrow_;
+  int workers_ = 1;
+  std::int64_t padded_columns_ = 0;  // of a row buffer or accumulator
+  std::int64_t unit_columns_ = 0;    // Split::columns: columns of one unit
+  Split split_ = Split::tiles;
+};
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,198 @@
+#include "backends/cpu/tile/phase_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "backends/cpu/tile/functions/integers.h"
+
+namespace ridgepoint::cpu {
+namespace {
+
+constexpr int kNever = -1;
+constexpr int kAtEnd = std::numeric_limits<int>::max();
+// In cheap operations: what computing a value once more may cost before a row buffer pays.
+constexpr int kCheapAgain = 2;
+constexpr int kExpensive = 8;
+
+// Whether memory holds what a tile function reads and writes.
+bool lies_as_computed(const RowAccess& access) {
+  return (access.dtype == DType::fp32 || access.dtype == DType::int64) && access.column_stride == 1;
+}
+
+bool is_expensive(Op op) {
+  return op == Op::exp || op == Op::expm1 || op == Op::log || op == Op::sigmoid || op == Op::tanh;
+}
+
+}  // namespace
+
+PhasePlan::PhasePlan(const RowProgram& program)
+    : program_(program),
+      last_phase_(program.phases - 1),
+      one_element_output_(std::count_if(program.outputs.begin(), program.outputs.end(),
+                                        [](const RowOutput& output) { return output.store == RowStore::element; }) ==
+                          1),
+      fusions_(find_fusions(program)),
+      buffer_(program.instructions.size(), -1) {
+  int buffers = 0;
+  for (int i = 0; i < static_cast<int>(buffer_.size()); ++i) {
+    if (!is_column(i) || at(i).kind != RowKind::elementwise || fusion(i).absorbed || !used_after_own_phase(i)) continue;
+    if (cost_again(i) > kCheapAgain) buffer_[static_cast<std::size_t>(i)] = buffers++;
+  }
+}
+
+bool PhasePlan::readable_in_place(int i) const { return at(i).kind == RowKind::load && lies_as_computed(at(i).access); }
+
+bool PhasePlan::stored_in(const RowOutput& output, int phase) const {
+  if (output.store == RowStore::element) return phase == last_phase_ && moved_load(output) < 0;
+  return output.store == RowStore::accumulate_columns && at(output.value).phase == phase;
+}
+
+bool PhasePlan::used_after_own_phase(int value) const {
+  const int phase = at(value).phase;
+  for (int user = value + 1; user < static_cast<int>(fusions_.size()); ++user) {
+    const auto& operands = fusion(user).operands;
+    const bool uses = std::find(operands.begin(), operands.end(), value) != operands.end();
+    if (uses && is_column(user) && at(user).phase > phase) return true;
+  }
+  return phase < last_phase_ &&
+         std::any_of(program_.outputs.begin(), program_.outputs.end(), [&](const RowOutput& output) {
+           return output.value == value && output.store == RowStore::element;
+         });
+}
+
+int PhasePlan::cost_again(int value) const {
+  if (!is_column(value) || readable_in_place(value) || buffer_[static_cast<std::size_t>(value)] >= 0) return 0;
+  int cost = is_expensive(at(value).op) ? kExpensive : 1;
+  for (const int operand : fusion(value).operands) {
+    if (operand >= 0 && cost <= kExpensive) cost += cost_again(operand);
+  }
+  return cost;
+}
+
+int PhasePlan::moved_load(const RowOutput& output) const {
+  int value = output.value;
+  if (at(value).kind == RowKind::elementwise && at(value).op == Op::copy) value = at(value).operands[0];
+  const bool repeats =
+      program_.outputs.size() == 1 && at(value).kind == RowKind::load && at(value).dtype == output.access.dtype;
+  return repeats && output.store <= RowStore::row ? value : -1;
+}
+
+// Values used before their definition appear first in the list of instructions, so one walk backwards is enough.
+std::vector<bool> PhasePlan::needed_in(int phase) const {
+  std::vector<bool> needed(program_.instructions.size());
+  const auto need = [&](int value) {
+    if (is_column(value)) needed[static_cast<std::size_t>(value)] = true;
+  };
+  for (const RowOutput& output : program_.outputs) {
+    if (stored_in(output, phase)) need(output.value);
+  }
+  for (int i = static_cast<int>(needed.size()) - 1; i >= 0; --i) {
+    const auto index = static_cast<std::size_t>(i);
+    const bool sweeps = at(i).kind == RowKind::reduce && fusion(i).kind == TileFusion::Kind::plain;
+    if (sweeps && at(i).phase == phase) need(at(i).operands[0]);
+    if (buffer_[index] >= 0 && at(i).phase == phase) needed[index] = true;
+    const bool reloaded = buffer_[index] >= 0 && at(i).phase < phase;
+    if (!needed[index] || reloaded) continue;
+    for (const int operand : fusion(i).operands) {
+      if (operand >= 0) need(operand);
+    }
+  }
+  return needed;
+}
+
+std::vector<int> PhasePlan::last_uses(int phase, const std::vector<bool>& needed) const {
+  std::vector<int> last_use(needed.size(), kNever);
+  for (int i = 0; i < static_cast<int>(needed.size()); ++i) {
+    if (!needed[static_cast<std::size_t>(i)]) continue;
+    last_use[static_cast<std::size_t>(i)] = i;  // reductions and accumulations take a value in as it is made
+    if (buffer_[static_cast<std::size_t>(i)] >= 0 && at(i).phase < phase) continue;
+    for (const int operand : fusion(i).operands) {
+      if (operand >= 0) last_use[static_cast<std::size_t>(operand)] = i;
+    }
+  }
+  return last_use;
+}
+
+// Whether storing the output at `position` could change an operand that is read later.
+bool PhasePlan::could_overwrite(const RowOutput& output, int position, const std::vector<int>& read_until) const {
+  for (int i = 0; i < static_cast<int>(read_until.size()); ++i) {
+    if (at(i).kind == RowKind::load && at(i).access == output.access &&
+        read_until[static_cast<std::size_t>(i)] > position)
+      return true;
+  }
+  return false;
+}
+
+// Lets values be computed where they are stored, one output each; what is left is stored at the end of the tile.
+void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& last_use) const {
+  std::vector<int> read_until(last_use.size(), kNever);
+  for (const ScheduledValue& value : schedule.values) {
+    const auto index = static_cast<std::size_t>(value.instruction);
+    if (at(value.instruction).kind != RowKind::load) continue;
+    read_until[index] = value.place == ValuePlace::in_memory ? last_use[index] : value.instruction;
+  }
+  for (int o = 0; o < static_cast<int>(program_.outputs.size()); ++o) {
+    const RowOutput& output = program_.outputs[static_cast<std::size_t>(o)];
+    if (output.store != RowStore::element) continue;
+    const auto value = std::find_if(schedule.values.begin(), schedule.values.end(),
+                                    [&](const ScheduledValue& v) { return v.instruction == output.value; });
+    const bool free = value != schedule.values.end() && value->place == ValuePlace::tile_register &&
+                      at(output.value).kind == RowKind::elementwise;
+    if (free && lies_as_computed(output.access) && !could_overwrite(output, output.value, read_until)) {
+      value->place = ValuePlace::output;
+      value->number = o;
+    } else {
+      schedule.stores_at_end.push_back(o);
+    }
+  }
+}
+
+// Integers are twice as wide as the rest.
+bool PhasePlan::meets_other_width(int value) const {
+  const auto differs = [&](int operand) {
+    return operand >= 0 && is_integer(at(operand).dtype) != is_integer(at(value).dtype);
+  };
+  return std::any_of(fusion(value).operands.begin(), fusion(value).operands.end(), differs);
+}
+
+void PhasePlan::assign_registers(PhaseSchedule& schedule, const std::vector<int>& last_use) const {
+  std::vector<int> held_until;  // by register
+  for (ScheduledValue& value : schedule.values) {
+    if (value.place != ValuePlace::tile_register) continue;
+    // A result may take the register of an operand that is used for the last time, if its elements are as wide.
+    const int free_from = value.instruction + (meets_other_width(value.instruction) ? 0 : 1);
+    auto found = std::find_if(held_until.begin(), held_until.end(), [&](int until) { return until < free_from; });
+    if (found == held_until.end()) found = held_until.insert(held_until.end(), 0);
+    *found = std::max(last_use[static_cast<std::size_t>(value.instruction)], value.instruction + 1);
+    value.number = static_cast<int>(found - held_until.begin());
+  }
+  schedule.registers = static_cast<int>(held_until.size());
+}
+
+PhaseSchedule PhasePlan::schedule(int phase) const {
+  const std::vector<bool> needed = needed_in(phase);
+  std::vector<int> last_use = last_uses(phase, needed);
+  PhaseSchedule schedule;
+  for (const RowOutput& output : program_.outputs) {
+    if (output.store == RowStore::element && stored_in(output, phase))
+      last_use[static_cast<std::size_t>(output.value)] = kAtEnd;
+  }
+  for (int i = 0; i < static_cast<int>(needed.size()); ++i) {
+    const auto index = static_cast<std::size_t>(i);
+    if (!needed[index]) continue;
+    ScheduledValue value{.instruction = i, .place = ValuePlace::tile_register};
+    // Of several outputs, one could overwrite an operand that another only repeats: that one is read early.
+    const bool repeated = last_use[index] == kAtEnd && !one_element_output_;
+    if (readable_in_place(i) && !repeated) value.place = ValuePlace::in_memory;
+    if (buffer_[index] >= 0) {
+      value.place = at(i).phase == phase ? ValuePlace::row_buffer : ValuePlace::reloaded;
+      value.number = buffer_[index];
+    }
+    schedule.values.push_back(value);
+  }
+  if (phase == last_phase_) place_outputs(schedule, last_use);
+  assign_registers(schedule, last_use);
+  return schedule;
+}
+
+}  // namespace ridgepoint::cpu

@@ -1,0 +1,211 @@
+#include "backends/cuda/driver/context.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "backends/cuda/driver/kernel_images.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr int kLeastCapability = 80;
+
+int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  check(driver.cuDeviceGetAttribute(&value, which, device), "ask the card for its properties");
+  return value;
+}
+
+CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
+  CardFacts card;
+  card.ordinal = ordinal;
+  std::array<char, 256> text{};
+  check(driver.cuDeviceGetName(text.data(), static_cast<int>(text.size()), device), "ask the card for its name");
+  card.name = text.data();
+  check(driver.cuDeviceTotalMem(&card.memory_bytes, device), "ask the card for its memory");
+  const auto value = [&](CUdevice_attribute which) { return attribute(driver, device, which); };
+  const auto bytes = [&](CUdevice_attribute which) { return static_cast<std::size_t>(value(which)); };
+  card.capability = {value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                     value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)};
+  card.multiprocessors = value(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  card.l2_bytes = bytes(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  card.shared_bytes_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  card.shared_bytes_per_multiprocessor = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  card.threads_per_multiprocessor = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  card.registers_per_multiprocessor = value(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+  return card;
+}
+
+// Whether the fault lies in the image.
+bool is_refusal(CUresult result) {
+  switch (result) {
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_INVALID_VALUE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+Module::Module(CudaContext& context, const void* image, std::string name) : context_(context), name_(std::move(name)) {
+  const CudaContext::Scope scope(context);
+  check(context.driver().cuModuleLoadData(&module_, image), "load the kernels of", name_.c_str());
+}
+
+std::unique_ptr<Module> Module::load_unless_refused(CudaContext& context, const void* image, std::string name) {
+  const CudaContext::Scope scope(context);
+  CUmodule module = nullptr;
+  const CUresult result = context.driver().cuModuleLoadData(&module, image);
+  if (is_refusal(result)) return nullptr;
+  check(result, "load the kernels of", name.c_str());
+  return std::unique_ptr<Module>(new Module(context, module, std::move(name)));
+}
+
+Module::~Module() {
+  const CudaContext::Scope scope(context_, std::nothrow);
+  context_.driver().cuModuleUnload(module_);
+}
+
+CUfunction Module::function(const char* function_name) const {
+  const CudaContext::Scope scope(context_);
+  CUfunction found = nullptr;
+  check(context_.driver().cuModuleGetFunction(&found, module_, function_name), "find the kernel", function_name);
+  return found;
+}
+
+CardFacts card_facts(int ordinal) {
+  const Driver& table = cuda::driver();
+  int count = 0;
+  check(table.cuDeviceGetCount(&count), "count the cards");
+  if (ordinal < 0 || ordinal >= count) {
+    throw Error(fmt::format("there is no card {}: this machine has {}, numbered from 0", ordinal, count),
+                ErrorKind::usage);
+  }
+  CUdevice device = 0;
+  check(table.cuDeviceGet(&device, ordinal), "open the card");
+  return read_facts(table, device, ordinal);
+}
+
+void require_supported(const CardFacts& card) {
+  if (card.capability.number() >= kLeastCapability) return;
+  throw Error(fmt::format("card {} ({}) has compute capability {}.{}; kernels need {}.{} (Ampere) or newer",
+                          card.ordinal, card.name, card.capability.major, card.capability.minor, kLeastCapability / 10,
+                          kLeastCapability % 10),
+              ErrorKind::unsupported);
+}
+
+// Never deleted: see the class.
+CudaContext& CudaContext::of_card(int ordinal) {
+  static std::mutex mutex;
+  static auto& contexts = *new std::map<int, CudaContext*>;  // kept too, so that none is lost at the end
+  const std::lock_guard lock(mutex);
+  CudaContext*& context = contexts[ordinal];
+  if (context == nullptr) context = new CudaContext(ordinal);
+  return *context;
+}
+
+CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_facts(ordinal)) {
+  require_supported(card_);
+  check(driver_.cuDeviceGet(&device_, ordinal), "open the card");
+  check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "make a context on", card_.name.c_str());
+  try {
+    start();
+  } catch (...) {
+    driver_.cuDevicePrimaryCtxRelease(device_);
+    throw;
+  }
+}
+
+void CudaContext::start() {
+  const Scope scope(*this);
+  const MemoryInfo info = memory_info();
+  used_at_start_bytes_ = info.total_bytes - info.free_bytes;
+  check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
+}
+
+void CudaContext::Scope::enter(const CudaContext& context) {
+  check(try_enter(context), "switch to the context of", context.card_.name.c_str());
+}
+
+CUresult CudaContext::Scope::try_enter(const CudaContext& context) noexcept {
+  CUcontext current = nullptr;
+  CUresult result = context.driver_.cuCtxGetCurrent(&current);
+  if (result != CUDA_SUCCESS) return result;
+  if (current != context.context_) {
+    result = context.driver_.cuCtxPushCurrent(context.context_);
+    if (result != CUDA_SUCCESS) return result;
+    has_pushed_ = true;
+  }
+  has_entered_ = true;
+  driver_ = &context.driver_;
+  outer_ = std::exchange(entered_, &context);
+  return CUDA_SUCCESS;
+}
+
+void CudaContext::Scope::leave() noexcept {
+  CUcontext popped = nullptr;
+  if (has_pushed_) driver_->cuCtxPopCurrent(&popped);
+  entered_ = outer_;
+}
+
+void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
+  if (bytes == 0) return;
+  const Scope scope(*this);
+  check(driver_.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(device_address), 0, bytes, stream_), "clear memory");
+}
+
+void CudaContext::synchronize() const {
+  const Scope scope(*this);
+  check(driver_.cuStreamSynchronize(stream_), "finish its work");
+}
+
+void CudaContext::allow_shared(CUfunction function, std::size_t bytes) const {
+  const Scope scope(*this);
+  check(driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
+        "give a kernel its shared memory");
+}
+
+CUfunction CudaContext::kernel(std::string_view image, const char* function_name) {
+  const std::lock_guard lock(modules_mutex_);
+  auto found = modules_.find(image);
+  if (found == modules_.end()) {
+    const void* data = nullptr;
+    for (const KernelImage& candidate : kernel_images()) {
+      if (candidate.path == image) data = candidate.data;
+    }
+    if (data == nullptr) throw Error(fmt::format("no kernels '{}' were compiled into this program", image));
+    found = modules_.emplace(image, std::make_unique<Module>(*this, data, std::string(image))).first;
+  }
+  return found->second->function(function_name);
+}
+
+void* CudaContext::allocate(std::size_t bytes) const {
+  const Scope scope(*this);
+  CUdeviceptr address = 0;
+  const CUresult result = driver_.cuMemAlloc(&address, bytes);
+  if (result == CUDA_ERROR_OUT_OF_MEMORY) return nullptr;
+  check(result, "allocate memory");
+  return reinterpret_cast<void*>(address);
+}
+
+void CudaContext::release(void* device_address) const noexcept {
+  const Scope scope(*this, std::nothrow);
+  driver_.cuMemFree(reinterpret_cast<CUdeviceptr>(device_address));
+}
+
+CudaContext::MemoryInfo CudaContext::memory_info() const {
+  const Scope scope(*this);
+  MemoryInfo info;
+  check(driver_.cuMemGetInfo(&info.free_bytes, &info.total_bytes), "ask how much memory is free");
+  return info;
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,59 @@
+#include "backends/cuda/driver/cublaslt.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <type_traits>
+
+#include "backends/cuda/driver/shared_library.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+CublasLt load() {
+  const std::string file = toolkit_library("cublasLt");
+  const SharedLibrary library(file);
+  if (!library.is_open()) {
+    throw Error(fmt::format("matmuls on a card run in {}, which could not be opened ({}); install the CUDA {} "
+                            "toolkit's cuBLAS or name its folder in LD_LIBRARY_PATH",
+                            file, library.reason(), toolkit_major()),
+                ErrorKind::unsupported);
+  }
+  CublasLt table;
+  const auto find = [&](auto& entry, const char* symbol) {
+    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(library.find(symbol));
+    if (entry == nullptr) throw Error(fmt::format("{} has no function {}", file, symbol), ErrorKind::unsupported);
+  };
+#define RIDGEPOINT_CUBLASLT_FIND(name) find(table.name, #name);
+  RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_FIND)
+#undef RIDGEPOINT_CUBLASLT_FIND
+  return table;
+}
+
+}  // namespace
+
+const CublasLt& cublaslt() {
+  static const CublasLt table = load();
+  return table;
+}
+
+cublasLtHandle_t cublaslt_handle(CudaContext& context) {
+  static std::mutex mutex;
+  static std::map<int, cublasLtHandle_t> handles;
+  const std::lock_guard lock(mutex);
+  cublasLtHandle_t& handle = handles[context.card().ordinal];
+  if (handle == nullptr) {
+    const CudaContext::Scope scope(context);
+    check(cublaslt().cublasLtCreate(&handle), "start");
+  }
+  return handle;
+}
+
+void throw_cublaslt_error(cublasStatus_t status, std::string_view doing) {
+  throw Error(fmt::format("cuBLASLt could not {}: {}", doing, cublaslt().cublasLtGetStatusString(status)));
+}
+
+}  // namespace ridgepoint::cuda

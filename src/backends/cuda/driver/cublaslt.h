@@ -1,0 +1,51 @@
+// cuBLASLt (libcublasLt.so) as a table of entry points, found at run time like the driver, and its objects.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "backends/cuda/driver/context.h"
+
+namespace ridgepoint::cuda {
+
+// clang-format indents such a list of calls further every time.
+// clang-format off
+#define RIDGEPOINT_CUBLASLT_FUNCTIONS(F) \
+  F(cublasLtCreate) F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtMatmul) \
+  F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulDescCreate) \
+  F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
+  F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) \
+  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute) \
+  F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
+// clang-format on
+
+struct CublasLt {
+#define RIDGEPOINT_CUBLASLT_MEMBER(name) decltype(&::name) name = nullptr;
+  RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_MEMBER)
+#undef RIDGEPOINT_CUBLASLT_MEMBER
+};
+
+// Throws Error (unsupported) when the library is not there; says where it was looked for.
+const CublasLt& cublaslt();
+// The library's handle on a card, made on first use and kept like the context.
+cublasLtHandle_t cublaslt_handle(CudaContext& context);
+
+// Throws Error with the library's own words; `doing` continues "cuBLASLt could not".
+[[noreturn]] void throw_cublaslt_error(cublasStatus_t status, std::string_view doing);
+inline void check(cublasStatus_t status, std::string_view doing) {
+  if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+    throw_cublaslt_error(status, doing);
+}
+
+struct LtDestroyer {
+  void operator()(cublasLtMatmulDesc_t object) const { cublaslt().cublasLtMatmulDescDestroy(object); }
+  void operator()(cublasLtMatrixLayout_t object) const { cublaslt().cublasLtMatrixLayoutDestroy(object); }
+  void operator()(cublasLtMatmulPreference_t object) const { cublaslt().cublasLtMatmulPreferenceDestroy(object); }
+};
+template <typename Handle>
+using LtObject = std::unique_ptr<std::remove_pointer_t<Handle>, LtDestroyer>;
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,137 @@
+#include "backends/cuda/driver/kernel_cache.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "backends/cuda/driver/nvrtc.h"
+#include "core/files/disk_cache.h"
+#include "core/threads/processors.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// Threads that compile what is queued, in order. What is still queued when the process ends is dropped.
+class CompilerThreads {
+ public:
+  static CompilerThreads& instance() {
+    nvrtc();  // made before this object, so that it outlives the threads
+    static CompilerThreads threads;
+    return threads;
+  }
+
+  std::shared_future<std::string> add(std::packaged_task<std::string()> task) {
+    std::shared_future<std::string> result = task.get_future().share();
+    {
+      const std::lock_guard lock(mutex_);
+      queue_.push_back(std::move(task));
+    }
+    wake_.notify_one();
+    return result;
+  }
+
+ private:
+  CompilerThreads() {
+    const int count = std::min(usable_processors(), kMostThreads);
+    for (int i = 0; i < count; ++i) threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+
+  void work(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    while (wake_.wait(lock, stop, [this] { return !queue_.empty(); })) {
+      if (stop.stop_requested()) return;
+      std::packaged_task<std::string()> task = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      task();
+      lock.lock();
+    }
+  }
+
+  static constexpr int kMostThreads = 32;
+
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::packaged_task<std::string()>> queue_;
+  std::vector<std::jthread> threads_;  // last: they end before what they use
+};
+
+DiskCache cache() { return DiskCache::in_user_folder("kernels"); }
+
+std::vector<std::string> options() { return {"--minimal"}; }
+
+// Everything that machine code depends on. The driver is not among it: code that one refuses is compiled again.
+std::string key_of(const std::string& source, int architecture) {
+  return fmt::format("nvrtc {} for compute capability {}: {}\n{}", nvrtc().version(), architecture,
+                     fmt::join(nvrtc().options(architecture, options()), " "), source);
+}
+
+}  // namespace
+
+std::string compiled_image(const std::string& source, const std::string& name, int architecture) {
+  if (std::optional<std::string> known = cache().load(key_of(source, architecture))) return std::move(*known);
+  return recompiled_image(source, name, architecture);
+}
+
+std::string recompiled_image(const std::string& source, const std::string& name, int architecture) {
+  std::string image = nvrtc().compile(source, name, architecture, options()).bytes;
+  cache().store(key_of(source, architecture), image);
+  return image;
+}
+
+std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture,
+                                                      std::shared_ptr<std::atomic<Compilation>> state) {
+  return CompilerThreads::instance().add(std::packaged_task<std::string()>(
+      [source = std::move(source), name = std::move(name), architecture, state = std::move(state)] {
+        Compilation queued = Compilation::queued;
+        if (state != nullptr && !state->compare_exchange_strong(queued, Compilation::begun)) return std::string();
+        return compiled_image(source, name, architecture);
+      }));
+}
+
+std::shared_ptr<LoadedSource> LoadedSource::open(CudaContext& context, const std::string& source,
+                                                 const std::string& name) {
+  static std::mutex mutex;
+  static std::map<std::pair<const CudaContext*, std::string>, std::weak_ptr<LoadedSource>> sources;
+  const std::lock_guard lock(mutex);
+  std::weak_ptr<LoadedSource>& entry = sources[{&context, source}];
+  std::shared_ptr<LoadedSource> loaded = entry.lock();
+  if (loaded != nullptr) return loaded;
+  loaded = std::make_shared<LoadedSource>(context, source, name);
+  entry = loaded;
+  std::erase_if(sources, [](const auto& item) { return item.second.expired(); });
+  return loaded;
+}
+
+LoadedSource::LoadedSource(CudaContext& context, const std::string& source, const std::string& name)
+    : context_(context),
+      source_(source),
+      name_(name),
+      image_(compile_in_background(source, name, context.card().capability.number(), compilation_)) {}
+
+LoadedSource::~LoadedSource() {
+  Compilation queued = Compilation::queued;
+  if (!compilation_->compare_exchange_strong(queued, Compilation::given_up)) image_.wait();
+}
+
+CUfunction LoadedSource::function(const std::string& entry) {
+  const std::lock_guard lock(mutex_);
+  if (module_ == nullptr) module_ = load();
+  return module_->function(entry.c_str());
+}
+
+std::unique_ptr<Module> LoadedSource::load() const {
+  if (std::unique_ptr<Module> module = Module::load_unless_refused(context_, image_.get().c_str(), name_))
+    return module;
+  const std::string image = recompiled_image(source_, name_, context_.card().capability.number());
+  return std::make_unique<Module>(context_, image.c_str(), name_);
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,53 @@
+// What the host side of hand-written kernels shares.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "backends/cuda/driver/context.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+
+inline constexpr std::int64_t kVectorBytes = 16;
+
+// A kernel function and the grid it runs with.
+struct Launchable {
+  CUfunction function = nullptr;
+  const char* name = "";
+  LaunchShape shape;
+
+  bool is_empty() const { return shape.grid_x == 0 || shape.grid_y == 0; }
+};
+
+inline bool are_vector_aligned(std::initializer_list<const void*> addresses) {
+  std::uintptr_t bits = 0;
+  for (const void* address : addresses) bits |= reinterpret_cast<std::uintptr_t>(address);
+  return bits % kVectorBytes == 0;
+}
+
+// ceil(items / per_block).
+inline unsigned block_count(std::int64_t items, std::int64_t per_block) {
+  return static_cast<unsigned>((items + per_block - 1) / per_block);
+}
+
+// Throw Error (unsupported) naming what is too large: for sizes that kernels hold in 32 bits, and for those that the
+// second dimension of a grid runs over, which has few blocks.
+inline void require_at_most(std::int64_t size, std::int64_t largest, const char* what) {
+  if (size <= largest) return;
+  throw Error(fmt::format("{} is {}; CUDA kernels take up to {}; make it smaller", what, size, largest),
+              ErrorKind::unsupported);
+}
+inline int checked_int(std::int64_t size, const char* what) {
+  require_at_most(size, (std::int64_t{1} << 31) - (std::int64_t{1} << 16), what);
+  return static_cast<int>(size);
+}
+inline unsigned checked_grid_y(std::int64_t items, std::int64_t per_block, const char* what) {
+  constexpr std::int64_t kMostBlocks = 65535;
+  require_at_most(items, kMostBlocks * per_block, what);
+  return block_count(items, per_block);
+}
+
+}  // namespace ridgepoint::cuda

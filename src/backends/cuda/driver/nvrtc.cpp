@@ -1,0 +1,106 @@
+#include "backends/cuda/driver/nvrtc.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+
+Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
+  if (!library_.is_open()) {
+    throw Error(fmt::format("NVIDIA's run-time compiler is not here ({}); install the CUDA {} toolkit's NVRTC, or name "
+                            "the toolkit's folder in CUDA_HOME",
+                            library_.reason(), toolkit_major()),
+                ErrorKind::unsupported);
+  }
+  const auto find = [&](auto& function, const char* symbol) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library_.find(symbol));
+    if (function == nullptr) {
+      throw Error(fmt::format("NVIDIA's run-time compiler is too old: it has no {}", symbol), ErrorKind::unsupported);
+    }
+  };
+#define RIDGEPOINT_NVRTC_FIND(name) find(call_.name, #name);
+  RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_FIND)
+#undef RIDGEPOINT_NVRTC_FIND
+  int major = 0;
+  int minor = 0;
+  int count = 0;
+  const bool answers = call_.nvrtcVersion(&major, &minor) == NVRTC_SUCCESS &&
+                       call_.nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0;
+  if (answers) architectures_.resize(static_cast<std::size_t>(count));
+  if (!answers || call_.nvrtcGetSupportedArchs(architectures_.data()) != NVRTC_SUCCESS) {
+    throw Error(
+        "NVIDIA's run-time compiler does not say which cards it compiles for; reinstall the CUDA toolkit's NVRTC",
+        ErrorKind::unsupported);
+  }
+  version_ = fmt::format("{}.{}", major, minor);
+}
+
+const Nvrtc& nvrtc() {
+  static const Nvrtc compiler;
+  return compiler;
+}
+
+// Machine code where the compiler has it for this card, else PTX of the newest older one, which the driver finishes.
+std::string Nvrtc::architecture_option(int architecture) const {
+  if (std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end()) {
+    return fmt::format("--gpu-architecture=sm_{}{}", architecture, architecture == 90 ? "a" : "");
+  }
+  int newest = 0;
+  for (const int known : architectures_) {
+    if (known < architecture) newest = std::max(newest, known);
+  }
+  if (newest == 0) {
+    throw Error(
+        fmt::format("NVRTC {} has no code for compute capability {}.{}; it begins at {}.{}", version_,
+                    architecture / 10, architecture % 10, architectures_.front() / 10, architectures_.front() % 10),
+        ErrorKind::unsupported);
+  }
+  return fmt::format("--gpu-architecture=compute_{}", newest);
+}
+
+std::vector<std::string> Nvrtc::options(int architecture, const std::vector<std::string>& more) const {
+  std::vector<std::string> all = {architecture_option(architecture), "--std=c++17"};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+CompiledImage Nvrtc::compile(const std::string& source, const std::string& source_name, int architecture,
+                             const std::vector<std::string>& more) const {
+  const std::vector<std::string> all = options(architecture, more);
+  std::vector<const char*> arguments;
+  for (const std::string& option : all) arguments.push_back(option.c_str());
+
+  const auto check = [&](nvrtcResult result, std::string_view what) {
+    if (result == NVRTC_SUCCESS) return;
+    throw Error(
+        fmt::format("NVRTC could not {} kernel '{}': {}", what, source_name, call_.nvrtcGetErrorString(result)));
+  };
+  nvrtcProgram program = nullptr;
+  check(call_.nvrtcCreateProgram(&program, source.c_str(), source_name.c_str(), 0, nullptr, nullptr), "take");
+  const auto destroy = [&](nvrtcProgram* made) { call_.nvrtcDestroyProgram(made); };
+  const std::unique_ptr<nvrtcProgram, decltype(destroy)> owner(&program, destroy);
+
+  const nvrtcResult result = call_.nvrtcCompileProgram(program, static_cast<int>(arguments.size()), arguments.data());
+  CompiledImage image;
+  std::size_t size = 0;
+  if (call_.nvrtcGetProgramLogSize(program, &size) == NVRTC_SUCCESS && size > 1) {
+    image.log.resize(size);
+    call_.nvrtcGetProgramLog(program, image.log.data());
+    image.log.resize(size - 1);
+  }
+  if (result != NVRTC_SUCCESS) {
+    throw Error(fmt::format("NVRTC could not compile kernel '{}': {}\n{}", source_name,
+                            call_.nvrtcGetErrorString(result), image.log));
+  }
+  const bool machine_code = all.front().find("sm_") != std::string::npos;
+  check((machine_code ? call_.nvrtcGetCUBINSize : call_.nvrtcGetPTXSize)(program, &size), "measure");
+  image.bytes.resize(size);
+  check((machine_code ? call_.nvrtcGetCUBIN : call_.nvrtcGetPTX)(program, image.bytes.data()), "hand over");
+  return image;
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,43 @@
+#include "backends/cuda/driver/shared_library.h"
+
+#include <cuda.h>
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <vector>
+
+namespace ridgepoint::cuda {
+namespace {
+
+std::vector<std::string> folders() {
+  std::vector<std::string> list = {""};  // the loader's own search
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const char* root = std::getenv(variable); root != nullptr && *root == '/') {
+      list.push_back(std::string(root) + "/lib64/");
+    }
+  }
+  list.insert(list.end(), {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/",
+                           fmt::format("/usr/local/cuda-{}/lib64/", toolkit_major()), "/opt/cuda/lib64/"});
+  return list;
+}
+
+}  // namespace
+
+int toolkit_major() { return CUDA_VERSION / 1000; }
+
+std::string toolkit_library(std::string_view name) { return fmt::format("lib{}.so.{}", name, toolkit_major()); }
+
+SharedLibrary::SharedLibrary(std::string_view file) {
+  for (const std::string& folder : folders()) {
+    const std::string path = folder + std::string(file);
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_ != nullptr) return;
+    const char* words = dlerror();
+    if (reason_.empty() && words != nullptr) reason_ = words;  // of the first place: later ones only say "no such file"
+  }
+}
+
+void* SharedLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,181 @@
+#include "backends/cuda/generator/body.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "backends/cuda/generator/types.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr int kAccessBytes = 16;
+constexpr int kWidestVector = 8;
+
+std::vector<RowAccess> column_accesses(const RowProgram& program) {
+  std::vector<RowAccess> found;
+  for (const RowInstruction& instruction : program.instructions) {
+    if (instruction.kind == RowKind::load && instruction.access.column_stride == 1) found.push_back(instruction.access);
+  }
+  for (const RowOutput& output : program.outputs) {
+    if (output.store == RowStore::element && output.access.column_stride == 1) found.push_back(output.access);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string input_name(int input) {
+  return input >= kWorkspaceInput ? fmt::format("part{}", input - kWorkspaceInput) : fmt::format("in{}", input);
+}
+
+int vector_width(const RowProgram& program, bool tail_allowed, bool scalar) {
+  const std::vector<RowAccess> accesses = column_accesses(program);
+  if (accesses.empty() || scalar) return 1;
+  int narrowest = kAccessBytes;
+  for (const RowAccess& access : accesses) narrowest = std::min(narrowest, static_cast<int>(size_bytes(access.dtype)));
+  int width = std::min(kWidestVector, kAccessBytes / narrowest);
+  const auto fits = [&](int w) {
+    if (program.space.columns % w != 0 && !(tail_allowed && program.space.rows.empty())) return false;
+    return std::all_of(accesses.begin(), accesses.end(), [&](const RowAccess& access) {
+      return std::all_of(access.row_strides.begin(), access.row_strides.end(),
+                         [&](std::int64_t stride) { return stride % w == 0; });
+    });
+  };
+  while (width > 1 && !fits(width)) width /= 2;
+  return width;
+}
+
+BodyPrinter::BodyPrinter(const RowProgram& program, int width, Code& code)
+    : program_(program), width_(width), code_(code), in_register_(program.instructions.size()) {
+  constexpr std::int64_t kNarrow = std::int64_t{1} << 30;
+  wide_ = program.space.row_count() > kNarrow / std::max<std::int64_t>(program.space.columns, 1);
+  for (const RowAccess& access : accesses()) {
+    std::int64_t reach = std::abs(access.column_stride) * (program.space.columns - 1);
+    for (int d = 0; d < row_axes(); ++d) {
+      reach += std::abs(access.row_strides[static_cast<std::size_t>(d)]) * (axis_size(d) - 1);
+    }
+    wide_ = wide_ || reach > kNarrow;
+  }
+}
+
+std::vector<RowAccess> BodyPrinter::accesses() const {
+  std::vector<RowAccess> all;
+  for (const RowInstruction& instruction : program_.instructions) {
+    if (instruction.kind == RowKind::load || instruction.kind == RowKind::iota) all.push_back(instruction.access);
+  }
+  for (const RowOutput& output : program_.outputs) all.push_back(output.access);
+  return all;
+}
+
+std::size_t BodyPrinter::alignment_bytes(const RowAccess& access) const {
+  const std::size_t element = size_bytes(access.dtype);
+  if (access.column_stride != 1) return element;
+  return std::min<std::size_t>(kAccessBytes, element * static_cast<std::size_t>(width_));
+}
+
+void BodyPrinter::add_parameter(std::vector<GeneratedParameter>& list, const GeneratedParameter& parameter) const {
+  for (GeneratedParameter& known : list) {
+    if (known.kind != parameter.kind || known.index != parameter.index) continue;
+    known.alignment_bytes = std::max(known.alignment_bytes, parameter.alignment_bytes);
+    return;
+  }
+  list.push_back(parameter);
+}
+
+std::vector<GeneratedParameter> BodyPrinter::parameters() const {
+  using Kind = GeneratedParameter::Kind;
+  std::vector<GeneratedParameter> list;
+  for (const RowInstruction& load : program_.instructions) {
+    if (load.kind != RowKind::load) continue;
+    const bool region = load.input >= kWorkspaceInput;
+    add_parameter(list,
+                  {region ? Kind::workspace : Kind::input, load.input - (region ? kWorkspaceInput : 0), 0,
+                   is_column(static_cast<int>(&load - program_.instructions.data())) ? alignment_bytes(load.access)
+                                                                                     : size_bytes(load.dtype)});
+  }
+  for (const RowOutput& output : program_.outputs) {
+    const bool vector = output.store == RowStore::element;
+    add_parameter(list, {Kind::output, output.output, 0,
+                         vector ? alignment_bytes(output.access) : size_bytes(output.access.dtype)});
+  }
+  return list;
+}
+
+std::string BodyPrinter::parameter_list() const {
+  std::string text;
+  std::vector<std::string> seen;
+  const auto add = [&](std::string_view type, const std::string& name) {
+    if (std::find(seen.begin(), seen.end(), name) != seen.end()) return;
+    text += fmt::format("{}{}* {}", seen.empty() ? "" : ", ", type, name);
+    seen.push_back(name);
+  };
+  for (const RowInstruction& load : program_.instructions) {
+    if (load.kind == RowKind::load)
+      add(fmt::format("const {}", memory_type(load.access.dtype)), input_name(load.input));
+  }
+  for (const RowOutput& output : program_.outputs) {
+    add(memory_type(output.access.dtype), fmt::format("out{}", output.output));
+  }
+  return text;
+}
+
+void BodyPrinter::print_types() {
+  code_.line("using Index = {};", wide_ ? "long long" : "int");
+  code_.line("using Count = {};", wide_ ? "unsigned long long" : "unsigned");
+}
+
+// Whether the access steps evenly over axes [first, end) taken as one.
+bool BodyPrinter::merges(const RowAccess& access, int first, int end) const {
+  for (int d = first; d + 1 < end; ++d) {
+    const auto i = static_cast<std::size_t>(d);
+    if (access.row_strides[i] != access.row_strides[i + 1] * axis_size(d + 1)) return false;
+  }
+  return true;
+}
+
+void BodyPrinter::print_indices(int first, int end, std::string_view index) {
+  const std::vector<RowAccess> all = accesses();
+  if (std::all_of(all.begin(), all.end(), [&](const RowAccess& a) { return merges(a, first, end); })) return;
+  std::string rest(index);
+  for (int d = end - 1; d >= first; --d) {
+    const std::int64_t size = std::max<std::int64_t>(axis_size(d), 1);
+    if (d == first) {
+      code_.line("const Index i{} = static_cast<Index>({});", d, rest);
+      continue;
+    }
+    code_.line("const Index i{} = static_cast<Index>({} % {}u);", d, rest, size);
+    code_.line("const Count rest{} = {} / {}u;", d, rest, size);
+    rest = fmt::format("rest{}", d);
+  }
+}
+
+std::string BodyPrinter::offset_along(const RowAccess& access, int first, int end, std::string_view index) const {
+  if (first == end) return "";
+  const std::int64_t last = access.row_strides[static_cast<std::size_t>(end - 1)];
+  if (!by_axis_ && merges(access, first, end))
+    return last == 0 ? "" : fmt::format(" + static_cast<Index>({}) * {}", index, last);
+  std::string text;
+  for (int d = first; d < end; ++d) {
+    const std::int64_t stride = access.row_strides[static_cast<std::size_t>(d)];
+    if (stride != 0) text += fmt::format(" + i{} * {}", d, stride);
+  }
+  return text;
+}
+
+std::string BodyPrinter::offset(const RowAccess& access) const {
+  const std::string text = offset_along(access, 0, program_.space.kept, "group") +
+                           offset_along(access, program_.space.kept, row_axes(), "row");
+  return text.empty() ? "0" : text.substr(3);
+}
+
+std::string BodyPrinter::address(std::string_view base, const RowAccess& access) const {
+  std::string text = offset(access);
+  if (access.column_stride != 0) {
+    const std::int64_t step = access.column_stride * width_;
+    text = fmt::format("{}static_cast<Index>(j){}", text == "0" ? "" : text + " + ",
+                       step == 1 ? "" : fmt::format(" * {}", step));
+  }
+  return text == "0" ? std::string(base) : fmt::format("{} + ({})", base, text);
+}
+
+}  // namespace ridgepoint::cuda

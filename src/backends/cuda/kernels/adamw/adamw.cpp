@@ -1,0 +1,120 @@
+#include "backends/cuda/kernels/adamw/adamw.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/kernels/adamw/parameters.h"
+#include "ops/rules/adamw.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr const char* kFunction = "adamw_forward_chunks";
+
+AdamWConstants constants_of(const Attributes& attributes) {
+  const double beta1 = attributes.get<double>("beta1");
+  const double beta2 = attributes.get<double>("beta2");
+  const double rate = attributes.get<double>("learning_rate");
+  AdamWConstants constants;
+  constants.learning_rate = static_cast<float>(rate);
+  constants.beta1 = static_cast<float>(beta1);
+  constants.one_minus_beta1 = static_cast<float>(1.0 - beta1);
+  constants.beta2 = static_cast<float>(beta2);
+  constants.one_minus_beta2 = static_cast<float>(1.0 - beta2);
+  constants.epsilon = static_cast<float>(attributes.get<double>("epsilon"));
+  constants.decay = static_cast<float>(1.0 - rate * attributes.get<double>("weight_decay"));
+  constants.log_beta1 = static_cast<float>(std::log(beta1));
+  constants.log_beta2 = static_cast<float>(std::log(beta2));
+  return constants;
+}
+
+class AdamW : public Kernel {
+ public:
+  AdamW(CudaContext& context, const KernelSpec& spec)
+      : context_(context),
+        function_(context.kernel("adamw/adamw", kFunction)),
+        scalars_(adamw_scalars(spec.node.attributes)) {
+    const std::size_t tensors = spec.outputs.size() / 3;
+    for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
+      elements_.push_back(spec.outputs[3 * tensor].shape.elements());
+      if (elements_.back() == 0) continue;
+      if (groups_.empty() || groups_.back().table.tensors == AdamWTable::kCapacity) {
+        groups_.emplace_back();
+        groups_.back().table.constants = constants_of(spec.node.attributes);
+      }
+      add_tensor(groups_.back(), tensor);
+    }
+  }
+
+  std::string_view name() const override { return kFunction; }
+
+  void launch(const LaunchArguments& arguments) override {
+    for (Group& group : groups_) {
+      fill_pointers(group, arguments);
+      void* parameters[] = {&group.table};
+      context_.launch(function_, {.grid_x = group.chunks, .block_x = 256}, parameters, kFunction);
+    }
+  }
+
+ private:
+  // What one launch updates.
+  struct Group {
+    AdamWTable table;
+    std::vector<std::size_t> tensors;
+    unsigned chunks = 0;
+  };
+
+  void add_tensor(Group& group, std::size_t tensor) {
+    const auto slot = static_cast<std::size_t>(group.table.tensors++);
+    group.table.first_chunk[slot] = group.chunks;
+    group.table.elements[slot] = elements_[tensor];
+    group.tensors.push_back(tensor);
+    group.chunks += block_count(elements_[tensor], AdamWTable::kChunkElements);
+  }
+
+  void fill_pointers(Group& group, const LaunchArguments& arguments) {
+    AdamWTable& table = group.table;
+    table.step = static_cast<const float*>(arguments.inputs[0]);
+    if (scalars_ > 1) {
+      table.gradient_factor = static_cast<const float*>(arguments.inputs[1]);
+      table.skip = static_cast<const float*>(arguments.inputs[2]);
+    }
+    for (std::size_t slot = 0; slot < group.tensors.size(); ++slot) {
+      const std::size_t tensor = group.tensors[slot];
+      void* const* inputs = arguments.inputs + scalars_ + kAdamWOperandsPerTensor * tensor;
+      void* const* outputs = arguments.outputs + 3 * tensor;
+      table.parameters[slot] = settle(outputs[0], inputs[0], tensor);
+      table.gradients[slot] = static_cast<const float*>(inputs[1]);
+      table.first_moments[slot] = settle(outputs[1], inputs[2], tensor);
+      table.second_moments[slot] = settle(outputs[2], inputs[3], tensor);
+    }
+  }
+
+  // The kernel works in place.
+  float* settle(void* output, const void* input, std::size_t tensor) const {
+    if (output != input) {
+      const CudaContext::Scope scope(context_);
+      check(context_.driver().cuMemcpyDtoDAsync(
+                reinterpret_cast<CUdeviceptr>(output), reinterpret_cast<CUdeviceptr>(input),
+                static_cast<std::size_t>(elements_[tensor]) * sizeof(float), context_.stream()),
+            "copy an operand of", kFunction);
+    }
+    return static_cast<float*>(output);
+  }
+
+  CudaContext& context_;
+  CUfunction function_;
+  std::size_t scalars_;
+  std::vector<std::int64_t> elements_;
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_adamw_kernel(CudaContext& context, const KernelSpec& spec) {
+  return std::make_unique<AdamW>(context, spec);
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,112 @@
+// AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/adamw.cpp), fp32. A block updates
+// one chunk of one tensor; it finds which in the table that came with the launch.
+//   grid (chunks of all tensors), block (256)
+// Bound by memory: 28 bytes an element. Gradients and moments are not read again before the next step, so their lines
+// are the first to leave the cache; parameters may stay for the next forward pass.
+#include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/kernels/adamw/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr int kBlockThreads = 256;
+constexpr int kWidth = 4;
+constexpr int kVectorsPerThread = AdamWTable::kChunkElements / (kBlockThreads * kWidth);
+
+// What depends on the step count alone. 1 - beta^step is -expm1(step ln beta), exact to rounding at early steps.
+struct StepFactors {
+  float rate;
+  float spread;
+  float gradient;  // what gradients are multiplied by
+};
+
+__device__ __forceinline__ StepFactors step_factors(const AdamWTable& table) {
+  const AdamWConstants& constants = table.constants;
+  const float step = *table.step;
+  return {constants.learning_rate / -expm1f(step * constants.log_beta1), rsqrtf(-expm1f(step * constants.log_beta2)),
+          table.gradient_factor == nullptr ? 1.0F : *table.gradient_factor};
+}
+
+__device__ __forceinline__ void update(const AdamWConstants& constants, const StepFactors& factors, float gradient,
+                                       float& parameter, float& first, float& second) {
+  gradient *= factors.gradient;
+  first = first * constants.beta1 + gradient * constants.one_minus_beta1;
+  second = second * constants.beta2 + gradient * gradient * constants.one_minus_beta2;
+  const float divisor = sqrtf(second) * factors.spread + constants.epsilon;
+  parameter = parameter * constants.decay - factors.rate * (first / divisor);
+}
+
+// The last tensor whose first chunk is not after `chunk`.
+__device__ __forceinline__ int find_tensor(const AdamWTable& table, unsigned chunk) {
+  int low = 0;
+  int high = table.tensors;
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    if (table.first_chunk[middle] <= chunk) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+struct ChunkPointers {
+  float* parameter;
+  const float* gradient;
+  float* first;
+  float* second;
+};
+
+__device__ __forceinline__ void update_vectors(const AdamWConstants& constants, const StepFactors& factors,
+                                               const ChunkPointers& chunk) {
+#pragma unroll 2
+  for (int i = 0; i < kVectorsPerThread; ++i) {
+    const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
+    const float4 gradient = __ldcs(reinterpret_cast<const float4*>(chunk.gradient + at));
+    float4 parameter = *reinterpret_cast<const float4*>(chunk.parameter + at);
+    float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
+    float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
+    update(constants, factors, gradient.x, parameter.x, first.x, second.x);
+    update(constants, factors, gradient.y, parameter.y, first.y, second.y);
+    update(constants, factors, gradient.z, parameter.z, first.z, second.z);
+    update(constants, factors, gradient.w, parameter.w, first.w, second.w);
+    *reinterpret_cast<float4*>(chunk.parameter + at) = parameter;
+    __stcs(reinterpret_cast<float4*>(chunk.first + at), first);
+    __stcs(reinterpret_cast<float4*>(chunk.second + at), second);
+  }
+}
+
+__device__ __forceinline__ void update_elements(const AdamWConstants& constants, const StepFactors& factors,
+                                                const ChunkPointers& chunk, int elements) {
+  for (int at = static_cast<int>(threadIdx.x); at < elements; at += kBlockThreads) {
+    float parameter = chunk.parameter[at];
+    float first = chunk.first[at];
+    float second = chunk.second[at];
+    update(constants, factors, chunk.gradient[at], parameter, first, second);
+    chunk.parameter[at] = parameter;
+    chunk.first[at] = first;
+    chunk.second[at] = second;
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint::cuda
+
+extern "C" __global__ void __launch_bounds__(256)
+    adamw_forward_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
+  using namespace ridgepoint::cuda;
+  if (table.skip != nullptr && *table.skip != 0.0F) return;
+  const int tensor = find_tensor(table, blockIdx.x);
+  const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * AdamWTable::kChunkElements;
+  const ChunkPointers chunk{table.parameters[tensor] + offset, table.gradients[tensor] + offset,
+                            table.first_moments[tensor] + offset, table.second_moments[tensor] + offset};
+  const long long left = table.elements[tensor] - offset;
+  const StepFactors factors = step_factors(table);
+  if (left >= AdamWTable::kChunkElements &&
+      are_vector_aligned(chunk.parameter, chunk.gradient, chunk.first, chunk.second)) {
+    update_vectors(table.constants, factors, chunk);
+  } else {
+    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
+  }
+}

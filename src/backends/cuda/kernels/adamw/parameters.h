@@ -1,0 +1,34 @@
+// The parameters of the kernels of adamw.cu: plain structs that the host fills and device code reads, so this header
+// compiles under both compilers and includes nothing of the library.
+#pragma once
+
+#include <cstdint>
+
+namespace ridgepoint::cuda {
+
+struct AdamWConstants {
+  float learning_rate, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
+  float decay;  // what is left of a parameter: 1 - learning_rate * weight_decay
+  float log_beta1, log_beta2;
+};
+
+// The tensors of one launch. All presets of the model fit in one (xl has the most, 435).
+struct AdamWTable {
+  static constexpr int kCapacity = 448;
+  static constexpr int kChunkElements = 4096;  // one block's work
+
+  const float* step = nullptr;
+  const float* gradient_factor = nullptr;  // null: 1
+  const float* skip = nullptr;             // null: 0
+  AdamWConstants constants = {};
+  std::int32_t tensors = 0;
+  std::uint32_t first_chunk[kCapacity] = {};
+  std::int64_t elements[kCapacity] = {};
+  float* parameters[kCapacity] = {};
+  const float* gradients[kCapacity] = {};
+  float* first_moments[kCapacity] = {};
+  float* second_moments[kCapacity] = {};
+};
+static_assert(sizeof(AdamWTable) <= 32764, "kernel parameters end there (sm_70 and later)");
+
+}  // namespace ridgepoint::cuda

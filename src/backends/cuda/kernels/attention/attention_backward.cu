@@ -1,0 +1,415 @@
+// The derivative of tiled attention (Dao 2023) for bf16 or fp16 operands, sums in fp32: with p = exp(scores - lse),
+//   dv = p^T do,  ds = p (do v^T - sum(do o)),  dq = scale ds k,  dk = scale ds^T q.
+// A block takes `keys` keys and walks over the queries from the last to the first that sees them. Scores are computed
+// transposed, keys down: then weights and their gradients lie in registers as the first operands of dv and dk, and only
+// ds goes through shared memory, for dq. Blocks add to dq's sums in the order of their keys: results repeat to the bit.
+// Going down the queries, a block follows one step behind the block before it and seldom waits; it waits for blocks
+// that have started (device/turns.cuh). What a key hidden from a query holds does not matter to that query's dq, unless
+// it is infinite. Where v, q or do hold an infinity or a NaN, 0 times it may make NaNs of the gradients of keys or
+// queries that are hidden, as it does in plain ops.
+//   attention_backward_prepare_*: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
+//   attention_backward_tiled_*:   grid (matrices x blocks of keys, a block's matrices together), block (32 x warps),
+//                                 shared memory backward_shared_bytes()
+//   attention_backward_finish_*:  grid (blocks of queries x matrices), block (32 x warps): dq's sums, scaled and
+//   rounded
+#include "backends/cuda/device/turns.cuh"
+#include "backends/cuda/kernels/attention/attention_products.cuh"
+#include "backends/cuda/kernels/attention/attention_tile.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// Predicated, not branched around: products of other sums are scheduled among these.
+__device__ __forceinline__ void add_or_store(float* to, const float (&x)[4], bool adds, bool stores) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "{\n"
+      ".reg .pred adds, stores;\n"
+      "setp.ne.b32 adds, %5, 0;\n"
+      "setp.ne.b32 stores, %6, 0;\n"
+      "@adds red.global.add.v4.f32 [%0], {%1, %2, %3, %4};\n"
+      "@stores st.global.v4.f32 [%0], {%1, %2, %3, %4};\n"
+      "}\n" ::"l"(to),
+      "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(static_cast<int>(adds)), "r"(static_cast<int>(stores))
+      : "memory");
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (adds) atomicAdd(to + i, x[i]);
+    if (stores) to[i] = x[i];
+  }
+#endif
+}
+
+template <class Element, AttentionTiling kTiling>
+class BackwardBlock {
+  static constexpr int kWarps = kTiling.warps;
+  static constexpr int kKeyGroups = kTiling.keys / 16;
+  static constexpr int kSplits = kWarps / kKeyGroups;  // of the width of dk and dv
+  static_assert(kWarps % kKeyGroups == 0 && kTiling.rows == 64 && kWarps == 8);
+  static constexpr int kSteps = kTiling.width / 16;
+  static constexpr int kQueryTiles = kTiling.rows / 8;
+  static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, a warp
+  static constexpr int kDqTiles = kTiling.width / 8 / 2;              // of dq: 16 rows and half the width a warp
+  // Rows of k and v stay in registers where the sums leave room for them.
+  static constexpr bool kHoldsKeys = kTiling.width <= 64;
+  using Tile = SwizzledTile<kTiling.row_chunks()>;
+  using Addresses = LaneAddresses<Tile>;
+  using ScoreTile = SwizzledTile<kTiling.rows / 8>;  // a row a key
+  using ScoreAddresses = LaneAddresses<ScoreTile>;
+  static constexpr int kKeyBytes = kTiling.keys * Tile::kRowBytes;
+  static constexpr int kQueryBytes = kTiling.rows * Tile::kRowBytes;
+  static constexpr int kScoreBytes = kTiling.keys * ScoreTile::kRowBytes;
+  static constexpr int kScalars = 2 * kKeyBytes + 4 * kQueryBytes;
+
+ public:
+  static constexpr int kScores = kScalars + 4 * kTiling.rows * static_cast<int>(sizeof(float));
+
+  __device__ BackwardBlock(const AttentionBackward& attention, int block, int matrix, char* shared)
+      : attention_(attention),
+        block_(block),
+        matrix_(matrix),
+        warp_(static_cast<int>(threadIdx.x) / 32),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        key_(block * kTiling.keys),
+        shared_(shared),
+        k_tile_(shared_address(shared)),
+        v_tile_(k_tile_ + kKeyBytes),
+        q_tiles_(v_tile_ + kKeyBytes),
+        do_tiles_(q_tiles_ + 2 * kQueryBytes),
+        scalars_(reinterpret_cast<float*>(shared + kScalars)),
+        ds_tiles_(k_tile_ + kScores),
+        q_rows_(static_cast<long long>(matrix) * attention.queries) {
+    set_zero(dk_);
+    set_zero(dv_);
+  }
+
+  __device__ void compute() {
+    const long long key_offset = (static_cast<long long>(matrix_) * attention_.keys + key_) * attention_.width;
+    const TileCopier<kTiling.keys, kTiling> keys(attention_.width);
+    keys.copy(k_tile_, static_cast<const Element*>(attention_.k) + key_offset, attention_.keys - key_);
+    keys.copy(v_tile_, static_cast<const Element*>(attention_.v) + key_offset, attention_.keys - key_);
+    const int last = (attention_.queries - 1) / kTiling.rows;
+    const int first = attention_.causal ? key_ / kTiling.rows : 0;
+    const TileCopier<kTiling.rows, kTiling> queries(attention_.width);
+    copy_queries(queries, last, 0);
+    end_copies();
+    if (threadIdx.x < kTiling.rows) store_scalars(load_scalars(last), 0);
+    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of all that it has a part
+    // in. To the dq of those that do not see it, it would come as 0 NaN.
+    if (attention_.causal) {
+      wait_for_copies<0>();
+      keys.template clear_nan<Element>(shared_);
+    }
+
+    int stage = 0;
+    for (int query_block = last; query_block >= first; --query_block, stage ^= 1) {
+      if (query_block < last) await_turn(query_block + 1);
+      wait_for_copies<0>();
+      __syncthreads();  // this step is there, and everyone has done with the one before but for dq
+      if (query_block + 2 <= last) end_turn(query_block + 2);
+      if (kHoldsKeys && query_block == last) {
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) {
+          load_key_operand(k_tile_, step, k_[kHoldsKeys ? step : 0]);
+          load_key_operand(v_tile_, step, v_[kHoldsKeys ? step : 0]);
+        }
+      }
+      float2 next = {0, 0};
+      if (query_block > first) {
+        copy_queries(queries, query_block - 1, stage ^ 1);
+        if (threadIdx.x < kTiling.rows) next = load_scalars(query_block - 1);
+      }
+      end_copies();
+      // Without branches inside, products and exponentials are scheduled among each other.
+      if (key_ + kTiling.keys > attention_.keys ||
+          (attention_.causal && key_ + kTiling.keys > query_block * kTiling.rows + 1)) {
+        step<true>(query_block, stage, query_block < last);
+      } else {
+        step<false>(query_block, stage, query_block < last);
+      }
+      if (query_block > first && threadIdx.x < kTiling.rows) store_scalars(next, stage ^ 1);
+    }
+    await_turn(first);
+    __syncthreads();
+    if (first < last) end_turn(first + 1);
+    add_to_dq(first, stage ^ 1, true);
+    __syncthreads();
+    end_turn(first);
+    write();
+  }
+
+ private:
+  // One thread waits until the block before has added to a block of queries, and says when this one has; barriers
+  // stand between that and the other threads' sums.
+  __device__ __forceinline__ void await_turn(int query_block) const {
+    if (threadIdx.x + 1 == kTiling.threads() && block_ > 0) cuda::await_turn(turn(query_block), block_);
+  }
+  __device__ __forceinline__ void end_turn(int query_block) const {
+    if (threadIdx.x == 0) cuda::end_turn(turn(query_block));
+  }
+  __device__ __forceinline__ unsigned* turn(int query_block) const {
+    return attention_.turns + static_cast<long long>(matrix_) * query_blocks() + query_block;
+  }
+  __device__ __forceinline__ int query_blocks() const { return (attention_.queries + kTiling.rows - 1) / kTiling.rows; }
+
+  __device__ __forceinline__ void copy_queries(const TileCopier<kTiling.rows, kTiling>& copier, int query_block,
+                                               int stage) const {
+    const int row = query_block * kTiling.rows;
+    const long long offset = (q_rows_ + row) * attention_.width;
+    const int left = attention_.queries - row;
+    copier.copy(q_tiles_ + stage * kQueryBytes, static_cast<const Element*>(attention_.q) + offset, left);
+    copier.copy(do_tiles_ + stage * kQueryBytes, static_cast<const Element*>(attention_.d_o) + offset, left);
+  }
+
+  // Of this thread's query: the log-sum-exp, to base 2, and sum(do o). Queries past the end weigh nothing.
+  __device__ __forceinline__ float2 load_scalars(int query_block) const {
+    const int row = query_block * kTiling.rows + static_cast<int>(threadIdx.x);
+    if (row >= attention_.queries) return {INFINITY, 0};
+    return {attention_.log_sum_exp[q_rows_ + row] * kLog2E, attention_.products[q_rows_ + row]};
+  }
+  __device__ __forceinline__ void store_scalars(float2 scalars, int stage) {
+    scalars_[stage * 2 * kTiling.rows + threadIdx.x] = scalars.x;
+    scalars_[stage * 2 * kTiling.rows + kTiling.rows + threadIdx.x] = scalars.y;
+  }
+
+  __device__ __forceinline__ int warp_key() const { return warp_ % kKeyGroups * 16; }
+  __device__ __forceinline__ void load_key_operand(std::uint32_t tile, int step, unsigned (&operand)[4]) const {
+    const Addresses addresses = Addresses::of_first_operand(tile + warp_key() * Tile::kRowBytes);
+    load_matrices(operand, addresses.at(0, 2 * step));
+  }
+
+  // dq of the step before is added meanwhile: its ds is there, and so one barrier a step is enough.
+  template <bool kHides>
+  __device__ __forceinline__ void step(int query_block, int stage, bool has_previous) {
+    const std::uint32_t q_tile = q_tiles_ + stage * kQueryBytes;
+    const std::uint32_t do_tile = do_tiles_ + stage * kQueryBytes;
+    const float* log_sum_exp = scalars_ + stage * 2 * kTiling.rows;
+    const int query = query_block * kTiling.rows;
+    float p[kQueryTiles][4];
+    float ds[kQueryTiles][4];
+    // Its products wait for nothing, so they go where registers allow: behind those that exponentials wait for.
+    if (!kHoldsKeys) add_to_dq(query_block + 1, stage ^ 1, has_previous);
+    multiply_keys<0>(q_tile, p);
+    if (kHoldsKeys) add_to_dq(query_block + 1, stage ^ 1, has_previous);
+    take_weights<kHides>(query, log_sum_exp, p);
+    add_products(p, do_tile, dv_);
+    multiply_keys<1>(do_tile, ds);
+    take_score_gradients(p, log_sum_exp + kTiling.rows, ds);
+    store_score_gradients(ds, stage);
+    add_products(ds, q_tile, dk_);
+  }
+
+  // k q^T or v do^T, of this warp's 16 keys.
+  template <int kWhich>
+  __device__ __forceinline__ void multiply_keys(std::uint32_t tile, float (&sums)[kQueryTiles][4]) {
+    set_zero(sums);
+    const Addresses addresses = Addresses::of_second_operand(tile);
+    auto& held = kWhich == 0 ? k_ : v_;
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      if constexpr (!kHoldsKeys) load_key_operand(kWhich == 0 ? k_tile_ : v_tile_, step, held[0]);
+      const unsigned(&keys)[4] = held[kHoldsKeys ? step : 0];
+#pragma unroll
+      for (int n = 0; n < kQueryTiles; n += 2) {
+        unsigned rows[4];
+        load_matrices(rows, addresses.at(8 * n, 2 * step));
+        multiply<Element>(sums[n], keys, rows[0], rows[1]);
+        multiply<Element>(sums[n + 1], keys, rows[2], rows[3]);
+      }
+    }
+  }
+
+  // Scores become exp(scale s - lse); of hidden pairs 0.
+  template <bool kHides>
+  __device__ __forceinline__ void take_weights(int query, const float* log_sum_exp, float (&p)[kQueryTiles][4]) const {
+    const float scale = attention_.scale * kLog2E;
+    const int first_key = key_ + warp_key();
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+      const int column = 8 * n + lane_ % 4 * 2;
+      const float2 lse = *reinterpret_cast<const float2*>(log_sum_exp + column);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        p[n][i] = exp2_fast(p[n][i] * scale - (i % 2 == 0 ? lse.x : lse.y));
+        if constexpr (kHides) {
+          const int key = first_key + lane_ / 4 + i / 2 * 8;
+          if (key >= attention_.keys || (attention_.causal && key > query + column + i % 2)) p[n][i] = 0;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void take_score_gradients(const float (&p)[kQueryTiles][4], const float* products,
+                                                       float (&ds)[kQueryTiles][4]) const {
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+      const float2 product = *reinterpret_cast<const float2*>(products + 8 * n + lane_ % 4 * 2);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) ds[n][i] = p[n][i] * (ds[n][i] - (i % 2 == 0 ? product.x : product.y));
+    }
+  }
+
+  // dv += p^T do or dk += ds^T q, of this warp's keys and its part of the width.
+  __device__ __forceinline__ void add_products(const float (&weights)[kQueryTiles][4], std::uint32_t tile,
+                                               float (&sums)[kGradientTiles][4]) const {
+    const Addresses addresses = Addresses::of_first_operand(tile, part_chunk());
+#pragma unroll
+    for (int step = 0; step < kTiling.rows / 16; ++step) {
+      unsigned operand[4];
+      pack_operand<Element>(operand, weights[2 * step], weights[2 * step + 1]);
+#pragma unroll
+      for (int n = 0; n < kGradientTiles; n += 2) {
+        unsigned rows[4];
+        load_matrices_transposed(rows, addresses.at(16 * step, n));
+        multiply<Element>(sums[n], operand, rows[0], rows[1]);
+        multiply<Element>(sums[n + 1], operand, rows[2], rows[3]);
+      }
+    }
+  }
+  // Where this warp's part of the width begins.
+  __device__ __forceinline__ int part_chunk() const { return kSplits == 1 ? 0 : warp_ / kKeyGroups * kGradientTiles; }
+
+  __device__ __forceinline__ void store_score_gradients(const float (&ds)[kQueryTiles][4], int stage) {
+    if (kSplits > 1 && warp_ >= kKeyGroups) return;
+    char* tile = shared_ + (ds_tiles_ - k_tile_) + stage * kScoreBytes;
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        *reinterpret_cast<unsigned*>(tile + ScoreTile::offset(warp_key() + lane_ / 4 + 8 * half, n) + lane_ % 4 * 4) =
+            pack<Element>(ds[n][2 * half], ds[n][2 * half + 1]);
+      }
+    }
+  }
+
+  // Of 16 queries and half the width: ds k.
+  __device__ __forceinline__ void add_to_dq(int query_block, int stage, bool exists) {
+    float dq[kDqTiles][4];
+    set_zero(dq);
+    // Transposed first operands lie as second ones do: keys down, queries across.
+    const ScoreAddresses scores = ScoreAddresses::of_second_operand(ds_tiles_ + stage * kScoreBytes, warp_ % 4 * 2);
+    const Addresses keys = Addresses::of_first_operand(k_tile_, warp_ / 4 * kDqTiles);
+#pragma unroll
+    for (int step = 0; step < kTiling.keys / 16; ++step) {
+      unsigned operand[4];
+      load_matrices_transposed(operand, scores.at(16 * step, 0));
+#pragma unroll
+      for (int n = 0; n < kDqTiles; n += 2) {
+        unsigned rows[4];
+        load_matrices_transposed(rows, keys.at(16 * step, n));
+        multiply<Element>(dq[n], operand, rows[0], rows[1]);
+        multiply<Element>(dq[n + 1], operand, rows[2], rows[3]);
+      }
+    }
+    const long long at = static_cast<long long>(matrix_) * query_blocks() + query_block;
+    float* sums = attention_.dq_sums + at * (kTiling.rows * kTiling.width) + (warp_ * kDqTiles * 32 + lane_) * 4;
+#pragma unroll
+    for (int n = 0; n < kDqTiles; ++n) {
+      add_or_store(sums + n * 128, dq[n], exists && block_ > 0, exists && block_ == 0);
+    }
+  }
+
+  // Through the place of k and v in shared memory, so that whole rows are written.
+  __device__ void write() {
+#pragma unroll
+    for (int n = 0; n < kGradientTiles; ++n) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int at = Tile::offset(warp_key() + lane_ / 4 + 8 * half, part_chunk() + n) + lane_ % 4 * 4;
+        *reinterpret_cast<unsigned*>(shared_ + at) =
+            pack<Element>(dk_[n][2 * half] * attention_.scale, dk_[n][2 * half + 1] * attention_.scale);
+        *reinterpret_cast<unsigned*>(shared_ + kKeyBytes + at) = pack<Element>(dv_[n][2 * half], dv_[n][2 * half + 1]);
+      }
+    }
+    __syncthreads();
+    constexpr int kRows = kTiling.keys / kWarps;
+    const int row = warp_ * kRows;
+    const long long offset = (static_cast<long long>(matrix_) * attention_.keys + key_ + row) * attention_.width;
+    const int left = attention_.keys - key_ - row;
+    write_rows<Tile, kRows>(shared_, row, static_cast<Element*>(attention_.dk) + offset, left, attention_.width);
+    write_rows<Tile, kRows>(shared_ + kKeyBytes, row, static_cast<Element*>(attention_.dv) + offset, left,
+                            attention_.width);
+  }
+
+  const AttentionBackward& attention_;
+  int block_, matrix_, warp_, lane_;
+  int key_;  // the block's first
+  char* shared_;
+  std::uint32_t k_tile_, v_tile_, q_tiles_, do_tiles_;
+  float* scalars_;
+  std::uint32_t ds_tiles_;
+  long long q_rows_;
+  unsigned k_[kHoldsKeys ? kSteps : 1][4];
+  unsigned v_[kHoldsKeys ? kSteps : 1][4];
+  float dk_[kGradientTiles][4];
+  float dv_[kGradientTiles][4];
+};
+
+template <class Element, AttentionTiling kTiling>
+__device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
+  extern __shared__ __align__(128) char shared[];
+  using Block = BackwardBlock<Element, kTiling>;
+  const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kScores);
+  const auto batch = static_cast<unsigned>(attention.batch);
+  const unsigned block = number / batch;
+  // All lanes hold the same; told so, the compiler spills less.
+  const unsigned matrix = __shfl_sync(kAllLanes, number - block * batch, 0);
+  Block(attention, static_cast<int>(block), static_cast<int>(matrix), shared).compute();
+}
+
+template <class Element, AttentionTiling kTiling>
+__device__ __forceinline__ void finish(const AttentionBackward& attention) {
+  constexpr int kTiles = kTiling.width / 8 / 2;
+  const int query_blocks = (attention.queries + kTiling.rows - 1) / kTiling.rows;
+  const int matrix = static_cast<int>(blockIdx.x) / query_blocks;
+  const int query_block = static_cast<int>(blockIdx.x) - matrix * query_blocks;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const float* sums = attention.dq_sums + static_cast<long long>(blockIdx.x) * (kTiling.rows * kTiling.width) +
+                      (warp * kTiles * 32 + lane) * 4;
+  const int row = query_block * kTiling.rows + warp % 4 * 16 + lane / 4;
+  auto* dq = static_cast<Element*>(attention.dq) +
+             (static_cast<long long>(matrix) * attention.queries + row) * attention.width;
+#pragma unroll
+  for (int n = 0; n < kTiles; ++n) {
+    const int column = (warp / 4 * kTiles + n) * 8 + lane % 4 * 2;
+    const float4 x = *reinterpret_cast<const float4*>(sums + n * 128);
+    if (column >= attention.width) continue;
+    if (row < attention.queries) {
+      *reinterpret_cast<unsigned*>(dq + column) = pack<Element>(x.x * attention.scale, x.y * attention.scale);
+    }
+    if (row + 8 < attention.queries) {
+      *reinterpret_cast<unsigned*>(dq + 8 * attention.width + column) =
+          pack<Element>(x.z * attention.scale, x.w * attention.scale);
+    }
+  }
+}
+
+}  // namespace
+
+#define RIDGEPOINT_ATTENTION(element, type, size, at)                                                       \
+  extern "C" __global__ void __launch_bounds__(kBackwardTilings[at].threads(), kBackwardTilings[at].blocks) \
+      attention_backward_tiled_##element##_##size(const __grid_constant__ AttentionBackward attention) {    \
+    static_assert(kBackwardTilings[at].width == size);                                                      \
+    differentiate<type, kBackwardTilings[at]>(attention);                                                   \
+  }                                                                                                         \
+  extern "C" __global__ void __launch_bounds__(kBackwardTilings[at].threads())                              \
+      attention_backward_finish_##element##_##size(const __grid_constant__ AttentionBackward attention) {   \
+    finish<type, kBackwardTilings[at]>(attention);                                                          \
+  }
+#define RIDGEPOINT_ATTENTION_SIZES(element, type)                                                                   \
+  RIDGEPOINT_ATTENTION(element, type, 64, 0)                                                                        \
+  RIDGEPOINT_ATTENTION(element, type, 96, 1)                                                                        \
+  RIDGEPOINT_ATTENTION(element, type, 128, 2)                                                                       \
+  RIDGEPOINT_ATTENTION(element, type, 256, 3)                                                                       \
+  extern "C" __global__ void __launch_bounds__(256)                                                                 \
+      attention_backward_prepare_##element(const __grid_constant__ AttentionBackward attention, int query_blocks) { \
+    prepare_backward<type>(attention, query_blocks);                                                                \
+  }
+
+RIDGEPOINT_ATTENTION_SIZES(bf16, __nv_bfloat16)
+RIDGEPOINT_ATTENTION_SIZES(fp16, __half)
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,270 @@
+// Tiled attention of bf16 or fp16 operands (Dao 2023), sums and softmax in fp32: a block takes `rows` queries, walks
+// over the keys in steps and keeps, of each row, the largest score so far, the sum of exponentials shifted by it
+// (Milakov & Gimelshein 2018) and the values weighted by them. Heads of up to `width` elements, a multiple of 8.
+//   grid (blocks of queries x matrices, a matrix's last queries first: where they see more they take longest),
+//   block (32 x warps), shared memory forward_shared_bytes()
+// Keys and values come a step ahead of their use. Results repeat to the bit. The scale is positive and finite. A hidden
+// key has no effect, whatever it holds; a hidden value that is infinite or NaN may, as 0 times it is NaN in plain ops
+// too.
+#include "backends/cuda/kernels/attention/attention_tile.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+template <class Element, AttentionTiling kTiling>
+class ForwardBlock {
+  static constexpr int kSteps = kTiling.width / 16;  // products of 16 along the width
+  static constexpr int kRowTiles = kTiling.rows / 16 / kTiling.warps;
+  static constexpr int kKeyTiles = kTiling.keys / 8;
+  static constexpr int kWidthTiles = kTiling.width / 8;
+  // Rows of q stay in registers where the sums leave room for them.
+  static constexpr bool kHoldsQ = kTiling.width <= 64;
+  using Tile = SwizzledTile<kTiling.row_chunks()>;
+  using Addresses = LaneAddresses<Tile>;
+  static constexpr int kStepBytes = kTiling.keys * Tile::kRowBytes;
+
+ public:
+  __device__ ForwardBlock(const AttentionForward& attention, int block, long long matrix, char* shared)
+      : attention_(attention),
+        first_row_(block * kTiling.rows + static_cast<int>(threadIdx.x) / 32 * kRowTiles * 16),
+        matrix_(matrix),
+        shared_(shared),
+        q_tile_(shared_address(shared)),
+        k_tiles_(q_tile_ + kTiling.rows * Tile::kRowBytes),
+        v_tiles_(k_tiles_ + 2 * kStepBytes),
+        q_addresses_(Addresses::of_first_operand(q_tile_ + threadIdx.x / 32 * (kRowTiles * 16 * Tile::kRowBytes))) {
+    const long long first_key = matrix * attention.keys * attention.width;
+    const TileCopier<kTiling.rows, kTiling> q(attention.width);
+    const auto* q_rows = static_cast<const Element*>(attention.q) + matrix * attention.queries * attention.width;
+    const int first_query = block * kTiling.rows;
+    q.copy(q_tile_, q_rows + static_cast<long long>(first_query) * attention.width, attention.queries - first_query);
+    k_ = static_cast<const Element*>(attention.k) + first_key;
+    v_ = static_cast<const Element*>(attention.v) + first_key;
+    keys_seen_ = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        top_[tile][half] = -INFINITY;
+        sum_[tile][half] = 0;
+      }
+      set_zero(o_[tile]);
+    }
+  }
+
+  __device__ void compute() {
+    const TileCopier<kTiling.keys, kTiling> copier(attention_.width);
+    copy_step(copier, 0, 0);
+    end_copies();
+    int stage = 0;
+    for (int key = 0; key < keys_seen_; key += kTiling.keys, stage ^= 1) {
+      wait_for_copies<0>();
+      __syncthreads();  // this step is there, and everyone has done with the one before
+      if (kHoldsQ && key == 0) {
+#pragma unroll
+        for (int step = 0; step < kSteps; ++step) load_q(step, q_[kHoldsQ ? step : 0]);
+      }
+      if (key + kTiling.keys < keys_seen_) copy_step(copier, key + kTiling.keys, stage ^ 1);
+      end_copies();
+      if (attention_.causal && key >= first_row_ + 16 * kRowTiles) continue;  // no row of this warp sees these
+      float scores[kRowTiles][kKeyTiles][4];
+      multiply_by_keys(k_tiles_ + stage * kStepBytes, scores);
+      if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > first_row_ + 1)) {
+        mask(key, scores);
+      }
+      take_exponentials(scores);
+      multiply_by_values(v_tiles_ + stage * kStepBytes, scores);
+    }
+    write();
+  }
+
+ private:
+  __device__ __forceinline__ void copy_step(const TileCopier<kTiling.keys, kTiling>& copier, int key, int stage) {
+    const long long offset = static_cast<long long>(key) * attention_.width;
+    copier.copy(k_tiles_ + stage * kStepBytes, k_ + offset, attention_.keys - key);
+    copier.copy(v_tiles_ + stage * kStepBytes, v_ + offset, attention_.keys - key);
+  }
+
+  __device__ __forceinline__ void load_q(int step, unsigned (&q)[kRowTiles][4]) const {
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) load_matrices(q[tile], q_addresses_.at(16 * tile, 2 * step));
+  }
+
+  __device__ __forceinline__ void multiply_by_keys(std::uint32_t k_tile, float (&scores)[kRowTiles][kKeyTiles][4]) {
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) set_zero(scores[tile]);
+    const Addresses addresses = Addresses::of_second_operand(k_tile);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      if constexpr (!kHoldsQ) load_q(step, q_[0]);
+      const unsigned(&q)[kRowTiles][4] = q_[kHoldsQ ? step : 0];
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; n += 2) {
+        unsigned k[4];
+        load_matrices(k, addresses.at(8 * n, 2 * step));
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          multiply<Element>(scores[tile][n], q[tile], k[0], k[1]);
+          multiply<Element>(scores[tile][n + 1], q[tile], k[2], k[3]);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void mask(int key, float (&scores)[kRowTiles][kKeyTiles][4]) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const int row = first_row_ + 16 * tile + lane / 4 + i / 2 * 8;
+          const int column = key + 8 * n + lane % 4 * 2 + i % 2;
+          if (column >= attention_.keys || (attention_.causal && column > row)) scores[tile][n][i] = -INFINITY;
+        }
+      }
+    }
+  }
+
+  // Scores become exponentials; what was summed before shrinks where a row's largest score has grown.
+  __device__ __forceinline__ void take_exponentials(float (&scores)[kRowTiles][kKeyTiles][4]) {
+    const float scale = attention_.scale * kLog2E;
+    float factor[kRowTiles][2];
+    bool grew = false;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = top_[tile][half];
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n) {
+          top = fmaxf(top, fmaxf(scores[tile][n][2 * half], scores[tile][n][2 * half + 1]));
+        }
+        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
+        const float shift = top == -INFINITY ? 0 : top * scale;
+        factor[tile][half] = exp2_fast(top_[tile][half] * scale - shift);
+        grew |= top != top_[tile][half];
+        top_[tile][half] = top;
+        float sum = 0;
+#pragma unroll
+        for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            float& score = scores[tile][n][2 * half + i];
+            score = exp2_fast(score * scale - shift);
+            sum += score;
+          }
+        }
+        sum_[tile][half] = sum_[tile][half] * factor[tile][half] + sum;
+      }
+    }
+    if (!__any_sync(kAllLanes, grew)) return;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int n = 0; n < kWidthTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) o_[tile][n][i] *= factor[tile][i / 2];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply_by_values(std::uint32_t v_tile,
+                                                     const float (&weights)[kRowTiles][kKeyTiles][4]) {
+    const Addresses addresses = Addresses::of_first_operand(v_tile);
+#pragma unroll
+    for (int step = 0; step < kTiling.keys / 16; ++step) {
+      unsigned p[kRowTiles][4];
+#pragma unroll
+      for (int tile = 0; tile < kRowTiles; ++tile) {
+        pack_operand<Element>(p[tile], weights[tile][2 * step], weights[tile][2 * step + 1]);
+      }
+#pragma unroll
+      for (int n = 0; n < kWidthTiles; n += 2) {
+        unsigned v[4];
+        load_matrices_transposed(v, addresses.at(16 * step, n));
+#pragma unroll
+        for (int tile = 0; tile < kRowTiles; ++tile) {
+          multiply<Element>(o_[tile][n], p[tile], v[0], v[1]);
+          multiply<Element>(o_[tile][n + 1], p[tile], v[2], v[3]);
+        }
+      }
+    }
+  }
+
+  // Through q's place in shared memory, of which a warp has its own rows, so that whole rows are written.
+  __device__ void write() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int warp_row = static_cast<int>(threadIdx.x) / 32 * kRowTiles * 16;
+    __syncwarp();  // all lanes have read q
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float sum = sum_[tile][half];
+        sum += __shfl_xor_sync(kAllLanes, sum, 1);
+        sum += __shfl_xor_sync(kAllLanes, sum, 2);
+        const int row = 16 * tile + 8 * half + lane / 4;
+        if (lane % 4 == 0 && first_row_ + row < attention_.queries) {
+          attention_.log_sum_exp[matrix_ * attention_.queries + first_row_ + row] =
+              top_[tile][half] * attention_.scale + logf(sum);
+        }
+        const float factor = 1 / sum;
+#pragma unroll
+        for (int n = 0; n < kWidthTiles; ++n) {
+          *reinterpret_cast<unsigned*>(shared_ + Tile::offset(warp_row + row, n) + lane % 4 * 4) =
+              pack<Element>(o_[tile][n][2 * half] * factor, o_[tile][n][2 * half + 1] * factor);
+        }
+      }
+    }
+    __syncwarp();
+    auto* o = static_cast<Element*>(attention_.o) +
+              (matrix_ * attention_.queries + first_row_) * static_cast<long long>(attention_.width);
+    write_rows<Tile, 16 * kRowTiles>(shared_, warp_row, o, attention_.queries - first_row_, attention_.width);
+  }
+
+  const AttentionForward& attention_;
+  int first_row_;  // of this warp
+  int keys_seen_;
+  long long matrix_;
+  char* shared_;
+  std::uint32_t q_tile_, k_tiles_, v_tiles_;
+  Addresses q_addresses_;
+  const Element* k_;
+  const Element* v_;
+  unsigned q_[kHoldsQ ? kSteps : 1][kRowTiles][4];
+  float top_[kRowTiles][2];
+  float sum_[kRowTiles][2];  // of this lane's columns
+  float o_[kRowTiles][kWidthTiles][4];
+};
+
+template <class Element, AttentionTiling kTiling>
+__device__ __forceinline__ void attend(const AttentionForward& attention) {
+  extern __shared__ __align__(128) char shared[];
+  const int blocks = (attention.queries + kTiling.rows - 1) / kTiling.rows;
+  const int matrix = static_cast<int>(blockIdx.x) / blocks;
+  const int block = blocks - 1 - (static_cast<int>(blockIdx.x) - matrix * blocks);
+  ForwardBlock<Element, kTiling>(attention, block, matrix, shared).compute();
+}
+
+}  // namespace
+
+#define RIDGEPOINT_ATTENTION(element, type, size, at)                                                     \
+  extern "C" __global__ void __launch_bounds__(kForwardTilings[at].threads(), kForwardTilings[at].blocks) \
+      attention_forward_tiled_##element##_##size(const __grid_constant__ AttentionForward attention) {    \
+    static_assert(kForwardTilings[at].width == size);                                                     \
+    attend<type, kForwardTilings[at]>(attention);                                                         \
+  }
+#define RIDGEPOINT_ATTENTION_SIZES(element, type) \
+  RIDGEPOINT_ATTENTION(element, type, 64, 0)      \
+  RIDGEPOINT_ATTENTION(element, type, 96, 1)      \
+  RIDGEPOINT_ATTENTION(element, type, 128, 2)     \
+  RIDGEPOINT_ATTENTION(element, type, 256, 3)
+
+RIDGEPOINT_ATTENTION_SIZES(bf16, __nv_bfloat16)
+RIDGEPOINT_ATTENTION_SIZES(fp16, __half)
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,34 @@
+// What the derivative of tiled attention begins with, whatever its operands are.
+#pragma once
+
+#include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+
+// sum(do o) of each query, by eight lanes, and no turn taken, no block started: of 8 B S threads or more.
+template <class Element>
+__device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int query_blocks) {
+  constexpr int kCount = kVectorBytes / sizeof(Element);
+  const long long rows = static_cast<long long>(attention.batch) * attention.queries;
+  const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.turns[thread] = 0;
+  if (thread == 0) *attention.started = 0;
+  const long long row = thread / 8;
+  float sum = 0;
+  if (row < rows) {
+    const auto* o = static_cast<const Element*>(attention.o) + row * attention.width;
+    const auto* d_o = static_cast<const Element*>(attention.d_o) + row * attention.width;
+    for (int at = static_cast<int>(thread % 8) * kCount; at < attention.width; at += 8 * kCount) {
+      const auto x = *reinterpret_cast<const Packet<Element, kCount>*>(o + at);
+      const auto y = *reinterpret_cast<const Packet<Element, kCount>*>(d_o + at);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) sum += convert_to<float>(x.values[i]) * convert_to<float>(y.values[i]);
+    }
+  }
+#pragma unroll
+  for (int apart = 4; apart > 0; apart /= 2) sum += __shfl_xor_sync(kAllLanes, sum, apart);
+  if (thread % 8 == 0 && row < rows) attention.products[row] = sum;
+}
+
+}  // namespace ridgepoint::cuda

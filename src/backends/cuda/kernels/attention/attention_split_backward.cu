@@ -1,0 +1,480 @@
+// The derivative of tiled attention (Dao 2023) of fp32 operands on the tensor cores, to the accuracy of fp32
+// (device/fp16_parts.cuh): with p = exp(scores - lse),
+//   dv = p^T do,  ds = p (do v^T - sum(do o)),  dq = scale ds k,  dk = scale ds^T q.
+// A block takes `keys` keys and walks over the queries from the last to the first that sees them, `rows` a step. Scores
+// are computed transposed, keys down: then weights and their gradients lie in registers as the first operands of dv and
+// dk, and only ds goes through shared memory, for dq; where two warps share 16 keys, each computes half of a step's
+// weights and half the width of dk and dv, and the weights go through shared memory too. Scores come out as in
+// attention_split_forward.cu to the last bit, so that however large they are, no weight exceeds 1. Blocks add to dq in
+// the order of their keys: results repeat to the bit. Going down the queries, a block follows one step behind the block
+// before it and seldom waits; it waits for blocks that have started (device/turns.cuh).
+// k and v have a scale for a block's keys, q and do for a step's queries, and ds one for both, by the most it can be,
+// m = width max|v| max|do| + max|sum(do o)|. So a score may be off by width 2^-50 max|q| max|k|, an element of ds by
+// 2^-50 m, and a step adds as much as 2^-50 rows max|do| to the error of dv. That is less than fp32 rounds away unless
+// rows or columns lie 2^-27 apart in a step or block. Of ds that leaves less room, as weights are small: dq of a query
+// whose do is 2^-10 of the largest in its step is as exact as any; at 2^-20 it keeps 17 bits with 150 keys, at 2^-30 7,
+// and one bit fewer each time the keys double. Results under 2^-112 may come out as zero. As dq and dk are sums of
+// p (do v - sum(do o)), they carry the rounding of do v even where p is 1 and the difference 0.
+// Where an infinity or a NaN is seen, or scores or sums overflow, results are NaN; so they may be where max|q| max|k|,
+// m max|q| or m max|k| of a step and a block pass 2^155. What a key hidden from a query holds does not matter to that
+// query's dq; an infinity or a NaN in v, q or do may make NaNs of the gradients of keys or queries that are hidden, as
+// 0 times it is NaN in plain ops too.
+//   attention_backward_prepare_split: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
+//   attention_backward_split_*:       grid (matrices x blocks of keys, a block's matrices together), block (32 x
+//                                     warps), shared memory backward_shared_bytes()
+#include "backends/cuda/device/fp16_parts.cuh"
+#include "backends/cuda/device/turns.cuh"
+#include "backends/cuda/kernels/attention/attention_products.cuh"
+#include "backends/cuda/kernels/attention/attention_tile.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+template <SplitAttentionTiling kTiling>
+class SplitBackwardBlock {
+  static constexpr int kSplits = kTiling.splits();  // warps that share 16 keys
+  static constexpr int kKeyGroups = kTiling.keys / 16;
+  static_assert(kSplits == 1 || kSplits == 2);
+  static constexpr int kTiles = kTiling.rows / 8 / kSplits;  // of scores, a warp
+  static constexpr int kSteps = kTiling.width / 16;          // products of 16 along the width
+  static constexpr int kStepsSummed = 4;                     // 64 elements
+  static constexpr int kQuerySteps = kTiling.rows / 16;
+  static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, a warp
+  static constexpr int kTogether = 4;  // tiles summed at a time: so many as hide the products' latency
+  // dq: 16 queries and a part of the width a warp.
+  static constexpr int kDqGroups = kTiling.rows / 16;
+  static constexpr int kDqTiles = kTiling.width / 8 / (kTiling.warps / kDqGroups);
+  static_assert(kTiling.rows == 32 && kTiling.warps % kDqGroups == 0);
+  static_assert(kGradientTiles % kTogether == 0 && kDqTiles % 2 == 0 && kTiling.keys % 64 == 0);
+
+  using Tile = SwizzledTile<kTiling.width / 8>;
+  using Addresses = LaneAddresses<Tile>;
+  using ScoreTile = SwizzledTile<kTiling.rows / 8>;  // a row a key
+  using Copier = SplitCopier<kTiling.rows, kTiling.width, kTiling.threads()>;
+  static constexpr int kKeyPartBytes = kTiling.keys * Tile::kRowBytes;
+  static constexpr int kQueryPartBytes = Copier::kPartBytes;
+  static constexpr int kScorePartBytes = kTiling.keys * ScoreTile::kRowBytes;
+  // Where they lie in shared memory.
+  static constexpr int kKTile = 0;
+  static constexpr int kVTile = kKTile + kFp16Parts * kKeyPartBytes;
+  static constexpr int kQTiles = kVTile + kFp16Parts * kKeyPartBytes;
+  static constexpr int kDoTiles = kQTiles + 2 * kFp16Parts * kQueryPartBytes;
+  static constexpr int kCopies = kDoTiles + 2 * kFp16Parts * kQueryPartBytes;
+
+ public:
+  static constexpr int kDsTiles = kCopies + 2 * 2 * Copier::kCopyBytes;
+
+ private:
+  static constexpr int kPTile = kDsTiles + 2 * kFp16Parts * kScorePartBytes;
+  static constexpr int kScalars = kPTile + (kSplits - 1) * kFp16Parts * kScorePartBytes;
+  static constexpr int kLargest = kScalars + 2 * 2 * 4 * kTiling.rows;
+  static_assert(kLargest + 4 * kTiling.kBackwardScales == kTiling.backward_shared_bytes());
+
+ public:
+  __device__ SplitBackwardBlock(const AttentionBackward& attention, int block, int matrix, char* shared)
+      : attention_(attention),
+        copier_(attention.width),
+        block_(block),
+        matrix_(matrix),
+        warp_(static_cast<int>(threadIdx.x) / 32),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        key_(block * kTiling.keys),
+        last_((attention.queries - 1) / kTiling.rows),
+        steps_(last_ + 1 - (attention.causal ? key_ / kTiling.rows : 0)),
+        shared_(shared),
+        address_(shared_address(shared)),
+        q_rows_(static_cast<long long>(matrix) * attention.queries) {
+    set_zero(dk_);
+    set_zero(dv_);
+  }
+
+  // Step i is of query block last_ - i. In it the elements of step i + 3 are on their way, the largest of step i + 2 is
+  // found, step i + 1 is taken apart, step i multiplied for dk and dv and step i - 1 for dq.
+  __device__ void compute() {
+    bring_keys();
+    copy_step(0);
+    copy_step(1);
+    find_largest(0);
+    __syncthreads();
+    take_apart(0);
+    copy_step(2);
+    find_largest(1);
+    // Half of the warps multiply for dk and dv last, half first: of the two on each scheduler one multiplies while the
+    // other does not.
+    const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
+    for (int step = 0; step < steps_; ++step) {
+      __syncthreads();  // this step is there, and everyone has done with the one before
+      if (threadIdx.x == 0 && step > 1) end_turn(turn(step - 2));
+      if (threadIdx.x < 4) largest(step + 3)[threadIdx.x] = 0;
+      if (!early) add_to_gradients(step);
+      prepare(step);
+      if (step > 0) add_to_dq(step - 1);
+      if (early) add_to_gradients(step);
+      if (threadIdx.x == kTiling.threads() - 1 && block_ > 0) await_turn(turn(step), block_);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0 && steps_ > 1) end_turn(turn(steps_ - 2));
+    add_to_dq(steps_ - 1);
+    __syncthreads();
+    if (threadIdx.x == 0) end_turn(turn(steps_ - 1));
+    write(static_cast<float*>(attention_.dk), dk_, attention_.scale);
+    write(static_cast<float*>(attention_.dv), dv_, 1);
+  }
+
+ private:
+  __device__ __forceinline__ unsigned* turn(int step) const {
+    return attention_.turns + static_cast<long long>(matrix_) * (last_ + 1) + (last_ - step);
+  }
+  __device__ __forceinline__ int first_query(int step) const { return (last_ - step) * kTiling.rows; }
+
+  // Sizes of a step's largest finite elements: of q, of do and of sum(do o).
+  __device__ __forceinline__ unsigned* largest(int step) const {
+    return reinterpret_cast<unsigned*>(shared_ + kLargest) + step % 8 * 4;
+  }
+  __device__ __forceinline__ float largest_of(int step, int which) const {
+    return __uint_as_float(largest(step)[which]);
+  }
+  // Of k and of v.
+  __device__ __forceinline__ unsigned* largest_keys() const {
+    return reinterpret_cast<unsigned*>(shared_ + kLargest) + 8 * 4;
+  }
+  __device__ __forceinline__ TileScale scale_of_keys(int which) const {
+    return TileScale(__uint_as_float(largest_keys()[which]));
+  }
+  // Of ds: |p (do v - sum(do o))| is no more than this.
+  __device__ __forceinline__ TileScale scale_of_ds(int step) const {
+    const float largest_v = __uint_as_float(largest_keys()[1]);
+    return TileScale(kTiling.width * largest_v * largest_of(step, 1) + largest_of(step, 2));
+  }
+
+  // By way of the queries' place, twice: to find the largest, and to take them apart. A key that is not finite has made
+  // a NaN of the log-sum-exp of every query that sees it, and so of all that it has a part in; to the dq of those that
+  // do not see it, it would come as 0 NaN.
+  __device__ void bring_keys() const {
+    if (threadIdx.x < kTiling.kBackwardScales) largest(0)[threadIdx.x] = 0;
+    const long long first = static_cast<long long>(matrix_) * attention_.keys + key_;
+    const char* copies = shared_ + kCopies;
+    for (int pass = 0; pass < 2; ++pass) {
+      __syncthreads();
+      for (int row = 0; row < kTiling.keys; row += kTiling.rows) {
+        const long long offset = (first + row) * attention_.width;
+        const int left = attention_.keys - key_ - row;
+        copier_.copy(address_ + kCopies, static_cast<const float*>(attention_.k) + offset, left);
+        copier_.copy(address_ + kCopies + Copier::kCopyBytes, static_cast<const float*>(attention_.v) + offset, left);
+        end_copies();
+        wait_for_copies<0>();
+        if (pass == 0) {
+          copier_.find_largest(copies, largest_keys());
+          copier_.find_largest(copies + Copier::kCopyBytes, largest_keys() + 1);
+        } else {
+          char* to = shared_ + row * Tile::kRowBytes;
+          copier_.template take_apart<true>(copies, to + kKTile, scale_of_keys(0).up, kKeyPartBytes);
+          copier_.take_apart(copies + Copier::kCopyBytes, to + kVTile, scale_of_keys(1).up, kKeyPartBytes);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ int copies(int step) const { return kCopies + step % 2 * (2 * Copier::kCopyBytes); }
+
+  __device__ __forceinline__ void copy_step(int step) {
+    if (step < steps_) {
+      const int row = first_query(step);
+      const long long offset = (q_rows_ + row) * attention_.width;
+      const int left = attention_.queries - row;
+      const std::uint32_t to = address_ + copies(step);
+      copier_.copy(to, static_cast<const float*>(attention_.q) + offset, left);
+      copier_.copy(to + Copier::kCopyBytes, static_cast<const float*>(attention_.d_o) + offset, left);
+    }
+    end_copies();
+  }
+
+  // Also reads the step's scalars.
+  __device__ __forceinline__ void find_largest(int step) {
+    if (step >= steps_) return;
+    if (threadIdx.x < kTiling.rows) {
+      const int query = first_query(step) + static_cast<int>(threadIdx.x);
+      // Queries past the end weigh nothing.
+      next_ = {INFINITY, 0};
+      if (query < attention_.queries) {
+        next_ = {attention_.log_sum_exp[q_rows_ + query], attention_.products[q_rows_ + query]};
+      }
+      raise_largest(largest(step) + 2, fmaxf(fabsf(finite_or_nan(next_.y)), 0));
+    }
+    wait_for_copies<1>();
+    copier_.find_largest(shared_ + copies(step), largest(step));
+    copier_.find_largest(shared_ + copies(step) + Copier::kCopyBytes, largest(step) + 1);
+  }
+
+  __device__ __forceinline__ void take_apart(int step) {
+    if (step >= steps_) return;
+    const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
+    copier_.take_apart(shared_ + copies(step), shared_ + kQTiles + stage, TileScale(largest_of(step, 0)).up);
+    copier_.take_apart(shared_ + copies(step) + Copier::kCopyBytes, shared_ + kDoTiles + stage,
+                       TileScale(largest_of(step, 1)).up);
+    if (threadIdx.x < kTiling.rows) scalars(step)[threadIdx.x] = next_;
+  }
+  __device__ __forceinline__ float2* scalars(int step) const {
+    return reinterpret_cast<float2*>(shared_ + kScalars) + step % 2 * kTiling.rows;
+  }
+
+  __device__ __forceinline__ void prepare(int step) {
+    take_apart(step + 1);
+    copy_step(step + 3);
+    find_largest(step + 2);
+  }
+
+  __device__ __forceinline__ int warp_key() const { return warp_ % kKeyGroups * 16; }
+  __device__ __forceinline__ int half() const { return kSplits == 1 ? 0 : warp_ / kKeyGroups; }
+
+  // What a step's queries add to dk and dv; leaves their ds.
+  __device__ __forceinline__ void add_to_gradients(int step) {
+    const int column = half() * (kTiling.rows / kSplits);  // the first query of this warp, in its tile
+    const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
+    const int ds_tile = kDsTiles + step % 2 * (kFp16Parts * kScorePartBytes);
+    const float q_unit = TileScale(largest_of(step, 0)).down;
+    const float do_unit = TileScale(largest_of(step, 1)).down;
+    const TileScale ds_scale = scale_of_ds(step);
+
+    float p[kTiles][4], ds[kTiles][4];
+    take_weights(step, column, q_unit, p);
+    take_score_gradients(step, column, do_unit, ds_scale.up, p, ds);
+    PartsOfOperand weights[kQuerySteps], gradients[kQuerySteps];
+#pragma unroll
+    for (int i = 0; i < kTiles / 2; ++i) {
+      split_operand(weights[i], p[2 * i], p[2 * i + 1]);
+      split_operand(gradients[i], ds[2 * i], ds[2 * i + 1]);
+      store_operand(ds_tile, column / 8 + 2 * i, gradients[i]);
+      if (kSplits > 1) store_operand(kPTile, column / 8 + 2 * i, weights[i]);
+    }
+    if constexpr (kSplits > 1) {
+      meet(1 + warp_ % kKeyGroups, 64);
+      load_operands(kPTile, weights);
+      load_operands(ds_tile, gradients);
+    }
+    add_products(weights, kDoTiles + stage, do_unit / (1 << kScaledBits), dv_);
+    add_products(gradients, kQTiles + stage, q_unit * ds_scale.down, dk_);
+  }
+
+  // factor k q^T or factor v do^T, of this warp's keys.
+  __device__ __forceinline__ void multiply_keys(int keys, int queries, float factor,
+                                                float (&products)[kTiles][4]) const {
+    const Addresses of_keys = Addresses::of_first_operand(address_ + keys + warp_key() * Tile::kRowBytes);
+    const Addresses of_queries = Addresses::of_second_operand(address_ + queries);
+#pragma unroll
+    for (int begin = 0; begin < kSteps; begin += kStepsSummed) {
+      SplitSums<kTiles> sums;
+#pragma unroll
+      for (int step = begin; step < begin + kStepsSummed; ++step) {
+        PartsOfOperand k;
+        load_parts(k, of_keys.at(0, 2 * step), kKeyPartBytes);
+        PartsOfOperand q[kTiles / 2];
+#pragma unroll
+        for (int n = 0; n < kTiles; n += 2) load_parts(q[n / 2], of_queries.at(8 * n, 2 * step), kQueryPartBytes);
+        sums.multiply_exchanged(k, q);
+      }
+#pragma unroll
+      for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          products[n][i] = begin == 0 ? sums(n, i) * factor : fmaf(sums(n, i), factor, products[n][i]);
+        }
+      }
+    }
+  }
+
+  // exp(scale s - lse), times 2^kScaledBits; of hidden pairs 0.
+  __device__ __forceinline__ void take_weights(int step, int column, float q_unit, float (&p)[kTiles][4]) const {
+    const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
+    // In the order of the forward kernel's.
+    const float factor = q_unit * scale_of_keys(0).down * attention_.scale;
+    multiply_keys(kKTile, kQTiles + stage + column * Tile::kRowBytes, factor, p);
+    const float2* of_queries = scalars(step) + column + lane_ % 4 * 2;
+    const int first_key = key_ + warp_key();
+    const int query = first_query(step) + column;
+    const bool hides = first_key + 16 > attention_.keys || (attention_.causal && first_key + 15 > query);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const float4 pair = *reinterpret_cast<const float4*>(of_queries + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        p[n][i] = exp2_fast(fmaf(p[n][i] - (i % 2 == 0 ? pair.x : pair.z), kLog2E, kScaledBits));
+        if (hides) {
+          const int key = first_key + lane_ / 4 + i / 2 * 8;
+          const int at = query + 8 * n + lane_ % 4 * 2 + i % 2;
+          if (key >= attention_.keys || (attention_.causal && key > at)) p[n][i] = 0;
+        }
+      }
+    }
+  }
+
+  // p (do v - sum(do o)), times `scale`.
+  __device__ __forceinline__ void take_score_gradients(int step, int column, float do_unit, float scale,
+                                                       const float (&p)[kTiles][4], float (&ds)[kTiles][4]) const {
+    const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
+    const float factor = do_unit * scale_of_keys(1).down;
+    multiply_keys(kVTile, kDoTiles + stage + column * Tile::kRowBytes, factor, ds);
+    const float2* of_queries = scalars(step) + column + lane_ % 4 * 2;
+    const float of_p = scale / (1 << kScaledBits);
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const float4 pair = *reinterpret_cast<const float4*>(of_queries + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) ds[n][i] = p[n][i] * ((ds[n][i] - (i % 2 == 0 ? pair.y : pair.w)) * of_p);
+    }
+  }
+
+  // 16 keys down, two chunks of queries across.
+  __device__ __forceinline__ void store_operand(int tile, int chunk, const PartsOfOperand& operand) const {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int at = tile + ScoreTile::offset(warp_key() + lane_ / 4 + i % 2 * 8, chunk + i / 2) + lane_ % 4 * 4;
+#pragma unroll
+      for (int part = 0; part < kFp16Parts; ++part) {
+        *reinterpret_cast<unsigned*>(shared_ + at + part * kScorePartBytes) = operand[part][i];
+      }
+    }
+  }
+  __device__ __forceinline__ void load_operands(int tile, PartsOfOperand (&operands)[kQuerySteps]) const {
+    const std::uint32_t first_row = address_ + tile + warp_key() * ScoreTile::kRowBytes;
+#pragma unroll
+    for (int step = 0; step < kQuerySteps; ++step) {
+      load_parts(operands[step], first_row + ScoreTile::offset(lane_ % 16, 2 * step + lane_ / 16), kScorePartBytes);
+    }
+  }
+
+  // dv += p^T do or dk += ds^T q, of this warp's keys and its part of the width.
+  __device__ __forceinline__ void add_products(const PartsOfOperand (&operands)[kQuerySteps], int tile, float unit,
+                                               float (&gradients)[kGradientTiles][4]) const {
+    const Addresses addresses = Addresses::of_first_operand(address_ + tile, half() * kGradientTiles);
+#pragma unroll
+    for (int first = 0; first < kGradientTiles; first += kTogether) {
+      SplitSums<kTogether> sums;
+#pragma unroll
+      for (int step = 0; step < kQuerySteps; ++step) {
+        PartsOfOperand rows[kTogether / 2];
+#pragma unroll
+        for (int n = 0; n < kTogether; n += 2)
+          load_parts_transposed(rows[n / 2], addresses.at(16 * step, first + n), kQueryPartBytes);
+        sums.multiply(operands[step], rows);
+      }
+#pragma unroll
+      for (int n = 0; n < kTogether; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          float& gradient = gradients[first + n][i];
+          gradient = fmaf(sums(n, i), unit, gradient);
+        }
+      }
+    }
+  }
+
+  // Of 16 queries and a part of the width: scale ds k.
+  __device__ __forceinline__ void add_to_dq(int step) const {
+    const int query = first_query(step);
+    const float factor = scale_of_ds(step).down * scale_of_keys(0).down * attention_.scale;
+    // Transposed first operands lie as second ones do: keys down, queries across.
+    const int chunk = warp_ % kDqGroups * 2;
+    const int tile = warp_ / kDqGroups * kDqTiles;
+    const int lane_chunk = chunk + lane_ / 8 % 2;
+    const std::uint32_t scores = address_ + kDsTiles + step % 2 * (kFp16Parts * kScorePartBytes) +
+                                 ScoreTile::offset(lane_ / 16 * 8 + lane_ % 8, lane_chunk);
+    const Addresses keys = Addresses::of_first_operand(address_ + kKTile, tile);
+    float dq[kDqTiles][4];
+#pragma unroll
+    for (int begin = 0; begin < kTiling.keys / 16; begin += kStepsSummed) {
+      SplitSums<kDqTiles> sums;
+#pragma unroll
+      for (int at = begin; at < begin + kStepsSummed; ++at) {
+        PartsOfOperand ds;
+        load_parts_transposed(ds, scores + at * 16 * ScoreTile::kRowBytes, kScorePartBytes);
+        PartsOfOperand rows[kDqTiles / 2];
+#pragma unroll
+        for (int n = 0; n < kDqTiles; n += 2) load_parts_transposed(rows[n / 2], keys.at(16 * at, n), kKeyPartBytes);
+        sums.multiply(ds, rows);
+      }
+#pragma unroll
+      for (int n = 0; n < kDqTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          dq[n][i] = begin == 0 ? sums(n, i) * factor : fmaf(sums(n, i), factor, dq[n][i]);
+        }
+      }
+    }
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int row = query + chunk * 8 + half * 8 + lane_ / 4;
+      if (row >= attention_.queries) continue;
+      float* to = static_cast<float*>(attention_.dq) + (q_rows_ + row) * attention_.width + lane_ % 4 * 2;
+#pragma unroll
+      for (int n = 0; n < kDqTiles; ++n) {
+        const int column = (tile + n) * 8;
+        if (column + lane_ % 4 * 2 >= attention_.width) break;
+        const float x = dq[n][2 * half];
+        const float y = dq[n][2 * half + 1];
+        if (block_ == 0) {
+          *reinterpret_cast<float2*>(to + column) = {x, y};
+        } else {
+          add_pair(to + column, x, y);
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void write(float* matrices, const float (&sums)[kGradientTiles][4], float scale) const {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int row = key_ + warp_key() + lane_ / 4 + 8 * i;
+      if (row >= attention_.keys) continue;
+      float* to = matrices + (static_cast<long long>(matrix_) * attention_.keys + row) * attention_.width;
+#pragma unroll
+      for (int n = 0; n < kGradientTiles; ++n) {
+        const int column = (half() * kGradientTiles + n) * 8 + lane_ % 4 * 2;
+        if (column < attention_.width) {
+          *reinterpret_cast<float2*>(to + column) = {sums[n][2 * i] * scale, sums[n][2 * i + 1] * scale};
+        }
+      }
+    }
+  }
+
+  const AttentionBackward& attention_;
+  Copier copier_;
+  int block_, matrix_, warp_, lane_;
+  int key_;  // the block's first
+  int last_, steps_;
+  char* shared_;
+  std::uint32_t address_;
+  long long q_rows_;
+  float2 next_ = {0, 0};  // scalars of this thread's query of the next step
+  float dk_[kGradientTiles][4];
+  float dv_[kGradientTiles][4];
+};
+
+template <SplitAttentionTiling kTiling>
+__device__ __forceinline__ void differentiate(const AttentionBackward& attention) {
+  extern __shared__ __align__(128) char shared[];
+  using Block = SplitBackwardBlock<kTiling>;
+  const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kDsTiles);
+  const auto batch = static_cast<unsigned>(attention.batch);
+  const unsigned block = number / batch;
+  Block(attention, static_cast<int>(block), static_cast<int>(number - block * batch), shared).compute();
+}
+
+}  // namespace
+
+extern "C" __global__ void __launch_bounds__(256)
+    attention_backward_prepare_split(const __grid_constant__ AttentionBackward attention, int query_blocks) {
+  prepare_backward<float>(attention, query_blocks);
+}
+
+#define RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(size, at)                                        \
+  extern "C" __global__ void __launch_bounds__(kSplitBackwardTilings[at].threads(), 1)       \
+      attention_backward_split_##size(const __grid_constant__ AttentionBackward attention) { \
+    static_assert(kSplitBackwardTilings[at].width == size);                                  \
+    differentiate<kSplitBackwardTilings[at]>(attention);                                     \
+  }
+RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(64, 0)
+RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(128, 1)
+
+}  // namespace ridgepoint::cuda

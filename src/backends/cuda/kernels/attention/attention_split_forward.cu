@@ -1,0 +1,365 @@
+// Tiled attention of fp32 operands (Dao 2023) on the tensor cores, to the accuracy of fp32 (device/fp16_parts.cuh): a
+// block takes `rows` queries, 16 or 32 a warp, walks over the keys in steps and keeps, of each row, the largest score
+// so far, the sum of exponentials shifted by it (Milakov & Gimelshein 2018) and the values weighted by them. Heads of
+// up to `width` elements, a multiple of 4.
+//   grid (blocks of queries x matrices, a matrix's last queries first: where they see more they take longest),
+//   block (32 x warps), shared memory forward_shared_bytes()
+// A step's products are summed by the tensor cores, steps in rounded fp32. Results repeat to the bit.
+// Each row of q has a scale of its own; k and v have one for the keys of a step, so a score may be off by
+// width 2^-50 max|q of its row| max|k of its step| and an output by 2^-50 max|v of its step|. That is less than fp32
+// rounds away unless a key, or a column of v, is 2^-27 of another within the step, or smaller; what is 2^-30 of it
+// keeps 20 bits. Where an infinity or a NaN is seen, or scores or sums of exponentials times values overflow, results
+// are NaN; so they may be where max|q| max|k|, of a row and a step, passes 2^155. A hidden key is not seen, whatever it
+// holds; a hidden value that is not finite may be, as 0 times it is NaN in plain ops too.
+#include "backends/cuda/device/fp16_parts.cuh"
+#include "backends/cuda/kernels/attention/attention_tile.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+template <SplitAttentionTiling kTiling>
+class SplitForwardBlock {
+  static constexpr int kRowTiles = kTiling.rows / 16 / kTiling.warps;
+  static_assert(kTiling.rows == 16 * kRowTiles * kTiling.warps);
+  static constexpr int kSteps = kTiling.width / 16;  // products of 16 along the width
+  static constexpr int kKeyTiles = kTiling.keys / 8;
+  static constexpr int kWidthTiles = kTiling.width / 8;
+  static constexpr int kTogether = 4;  // tiles summed at a time: so many as hide the products' latency
+  using Tile = SwizzledTile<kTiling.width / 8>;
+  using Addresses = LaneAddresses<Tile>;
+  using Copier = SplitCopier<kTiling.keys, kTiling.width, kTiling.threads()>;
+  static constexpr int kPartBytes = Copier::kPartBytes;
+  static constexpr int kMatrixBytes = kFp16Parts * kPartBytes;
+  static constexpr int kStageBytes = 2 * kMatrixBytes;
+  static constexpr int kCopies = 2 * kStageBytes;  // where they lie in shared memory
+  static constexpr int kLargest = kCopies + 2 * 2 * Copier::kCopyBytes;
+  static_assert(kLargest + kTiling.kForwardScales * sizeof(unsigned) == kTiling.forward_shared_bytes());
+
+ public:
+  __device__ SplitForwardBlock(const AttentionForward& attention, int block, long long matrix, char* shared)
+      : attention_(attention),
+        copier_(attention.width),
+        lane_(static_cast<int>(threadIdx.x) % 32),
+        first_row_(block * kTiling.rows + static_cast<int>(threadIdx.x) / 32 * (16 * kRowTiles)),
+        matrix_(matrix),
+        shared_(shared),
+        k_(static_cast<const float*>(attention.k) + matrix * attention.keys * attention.width),
+        v_(static_cast<const float*>(attention.v) + matrix * attention.keys * attention.width) {
+    keys_seen_ = attention.causal ? min(attention.keys, (block + 1) * kTiling.rows) : attention.keys;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        top_[tile][half] = -INFINITY;
+        sum_[tile][half] = 0;
+      }
+      set_zero(o_[tile]);
+    }
+  }
+
+  // In step i the elements of step i + 3 are on their way, the largest of step i + 2 is found, step i + 1 is taken
+  // apart and step i multiplied.
+  __device__ void compute() {
+    if (threadIdx.x < kTiling.kForwardScales) largest(0)[threadIdx.x] = 0;
+    copy_step(0);
+    copy_step(1);
+    load_q();
+    __syncthreads();
+    find_largest(0);
+    __syncthreads();
+    take_apart(0);
+    copy_step(2);
+    find_largest(1);
+    // Half of the warps take their part of the next step apart before they multiply, half after: of the two on each
+    // scheduler one multiplies while the other does not.
+    const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
+    const int steps = (keys_seen_ + kTiling.keys - 1) / kTiling.keys;
+    for (int step = 0; step < steps; ++step) {
+      __syncthreads();  // this step is there, and everyone has done with the one before
+      if (threadIdx.x < 2) largest(step + 3)[threadIdx.x] = 0;
+      if (early) prepare(step);
+      if (!attention_.causal || step * kTiling.keys < first_row_ + 16 * kRowTiles) attend(step);
+      if (!early) prepare(step);
+    }
+    write();
+  }
+
+ private:
+  // Sizes of the largest finite elements of k and of v of a step.
+  __device__ __forceinline__ unsigned* largest(int step) const {
+    return reinterpret_cast<unsigned*>(shared_ + kLargest) + step % 4 * 2;
+  }
+  __device__ __forceinline__ int copies(int step) const { return kCopies + step % 2 * (2 * Copier::kCopyBytes); }
+
+  __device__ __forceinline__ void copy_step(int step) const {
+    const int key = step * kTiling.keys;
+    if (key < keys_seen_) {
+      const long long offset = static_cast<long long>(key) * attention_.width;
+      const std::uint32_t to = shared_address(shared_) + copies(step);
+      copier_.copy(to, k_ + offset, attention_.keys - key);
+      copier_.copy(to + Copier::kCopyBytes, v_ + offset, attention_.keys - key);
+    }
+    end_copies();
+  }
+
+  __device__ __forceinline__ void find_largest(int step) const {
+    if (step * kTiling.keys >= keys_seen_) return;
+    wait_for_copies<1>();
+    copier_.find_largest(shared_ + copies(step), largest(step));
+    copier_.find_largest(shared_ + copies(step) + Copier::kCopyBytes, largest(step) + 1);
+  }
+
+  __device__ __forceinline__ void take_apart(int step) const {
+    if (step * kTiling.keys >= keys_seen_) return;
+    char* tiles = shared_ + step % 2 * kStageBytes;
+    copier_.take_apart(shared_ + copies(step), tiles, scale_of(step, 0).up);
+    copier_.take_apart(shared_ + copies(step) + Copier::kCopyBytes, tiles + kMatrixBytes, scale_of(step, 1).up);
+  }
+  __device__ __forceinline__ TileScale scale_of(int step, int matrix) const {
+    return TileScale(__uint_as_float(largest(step)[matrix]));
+  }
+
+  __device__ __forceinline__ void prepare(int step) const {
+    take_apart(step + 1);
+    copy_step(step + 3);
+    find_largest(step + 2);
+  }
+
+  // Each row at its own scale; rows past the end are zero.
+  __device__ void load_q() {
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+      float q[2 * kSteps][4];
+      float most[2] = {0, 0};
+#pragma unroll
+      for (int n = 0; n < 2 * kSteps; ++n) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float2 pair = q_pair(first_row_ + 16 * tile + 8 * half + lane_ / 4, 8 * n + lane_ % 4 * 2);
+          q[n][2 * half] = pair.x;
+          q[n][2 * half + 1] = pair.y;
+          most[half] = fmaxf(most[half], fmaxf(fabsf(pair.x), fabsf(pair.y)));
+        }
+      }
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        most[half] = fmaxf(most[half], __shfl_xor_sync(kAllLanes, most[half], 1));
+        most[half] = fmaxf(most[half], __shfl_xor_sync(kAllLanes, most[half], 2));
+        const TileScale scale(most[half]);
+        unit_[tile][half] = scale.down;
+#pragma unroll
+        for (int n = 0; n < 2 * kSteps; ++n) {
+          q[n][2 * half] *= scale.up;
+          q[n][2 * half + 1] *= scale.up;
+        }
+      }
+#pragma unroll
+      for (int step = 0; step < kSteps; ++step) split_operand(q_[tile][step], q[2 * step], q[2 * step + 1]);
+    }
+  }
+  __device__ __forceinline__ float2 q_pair(int row, int column) const {
+    if (row >= attention_.queries || column >= attention_.width) return {0, 0};
+    const long long at = (matrix_ * attention_.queries + row) * attention_.width + column;
+    return *reinterpret_cast<const float2*>(static_cast<const float*>(attention_.q) + at);
+  }
+
+  __device__ __forceinline__ void attend(int step) {
+    const std::uint32_t tiles = shared_address(shared_) + step % 2 * kStageBytes;
+    const int key = step * kTiling.keys;
+    float scores[kRowTiles][kKeyTiles][4];
+    multiply_by_keys(tiles, scale_of(step, 0).down, scores);
+    PartsOfOperand p[kRowTiles][kKeyTiles / 2];
+    float factor[kRowTiles][2];
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+      const int row = first_row_ + 16 * tile;
+      if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > row + 1)) {
+        mask(row, key, scores[tile]);
+      }
+      take_exponentials(scores[tile], top_[tile], sum_[tile], factor[tile]);
+#pragma unroll
+      for (int i = 0; i < kKeyTiles / 2; ++i) split_operand(p[tile][i], scores[tile][2 * i], scores[tile][2 * i + 1]);
+    }
+    multiply_by_values(tiles + kMatrixBytes, scale_of(step, 1).down / (1 << kScaledBits), p, factor);
+  }
+
+  __device__ __forceinline__ void multiply_by_keys(std::uint32_t tile, float k_unit,
+                                                   float (&scores)[kRowTiles][kKeyTiles][4]) const {
+    const Addresses addresses = Addresses::of_second_operand(tile);
+    constexpr int kStepsSummed = 4;  // 64 along the width
+    float factor[kRowTiles][2];
+#pragma unroll
+    for (int row_tile = 0; row_tile < kRowTiles; ++row_tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        factor[row_tile][half] = unit_[row_tile][half] * k_unit * attention_.scale;
+      }
+    }
+#pragma unroll
+    for (int first = 0; first < kKeyTiles; first += kTogether) {
+#pragma unroll
+      for (int begin = 0; begin < kSteps; begin += kStepsSummed) {
+        SplitSums<kTogether> sums[kRowTiles];
+#pragma unroll
+        for (int step = begin; step < begin + kStepsSummed; ++step) {
+          PartsOfOperand k[kTogether / 2];
+#pragma unroll
+          for (int n = 0; n < kTogether; n += 2) {
+            load_parts(k[n / 2], addresses.at(8 * (first + n), 2 * step), kPartBytes);
+          }
+#pragma unroll
+          for (int row_tile = 0; row_tile < kRowTiles; ++row_tile) sums[row_tile].multiply(q_[row_tile][step], k);
+        }
+#pragma unroll
+        for (int row_tile = 0; row_tile < kRowTiles; ++row_tile) {
+#pragma unroll
+          for (int n = 0; n < kTogether; ++n) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+              float& score = scores[row_tile][first + n][i];
+              const float sum = sums[row_tile](n, i);
+              score = begin == 0 ? sum * factor[row_tile][i / 2] : fmaf(sum, factor[row_tile][i / 2], score);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void mask(int first_row, int key, float (&scores)[kKeyTiles][4]) const {
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int row = first_row + lane_ / 4 + i / 2 * 8;
+        const int column = key + 8 * n + lane_ % 4 * 2 + i % 2;
+        if (column >= attention_.keys || (attention_.causal && column > row)) scores[n][i] = -INFINITY;
+      }
+    }
+  }
+
+  // Scores become exponentials times 2^kScaledBits, and NaN where one is: its sum keeps it, as tops do not; what was
+  // summed before is to shrink by a factor where a row's largest score has grown. The first step shows every row a key,
+  // so that no row's largest score stays infinite.
+  static __device__ __forceinline__ void take_exponentials(float (&scores)[kKeyTiles][4], float (&tops)[2],
+                                                           float (&sums)[2], float (&factor)[2]) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float top = tops[half];
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) top = fmaxf(top, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
+      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
+      factor[half] = exp2_fast((tops[half] - top) * kLog2E);
+      tops[half] = top;
+      float sum = 0;
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          float& score = scores[n][2 * half + i];
+          score = exp2_fast(fmaf(score - top, kLog2E, kScaledBits));
+          sum += score;
+        }
+      }
+      sums[half] = sums[half] * factor[half] + sum;
+    }
+  }
+
+  __device__ __forceinline__ void multiply_by_values(std::uint32_t tile, float unit,
+                                                     const PartsOfOperand (&p)[kRowTiles][kKeyTiles / 2],
+                                                     const float (&factor)[kRowTiles][2]) {
+    const Addresses addresses = Addresses::of_first_operand(tile);
+#pragma unroll
+    for (int first = 0; first < kWidthTiles; first += kTogether) {
+      SplitSums<kTogether> sums[kRowTiles];
+#pragma unroll
+      for (int step = 0; step < kKeyTiles / 2; ++step) {
+        PartsOfOperand v[kTogether / 2];
+#pragma unroll
+        for (int n = 0; n < kTogether; n += 2) {
+          load_parts_transposed(v[n / 2], addresses.at(16 * step, first + n), kPartBytes);
+        }
+#pragma unroll
+        for (int row_tile = 0; row_tile < kRowTiles; ++row_tile) sums[row_tile].multiply(p[row_tile][step], v);
+      }
+#pragma unroll
+      for (int row_tile = 0; row_tile < kRowTiles; ++row_tile) {
+#pragma unroll
+        for (int n = 0; n < kTogether; ++n) {
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            float& o = o_[row_tile][first + n][i];
+            o = fmaf(sums[row_tile](n, i), unit, o * factor[row_tile][i / 2]);
+          }
+        }
+      }
+    }
+  }
+
+  __device__ void write() {
+    float* o = static_cast<float*>(attention_.o) + matrix_ * attention_.queries * attention_.width;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float sum = sum_[tile][half];
+        sum += __shfl_xor_sync(kAllLanes, sum, 1);
+        sum += __shfl_xor_sync(kAllLanes, sum, 2);
+        const int row = first_row_ + 16 * tile + lane_ / 4 + 8 * half;
+        if (row >= attention_.queries) continue;
+        sum /= 1 << kScaledBits;
+        if (lane_ % 4 == 0) {
+          attention_.log_sum_exp[matrix_ * attention_.queries + row] = top_[tile][half] + logf(sum);
+        }
+        const float factor = 1 / sum;
+        float* to = o + static_cast<long long>(row) * attention_.width + lane_ % 4 * 2;
+#pragma unroll
+        for (int n = 0; n < kWidthTiles; ++n) {
+          if (8 * n + lane_ % 4 * 2 < attention_.width) {
+            *reinterpret_cast<float2*>(to + 8 * n) = {o_[tile][n][2 * half] * factor,
+                                                      o_[tile][n][2 * half + 1] * factor};
+          }
+        }
+      }
+    }
+  }
+
+  const AttentionForward& attention_;
+  Copier copier_;
+  int lane_;
+  int first_row_;  // of this warp
+  int keys_seen_;
+  long long matrix_;
+  char* shared_;
+  const float* k_;
+  const float* v_;
+  PartsOfOperand q_[kRowTiles][kSteps];
+  float unit_[kRowTiles][2];  // of a row of q
+  float top_[kRowTiles][2];
+  float sum_[kRowTiles][2];  // of this lane's columns
+  float o_[kRowTiles][kWidthTiles][4];
+};
+
+template <SplitAttentionTiling kTiling>
+__device__ __forceinline__ void attend(const AttentionForward& attention) {
+  extern __shared__ __align__(128) char shared[];
+  const int blocks = (attention.queries + kTiling.rows - 1) / kTiling.rows;
+  const int matrix = static_cast<int>(blockIdx.x) / blocks;
+  const int block = blocks - 1 - (static_cast<int>(blockIdx.x) - matrix * blocks);
+  SplitForwardBlock<kTiling>(attention, block, matrix, shared).compute();
+}
+
+}  // namespace
+
+#define RIDGEPOINT_SPLIT_ATTENTION(size, at)                                               \
+  extern "C" __global__ void __launch_bounds__(kSplitForwardTilings[at].threads(), 1)      \
+      attention_forward_split_##size(const __grid_constant__ AttentionForward attention) { \
+    static_assert(kSplitForwardTilings[at].width == size);                                 \
+    attend<kSplitForwardTilings[at]>(attention);                                           \
+  }
+RIDGEPOINT_SPLIT_ATTENTION(64, 0)
+RIDGEPOINT_SPLIT_ATTENTION(128, 1)
+
+}  // namespace ridgepoint::cuda

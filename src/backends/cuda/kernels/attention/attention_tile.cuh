@@ -1,0 +1,126 @@
+// Tiles of rows that the attention kernels of 16-bit elements share: from global memory into shared, from there into
+// fragments of products, and back.
+#pragma once
+
+#include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/device/warp_mma.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+
+inline constexpr float kLog2E = 1.44269504088896341F;
+
+// Copies kRows rows of up to kTiling.width elements by a whole block.
+template <int kRows, AttentionTiling kTiling>
+class TileCopier {
+  using Tile = SwizzledTile<kTiling.row_chunks()>;
+  static constexpr int kRowsApart = kTiling.threads() / kTiling.row_chunks();  // of a thread's copies, one in each
+  static_assert(kRows % kRowsApart == 0);
+
+ public:
+  __device__ explicit TileCopier(int width)
+      : width_(width), row_(threadIdx.x / kTiling.row_chunks()), chunk_(threadIdx.x % kTiling.row_chunks()) {}
+
+  // Rows from `rows_left` on and elements from the width on are zero. Asynchronous.
+  template <class Element>
+  __device__ __forceinline__ void copy(std::uint32_t to, const Element* rows, int rows_left) const {
+    if (rows_left >= kRows && width_ == kTiling.width) {
+      copy_chunks<true>(to, rows, rows_left);
+    } else {
+      copy_chunks<false>(to, rows, rows_left);
+    }
+  }
+
+  // NaNs of what this thread copied, and waited for, become zeros.
+  template <class Element>
+  __device__ __forceinline__ void clear_nan(char* tile) const {
+    if (kTiling.width < 8 * kTiling.row_chunks() && chunk_ >= kTiling.width / 8) return;
+#pragma unroll
+    for (int i = 0; i < kRows / kRowsApart; ++i) {
+      auto* pairs = reinterpret_cast<uint4*>(tile + Tile::offset(row_ + i * kRowsApart, chunk_));
+      const uint4 x = *pairs;
+      *pairs = {without_nan<Element>(x.x), without_nan<Element>(x.y), without_nan<Element>(x.z),
+                without_nan<Element>(x.w)};
+    }
+  }
+
+ private:
+  template <bool kWhole, class Element>
+  __device__ __forceinline__ void copy_chunks(std::uint32_t to, const Element* rows, int rows_left) const {
+    if (kTiling.width < 8 * kTiling.row_chunks() && chunk_ >= kTiling.width / 8) return;
+    const int width = kWhole ? kTiling.width : width_;
+    const Element* from = rows + row_ * width + chunk_ * 8;
+#pragma unroll
+    for (int i = 0; i < kRows / kRowsApart; ++i) {
+      const int row = row_ + i * kRowsApart;
+      const bool zeros = !kWhole && (row >= rows_left || chunk_ * 8 >= width);
+      copy_in(to + Tile::offset(row, chunk_), zeros ? rows : from + i * kRowsApart * width, zeros);
+    }
+  }
+
+  int width_;
+  int row_, chunk_;
+};
+
+// What a lane hands load_matrices() for 16 rows and 16 elements of a tile. As the first operand of a product
+// (transposed: as the second, its rows along K), and as the second, 16 columns of it, its elements along K (transposed:
+// as the first).
+template <class Tile>
+class LaneAddresses {
+ public:
+  // From an even chunk of the tile on.
+  static __device__ __forceinline__ LaneAddresses of_first_operand(std::uint32_t tile, int chunk = 0) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return {tile, lane % 16, chunk + lane / 16};
+  }
+  static __device__ __forceinline__ LaneAddresses of_second_operand(std::uint32_t tile, int chunk = 0) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return {tile, lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2};
+  }
+
+  // `row` a multiple of 8 and `chunk` even, constants: the permutation of a row's chunks depends on the lane alone.
+  __device__ __forceinline__ std::uint32_t at(int row, int chunk) const {
+    return pairs_[chunk % 8 / 2] + static_cast<std::uint32_t>(row * Tile::kRowBytes + chunk / 8 * 128);
+  }
+
+ private:
+  __device__ __forceinline__ LaneAddresses(std::uint32_t tile, int row, int chunk) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) pairs_[i] = tile + static_cast<std::uint32_t>(Tile::offset(row, chunk + 2 * i));
+  }
+  std::uint32_t pairs_[4];
+};
+
+template <int kCount>
+__device__ __forceinline__ void set_zero(float (&sums)[kCount][4]) {
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) sums[n][i] = 0;
+  }
+}
+
+// The sums of two products side by side as a first operand.
+template <class Element>
+__device__ __forceinline__ void pack_operand(unsigned (&operand)[4], const float (&left)[4], const float (&right)[4]) {
+  operand[0] = pack<Element>(left[0], left[1]);
+  operand[1] = pack<Element>(left[2], left[3]);
+  operand[2] = pack<Element>(right[0], right[1]);
+  operand[3] = pack<Element>(right[2], right[3]);
+}
+
+// Writes up to kRows rows of a tile, from its row `row`, by one warp.
+template <class Tile, int kRows, class Element>
+__device__ __forceinline__ void write_rows(const char* tile, int row, Element* to, int rows_left, int width) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int chunks = width / 8;
+  for (int index = lane; index < kRows * chunks; index += 32) {
+    const int at = index / chunks;
+    const int chunk = index - at * chunks;
+    if (at >= rows_left) break;
+    *reinterpret_cast<uint4*>(to + at * width + chunk * 8) =
+        *reinterpret_cast<const uint4*>(tile + Tile::offset(row + at, chunk));
+  }
+}
+
+}  // namespace ridgepoint::cuda

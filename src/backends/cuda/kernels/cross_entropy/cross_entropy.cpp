@@ -1,0 +1,116 @@
+#include "backends/cuda/kernels/cross_entropy/cross_entropy.h"
+
+#include "backends/cuda/driver/kernel_launch.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr unsigned kBlockThreads = 256;
+
+// The kernels read fp32 alone; the op's rule gives all floating operands the dtype of the logits.
+void require_fp32(const KernelSpec& spec, std::initializer_list<std::size_t> operands) {
+  for (const std::size_t i : operands) {
+    const DType dtype = spec.inputs[i].dtype;
+    if (dtype == DType::fp32) continue;
+    throw Error(fmt::format("operand {} of {} is {}, and its CUDA kernel reads fp32; cast it", i, name(spec.node.op),
+                            name(dtype)),
+                ErrorKind::unsupported);
+  }
+}
+
+int vocabulary_of(const TensorLayout& logits) {
+  return checked_int(logits.shape[1], "the vocabulary of a cross-entropy");
+}
+
+class CrossEntropyForward : public Kernel {
+ public:
+  CrossEntropyForward(CudaContext& context, const KernelSpec& spec)
+      : context_(context), vocabulary_(vocabulary_of(spec.inputs[0])) {
+    require_fp32(spec, {0});
+    const int rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a cross-entropy");
+    kernel_ = {context.kernel("cross_entropy/cross_entropy", kFunction),
+               kFunction,
+               {.grid_x = static_cast<unsigned>(rows), .block_x = kBlockThreads}};
+  }
+
+  std::string_view name() const override { return kFunction; }
+
+  void launch(const LaunchArguments& arguments) override {
+    if (kernel_.is_empty()) return;
+    logits_ = arguments.inputs[0];
+    targets_ = arguments.inputs[1];
+    losses_ = arguments.outputs[0];
+    log_sum_exps_ = arguments.outputs[1];
+    context_.launch(kernel_.function, kernel_.shape, parameters_, kFunction);
+  }
+
+ private:
+  static constexpr const char* kFunction = "cross_entropy_forward_block_row";
+
+  CudaContext& context_;
+  Launchable kernel_;
+  int vocabulary_;
+  const void* logits_ = nullptr;
+  const void* targets_ = nullptr;
+  void* losses_ = nullptr;
+  void* log_sum_exps_ = nullptr;
+  void* parameters_[5] = {&logits_, &targets_, &losses_, &log_sum_exps_, &vocabulary_};
+};
+
+class CrossEntropyBackward : public Kernel {
+ public:
+  CrossEntropyBackward(CudaContext& context, const KernelSpec& spec)
+      : context_(context),
+        vocabulary_(vocabulary_of(spec.inputs[1])),
+        gradient_stride_(spec.inputs[0].strides[0]),
+        every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))) {
+    require_fp32(spec, {0, 1, 3});
+    constexpr std::int64_t kColumnsPerBlock = 4096;  // as in kernels/cross_entropy_backward.cu
+    const int rows = checked_int(spec.inputs[1].shape[0], "the number of rows of a cross-entropy");
+    kernel_ = {context.kernel("cross_entropy/cross_entropy_backward", kFunction),
+               kFunction,
+               {.grid_x = static_cast<unsigned>(rows),
+                .grid_y = checked_grid_y(vocabulary_, kColumnsPerBlock, "the vocabulary of a cross-entropy"),
+                .block_x = kBlockThreads}};
+  }
+
+  std::string_view name() const override { return kFunction; }
+
+  void launch(const LaunchArguments& arguments) override {
+    if (kernel_.is_empty()) return;
+    gradient_ = arguments.inputs[0];
+    logits_ = arguments.inputs[1];
+    targets_ = arguments.inputs[2];
+    log_sum_exps_ = arguments.inputs[3];
+    output_ = arguments.outputs[0];
+    context_.launch(kernel_.function, kernel_.shape, parameters_, kFunction);
+  }
+
+ private:
+  static constexpr const char* kFunction = "cross_entropy_backward_slices";
+
+  CudaContext& context_;
+  Launchable kernel_;
+  int vocabulary_;
+  std::int64_t gradient_stride_;
+  float every_gradient_;  // where the gradient is an immediate
+  const void* gradient_ = nullptr;
+  const void* logits_ = nullptr;
+  const void* targets_ = nullptr;
+  const void* log_sum_exps_ = nullptr;
+  void* output_ = nullptr;
+  void* parameters_[8] = {&gradient_, &logits_,          &targets_,        &log_sum_exps_,
+                          &output_,   &gradient_stride_, &every_gradient_, &vocabulary_};
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_cross_entropy_kernel(CudaContext& context, const KernelSpec& spec) {
+  return std::make_unique<CrossEntropyForward>(context, spec);
+}
+
+std::unique_ptr<Kernel> make_cross_entropy_backward_kernel(CudaContext& context, const KernelSpec& spec) {
+  return std::make_unique<CrossEntropyBackward>(context, spec);
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,123 @@
+#include "backends/cuda/kernels/rope/rope.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/kernels/rope/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+struct Axis {
+  std::int64_t size;
+  std::int64_t stride;
+  bool is_position;
+};
+
+// The leading axes of x, outermost first: those of size 1 dropped, neighbours that are walked as one merged.
+std::vector<Axis> leading_axes(const TensorLayout& x, int position_axis) {
+  std::vector<Axis> axes;
+  for (int i = 0; i < x.shape.rank() - 1; ++i) {
+    const Axis axis{x.shape[i], x.strides[static_cast<std::size_t>(i)], i == position_axis};
+    if (axis.size == 1) continue;
+    const bool merges =
+        !axes.empty() && !axis.is_position && !axes.back().is_position && axes.back().stride == axis.size * axis.stride;
+    if (merges) {
+      axes.back() = {axes.back().size * axis.size, axis.stride, false};
+    } else {
+      axes.push_back(axis);
+    }
+  }
+  return axes;
+}
+
+RopeRows make_rows(const KernelSpec& spec, const std::vector<Axis>& axes, std::int64_t elements_per_item) {
+  const TensorLayout& x = spec.inputs[0];
+  RopeRows rows;
+  rows.items = static_cast<std::uint32_t>(x.shape.elements() / elements_per_item);
+  rows.items_per_row = Divisor(static_cast<std::uint32_t>(std::max<std::int64_t>(x.shape[-1] / elements_per_item, 1)));
+  rows.depth = static_cast<std::int32_t>(axes.size());
+  rows.position_axis = -1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    rows.sizes[i] = Divisor(static_cast<std::uint32_t>(std::max<std::int64_t>(axes[i].size, 1)));
+    rows.strides[i] = axes[i].stride;
+    if (axes[i].is_position) rows.position_axis = static_cast<std::int32_t>(i);
+  }
+  rows.element_stride = x.strides[static_cast<std::size_t>(x.shape.rank() - 1)];
+  rows.sine_sign = spec.node.attributes.get<bool>("inverse") ? -1.0F : 1.0F;
+  return rows;
+}
+
+bool reads_in_vectors(const TensorLayout& x, const std::vector<Axis>& axes, std::int64_t width) {
+  const bool unit = x.strides[static_cast<std::size_t>(x.shape.rank() - 1)] == 1;
+  return unit && x.shape[-1] % width == 0 &&
+         std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.stride % width == 0; });
+}
+
+class Rope : public Kernel {
+ public:
+  Rope(CudaContext& context, const KernelSpec& spec) : context_(context) {
+    const TensorLayout& x = spec.inputs[0];
+    const std::int64_t width = kVectorBytes / static_cast<std::int64_t>(size_bytes(x.dtype));
+    const int position_axis = normalise_axis(spec.node.attributes.get<std::int64_t>("axis"), x.shape.rank());
+    const std::vector<Axis> axes = leading_axes(x, position_axis);
+    pairs_ = variant(fmt::format("rope_forward_pairs_{}", ridgepoint::name(x.dtype)), make_rows(spec, axes, 2));
+    vectors_ = pairs_;
+    if (reads_in_vectors(x, axes, width)) {
+      vectors_ =
+          variant(fmt::format("rope_forward_vectors_{}", ridgepoint::name(x.dtype)), make_rows(spec, axes, width));
+    }
+  }
+
+  std::string_view name() const override { return vectors_.name; }
+
+  void launch(const LaunchArguments& arguments) override {
+    x_ = arguments.inputs[0];
+    cosines_ = arguments.inputs[1];
+    sines_ = arguments.inputs[2];
+    output_ = arguments.outputs[0];
+    Variant& chosen = are_vector_aligned({x_, cosines_, sines_, output_}) ? vectors_ : pairs_;
+    if (chosen.rows.items == 0) return;
+    void* parameters[] = {&chosen.rows, &x_, &cosines_, &sines_, &output_};
+    context_.launch(chosen.function, chosen.shape, parameters, chosen.name.c_str());
+  }
+
+ private:
+  struct Variant {
+    CUfunction function = nullptr;
+    std::string name;
+    RopeRows rows;
+    LaunchShape shape;
+  };
+
+  // The constants are those of kernels/rope.cu.
+  Variant variant(std::string function, const RopeRows& rows) {
+    constexpr unsigned kItemsPerBlock = 512;
+    Variant made{context_.kernel("rope/rope", function.c_str()), std::move(function), rows, {}};
+    made.shape = {.grid_x = block_count(rows.items, kItemsPerBlock), .block_x = 256};
+    return made;
+  }
+
+  CudaContext& context_;
+  Variant vectors_;
+  Variant pairs_;
+  const void* x_ = nullptr;
+  const void* cosines_ = nullptr;
+  const void* sines_ = nullptr;
+  void* output_ = nullptr;
+};
+
+}  // namespace
+
+bool has_rope(const Graph& graph, const Node& node) {
+  const TensorType& x = graph.type(node.inputs[0]);
+  return x.dtype != DType::fp64 && x.elements() / 2 < INT32_MAX;
+}
+
+std::unique_ptr<Kernel> make_rope_kernel(CudaContext& context, const KernelSpec& spec) {
+  return std::make_unique<Rope>(context, spec);
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,97 @@
+#include "backends/cuda/matmul/algorithm.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "core/files/disk_cache.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr int kRanked = 12;  // of the library's own proposals
+constexpr std::size_t kWordDigits = 16;
+
+constexpr std::string_view kSplit = "split ";
+
+struct Choices {
+  std::mutex mutex;
+  std::map<std::string, MatmulAlgorithm, std::less<>> by_key;
+};
+
+Choices& choices() {
+  static Choices instance;
+  return instance;
+}
+
+// Everything that a choice depends on: what is computed, among which ways, how they were measured, and by what.
+std::string full_key(const CudaContext& context, const LtProblem& problem, const SplitMatmulPlan* split) {
+  const CardFacts& card = context.card();
+  int driver_version = 0;
+  check(context.driver().cuDriverGetVersion(&driver_version), "tell its driver's version");
+  return fmt::format("{} | cublasLt {} {} | driver {} | {} sm_{} with {} multiprocessors | {}", kMatmulSearchVersion,
+                     cublaslt().cublasLtGetVersion(),
+                     split == nullptr ? std::string("alone") : fmt::format("and split {}", SplitMatmulPlan::kVersion),
+                     driver_version, card.name, card.capability.number(), card.multiprocessors, problem.key());
+}
+
+bool accepts(const CudaContext& context, const MatmulPlan& plan, const SplitMatmulPlan* split,
+             const MatmulAlgorithm& algorithm) {
+  if (const auto* library = std::get_if<cublasLtMatmulAlgo_t>(&algorithm)) return plan.accepts(*library);
+  return split != nullptr && split->accepts(std::get<SplitTiling>(algorithm), context.card().multiprocessors);
+}
+
+}  // namespace
+
+MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                                 const SplitMatmulPlan* split) {
+  const CudaContext::Scope scope(context);
+  const std::string key = full_key(context, problem, split);
+  const std::lock_guard lock(choices().mutex);
+  const auto known = choices().by_key.find(key);
+  if (known != choices().by_key.end()) return known->second;
+
+  const DiskCache cache = DiskCache::in_user_folder("matmul");
+  std::optional<MatmulAlgorithm> algorithm;
+  if (const std::optional<std::string> text = cache.load(key)) algorithm = algorithm_from_text(*text);
+  if (!algorithm || !accepts(context, plan, split, *algorithm)) {
+    const std::vector<cublasLtMatmulAlgo_t> ranked = plan.candidates(kRanked);
+    if (ranked.empty()) {
+      throw Error(fmt::format("cuBLASLt has no algorithm on {} for {}", context.card().name, problem.key()),
+                  ErrorKind::unsupported);
+    }
+    MatmulSearch search(context, plan, problem, split);
+    algorithm = search.can_measure() ? search.fastest(ranked) : std::nullopt;
+    if (algorithm) {
+      cache.store(key, algorithm_to_text(*algorithm));
+    } else {
+      algorithm = ranked.front();
+    }
+  }
+  return choices().by_key.emplace(key, *algorithm).first->second;
+}
+
+std::string algorithm_to_text(const MatmulAlgorithm& algorithm) {
+  if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) return fmt::format("{}{}", kSplit, tiling->to_text());
+  std::string text;
+  for (const std::uint64_t word : std::get<cublasLtMatmulAlgo_t>(algorithm).data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+std::optional<MatmulAlgorithm> algorithm_from_text(std::string_view text) {
+  if (text.starts_with(kSplit)) return SplitTiling::from_text(text.substr(kSplit.size()));
+  cublasLtMatmulAlgo_t algorithm{};
+  if (text.size() != std::size(algorithm.data) * kWordDigits) return std::nullopt;
+  for (std::size_t i = 0; i < std::size(algorithm.data); ++i) {
+    const char* begin = text.data() + i * kWordDigits;
+    const auto read = std::from_chars(begin, begin + kWordDigits, algorithm.data[i], 16);
+    if (read.ec != std::errc() || read.ptr != begin + kWordDigits) return std::nullopt;
+  }
+  return algorithm;
+}
+
+}  // namespace ridgepoint::cuda

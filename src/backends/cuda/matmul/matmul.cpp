@@ -1,0 +1,147 @@
+#include "backends/cuda/matmul/matmul.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "backends/cuda/matmul/algorithm.h"
+#include "backends/cuda/matmul/mapping.h"
+#include "backends/cuda/matmul/plan.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+std::string kernel_name(std::string_view precision) { return fmt::format("matmul_{}_cublaslt", precision); }
+
+std::string kernel_name(const MatmulProblem& problem) {
+  return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.c.dtype));
+}
+
+void require_tensor_cores(const CudaContext& context, const MatmulProblem& problem) {
+  const bool asks = problem.tf32 || problem.c.dtype == DType::bf16;
+  if (!asks || context.card().capability.major >= 8) return;
+  throw Error(fmt::format("{} has no {}, which begins with compute capability 8.0; ask for --dtype fp32 or fp16",
+                          context.card().name, problem.tf32 ? "tf32" : "bf16"),
+              ErrorKind::unsupported);
+}
+
+void require_aligned(std::string_view kernel, const void* address) {
+  if (reinterpret_cast<std::uintptr_t>(address) % kMatmulAlignmentBytes != 0) [[unlikely]] {
+    throw Error(fmt::format("{} was given an operand that does not begin at a multiple of {} bytes", kernel,
+                            kMatmulAlignmentBytes));
+  }
+}
+
+class LibraryKernel : public Kernel {
+ public:
+  LibraryKernel(std::unique_ptr<MatmulPlan> plan, LtProblem problem, const cublasLtMatmulAlgo_t& algorithm,
+                CudaContext& context, std::size_t workspace_bytes)
+      : context_(context),
+        plan_(std::move(plan)),
+        problem_(std::move(problem)),
+        algorithm_(algorithm),
+        workspace_bytes_(workspace_bytes),
+        name_(kernel_name(problem_.tf32 ? "tf32" : ridgepoint::name(problem_.dtype))) {}
+
+  std::string_view name() const override { return name_; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    const CudaContext::Scope scope(context_);
+    const void* a = arguments.inputs[1];
+    const void* b = arguments.inputs[0];
+    void* c = arguments.outputs[0];
+    for (const void* address : {a, b, static_cast<const void*>(c)}) require_aligned(name_, address);
+    const cublasStatus_t status = plan_->launch_all(algorithm_, problem_, a, b, c, arguments.workspace);
+    if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+      throw_cublaslt_error(status, "launch " + name_);
+  }
+
+ private:
+  CudaContext& context_;
+  std::unique_ptr<MatmulPlan> plan_;
+  LtProblem problem_;
+  cublasLtMatmulAlgo_t algorithm_;
+  std::size_t workspace_bytes_;
+  std::string name_;
+};
+
+class SplitKernel : public Kernel {
+ public:
+  SplitKernel(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling, std::size_t workspace_bytes)
+      : launch_(context, plan, tiling), workspace_bytes_(workspace_bytes) {}
+
+  std::string_view name() const override { return launch_.name(); }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    for (const void* address : {arguments.inputs[0], arguments.inputs[1], arguments.outputs[0]}) {
+      require_aligned(launch_.name(), address);
+    }
+    launch_.launch(arguments.inputs[0], arguments.inputs[1], arguments.outputs[0], arguments.workspace);
+  }
+
+ private:
+  SplitMatmulLaunch launch_;
+  std::size_t workspace_bytes_;
+};
+
+// A sum over nothing.
+class ZeroKernel : public Kernel {
+ public:
+  ZeroKernel(CudaContext& context, const TensorLayout& output)
+      : context_(context),
+        bytes_(static_cast<std::size_t>(output.shape.elements()) * size_bytes(output.dtype)),
+        name_(kernel_name(ridgepoint::name(output.dtype))) {}
+
+  std::string_view name() const override { return name_; }
+  void launch(const LaunchArguments& arguments) override { context_.fill_zero(arguments.outputs[0], bytes_); }
+
+ private:
+  CudaContext& context_;
+  std::size_t bytes_;
+  std::string name_;
+};
+
+// What both ways of computing it need of the problem.
+struct Mapping {
+  explicit Mapping(const CudaContext& context, const MatmulProblem& problem)
+      : library(map_matmul(problem)),
+        split(has_split_matmul(context.card()) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt),
+        workspace_bytes(std::max(library.workspace_bytes(), split ? split->workspace_bytes() : 0)) {}
+
+  LtProblem library;
+  std::optional<SplitMatmulPlan> split;
+  std::size_t workspace_bytes;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
+  const CudaContext::Scope scope(context);
+  const MatmulProblem problem = read_matmul_problem(spec);
+  require_tensor_cores(context, problem);
+  if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
+  Mapping mapped(context, problem);
+  auto plan = std::make_unique<MatmulPlan>(context, mapped.library);
+  const MatmulAlgorithm algorithm =
+      choose_algorithm(context, *plan, mapped.library, mapped.split ? &*mapped.split : nullptr);
+  if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {
+    return std::make_unique<SplitKernel>(context, *mapped.split, *tiling, mapped.workspace_bytes);
+  }
+  return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped.library),
+                                         std::get<cublasLtMatmulAlgo_t>(algorithm), context, mapped.workspace_bytes);
+}
+
+KernelOutline outline_matmul(const CudaContext& context, const KernelSpec& spec) {
+  const MatmulProblem problem = read_matmul_problem(spec);
+  require_tensor_cores(context, problem);
+  if (problem.flops() == 0) return {kernel_name(problem), 0};
+  return {kernel_name(problem), Mapping(context, problem).workspace_bytes};
+}
+
+}  // namespace ridgepoint::cuda

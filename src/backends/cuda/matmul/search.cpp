@@ -1,0 +1,99 @@
+#include "backends/cuda/matmul/search.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// A longer product fills the card whatever its tiles: the library's own ranking is left as it is; and it has no better
+// variant of what our own kernel beats.
+constexpr double kWorthSearchingMs = 0.5;
+
+// Whether the result has fewer small tiles than the card has multiprocessors, so that splits of the inner dimension may
+// pay.
+bool leaves_multiprocessors_idle(const LtProblem& problem, int multiprocessors) {
+  constexpr std::int64_t kSmallTile = 64;
+  const auto tiles = [](std::int64_t size) { return (size + kSmallTile - 1) / kSmallTile; };
+  return problem.batch * tiles(problem.m) * tiles(problem.n) < multiprocessors;
+}
+
+MatmulTimer::Sizes sizes_of(const LtProblem& problem, const SplitMatmulPlan* split) {
+  using Launch = LtProblem::Launch;
+  const auto bytes = [&](const LtMatrix& matrix, std::int64_t Launch::*offset) {
+    return static_cast<std::size_t>(problem.elements(matrix, offset)) * size_bytes(problem.dtype);
+  };
+  const std::size_t workspace = split == nullptr ? 0 : split->workspace_bytes();
+  return {.dtype = problem.dtype,
+          .a_bytes = bytes(problem.a, &Launch::a),
+          .b_bytes = bytes(problem.b, &Launch::b),
+          .c_bytes = bytes(problem.c, &Launch::c),
+          .workspace_bytes = std::max(problem.workspace_bytes(), workspace),
+          .kernels = problem.launches.size()};
+}
+
+}  // namespace
+
+MatmulSearch::MatmulSearch(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                           const SplitMatmulPlan* split)
+    : context_(context),
+      plan_(plan),
+      problem_(problem),
+      split_(split),
+      timer_(context, sizes_of(problem, split)),
+      race_([this](std::span<const std::size_t> ways, int launches) { return run_batches(ways, launches); }) {}
+
+void MatmulSearch::add(const MatmulAlgorithm& algorithm, MatmulLaunch launch) {
+  if (!timer_.runs(launch)) return;
+  ways_.push_back(algorithm);
+  launches_.push_back(std::move(launch));
+}
+
+std::vector<MatmulBatch> MatmulSearch::run_batches(std::span<const std::size_t> ways, int launches) {
+  std::vector<const MatmulLaunch*> batches;
+  for (const std::size_t way : ways) batches.push_back(&launches_[way]);
+  return timer_.cold_batches(batches, launches);
+}
+
+void MatmulSearch::add_library(std::span<const cublasLtMatmulAlgo_t> algorithms) {
+  for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
+    add(algorithm, [this, algorithm](const MatmulAddresses& at) {
+      return plan_.launch_all(algorithm, problem_, at.a, at.b, at.c, at.workspace) == CUBLAS_STATUS_SUCCESS;
+    });
+  }
+}
+
+void MatmulSearch::add_split() {
+  if (split_ == nullptr) return;
+  for (const SplitTiling& tiling : split_->candidates(context_.card().multiprocessors)) {
+    try {
+      const auto made = std::make_shared<SplitMatmulLaunch>(context_, *split_, tiling);
+      const MatmulLaunch launch = [made](const MatmulAddresses& at) {
+        made->launch(at.b, at.a, at.c, at.workspace);  // the library's first operand is the node's second
+        return true;
+      };
+      add(tiling, launch);
+    } catch (const Error&) {  // no room for its code or its blocks: the other ways are left
+    }
+  }
+}
+
+std::optional<MatmulAlgorithm> MatmulSearch::fastest(std::span<const cublasLtMatmulAlgo_t> ranked) {
+  const CudaContext::Scope scope(context_);
+  add_split();
+  add_library(ranked);
+  race_.screen_up_to(ways_.size());
+  const std::optional<std::size_t> leader = race_.leader();
+  const bool library_leads = leader && std::holds_alternative<cublasLtMatmulAlgo_t>(ways_[*leader]);
+  if (library_leads && race_.leader_ms() < kWorthSearchingMs) {
+    add_library(plan_.variants(ranked, leaves_multiprocessors_idle(problem_, context_.card().multiprocessors)));
+    race_.screen_up_to(ways_.size());
+  }
+  const std::optional<std::size_t> winner = race_.winner();
+  return winner ? std::optional(ways_[*winner]) : std::nullopt;
+}
+
+}  // namespace ridgepoint::cuda

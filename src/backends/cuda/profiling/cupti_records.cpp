@@ -1,0 +1,169 @@
+#include "backends/cuda/profiling/cupti_records.h"
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace ridgepoint::cuda {
+namespace {
+
+// What copies are called, by CUpti_ActivityMemcpyKind.
+const char* copy_name(std::uint8_t kind) {
+  switch (kind) {
+    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
+      return "copy host to device";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
+      return "copy device to host";
+    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD:
+      return "copy device to device";
+    default:
+      return "copy";
+  }
+}
+
+// The parenthesis that opens the parameter list at the end of a demangled name, or npos.
+std::size_t parameter_list(const std::string& name) {
+  if (name.empty() || name.back() != ')') return std::string::npos;
+  int depth = 0;
+  for (std::size_t i = name.size(); i-- > 0;) {
+    if (name[i] == ')') ++depth;
+    if (name[i] == '(' && --depth == 0) return i;
+  }
+  return std::string::npos;
+}
+
+}  // namespace
+
+std::string readable_kernel_name(const char* name) {
+  if (name == nullptr) return "";
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> demangled(abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                                              &std::free);
+  if (status != 0 || demangled == nullptr) return name;
+  std::string text = demangled.get();
+  text.resize(std::min(parameter_list(text), text.size()));
+  return text.starts_with("void ") ? text.substr(5) : text;
+}
+
+// Records grow at their end from one toolkit to the next; these versions of them are in the headers of each from 12.4
+// on.
+void CuptiRecords::add(const CUpti_Activity& record) {
+  switch (record.kind) {
+    case CUPTI_ACTIVITY_KIND_KERNEL:
+    case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+      return add_kernel(reinterpret_cast<const CUpti_ActivityKernel9&>(record));
+    case CUPTI_ACTIVITY_KIND_MEMCPY:
+      return add_copy(reinterpret_cast<const CUpti_ActivityMemcpy5&>(record));
+    case CUPTI_ACTIVITY_KIND_MEMSET:
+      return add_fill(reinterpret_cast<const CUpti_ActivityMemset4&>(record));
+    case CUPTI_ACTIVITY_KIND_DRIVER:
+    case CUPTI_ACTIVITY_KIND_RUNTIME:
+      return add_call(reinterpret_cast<const CUpti_ActivityAPI&>(record));
+    case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
+      const auto& link = reinterpret_cast<const CUpti_ActivityExternalCorrelation&>(record);
+      external_[link.correlationId] = link.externalId;
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void CuptiRecords::add_timed(Activity activity, std::uint64_t start, std::uint64_t end, std::uint32_t correlation) {
+  if (start == 0 || end == 0) {
+    ++untimed_;
+    return;
+  }
+  activity.start_ns = steady(start);
+  activity.duration_ns = static_cast<std::int64_t>(end - std::min(start, end));
+  pending_.push_back({std::move(activity), correlation});
+}
+
+void CuptiRecords::add_kernel(const CUpti_ActivityKernel9& record) {
+  Activity activity;
+  activity.name = readable_kernel_name(record.name);
+  activity.stream = record.streamId;
+  activity.grid = {record.gridX, record.gridY, record.gridZ};
+  activity.block = {record.blockX, record.blockY, record.blockZ};
+  activity.registers = record.registersPerThread;
+  activity.shared_bytes = record.staticSharedMemory + record.dynamicSharedMemory;
+  add_timed(std::move(activity), record.start, record.end, record.correlationId);
+}
+
+void CuptiRecords::add_copy(const CUpti_ActivityMemcpy5& record) {
+  Activity activity;
+  activity.name = copy_name(record.copyKind);
+  activity.kind = ActivityKind::copy;
+  activity.stream = record.streamId;
+  add_timed(std::move(activity), record.start, record.end, record.correlationId);
+}
+
+void CuptiRecords::add_fill(const CUpti_ActivityMemset4& record) {
+  Activity activity;
+  activity.name = "fill";
+  activity.kind = ActivityKind::fill;
+  activity.stream = record.streamId;
+  add_timed(std::move(activity), record.start, record.end, record.correlationId);
+}
+
+// A runtime call and the driver call within it may share an id: the outer one counts.
+void CuptiRecords::add_call(const CUpti_ActivityAPI& record) {
+  if (record.start == 0 || record.end == 0) return;
+  const Call found{steady(record.start), steady(record.end)};
+  const auto [entry, is_new] = calls_.try_emplace(record.correlationId, found);
+  if (is_new) return;
+  entry->second.begin_ns = std::min(entry->second.begin_ns, found.begin_ns);
+  entry->second.end_ns = std::max(entry->second.end_ns, found.end_ns);
+}
+
+const HostLaunch* CuptiRecords::launch_of(std::uint32_t correlation, std::span<const HostLaunch> launches) const {
+  const auto external = external_.find(correlation);
+  if (external != external_.end() && external->second < launches.size()) return &launches[external->second];
+  const auto call = calls_.find(correlation);
+  if (call == calls_.end()) return nullptr;
+  // Its middle: calls take microseconds, and the two clocks are closer than that.
+  const std::int64_t middle_ns = std::midpoint(call->second.begin_ns, call->second.end_ns);
+  const auto after = std::ranges::upper_bound(launches, middle_ns, {}, &HostLaunch::begin_ns);
+  if (after == launches.begin()) return nullptr;
+  const HostLaunch& candidate = *(after - 1);
+  return middle_ns <= candidate.end_ns ? &candidate : nullptr;
+}
+
+std::size_t CuptiRecords::launches_heard_of(std::span<const HostLaunch> launches) const {
+  std::set<const HostLaunch*> found;
+  for (const Pending& pending : pending_) {
+    if (const HostLaunch* launch = launch_of(pending.correlation, launches)) found.insert(launch);
+  }
+  return found.size();
+}
+
+std::vector<Activity> CuptiRecords::activities(std::span<const HostLaunch> launches) const {
+  std::vector<Activity> result;
+  result.reserve(pending_.size());
+  for (const Pending& pending : pending_) {
+    Activity& activity = result.emplace_back(pending.activity);
+    const HostLaunch* launch = launch_of(pending.correlation, launches);
+    if (launch != nullptr) {
+      activity.run = launch->run;
+      activity.launch = launch->launch;
+      activity.call_start_ns = launch->begin_ns;
+      activity.call_duration_ns = launch->end_ns - launch->begin_ns;
+    } else {
+      activity.call_start_ns = activity.start_ns;
+    }
+    const auto call = calls_.find(pending.correlation);
+    if (call != calls_.end()) {
+      activity.call_start_ns = call->second.begin_ns;
+      activity.call_duration_ns = call->second.end_ns - call->second.begin_ns;
+    }
+  }
+  std::ranges::stable_sort(result, {}, &Activity::start_ns);
+  return result;
+}
+
+}  // namespace ridgepoint::cuda

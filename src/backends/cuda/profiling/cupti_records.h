@@ -1,0 +1,69 @@
+// From CUPTI's records to activities: which launch of the executor each kernel, copy and fill belongs to.
+//
+// The executor's launches are pushed as external correlation ids, so that CUPTI says which launch each driver or
+// runtime call was made for, and each kernel carries the correlation id of its call. Where that link is missing the
+// call's own time decides: it lies within one launch's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backends/cuda/profiling/cupti.h"
+#include "runtime/activity.h"
+
+namespace ridgepoint::cuda {
+
+// A launch of the executor as the host saw it; its place in the list is its external id. Steady nanoseconds.
+struct HostLaunch {
+  std::uint32_t run = 0;
+  std::uint32_t launch = 0;
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+};
+
+class CuptiRecords {
+ public:
+  // CUPTI's timestamps plus `clock_offset_ns` are steady nanoseconds.
+  explicit CuptiRecords(std::int64_t clock_offset_ns) : clock_offset_ns_(clock_offset_ns) {}
+
+  void add(const CUpti_Activity& record);
+  // Every kernel, copy and fill, in order of start.
+  std::vector<Activity> activities(std::span<const HostLaunch> launches) const;
+  // How many of them have a kernel, copy or fill so far.
+  std::size_t launches_heard_of(std::span<const HostLaunch> launches) const;
+  // Records without times: the device had no room to note them.
+  std::uint64_t untimed() const { return untimed_; }
+
+ private:
+  struct Call {
+    std::int64_t begin_ns = 0;
+    std::int64_t end_ns = 0;
+  };
+  struct Pending {
+    Activity activity;
+    std::uint32_t correlation = 0;
+  };
+
+  void add_kernel(const CUpti_ActivityKernel9& record);
+  void add_copy(const CUpti_ActivityMemcpy5& record);
+  void add_fill(const CUpti_ActivityMemset4& record);
+  void add_call(const CUpti_ActivityAPI& record);
+  void add_timed(Activity activity, std::uint64_t start, std::uint64_t end, std::uint32_t correlation);
+  const HostLaunch* launch_of(std::uint32_t correlation, std::span<const HostLaunch> launches) const;
+  std::int64_t steady(std::uint64_t timestamp) const { return static_cast<std::int64_t>(timestamp) + clock_offset_ns_; }
+
+  std::int64_t clock_offset_ns_;
+  std::vector<Pending> pending_;
+  std::unordered_map<std::uint32_t, Call> calls_;              // by correlation id
+  std::unordered_map<std::uint32_t, std::uint64_t> external_;  // correlation id -> external id
+  std::uint64_t untimed_ = 0;
+};
+
+// A kernel's name as a person reads it: demangled, without its return type and parameter list.
+std::string readable_kernel_name(const char* name);
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,271 @@
+// ridgepoint attention: sweeps attention variants over shapes; accounts for their memory; finds where they stop
+// fitting. A row that fails says so and the sweep goes on; finished rows are written before the next begins.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/axes.h"
+#include "cli/options/run_options.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/run_progress.h"
+#include "cli/terminal/tables_writer.h"
+#include "measure/attention/account.h"
+#include "measure/attention/benchmark.h"
+#include "measure/attention/limit.h"
+#include "ridgepoint/error.h"
+#include "views/attention_tables.h"
+#include "views/table/data_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+// As long as that on each of forward and backward where --steps does not say how often.
+constexpr double kBudgetSeconds = 1;
+
+AttentionConfig config_of(const RunDraft& draft) {
+  AttentionConfig config;
+  config.device = draft.config.device;
+  config.device_options = draft.config.device_options;
+  config.seed = draft.config.seed;
+  config.warmup = draft.config.warmup;
+  config.steps = draft.config.steps;
+  AttentionProblem& problem = config.problem;
+  problem.batch = draft.config.batch;
+  problem.heads = *draft.heads;
+  problem.d_model = *draft.d_model;
+  problem.queries = draft.config.model.context;
+  problem.keys = draft.keys.value_or(problem.queries);
+  problem.causal = draft.causal;
+  problem.variant = draft.config.model.attention;
+  problem.precision = precision_from_name(draft.config.dtype);
+  return config;
+}
+
+std::string describe(const AttentionProblem& problem) {
+  return fmt::format("{} attention d_model {} sequence {}", ridgepoint::name(problem.variant), problem.d_model,
+                     problem.queries);
+}
+
+double estimated_cost(const AttentionConfig& config) {
+  const double iterations = static_cast<double>(config.warmup + config.steps);
+  const double operations = (forward_flops(config.problem) + backward_flops(config.problem)) * iterations;
+  // Where time is what ends a row, no row takes much longer than another.
+  return config.budget_seconds ? std::min(operations, 1e12) + 1e10 : operations + 1e10;
+}
+
+class Attention : public Command {
+ public:
+  std::string_view name() const override { return "attention"; }
+  std::string_view summary() const override { return "sweep attention variants over shapes: time, memory, limits"; }
+  std::string_view examples() const override {
+    return "ridgepoint attention --d-model 64 --sequence 256:4096:*2 --pivot --baseline composite\n"
+           "ridgepoint attention --attention flash,recompute --heads 8 --d-model 512 --causal false,true\n"
+           "ridgepoint attention --sequence 256,1024,4096,8192,16384 --device cuda --output grid.json\n"
+           "ridgepoint attention --account --attention composite --sequence 1024\n"
+           "ridgepoint attention --oom --device null --memory-limit 20GiB";
+  }
+  std::string_view notes() const override {
+    return "A list or a range sweeps any option of Machine and Work; every combination is a row. Times are medians by "
+           "the device's clock: forward alone, and backward within runs of both. Rates count 4 B H S K D operations "
+           "forward, half of that where causal, and 2.5 times as many backward. Memory before backward is q, k, v, o, "
+           "the gradient of o and what the variant keeps. docs/attention.md explains all of it.";
+  }
+
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    RunOptions::add_run_anyway(app, run_anyway_);
+    constexpr const char* kGroup = "Views";
+    pivot_option_ = app.add_option("--pivot", pivot_,
+                                   "one table a metric, what sequence or another size gives down, COLUMN across: "
+                                   "attention, dtype, d_model, heads, batch, mask [attention]")
+                        ->type_name("COLUMN")
+                        ->expected(0, 1)
+                        ->group(kGroup);
+    app.add_option("--baseline", baseline_, "with --pivot: also how many times each is as fast as this one")
+        ->type_name("NAME")
+        ->group(kGroup);
+    app.add_flag("--account", account_, "what is held before backward and at the peak, tensor by tensor")
+        ->group(kGroup);
+    app.add_flag("--oom", oom_, "the longest sequence that fits, predicted and, where it can be, confirmed")
+        ->group(kGroup);
+    granularity_option_ = app.add_option("--granularity", granularity_, "with --oom: sequences are multiples of it [1]")
+                              ->type_name("N")
+                              ->group(kGroup);
+    output_options_.add_to(app);
+    output_options_.add_columns_to(app, OutputOptions::Rows::attention_calls);
+  }
+
+  int run() override {
+    check_views();
+    const std::vector<AttentionConfig> configs = this->configs();
+    if (account_) return run_account(configs);
+    if (oom_) return run_limits(configs);
+    if (pivot_option_->count() > 0) return run_pivot(configs);
+    RecordWriter writer(output_options_);
+    const bool complete = measure(configs, [&](Record record) { writer.add(std::move(record)); });
+    writer.finish();
+    return finish(writer.records(), configs.size(), complete);
+  }
+
+ private:
+  void check_views() const {
+    const auto require = [](bool holds, const char* message) {
+      if (!holds) throw Error(message, ErrorKind::usage);
+    };
+    const bool pivots = pivot_option_->count() > 0;
+    require(!(account_ && oom_) && !(pivots && (account_ || oom_)),
+            "--pivot, --account and --oom are different tables; give one");
+    require(baseline_.empty() || pivots, "--baseline goes with --pivot");
+    require(!oom_ || !run_options_.given(kSequence), "--oom looks for the sequence; leave --sequence out");
+    require(!oom_ || !run_options_.given("--keys"), "--oom has as many keys as queries; leave --keys out");
+    require(oom_ || granularity_option_->count() == 0, "--granularity goes with --oom");
+    require(granularity_ >= 1, "--granularity: the least is 1");
+    require(!(account_ || oom_) || !run_options_.given(kSteps), "--account and --oom time nothing; leave --steps out");
+    require(!(account_ || oom_) || !run_options_.given("--warmup"),
+            "--account and --oom time nothing; leave --warmup out");
+    require(output_options_.columns.empty() || !(pivots || account_ || oom_),
+            "--columns is of the table of runs; leave it out, or --pivot, --account and --oom");
+  }
+
+  // The workload's whole grid is for cards; what a view shows of one configuration is too long to read of twenty.
+  std::vector<AttentionConfig> configs() {
+    if (account_ || oom_) run_options_.set_default("--d-model", "64");
+    if (account_ || oom_) run_options_.set_default(kSequence, "1024");
+    std::vector<RunDraft> drafts = run_options_.drafts();
+    const bool on_cards = std::ranges::all_of(drafts, [](const RunDraft& draft) {
+      return draft.config.device.starts_with("cuda") || draft.config.device == "null";
+    });
+    if (!account_ && !oom_ && !on_cards && !run_options_.given(kSequence)) {
+      run_options_.set_default(kSequence, "256,1024");
+      drafts = run_options_.drafts();
+      print_error(
+          "without a card the default stops at --sequence 256,1024; 256,1024,4096,8192,16384 is the whole grid");
+    }
+    std::vector<AttentionConfig> configs;
+    for (const RunDraft& draft : drafts) {
+      AttentionConfig config = config_of(draft);
+      validate(config.problem);
+      if (!run_options_.given(kSteps)) config.budget_seconds = kBudgetSeconds;
+      config.run_anyway = run_anyway_;
+      configs.push_back(std::move(config));
+    }
+    return configs;
+  }
+
+  // False when Ctrl-C stopped it.
+  template <typename Add>
+  static bool measure(const std::vector<AttentionConfig>& configs, Add add) {
+    std::vector<double> costs;
+    for (const AttentionConfig& config : configs) costs.push_back(estimated_cost(config));
+    Progress progress(std::move(costs));
+    for (std::size_t row = 0; row < configs.size(); ++row) {
+      progress.start_row(row, describe(configs[row].problem));
+      std::optional<Record> record = measure_attention(configs[row], [&](const StepProgress& at) {
+        progress.update(stage_text(at), static_cast<double>(at.index) / static_cast<double>(at.count));
+        return !interrupted();
+      });
+      if (!record) return false;
+      progress.clear();
+      add(std::move(*record));
+      if (interrupted()) return row + 1 == configs.size();
+    }
+    return true;
+  }
+
+  int finish(const std::vector<Record>& records, std::size_t rows, bool complete) const {
+    if (complete) return exit_code(records);
+    const std::string where = output_options_.path.empty() ? "" : fmt::format(", in '{}'", output_options_.path);
+    throw Interrupted(fmt::format("interrupted; {} of {} rows finished{}", records.size(), rows, where));
+  }
+
+  int run_pivot(const std::vector<AttentionConfig>& configs) const {
+    const PivotOptions options{pivot_.empty() ? "attention" : pivot_, baseline_};
+    std::vector<Record> records;
+    for (const AttentionConfig& config : configs) records.push_back(describe_run(config));
+    check(options, records);
+    records.clear();
+    TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
+      return pivot_tables(records, options, format, width);
+    });
+    const bool complete = measure(configs, [&](Record record) {
+      records.push_back(std::move(record));
+      writer.table_changed();
+    });
+    writer.finish();
+    return finish(records, configs.size(), complete);
+  }
+
+  int run_account(const std::vector<AttentionConfig>& configs) const {
+    std::vector<AttentionAccount> accounts;
+    TablesWriter writer(output_options_,
+                        [&](Format format, std::size_t width) { return account_tables(accounts, format, width); });
+    Progress progress(std::vector<double>(configs.size(), 1));
+    for (std::size_t row = 0; row < configs.size() && !interrupted(); ++row) {
+      progress.start_row(row, describe(configs[row].problem));
+      accounts.push_back(account_for_attention(configs[row]));
+      progress.clear();
+      writer.table_changed();
+    }
+    writer.finish();
+    return finish_view(accounts, configs.size());
+  }
+
+  int run_limits(const std::vector<AttentionConfig>& configs) const {
+    for (const AttentionConfig& config : configs) {
+      if (config.device == "null" && !config.device_options.memory_limit_bytes) {
+        throw Error("--oom: a null device never fills up; give it a size: --memory-limit 20GiB", ErrorKind::usage);
+      }
+    }
+    std::vector<AttentionLimit> limits;
+    TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
+      return limit_tables(limits, granularity_, format, width);
+    });
+    Progress progress(std::vector<double>(configs.size(), 1));
+    for (std::size_t row = 0; row < configs.size() && !interrupted(); ++row) {
+      progress.start_row(row, fmt::format("{} attention", ridgepoint::name(configs[row].problem.variant)));
+      std::optional<AttentionLimit> limit =
+          find_attention_limit(configs[row], granularity_, [&](std::string_view what) {
+            progress.update(std::string(what), 0);
+            return !interrupted();
+          });
+      if (!limit) break;
+      limits.push_back(std::move(*limit));
+      progress.clear();
+      writer.table_changed();
+    }
+    writer.finish();
+    return finish_view(limits, configs.size());
+  }
+
+  template <typename Row>
+  int finish_view(const std::vector<Row>& rows, std::size_t count) const {
+    std::vector<Record> runs;
+    for (const Row& row : rows) runs.push_back(row.run);
+    return finish(runs, count, rows.size() == count);
+  }
+
+  static constexpr const char* kSequence = "--sequence,--context";
+  static constexpr const char* kSteps = "--steps,--iterations";
+
+  RunOptions run_options_{attention_axes()};
+  OutputOptions output_options_;
+  CLI::Option* pivot_option_ = nullptr;
+  CLI::Option* granularity_option_ = nullptr;
+  std::string pivot_, baseline_;
+  std::int64_t granularity_ = 1;
+  bool account_ = false, oom_ = false, run_anyway_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_attention() { return std::make_unique<Attention>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,122 @@
+// ridgepoint bench: times every configuration of a sweep. A row that fails says so and the sweep goes on; finished
+// rows are written before the next begins.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "cli/commands/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/weights_file.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/run_progress.h"
+#include "measure/session/step_benchmark.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+class Bench : public Command {
+ public:
+  std::string_view name() const override { return "bench"; }
+  std::string_view summary() const override { return "time forward / backward / step of a Transformer, over sweeps"; }
+  std::string_view examples() const override {
+    return "ridgepoint bench --model tiny,small --mode forward,backward,step\n"
+           "ridgepoint bench --model small --context 128:1024:*2 --output small.json\n"
+           "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
+           "ridgepoint bench --layers 4 --d-model 512 --d-ff 1344 --heads 16 --batch 64\n"
+           "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
+  }
+  std::string_view notes() const override {
+    return "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any option of Machine, Model and Work "
+           "that takes a NAME, N or SIZE. Every combination is a row; the option listed last varies fastest. A row "
+           "that "
+           "does not fit in memory is reported (oom) and the sweep goes on. A loss that is NaN or infinite makes its "
+           "row an error and the "
+           "exit code 1.";
+  }
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    app.add_option("--weights", weights_, "parameters from a safetensors file [made from --seed]")
+        ->type_name("FILE")
+        ->group("Work");
+    app.add_flag("--detect-anomaly", detect_anomaly_,
+                 "look at every result for NaN and infinity and name the node that made the first; times mean nothing")
+        ->group("Work");
+    RunOptions::add_run_anyway(app, run_anyway_);
+    output_options_.add_to(app);
+    output_options_.add_columns_to(app, OutputOptions::Rows::models);
+  }
+
+  int run() override {
+    std::vector<StepConfig> configs = run_options_.expand();
+    check_options(configs);
+    for (StepConfig& config : configs) {
+      config.detect_anomaly = detect_anomaly_;
+      config.run_anyway = run_anyway_;
+    }
+    if (!weights_.empty()) use_weights(weights_, configs);
+    RecordWriter writer(output_options_);
+    const bool complete = run_rows(configs, writer);
+    writer.finish();
+    if (!complete) throw Interrupted(interruption(configs.size(), writer));
+    if (detect_anomaly_) say_if_nothing_was_found(writer.records());
+    return exit_code(writer.records());
+  }
+
+ private:
+  void check_options(const std::vector<StepConfig>& configs) const {
+    const auto computes = [](const StepConfig& config) { return config.device != "null"; };
+    if (detect_anomaly_ && !std::ranges::all_of(configs, computes)) {
+      throw Error("--detect-anomaly: --device null computes nothing; leave one of the two out", ErrorKind::usage);
+    }
+  }
+
+  static void say_if_nothing_was_found(const std::vector<Record>& records) {
+    const auto is_ok = [](const Record& record) { return record.status == RunStatus::ok; };
+    const auto rows = std::ranges::count_if(records, is_ok);
+    if (rows == 0) return;
+    print_error(fmt::format("no NaN and no infinity was found in {} row{}", rows, rows == 1 ? "" : "s"));
+  }
+
+  // False when Ctrl-C stopped it.
+  static bool run_rows(const std::vector<StepConfig>& configs, RecordWriter& writer) {
+    std::vector<double> costs;
+    for (const StepConfig& config : configs) costs.push_back(estimated_cost(config));
+    Progress progress(std::move(costs));
+    CeilingCache ceilings;
+    for (std::size_t row = 0; row < configs.size(); ++row) {
+      const StepConfig& config = configs[row];
+      progress.start_row(row, describe_row(config));
+      std::optional<Record> record = measure_step(config, ceilings, [&](const StepProgress& at) {
+        progress.update(stage_text(at), share_done(config, at));
+        return !interrupted();
+      });
+      if (!record) return false;
+      progress.clear();
+      writer.add(std::move(*record));
+      if (interrupted()) return row + 1 == configs.size();
+    }
+    return true;
+  }
+
+  static std::string interruption(std::size_t rows, const RecordWriter& writer) {
+    const std::string where = writer.path().empty() ? "" : fmt::format(", in '{}'", writer.path());
+    return fmt::format("interrupted; {} of {} rows finished{}", writer.records().size(), rows, where);
+  }
+
+  RunOptions run_options_;
+  OutputOptions output_options_;
+  std::string weights_;
+  bool detect_anomaly_ = false, run_anyway_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench() { return std::make_unique<Bench>(); }
+
+}  // namespace ridgepoint::cli

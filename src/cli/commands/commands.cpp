@@ -1,0 +1,24 @@
+// The commands in the order the help lists them.
+#include "cli/commands/command.h"
+
+namespace ridgepoint::cli {
+
+std::unique_ptr<Command> make_attention();
+std::unique_ptr<Command> make_bench();
+std::unique_ptr<Command> make_devices();
+std::unique_ptr<Command> make_precision();
+std::unique_ptr<Command> make_profile();
+std::unique_ptr<Command> make_verify();
+
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(make_bench());
+  commands.push_back(make_attention());
+  commands.push_back(make_devices());
+  commands.push_back(make_precision());
+  commands.push_back(make_profile());
+  commands.push_back(make_verify());
+  return commands;
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,99 @@
+// ridgepoint devices: what this machine offers, and how fast it copies and multiplies at best.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "core/threads/parallel.h"
+#include "measure/machine/ceilings.h"
+#include "measure/machine/datasheet.h"
+#include "measure/machine/host.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "views/device_report.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+class Devices : public Command {
+ public:
+  std::string_view name() const override { return "devices"; }
+  std::string_view summary() const override { return "what is here, and its measured ceilings"; }
+  std::string_view examples() const override {
+    return "ridgepoint devices\n"
+           "ridgepoint devices --threads 1 --format json";
+  }
+  void add_options(CLI::App& app) override {
+    app.add_option("--threads", threads_, "processor threads, 0 for every core [0]")->type_name("N")->group("Machine");
+    output_.add_to(app);
+  }
+
+  int run() override {
+    std::vector<DeviceReport> reports;
+    RowWriter writer(output_, {[&](Format format, std::size_t width) { return render(format, reports, width); },
+                               [&](Format format) { return render(format, reports, SIZE_MAX); }});
+    reports = examine_all();
+    writer.row_added();
+    writer.finish();
+    return kExitOk;
+  }
+
+ private:
+  std::vector<DeviceReport> examine_all() const {
+    if (threads_ < 0)
+      throw Error(fmt::format("--threads: {} is too small; the least is 0", threads_), ErrorKind::usage);
+    std::vector<std::string> names = device_names();
+    // Without a card its line says why.
+    const bool has_card = std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cuda"); });
+    if (!has_card) names.insert(names.begin(), "cuda");
+    std::vector<DeviceReport> reports;
+    Progress progress(std::vector<double>(names.size(), 1));
+    for (const std::string& name : names) {
+      progress.start_row(reports.size(), name);
+      progress.update("measuring copies and matmuls", 0);
+      reports.push_back(examine(name));
+      if (interrupted()) throw Interrupted("interrupted");
+    }
+    return reports;
+  }
+
+  DeviceReport examine(const std::string& name) const {
+    DeviceReport report;
+    report.kind = name;
+    report.name = name;
+    if (name == "reference") report.purpose = "plain loops in double precision: the oracle";
+    if (name == "null") report.purpose = "computes nothing: predicts memory, measures the executor";
+    if (!report.purpose.empty()) return report;
+    report.purpose = "runs the models";
+    try {
+      const std::shared_ptr<Device> device =
+          open_device(name, {.threads = threads_, .memory_limit_bytes = std::nullopt});
+      report.name = device->name();
+      report.memory_bytes = device->total_memory_bytes();
+      if (name == "cpu") report.host = describe_host();
+      report.facts = device->facts();
+      report.datasheet = find_datasheet(report.name);
+      report.threads = thread_count();
+      report.ceilings = measure_ceilings(*device, stop_if_interrupted);
+    } catch (const Error& error) {
+      report.problem = error.what();
+    }
+    return report;
+  }
+
+  int threads_ = 0;
+  OutputOptions output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_devices() { return std::make_unique<Devices>(); }
+
+}  // namespace ridgepoint::cli

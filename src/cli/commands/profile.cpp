@@ -1,0 +1,331 @@
+// ridgepoint profile: where the time of a step goes, kernel by kernel, and what bounds it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "cli/commands/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/sweep.h"
+#include "cli/options/weights_file.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "cli/terminal/run_progress.h"
+#include "core/nearest.h"
+#include "interchange/trace_events.h"
+#include "ir/scope.h"
+#include "measure/profile/filter.h"
+#include "measure/profile/json.h"
+#include "measure/profile/profile.h"
+#include "ridgepoint/error.h"
+#include "views/profile/tables.h"
+#include "views/table/data_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr std::int64_t kMostProfiledSteps = 1000;
+
+Breakdown breakdown_from_name(std::string_view text) {
+  std::vector<std::string_view> names;
+  for (const Breakdown breakdown : kBreakdowns) {
+    if (name(breakdown) == text) return breakdown;
+    names.push_back(name(breakdown));
+  }
+  throw Error(fmt::format("--by: '{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
+}
+
+ProfilePhase phase_from_name(std::string_view text) {
+  std::vector<std::string_view> names;
+  for (const ProfilePhase phase : kProfilePhases) {
+    if (name(phase) == text) return phase;
+    names.push_back(name(phase));
+  }
+  throw Error(fmt::format("--phase: '{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
+}
+
+void require_range(std::string_view flag, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return;
+  throw Error(fmt::format("{}: {} is out of range; it may be {} to {}", flag, value, least, most), ErrorKind::usage);
+}
+
+class ProfileCommand : public Command {
+ public:
+  std::string_view name() const override { return "profile"; }
+  std::string_view summary() const override { return "where the time goes: kernels, modules, idle time, roofline"; }
+  std::string_view examples() const override {
+    return "ridgepoint profile --model small --mode step\n"
+           "ridgepoint profile --model small --mode forward --by scope --depth 4\n"
+           "ridgepoint profile --model small --phase forward --scope 'layers.*.attn'\n"
+           "ridgepoint profile --model small --compare forward,step\n"
+           "ridgepoint profile --model large --mode step --trace large.json\n"
+           "ridgepoint profile --model tiny --by launch --format csv --output launches.csv";
+  }
+  std::string_view notes() const override {
+    return "The steps are timed first, as bench times them, then --profiled-steps more run under the device's profiler "
+           "(the executor's clock on a cpu, CUPTI on a card). Where it cannot record, the timing is reported with the "
+           "reason, and the exit code is 1. A trace file opens in Perfetto and chrome://tracing. --format csv writes "
+           "the breakdown that --by names, kernels unless told, or with --compare the classes of each mode; json and "
+           "jsonl hold all of them. With --phase and --scope, shares are of the kernels chosen.";
+  }
+
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    RunOptions::add_run_anyway(app, run_anyway_);
+    constexpr const char* kGroup = "Profile";
+    app.add_option("--profiled-steps", profiled_steps_, "steps under the profiler, after the timed ones [3]")
+        ->type_name("N")
+        ->group(kGroup);
+    app.add_option("--by", by_, "one breakdown instead of all views: kernel, class, scope, launch")
+        ->type_name("NAME")
+        ->group(kGroup);
+    app.add_option("--phase", phases_, "kernels of these phases alone: forward, loss, backward, zeroing, optimizer")
+        ->type_name("NAMES")
+        ->group(kGroup);
+    app.add_option("--scope", scopes_,
+                   "kernels of these modules alone; * stands for any characters but a dot: 'layers.*.attn'")
+        ->type_name("GLOBS")
+        ->group(kGroup);
+    depth_option_ =
+        app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
+            ->type_name("N")
+            ->group(kGroup);
+    app.add_flag_callback(
+           "--each-layer", [this] { view_.detail.layers = Layers::apart; }, "layers apart instead of added up")
+        ->group(kGroup);
+    top_option_ = app.add_option("--top", view_.top, "kernels and places to win time shown, 0 for all [15]")
+                      ->type_name("N")
+                      ->group(kGroup);
+    app.add_option("--compare", compare_, "two modes or more: how shares move between them")
+        ->type_name("MODES")
+        ->group(kGroup);
+    app.add_option("--trace", trace_, "write the profiled steps as a trace file")->type_name("FILE")->group(kGroup);
+    app.add_option("--weights", weights_, "parameters from a safetensors file [made from --seed]")
+        ->type_name("FILE")
+        ->group("Work");
+    output_options_.add_to(app);
+  }
+
+  int run() override {
+    if (!by_.empty()) view_.only = breakdown_from_name(by_);
+    check_views();
+    const std::vector<StepConfig> configs = checked_configs();
+    view_.detail.launches = view_.only == Breakdown::launch;
+    RowWriter writer(output_options_, {[this](Format format, std::size_t width) { return render(format, width); },
+                                       [this](Format format) { return render_newest(format); }});
+    check_trace();
+    const bool complete = run_all(configs, writer);
+    writer.finish();
+    for (const Profile& profile : profiles_) say_problems(profile);
+    if (!complete) {
+      throw Interrupted(fmt::format("interrupted; {} of {} profiles finished", profiles_.size(), configs.size()));
+    }
+    return exit_code();
+  }
+
+ private:
+  std::vector<StepConfig> checked_configs() {
+    require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
+    require_range("--depth", view_.detail.depth, 1, 100);
+    std::vector<StepConfig> configs = run_options_.expand();
+    for (StepConfig& config : configs) config.run_anyway = run_anyway_;
+    if (!compare_.empty()) configs = one_a_mode(std::move(configs));
+    if (!trace_.empty() && configs.size() > 1) {
+      throw Error(fmt::format("--trace: a trace file holds one profile, and the options ask for {}", configs.size()),
+                  ErrorKind::usage);
+    }
+    if (!weights_.empty()) use_weights(weights_, configs);
+    filter_ = read_filter(configs);
+    return configs;
+  }
+
+  // An option that would change nothing of what is asked for is a misunderstanding.
+  void check_views() const {
+    const auto require = [](bool holds, const char* message) {
+      if (!holds) throw Error(message, ErrorKind::usage);
+    };
+    const Format format = output_options_.resolved_format();
+    const bool is_json = format == Format::json || format == Format::jsonl;
+    const auto shows = [&](Breakdown breakdown) {
+      if (is_json) return true;
+      if (!compare_.empty()) return false;
+      return view_.only ? *view_.only == breakdown : format != Format::csv || breakdown == Breakdown::kernel;
+    };
+    require(by_.empty() || compare_.empty(), "--compare is by class; leave --by out");
+    require(!is_json || !view_.only || view_.only == Breakdown::launch,
+            "json and jsonl hold every breakdown; leave --by out (--by launch adds every launch)");
+    require(shows(Breakdown::scope) || depth_option_->count() == 0,
+            "--depth is of the breakdown by module; leave it out, or ask for --by scope");
+    require(shows(Breakdown::scope) || view_.detail.layers == Layers::added_up,
+            "--each-layer is of the breakdown by module; leave it out, or ask for --by scope");
+    require((is_for_people(format) && compare_.empty() && shows(Breakdown::kernel)) || top_option_->count() == 0,
+            "--top is of the table of kernels; files and other tables have all their rows: leave it out");
+  }
+
+  // The names are checked before anything runs: against the phases there are, and against the models' modules.
+  KernelFilter read_filter(const std::vector<StepConfig>& configs) const {
+    KernelFilter filter;
+    if (!phases_.empty()) {
+      for (const std::string& text : split_list("--phase", phases_)) filter.phases.push_back(phase_from_name(text));
+    }
+    if (scopes_.empty()) return filter;
+    filter.scopes = split_list("--scope", scopes_);
+    for (const std::string& pattern : filter.scopes) require_module(pattern, configs);
+    return filter;
+  }
+
+  static void require_module(const std::string& pattern, const std::vector<StepConfig>& configs) {
+    std::vector<std::string> modules;  // the outermost
+    for (const StepConfig& config : configs) {
+      const Graph graph = build_transformer(config.model, config.batch, config.mode);
+      for (const NodeId id : graph.order()) {
+        const std::string& scope = graph.scope_name(graph.node(id));
+        if (matches_scope(pattern, scope)) return;
+        const std::vector<std::string> levels = scope_levels(scope, Layers::added_up);
+        if (levels.empty() || std::ranges::find(modules, levels.front()) != modules.end()) continue;
+        modules.push_back(levels.front());
+      }
+    }
+    throw Error(
+        fmt::format("--scope: no module is called '{}'; outermost there are {}", pattern, fmt::join(modules, ", ")),
+        ErrorKind::usage);
+  }
+
+  std::vector<StepConfig> one_a_mode(std::vector<StepConfig> configs) const {
+    if (run_options_.given("--mode")) throw Error("--compare names the modes; leave --mode out", ErrorKind::usage);
+    const std::vector<std::string> modes = split_list("--compare", compare_);
+    if (modes.size() < 2) {
+      throw Error(fmt::format("--compare: '{}' is one mode; give two or more: forward,step", compare_),
+                  ErrorKind::usage);
+    }
+    if (configs.size() != 1) throw Error("--compare takes one configuration; give one value each", ErrorKind::usage);
+    std::vector<StepConfig> result;
+    for (const std::string& mode : modes) {
+      result.push_back(configs.front());
+      try {
+        result.back().mode = mode_from_name(mode);
+      } catch (const Error& error) {
+        throw Error(fmt::format("--compare: {}", error.what()), ErrorKind::usage);
+      }
+    }
+    return result;
+  }
+
+  // Found out before the run, but no reason not to run: the tables are wanted too.
+  void check_trace() {
+    if (trace_.empty()) return;
+    try {
+      check_writable(trace_);
+    } catch (const Error& error) {
+      trace_problem_ = error.what();
+    }
+  }
+
+  // False when Ctrl-C stopped it.
+  bool run_all(const std::vector<StepConfig>& configs, RowWriter& writer) {
+    std::vector<double> costs;
+    for (const StepConfig& config : configs) costs.push_back(estimated_cost(config, profiled_steps_));
+    Progress progress(std::move(costs));
+    CeilingCache ceilings;
+    for (std::size_t row = 0; row < configs.size(); ++row) {
+      const StepConfig& config = configs[row];
+      progress.start_row(row, describe_row(config));
+      std::optional<Profile> profile = measure_profile(config, profiled_steps_, ceilings, [&](const StepProgress& at) {
+        progress.update(stage_text(at), share_done(config, at, profiled_steps_));
+        return !interrupted();
+      });
+      if (!profile) return false;
+      progress.clear();
+      profiles_.push_back(std::move(*profile));
+      write_trace_file();
+      select_kernels(profiles_.back(), filter_);
+      writer.row_added();
+      if (interrupted()) return row + 1 == configs.size();
+    }
+    return true;
+  }
+
+  void write_trace_file() {
+    if (trace_.empty() || !trace_problem_.empty() || !profiles_.back().has_kernels()) return;
+    try {
+      write_trace(trace_, profiles_.back());
+    } catch (const Error& error) {
+      trace_problem_ = error.what();
+    }
+  }
+
+  void say_problems(const Profile& profile) const {
+    if (!profile.problem.empty()) print_error(fmt::format("no kernels were recorded: {}", profile.problem));
+    if (profile.dropped_records > 0) {
+      print_error(
+          fmt::format("the profiler dropped {} records; times and counts are too low", profile.dropped_records));
+    }
+    if (!trace_problem_.empty()) print_error(fmt::format("no trace was written: {}", trace_problem_));
+  }
+
+  std::string render(Format format, std::size_t width) const {
+    std::string text;
+    if (format == Format::table || format == Format::markdown) return render_text(format == Format::markdown, width);
+    if (format == Format::csv) text = csv_heading(csv_breakdown());
+    if (format == Format::json) text = "[";
+    for (std::size_t i = 0; i < profiles_.size(); ++i) {
+      if (format == Format::csv) {
+        text += csv_rows(profiles_[i], csv_breakdown(), view_.detail);
+      } else {
+        if (format == Format::json) text += i == 0 ? "\n" : ",\n";
+        text += to_json(profiles_[i], view_.detail) + (format == Format::jsonl ? "\n" : "");
+      }
+    }
+    return format == Format::json ? text + "\n]\n" : text;
+  }
+
+  std::string render_text(bool markdown, std::size_t width) const {
+    ProfileViewOptions options = view_;
+    options.markdown = markdown;
+    options.width = width;
+    if (!compare_.empty()) return comparison_as_text(profiles_, options);
+    std::string text;
+    for (const Profile& profile : profiles_) text += (text.empty() ? "" : "\n") + profile_as_text(profile, options);
+    return text;
+  }
+
+  std::string render_newest(Format format) const {
+    if (format == Format::jsonl) return to_json(profiles_.back(), view_.detail) + '\n';
+    const std::string heading = profiles_.size() == 1 ? csv_heading(csv_breakdown()) : "";
+    return heading + csv_rows(profiles_.back(), csv_breakdown(), view_.detail);
+  }
+
+  Breakdown csv_breakdown() const {
+    return compare_.empty() ? view_.only.value_or(Breakdown::kernel) : Breakdown::class_total;
+  }
+
+  // Running out of memory is an answer; a profile without kernels is none.
+  int exit_code() const {
+    const bool failed = std::ranges::any_of(profiles_, [](const Profile& profile) {
+      return !profile.problem.empty() || profile.run.status == RunStatus::error ||
+             profile.run.status == RunStatus::unsupported;
+    });
+    return failed || !trace_problem_.empty() ? kExitFailure : kExitOk;
+  }
+
+  RunOptions run_options_;
+  OutputOptions output_options_;
+  ProfileViewOptions view_;
+  std::int64_t profiled_steps_ = 3;
+  bool run_anyway_ = false;
+  std::string by_, compare_, phases_, scopes_, weights_, trace_, trace_problem_;
+  KernelFilter filter_;
+  CLI::Option* depth_option_ = nullptr;
+  CLI::Option* top_option_ = nullptr;
+  std::vector<Profile> profiles_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_profile() { return std::make_unique<ProfileCommand>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,235 @@
+// ridgepoint verify: training steps from given weights and tokens, kept in a file or held against one.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/weights_file.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "interchange/safetensors.h"
+#include "measure/session/training_steps.h"
+#include "ridgepoint/error.h"
+#include "views/difference_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+HostTensor read_tokens(const SafetensorsFile& file, const std::string& name) {
+  HostTensor tokens = file.read(name);
+  if (tokens.type.dtype != DType::int64 || tokens.type.shape.rank() != 2) {
+    throw Error(fmt::format("'{}' is {} in '{}'; tokens are int64 [batch, context]", name, tokens.type.to_string(),
+                            file.path().string()));
+  }
+  return tokens;
+}
+
+void write_tensors(const std::string& path, const std::map<std::string, HostTensor>& tensors) {
+  std::vector<TensorDeclaration> declarations;
+  for (const auto& [name, tensor] : tensors) declarations.push_back({name, tensor.type});
+  write_safetensors(path, declarations, [&](std::size_t i) { return tensors.at(declarations[i].name); });
+}
+
+constexpr const char* kInterruption = "interrupted; nothing was compared";
+
+void stop_point() {
+  if (interrupted()) throw Interrupted(kInterruption);
+}
+
+class Verify : public Command {
+ public:
+  std::string_view name() const override { return "verify"; }
+  std::string_view summary() const override { return "hold training steps against a reference file, or write one"; }
+  std::string_view examples() const override {
+    return "ridgepoint verify --model tiny --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
+           "ridgepoint verify --model tiny --save-weights w.safetensors --save-tokens t.safetensors --dump "
+           "r.safetensors";
+  }
+  std::string_view notes() const override {
+    return "Files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and `targets` "
+           "[batch, context]. Results are fp32: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of step "
+           "K, "
+           "`param.NAME` after the last. A tensor agrees when each element has |ours - theirs| <= atol + rtol * "
+           "|theirs| and, unless rtol is 0, its relative L2 error is at most rtol. Of a parameter the update is "
+           "compared, by "
+           "its relative L2 error, which may be 100 rtol: AdamW turns the rounding error of a gradient that is nearly "
+           "0 "
+           "into an update of any size up to the learning rate.";
+  }
+
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    const auto file = [&](const char* flag, std::string& path, const char* help) {
+      app.add_option(flag, path, help)->type_name("FILE")->group("Files");
+    };
+    file("--weights", weights_, "initial parameters [made from --seed]");
+    file("--tokens", tokens_, "inputs and targets [made from --seed]");
+    file("--dump", dump_, "write the results");
+    file("--against", against_, "compare the results with these; exit code 1 when one is beyond tolerance");
+    file("--save-weights", save_weights_, "write the initial parameters");
+    file("--save-tokens", save_tokens_, "write the tokens");
+    app.add_option("--optimizer-steps", optimizer_steps_, "AdamW steps; 0 is forward and backward alone [1]")
+        ->type_name("N")
+        ->group("Verify");
+    app.add_flag("--detect-anomaly", detect_anomaly_,
+                 "look at every result for NaN and infinity and name the node that made the first; exit code 1 then")
+        ->group("Verify");
+    rtol_option_ =
+        app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
+            ->type_name("X")
+            ->group("Verify");
+    atol_option_ =
+        app.add_option("--atol", tolerance_.absolute, fmt::format("absolute tolerance [{:g}]", tolerance_.absolute))
+            ->type_name("X")
+            ->group("Verify");
+  }
+
+  int run() override {
+    StepConfig config = run_options_.single();
+    check_options(config);
+    config.detect_anomaly = detect_anomaly_;
+    const TrainingTokens tokens = tokens_from_file(config);
+    validate(config.model, config.batch);
+    const std::optional<SafetensorsFile> reference = open(against_);
+    if (!weights_.empty()) use_weights(weights_, std::span(&config, 1));
+    if (!save_weights_.empty()) save_weights(config);
+    if (only_saves_weights()) return kExitOk;
+    const TrainingResult result = train(config, tokens);
+    report_losses(result);
+    if (!save_tokens_.empty()) write_tensors(save_tokens_, {{"inputs", result.inputs}, {"targets", result.targets}});
+    if (!dump_.empty()) write_tensors(dump_, result.tensors);
+    const int exit_code = reference ? compare(config, result, *reference) : kExitOk;
+    require_numbers(result);
+    return exit_code;
+  }
+
+ private:
+  void check_options(const StepConfig& config) const {
+    const auto require = [](bool holds, const std::string& message) {
+      if (!holds) throw Error(message, ErrorKind::usage);
+    };
+    require(config.device != "null", "--device null computes nothing to verify; use cpu or reference");
+    require(optimizer_steps_ >= 0, fmt::format("--optimizer-steps: {} is too small; the least is 0", optimizer_steps_));
+    for (const CLI::Option* option : {rtol_option_, atol_option_}) {
+      require(!against_.empty() || option->count() == 0,
+              fmt::format("--{} goes with --against", option->get_lnames().front()));
+    }
+    require(weights_.empty() || tokens_.empty() || !run_options_.given("--seed"),
+            "--seed makes weights and tokens, and both are from files; leave it out");
+    require(tolerance_.relative >= 0 && tolerance_.absolute >= 0, "--rtol and --atol must be 0 or more");
+    for (const std::string& path : {dump_, save_weights_, save_tokens_}) {
+      if (!path.empty()) check_writable(path);
+    }
+  }
+
+  static std::optional<SafetensorsFile> open(const std::string& path) {
+    if (path.empty()) return std::nullopt;
+    return std::optional<SafetensorsFile>(std::in_place, path);
+  }
+
+  // Batch and context are those of the file; options that say otherwise are refused.
+  TrainingTokens tokens_from_file(StepConfig& config) const {
+    TrainingTokens data;
+    if (tokens_.empty()) return data;
+    const SafetensorsFile file(tokens_);
+    data.inputs = read_tokens(file, "inputs");
+    data.targets = read_tokens(file, "targets");
+    const Shape& shape = data.inputs->type.shape;
+    if (!(shape == data.targets->type.shape)) {
+      throw Error(fmt::format("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
+                              data.targets->type.to_string(), tokens_));
+    }
+    check_agrees("--batch", config.batch, shape[0]);
+    check_agrees("--context", config.model.context, shape[1]);
+    config.batch = shape[0];
+    config.model.context = shape[1];
+    return data;
+  }
+
+  void check_agrees(std::string_view flag, std::int64_t asked, std::int64_t found) const {
+    if (!run_options_.given(flag) || asked == found) return;
+    throw Error(fmt::format("{} is {}, and '{}' has {}; leave the option out", flag, asked, tokens_, found),
+                ErrorKind::usage);
+  }
+
+  bool only_saves_weights() const {
+    return !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
+  }
+
+  void save_weights(const StepConfig& config) const {
+    const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
+    std::vector<TensorDeclaration> declarations;
+    for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
+    write_safetensors(save_weights_, declarations,
+                      [&](std::size_t i) { return initial_value(config, parameters[i], stop_point); });
+  }
+
+  TrainingResult train(const StepConfig& config, const TrainingTokens& tokens) const {
+    Progress progress({1});
+    progress.start_row(0, fmt::format("verify {}", config.model.name));
+    std::optional<TrainingResult> result =
+        run_training_steps(config, optimizer_steps_, tokens, [&](const StepProgress& at) {
+          const double share = at.count > 0 ? static_cast<double>(at.index) / static_cast<double>(at.count) : 0;
+          progress.update(std::string(ridgepoint::name(at.stage)), share);
+          return !interrupted();
+        });
+    if (!result) throw Interrupted(kInterruption);
+    return std::move(*result);
+  }
+
+  void report_losses(const TrainingResult& result) const {
+    const auto print_loss = [&](const std::string& name, const std::string& label) {
+      const float loss = result.tensors.at(name).as<float>()[0];
+      print_output(std::isnan(loss) ? label + " NaN\n" : fmt::format("{} {:.7g}\n", label, loss));
+    };
+    if (optimizer_steps_ == 0) print_loss("loss", "loss");
+    for (std::int64_t step = 1; step <= optimizer_steps_; ++step) {
+      print_loss(fmt::format("loss.{}", step), fmt::format("step {} loss", step));
+    }
+  }
+
+  // Throws Error where a loss is no number, or anything else that --detect-anomaly looked at; says so where all are.
+  void require_numbers(const TrainingResult& result) const {
+    if (!result.anomaly.empty()) throw Error("anomaly in " + result.anomaly);
+    for (const auto& [name, tensor] : result.tensors) {
+      if (!name.starts_with("loss") || std::isfinite(tensor.as<float>()[0])) continue;
+      throw Error(fmt::format("'{}' is {}; --detect-anomaly names the node that began it", name,
+                              std::isnan(tensor.as<float>()[0]) ? "NaN" : "infinite"));
+    }
+    if (detect_anomaly_) print_output("\nNo NaN and no infinity was found.\n");
+  }
+
+  int compare(const StepConfig& config, const TrainingResult& result, const SafetensorsFile& reference) const {
+    const auto initial = [&](const std::string& parameter) {
+      return initial_value(config, {parameter, result.tensors.at("param." + parameter).type}, stop_point);
+    };
+    const Comparison comparison = compare_with_file(result.tensors, reference, tolerance_, initial);
+    print_output("\n" + render_comparison(comparison, output_width()));
+    for (const std::string& note : comparison.notes) print_error(note);
+    fail_with(comparison.problems);
+    return comparison.within_tolerance() ? kExitOk : kExitFailure;
+  }
+
+  RunOptions run_options_{std::vector<std::string_view>{"--checkpoint", "--warmup", "--steps", "--mode"}};
+  std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
+  std::int64_t optimizer_steps_ = 1;
+  bool detect_anomaly_ = false;
+  Tolerance tolerance_;
+  CLI::Option *rtol_option_ = nullptr, *atol_option_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_verify() { return std::make_unique<Verify>(); }
+
+}  // namespace ridgepoint::cli

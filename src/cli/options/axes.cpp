@@ -1,0 +1,211 @@
+#include "cli/options/axes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "cli/options/sweep.h"
+#include "core/nearest.h"
+#include "core/units.h"
+#include "ridgepoint/compile.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+// What a choice may be: in this build, and in the design but not in this build.
+struct Choices {
+  Names available;
+  Names elsewhere;
+};
+
+void check_choice(std::string_view value, const Choices& choices) {
+  if (std::ranges::find(choices.available, value) != choices.available.end()) return;
+  const std::string available = fmt::format("{}", fmt::join(choices.available, ", "));
+  if (std::ranges::find(choices.elsewhere, value) != choices.elsewhere.end()) {
+    throw Error(fmt::format("'{}' is not in this build; available: {}", value, available), ErrorKind::usage);
+  }
+  throw Error(fmt::format("'{}' is unknown{}", value, hint(value, choices.available)), ErrorKind::usage);
+}
+
+template <typename Apply>
+Axis choice_axis(std::string flag, std::string group, std::string fallback, Choices choices, std::string help,
+                 Apply apply) {
+  const auto parse = [choices, apply](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    for (std::string& value : split_list(text)) {
+      check_choice(value, choices);
+      settings.emplace_back([apply, value](RunDraft& draft) { apply(draft, value); });
+    }
+    return settings;
+  };
+  help += fmt::format(": {}", fmt::join(choices.available, ", "));
+  if (!fallback.empty() && choices.available.size() > 1) {
+    const bool is_all = fallback == fmt::format("{}", fmt::join(choices.available, ","));
+    help += fmt::format(" [{}]", is_all ? "all" : fallback);
+  }
+  return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(fallback)};
+}
+
+template <typename Apply>
+Axis number_axis(std::string flag, std::string group, std::string fallback, NumberRule rule, std::string help,
+                 Apply apply) {
+  const std::string type_name = rule.parse == parse_bytes ? "SIZE" : "N";
+  const auto parse = [rule, apply](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    for (const std::int64_t value : parse_numbers(text, rule)) {
+      settings.emplace_back([apply, value](RunDraft& draft) { apply(draft, value); });
+    }
+    return settings;
+  };
+  if (!fallback.empty()) help += fmt::format(" [{}]", fallback);
+  return {std::move(flag), std::move(group), type_name, std::move(help), parse, std::move(fallback)};
+}
+
+const NumberRule kPositive{1, INT64_MAX, parse_integer};
+const NumberRule kCount{0, INT64_MAX, parse_integer};
+const NumberRule kIterations{1, 1'000'000, parse_integer};
+const NumberRule kWarmups{0, 1'000'000, parse_integer};
+const NumberRule kThreads{0, 4096, parse_integer};
+const NumberRule kCards{0, 1023, parse_integer};
+const NumberRule kBytes{1, INT64_MAX, parse_bytes};
+
+Names attention_names() {
+  Names names;
+  for (const AttentionVariant variant : attention_variants()) names.emplace_back(name(variant));
+  return names;
+}
+
+Names compile_names() {
+  Names names;
+  for (const Compile compile : kAllCompiles) names.emplace_back(name(compile));
+  return names;
+}
+
+Names preset_names() {
+  Names names;
+  for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
+  return names;
+}
+
+// Whether a card of that number is here is found out by opening it: a machine without one gives an unsupported row.
+Axis device_axis(std::string group) {
+  const Choices choices{{"cpu", "cuda", "reference", "null"}, {}};
+  const auto parse = [choices](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    for (const std::string& value : split_list(text)) {
+      const std::size_t colon = value.starts_with("cuda:") ? value.find(':') : value.size();
+      check_choice(value.substr(0, colon), choices);
+      if (colon < value.size()) parse_numbers(value.substr(colon + 1), kCards);
+      settings.emplace_back([value](RunDraft& draft) { draft.config.device = value; });
+    }
+    return settings;
+  };
+  return {"--device", std::move(group),
+          "NAME",     "cpu, cuda or cuda:1, reference, null [a card where there is one, or cpu]",
+          parse,      ""};
+}
+
+constexpr const char* kModel = "Model";
+constexpr const char* kWork = "Work";
+constexpr const char* kMachine = "Machine";
+using D = RunDraft;
+using Text = const std::string&;
+using Int = std::int64_t;
+
+std::vector<Axis> machine_axes() {
+  std::vector<Axis> axes;
+  axes.push_back(device_axis(kMachine));
+  axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "processor threads, 0 for every core",
+                             [](D& d, Int v) { d.config.device_options.threads = static_cast<int>(v); }));
+  axes.push_back(
+      number_axis("--memory-limit", kMachine, "", kBytes, "behave like a device of 20GiB, 512MiB, 1GB, ...",
+                  [](D& d, Int v) { d.config.device_options.memory_limit_bytes = static_cast<std::size_t>(v); }));
+  return axes;
+}
+
+Axis dtype_axis() {
+  return choice_axis("--dtype", kWork, "fp32", {{"fp32", "tf32", "bf16", "fp16"}, {"fp8"}}, "precision",
+                     [](D& d, Text v) { d.config.dtype = v; });
+}
+
+Axis attention_axis(std::string fallback) {
+  return choice_axis("--attention", kWork, std::move(fallback), {attention_names(), {}}, "attention variant",
+                     [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); });
+}
+
+Axis seed_axis(std::string help) {
+  return number_axis("--seed", kWork, "0", kCount, std::move(help), [](D& d, Int v) { d.config.seed = v; });
+}
+
+Axis warmup_axis() {
+  return number_axis("--warmup", kWork, "5", kWarmups, "iterations before the timed ones",
+                     [](D& d, Int v) { d.config.warmup = v; });
+}
+
+}  // namespace
+
+std::vector<Axis> run_axes() {
+  std::vector<Axis> axes = machine_axes();
+  axes.push_back(
+      choice_axis("--model", kModel, "", {preset_names(), {}}, "a preset [tiny]", [](D& d, Text v) { d.preset = v; }));
+  axes.push_back(number_axis("--layers", kModel, "", kPositive, "Transformer blocks; sizes replace those of a preset",
+                             [](D& d, Int v) { d.layers = v; }));
+  axes.push_back(number_axis("--d-model", kModel, "", kPositive, "width of the residual stream",
+                             [](D& d, Int v) { d.d_model = v; }));
+  axes.push_back(number_axis("--d-ff", kModel, "", kPositive, "inner width of the feed-forward network",
+                             [](D& d, Int v) { d.d_ff = v; }));
+  axes.push_back(number_axis("--heads", kModel, "", kPositive, "attention heads; they divide --d-model",
+                             [](D& d, Int v) { d.heads = v; }));
+  axes.push_back(number_axis("--vocab", kModel, "", kPositive, "tokens in the vocabulary [10000]",
+                             [](D& d, Int v) { d.vocab = v; }));
+  axes.push_back(number_axis("--context", kWork, "256", kPositive, "tokens in a sequence",
+                             [](D& d, Int v) { d.config.model.context = v; }));
+  axes.push_back(
+      number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.config.batch = v; }));
+  axes.push_back(dtype_axis());
+  axes.push_back(choice_axis("--compile", kWork, "off", {compile_names(), {"full"}},
+                             "graph compilation (fuse: attention as one kernel)",
+                             [](D& d, Text v) { d.config.compile = v; }));
+  axes.push_back(attention_axis("composite"));
+  axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
+                             [](D& d, Text v) { d.config.checkpoint = v; }));
+  axes.push_back(seed_axis("of weights and tokens"));
+  axes.push_back(warmup_axis());
+  axes.push_back(
+      number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
+  axes.push_back(choice_axis("--mode", kWork, "step", {{"forward", "backward", "step"}, {}},
+                             "what is timed (backward is forward + loss + backward; step adds AdamW)",
+                             [](D& d, Text v) { d.config.mode = mode_from_name(v); }));
+  return axes;
+}
+
+std::vector<Axis> attention_axes() {
+  std::vector<Axis> axes = machine_axes();
+  axes.push_back(dtype_axis());
+  axes.push_back(choice_axis("--causal", kWork, "false", {{"false", "true"}, {}},
+                             "each query sees the keys up to its own alone",
+                             [](D& d, Text v) { d.causal = v == "true"; }));
+  axes.push_back(
+      number_axis("--batch", kWork, "8", kPositive, "calls at once", [](D& d, Int v) { d.config.batch = v; }));
+  axes.push_back(
+      number_axis("--heads", kWork, "1", kPositive, "they divide --d-model", [](D& d, Int v) { d.heads = v; }));
+  axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive, "width of all heads together",
+                             [](D& d, Int v) { d.d_model = v; }));
+  axes.push_back(number_axis("--sequence,--context", kWork, "256,1024,4096,8192,16384", kPositive,
+                             "queries; --context is the same", [](D& d, Int v) { d.config.model.context = v; }));
+  axes.push_back(number_axis("--keys", kWork, "", kPositive, "keys and values, where not as many as queries",
+                             [](D& d, Int v) { d.keys = v; }));
+  axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));
+  axes.push_back(seed_axis("of the operands"));
+  axes.push_back(warmup_axis());
+  axes.push_back(number_axis("--steps,--iterations", kWork, "100", kIterations,
+                             "timed runs of forward, and of both; unless given those of a second, three at least",
+                             [](D& d, Int v) { d.config.steps = v; }));
+  return axes;
+}
+
+}  // namespace ridgepoint::cli

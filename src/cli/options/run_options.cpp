@@ -1,0 +1,138 @@
+#include "cli/options/run_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "cli/options/axes.h"
+#include "cli/options/sweep.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+void require(const std::optional<std::int64_t>& size, std::string_view flag) {
+  if (size) return;
+  throw Error(fmt::format("a model of your own also needs {}; or start from a preset: --model small", flag),
+              ErrorKind::usage);
+}
+
+TransformerConfig resolve_model(const RunDraft& draft) {
+  const bool has_sizes = draft.layers || draft.d_model || draft.d_ff || draft.heads;
+  TransformerConfig model;
+  if (!draft.preset.empty() || !has_sizes) {
+    model = transformer_preset(draft.preset.empty() ? "tiny" : draft.preset);
+  } else {
+    require(draft.layers, "--layers");
+    require(draft.d_model, "--d-model");
+    require(draft.d_ff, "--d-ff");
+    require(draft.heads, "--heads");
+  }
+  if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
+  model.context = draft.config.model.context;
+  model.attention = draft.config.model.attention;
+  model.layers = draft.layers.value_or(model.layers);
+  model.d_model = draft.d_model.value_or(model.d_model);
+  model.d_ff = draft.d_ff.value_or(model.d_ff);
+  model.heads = draft.heads.value_or(model.heads);
+  model.vocab = draft.vocab.value_or(model.vocab);
+  return model;
+}
+
+StepConfig finish(RunDraft draft) {
+  draft.config.model = resolve_model(draft);
+  validate(draft.config.model, draft.config.batch);
+  parameter_count(draft.config.model);  // throws when it overflows
+  return std::move(draft.config);
+}
+
+bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->count() > 0; }
+
+// Settings of one axis, its flag before every complaint.
+std::vector<Axis::Setting> settings_of(const Axis& axis) {
+  if (axis.text.empty() && !is_given(axis)) return {};
+  try {
+    return axis.parse(axis.text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", axis.flag.substr(0, axis.flag.find(',')), error.what()), ErrorKind::usage);
+  }
+}
+
+}  // namespace
+
+RunOptions::RunOptions(const std::vector<std::string_view>& without) : axes_(run_axes()) {
+  std::erase_if(axes_, [&](const Axis& axis) { return std::ranges::find(without, axis.flag) != without.end(); });
+}
+
+void RunOptions::add_to(CLI::App& app) {
+  for (Axis& axis : axes_) {
+    axis.option = app.add_option(axis.flag, axis.text, axis.help)->type_name(axis.type_name)->group(axis.group);
+  }
+}
+
+void RunOptions::add_run_anyway(CLI::App& app, bool& run_anyway) {
+  app.add_flag("--run-anyway", run_anyway,
+               "run what the plan says does not fit in memory, instead of saying so at once")
+      ->group("Work");
+}
+
+std::vector<RunDraft> RunOptions::drafts() const {
+  std::vector<RunDraft> drafts(1);
+  if (!given("--device")) drafts.front().config.device = default_device_name();
+  for (const Axis& axis : axes_) {
+    const std::vector<Axis::Setting> settings = settings_of(axis);
+    if (settings.empty()) continue;
+    if (drafts.size() * settings.size() > kMaxSweepValues) {
+      throw Error(fmt::format("the sweep has more than {} rows; {} brings it past that", kMaxSweepValues, axis.flag),
+                  ErrorKind::usage);
+    }
+    std::vector<RunDraft> product;
+    product.reserve(drafts.size() * settings.size());
+    for (const RunDraft& draft : drafts) {
+      for (const Axis::Setting& setting : settings) setting(product.emplace_back(draft));
+    }
+    drafts = std::move(product);
+  }
+  return drafts;
+}
+
+std::vector<StepConfig> RunOptions::expand() const {
+  std::vector<StepConfig> configs;
+  for (RunDraft& draft : drafts()) configs.push_back(finish(std::move(draft)));
+  return configs;
+}
+
+void RunOptions::set_default(std::string_view flag, std::string text) {
+  const auto axis = std::ranges::find(axes_, flag, &Axis::flag);
+  if (!given(flag)) axis->text = std::move(text);
+}
+
+void RunOptions::set_help(std::string_view flag, std::string help) {
+  std::ranges::find(axes_, flag, &Axis::flag)->help = std::move(help);
+}
+
+std::vector<std::string> RunOptions::given() const {
+  std::vector<std::string> flags;
+  for (const Axis& axis : axes_) {
+    if (is_given(axis)) flags.push_back(axis.flag);
+  }
+  return flags;
+}
+
+bool RunOptions::given(std::string_view flag) const {
+  return std::ranges::any_of(axes_, [&](const Axis& axis) { return axis.flag == flag && is_given(axis); });
+}
+
+StepConfig RunOptions::single() const {
+  std::vector<StepConfig> configs = expand();
+  if (configs.size() != 1) {
+    throw Error(fmt::format("the options sweep {} configurations and this command runs one; give one value each",
+                            configs.size()),
+                ErrorKind::usage);
+  }
+  return std::move(configs.front());
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,149 @@
+#include "cli/terminal/output.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "cli/commands/command.h"
+#include "cli/options/sweep.h"
+#include "core/files/file.h"
+#include "core/nearest.h"
+#include "measure/record/csv.h"
+#include "ridgepoint/error.h"
+#include "views/record_columns.h"
+#include "views/record_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+bool is_special_file(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
+}  // namespace
+
+Format format_from_name(std::string_view text) {
+  const auto* found = std::ranges::find(kFormatNames, text);
+  if (found == kFormatNames.end()) {
+    throw Error(fmt::format("--format: '{}' is unknown{}", text, hint(text, kFormatNames)), ErrorKind::usage);
+  }
+  return static_cast<Format>(found - kFormatNames.begin());
+}
+
+void OutputOptions::add_to(CLI::App& app) {
+  app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the ending of --output, else table]")
+      ->type_name("NAME")
+      ->group("Output");
+  app.add_option("--output", path, "a file, whole and current after every row [standard output]")
+      ->type_name("FILE")
+      ->group("Output");
+}
+
+void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
+  rows = of;
+  app.add_option("--columns", columns,
+                 fmt::format("what a table shows instead of its usual columns: {}",
+                             fmt::join(column_names(of == Rows::attention_calls), ", ")))
+      ->type_name("NAMES")
+      ->group("Output");
+}
+
+std::vector<std::string> OutputOptions::resolved_columns() const {
+  if (columns.empty()) return {};
+  if (const Format to = resolved_format(); to != Format::table && to != Format::markdown) {
+    throw Error(fmt::format("--columns chooses the columns of a table or markdown; {} has every field", name(to)),
+                ErrorKind::usage);
+  }
+  const std::vector<std::string_view> known = column_names(rows == Rows::attention_calls);
+  std::vector<std::string> names = split_list("--columns", columns);
+  for (const std::string& name : names) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const std::string near = nearest(name, known);
+    throw Error(fmt::format("--columns: '{}' is unknown{}; available: {}", name,
+                            near.empty() ? "" : fmt::format("; did you mean '{}'?", near), fmt::join(known, ", ")),
+                ErrorKind::usage);
+  }
+  return names;
+}
+
+Format OutputOptions::resolved_format() const {
+  if (!format.empty()) return format_from_name(format);
+  const std::string ending = std::filesystem::path(path).extension().string();
+  if (ending == ".md") return Format::markdown;
+  const auto* found = std::ranges::find(kFormatNames, ending.empty() ? ending : ending.substr(1));
+  return found == kFormatNames.end() ? Format::table : static_cast<Format>(found - kFormatNames.begin());
+}
+
+RowWriter::RowWriter(const OutputOptions& options, Rows rows)
+    : format_(options.resolved_format()), path_(options.path), rows_(std::move(rows)) {
+  if (path_.empty()) return;
+  streams_to_special_file_ = is_special_file(path_);
+  // Opening a pipe here and now would end its reader's input.
+  if (!streams_to_special_file_) check_writable(path_);
+}
+
+void RowWriter::row_added() {
+  if (!path_.empty()) {
+    if (!streams_to_special_file_) write_file(path_, rows_.all(format_, SIZE_MAX));
+  } else if (format_ == Format::jsonl || format_ == Format::csv) {
+    print_output(rows_.newest(format_));
+  }
+}
+
+void RowWriter::finish() {
+  if (streams_to_special_file_) {
+    write_file(path_, rows_.all(format_, SIZE_MAX));
+  } else if (path_.empty() && format_ != Format::jsonl && format_ != Format::csv) {
+    print_output(rows_.all(format_, output_width()));
+  }
+}
+
+RecordWriter::RecordWriter(const OutputOptions& options)
+    : columns_(options.resolved_columns()),
+      writer_(options, {[this](Format format, std::size_t width) { return render(format, records_, width, columns_); },
+                        [this](Format format) {
+                          if (format == Format::jsonl) return to_json(records_.back()) + '\n';
+                          return (records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back());
+                        }}) {}
+
+int exit_code(std::span<const Record> records) {
+  const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };
+  const bool failed = std::ranges::any_of(records, is(RunStatus::error));
+  return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
+}
+
+std::size_t output_width() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+    return SIZE_MAX;
+  }
+  return size.ws_col;
+}
+
+void check_writable(const std::string& path) {
+  const OutputFile probe(path);  // not committed: an old file stays
+}
+
+void print_output(std::string_view text) {
+  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!written) {
+    throw Error(fmt::format("cannot write to standard output: {}", std::generic_category().message(errno)));
+  }
+}
+
+void print_error(std::string_view message) { fmt::print(stderr, "ridgepoint: {}\n", message); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,155 @@
+#include "cli/terminal/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <numeric>
+#include <string_view>
+#include <utility>
+
+#include "core/units.h"
+#include "views/table/text_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr std::chrono::milliseconds kLeastBetweenDraws{100};
+constexpr std::chrono::seconds kTick{1};
+constexpr std::size_t kBarColumns = 20;
+constexpr std::size_t kLeastWhatColumns = 12;
+// Too little is done to say how long the rest takes.
+constexpr double kLeastShareForEstimate = 0.01;
+
+bool terminal_is_utf8() {
+  for (const char* variable : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    if (const char* value = std::getenv(variable); value != nullptr && *value != 0) {
+      const std::string_view locale = value;
+      return locale.find("UTF-8") != locale.npos || locale.find("utf8") != locale.npos;
+    }
+  }
+  return false;
+}
+
+std::size_t error_terminal_width() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string bar(double done, bool utf8) {
+  const auto full = static_cast<std::size_t>(std::lround(done * kBarColumns));
+  std::string text;
+  for (std::size_t i = 0; i < kBarColumns; ++i) {
+    if (utf8) {
+      text += i < full ? "\u2588" : "\u2591";
+    } else {
+      text += i < full ? '#' : '.';
+    }
+  }
+  return text;
+}
+
+// Whole characters only.
+std::string cut(std::string text, std::size_t columns) {
+  while (display_width(text) > columns) {
+    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
+    text.pop_back();
+  }
+  return text;
+}
+
+std::string clock_text(const ProgressState& state) {
+  std::string text = format_duration(state.elapsed_seconds);
+  if (state.done >= kLeastShareForEstimate && state.done < 1) {
+    text += " eta " + format_duration(state.elapsed_seconds * (1 - state.done) / state.done);
+  }
+  return text;
+}
+
+// What reads a pipe may write to this very terminal, at any time: into the line, or into the lines of a pager.
+bool output_is_piped() {
+  struct stat status {};
+  return ::fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
+}
+
+void write_to_terminal(std::string_view text) {
+  // A terminal that went away is no reason to stop measuring.
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+std::string progress_line(const ProgressState& state, std::size_t width, bool utf8) {
+  const std::size_t room = std::max<std::size_t>(width, 1) - 1;
+  const std::string row = fmt::format("{}/{} ", state.row + 1, state.rows);
+  const std::string tail = fmt::format("  {}  {}", state.stage, clock_text(state));
+  const std::size_t fixed = display_width(row) + display_width(tail);
+  if (fixed + display_width(state.what) + kBarColumns + 1 <= room) {
+    return bar(state.done, utf8) + " " + row + state.what + tail;
+  }
+  if (fixed + kLeastWhatColumns <= room) return row + cut(state.what, room - fixed) + tail;
+  return cut(row + tail.substr(2), room);
+}
+
+Progress::Progress(std::vector<double> costs)
+    : enabled_(::isatty(STDERR_FILENO) != 0 && !output_is_piped()),
+      utf8_(terminal_is_utf8()),
+      costs_(std::move(costs)) {
+  total_cost_ = std::accumulate(costs_.begin(), costs_.end(), 0.0);
+  state_.rows = costs_.size();
+  if (enabled_) ticker_ = std::jthread([this](const std::stop_token& stop) { tick(stop); });
+}
+
+Progress::~Progress() {
+  if (ticker_.joinable()) {
+    ticker_.request_stop();
+    ticker_.join();
+  }
+  clear();
+}
+
+void Progress::start_row(std::size_t row, std::string what) {
+  const std::scoped_lock lock(mutex_);
+  state_.row = row;
+  state_.what = std::move(what);
+  state_.stage.clear();
+  cost_before_row_ = std::accumulate(costs_.begin(), costs_.begin() + static_cast<std::ptrdiff_t>(row), 0.0);
+}
+
+void Progress::update(std::string stage, double share) {
+  if (!enabled_) return;
+  const std::scoped_lock lock(mutex_);
+  state_.stage = std::move(stage);
+  const double cost = cost_before_row_ + costs_[state_.row] * share;
+  state_.done = total_cost_ > 0 ? std::clamp(cost / total_cost_, 0.0, 1.0) : 0;
+  if (visible_ && Clock::now() - last_drawn_ < kLeastBetweenDraws) return;
+  draw();
+}
+
+void Progress::clear() {
+  const std::scoped_lock lock(mutex_);
+  if (visible_) write_to_terminal("\r\x1b[K");
+  visible_ = false;
+}
+
+void Progress::draw() {
+  last_drawn_ = Clock::now();
+  state_.elapsed_seconds = std::chrono::duration<double>(last_drawn_ - begin_).count();
+  // Overwrite, then erase what an earlier, longer line left: never a blank line in between.
+  write_to_terminal("\r" + progress_line(state_, error_terminal_width(), utf8_) + "\x1b[K");
+  visible_ = true;
+}
+
+void Progress::tick(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    wake_.wait_for(lock, stop, kTick, [] { return false; });
+    if (visible_ && !stop.stop_requested()) draw();
+  }
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,85 @@
+#include "core/files/disk_cache.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "core/files/private_folder.h"
+#include "core/warning.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kLargestEntryBytes = std::uint64_t{64} << 20;
+
+// FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv
+std::uint64_t hash(std::string_view text) {
+  std::uint64_t value = 14695981039346656037ULL;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return value;
+}
+
+// Says what follows, so that a file cut short or of another key is known for what it is.
+std::string header(std::string_view key, std::string_view contents) {
+  return fmt::format("ridgepoint cache 1 {} {} {:016x}\n{}\n", key.size(), contents.size(), hash(contents), key);
+}
+
+std::string name_of(std::string_view key) { return fmt::format("{:016x}", hash(key)); }
+
+// All that is wrong with the folders of one base is said once.
+void warn(const fs::path& base, std::string_view what, std::string_view reason) {
+  warn_once("the cache in " + base.string(),
+            fmt::format("{}: {}; name a folder of your own in XDG_CACHE_HOME", what, reason));
+}
+
+}  // namespace
+
+DiskCache DiskCache::in_user_folder(std::string_view name) {
+  const char* base = std::getenv("XDG_CACHE_HOME");
+  if (base != nullptr && *base == '/') return {base, name};
+  const char* home = std::getenv("HOME");
+  if (home != nullptr && *home == '/') return {fs::path(home) / ".cache", name};
+  return {fs::path(), name};
+}
+
+DiskCache::DiskCache(fs::path base, std::string_view name)
+    : base_(std::move(base)), levels_(fs::path("ridgepoint") / name) {}
+
+fs::path DiskCache::path_of(std::string_view key) const { return base_ / levels_ / name_of(key); }
+
+std::optional<std::string> DiskCache::load(std::string_view key) const {
+  if (base_.empty()) return std::nullopt;
+  std::optional<std::string> text;
+  try {
+    const std::optional<PrivateFolder> folder = PrivateFolder::open(base_, levels_, false);
+    if (folder) text = folder->read(name_of(key), kLargestEntryBytes);
+  } catch (const Error& error) {
+    warn(base_, "cached results are not used", error.what());
+  }
+  if (!text) return std::nullopt;
+  // The key stands after the first line; the contents after the key.
+  const std::size_t begin = std::min(text->find('\n'), text->size()) + key.size() + 2;
+  const std::string_view contents = begin <= text->size() ? std::string_view(*text).substr(begin) : std::string_view();
+  if (begin > text->size() || std::string_view(*text).substr(0, begin) != header(key, contents)) {
+    warn_once("damage in " + base_.string(),
+              fmt::format("a damaged entry of the cache in {} is ignored", (base_ / levels_).string()));
+    return std::nullopt;
+  }
+  return std::string(contents);
+}
+
+void DiskCache::store(std::string_view key, std::string_view contents) const {
+  if (base_.empty()) return;
+  try {
+    PrivateFolder::open(base_, levels_, true)->write(name_of(key), header(key, contents).append(contents));
+  } catch (const std::exception& error) {
+    warn(base_, "results are not cached, so the next run does this work again", error.what());
+  }
+}
+
+}  // namespace ridgepoint

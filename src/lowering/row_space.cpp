@@ -1,0 +1,263 @@
+#include "lowering/row_space.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace ridgepoint {
+namespace {
+
+// A unit-stride axis shorter than this makes rows too short to be worth their overhead; a longer axis walked with a
+// stride is then the better column.
+constexpr std::int64_t kShortestColumns = 16;
+
+std::int64_t at(const AxisStrides& strides, int axis) { return strides[static_cast<std::size_t>(axis)]; }
+bool has(const AxisSet& set, int axis) { return set[static_cast<std::size_t>(axis)]; }
+
+// The reductions of a part that take at least one axis away, and whether anything but an output reads each.
+struct Reductions {
+  std::vector<AxisSet> inner;     // used by further work: each must reduce the columns
+  std::vector<AxisSet> terminal;  // outputs only
+};
+
+Reductions find_reductions(const BodyPart& part) {
+  const BodyAxes& axes = part.axes;
+  std::vector<int> carried(part.body.value_count(), -1);  // which reduction a value is, through views
+  std::vector<AxisSet> reduced;
+  std::vector<bool> inner;
+  const auto use = [&](Value value) {
+    if (carried[value.id] >= 0) inner[static_cast<std::size_t>(carried[value.id])] = true;
+  };
+  for (const NodeId id : part.nodes) {
+    const Node& node = part.body.node(id);
+    if (node.outputs.empty() || node.inputs.empty()) continue;
+    const bool same_axes = axes.set_of(node.outputs[0]) == axes.set_of(node.inputs[0]);
+    const bool passes = op_class(node.op) == OpClass::view || op_class(node.op) == OpClass::reduction;
+    if (same_axes && passes) {
+      carried[node.outputs[0].id] = carried[node.inputs[0].id];
+      continue;
+    }
+    for (const Value operand : node.inputs) use(operand);
+    if (op_class(node.op) != OpClass::reduction) continue;
+    carried[node.outputs[0].id] = static_cast<int>(reduced.size());
+    reduced.push_back(part.reduced_by(node));
+    inner.push_back(false);
+  }
+  Reductions found;
+  for (std::size_t i = 0; i < reduced.size(); ++i) (inner[i] ? found.inner : found.terminal).push_back(reduced[i]);
+  return found;
+}
+
+// Builds the space from roles: merges axes that every access walks as one, picks the columns, orders the rows.
+class SpaceBuilder {
+ public:
+  SpaceBuilder(const BodyPart& part, AxisSet first, AxisSet second)
+      : part_(part), sizes_(part.axes.sizes), members_(sizes_.size()), roles_{first, second} {
+    collect_accesses();
+    const AxisSet all = part.all_axes();
+    for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis) {
+      members_[static_cast<std::size_t>(axis)].set(static_cast<std::size_t>(axis));
+      if (has(all, axis)) live_.push_back(axis);
+    }
+    merge();
+  }
+
+  // The body axes that a surviving axis stands for.
+  AxisSet members(int axis) const { return axis == kNoAxis ? AxisSet() : members_[static_cast<std::size_t>(axis)]; }
+
+  // The only surviving axis of `set`; nullopt if there are more.
+  std::optional<int> only_axis(const AxisSet& set) const {
+    int found = kNoAxis;
+    for (const int axis : live_) {
+      if (!has(set, axis)) continue;
+      if (found != kNoAxis) return std::nullopt;
+      found = axis;
+    }
+    return found;
+  }
+
+  // The axis along which the leading access is densest.
+  int densest_axis() const {
+    int best = kNoAxis;
+    int longest = kNoAxis;
+    for (const int axis : live_) {
+      const std::int64_t stride = std::abs(at(lead_, axis));
+      if (longest == kNoAxis || size(axis) >= size(longest)) longest = axis;
+      if (stride != 0 && (best == kNoAxis || stride < std::abs(at(lead_, best)))) best = axis;
+    }
+    return best == kNoAxis || size(best) < kShortestColumns ? longest : best;
+  }
+
+  ChosenSpace build(int column_axis, AxisSet columns, AxisSet summed) const {
+    ChosenSpace chosen;
+    chosen.columns = columns;
+    chosen.summed = summed;
+    chosen.column_axis = column_axis;
+    for (const int axis : live_) {
+      if (axis != column_axis) chosen.row_axes.push_back(axis);
+    }
+    std::stable_sort(chosen.row_axes.begin(), chosen.row_axes.end(), [&](int a, int b) {
+      if (has(summed, a) != has(summed, b)) return has(summed, b);
+      return std::abs(at(lead_, a)) > std::abs(at(lead_, b));
+    });
+    for (const int axis : chosen.row_axes) {
+      chosen.space.rows.push_back(size(axis));
+      if (!has(summed, axis)) ++chosen.space.kept;
+    }
+    chosen.space.columns = column_axis == kNoAxis ? 1 : size(column_axis);
+    return chosen;
+  }
+
+ private:
+  std::int64_t size(int axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
+
+  // Output 0 leads if it spans the space; then the first operand that does; then the widest of all.
+  void collect_accesses() {
+    std::size_t widest = 0;
+    const auto add = [&](AxisStrides strides, Value value) {
+      const std::size_t width = part_.axes.set_of(value).count();
+      if (accesses_.empty() || width > widest) {
+        lead_ = strides;
+        widest = width;
+      }
+      accesses_.push_back(std::move(strides));
+    };
+    for (const int i : part_.outputs) {
+      add(axis_strides(part_.axes, part_.output(i), part_.output_layouts[static_cast<std::size_t>(i)]),
+          part_.output(i));
+    }
+    for (const NodeId id : part_.nodes) {
+      const Node& node = part_.body.node(id);
+      if (node.op == Op::input || node.op == Op::iota) add(part_.strides_of(node), node.outputs[0]);
+    }
+  }
+
+  bool same_role(int a, int b) const {
+    return std::all_of(roles_.begin(), roles_.end(), [&](const AxisSet& role) { return has(role, a) == has(role, b); });
+  }
+
+  // Whether `outer` steps over exactly one whole `inner` in every access.
+  bool continues(int outer, int inner) const {
+    return std::all_of(accesses_.begin(), accesses_.end(), [&](const AxisStrides& strides) {
+      return at(strides, outer) == at(strides, inner) * size(inner);
+    });
+  }
+
+  bool merge_one() {
+    for (const int outer : live_) {
+      for (const int inner : live_) {
+        if (outer == inner || !same_role(outer, inner) || !continues(outer, inner)) continue;
+        sizes_[static_cast<std::size_t>(inner)] *= size(outer);
+        members_[static_cast<std::size_t>(inner)] |= members(outer);
+        std::erase(live_, outer);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void merge() {
+    while (merge_one()) {
+    }
+  }
+
+  const BodyPart& part_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<AxisSet> members_;
+  std::array<AxisSet, 2> roles_;
+  std::vector<int> live_;
+  std::vector<AxisStrides> accesses_;
+  AxisStrides lead_;
+};
+
+// With these axes as columns: what the terminal reductions sum besides. Nullopt when they differ.
+std::optional<AxisSet> summed_axes(const Reductions& reductions, const AxisSet& columns) {
+  AxisSet summed;
+  for (const AxisSet& inner : reductions.inner) {
+    if (inner != columns) return std::nullopt;
+  }
+  for (const AxisSet& reduced : reductions.terminal) {
+    const AxisSet rows = reduced & ~columns;
+    if ((reduced & columns).any() && (reduced & columns) != columns) return std::nullopt;
+    if (rows.none()) continue;
+    if (summed.any() && summed != rows) return std::nullopt;
+    summed = rows;
+  }
+  return summed;
+}
+
+std::optional<ChosenSpace> space_with_columns(const BodyPart& part, const AxisSet& columns, const AxisSet& summed) {
+  const SpaceBuilder builder(part, columns, summed);
+  const std::optional<int> axis = builder.only_axis(columns);
+  if (!axis) return std::nullopt;
+  return builder.build(*axis, columns, summed);
+}
+
+// No reduction feeds further work, and all take away the same axes (perhaps none): any axis can be the columns.
+ChosenSpace free_space(const BodyPart& part, const AxisSet& reduced) {
+  const SpaceBuilder builder(part, reduced, reduced);
+  const int column = builder.densest_axis();
+  const AxisSet columns = builder.members(column);
+  return builder.build(column, columns, reduced & ~columns);
+}
+
+}  // namespace
+
+AxisStrides axis_strides(const BodyAxes& axes, Value value, const TensorLayout& layout) {
+  AxisStrides strides(axes.sizes.size(), 0);
+  const std::vector<int>& dims = axes.of[value.id];
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != kNoAxis) strides[static_cast<std::size_t>(dims[i])] = layout.strides[i];
+  }
+  return strides;
+}
+
+AxisSet BodyPart::all_axes() const {
+  AxisSet all;
+  for (const NodeId id : nodes) {
+    for (const Value value : body.node(id).outputs) all |= axes.set_of(value);
+  }
+  return all;
+}
+
+Value BodyPart::output(int index) const { return body.outputs()[static_cast<std::size_t>(index)].value; }
+
+AxisStrides BodyPart::strides_of(const Node& node) const {
+  const Value value = node.outputs[0];
+  if (node.op == Op::input) {
+    const auto index = static_cast<std::size_t>(std::stoi(node.attributes.get<std::string>("name")));
+    return axis_strides(axes, value, inputs[index]);
+  }
+  TensorLayout layout;
+  const std::int64_t axis = node.attributes.get<std::int64_t>("axis");
+  const int rank = body.type(value).shape.rank();
+  layout.strides[static_cast<std::size_t>(normalise_axis(axis, rank))] = 1;
+  return axis_strides(axes, value, layout);
+}
+
+RowAccess ChosenSpace::access(DType dtype, const AxisStrides& strides) const {
+  RowAccess result;
+  result.dtype = dtype;
+  for (std::size_t i = 0; i < row_axes.size(); ++i) result.row_strides[i] = at(strides, row_axes[i]);
+  if (column_axis != kNoAxis) result.column_stride = at(strides, column_axis);
+  return result;
+}
+
+std::optional<ChosenSpace> choose_space(const BodyPart& part) {
+  const Reductions reductions = find_reductions(part);
+  if (reductions.inner.empty()) {
+    const AxisSet reduced = reductions.terminal.empty() ? AxisSet() : reductions.terminal[0];
+    const bool shared = std::all_of(reductions.terminal.begin(), reductions.terminal.end(),
+                                    [&](const AxisSet& set) { return set == reduced; });
+    if (shared) return free_space(part, reduced);
+  }
+  std::vector<AxisSet> candidates = reductions.inner;
+  candidates.insert(candidates.end(), reductions.terminal.begin(), reductions.terminal.end());
+  for (const AxisSet& columns : candidates) {
+    const std::optional<AxisSet> summed = summed_axes(reductions, columns);
+    if (!summed) continue;
+    if (std::optional<ChosenSpace> space = space_with_columns(part, columns, *summed)) return space;
+  }
+  return std::nullopt;
+}
+
+}  // namespace ridgepoint

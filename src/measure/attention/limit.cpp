@@ -1,0 +1,208 @@
+#include "measure/attention/limit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/units.h"
+#include "measure/memory/forecast.h"
+#include "measure/record/run_record.h"
+#include "ridgepoint/error.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+namespace {
+
+// Thrown by a watcher that says stop; never leaves find_attention_limit().
+struct Stopped {};
+
+// More memory than that has no end: a null device without a limit.
+constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
+// How often the search is repeated with what libraries have left.
+constexpr int kMostSearches = 3;
+// Long enough for the kernels that long sequences take, short enough for every device.
+constexpr std::int64_t kShortSequence = 1024;
+// Of forward and backward: under half a minute on two cores, on a card, on plain loops.
+constexpr double kMostCpuFlops = 4e12;
+constexpr double kMostCardFlops = 5e14;
+constexpr double kMostReferenceFlops = 1e9;
+
+double most_flops(std::string_view kind) {
+  if (kind == "cuda") return kMostCardFlops;
+  return kind == "reference" ? kMostReferenceFlops : kMostCpuFlops;
+}
+
+class Search {
+ public:
+  Search(const AttentionConfig& config, std::int64_t granularity, const LimitWatcher& watch, AttentionLimit& limit)
+      : config_(config), granularity_(granularity), watch_(watch), limit_(limit) {}
+
+  void run() {
+    device_ = open_device(config_.device, config_.device_options);
+    describe_device(limit_.run, *device_);
+    if (device_->total_memory_bytes() >= kEndlessBytes) {
+      throw Error("a null device without a limit never fills up; give --memory-limit 20GiB", ErrorKind::usage);
+    }
+    available_bytes_ = available_memory_bytes(*device_);
+    load_kernels();
+    for (int search = 0; search < kMostSearches; ++search) {
+      memory_bytes_ = available_bytes_;
+      forget_figures();
+      limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes_);
+      const std::int64_t longest = bisect();
+      limit_.problem = of_length(longest);
+      limit_.run.attention_fallback =
+          attention_fallback(build_attention_problem(of_length(longest + granularity_), true), *device_);
+      confirm(longest);
+      if (limit_.confirmation != Confirmation::differs || available_bytes_ == memory_bytes_) break;
+    }
+    say_what_others_hold();
+  }
+
+ private:
+  void enter(const std::string& what) const {
+    if (watch_ && !watch_(what)) throw Stopped{};
+  }
+
+  AttentionProblem of_length(std::int64_t sequence) const {
+    AttentionProblem problem = config_.problem;
+    problem.queries = problem.keys = sequence;
+    return problem;
+  }
+
+  // What the driver counts as free is so once libraries have taken theirs.
+  void load_kernels() {
+    if (!device_->facts().memory_bytes) return;
+    runs(kShortSequence);
+  }
+
+  // Those of a search before, with more memory.
+  void forget_figures() {
+    limit_.peak_allocated_bytes = limit_.peak_reserved_bytes = 0;
+    limit_.requested_bytes = limit_.segment_bytes = limit_.free_bytes = 0;
+    limit_.confirmation = Confirmation::not_run;
+  }
+
+  void say_what_others_hold() {
+    const std::size_t total_bytes = device_->total_memory_bytes();
+    if (memory_bytes_ >= total_bytes) return;
+    const std::string held = fmt::format("libraries and other processes hold {} of {}",
+                                         format_bytes(total_bytes - memory_bytes_), format_bytes(total_bytes));
+    limit_.remark += (limit_.remark.empty() ? "" : "; ") + held;
+  }
+
+  // The last multiple before the first, in doubled steps and then halved ones, that does not fit.
+  std::int64_t bisect() {
+    std::int64_t fits = 0;
+    std::int64_t fails = granularity_;
+    while (is_planned_to_fit(fails)) {
+      fits = fails;
+      fails *= 2;
+    }
+    while (fails - fits > granularity_) {
+      const std::int64_t middle = fits + (fails - fits) / granularity_ / 2 * granularity_;
+      (is_planned_to_fit(middle) ? fits : fails) = middle;
+    }
+    return fits;
+  }
+
+  // The last that fits and the first that does not are those that the figures are of.
+  bool is_planned_to_fit(std::int64_t sequence) {
+    enter(fmt::format("planning sequence {}", sequence));
+    try {
+      const ProgramPlan plan(build_attention_problem(of_length(sequence), true), device_);
+      const MemoryUse use = forecast_memory(plan, memory_bytes_).use;
+      limit_.peak_allocated_bytes = static_cast<std::int64_t>(use.peak_allocated_bytes);
+      limit_.peak_reserved_bytes = static_cast<std::int64_t>(use.peak_reserved_bytes);
+      return true;
+    } catch (const OutOfMemory& error) {
+      const MemoryShortage& shortage = error.shortage();
+      limit_.requested_bytes = static_cast<std::int64_t>(shortage.requested_bytes);
+      limit_.segment_bytes = static_cast<std::int64_t>(shortage.segment_bytes);
+      limit_.free_bytes = static_cast<std::int64_t>(shortage.free_bytes);
+      return false;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
+      throw Error(
+          fmt::format(
+              "a sequence of {} would fit and the operations of twice as many cannot be counted in 64 bits; give a "
+              "smaller --memory-limit",
+              sequence / 2),
+          ErrorKind::usage);
+    }
+  }
+
+  void confirm(std::int64_t longest) {
+    limit_.remark = why_not_run(longest + granularity_);
+    if (!limit_.remark.empty()) return;
+    const bool first = longest == 0 || runs(longest);
+    const bool second = runs(longest + granularity_);
+    limit_.confirmation = first && !second ? Confirmation::agrees : Confirmation::differs;
+    if (!first) limit_.remark = fmt::format("sequence {} did not fit", longest);
+    if (second) limit_.remark = fmt::format("sequence {} fits too", longest + granularity_);
+  }
+
+  std::string why_not_run(std::int64_t sequence) const {
+    if (device_->kind() == "null") return "nothing to run on";
+    if (device_->kind() == "cpu" && !config_.device_options.memory_limit_bytes) {
+      return "this machine's whole memory; give --memory-limit";
+    }
+    const AttentionProblem problem = of_length(sequence);
+    const bool is_long = forward_flops(problem) + backward_flops(problem) > most_flops(device_->kind());
+    return is_long ? "it would take long" : "";
+  }
+
+  bool runs(std::int64_t sequence) {
+    enter(fmt::format("running sequence {}", sequence));
+    std::optional<Program> program;
+    bool fits = true;
+    try {
+      program.emplace(build_attention_problem(of_length(sequence), true), device_);
+      program->run();
+      program->synchronize();
+    } catch (const Error& error) {  // OutOfMemory, or kernels that found no room
+      if (error.kind() != ErrorKind::out_of_memory) throw;
+      fits = false;
+    }
+    if (program) note_available(program->memory_use());
+    return fits;
+  }
+
+  // What a program can take of the device, its kernels and libraries being there.
+  void note_available(const MemoryUse& taken) {
+    const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+    if (free_bytes) available_bytes_ = std::min(device_->total_memory_bytes(), *free_bytes + taken.reserved_bytes);
+  }
+
+  const AttentionConfig& config_;
+  std::int64_t granularity_;
+  const LimitWatcher& watch_;
+  AttentionLimit& limit_;
+  std::shared_ptr<Device> device_;
+  std::size_t available_bytes_ = 0;
+  std::size_t memory_bytes_ = 0;  // that the search has: what was available when it began
+};
+
+}  // namespace
+
+std::string_view name(Confirmation confirmation) {
+  constexpr std::array<std::string_view, 3> kNames = {"not run", "yes", "no"};
+  return kNames[static_cast<std::size_t>(confirmation)];
+}
+
+std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config, std::int64_t granularity,
+                                                   const LimitWatcher& watch) {
+  AttentionLimit limit;
+  limit.problem = config.problem;
+  limit.run = describe_run(config);
+  try {
+    record_outcome(limit.run, [&] { Search(config, granularity, watch, limit).run(); });
+  } catch (const Stopped&) {
+    return std::nullopt;
+  }
+  return limit;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,47 @@
+#include "measure/memory/forecast.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "backends/null/null_device.h"
+#include "ridgepoint/error.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+
+MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes,
+                               const StopPoint& stop_point) {
+  ProgramOptions options;
+  options.stop_point = stop_point;
+  Program walk(plan, make_null_device(plan.device(), memory_bytes), options);
+  walk.run();
+  return {walk.memory_use(), walk.before_backward_bytes()};
+}
+
+std::size_t available_memory_bytes(const Device& device) {
+  const std::size_t total_bytes = device.total_memory_bytes();
+  return std::min(total_bytes, device.free_memory_bytes().value_or(total_bytes));
+}
+
+MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point) {
+  const std::size_t available_bytes = available_memory_bytes(*plan.device());
+  // What is reserved without a limit may be more than what would do under one: only a walk under it can tell.
+  if (forecast.use.peak_reserved_bytes <= available_bytes) return forecast;
+  try {
+    return forecast_memory(plan, available_bytes, stop_point);
+  } catch (const OutOfMemory& error) {
+    MemoryShortage shortage = error.shortage();
+    shortage.capacity_bytes = plan.device()->total_memory_bytes();
+    shortage.is_held_elsewhere = available_bytes < shortage.capacity_bytes;
+    shortage.needed_bytes = forecast.use.peak_allocated_bytes;
+    throw OutOfMemory(std::move(shortage));
+  }
+}
+
+ProgramPlan plan_with_room(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options) {
+  ProgramPlan plan(std::move(graph), std::move(device), options);
+  require_room(plan, forecast_memory(plan, std::nullopt, options.stop_point), options.stop_point);
+  return plan;
+}
+
+}  // namespace ridgepoint

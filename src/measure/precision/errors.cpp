@@ -1,0 +1,202 @@
+#include "measure/precision/errors.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+
+#include "backends/reference/reference_device.h"
+#include "measure/memory/forecast.h"
+#include "passes/pass.h"
+#include "passes/widen.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::string_view kActivation = "activation.";
+constexpr std::string_view kGradient = "grad.";
+
+// An op left out of the list stays as it is in a variant with low norms.
+const std::vector<Op>& norm_ops() {
+  static const std::vector<Op> ops = {Op::rms_norm, Op::rms_norm_backward, Op::layer_norm, Op::layer_norm_backward};
+  return ops;
+}
+
+bool is_norm(Op op) { return std::ranges::find(norm_ops(), op) != norm_ops().end(); }
+
+// One kernel would compute a whole norm in fp32 inside, whatever type it reads and writes.
+void spell_out_norms(Graph& graph) {
+  PassOptions options;
+  options.target.has_kernel = [](const Graph&, const Node& node) { return !is_norm(node.op); };
+  decompose_composites(graph, options);
+  graph.set_insertion_at_end();
+}
+
+using Tensors = std::map<std::string, HostTensor>;
+
+bool is_compared(const std::string& output) { return output.starts_with(kActivation) || output.starts_with(kGradient); }
+
+Tensors run(Program& program) {
+  program.run();
+  program.synchronize();
+  Tensors results;
+  for (const Output& output : program.graph().outputs()) {
+    if (is_compared(output.name)) results[output.name] = convert(program.read_output(output.name), DType::fp64);
+  }
+  return results;
+}
+
+bool is_finite(const Tensors& tensors) {
+  return std::ranges::all_of(tensors, [](const auto& named) {
+    return std::ranges::all_of(named.second.template as<double>(), [](double x) { return std::isfinite(x); });
+  });
+}
+
+// As training does it: where a gradient overflows, the factor of the loss is halved.
+Tensors run_with_loss_scaling(Program& program) {
+  LossScalingOptions options;
+  for (;;) {
+    const bool scales = initialise_loss_scaling(program, options);
+    Tensors results = run(program);
+    if (!scales || options.initial_scale <= 1 || is_finite(results)) return results;
+    options.initial_scale *= options.backoff_factor;
+  }
+}
+
+// Where the other program has an input of that name, the same numbers.
+void copy_inputs(const Program& from, Program& to) {
+  for (const NodeId id : from.graph().inputs()) {
+    const std::string& input = from.graph().node(id).attributes.get<std::string>("name");
+    const std::optional<Value> target = to.graph().find_input(input);
+    if (!target) continue;
+    const HostTensor tensor = from.read_input(input);
+    const DType dtype = to.graph().type(*target).dtype;
+    to.write_input(input, tensor.type.dtype == dtype ? tensor : convert(tensor, dtype));
+  }
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// layers.3.attn.q_proj cut to 1 is layers.3, cut to 2 layers.3.attn.
+std::string cut(std::string_view scope, int depth) {
+  std::string text;
+  for (int taken = 0; !scope.empty();) {
+    const std::size_t dot = scope.find('.');
+    const std::string_view component = scope.substr(0, dot);
+    if (!is_number(component) && taken++ == depth) break;
+    text += (text.empty() ? "" : ".") + std::string(component);
+    scope.remove_prefix(dot == std::string_view::npos ? scope.size() : dot + 1);
+  }
+  return text;
+}
+
+struct Difference {
+  double squared_error = 0;
+  double squared_exact = 0;
+  void add(const HostTensor& tensor, const HostTensor& exact) {
+    const std::span<const double> a = tensor.as<double>();
+    const std::span<const double> b = exact.as<double>();
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      const double error = a[i] == b[i] ? 0.0 : a[i] - b[i];  // equal infinities, of a mask
+      squared_error += error * error;
+      squared_exact += std::isfinite(b[i]) ? b[i] * b[i] : 0.0;
+    }
+  }
+  // Where both are zero nothing is wrong; where only the exact value is, everything.
+  double relative() const {
+    if (squared_error == 0) return 0;
+    return squared_exact > 0 ? std::sqrt(squared_error / squared_exact) : std::numeric_limits<double>::infinity();
+  }
+};
+
+// Outputs of one module, in the order of the graph.
+struct Module {
+  std::string name;
+  std::string last_activation;
+  std::vector<std::string> gradients;
+};
+
+std::vector<Module> modules_of(const Graph& graph, int depth) {
+  std::vector<Module> modules;
+  const auto module = [&](const std::string& scope) -> Module& {
+    const std::string wanted = cut(scope, depth);
+    const auto found = std::ranges::find(modules, wanted, &Module::name);
+    return found != modules.end() ? *found : modules.emplace_back(Module{wanted, "", {}});
+  };
+  // A module's last value stands after its parts'.
+  for (const Output& output : graph.outputs()) {
+    if (output.name.starts_with(kActivation)) {
+      module(output.name.substr(kActivation.size())).last_activation = output.name;
+    } else if (output.name.starts_with(kGradient)) {
+      const std::string parameter = output.name.substr(kGradient.size());
+      module(parameter.substr(0, parameter.rfind('.'))).gradients.push_back(output.name);
+    }
+  }
+  return modules;
+}
+
+PrecisionError error_of(const Module& module, const Tensors& found, const Tensors& exact) {
+  PrecisionError error;
+  if (!module.last_activation.empty()) {
+    Difference difference;
+    difference.add(found.at(module.last_activation), exact.at(module.last_activation));
+    error.forward = difference.relative();
+  }
+  if (!module.gradients.empty()) {
+    Difference difference;
+    for (const std::string& output : module.gradients) difference.add(found.at(output), exact.at(output));
+    error.gradient = difference.relative();
+  }
+  return error;
+}
+
+Graph build_variant(const PrecisionSubject& subject, const PrecisionVariant& variant) {
+  TrainingOptions training;
+  training.precision = variant.precision;
+  if (variant.low_norms) training.force_low = norm_ops();
+  Graph graph = subject.build(training);
+  if (variant.low_norms) spell_out_norms(graph);
+  return graph;
+}
+
+}  // namespace
+
+std::string name(const PrecisionVariant& variant) {
+  return std::string(name(variant.precision)) + (variant.low_norms ? " low norms" : "");
+}
+
+std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& subject,
+                                                        const std::vector<PrecisionVariant>& variants,
+                                                        const std::shared_ptr<Device>& device, int depth,
+                                                        const std::function<bool(std::string_view)>& watch) {
+  const auto goes_on = [&](std::string_view what) { return !watch || watch(what); };
+  const Graph single = subject.build({});
+  const std::vector<Module> modules = modules_of(single, depth);
+  Graph wide = single;
+  widen_to_fp64(wide);
+  const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device());
+  Program numbers(plan_with_room(single, device));
+  subject.initialise(numbers);
+
+  if (!goes_on("fp64")) return {};
+  Program oracle(exact_plan);
+  copy_inputs(numbers, oracle);
+  const Tensors exact = run(oracle);
+
+  std::vector<PrecisionErrorRow> rows;
+  for (const Module& module : modules) rows.push_back({module.name, {}});
+  for (const PrecisionVariant& variant : variants) {
+    if (!goes_on(name(variant))) return {};
+    Program program(plan_with_room(build_variant(subject, variant), device));
+    copy_inputs(numbers, program);
+    const Tensors found = run_with_loss_scaling(program);
+    for (std::size_t i = 0; i < modules.size(); ++i) rows[i].errors.push_back(error_of(modules[i], found, exact));
+  }
+  return rows;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,105 @@
+#include "measure/precision/types.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "runtime/matmul_problem.h"
+
+namespace ridgepoint {
+namespace {
+
+bool is_number(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// Components that are numbers become *.
+std::string without_numbers(std::string_view scope) {
+  std::string text;
+  while (true) {
+    const std::size_t dot = scope.find('.');
+    const std::string_view component = scope.substr(0, dot);
+    text += is_number(component) ? "*" : component;
+    if (dot == std::string_view::npos) return text;
+    text += '.';
+    scope.remove_prefix(dot + 1);
+  }
+}
+
+bool has_line(const Node& node) {
+  const OpClass kind = op_class(node.op);
+  return kind != OpClass::view && kind != OpClass::state && node.op != Op::cast && node.op != Op::copy &&
+         node.op != Op::detach && node.op != Op::iota;
+}
+
+std::string operand_types(const Graph& graph, const Node& node) {
+  if (node.op == Op::matmul && is_tf32(node)) return "tf32";
+  std::set<DType> found;
+  for (const Value value : node.inputs) {
+    const DType dtype = graph.type(value).dtype;
+    if (is_floating(dtype) && graph.producer_node(value).op != Op::constant) found.insert(dtype);
+  }
+  std::string text;
+  for (const DType dtype : found) text += (text.empty() ? "" : ", ") + std::string(name(dtype));
+  return text;
+}
+
+class TypeCounter {
+ public:
+  explicit TypeCounter(const Graph& graph) : graph_(graph) {}
+
+  TypeTable run() {
+    add_inputs(Role::parameter, "parameter");
+    add_inputs(Role::data, "input");
+    for (const NodeId id : graph_.order()) visit(graph_.node(id));
+    for (const Output& output : graph_.outputs()) {
+      if (!output.name.starts_with("grad.")) continue;
+      add({"gradient", without_numbers(output.name.substr(5)), "", "", result_of(output.value)});
+    }
+    return std::move(table_);
+  }
+
+ private:
+  std::string result_of(Value value) const { return std::string(name(graph_.type(value).dtype)); }
+
+  void add_inputs(Role role, const char* part) {
+    for (const NodeId id : graph_.inputs()) {
+      const Node& node = graph_.node(id);
+      if (node.attributes.get<std::string>("role") != name(role)) continue;
+      add({part, without_numbers(node.attributes.get<std::string>("name")), "", "", result_of(node.outputs[0])});
+    }
+  }
+
+  void visit(const Node& node) {
+    if (node.op == Op::cast) {
+      ++table_.casts;
+      const Node& producer = graph_.producer_node(node.inputs[0]);
+      const bool of_parameter =
+          producer.op == Op::input && producer.attributes.get<std::string>("role") == name(Role::parameter);
+      if (of_parameter) ++table_.weight_casts;
+    }
+    if (!has_line(node)) return;
+    add({std::string(name(node.phase)), without_numbers(graph_.scope_name(node)), std::string(name(node.op)),
+         operand_types(graph_, node), result_of(node.outputs[0])});
+  }
+
+  void add(TypeRow row) {
+    const auto [found, is_new] =
+        rows_.try_emplace(std::tuple(row.part, row.module, row.op, row.operands, row.result), table_.rows.size());
+    if (is_new) table_.rows.push_back(std::move(row));
+    ++table_.rows[found->second].nodes;
+  }
+
+  const Graph& graph_;
+  TypeTable table_;
+  std::map<std::tuple<std::string, std::string, std::string, std::string, std::string>, std::size_t> rows_;
+};
+
+}  // namespace
+
+TypeTable types_of(const Graph& graph) { return TypeCounter(graph).run(); }
+
+}  // namespace ridgepoint

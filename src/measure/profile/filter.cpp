@@ -1,0 +1,51 @@
+#include "measure/profile/filter.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "measure/profile/views.h"
+
+namespace ridgepoint {
+namespace {
+
+// A path of modules as one of folders, which fnmatch() knows.
+std::string as_path(std::string_view dotted) {
+  std::string path(dotted);
+  std::ranges::replace(path, '.', '/');
+  return path;
+}
+
+}  // namespace
+
+bool matches_scope(std::string_view pattern, const std::string& scope) {
+  return !scope.empty() && ::fnmatch(as_path(pattern).c_str(), as_path(scope).c_str(),
+                                     FNM_PATHNAME | FNM_LEADING_DIR | FNM_NOESCAPE) == 0;
+}
+
+std::string to_string(const KernelFilter& filter) {
+  std::vector<std::string_view> phases;
+  for (const ProfilePhase phase : filter.phases) phases.push_back(name(phase));
+  std::string text;
+  if (!phases.empty()) text = fmt::format("phase {}", fmt::join(phases, " or "));
+  if (filter.scopes.empty()) return text;
+  return fmt::format("{}{}module {}", text, text.empty() ? "" : ", ", fmt::join(filter.scopes, " or "));
+}
+
+void select_kernels(Profile& profile, const KernelFilter& filter) {
+  if (filter.is_empty() || !profile.has_kernels()) return;
+  const KernelSum all = total(profile);
+  profile.selection = {to_string(filter), all.calls, all.time_ns};
+  std::erase_if(profile.kernels, [&](const KernelRecord& kernel) {
+    const bool has_phase =
+        filter.phases.empty() || std::ranges::find(filter.phases, kernel.phase) != filter.phases.end();
+    const bool has_scope = filter.scopes.empty() || std::ranges::any_of(filter.scopes, [&](const std::string& pattern) {
+                             return matches_scope(pattern, kernel.scope);
+                           });
+    return !has_phase || !has_scope;
+  });
+}
+
+}  // namespace ridgepoint

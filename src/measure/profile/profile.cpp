@@ -1,0 +1,217 @@
+#include "measure/profile/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
+#include "runtime/device.h"
+#include "runtime/host_activity.h"
+
+namespace ridgepoint {
+namespace {
+
+ProfilePhase phase_of(const Node& node) {
+  switch (node.phase) {
+    case Phase::forward:
+      return ProfilePhase::forward;
+    case Phase::loss:
+      return ProfilePhase::loss;
+    case Phase::backward:
+      return ProfilePhase::backward;
+    default:
+      return ProfilePhase::optimizer;
+  }
+}
+
+// Everything about a launch that does not change from step to step.
+struct LaunchFacts {
+  KernelRecord blank;
+  Cost cost;
+};
+
+std::vector<LaunchFacts> facts_of(const Program& program) {
+  const Graph& graph = program.graph();
+  std::vector<LaunchFacts> facts;
+  for (const LaunchInfo& launch : program.launches()) {
+    const Node& node = graph.node(launch.node);
+    LaunchFacts& entry = facts.emplace_back();
+    entry.cost = cost(graph, node);
+    entry.blank.name = launch.kernel;
+    entry.blank.node = launch.node.id;
+    entry.blank.op = name(node.op);
+    entry.blank.phase = phase_of(node);
+    entry.blank.kernel_class = kernel_class(graph, node);
+    entry.blank.scope = graph.scope_name(node);
+  }
+  return facts;
+}
+
+// Which step an activity belongs to: by its run where that is known, else by when it began.
+std::optional<std::uint32_t> step_of(const Activity& activity, const std::vector<ProfiledStep>& steps) {
+  if (activity.run < steps.size()) return activity.run;
+  for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    if (activity.start_ns >= steps[i].begin_ns && activity.start_ns < steps[i].end_ns) return i;
+  }
+  return std::nullopt;
+}
+
+void copy_times(KernelRecord& record, const Activity& activity, std::int64_t base_ns) {
+  record.start_ns = activity.start_ns - base_ns;
+  record.duration_ns = activity.duration_ns;
+  record.call_start_ns = activity.call_start_ns - base_ns;
+  record.call_duration_ns = activity.call_duration_ns;
+  record.stream = activity.stream;
+  record.grid = activity.grid;
+  record.block = activity.block;
+  record.registers = activity.registers;
+  record.shared_bytes = activity.shared_bytes;
+}
+
+// A fill stands apart from the kernel it prepares for, whoever asked for it.
+void set_purpose(KernelRecord& record, ActivityKind kind) {
+  record.kind = kind;
+  if (kind == ActivityKind::kernel) return;
+  record.kernel_class = KernelClass::memory_movement;
+  if (kind == ActivityKind::fill) record.phase = ProfilePhase::zeroing;
+}
+
+// Gives each launch's cost to the longest of its activities, by the sums over all steps so that it is the same in
+// every step. `launch_of` goes with `records`.
+void assign_costs(std::vector<KernelRecord>& records, const std::vector<std::uint32_t>& launch_of,
+                  const std::vector<LaunchFacts>& facts) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> seen;  // {step, launch} -> activities so far
+  std::map<std::uint32_t, std::vector<std::int64_t>> totals;              // launch -> time of its first, second, ...
+  std::vector<std::uint32_t> ordinal(records.size());
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (launch_of[i] == kNoLaunch) continue;
+    ordinal[i] = seen[{records[i].step, launch_of[i]}]++;
+    std::vector<std::int64_t>& times = totals[launch_of[i]];
+    times.resize(std::max<std::size_t>(times.size(), ordinal[i] + 1));
+    times[ordinal[i]] += records[i].duration_ns;
+  }
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (launch_of[i] == kNoLaunch) continue;
+    const std::vector<std::int64_t>& times = totals[launch_of[i]];
+    if (std::ranges::max_element(times) - times.begin() != ordinal[i]) continue;
+    records[i].flops = facts[launch_of[i]].cost.flops;
+    records[i].bytes = facts[launch_of[i]].cost.bytes;
+  }
+}
+
+// What before_launch() and after_launch() take together.
+double measure_recording_ns(ActivityRecorder& recorder) {
+  constexpr std::uint32_t kCalls = 4096;
+  recorder.start(kCalls);
+  recorder.run_begins();
+  const std::int64_t begin_ns = steady_now_ns();
+  for (std::uint32_t i = 0; i < kCalls; ++i) {
+    recorder.before_launch(i);
+    recorder.after_launch(i);
+  }
+  const std::int64_t end_ns = steady_now_ns();
+  recorder.run_ends();
+  recorder.stop();
+  return static_cast<double>(end_ns - begin_ns) / kCalls;
+}
+
+// Ends the watching of a program, whatever happens.
+class Observation {
+ public:
+  Observation(Program& program, LaunchObserver& observer) : program_(program) { program_.observe(&observer); }
+  ~Observation() { program_.observe(nullptr); }
+  Observation(const Observation&) = delete;
+  Observation& operator=(const Observation&) = delete;
+
+ private:
+  Program& program_;
+};
+
+// False when the watcher stopped it.
+bool record_steps(Profile& profile, Program& program, std::int64_t count, const StepWatcher& watch) {
+  const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
+  profile.recording_ns = measure_recording_ns(*recorder);
+  recorder->start(program.launches_per_run() * static_cast<std::size_t>(count + 1));
+  std::vector<ProfiledStep> steps;
+  {
+    const Observation observation(program, *recorder);
+    // The first run under a recorder pays for its buffers; it is no step of the profile.
+    program.run();
+    program.synchronize();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (watch && !watch({StepProgress::Stage::profiling, i, count})) return false;
+      ProfiledStep step;
+      step.begin_ns = steady_now_ns();
+      program.run();
+      program.synchronize();
+      step.end_ns = steady_now_ns();
+      steps.push_back(step);
+    }
+  }
+  ActivityLog log = recorder->stop();
+  std::erase_if(log.activities, [](const Activity& activity) { return activity.run == 0; });
+  for (Activity& activity : log.activities) {
+    if (activity.run != kNoRun) --activity.run;
+  }
+  fill_profile(profile, program, steps, std::move(log));
+  return true;
+}
+
+}  // namespace
+
+void fill_profile(Profile& profile, const Program& program, const std::vector<ProfiledStep>& steps, ActivityLog log) {
+  if (steps.empty()) return;
+  const std::vector<LaunchFacts> facts = facts_of(program);
+  const std::int64_t base_ns = steps.front().begin_ns;
+  std::ranges::stable_sort(log.activities, {}, &Activity::start_ns);
+  std::vector<KernelRecord> records;
+  std::vector<std::uint32_t> launch_of;
+  std::vector<bool> heard(facts.size() * steps.size());
+  for (const Activity& activity : log.activities) {
+    const std::optional<std::uint32_t> step = step_of(activity, steps);
+    if (!step) continue;
+    const bool known = activity.launch < facts.size();
+    KernelRecord& record = records.emplace_back(known ? facts[activity.launch].blank : KernelRecord{});
+    launch_of.push_back(known ? activity.launch : kNoLaunch);
+    if (known) heard[*step * facts.size() + activity.launch] = true;
+    if (!activity.name.empty()) record.name = activity.name;
+    record.step = *step;
+    copy_times(record, activity, base_ns);
+    set_purpose(record, activity.kind);
+  }
+  assign_costs(records, launch_of, facts);
+  profile.kernels = std::move(records);
+  profile.dropped_records = log.dropped;
+  profile.silent_launches = static_cast<std::uint64_t>(std::ranges::count(heard, false));
+  for (const ProfiledStep& step : steps) profile.steps.push_back({step.begin_ns - base_ns, step.end_ns - base_ns});
+}
+
+std::optional<Profile> measure_profile(const StepConfig& config, std::int64_t profiled_steps, CeilingCache& ceilings,
+                                       const StepWatcher& watch) {
+  Profile profile;
+  std::optional<Record> record = measure_step(config, ceilings, watch, [&](Program& program) {
+    try {
+      return record_steps(profile, program, profiled_steps, watch);
+    } catch (const Error& error) {
+      profile.problem = error.what();
+      return true;
+    }
+  });
+  if (!record) return std::nullopt;
+  profile.run = std::move(*record);
+  profile.run.command = "profile";
+  if (profile.run.status == RunStatus::ok && profile.run.device.kind == "null") {
+    profile.problem = "the null device runs nothing; bench --device null has what it predicts";
+  }
+  if (profile.has_kernels()) {
+    profile.matmul_flops_per_second = profile.run.ceiling_flops_per_second;
+    profile.copy_bytes_per_second = ceilings.copy(config.device, config.device_options.threads);
+  }
+  return profile;
+}
+
+}  // namespace ridgepoint

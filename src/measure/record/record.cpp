@@ -1,0 +1,187 @@
+#include "ridgepoint/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/files/file.h"
+#include "measure/record/fields.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A file of records far beyond any sweep; a larger one is refused rather than read into memory.
+constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json encode(const std::string& text) { return text; }
+Json encode(std::int64_t value) { return value; }
+Json encode(bool value) { return value; }
+Json encode(double value) { return number(value); }
+Json encode(RunStatus status) { return name(status); }
+Json encode(std::span<const double> values) {
+  Json array = Json::array();
+  for (const double value : values) array.push_back(number(value));
+  return array;
+}
+template <typename T>
+Json encode(const std::optional<T>& value) {
+  return value ? encode(*value) : Json(nullptr);
+}
+
+Json encode_record(const Record& record) {
+  Json json = Json::object();
+  visit_fields(record, [&](std::string_view prefix, std::string_view key, const auto& member) {
+    Json& parent = prefix.empty() ? json : json[std::string(prefix)];
+    parent[std::string(key)] = encode(member);
+  });
+  return json;
+}
+
+// Text that is not UTF-8 (a device's own name, say) is replaced rather than refused.
+std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+struct WrongType {
+  std::string_view wanted;
+};
+
+void decode(const Json& json, std::string& text) {
+  if (!json.is_string()) throw WrongType{"text"};
+  text = json.get<std::string>();
+}
+
+void decode(const Json& json, std::int64_t& value) {
+  const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max()
+                                              : json.is_number_integer();
+  if (!fits) throw WrongType{"a whole number of 64 bits"};
+  value = json.get<std::int64_t>();
+}
+
+void decode(const Json& json, bool& value) {
+  if (!json.is_boolean()) throw WrongType{"true or false"};
+  value = json.get<bool>();
+}
+
+void decode(const Json& json, double& value) {
+  if (!json.is_number() && !json.is_null()) throw WrongType{"a number or null"};
+  value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+void decode(const Json& json, RunStatus& status) {
+  for (const RunStatus candidate : kAllRunStatuses) {
+    if (json.is_string() && json.get_ref<const std::string&>() == name(candidate)) {
+      status = candidate;
+      return;
+    }
+  }
+  throw WrongType{"ok, oom, unsupported or error"};
+}
+
+void decode(const Json& json, std::vector<double>& values) {
+  if (!json.is_array()) throw WrongType{"an array of numbers"};
+  values.assign(json.size(), 0);
+  for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
+}
+
+void decode(const Json& json, std::array<double, 3>& values) {
+  if (!json.is_array() || json.size() != values.size()) throw WrongType{"an array of three numbers"};
+  for (std::size_t i = 0; i < values.size(); ++i) decode(json[i], values[i]);
+}
+
+template <typename T>
+void decode(const Json& json, std::optional<T>& value) {
+  if (json.is_null()) {
+    value.reset();
+  } else {
+    decode(json, value.emplace());
+  }
+}
+
+const Json* find(const Json& json, std::string_view key) {
+  const auto found = json.find(std::string(key));
+  return found == json.end() ? nullptr : &*found;
+}
+
+Record decode_record(const Json& json) {
+  if (!json.is_object()) throw Error("a record is a JSON object");
+  if (!json.contains("schema")) throw Error("field 'schema' is missing: this is not a Ridgepoint record");
+  Record record;
+  visit_fields(record, [&](std::string_view prefix, std::string_view key, auto& member) {
+    const Json* parent = prefix.empty() ? &json : find(json, prefix);
+    if (parent == nullptr) return;
+    const std::string field = prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
+    if (!parent->is_object()) throw Error(fmt::format("field '{}' must be an object", prefix));
+    try {
+      if (const Json* value = find(*parent, key)) decode(*value, member);
+    } catch (const WrongType& wrong) {
+      throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));
+    }
+    if (field == "schema" && (record.schema > kRecordSchema || record.schema < 1)) {
+      throw Error(fmt::format("the record has schema {}; this build reads 1 to {}", record.schema, kRecordSchema));
+    }
+  });
+  return record;
+}
+
+Json parse(std::string_view text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    throw Error(fmt::format("not JSON at byte {}", error.byte));
+  }
+}
+
+}  // namespace
+
+std::string_view name(RunStatus status) {
+  constexpr std::array<std::string_view, kAllRunStatuses.size()> kNames = {"ok", "oom", "unsupported", "error"};
+  return kNames[static_cast<std::size_t>(status)];
+}
+
+std::string to_json(const Record& record) { return dump(encode_record(record)); }
+
+std::string to_json(std::span<const Record> records) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    text += i == 0 ? "\n" : ",\n";
+    text += to_json(records[i]);
+  }
+  return text + "\n]\n";
+}
+
+Record record_from_json(std::string_view json) { return decode_record(parse(json)); }
+
+std::vector<Record> read_records(const std::filesystem::path& path) {
+  const std::string text = read_file(path, kMaxRecordFileBytes);
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  const bool is_array = start != std::string::npos && text[start] == '[';
+  std::vector<Record> records;
+  std::size_t place = 1;  // line, or position in the array
+  try {
+    if (is_array) {
+      for (const Json& json : parse(text)) {
+        records.push_back(decode_record(json));
+        ++place;
+      }
+    }
+    for (std::size_t begin = 0; !is_array && begin < text.size(); ++place) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line = std::string_view(text).substr(begin, end - begin);
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos) records.push_back(record_from_json(line));
+      begin = end + 1;
+    }
+  } catch (const Error& error) {
+    throw Error(fmt::format("cannot read records from '{}', {} {}: {}", path.string(), is_array ? "record" : "line",
+                            place, error.what()));
+  }
+  return records;
+}
+
+}  // namespace ridgepoint

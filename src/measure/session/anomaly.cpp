@@ -1,0 +1,116 @@
+#include "measure/session/anomaly.h"
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "measure/precision/compare_tensors.h"
+#include "ops/constant.h"
+#include "ops/layout.h"
+
+namespace ridgepoint {
+namespace {
+
+bool is_infinite_constant(const Graph& graph, Value value) {
+  const Node& producer = graph.producer_node(view_root(graph, value));
+  return producer.op == Op::constant && std::isinf(constant_value(producer));
+}
+
+// A mask: it is asked for infinities.
+bool writes_infinities(const Graph& graph, const Node& node) {
+  if (node.op == Op::causal_mask) return std::isinf(node.attributes.get<double>("fill"));
+  return std::ranges::any_of(node.inputs, [&](Value value) { return is_infinite_constant(graph, value); });
+}
+
+std::string place_of(const Graph& graph, const Node& node) {
+  const std::string& scope = graph.scope_name(node);
+  return (scope.empty() ? "" : "'" + scope + "', ") + std::string(name(node.phase));
+}
+
+}  // namespace
+
+AnomalyDetector::AnomalyDetector(Program& program)
+    : program_(program),
+      holds_infinity_(program.graph().value_count()),
+      is_input_checked_(program.graph().value_count()) {
+  for (const LaunchInfo& launch : program.launches()) nodes_.push_back(launch.node);
+  program.observe(this);
+}
+
+AnomalyDetector::~AnomalyDetector() { program_.observe(nullptr); }
+
+void AnomalyDetector::run_begins() {
+  holds_infinity_.assign(holds_infinity_.size(), false);
+  is_input_checked_.assign(is_input_checked_.size(), false);
+}
+
+AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
+  Found found;
+  const std::size_t bytes = size_bytes(tensor.type.dtype);
+  for (std::int64_t i = 0; i < tensor.type.elements(); ++i) {
+    const double value = load_element(tensor.type.dtype, tensor.data.data() + static_cast<std::size_t>(i) * bytes);
+    if (std::isfinite(value)) continue;
+    if (!found.nan && !found.infinity) found.element = i;
+    if (std::isnan(value) && !found.nan) found.element = i;
+    (std::isnan(value) ? found.nan : found.infinity) = true;
+    if (found.nan) break;
+  }
+  return found;
+}
+
+Value AnomalyDetector::storage_of(Value value) const { return view_root(program_.graph(), value); }
+
+// An observer must not throw; a device that fails here fails at its next launch too, and says why.
+void AnomalyDetector::before_launch(std::uint32_t launch) {
+  if (first_) return;
+  try {
+    check_inputs(program_.graph().node(nodes_[launch]));
+  } catch (const std::exception& error) {
+    first_ = error.what();
+  }
+}
+
+void AnomalyDetector::after_launch(std::uint32_t launch) {
+  if (first_) return;
+  try {
+    check_results(program_.graph().node(nodes_[launch]));
+  } catch (const std::exception& error) {
+    first_ = error.what();
+  }
+}
+
+void AnomalyDetector::check_inputs(const Node& node) {
+  const Graph& graph = program_.graph();
+  for (const Value operand : node.inputs) {
+    const Value value = storage_of(operand);
+    const Node& producer = graph.producer_node(value);
+    if (producer.op != Op::input || is_input_checked_[value.id] || !is_floating(graph.type(value).dtype)) continue;
+    is_input_checked_[value.id] = true;
+    const HostTensor tensor = program_.read_value(value);
+    const Found found = scan(tensor);
+    if (!found.nan && !found.infinity) continue;
+    first_ = std::string("the input '") + producer.attributes.get<std::string>("name") + "' has " +
+             (found.nan ? "a NaN" : "an infinity") + " at " + element_name(tensor.type.shape, found.element);
+    return;
+  }
+}
+
+void AnomalyDetector::check_results(const Node& node) {
+  const Graph& graph = program_.graph();
+  const bool expected = writes_infinities(graph, node) || std::ranges::any_of(node.inputs, [&](Value operand) {
+                          return holds_infinity_[storage_of(operand).id];
+                        });
+  for (const Value value : node.outputs) {
+    const TensorType& type = graph.type(value);
+    if (!is_floating(type.dtype)) continue;
+    const Found found = scan(program_.read_value(value));
+    holds_infinity_[value.id] = found.infinity;
+    if (!found.nan && (!found.infinity || expected)) continue;
+    first_ = "the first " + std::string(found.nan ? "NaN" : "infinity") + " is made by " + std::string(name(node.op)) +
+             " in " + place_of(graph, node) + ": element " + element_name(type.shape, found.element) + " of " +
+             type.to_string();
+    return;
+  }
+}
+
+}  // namespace ridgepoint

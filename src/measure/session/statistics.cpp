@@ -1,0 +1,47 @@
+#include "measure/session/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+namespace ridgepoint {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// Two passes: summing squares first would lose the spread of nearly equal times.
+double sample_deviation(std::span<const double> samples, double mean) {
+  if (samples.size() < 2) return kNone;
+  double squares = 0;
+  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
+  return std::sqrt(squares / static_cast<double>(samples.size() - 1));
+}
+
+}  // namespace
+
+double quantile(std::span<const double> sorted, double share) {
+  if (sorted.empty()) return kNone;
+  const double position = std::clamp(share, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const std::size_t above = std::min(below + 1, sorted.size() - 1);
+  const double fraction = position - static_cast<double>(below);
+  return std::lerp(sorted[below], sorted[above], fraction);
+}
+
+Statistics describe(std::vector<double> samples) {
+  std::vector<double> sorted = samples;
+  std::ranges::sort(sorted);
+  Statistics result;
+  result.mean = sorted.empty() ? kNone : std::reduce(sorted.begin(), sorted.end()) / static_cast<double>(sorted.size());
+  result.std = sample_deviation(sorted, result.mean);
+  result.min = quantile(sorted, 0);
+  result.max = quantile(sorted, 1);
+  result.median = quantile(sorted, 0.5);
+  result.quartiles = {quantile(sorted, 0.25), result.median, quantile(sorted, 0.75)};
+  result.cv = result.mean > 0 ? result.std / result.mean : kNone;
+  result.samples = std::move(samples);
+  return result;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,38 @@
+// Runs optimizer steps of the Transformer from given weights and tokens and keeps every tensor worth comparing.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "measure/session/step_benchmark.h"
+#include "models/transformer.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+
+// int64 [batch, context]; random by the configuration's seed where absent.
+struct TrainingTokens {
+  std::optional<HostTensor> inputs;
+  std::optional<HostTensor> targets;
+};
+
+struct TrainingResult {
+  // fp32 `logits`, `loss` and `grad.NAME` of the first step; `loss.K` of step K from 1 and, after the last step,
+  // `param.NAME`. With no steps: forward and backward alone, no `loss.K` or `param.NAME`.
+  std::map<std::string, HostTensor> tensors;
+  HostTensor inputs;  // the tokens used
+  HostTensor targets;
+  // With detect_anomaly: the step and the first NaN or infinity that a node made, in a sentence; empty when there is
+  // none.
+  std::string anomaly;
+};
+
+// Batch, model, weights, device and seed come from `config`. Throws Error; empty when the watcher stopped it.
+std::optional<TrainingResult> run_training_steps(const StepConfig& config, std::int64_t optimizer_steps,
+                                                 const TrainingTokens& tokens, const StepWatcher& watch = {});
+
+}  // namespace ridgepoint

@@ -1,0 +1,119 @@
+// AdamW (Loshchilov & Hutter 2019) as torch.optim.AdamW computes it. Operands: the step count, then parameter,
+// gradient, first and second moment of each tensor; results: the new parameter and moments of each, in the storage
+// of the old. Any number of tensors. With the attribute `guarded` two more scalars follow the step count: a factor for
+// every gradient, and whether (not 0) to leave everything as it is.
+#include "ops/rules/adamw.h"
+
+#include <cmath>
+#include <utility>
+
+#include "ops/shape_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+std::vector<TensorType> infer_adamw(const ShapeContext& context) {
+  const std::size_t scalars = adamw_scalars(context.attributes);
+  require(context.inputs.size() >= scalars + 4 && context.inputs.size() % 4 == scalars % 4,
+          "operands must be " + std::to_string(scalars) + " scalar(s) and four a tensor");
+  common_floating_dtype(context);
+  for (std::size_t i = 0; i < scalars; ++i) {
+    require(context.inputs[i].shape.rank() == 0, "the step and what follows it must be scalars");
+  }
+  for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"})
+    context.attributes.get<double>(key);
+  std::vector<TensorType> outputs;
+  for (std::size_t i = scalars; i < context.inputs.size(); i += 4) {
+    for (std::size_t j = 1; j < 4; ++j) {
+      require(context.inputs[i + j].shape == context.inputs[i].shape,
+              "a parameter, its gradient and its moments must have one shape");
+    }
+    outputs.insert(outputs.end(), {context.inputs[i], context.inputs[i + 2], context.inputs[i + 3]});
+  }
+  return outputs;
+}
+
+// 1 - beta^step = -expm1(step ln beta): exact to rounding in fp32, where 1 - pow() would cancel at early steps.
+Value bias_correction(Graph& graph, Value step, double beta) {
+  return neg(graph, expm1(graph, scale(graph, step, std::log(beta))));
+}
+
+std::vector<Value> decompose_adamw(Graph& graph, const Node& node) {
+  const double beta1 = node.attributes.get<double>("beta1");
+  const double beta2 = node.attributes.get<double>("beta2");
+  const double learning_rate = node.attributes.get<double>("learning_rate");
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  const Value rate = div(graph, constant(graph, learning_rate, dtype), bias_correction(graph, node.inputs[0], beta1));
+  const Value spread = rsqrt(graph, bias_correction(graph, node.inputs[0], beta2));
+  const std::size_t scalars = adamw_scalars(node.attributes);
+  const bool guarded = scalars > 1;
+  std::vector<Value> results;
+  for (std::size_t i = scalars; i < node.inputs.size(); i += 4) {
+    const Value gradient = guarded ? mul(graph, node.inputs[i + 1], node.inputs[1]) : node.inputs[i + 1];
+    const Value first = add(graph, scale(graph, node.inputs[i + 2], beta1), scale(graph, gradient, 1.0 - beta1));
+    const Value second =
+        add(graph, scale(graph, node.inputs[i + 3], beta2), scale(graph, mul(graph, gradient, gradient), 1.0 - beta2));
+    const Value divisor = shift(graph, mul(graph, sqrt(graph, second), spread), node.attributes.get<double>("epsilon"));
+    const Value decayed =
+        scale(graph, node.inputs[i], 1.0 - learning_rate * node.attributes.get<double>("weight_decay"));
+    results.insert(results.end(), {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second});
+    if (!guarded) continue;
+    const Value keeps = equal(graph, node.inputs[2], constant(graph, 0.0, dtype));
+    const Value before[] = {node.inputs[i], node.inputs[i + 2], node.inputs[i + 3]};
+    for (std::size_t j = 0; j < 3; ++j) {
+      Value& result = results[results.size() - 3 + j];
+      result = where(graph, keeps, result, before[j]);
+    }
+  }
+  return results;
+}
+
+std::vector<std::pair<int, int>> donations_adamw(const Node& node) {
+  std::vector<std::pair<int, int>> pairs;
+  const int scalars = static_cast<int>(adamw_scalars(node.attributes));
+  const int tensors = (static_cast<int>(node.inputs.size()) - scalars) / 4;
+  for (int t = 0; t < tensors; ++t) {
+    const int first = scalars + 4 * t;
+    pairs.insert(pairs.end(), {{3 * t, first}, {3 * t + 1, first + 2}, {3 * t + 2, first + 3}});
+  }
+  return pairs;
+}
+
+}  // namespace
+
+extern const OpRule rule_adamw{.infer = infer_adamw, .decompose = decompose_adamw, .donations = donations_adamw};
+
+namespace {
+
+Attributes attributes_of(const AdamWOptions& options) {
+  return {{"learning_rate", options.learning_rate},
+          {"beta1", options.beta1},
+          {"beta2", options.beta2},
+          {"epsilon", options.epsilon},
+          {"weight_decay", options.weight_decay}};
+}
+
+std::array<Value, 3> update(Graph& graph, std::vector<Value> operands, Attributes attributes, const Source& source) {
+  const Node& made = graph.node(make_node(graph, Op::adamw, std::move(operands), std::move(attributes), source));
+  return {made.outputs[0], made.outputs[1], made.outputs[2]};
+}
+
+}  // namespace
+
+std::size_t adamw_scalars(const Attributes& attributes) { return attributes.get_or("guarded", false) ? 3 : 1; }
+
+std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
+                           Value second_moment, const AdamWOptions& options, const Source& source) {
+  return update(graph, {step, parameter, gradient, first_moment, second_moment}, attributes_of(options), source);
+}
+
+std::array<Value, 3> guarded_adamw(Graph& graph, Value step, const UpdateGuard& guard, Value parameter, Value gradient,
+                                   Value first_moment, Value second_moment, const AdamWOptions& options,
+                                   const Source& source) {
+  Attributes attributes = attributes_of(options);
+  attributes.set("guarded", true);
+  return update(graph, {step, guard.gradient_factor, guard.skip, parameter, gradient, first_moment, second_moment},
+                std::move(attributes), source);
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,138 @@
+// attention: o = softmax(scale q k^T [masked]) v and the log-sum-exp of each row of scores, and its derivative from
+// those two (Dao et al. 2022): nothing of size S x S is kept between the two. The attribute `compute` is that of the
+// products it falls apart into (ops/rules/matmul.cpp).
+#include <limits>
+#include <numeric>
+#include <utility>
+
+#include "ops/shape_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+// Scores, their exponentials and sums are kept in this, whatever the operands are.
+DType score_dtype(DType dtype) { return dtype == DType::fp64 ? DType::fp64 : DType::fp32; }
+
+Shape without_last(const Shape& shape) { return Shape(std::vector<Dim>(shape.dims().begin(), shape.dims().end() - 1)); }
+Shape as_column(const Shape& rows) {
+  std::vector<Dim> dims(rows.dims().begin(), rows.dims().end());
+  dims.push_back(Dim(1));
+  return Shape(dims);
+}
+
+void require_operands(const TensorType& q, const TensorType& k, const TensorType& v, const Attributes& attributes) {
+  const int rank = q.shape.rank();
+  require(rank >= 2 && k.shape.rank() == rank && v.shape.rank() == rank, "q, k and v must be [...,S,D] of one rank");
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    require(q.shape[axis] == k.shape[axis] && k.shape[axis] == v.shape[axis],
+            "the leading dimensions of q, k and v must be equal");
+  }
+  require(q.shape[-1] == k.shape[-1] && k.shape[-1] == v.shape[-1], "q, k and v must have one head size");
+  require(k.shape[-2] == v.shape[-2], "there must be a value for each key");
+  require(k.shape[-2] > 0 && q.shape[-1] > 0, "the sequence and the head size must be positive");
+  attributes.get<double>("scale");
+  require(!attributes.get<bool>("causal") || q.shape[-2] == k.shape[-2],
+          "causal attention needs as many queries (" + std::to_string(q.shape[-2]) + ") as keys (" +
+              std::to_string(k.shape[-2]) + ")");
+}
+
+std::vector<TensorType> infer_attention(const ShapeContext& context) {
+  const DType dtype = common_floating_dtype(context);
+  require_compute(context.attributes, dtype);
+  const TensorType& q = context.inputs[0];
+  require_operands(q, context.inputs[1], context.inputs[2], context.attributes);
+  return {q, {score_dtype(dtype), without_last(q.shape)}};
+}
+
+Value swap_last_two(Graph& graph, Value x) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(graph.type(x).shape.rank()));
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[order.size() - 1], order[order.size() - 2]);
+  return transpose(graph, x, order);
+}
+
+Value product(Graph& graph, Value a, Value b, const Attributes& attributes) {
+  Attributes own;
+  const std::string compute = attributes.get_or<std::string>("compute", "");
+  if (!compute.empty()) own.set("compute", compute);
+  return graph.node(make_node(graph, Op::matmul, {a, b}, own)).outputs[0];
+}
+
+Value to(Graph& graph, Value x, DType dtype) { return graph.type(x).dtype == dtype ? x : cast(graph, x, dtype); }
+
+Value scores_of(Graph& graph, Value q, Value k, const Attributes& attributes) {
+  const DType dtype = score_dtype(graph.type(q).dtype);
+  const Value products = to(graph, product(graph, q, swap_last_two(graph, k), attributes), dtype);
+  const Value scores = scale(graph, products, attributes.get<double>("scale"));
+  if (!attributes.get<bool>("causal")) return scores;
+  return causal_mask(graph, scores, -std::numeric_limits<double>::infinity());
+}
+
+std::vector<Value> decompose_attention(Graph& graph, const Node& node) {
+  const Value v = node.inputs[2];
+  const Shape rows = graph.type(node.outputs[1]).shape;
+  const DType dtype = graph.type(v).dtype;
+  const Value scores = scores_of(graph, node.inputs[0], node.inputs[1], node.attributes);
+  const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
+  const Value exponentials = exp(graph, sub(graph, scores, top));
+  const Value sum = reduce_sum(graph, exponentials, {-1}, true);
+  const Value o = product(graph, to(graph, div(graph, exponentials, sum), dtype), v, node.attributes);
+  return {o, reshape(graph, add(graph, top, log(graph, sum)), rows)};
+}
+
+std::vector<Value> vjp_attention(Graph& graph, const Node& node, std::span<const Value> g) {
+  if (!g[0].valid() || g[1].valid()) return {};  // the log-sum-exp itself is differentiated: the decomposition's rule
+  const Node& made = graph.node(make_node(
+      graph, Op::attention_backward,
+      {g[0], node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0], node.outputs[1]}, node.attributes));
+  return {made.outputs[0], made.outputs[1], made.outputs[2]};
+}
+
+std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
+  const TensorType& q = context.inputs[1];
+  require_compute(context.attributes, q.dtype);
+  require_operands(q, context.inputs[2], context.inputs[3], context.attributes);
+  for (const std::size_t i : {0, 2, 3, 4}) {
+    require(context.inputs[i].dtype == q.dtype && is_floating(q.dtype), "operands must be of one floating dtype");
+  }
+  require(context.inputs[0].shape == q.shape && context.inputs[4].shape == q.shape,
+          "the result and its gradient must be shaped as q");
+  require(context.inputs[5] == TensorType(score_dtype(q.dtype), without_last(q.shape)),
+          "the log-sum-exp must be [...,S], in fp32 (fp64 for fp64)");
+  return {q, context.inputs[2], context.inputs[3]};
+}
+
+// Of what attention made of the same q, k and v: no weight is above 1. With p = exp(scores - lse):  dv = p^T do,  ds =
+// scale p (do v^T - sum(do o)),  dq = ds k,  dk = ds^T q.
+std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) {
+  const Value d_o = node.inputs[0];
+  const Value q = node.inputs[1];
+  const Value k = node.inputs[2];
+  const Value v = node.inputs[3];
+  const DType dtype = graph.type(q).dtype;
+  const DType wide = score_dtype(dtype);
+  const Shape column = as_column(graph.type(node.inputs[5]).shape);
+  const Value scores = scores_of(graph, q, k, node.attributes);
+  const Value p = exp(graph, sub(graph, scores, reshape(graph, node.inputs[5], column)));
+  const Value dv = product(graph, swap_last_two(graph, to(graph, p, dtype)), d_o, node.attributes);
+  const Value dp = to(graph, product(graph, d_o, swap_last_two(graph, v), node.attributes), wide);
+  const Value products = mul(graph, to(graph, d_o, wide), to(graph, node.inputs[4], wide));
+  const Value difference = sub(graph, dp, reduce_sum(graph, products, {-1}, true));
+  const Value ds = to(graph, scale(graph, mul(graph, p, difference), node.attributes.get<double>("scale")), dtype);
+  return {product(graph, ds, k, node.attributes), product(graph, swap_last_two(graph, ds), q, node.attributes), dv};
+}
+
+}  // namespace
+
+extern const OpRule rule_attention{.infer = infer_attention, .vjp = vjp_attention, .decompose = decompose_attention};
+extern const OpRule rule_attention_backward{.infer = infer_attention_backward,
+                                            .decompose = decompose_attention_backward};
+
+std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
+                                  const Source& source) {
+  const Node& made =
+      graph.node(make_node(graph, Op::attention, {q, k, v}, {{"causal", causal}, {"scale", scale}}, source));
+  return {made.outputs[0], made.outputs[1]};
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,255 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/nearest.h"
+#include "core/units.h"
+#include "ridgepoint/error.h"
+#include "views/attention_tables.h"
+#include "views/record_columns.h"
+#include "views/record_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Cell = DataTable::Cell;
+
+constexpr double kBytesPerMiB = 1 << 20;
+
+struct Metric {
+  std::string_view key;
+  std::string_view name;
+  std::string_view better;  // how a baseline's value over another's reads
+  std::optional<double> (*value)(const Record&);
+};
+
+std::optional<double> median_of(const Statistics& times_ms) {
+  return times_ms.samples.empty() ? std::nullopt : std::optional(times_ms.median);
+}
+std::optional<double> mebibytes_of(const std::optional<std::int64_t>& bytes) {
+  return bytes ? std::optional(static_cast<double>(*bytes) / kBytesPerMiB) : std::nullopt;
+}
+
+constexpr std::array kMetrics = {
+    Metric{"forward_ms", "Forward, ms", "Forward: times as fast as {}",
+           [](const Record& r) { return median_of(r.forward_ms); }},
+    Metric{"backward_ms", "Backward, ms", "Backward: times as fast as {}",
+           [](const Record& r) { return median_of(r.backward_ms); }},
+    Metric{"before_backward_mib", "Memory before backward, MiB", "Memory before backward: {}'s over it",
+           [](const Record& r) { return mebibytes_of(r.memory_bytes.before_backward); }},
+    Metric{"peak_mib", "Peak memory, MiB", "Peak memory: {}'s over it",
+           [](const Record& r) { return mebibytes_of(r.memory_bytes.peak_allocated); }}};
+
+// Settings that say something of a call of attention.
+std::vector<std::string_view> pivot_columns(std::span<const Record> records) {
+  std::vector<std::string_view> names;
+  for (const RecordSetting& setting : record_settings()) {
+    const auto says_something = [&](const Record& record) {
+      const std::string cell = setting.cell(record);
+      return !cell.empty() && cell != kNothing;
+    };
+    if (!setting.heading.empty() && std::ranges::any_of(records, says_something)) names.push_back(setting.heading);
+  }
+  return names;
+}
+
+const RecordSetting& setting_of(std::string_view heading) {
+  return *std::ranges::find(record_settings(), heading, &RecordSetting::heading);
+}
+
+bool is_problem_size(const RecordSetting& setting) {
+  constexpr std::array<std::string_view, 5> kSizes = {"sequence", "keys", "batch", "heads", "d_model"};
+  return std::ranges::find(kSizes, setting.heading) != kSizes.end();
+}
+
+void add_new(std::vector<std::string>& values, std::string value) {
+  if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
+}
+
+// Records as rows and columns: what they are, in the order in which they first appear.
+class Pivot {
+ public:
+  Pivot(std::span<const Record> records, const PivotOptions& options)
+      : records_(records), across_(setting_of(options.column)), baseline_(options.baseline) {
+    for (const RecordSetting& setting : record_settings()) {
+      if (&setting != &across_ && !setting.heading.empty() && varies(records, setting)) down_.push_back(&setting);
+    }
+    // One row alone is told by its sequence.
+    if (down_.empty()) down_.push_back(&setting_of("sequence"));
+    for (const Record& record : records) {
+      add_new(columns_, across_.cell(record));
+      const std::vector<std::string> row = row_of(record);
+      if (std::ranges::find(rows_, row) == rows_.end()) rows_.push_back(row);
+    }
+  }
+
+  DataTable for_people(const Metric& metric) const {
+    DataTable table = table_with_heading(std::string(metric.name));
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      std::vector<Cell> cells(rows_[row].begin(), rows_[row].end());
+      for (const std::string& column : columns_) cells.emplace_back(text_of(metric, row, column));
+      table.rows.push_back(std::move(cells));
+    }
+    return table;
+  }
+
+  DataTable against_baseline(const Metric& metric) const {
+    DataTable table = table_with_heading(fmt::format(fmt::runtime(metric.better), baseline_));
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      std::vector<Cell> cells(rows_[row].begin(), rows_[row].end());
+      for (const std::string& column : columns_) {
+        const std::optional<double> gain = gain_of(metric, row, column);
+        cells.emplace_back(gain ? fmt::format("{:.2f}x", *gain) : std::string(kNothing));
+      }
+      table.rows.push_back(std::move(cells));
+    }
+    return table;
+  }
+
+  DataTable for_files() const {
+    DataTable table;
+    table.columns.push_back({"metric", "metric"});
+    for (const RecordSetting* setting : down_) table.columns.push_back({key_of(*setting), key_of(*setting)});
+    for (const std::string& column : columns_) {
+      table.columns.push_back({column, column});
+      table.columns.push_back({column + ".of_previous_row", column});
+      if (!baseline_.empty()) table.columns.push_back({column + ".of_baseline", column});
+    }
+    for (const Metric& metric : kMetrics) {
+      for (std::size_t row = 0; row < rows_.size(); ++row) table.rows.push_back(file_row(metric, row));
+    }
+    return table;
+  }
+
+  bool has_fallback() const {
+    return std::ranges::any_of(records_, [](const Record& r) { return r.attention_fallback.has_value(); });
+  }
+
+ private:
+  static std::string key_of(const RecordSetting& setting) {
+    std::string key(setting.heading);
+    std::ranges::replace(key, ' ', '_');
+    return key;
+  }
+
+  DataTable table_with_heading(std::string caption) const {
+    DataTable table;
+    table.caption = std::move(caption);
+    table.key_columns = down_.size();
+    for (const RecordSetting* setting : down_) {
+      table.columns.push_back(
+          {key_of(*setting), std::string(setting->heading), "{}", setting->align == TextTable::Align::right});
+    }
+    for (const std::string& column : columns_) table.columns.push_back({column, column, "{}", true});
+    return table;
+  }
+
+  std::vector<std::string> row_of(const Record& record) const {
+    std::vector<std::string> row;
+    for (const RecordSetting* setting : down_) row.push_back(setting->cell(record));
+    return row;
+  }
+
+  const Record* find(std::size_t row, const std::string& column) const {
+    const auto found = std::ranges::find_if(
+        records_, [&](const Record& r) { return across_.cell(r) == column && row_of(r) == rows_[row]; });
+    return found == records_.end() ? nullptr : &*found;
+  }
+
+  std::optional<double> value_of(const Metric& metric, std::size_t row, const std::string& column) const {
+    const Record* record = find(row, column);
+    return record != nullptr && record->status == RunStatus::ok ? metric.value(*record) : std::nullopt;
+  }
+
+  // Only of a step of one size: not between rows that differ in two, in anything else, or in the kernels that ran.
+  std::optional<double> growth_of(const Metric& metric, std::size_t row, const std::string& column) const {
+    if (row == 0) return std::nullopt;
+    int differences = 0;
+    for (std::size_t i = 0; i < down_.size(); ++i) {
+      if (rows_[row][i] == rows_[row - 1][i]) continue;
+      if (!is_problem_size(*down_[i])) return std::nullopt;
+      ++differences;
+    }
+    const Record *record = find(row, column), *above = find(row - 1, column);
+    if (differences != 1 || record == nullptr || above == nullptr) return std::nullopt;
+    if (record->attention_fallback != above->attention_fallback) return std::nullopt;
+    return ratio(value_of(metric, row, column), value_of(metric, row - 1, column));
+  }
+
+  std::optional<double> gain_of(const Metric& metric, std::size_t row, const std::string& column) const {
+    return ratio(value_of(metric, row, baseline_), value_of(metric, row, column));
+  }
+
+  static std::optional<double> ratio(const std::optional<double>& above, const std::optional<double>& below) {
+    return above && below && *below > 0 ? std::optional(*above / *below) : std::nullopt;
+  }
+
+  std::string text_of(const Metric& metric, std::size_t row, const std::string& column) const {
+    const Record* record = find(row, column);
+    if (record == nullptr) return std::string(kNothing);
+    if (record->status != RunStatus::ok) return std::string(name(record->status));
+    const std::optional<double> value = metric.value(*record);
+    if (!value) return std::string(kNothing);
+    const std::optional<double> growth = growth_of(metric, row, column);
+    return fmt::format("{}{}{}", format_ms(*value), record->attention_fallback ? "*" : "",
+                       growth ? fmt::format(" x{:.1f}", *growth) : "");
+  }
+
+  std::vector<Cell> file_row(const Metric& metric, std::size_t row) const {
+    const auto cell = [](const std::optional<double>& value) { return value ? Cell(*value) : Cell(); };
+    std::vector<Cell> cells = {std::string(metric.key)};
+    for (const std::string& text : rows_[row]) cells.emplace_back(text);
+    for (const std::string& column : columns_) {
+      cells.push_back(cell(value_of(metric, row, column)));
+      cells.push_back(cell(growth_of(metric, row, column)));
+      if (!baseline_.empty()) cells.push_back(cell(gain_of(metric, row, column)));
+    }
+    return cells;
+  }
+
+  std::span<const Record> records_;
+  const RecordSetting& across_;
+  std::string baseline_;
+  std::vector<const RecordSetting*> down_;
+  std::vector<std::string> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace
+
+void check(const PivotOptions& options, std::span<const Record> records) {
+  const auto require_one_of = [](const char* flag, std::string_view text, std::span<const std::string_view> known) {
+    if (std::ranges::find(known, text) != known.end()) return;
+    throw Error(fmt::format("{}: '{}' is unknown{}", flag, text, hint(text, known)), ErrorKind::usage);
+  };
+  const std::vector<std::string_view> columns = pivot_columns(records);
+  require_one_of("--pivot", options.column, columns);
+  if (options.baseline.empty()) return;
+  std::vector<std::string> values;
+  for (const Record& record : records) add_new(values, setting_of(options.column).cell(record));
+  require_one_of("--baseline", options.baseline, std::vector<std::string_view>(values.begin(), values.end()));
+}
+
+std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format,
+                                    std::size_t width) {
+  if (records.empty()) return {};
+  const Pivot pivot(records, options);
+  if (!is_for_people(format)) return {pivot.for_files()};
+  std::vector<DataTable> tables;
+  for (const Metric& metric : kMetrics) {
+    if (std::ranges::none_of(records, [&](const Record& r) { return metric.value(r).has_value(); })) continue;
+    tables.push_back(pivot.for_people(metric));
+    if (!options.baseline.empty()) tables.push_back(pivot.against_baseline(metric));
+  }
+  if (tables.empty()) tables.push_back(pivot.for_people(kMetrics.front()));
+  tables.front().caption = records_caption(records, std::min(width, kProseWidth)) + "\n\n" + tables.front().caption;
+  if (pivot.has_fallback()) tables.back().note = "* no kernel for this shape: ran as recompute";
+  return tables;
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,230 @@
+#include "views/attention_tables.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "core/units.h"
+#include "views/record_columns.h"
+#include "views/record_table.h"
+#include "views/table/text_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Cell = DataTable::Cell;
+using Column = DataTable::Column;
+
+const std::array<Column, 7> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
+                                               Column{"causal", "causal"},       Column{"batch", "batch"},
+                                               Column{"heads", "heads"},         Column{"d_model", "d_model"},
+                                               Column{"sequence", "sequence"}};
+
+std::vector<Cell> problem_cells(const AttentionProblem& problem) {
+  return {std::string(name(problem.variant)),
+          std::string(name(problem.precision)),
+          std::string(problem.causal ? "true" : "false"),
+          problem.batch,
+          problem.heads,
+          problem.d_model,
+          problem.queries};
+}
+
+std::string bytes_text(std::int64_t bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); }
+
+std::string difference_text(const AccountLine& line) {
+  std::string text;
+  if (line.rounding_bytes > 0) text = fmt::format("{} to a multiple of 512", line.rounding_bytes);
+  if (line.unsplit_bytes > 0) {
+    text += fmt::format("{}{} not split off", text.empty() ? "" : ", ", line.unsplit_bytes);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::vector<Cell> account_cells(const AccountLine& line) {
+  const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
+  return {line.component,       text_or_nothing(line.shape), text_or_nothing(line.formula),
+          line.predicted_bytes, line.measured_bytes,         difference_text(line)};
+}
+
+// The sizes behind the symbols.
+std::string sizes_of(const AttentionProblem& p) {
+  std::string text = fmt::format("B {}, H {}, S {}, D {}", p.batch, p.heads, p.queries, p.head_size());
+  if (p.keys != p.queries) text += fmt::format(", K {}", p.keys);
+  return text;
+}
+
+DataTable account_for_people(const AttentionAccount& account, const AccountMoment& moment, std::size_t width) {
+  DataTable table;
+  table.caption = fmt::format("{}: {}\n{}", moment.name, sizes_of(account.problem),
+                              records_caption(std::span(&account.run, 1), width));
+  table.columns = {{"component", "component"},      {"shape", "shape", "{}", false, 1},
+                   {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},
+                   {"measured_bytes", "measured"},  {"difference", "difference"}};
+  std::int64_t predicted = 0, rounding = 0, unsplit = 0;
+  for (const AccountLine& line : moment.lines) {
+    table.rows.push_back(account_cells(line));
+    predicted += line.predicted_bytes;
+    rounding += line.rounding_bytes;
+    unsplit += line.unsplit_bytes;
+  }
+  AccountLine total{"total", "", "", predicted, moment.allocated_bytes, rounding, unsplit};
+  table.rows.push_back(account_cells(total));
+  table.note =
+      fmt::format("{} allocated; {} reserved, {} of it free to be used again", bytes_text(moment.allocated_bytes),
+                  bytes_text(moment.reserved_bytes), bytes_text(moment.reserved_bytes - moment.allocated_bytes));
+  if (account.run.attention_fallback) {
+    table.note += fmt::format("; no kernel for this shape, so that it ran as {}", *account.run.attention_fallback);
+  }
+  return table;
+}
+
+DataTable failure_of(const AttentionAccount& account, std::size_t width) {
+  DataTable table;
+  table.caption = fmt::format("{}\n{}", sizes_of(account.problem), records_caption(std::span(&account.run, 1), width));
+  table.columns = {{"status", "status"}, {"message", "message"}};
+  table.rows.push_back({std::string(name(account.run.status)), account.run.error.message});
+  return table;
+}
+
+std::vector<DataTable> accounts_for_people(std::span<const AttentionAccount> accounts, std::size_t width) {
+  std::vector<DataTable> tables;
+  for (const AttentionAccount& account : accounts) {
+    for (const AccountMoment& moment : account.moments) tables.push_back(account_for_people(account, moment, width));
+    if (account.run.status != RunStatus::ok) tables.push_back(failure_of(account, width));
+  }
+  return tables;
+}
+
+DataTable accounts_for_files(std::span<const AttentionAccount> accounts) {
+  DataTable table;
+  table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
+  for (const char* key :
+       {"keys", "device", "memory_limit_bytes", "status", "message", "moment", "component", "shape", "formula",
+        "predicted_bytes", "measured_bytes", "rounding_bytes", "unsplit_bytes", "allocated_bytes", "reserved_bytes"}) {
+    table.columns.push_back({key, key});
+  }
+  for (const AttentionAccount& account : accounts) {
+    std::vector<Cell> begin = problem_cells(account.problem);
+    begin.emplace_back(account.problem.keys);
+    begin.emplace_back(account.run.device.kind);
+    const std::optional<std::int64_t>& limit_bytes = account.run.device.memory_limit_bytes;
+    begin.push_back(limit_bytes ? Cell(*limit_bytes) : Cell());
+    begin.emplace_back(std::string(name(account.run.status)));
+    begin.emplace_back(account.run.error.message);
+    for (const AccountMoment& moment : account.moments) {
+      for (const AccountLine& line : moment.lines) {
+        std::vector<Cell> row = begin;
+        row.insert(row.end(),
+                   {moment.name, line.component, line.shape, line.formula, line.predicted_bytes, line.measured_bytes,
+                    line.rounding_bytes, line.unsplit_bytes, moment.allocated_bytes, moment.reserved_bytes});
+        table.rows.push_back(std::move(row));
+      }
+    }
+    if (account.moments.empty()) {
+      begin.resize(table.columns.size());
+      table.rows.push_back(std::move(begin));
+    }
+  }
+  return table;
+}
+
+// How memory stands at the limit, or why there is none.
+std::string remark_of(const AttentionLimit& limit) {
+  if (limit.run.status != RunStatus::ok) return limit.run.error.message;
+  std::string text = limit.remark;
+  if (limit.run.attention_fallback) {
+    text += fmt::format("{}ran as {}", text.empty() ? "" : "; ", *limit.run.attention_fallback);
+  }
+  return text;
+}
+
+std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool for_people) {
+  std::vector<Cell> cells = problem_cells(limit.problem);
+  cells.pop_back();
+  const bool found = limit.run.status == RunStatus::ok;
+  const auto bytes = [&](std::int64_t count) {
+    if (!found) return Cell();
+    return for_people ? Cell(bytes_text(count)) : Cell(count);
+  };
+  cells.emplace_back(limit.run.device.kind);
+  cells.push_back(bytes(limit.memory_bytes));
+  cells.push_back(found ? Cell(limit.problem.queries) : Cell());
+  cells.push_back(bytes(limit.peak_allocated_bytes));
+  cells.push_back(bytes(limit.peak_reserved_bytes));
+  cells.push_back(found ? Cell(limit.problem.queries + granularity) : Cell());
+  cells.push_back(bytes(limit.requested_bytes));
+  cells.push_back(bytes(limit.segment_bytes));
+  // People compare the two, which may differ by less than is printed.
+  cells.push_back(
+      bytes(for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes));
+  cells.emplace_back(found ? std::string(name(limit.confirmation)) : std::string(name(limit.run.status)));
+  const std::string remark = remark_of(limit);
+  cells.push_back(remark.empty() ? Cell() : Cell(remark));
+  return cells;
+}
+
+void leave_out(DataTable& table, std::size_t column) {
+  table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(column));
+  for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+}
+
+constexpr std::size_t kLimitSettings = kProblemColumns.size() + 1;  // no sequence; a device and its memory
+
+// Settings that are the same in all rows stand in the caption; without remarks their column says nothing.
+void leave_out_what_is_known(DataTable& table) {
+  const auto all_are = [&](std::size_t column, const Cell& cell) {
+    return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) { return row[column] == cell; });
+  };
+  if (all_are(table.columns.size() - 1, Cell())) leave_out(table, table.columns.size() - 1);
+  for (std::size_t i = kLimitSettings; i-- > 1;) {
+    if (all_are(i, Cell(table.rows.front()[i]))) leave_out(table, i);
+  }
+}
+
+}  // namespace
+
+std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format, std::size_t width) {
+  return is_for_people(format) ? accounts_for_people(accounts, std::min(width, kProseWidth))
+                               : std::vector{accounts_for_files(accounts)};
+}
+
+std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format,
+                                    std::size_t width) {
+  DataTable table;
+  const bool for_people = is_for_people(format);
+  table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
+  table.columns.back() = {"device", "device"};
+  table.columns.push_back({"memory_bytes", "memory", "{}", true});
+  table.columns.push_back({"longest_sequence", "longest"});
+  table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", true});
+  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true, 2});
+  table.columns.push_back({"next_sequence", "next"});
+  table.columns.push_back({"requested_bytes", "asks for", "{}", true, 1});
+  table.columns.push_back({"segment_bytes", "in a segment of", "{}", true, 1});
+  table.columns.push_back({"free_bytes", "short by", "{}", true, 1});
+  table.columns.push_back({"confirmed", "confirmed"});
+  table.columns.push_back({"remark", "remark"});
+  std::vector<Record> runs;
+  for (const AttentionLimit& limit : limits) {
+    table.rows.push_back(limit_cells(limit, granularity, for_people));
+    runs.push_back(limit.run);
+    runs.back().context = 0;  // looked for, not given
+    runs.back().keys.reset();
+  }
+  if (!for_people || limits.empty()) return {table};
+  leave_out_what_is_known(table);
+  const std::int64_t memory_bytes = limits.front().memory_bytes;
+  const bool is_one_size = memory_bytes > 0 && std::ranges::all_of(limits, [&](const AttentionLimit& limit) {
+                             return limit.memory_bytes == memory_bytes;
+                           });
+  table.caption = fmt::format("The longest sequence that fits{}, forward and backward\n{}",
+                              is_one_size ? " into " + bytes_text(memory_bytes) : "",
+                              records_caption(runs, std::min(width, kProseWidth)));
+  return {table};
+}
+
+}  // namespace ridgepoint::cli

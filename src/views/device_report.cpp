@@ -1,0 +1,217 @@
+#include "views/device_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/units.h"
+#include "views/table/data_table.h"
+#include "views/table/fitted_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+DataTable::Cell as_cell(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  return value.is_number() ? DataTable::Cell(value.get<double>()) : DataTable::Cell();
+}
+
+template <typename Number>
+Json or_null(const std::optional<Number>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
+
+constexpr std::array<std::string_view, 5> kDatasheetTypes = {"fp32", "tf32", "bf16", "fp16", "fp8"};
+
+Json to_json(const Datasheet& sheet) {
+  Json json = {
+      {"card", sheet.card}, {"memory_bytes", sheet.memory_bytes}, {"bytes_per_second", sheet.bytes_per_second}};
+  for (const std::string_view dtype : kDatasheetTypes) {
+    json["flops_per_second"][std::string(dtype)] = or_null(datasheet_flops_per_second(sheet, dtype));
+  }
+  return json;
+}
+
+void add_card(Json& json, const DeviceReport& report) {
+  if (!report.facts.compute_capability) return;
+  json["compute_capability"] = *report.facts.compute_capability;
+  json["multiprocessors"] = or_null(report.facts.multiprocessors);
+  json["l2_cache_bytes"] = or_null(report.facts.l2_cache_bytes);
+  json["used_at_start_bytes"] = or_null(report.facts.used_at_start_bytes);
+  json["datasheet"] = report.datasheet == nullptr ? Json(nullptr) : to_json(*report.datasheet);
+}
+
+Json to_json(const DeviceReport& report) {
+  Json json = {{"kind", report.kind}, {"name", report.name}, {"purpose", report.purpose}};
+  if (!report.problem.empty()) json["problem"] = report.problem;
+  if (report.memory_bytes == 0) return json;
+  json["total_memory_bytes"] = report.memory_bytes;
+  if (const auto& host = report.host) {
+    json["sockets"] = host->sockets;
+    json["cores"] = host->cores;
+    json["hardware_threads"] = host->threads;
+    json["threads"] = report.threads;
+    json["instruction_sets"] = host->instruction_sets;
+  }
+  add_card(json, report);
+  json["copy"] = nullptr;
+  if (const auto& copy = report.ceilings.copy) {
+    json["copy"] = {{"bytes_per_second", copy->bytes_per_second}, {"buffer_bytes", copy->buffer_bytes}};
+  }
+  json["matmul"] = Json::array();
+  for (const MatmulCeiling& matmul : report.ceilings.matmul) {
+    json["matmul"].push_back({{"dtype", ridgepoint::name(matmul.precision)},
+                              {"flops_per_second", matmul.flops_per_second},
+                              {"size", matmul.size}});
+  }
+  return json;
+}
+
+std::string describe(const Datasheet& sheet) {
+  std::string text = fmt::format("{}: {}B/s", sheet.card, format_count(sheet.bytes_per_second));
+  for (const std::string_view dtype : kDatasheetTypes) {
+    if (const auto rate = datasheet_flops_per_second(sheet, dtype)) {
+      text += fmt::format(", {} {}flop/s", dtype, format_count(*rate));
+    }
+  }
+  return text;
+}
+
+// How much of the vendor's figure was reached; empty where there is none.
+std::string share_of(double measured, std::optional<double> published) {
+  return published ? fmt::format(", {:.0f} % of the datasheet's", 100 * measured / *published) : "";
+}
+
+std::optional<double> published_rate(const Datasheet* sheet, Precision precision) {
+  return sheet == nullptr ? std::nullopt : datasheet_flops_per_second(*sheet, ridgepoint::name(precision));
+}
+
+// What is known of a device, by what a line of the table is called.
+std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& report) {
+  std::vector<std::pair<std::string, std::string>> lines;
+  const auto line = [&](std::string key, std::string value) { lines.emplace_back(std::move(key), std::move(value)); };
+  if (const auto& host = report.host) {
+    line("cores", fmt::format("{} in {} socket{}, {} hardware threads, {} used", host->cores, host->sockets,
+                              host->sockets == 1 ? "" : "s", host->threads, report.threads));
+    line("instructions", fmt::format("{}", fmt::join(host->instruction_sets, " ")));
+  }
+  line("memory", format_bytes(report.memory_bytes));
+  const Datasheet* sheet = report.datasheet;
+  if (const DeviceFacts& facts = report.facts; facts.compute_capability) {
+    line("card", fmt::format("compute capability {}, {} multiprocessors, L2 cache of {}, {} in use at the start",
+                             *facts.compute_capability, facts.multiprocessors.value_or(0),
+                             format_bytes(static_cast<std::uint64_t>(facts.l2_cache_bytes.value_or(0))),
+                             format_bytes(static_cast<std::uint64_t>(facts.used_at_start_bytes.value_or(0)))));
+    line("datasheet", sheet == nullptr ? "not known" : describe(*sheet));
+  }
+  if (const auto& copy = report.ceilings.copy) {
+    const auto published = sheet == nullptr ? std::nullopt : std::optional(sheet->bytes_per_second);
+    line("copy", fmt::format("{}B/s read and written, buffers of {}{}", format_count(copy->bytes_per_second),
+                             format_bytes(static_cast<std::uint64_t>(copy->buffer_bytes)),
+                             share_of(copy->bytes_per_second, published)));
+  }
+  for (const MatmulCeiling& matmul : report.ceilings.matmul) {
+    line(fmt::format("matmul {}", ridgepoint::name(matmul.precision)),
+         fmt::format("{}flop/s, {} x {} x {}{}", format_count(matmul.flops_per_second), matmul.size, matmul.size,
+                     matmul.size, share_of(matmul.flops_per_second, published_rate(sheet, matmul.precision))));
+  }
+  return lines;
+}
+
+// One table a device: those that have no figures are a line of it.
+std::string render_for_people(std::span<const DeviceReport> reports, bool markdown, std::size_t width) {
+  std::string text;
+  for (const DeviceReport& report : reports) {
+    FittedTable table;
+    table.add_column(report.kind, FittedTable::Align::left);
+    const bool has_figures = report.problem.empty() && report.memory_bytes > 0;
+    const std::string& words = report.problem.empty() ? report.purpose : report.problem;
+    table.add_column(has_figures ? report.name : words, FittedTable::Align::left);
+    if (has_figures) {
+      for (auto& [key, value] : lines_of(report)) table.add_row({key, value});
+    }
+    std::vector<std::string> left_out;
+    text += (text.empty() ? "" : "\n") + (markdown ? table.markdown() : table.text(width, left_out));
+  }
+  return text;
+}
+
+std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+
+std::string render_json(std::span<const DeviceReport> reports) {
+  Json array = Json::array();
+  for (const DeviceReport& report : reports) array.push_back(to_json(report));
+  return dump(array, 2) + '\n';
+}
+
+std::string render_json_lines(std::span<const DeviceReport> reports) {
+  std::string text;
+  for (const DeviceReport& report : reports) text += dump(to_json(report), -1) + '\n';
+  return text;
+}
+
+// One object without others in it. What JSON lists is one text, or, of matmuls, a member for each type.
+Json flattened(const DeviceReport& report) {
+  Json json = to_json(report);
+  if (report.host) json["instruction_sets"] = fmt::format("{}", fmt::join(report.host->instruction_sets, " "));
+  Json matmuls = Json::object();
+  for (const MatmulCeiling& matmul : report.ceilings.matmul) {
+    matmuls[std::string(ridgepoint::name(matmul.precision))] = {{"flops_per_second", matmul.flops_per_second},
+                                                                {"size", matmul.size}};
+  }
+  json["matmul"] = std::move(matmuls);
+  const Json pointers = json.flatten();
+  Json flat = Json::object();
+  for (const auto& [pointer, value] : pointers.items()) {
+    if (value.is_null()) continue;
+    std::string key = pointer.substr(1);
+    std::ranges::replace(key, '/', '.');
+    flat[key] = value;
+  }
+  return flat;
+}
+
+// A row a device, a column for all that is known of one of them.
+DataTable flat_table(std::span<const DeviceReport> reports) {
+  std::vector<Json> rows;
+  std::vector<std::string> keys;
+  for (const DeviceReport& report : reports) {
+    for (const auto& [key, value] : rows.emplace_back(flattened(report)).items()) {
+      if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+    }
+  }
+  DataTable table;
+  for (const std::string& key : keys) table.columns.push_back({key, key});
+  for (const Json& row : rows) {
+    std::vector<DataTable::Cell> cells;
+    for (const std::string& key : keys) cells.push_back(row.contains(key) ? as_cell(row[key]) : DataTable::Cell());
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+}  // namespace
+
+std::string render(Format format, std::span<const DeviceReport> reports, std::size_t width) {
+  switch (format) {
+    case Format::json:
+      return render_json(reports);
+    case Format::jsonl:
+      return render_json_lines(reports);
+    case Format::csv:
+      return render(format, flat_table(reports));
+    default:
+      return render_for_people(reports, format == Format::markdown, width);
+  }
+}
+
+}  // namespace ridgepoint::cli

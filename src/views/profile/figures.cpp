@@ -1,0 +1,87 @@
+#include "views/profile/figures.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace ridgepoint::cli {
+
+Scale Scale::of(double largest) {
+  constexpr std::array<std::pair<double, const char*>, 5> kUnits = {
+      {{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
+  for (const auto& [factor, prefix] : kUnits) {
+    if (largest >= factor) return {factor, prefix, largest / factor};
+  }
+  return {1, "", largest};
+}
+
+Scale Scale::fixed(double unit, double largest) { return {unit, "", largest / unit}; }
+
+Scale::Scale(double unit, std::string prefix, double largest)
+    : unit_(unit),
+      prefix_(std::move(prefix)),
+      decimals_(largest < 100    ? 3
+                : largest < 1000 ? 2
+                                 : 1) {}
+
+std::string Scale::operator()(double value) const { return fmt::format("{:.{}f}", value / unit_, decimals_); }
+
+std::string percent(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : std::string("-");
+}
+
+std::string ratio(double value, double to) {
+  if (!(value > 0) || !(to > 0)) return "-";
+  const auto rounded = [](double times) { return fmt::format("{:.{}f}", times, times < 10 ? 2 : times < 100 ? 1 : 0); };
+  return to >= value ? "1 : " + rounded(to / value) : rounded(value / to) + " : 1";
+}
+
+void add_columns(FittedTable& table, FittedTable::Align align, std::initializer_list<std::string> headings, int rank) {
+  for (const std::string& heading : headings) table.add_column(heading, align, rank);
+}
+
+ProfileFigures::ProfileFigures(const Profile& profile)
+    : profile_(profile),
+      steps_(static_cast<double>(profile.steps.size())),
+      total_(total(profile)),
+      wall_ns_(static_cast<double>(wall_ns(profile))),
+      ms_(Scale::fixed(1, wall_ns_ / steps_ / 1e6)),
+      flops_(Scale::of(static_cast<double>(total_.flops) / steps_)),
+      bytes_(Scale::of(static_cast<double>(total_.bytes) / steps_)) {}
+
+std::string ProfileFigures::calls(std::int64_t count) const {
+  const double each = per_step(count);
+  return fmt::format("{:.{}f}", each, each == std::floor(each) ? 0 : 1);
+}
+
+std::string ProfileFigures::of_kernel_time(std::int64_t ns) const {
+  return percent(static_cast<double>(ns), static_cast<double>(total_.time_ns));
+}
+
+void ProfileFigures::add_work_columns(FittedTable& table) const {
+  constexpr auto kRight = FittedTable::Align::right;
+  table.add_column("calls", kRight, 4);
+  table.add_column("ms", kRight);
+  table.add_column("time %", kRight);
+  table.add_column("wall %", kRight, 5);
+  table.add_column(flops_.prefix() + "flop", kRight, 3);
+  table.add_column("flop %", kRight, 1);
+  table.add_column("Gflop/s", kRight, 2);
+  table.add_column(bytes_.prefix() + "B", kRight, 4);
+  table.add_column("GB/s", kRight, 2);
+}
+
+void ProfileFigures::add_work_cells(Cells& cells, const KernelSum& sum) const {
+  const auto time_ns = static_cast<double>(sum.time_ns);
+  const auto rate = [&](std::int64_t work) {  // a unit a nanosecond is 10^9 a second
+    return work > 0 && time_ns > 0 ? fmt::format("{:.1f}", static_cast<double>(work) / time_ns) : std::string("-");
+  };
+  cells.insert(cells.end(),
+               {calls(sum.calls), ms(sum.time_ns), of_kernel_time(sum.time_ns), of_wall_time(sum.time_ns),
+                flops_(per_step(sum.flops)), percent(static_cast<double>(sum.flops), static_cast<double>(total_.flops)),
+                rate(sum.flops), bytes_(per_step(sum.bytes)), rate(sum.bytes)});
+}
+
+}  // namespace ridgepoint::cli

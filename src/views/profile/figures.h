@@ -1,0 +1,75 @@
+// A profile's figures as cells of tables: everything a step, in units that all tables of the profile share.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "measure/profile/profile.h"
+#include "measure/profile/views.h"
+#include "views/table/fitted_table.h"
+
+namespace ridgepoint::cli {
+
+using Cells = std::vector<std::string>;
+
+// Numbers of one kind: one unit and one number of decimals, so that they can be read down a column.
+class Scale {
+ public:
+  // In the unit in which `largest` lies between 1 and 1000.
+  static Scale of(double largest);
+  // In `unit`, whatever comes.
+  static Scale fixed(double unit, double largest);
+
+  std::string operator()(double value) const;
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  Scale(double unit, std::string prefix, double largest);
+  double unit_;
+  std::string prefix_;
+  int decimals_;
+};
+
+// "12.3"; "-" of nothing.
+std::string percent(double part, double whole);
+// "1 : 206" where `to` is the larger, "2.3 : 1" where `value` is.
+std::string ratio(double value, double to);
+
+void add_columns(FittedTable& table, FittedTable::Align align, std::initializer_list<std::string> headings,
+                 int rank = 0);
+
+class ProfileFigures {
+ public:
+  explicit ProfileFigures(const Profile& profile);
+
+  const Profile& profile() const { return profile_; }
+  const KernelSum& all() const { return total_; }
+  double wall() const { return wall_ns_; }
+
+  std::string ms(double ns) const { return ms_(ns / 1e6 / steps_); }
+  std::string ms(std::int64_t ns) const { return ms(static_cast<double>(ns)); }
+  std::string plain_ms(double milliseconds) const { return ms_(milliseconds); }  // of one step already
+  std::string calls(std::int64_t count) const;
+  std::string of_kernel_time(std::int64_t ns) const;
+  std::string of_wall_time(std::int64_t ns) const { return percent(static_cast<double>(ns), wall_ns_); }
+
+  // calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s: the same nine wherever work is added up.
+  void add_work_columns(FittedTable& table) const;
+  void add_work_cells(Cells& cells, const KernelSum& sum) const;
+  static constexpr std::size_t kWorkColumns = 9;
+
+ private:
+  double per_step(std::int64_t sum) const { return static_cast<double>(sum) / steps_; }
+
+  const Profile& profile_;
+  double steps_;
+  KernelSum total_;
+  double wall_ns_;
+  Scale ms_;
+  Scale flops_;
+  Scale bytes_;
+};
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,180 @@
+#include "views/record_columns.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/units.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using Align = TextTable::Align;
+
+std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
+std::string rate_of(const std::optional<double>& rate) { return rate ? format_count(*rate) : std::string(kNothing); }
+std::string share_of(const std::optional<double>& share) {
+  return share && std::isfinite(*share) ? fmt::format("{:.1f}%", *share * 100) : std::string(kNothing);
+}
+
+// The null device runs nothing: its records have a plan's figures and no times.
+bool is_predicted(const Record& record) { return record.device.kind == "null"; }
+
+std::string size_of(std::int64_t size) { return size > 0 ? text_of(size) : std::string(kNothing); }
+std::string median_of(const Statistics& times_ms) {
+  return times_ms.samples.empty() ? std::string(kNothing) : format_ms(times_ms.median);
+}
+
+// Those of forward, and those of forward and backward.
+std::string taken_of(const Record& record) {
+  const std::size_t forward = record.forward_ms.samples.size();
+  const std::size_t backward = record.backward_ms.samples.size();
+  return forward + backward > 0 ? fmt::format("{}+{}", forward, backward) : std::string(kNothing);
+}
+
+std::string skipped_of(const Record& record) {
+  const std::optional<std::int64_t>& skipped = record.loss_scaling.skipped_steps;
+  return skipped ? fmt::format("{} of {}", *skipped, record.warmup + record.steps) : std::string(kNothing);
+}
+
+constexpr RecordSetting kSettings[] = {
+    {"device", "{}", Align::left, [](const Record& r) { return r.device.kind; }},
+    {"", "({})", Align::left, [](const Record& r) { return r.device.name; }},
+    {"threads", "threads {}", Align::right, [](const Record& r) { return text_of(r.threads); }},
+    {"limit", "memory limit {}", Align::right, [](const Record& r) { return bytes_cell(r.device.memory_limit_bytes); }},
+    {"model", "model {}", Align::left, [](const Record& r) { return r.model.name; }},
+    {"parameters", "{} parameters", Align::right,
+     [](const Record& r) {
+       return r.model.parameters > 0 ? format_count(static_cast<double>(r.model.parameters)) : std::string(kNothing);
+     }},
+    {"layers", "layers {}", Align::right, [](const Record& r) { return size_of(r.model.layers); }},
+    {"d_model", "d_model {}", Align::right, [](const Record& r) { return size_of(r.model.d_model); }},
+    {"d_ff", "d_ff {}", Align::right, [](const Record& r) { return size_of(r.model.d_ff); }},
+    {"heads", "heads {}", Align::right, [](const Record& r) { return size_of(r.model.heads); }},
+    {"vocab", "vocabulary {}", Align::right, [](const Record& r) { return size_of(r.model.vocab); }},
+    {"context", "context {}", Align::right,
+     [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.context); }},
+    {"sequence", "sequence {}", Align::right,
+     [](const Record& r) { return is_attention_call(r) ? size_of(r.context) : std::string(kNothing); }},
+    // Where not as many as the queries.
+    {"keys", "keys {}", Align::right,
+     [](const Record& r) {
+       return r.keys.value_or(r.context) == r.context ? std::string(kNothing) : text_of(*r.keys);
+     }},
+    {"batch", "batch {}", Align::right, [](const Record& r) { return text_of(r.batch); }},
+    {"dtype", "{}", Align::left, [](const Record& r) { return r.dtype; }},
+    {"compile", "compile {}", Align::left, [](const Record& r) { return r.compile; }},
+    {"attention", "{} attention", Align::left, [](const Record& r) { return r.attention; }},
+    {"mask", "{}", Align::left,
+     [](const Record& r) {
+       return r.causal ? std::string(*r.causal ? "causal" : "not causal") : std::string(kNothing);
+     }},
+    {"checkpoint", "checkpoint {}", Align::left, [](const Record& r) { return r.checkpoint; }},
+    {"seed", "seed {}", Align::right, [](const Record& r) { return text_of(r.seed); }},
+    {"warm-up", "warm-up {}", Align::right,
+     [](const Record& r) { return is_predicted(r) ? std::string(kNothing) : text_of(r.warmup); }},
+    {"steps", "steps {}", Align::right,
+     [](const Record& r) {
+       return is_attention_call(r) || is_predicted(r) ? std::string(kNothing) : text_of(r.steps);
+     }},
+    {"mode", "{}", Align::left, [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : r.mode; }},
+    {"", "weights from '{}'", Align::left, [](const Record& r) { return r.weights.value_or(std::string(kNothing)); }},
+    {"", "{}", Align::left,
+     [](const Record& r) { return std::string(r.detect_anomaly ? "looking for NaN and infinity" : kNothing); }},
+};
+
+std::optional<std::int64_t> added_bytes(const Record& record) {
+  const Record::Memory& memory = record.memory_bytes;
+  if (!memory.peak_allocated || !memory.before_backward) return std::nullopt;
+  return *memory.peak_allocated - *memory.before_backward;
+}
+
+constexpr auto kModel = RecordMeasurement::Of::models;
+constexpr auto kCall = RecordMeasurement::Of::attention_calls;
+constexpr auto kAny = RecordMeasurement::Of::both;
+
+constexpr RecordMeasurement kMeasurements[] = {
+    {"mean", "mean ms", 0, kModel, true, [](const Record& r) { return format_ms(r.time_ms.mean); }},
+    {"std", "std", 2, kModel, true, [](const Record& r) { return format_ms(r.time_ms.std); }},
+    {"median", "median", 6, kModel, true, [](const Record& r) { return format_ms(r.time_ms.median); }},
+    {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(r.time_ms.min); }},
+    {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(r.time_ms.max); }},
+    {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(r.time_ms.cv); }},
+    {"tokens_per_second", "tokens/s", 4, kModel, true, [](const Record& r) { return rate_of(r.tokens_per_second); }},
+    {"flops_per_second", "flop/s", 5, kModel, true,
+     [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
+    // Where there are times, their rate says more.
+    {"flops_per_step", "flop a step", 3, kModel, true,
+     [](const Record& r) {
+       return is_predicted(r) && r.flops_per_step ? format_count(static_cast<double>(*r.flops_per_step))
+                                                  : std::string(kNothing);
+     }},
+    {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(r.ceiling_share); }},
+    {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(r.mfu); }},
+    {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
+    {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(r.forward_ms); }},
+    {"backward_ms", "backward ms", 0, kCall, true, [](const Record& r) { return median_of(r.backward_ms); }},
+    {"forward_flops_per_second", "fwd flop/s", 2, kCall, true,
+     [](const Record& r) { return rate_of(r.forward_flops_per_second); }},
+    {"backward_flops_per_second", "bwd flop/s", 2, kCall, true,
+     [](const Record& r) { return rate_of(r.backward_flops_per_second); }},
+    {"peak_allocated", "peak memory", 1, kModel, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
+    {"before_backward", "before backward", 10, kModel, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
+    {"before_backward", "before bwd", 0, kCall, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
+    {"peak_allocated", "peak", 0, kCall, true,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
+    {"added", "added", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
+    {"peak_reserved", "peak reserved", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_reserved); }},
+    {"peak_requested", "peak requested", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_requested); }},
+    {"allocated_at_end", "at the end", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.allocated_at_end); }},
+    {"planned_peak", "planned peak", 0, kAny, false,
+     [](const Record& r) { return bytes_cell(r.memory_bytes.planned_peak); }},
+    {"samples", "steps", 8, kCall, true, taken_of},
+    {"runs_as", "runs as", 1, kCall, true,
+     [](const Record& r) { return r.attention_fallback.value_or(std::string(kNothing)); }},
+};
+
+}  // namespace
+
+std::span<const RecordSetting> record_settings() { return kSettings; }
+std::span<const RecordMeasurement> record_measurements() { return kMeasurements; }
+
+bool concerns(const RecordMeasurement& measurement, const Record& record) {
+  return measurement.of == kAny || (measurement.of == kCall) == is_attention_call(record);
+}
+
+std::vector<std::string_view> column_names(bool of_attention_calls) {
+  std::vector<std::string_view> names;
+  for (const RecordMeasurement& measurement : kMeasurements) {
+    if (measurement.of == (of_attention_calls ? kModel : kCall)) continue;
+    names.push_back(measurement.name);
+  }
+  return names;
+}
+
+bool varies(std::span<const Record> records, const RecordSetting& setting) {
+  return std::ranges::any_of(records,
+                             [&](const Record& r) { return setting.cell(r) != setting.cell(records.front()); });
+}
+
+bool is_size(const RecordSetting& setting) {
+  return setting.heading == "layers" || setting.heading == "d_model" || setting.heading == "d_ff" ||
+         setting.heading == "heads";
+}
+
+bool is_attention_call(const Record& record) { return record.causal.has_value(); }
+
+bool is_preset(const Record& record) { return !is_attention_call(record) && record.model.name != "custom"; }
+
+std::string bytes_cell(const std::optional<std::int64_t>& bytes) {
+  return bytes ? format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(*bytes, 0))) : std::string(kNothing);
+}
+
+}  // namespace ridgepoint::cli

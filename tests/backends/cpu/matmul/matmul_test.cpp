@@ -1,0 +1,284 @@
+// The CPU's matmul against double loops: every layout the planner may hand over, and those it would copy first.
+#include <gmock/gmock.h>
+
+#include <omp.h>
+
+#include <cmath>
+#include <random>
+
+#include "backends/cpu/device.h"
+#include "backends/cpu/kernel_harness.h"
+#include "backends/cpu/matmul/matmul.h"
+#include "backends/null/null_device.h"
+#include "core/threads/parallel.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::KernelRun;
+using testing::LayoutChoice;
+using testing::Operand;
+
+struct Expected {
+  double value;
+  double magnitude;  // the sum of absolute products: rounding errors are relative to it
+};
+
+Expected product_at(const Operand& a, const Operand& b, std::vector<std::int64_t> index) {
+  const std::size_t rank = index.size();
+  std::vector<std::int64_t> a_index = index;
+  std::vector<std::int64_t> b_index = index;
+  Expected expected{0, 0};
+  for (std::int64_t k = 0; k < a.layout.shape[-1]; ++k) {
+    a_index[rank - 1] = k;
+    b_index[rank - 2] = k;
+    const double product = a.at(a_index) * b.at(b_index);
+    expected.value += product;
+    expected.magnitude += std::fabs(product);
+  }
+  return expected;
+}
+
+// Half a unit in the last place of one operation.
+double rounding_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp64:
+      return 0x1p-53;
+    case DType::bf16:
+      return 0x1p-8;
+    case DType::fp16:
+      return 0x1p-11;
+    default:
+      return 0x1p-24;
+  }
+}
+
+void expect_product(const KernelRun& run) {
+  const Operand& a = run.operand(0);
+  const Operand& b = run.operand(1);
+  const double sum_rounding = rounding_of(a.layout.dtype == DType::fp64 ? DType::fp64 : DType::fp32);
+  const double terms = static_cast<double>(a.layout.shape[-1]) + 1;
+  for (std::int64_t i = 0; i < run.output.type.elements(); ++i) {
+    const Expected expected = product_at(a, b, testing::unravel(run.output.type.shape, i));
+    const double tolerance =
+        terms * sum_rounding * expected.magnitude + rounding_of(a.layout.dtype) * std::fabs(expected.value);
+    ASSERT_NEAR(run.at(i), expected.value, 1.01 * tolerance)
+        << "element " << i << " of " << a.type().to_string() << " x " << b.type().to_string();
+  }
+}
+
+class CpuMatmul : public ::testing::Test {
+ protected:
+  ~CpuMatmul() override { make_cpu_device(); }  // back to every core
+
+  KernelRun multiply(Operand a, Operand b) {
+    KernelRun run(*device_, Op::matmul, {std::move(a), std::move(b)});
+    run.launch();
+    return run;
+  }
+  Operand random(const Shape& shape, const LayoutChoice& choice = {}, DType dtype = DType::fp32) {
+    return testing::random_operand(dtype, shape, random_, choice);
+  }
+  std::int64_t size_up_to(std::int64_t largest) {
+    return std::uniform_int_distribution<std::int64_t>(1, largest)(random_);
+  }
+
+  std::shared_ptr<Device> device_ = testing::cpu_with_threads(2);
+  std::mt19937 random_{7};
+};
+
+// Any storage order of the batch dimensions and of the last two, padded or not, some batch dimensions broadcast.
+LayoutChoice random_layout(const Shape& shape, std::mt19937& random) {
+  const auto chance = [&](double p) { return std::bernoulli_distribution(p)(random); };
+  LayoutChoice choice;
+  const int rank = shape.rank();
+  choice.storage_order.resize(static_cast<std::size_t>(rank));
+  std::iota(choice.storage_order.begin(), choice.storage_order.end(), 0);
+  if (chance(0.5)) std::shuffle(choice.storage_order.begin(), choice.storage_order.end() - 1, random);
+  if (chance(0.4)) {
+    auto& order = choice.storage_order;
+    std::swap(*std::find(order.begin(), order.end(), rank - 1), *std::find(order.begin(), order.end(), rank - 2));
+  }
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (chance(0.3)) choice.broadcast.push_back(axis);
+  }
+  choice.padding = chance(0.3) ? 3 : 0;
+  return choice;
+}
+
+TEST_F(CpuMatmul, agrees_with_double_loops_on_random_shapes_and_strides) {
+  for (int i = 0; i < 120; ++i) {
+    std::vector<Dim> a_dims;
+    const auto batch_rank = std::uniform_int_distribution<int>(0, kMaxRank - 2)(random_);
+    for (int axis = 0; axis < batch_rank; ++axis) a_dims.emplace_back(size_up_to(3));
+    std::vector<Dim> b_dims = a_dims;
+    const std::int64_t k = size_up_to(24);
+    a_dims.insert(a_dims.end(), {size_up_to(24), k});
+    b_dims.insert(b_dims.end(), {k, size_up_to(50)});
+    const Shape a(a_dims);
+    const Shape b(b_dims);
+    const LayoutChoice a_layout = random_layout(a, random_);
+    const LayoutChoice b_layout = random_layout(b, random_);
+    expect_product(multiply(random(a, a_layout), random(b, b_layout)));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(CpuMatmul, agrees_where_a_product_is_cut_into_tiles) {
+  for (const int threads : {1, 2, 3, 4, 7}) {
+    device_ = testing::cpu_with_threads(threads);
+    expect_product(multiply(random({201, 130}), random({130, 331}, {.storage_order = {1, 0}})));
+    expect_product(multiply(random({520, 65}, {.storage_order = {1, 0}}), random({65, 33})));
+    expect_product(multiply(random({3, 101, 77}), random({3, 77, 150})));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_F(CpuMatmul, takes_sizes_of_one_with_strides_that_mean_nothing) {
+  const auto layout = [](bool swap) {
+    return LayoutChoice{.storage_order = swap ? std::vector{1, 0} : std::vector{0, 1}, .padding = 2};
+  };
+  const auto operand = [&](const Shape& shape, bool swap, DType dtype) {
+    Operand made = random(shape, layout(swap), dtype);
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      if (made.layout.shape[static_cast<int>(axis)] == 1) made.layout.strides[axis] = 0;
+    }
+    return made;
+  };
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const Shape& a : {Shape{1, 9}, Shape{9, 1}, Shape{1, 1}}) {
+      for (const std::int64_t n : {1, 17}) {
+        for (const int swap : {0, 1, 2, 3}) {
+          expect_product(multiply(operand(a, swap % 2 == 1, dtype), operand({a[1], n}, swap >= 2, dtype)));
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CpuMatmul, reads_heads_in_place) {  // [B,S,H,D] storage as [B,H,S,D] and [B,H,D,S]
+  const Operand q = random({2, 3, 10, 16}, {.storage_order = {0, 2, 1, 3}});
+  const Operand k = random({2, 3, 16, 10}, {.storage_order = {0, 3, 1, 2}});
+  KernelRun run = multiply(q, k);
+  expect_product(run);
+  EXPECT_EQ(run.kernel().workspace_bytes(), 0U);
+}
+
+TEST_F(CpuMatmul, a_broadcast_weight_makes_one_product_of_a_batch) {
+  const Operand x = random({4, 6, 8});
+  const Operand w = random({4, 8, 5}, {.storage_order = {0, 2, 1}, .broadcast = {0}});
+  expect_product(multiply(x, w));
+  const std::array inputs = {x.layout, w.layout};
+  const std::array outputs = {dense_layout({DType::fp32, Shape{4, 6, 5}})};
+  Graph graph;
+  const Node node;
+  const MatmulProblem problem = read_matmul_problem({graph, node, inputs, outputs});
+  EXPECT_TRUE(problem.batch.empty());
+  EXPECT_EQ(problem.c.rows, 24);
+}
+
+TEST_F(CpuMatmul, packs_what_no_blas_takes) {
+  expect_product(multiply(random({7, 9}, {.broadcast = {0}}), random({9, 5}, {.flipped = {0}})));
+  expect_product(multiply(random({2, 7, 9}, {.flipped = {0, 2}}), random({2, 9, 5}, {.broadcast = {0, 2}})));
+  expect_product(multiply(testing::immediate_operand(DType::fp32, {3, 4}, 0.5), random({4, 6})));
+  KernelRun run = multiply(random({7, 9}, {.flipped = {1}}), random({9, 5}));
+  EXPECT_EQ(run.kernel().workspace_bytes(), 7 * 9 * sizeof(float));
+}
+
+TEST_F(CpuMatmul, multiplies_every_floating_dtype) {
+  for (const DType dtype : {DType::fp64, DType::bf16, DType::fp16}) {
+    expect_product(multiply(random({19, 33}, {}, dtype), random({33, 21}, {.storage_order = {1, 0}}, dtype)));
+    expect_product(multiply(random({2, 1, 8, 16}, {.storage_order = {2, 0, 1, 3}}, dtype),
+                            random({2, 1, 16, 24}, {.broadcast = {0}}, dtype)));
+    expect_product(multiply(random({5, 4}, {.flipped = {0}}, dtype), testing::immediate_operand(dtype, {4, 3}, 2.0)));
+    if (HasFatalFailure()) FAIL() << name(dtype);
+  }
+}
+
+// A kernel keeps its plan when the thread count changes between plan and run, in this thread or in another.
+TEST_F(CpuMatmul, is_whole_whatever_number_of_threads_it_was_made_for) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const std::vector<Operand> operands = {random({2, 160, 100}, {}, dtype),
+                                           random({2, 100, 150}, {.storage_order = {0, 2, 1}}, dtype)};
+    KernelRun alone(*testing::cpu_with_threads(1), Op::matmul, operands);
+    alone.launch();
+    expect_product(alone);
+    for (const int made_for : {4, 2, 1}) {
+      for (const int runs_on : {1, 3, 4}) {
+        KernelRun run(*testing::cpu_with_threads(made_for), Op::matmul, operands);
+        testing::cpu_with_threads(runs_on);
+        run.launch();
+        for (std::int64_t i = 0; i < run.output.type.elements(); ++i) {
+          // Both are within expect_product()'s bound of the exact result, for terms below 16.
+          ASSERT_NEAR(run.at(i), alone.at(i), 4 * rounding_of(dtype) * std::fabs(alone.at(i)) + 4e-3)
+              << name(dtype) << " made for " << made_for << ", run on " << runs_on;
+        }
+      }
+    }
+  }
+}
+
+// Where OpenMP, had oneDNN its threads from there, would give it this one alone.
+TEST_F(CpuMatmul, is_whole_within_a_loop) {
+  device_ = testing::cpu_with_threads(4);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    KernelRun run(*device_, Op::matmul, {random({201, 130}, {}, dtype), random({130, 331}, {}, dtype)});
+    parallel_for_workers(2, 2, [&](int worker, std::int64_t, std::int64_t) {
+      if (worker == 1) run.launch();
+    });
+    expect_product(run);
+    if (HasFatalFailure()) FAIL() << name(dtype);
+  }
+}
+
+TEST_F(CpuMatmul, leaves_the_calling_programs_openmp_setting_alone) {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(3);
+  device_ = testing::cpu_with_threads(2);
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    expect_product(multiply(random({64, 96}, {}, dtype), random({96, 80}, {}, dtype)));
+  }
+  EXPECT_EQ(omp_get_max_threads(), 3);
+  omp_set_num_threads(before);
+}
+
+TEST_F(CpuMatmul, a_sum_over_nothing_is_zero) {
+  const KernelRun run = multiply(random({3, 0}), random({0, 4}));
+  for (std::int64_t i = 0; i < 12; ++i) EXPECT_EQ(run.at(i), 0.0);
+  EXPECT_EQ(multiply(random({0, 3}), random({3, 4})).output.data.size(), 0U);
+  EXPECT_EQ(multiply(random({2, 3, 5}), random({2, 5, 0})).output.data.size(), 0U);
+}
+
+TEST_F(CpuMatmul, repeats_bit_for_bit) {
+  const Operand a = random({300, 257});
+  const Operand b = random({257, 290}, {.storage_order = {1, 0}});
+  for (const int threads : {1, 2, 3}) {
+    device_ = testing::cpu_with_threads(threads);
+    const std::vector<std::byte> first = multiply(a, b).output.data;
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(multiply(a, b).output.data, first) << threads << " threads";
+  }
+}
+
+TEST_F(CpuMatmul, carries_nan_and_infinity) {
+  Operand a = random({4, 6});
+  store_element(DType::fp32, a.storage.data() + 2 * 6 * sizeof(float), NAN);
+  store_element(DType::fp32, a.storage.data() + 3 * 6 * sizeof(float), INFINITY);
+  const KernelRun run = multiply(a, testing::immediate_operand(DType::fp32, {6, 2}, 1.0));
+  EXPECT_TRUE(std::isfinite(run.at(0)));
+  EXPECT_TRUE(std::isnan(run.at(4)));
+  EXPECT_TRUE(std::isinf(run.at(6)));
+}
+
+TEST_F(CpuMatmul, the_null_device_asks_for_the_same_workspace) {
+  const std::shared_ptr<Device> null = make_null_device(device_);
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    const std::vector<Operand> operands = {random({64, 96}, {.flipped = {0}}, dtype), random({96, 80}, {}, dtype)};
+    KernelRun real(*device_, Op::matmul, operands);
+    KernelRun imagined(*null, Op::matmul, operands);
+    EXPECT_EQ(real.kernel().workspace_bytes(), imagined.kernel().workspace_bytes());
+    EXPECT_EQ(real.kernel().name(), imagined.kernel().name());
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

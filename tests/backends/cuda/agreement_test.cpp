@@ -1,0 +1,29 @@
+// The cuda back end against the reference back end, op by op.
+#include "support/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include "backends/cuda/card.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr double kTolerance = 5e-6;
+
+class OnCardAgreement : public ::testing::TestWithParam<testing::OpCase> {};
+
+TEST_P(OnCardAgreement, with_the_reference_to_single_precision) {
+  if (const std::string why = testing::missing_card(); !why.empty()) GTEST_SKIP() << why;
+  for (unsigned seed = 1; seed <= 3; ++seed) {
+    for (const testing::Disagreement& found :
+         testing::disagreements(GetParam(), make_cuda_device(0), seed, kTolerance)) {
+      ADD_FAILURE() << found.output << " differs by " << found.relative_error << ", seed " << seed;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(all_ops, OnCardAgreement, ::testing::ValuesIn(testing::op_cases()),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace ridgepoint

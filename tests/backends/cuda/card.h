@@ -1,0 +1,39 @@
+// Tests that need a card: their suites are called OnCard... (tests/CMakeLists.txt labels those `cuda`) and skip where
+// there is none, saying why.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/driver/cublaslt.h"
+#include "backends/cuda/driver/nvrtc.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::testing {
+
+// Why cuda cannot be tested here; empty where it can.
+inline std::string missing_card() {
+  try {
+    cuda::require_supported(cuda::card_facts(0));
+    cuda::cublaslt();
+    cuda::nvrtc();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+class OnCard : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = missing_card(); !why.empty()) GTEST_SKIP() << why;
+    device_ = make_cuda_device(0);
+  }
+
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace ridgepoint::testing

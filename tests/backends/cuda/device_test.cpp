@@ -1,0 +1,202 @@
+// The card as a device: its memory, copies, clock and limits.
+#include "backends/cuda/device.h"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "backends/cuda/card.h"
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/shared_library.h"
+#include "memory/caching_allocator.h"
+#include "models/transformer.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(CudaDevice, a_name_with_a_number_that_is_none_is_a_usage_error) {
+  for (const char* name : {"cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cpu:0"}) {
+    try {
+      open_device(name);
+      ADD_FAILURE() << name << " opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage) << name;
+      EXPECT_THAT(error.what(), HasSubstr(name));
+    }
+  }
+}
+
+TEST(CudaDevice, is_the_default_exactly_where_a_card_can_be_used) {
+  EXPECT_EQ(default_device_name(), testing::missing_card().empty() ? "cuda" : "cpu");
+}
+
+class OnCardDevice : public testing::OnCard {};
+
+TEST_F(OnCardDevice, a_card_that_is_not_there_is_refused_with_the_count) {
+  const int count = cuda_card_count();
+  try {
+    make_cuda_device(count);
+    FAIL() << "card " << count << " opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("no card " + std::to_string(count)), HasSubstr("has " + std::to_string(count))));
+  }
+}
+
+TEST_F(OnCardDevice, copies_there_and_back_and_clears) {
+  std::vector<int> numbers(1'000'003);
+  std::iota(numbers.begin(), numbers.end(), 1);
+  const std::size_t bytes = numbers.size() * sizeof(int);
+  void* address = device_->allocate_memory(bytes);
+  ASSERT_NE(address, nullptr);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(address) % 512, 0U);
+  device_->copy_to_device(address, numbers.data(), bytes);
+  std::vector<int> back(numbers.size());
+  device_->copy_to_host(back.data(), address, bytes);
+  EXPECT_EQ(back, numbers);
+  device_->fill_zero(address, bytes);
+  device_->copy_to_host(back.data(), address, bytes);
+  EXPECT_EQ(back, std::vector<int>(numbers.size()));
+  device_->release_memory(address, bytes);
+}
+
+TEST_F(OnCardDevice, has_no_memory_past_its_limit_and_none_past_the_card) {
+  const auto limited = make_cuda_device(0, {.memory_limit_bytes = std::size_t{8} << 20});
+  EXPECT_EQ(limited->total_memory_bytes(), std::size_t{8} << 20);
+  void* half = limited->allocate_memory(std::size_t{4} << 20);
+  ASSERT_NE(half, nullptr);
+  EXPECT_EQ(limited->allocate_memory((std::size_t{4} << 20) + 1), nullptr);
+  limited->release_memory(half, std::size_t{4} << 20);
+  EXPECT_EQ(device_->allocate_memory(device_->total_memory_bytes()), nullptr);  // the context holds some of it
+  void* after = device_->allocate_memory(std::size_t{1} << 20);
+  EXPECT_NE(after, nullptr) << "a failed allocation must leave the card usable";
+  device_->release_memory(after, std::size_t{1} << 20);
+}
+
+TEST_F(OnCardDevice, tells_memory_that_others_hold_from_its_own) {
+  const std::size_t free_bytes = *device_->free_memory_bytes();
+  EXPECT_LT(free_bytes, device_->total_memory_bytes());
+  EXPECT_GT(*device_->facts().used_at_start_bytes, 0);
+  // Held outside the allocator, as another process would.
+  const std::size_t other_bytes = free_bytes / 4 * 3;
+  void* other = device_->allocate_memory(other_bytes);
+  ASSERT_NE(other, nullptr);
+  const std::unique_ptr<Allocator> allocator = make_caching_allocator(*device_, device_->total_memory_bytes());
+  try {
+    allocator->allocate(free_bytes / 2, MemoryCategory::temporary, kNoNode);
+    ADD_FAILURE() << "there was room";
+  } catch (const OutOfMemory& error) {
+    EXPECT_THAT(error.what(), HasSubstr("other processes"));
+    EXPECT_LT(error.free_bytes(), free_bytes / 2);
+  }
+  device_->release_memory(other, other_bytes);
+}
+
+TEST_F(OnCardDevice, times_what_lies_between_start_and_stop) {
+  constexpr std::size_t kBytes = std::size_t{256} << 20;
+  void* address = device_->allocate_memory(kBytes);
+  ASSERT_NE(address, nullptr);
+  const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+  const auto measure = [&](int times) {
+    timer->start();
+    for (int i = 0; i < times; ++i) device_->fill_zero(address, kBytes);
+    timer->stop();
+    return timer->elapsed_ms();
+  };
+  measure(1);
+  const double one = measure(1);
+  const double twenty = measure(20);
+  EXPECT_GT(one, 0.0);
+  EXPECT_GT(twenty, 4 * one);
+  device_->release_memory(address, kBytes);
+}
+
+TEST_F(OnCardDevice, works_from_a_thread_that_never_saw_it) {
+  std::vector<std::byte> bytes(4096, std::byte{42});
+  std::vector<std::byte> back(bytes.size());
+  std::thread([&] {
+    void* address = device_->allocate_memory(bytes.size());
+    device_->copy_to_device(address, bytes.data(), bytes.size());
+    device_->copy_to_host(back.data(), address, bytes.size());
+    device_->release_memory(address, bytes.size());
+  }).join();
+  EXPECT_EQ(back, bytes);
+}
+
+// As beside a program that made a context of its own.
+TEST_F(OnCardDevice, works_beside_another_context_and_leaves_it_current) {
+  const cuda::SharedLibrary library("libcuda.so.1");
+  const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(library.find("cuCtxCreate_v2"));
+  const auto destroy = reinterpret_cast<CUresult (*)(CUcontext)>(library.find("cuCtxDestroy_v2"));
+  ASSERT_NE(create, nullptr);
+  ASSERT_NE(destroy, nullptr);
+  Graph graph;
+  const Value a = input(graph, "a", {DType::fp32, {64, 64}}, Role::data);
+  graph.add_output("c", exp(graph, matmul(graph, a, a)));
+  const auto product = [&] {
+    Program program(graph, device_);
+    HostTensor zeros({DType::fp32, {64, 64}});
+    program.write_input("a", zeros);
+    program.run();
+    return program.read_output("c").as<float>()[0];
+  };
+  EXPECT_EQ(product(), 1.0F);
+  CUcontext theirs = nullptr;
+  ASSERT_EQ(create(&theirs, 0, 0), CUDA_SUCCESS);  // and makes it current
+  EXPECT_EQ(product(), 1.0F);
+  const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+  timer->start();
+  timer->stop();
+  EXPECT_GE(timer->elapsed_ms(), 0.0);
+  CUcontext current = nullptr;
+  EXPECT_EQ(cuda::driver().cuCtxGetCurrent(&current), CUDA_SUCCESS);
+  EXPECT_EQ(current, theirs);
+  EXPECT_EQ(destroy(theirs), CUDA_SUCCESS);
+  EXPECT_EQ(product(), 1.0F);
+}
+
+TransformerConfig little_model() {
+  TransformerConfig config = transformer_preset("tiny");
+  config.context = 32;
+  config.vocab = 512;
+  return config;
+}
+
+TEST_F(OnCardDevice, a_model_too_large_for_the_limit_leaves_the_process_usable) {
+  const TransformerConfig config = little_model();
+  const auto limited = make_cuda_device(0, {.memory_limit_bytes = std::size_t{24} << 20});
+  EXPECT_THROW(
+      {
+        Program program(build_transformer(config, 64, Mode::step), limited);
+        program.run();
+      },
+      OutOfMemory);
+  Program program(build_transformer(config, 1, Mode::forward), limited);
+  EXPECT_NO_THROW(program.run());
+  program.synchronize();
+}
+
+TEST_F(OnCardDevice, a_thousand_steps_take_no_more_memory_than_two) {
+  const TransformerConfig config = little_model();
+  Program program(build_transformer(config, 2, Mode::step), device_);
+  program.run();
+  program.run();
+  program.synchronize();
+  const std::size_t free_bytes = *device_->free_memory_bytes();
+  const std::size_t reserved_bytes = program.memory_use().reserved_bytes;
+  for (int i = 0; i < 998; ++i) program.run();
+  program.synchronize();
+  EXPECT_EQ(program.memory_use().reserved_bytes, reserved_bytes);
+  EXPECT_GE(*device_->free_memory_bytes() + (std::size_t{2} << 20), free_bytes);
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,176 @@
+// The library beside a program that uses cards too: whatever context that program has made current, calls go to the
+// library's own, and the program finds its own again.
+#include "backends/cuda/driver/context.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <memory>
+#include <thread>
+
+#include "backends/cuda/device.h"
+#include "backends/cuda/driver/event.h"
+#include "backends/cuda/fake/on_fake_card.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+namespace {
+
+using cuda::CudaContext;
+using cuda::Event;
+using cuda::Module;
+
+constexpr const char* kImage = "// a kernel as text";
+
+CUcontext current() {
+  CUcontext context = nullptr;
+  cuda::check(cuda::driver().cuCtxGetCurrent(&context), "ask for the context");
+  return context;
+}
+
+// What the program around the library does.
+CUcontext make_another_current() {
+  static char object;
+  const auto context = reinterpret_cast<CUcontext>(&object);
+  cuda::check(cuda::driver().cuCtxPushCurrent(context), "switch");
+  return context;
+}
+
+Graph two_products() {
+  Graph graph;
+  const Value a = input(graph, "a", {DType::fp32, {8, 8}}, Role::data);
+  graph.add_output("c", matmul(graph, matmul(graph, a, a), a));
+  return graph;
+}
+
+class CudaContextOnFakeCard : public testing::OnFakeCard {
+ protected:
+  static void expect_nothing_went_elsewhere() { EXPECT_EQ(fake_count("fake_card_calls_elsewhere"), 0); }
+};
+
+TEST_F(CudaContextOnFakeCard, every_call_leaves_the_programs_context_current) {
+  on_fake_card([] {
+    const CUcontext theirs = make_another_current();
+    CudaContext& card = CudaContext::of_card(0);
+    EXPECT_EQ(current(), theirs) << "after the card was opened";
+    {
+      void* memory = card.allocate(1024);
+      card.fill_zero(memory, 1024);
+      card.release(memory);
+      EXPECT_EQ(current(), theirs) << "after memory";
+      const Module module(card, kImage, "text");
+      card.launch(module.function("kernel"), {}, nullptr, "kernel");
+      EXPECT_EQ(current(), theirs) << "after a launch";
+      Event start(card);
+      Event stop(card);
+      start.record();
+      stop.record();
+      EXPECT_GE(stop.ms_since(start), 0.0);
+      card.synchronize();
+      EXPECT_GT(card.memory_info().free_bytes, 0U);
+      EXPECT_EQ(current(), theirs) << "after events";
+    }
+    EXPECT_EQ(current(), theirs) << "after events and modules were destroyed";
+    expect_nothing_went_elsewhere();
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, launches_go_to_the_card_after_the_program_switched_to_another) {
+  on_fake_card([] {
+    CudaContext& card = CudaContext::of_card(0);
+    auto module = std::make_unique<Module>(card, kImage, "text");
+    const CUfunction kernel = module->function("kernel");
+    card.launch(kernel, {}, nullptr, "kernel");
+    const CUcontext theirs = make_another_current();
+    card.launch(kernel, {}, nullptr, "kernel");
+    module.reset();
+    EXPECT_EQ(current(), theirs);
+    expect_nothing_went_elsewhere();
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, a_thread_without_a_context_has_none_afterwards) {
+  on_fake_card([] {
+    CudaContext& card = CudaContext::of_card(0);
+    std::thread([&] {
+      card.synchronize();
+      EXPECT_EQ(current(), nullptr);
+    }).join();
+    expect_nothing_went_elsewhere();
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, a_program_runs_beside_one_that_switches_between_its_calls) {
+  on_fake_card([] {
+    Program program(two_products(), make_cuda_device(0));
+    EXPECT_EQ(current(), nullptr);
+    const CUcontext theirs = make_another_current();
+    for (int i = 0; i < 3; ++i) program.run();
+    program.synchronize();
+    EXPECT_EQ(program.read_output("c").type.shape, (Shape{8, 8}));
+    EXPECT_EQ(current(), theirs);
+    Program(two_products(), make_cuda_device(0)).run();
+    EXPECT_EQ(current(), theirs);
+    expect_nothing_went_elsewhere();
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, a_run_asks_for_the_current_context_once_however_many_its_launches) {
+  on_fake_card([] {
+    Program program(two_products(), make_cuda_device(0));
+    program.run();  // takes memory from the driver
+    const int before = fake_count("fake_card_context_calls");
+    program.run();
+    EXPECT_EQ(fake_count("fake_card_context_calls") - before, 3);  // which it is, to the card's, and back
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, scopes_within_each_other_end_one_by_one) {
+  on_fake_card([] {
+    const CudaContext& card = CudaContext::of_card(0);
+    const CUcontext theirs = make_another_current();
+    {
+      const CudaContext::Scope outer(card);
+      const CUcontext ours = current();
+      EXPECT_NE(ours, theirs);
+      { const CudaContext::Scope inner(card); }
+      EXPECT_EQ(current(), ours);
+    }
+    EXPECT_EQ(current(), theirs);
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, a_call_that_throws_restores_the_programs_context) {
+  set("FAKE_CARD_FAILS_AFTER", "3");
+  on_fake_card([] {
+    const std::shared_ptr<Device> device = make_cuda_device(0);
+    CudaContext& card = CudaContext::of_card(0);
+    const CUfunction kernel = Module(card, kImage, "text").function("kernel");
+    const CUcontext theirs = make_another_current();
+    const auto launch_four = [&] {
+      for (int i = 0; i < 4; ++i) card.launch(kernel, {}, nullptr, "kernel");
+    };
+    EXPECT_THROW(device->while_current(launch_four), Error);
+    EXPECT_EQ(current(), theirs);
+    EXPECT_THROW(card.synchronize(), Error);
+    EXPECT_EQ(current(), theirs);
+  });
+}
+
+TEST_F(CudaContextOnFakeCard, a_card_that_does_not_open_is_let_go_of) {
+  set("FAKE_CARD_REFUSES_STREAMS", "1");
+  on_fake_card([] {
+    const CUcontext theirs = make_another_current();
+    for (int i = 0; i < 2; ++i) EXPECT_THROW(CudaContext::of_card(0), Error);
+    EXPECT_EQ(fake_count("fake_card_retained"), 0);
+    EXPECT_EQ(current(), theirs);
+    ::unsetenv("FAKE_CARD_REFUSES_STREAMS");
+    EXPECT_NO_THROW(CudaContext::of_card(0));
+    EXPECT_EQ(fake_count("fake_card_retained"), 1);
+  });
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,141 @@
+#include "backends/cuda/driver/kernel_cache.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "backends/cuda/card.h"
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/fake/on_fake_card.h"
+#include "core/files/disk_cache.h"
+#include "core/files/file.h"
+#include "core/warning.h"
+#include "ridgepoint/error.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr const char* kSource = "extern \"C\" __global__ void nothing() {}";
+
+class KernelCache : public ::testing::Test {
+ protected:
+  void SetUp() override { ::setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1); }
+  void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
+
+  std::filesystem::path only_entry() const {
+    std::vector<std::filesystem::path> entries;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_ / "ridgepoint/kernels"))
+      entries.push_back(entry.path());
+    EXPECT_EQ(entries.size(), 1U);
+    return entries.at(0);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(KernelCache, compiles_a_source_once_for_all_processes) {
+  const std::string image = cuda::compiled_image(kSource, "nothing", 90);
+  const auto written = std::filesystem::last_write_time(only_entry());
+  EXPECT_EQ(cuda::compiled_image(kSource, "nothing", 90), image);
+  EXPECT_EQ(std::filesystem::last_write_time(only_entry()), written);
+}
+
+TEST_F(KernelCache, keeps_architectures_apart) {
+  const std::string hopper = cuda::compiled_image(kSource, "nothing", 90);
+  const std::string ampere = cuda::compiled_image(kSource, "nothing", 80);
+  EXPECT_NE(hopper, ampere);
+  EXPECT_EQ(cuda::compiled_image(kSource, "nothing", 90), hopper);
+}
+
+TEST_F(KernelCache, compiles_again_what_was_cut_short_or_altered) {
+  const std::string image = cuda::compiled_image(kSource, "nothing", 90);
+  const std::string entry = read_file(only_entry(), 1 << 20);
+  std::string altered = entry;
+  altered[altered.size() / 2 + 100] ^= 1;
+  for (const std::string& damaged : {entry.substr(0, entry.size() / 2), std::string(), altered}) {
+    write_file(only_entry(), damaged);
+    EXPECT_EQ(cuda::compiled_image(kSource, "nothing", 90), image);
+    EXPECT_EQ(read_file(only_entry(), 1 << 20), entry);
+  }
+}
+
+TEST_F(KernelCache, works_with_one_warning_where_nothing_can_be_written) {
+  write_file(folder_ / "ridgepoint", "a file where the folder should be");
+  int warnings = 0;
+  set_warning_handler([&](std::string_view) { ++warnings; });
+  EXPECT_FALSE(cuda::compiled_image(kSource, "nothing", 90).empty());
+  EXPECT_FALSE(cuda::compiled_image(kSource, "nothing", 80).empty());
+  set_warning_handler({});
+  EXPECT_EQ(warnings, 1);
+}
+
+TEST_F(KernelCache, hands_a_background_compilers_error_to_who_waits) {
+  const auto image = cuda::compile_in_background("this is no source", "broken", 90);
+  EXPECT_THROW(image.get(), Error);
+  EXPECT_FALSE(cuda::compile_in_background(kSource, "nothing", 90).get().empty());
+}
+
+// The key of an entry, as its file says it.
+std::string key_of(const std::filesystem::path& entry) {
+  const std::string text = read_file(entry, 1 << 20);
+  std::size_t bytes = 0;
+  EXPECT_EQ(std::sscanf(text.c_str(), "ridgepoint cache 1 %zu", &bytes), 1);
+  return text.substr(text.find('\n') + 1, bytes);
+}
+
+TEST_F(KernelCache, knows_the_compiler_and_its_options) {
+  cuda::compiled_image(kSource, "nothing", 90);
+  const std::string key = key_of(only_entry());
+  for (const std::string& part : {cuda::nvrtc().version(), std::string("--gpu-architecture=sm_90a"),
+                                  std::string("--std=c++17"), std::string("--minimal"), std::string(kSource)}) {
+    EXPECT_THAT(key, ::testing::HasSubstr(part));
+  }
+}
+
+// Puts what no driver takes into the place of a kernel's code, and has the kernel loaded.
+void expect_refused_code_is_replaced(cuda::CudaContext& card, const std::filesystem::path& cache_home) {
+  const std::string image = cuda::compiled_image(kSource, "nothing", card.card().capability.number());
+  const DiskCache cache(cache_home, "kernels");
+  const std::string key = key_of(*std::filesystem::directory_iterator(cache.path_of("any").parent_path()));
+  ASSERT_EQ(cache.load(key), image);
+  cache.store(key, "of another time");
+  EXPECT_NE(cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing"), nullptr);
+  EXPECT_EQ(cache.load(key), image);
+}
+
+class OnCardKernelCache : public KernelCache {};
+
+TEST_F(OnCardKernelCache, code_that_the_driver_refuses_is_compiled_again_and_replaced) {
+  if (const std::string why = testing::missing_card(); !why.empty()) GTEST_SKIP() << why;
+  expect_refused_code_is_replaced(cuda::CudaContext::of_card(0), folder_.path());
+}
+
+class KernelCacheOnFakeCard : public testing::OnFakeCard {};
+
+TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_is_compiled_again_and_replaced) {
+  on_fake_card([&] {
+    auto& card = cuda::CudaContext::of_card(0);  // before the compiler looks for one
+    expect_refused_code_is_replaced(card, cache_home());
+  });
+}
+
+TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_twice_is_an_error_that_names_the_kernel) {
+  set("FAKE_CARD_REFUSES_IMAGES", "1");
+  on_fake_card([] {
+    auto& card = cuda::CudaContext::of_card(0);
+    try {
+      cuda::LoadedSource::open(card, kSource, "nothing")->function("nothing");
+      ADD_FAILURE() << "it was loaded";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("load the kernels of nothing"));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace ridgepoint

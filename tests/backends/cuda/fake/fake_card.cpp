@@ -1,0 +1,324 @@
+// A driver with one card that computes nothing, so that a machine without one can run the host's side of a model: every
+// allocation, copy, module and launch. Its memory is the host's, untouched until written. From the environment:
+// FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_MODULE_BYTES what each loaded module takes,
+// FAKE_CARD_FAILS_AFTER the launch after which it answers nothing but errors, as a card does after a kernel's bad
+// access; with FAKE_CARD_REFUSES_STREAMS it makes none, and with FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes
+// a fixed time, one piece after the other, and synchronising waits for it. Whatever needs the card's context fails
+// while the calling thread has none or another, and is counted.
+#include "backends/cuda/fake/fake_card.h"
+
+#include <cuda.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr std::size_t kTotalBytes = std::size_t{16} << 30;
+constexpr std::size_t kContextBytes = std::size_t{500} << 20;
+
+std::size_t from_environment(const char* name, std::size_t fallback) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
+}
+
+std::mutex mutex;
+std::map<CUdeviceptr, std::size_t> blocks;
+std::size_t used_bytes = kContextBytes + from_environment("FAKE_CARD_HELD_BYTES", 0);
+const std::size_t kModuleBytes = from_environment("FAKE_CARD_MODULE_BYTES", 0);
+std::atomic<std::size_t> launches{0};
+thread_local std::vector<CUcontext> contexts;  // of this thread; the last is current
+std::atomic<int> retained{0};
+std::atomic<int> calls_elsewhere{0};
+std::atomic<int> context_calls{0};
+
+CUcontext current() { return contexts.empty() ? nullptr : contexts.back(); }
+CUcontext primary() {
+  static char object;
+  return reinterpret_cast<CUcontext>(&object);
+}
+
+// What every call that needs the card answers first.
+CUresult state() {
+  static const std::size_t last = from_environment("FAKE_CARD_FAILS_AFTER", SIZE_MAX);
+  if (launches > last) return CUDA_ERROR_ILLEGAL_ADDRESS;
+  if (current() == primary()) return CUDA_SUCCESS;
+  ++calls_elsewhere;
+  return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+// Machine code, what nvcc packs, or the text that the driver compiles.
+bool is_image(const void* image) {
+  const auto begins_with = [&](const char* text) {
+    return std::strncmp(static_cast<const char*>(image), text, std::strlen(text)) == 0;
+  };
+  return begins_with(
+             "\x7f"
+             "ELF") ||
+         begins_with("\x50\xed\x55\xba") || begins_with("//");
+}
+
+template <typename Body>
+CUresult on_card(const Body& body) {
+  if (const CUresult failed = state(); failed != CUDA_SUCCESS) return failed;
+  return body();
+}
+
+// Any distinct non-null handle.
+template <typename Handle>
+CUresult give(Handle* handle) {
+  return on_card([&] {
+    static char object;
+    *handle = reinterpret_cast<Handle>(&object);
+    return CUDA_SUCCESS;
+  });
+}
+
+using Instant = std::chrono::steady_clock::time_point;
+
+constexpr std::int64_t kWorkNs = 2000;
+constexpr std::int64_t kLaunchLatencyNs = 500;
+std::atomic<FakeWatcher> watcher{nullptr};
+std::atomic<std::int64_t> busy_until_ns{0};
+
+std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+// Queues work behind what is queued already.
+void do_work(FakeWork work) {
+  work.call_begin_ns = now_ns();
+  work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
+  work.end_ns = work.begin_ns + kWorkNs;
+  busy_until_ns = work.end_ns;
+  work.call_end_ns = now_ns();
+  if (const FakeWatcher told = watcher) told(work);
+}
+
+CUresult wait_for_work() {
+  while (now_ns() < busy_until_ns) {
+  }
+  return state();
+}
+
+}  // namespace
+
+extern "C" {
+
+void fake_card_watch(FakeWatcher told) { watcher = told; }
+int fake_card_calls_elsewhere() { return calls_elsewhere; }
+int fake_card_context_calls() { return context_calls; }
+int fake_card_retained() { return retained; }
+void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
+
+// The compiler starts the driver too, and finds no card: it would ask for tables that are not here.
+CUresult cuInit(unsigned) {
+  static std::atomic<int> calls{0};
+  return calls++ == 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+}
+CUresult cuDriverGetVersion(int* version) {
+  *version = CUDA_VERSION;
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorName(CUresult error, const char** name) {
+  *name = error == CUDA_ERROR_ILLEGAL_ADDRESS ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OF_A_TEST";
+  return CUDA_SUCCESS;
+}
+CUresult cuGetErrorString(CUresult, const char** text) {
+  *text = "the driver's own words";
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetCount(int* count) {
+  *count = 1;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  *device = ordinal;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetName(char* name, int, CUdevice) {
+  std::strcpy(name, "NVIDIA H200");
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
+  *bytes = kTotalBytes;
+  return CUDA_SUCCESS;
+}
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
+  switch (which) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *value = 9;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *value = 0;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *value = 132;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      *value = 2048;
+      break;
+    default:
+      *value = 1 << 16;
+  }
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice) {
+  ++retained;
+  *context = primary();
+  return CUDA_SUCCESS;
+}
+CUresult cuDevicePrimaryCtxRelease(CUdevice) {
+  --retained;
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  ++context_calls;
+  *context = current();
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxPushCurrent(CUcontext context) {
+  ++context_calls;
+  contexts.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  ++context_calls;
+  if (contexts.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+  *context = contexts.back();
+  contexts.pop_back();
+  return CUDA_SUCCESS;
+}
+CUresult cuCtxSynchronize() { return wait_for_work(); }
+
+CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
+  return on_card([&] {
+    const std::lock_guard lock(mutex);
+    *free_bytes = kTotalBytes - used_bytes;
+    *total_bytes = kTotalBytes;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemAlloc(CUdeviceptr* address, std::size_t bytes) {
+  return on_card([&] {
+    const std::lock_guard lock(mutex);
+    if (bytes > kTotalBytes - used_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (pages == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
+    *address = reinterpret_cast<CUdeviceptr>(pages);
+    blocks[*address] = bytes;
+    used_bytes += bytes;
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemFree(CUdeviceptr address) {
+  return on_card([&] {
+    const std::lock_guard lock(mutex);
+    const auto block = blocks.find(address);
+    if (block == blocks.end()) return CUDA_ERROR_INVALID_VALUE;
+    munmap(reinterpret_cast<void*>(address), block->second);
+    used_bytes -= block->second;
+    blocks.erase(block);
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemAllocHost(void** address, std::size_t bytes) {
+  *address = std::malloc(bytes);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemFreeHost(void* address) {
+  std::free(address);
+  return CUDA_SUCCESS;
+}
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
+  return on_card([&] { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS; });
+}
+CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  return on_card([&] { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), CUDA_SUCCESS; });
+}
+CUresult cuMemcpyDtoDAsync(CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { return state(); }
+CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
+  return on_card([] { return do_work({.kind = FakeWork::Kind::fill, .name = "fill"}), CUDA_SUCCESS; });
+}
+CUresult cuMemsetD32Async(CUdeviceptr, unsigned, std::size_t, CUstream) { return state(); }
+
+CUresult cuStreamCreate(CUstream* stream, unsigned) {
+  return from_environment("FAKE_CARD_REFUSES_STREAMS", 0) != 0 ? CUDA_ERROR_OUT_OF_MEMORY : give(stream);
+}
+CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
+CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }
+CUresult cuEventCreate(CUevent* event, unsigned) {
+  return on_card([&] { return *event = reinterpret_cast<CUevent>(new Instant), CUDA_SUCCESS; });
+}
+CUresult cuEventDestroy(CUevent event) {
+  delete reinterpret_cast<Instant*>(event);
+  return state();
+}
+CUresult cuEventRecord(CUevent event, CUstream) {
+  return on_card([&] { return *reinterpret_cast<Instant*>(event) = std::chrono::steady_clock::now(), CUDA_SUCCESS; });
+}
+CUresult cuEventSynchronize(CUevent) { return wait_for_work(); }
+CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
+  const Instant begin = *reinterpret_cast<Instant*>(start);
+  *ms = std::chrono::duration<float, std::milli>(*reinterpret_cast<Instant*>(stop) - begin).count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  const bool refuses = from_environment("FAKE_CARD_REFUSES_IMAGES", 0) != 0 || !is_image(image);
+  if (refuses) return CUDA_ERROR_INVALID_IMAGE;
+  const std::lock_guard lock(mutex);
+  used_bytes += kModuleBytes;
+  return give(module);
+}
+CUresult cuModuleUnload(CUmodule) {
+  const std::lock_guard lock(mutex);
+  used_bytes -= kModuleBytes;
+  return state();
+}
+// A function's handle is its name.
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  return on_card([&] {
+    static std::set<std::string> names;
+    const std::lock_guard lock(mutex);
+    *function = reinterpret_cast<CUfunction>(const_cast<char*>(names.insert(name).first->c_str()));
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
+  *value = 64;
+  return CUDA_SUCCESS;
+}
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return state(); }
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                        unsigned block_y, unsigned block_z, unsigned, CUstream, void**, void**) {
+  ++launches;
+  return on_card([&] {
+    const bool is_shape = grid_x > 0 && grid_y > 0 && grid_y < 65536 && grid_z > 0 && grid_z < 65536 &&
+                          block_x * block_y * block_z > 0 && block_x * block_y * block_z <= 1024;
+    if (!is_shape) return CUDA_ERROR_INVALID_VALUE;
+    do_work({.name = reinterpret_cast<const char*>(function),
+             .grid = {grid_x, grid_y, grid_z},
+             .block = {block_x, block_y, block_z}});
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                   unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                   CUstream stream, void** parameters) {
+  return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters,
+                        nullptr);
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks_of_one, CUfunction, int, std::size_t) {
+  *blocks_of_one = 2;
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

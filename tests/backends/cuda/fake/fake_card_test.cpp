@@ -1,0 +1,171 @@
+// The program on a card that computes nothing: what the host does in a run, and what a person is told when the card
+// fails, is full, or its cache cannot be kept. Kernels are compiled for real.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+
+#include "backends/cuda/driver/shared_library.h"
+#include "ridgepoint/record.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+namespace fs = std::filesystem;
+
+class FakeCard : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { cache_ = new TemporaryFolder; }
+  static void TearDownTestSuite() { delete cache_; }
+
+  void SetUp() override {
+    const cuda::SharedLibrary compiler(cuda::toolkit_library("nvrtc"));
+    if (!compiler.is_open()) GTEST_SKIP() << compiler.reason();
+    set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
+    set("XDG_CACHE_HOME", cache_->path().string());
+  }
+  void TearDown() override {
+    for (const std::string& name : set_) ::unsetenv(name.c_str());
+  }
+  void set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    set_.insert(name);
+  }
+
+  ProgramResult bench(const std::string& modes, const std::string& format) {
+    return run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16", "--batch", "2", "--mode",
+                        modes, "--warmup", "1", "--steps", "2", "--format", format});
+  }
+  static std::set<fs::path> files(const fs::path& folder) {
+    std::set<fs::path> found;
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) found.insert(entry.path());
+    }
+    return found;
+  }
+
+  static inline TemporaryFolder* cache_ = nullptr;
+  std::set<std::string> set_;
+};
+
+TEST_F(FakeCard, runs_every_mode_and_records_whose_memory_it_is) {
+  const ProgramResult result = bench("forward,backward,step", "jsonl");
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, IsEmpty());
+  std::istringstream lines(result.output);
+  int rows = 0;
+  for (std::string line; std::getline(lines, line); ++rows) {
+    const Record record = record_from_json(line);
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.device.kind, "cuda");
+    EXPECT_TRUE(record.mfu.has_value());
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+    EXPECT_EQ(record.memory_bytes.device_at_start, 500 << 20);
+    EXPECT_GE(*record.memory_bytes.device_used, *record.memory_bytes.device_at_start);
+  }
+  EXPECT_EQ(rows, 3);
+}
+
+TEST_F(FakeCard, is_the_default_device_and_stands_first_among_devices) {
+  const ProgramResult result = run_program(
+      {"bench", "--model", "tiny", "--context", "16", "--mode", "forward", "--steps", "1", "--format", "jsonl"});
+  EXPECT_EQ(record_from_json(result.output).device.kind, "cuda") << result.error;
+  EXPECT_THAT(run_program({"bench", "--device", "cuda:1", "--model", "tiny"}).output, HasSubstr("this machine has 1"));
+}
+
+TEST_F(FakeCard, one_that_fails_gives_rows_that_say_so_and_an_orderly_end) {
+  set("FAKE_CARD_FAILS_AFTER", "40");
+  const ProgramResult result = bench("forward,step", "table");
+  EXPECT_EQ(result.exit_code, 1) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"), HasSubstr("compute-sanitizer")));
+}
+
+TEST_F(FakeCard, one_that_others_have_filled_gives_an_oom_row_that_says_so) {
+  set("FAKE_CARD_HELD_BYTES", std::to_string((std::size_t{15} << 30) + (std::size_t{510} << 20)));
+  const ProgramResult result = bench("step", "jsonl");
+  const Record record = record_from_json(result.output);
+  EXPECT_EQ(record.status, RunStatus::oom) << result.error;
+  EXPECT_THAT(record.error.message, HasSubstr("other processes"));
+  EXPECT_LT(*record.error.free_bytes, 64 << 20);
+}
+
+TEST_F(FakeCard, a_row_that_cannot_fit_is_told_before_anything_is_chosen_or_compiled) {
+  const TemporaryFolder empty;
+  set("XDG_CACHE_HOME", empty.path().string());
+  const ProgramResult result =
+      run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16", "--batch", "1000000", "--warmup",
+                   "0", "--steps", "1", "--format", "jsonl"});
+  const Record record = record_from_json(result.output);
+  EXPECT_EQ(record.status, RunStatus::oom) << result.error;
+  EXPECT_THAT(record.error.message, AllOf(HasSubstr("in forward at "), HasSubstr("too little")));
+  EXPECT_GT(record.memory_bytes.planned_peak.value_or(0), std::int64_t{16} << 30);
+  EXPECT_THAT(files(empty.path()), IsEmpty());
+}
+
+TEST_F(FakeCard, the_longest_sequence_leaves_room_for_what_context_and_kernels_take) {
+  set("FAKE_CARD_HELD_BYTES", std::to_string((std::size_t{15} << 30)));
+  set("FAKE_CARD_MODULE_BYTES", std::to_string(std::size_t{256} << 10));
+  const ProgramResult result = run_program({"attention", "--oom", "--device", "cuda", "--attention", "composite",
+                                            "--batch", "1", "--granularity", "16", "--format", "csv"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr(",yes,"), HasSubstr("libraries and other processes hold 15.")));
+}
+
+TEST_F(FakeCard, a_second_process_finds_the_choices_and_kernels_of_the_first) {
+  bench("forward", "jsonl");
+  const std::set<fs::path> first = files(cache_->path());
+  EXPECT_FALSE(first.empty());
+  std::set<fs::file_time_type> written;
+  for (const fs::path& path : first) written.insert(fs::last_write_time(path));
+  bench("forward", "jsonl");
+  EXPECT_EQ(files(cache_->path()), first);
+  std::set<fs::file_time_type> after;
+  for (const fs::path& path : first) after.insert(fs::last_write_time(path));
+  EXPECT_EQ(after, written);
+}
+
+TEST_F(FakeCard, a_damaged_cache_is_written_anew_with_one_warning) {
+  bench("forward", "jsonl");
+  const std::set<fs::path> entries = files(cache_->path() / "ridgepoint" / "matmul");
+  for (const fs::path& path : entries) std::ofstream(path) << "damaged";
+  const ProgramResult result = bench("forward", "jsonl");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.error, HasSubstr("damaged"));
+  EXPECT_EQ(result.error.find("damaged"), result.error.rfind("damaged"));
+  EXPECT_THAT(bench("forward", "jsonl").error, IsEmpty());
+}
+
+TEST_F(FakeCard, a_cache_that_cannot_be_written_costs_one_warning_and_nothing_else) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "file") << "not a folder";
+  set("XDG_CACHE_HOME", (folder / "file").string());
+  const ProgramResult result = bench("forward", "jsonl");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok);
+  EXPECT_THAT(result.error, AllOf(HasSubstr("cached results are not used"), HasSubstr("XDG_CACHE_HOME")));
+  EXPECT_EQ(result.error.find("XDG_CACHE_HOME"), result.error.rfind("XDG_CACHE_HOME"));
+}
+
+TEST_F(FakeCard, a_cache_that_others_can_write_to_is_neither_read_nor_written) {
+  const TemporaryFolder folder;
+  set("XDG_CACHE_HOME", folder.path().string());
+  fs::create_directory(folder / "ridgepoint");
+  fs::permissions(folder / "ridgepoint", fs::perms::all);
+  const ProgramResult result = bench("forward", "jsonl");
+  EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok);
+  EXPECT_THAT(result.error, HasSubstr("can be written to by other users"));
+  EXPECT_EQ(result.error.find("other users"), result.error.rfind("other users"));
+  EXPECT_THAT(files(folder.path()), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,33 @@
+# Drivers that fail in one way each, for driver_test.cpp.
+function(add_fake_driver name version start complete)
+  string(TOLOWER fake_${name}_driver library)
+  add_library(${library} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/fake_driver.cpp)
+  target_compile_definitions(${library} PRIVATE FAKE_VERSION=${version} FAKE_START=${start} FAKE_COMPLETE=${complete})
+  target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_${name}_DRIVER="$<TARGET_FILE:${library}>")
+  add_dependencies(backends_cuda_test ${library})
+endfunction()
+
+# Of the major version before the toolkit's, and of its own.
+math(EXPR previous_version "(${RIDGEPOINT_CUDA_MAJOR} - 1) * 1000 + 40")
+math(EXPR version "${RIDGEPOINT_CUDA_MAJOR} * 1000")
+add_fake_driver(OLD ${previous_version} 0 0)
+add_fake_driver(INCOMPLETE ${version} 0 0)
+add_fake_driver(CARDLESS ${version} 100 1)
+add_fake_driver(BROKEN ${version} 999 1)
+
+# A card that computes nothing, its cuBLASLt and CUPTI, and a tool that listens to NVTX, in a folder of their own.
+function(add_fake_library target source name version)
+  add_library(${target} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/${source})
+  set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX .so.${version}
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_card)
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_include_directories(${target} SYSTEM PRIVATE ${RIDGEPOINT_CUDA_INCLUDE_DIR} ${RIDGEPOINT_CUPTI_INCLUDE_DIR})
+  target_link_libraries(${target} PRIVATE ridgepoint_build_flags ${CMAKE_DL_LIBS})
+  add_dependencies(backends_cuda_test ${target})
+endfunction()
+
+add_fake_library(fake_card fake_card.cpp libcuda 1)
+add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt ${RIDGEPOINT_CUDA_MAJOR})
+add_fake_library(fake_cupti fake_cupti.cpp libcupti ${RIDGEPOINT_CUDA_MAJOR})
+add_fake_library(fake_nvtx fake_nvtx.cpp libfake_nvtx 1)
+target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_CARD="${CMAKE_CURRENT_BINARY_DIR}/fake_card")

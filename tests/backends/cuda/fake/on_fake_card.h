@@ -1,0 +1,77 @@
+// Tests that call the library on the card of fake_card.cpp. The driver is opened once a process, by its name, so each
+// body runs in a process of its own that finds the fake one first.
+#pragma once
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/fake/fake_card.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint::testing {
+
+class OnFakeCard : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the new process begins anew, at the same test
+    const char* folders = std::getenv("LD_LIBRARY_PATH");
+    set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD + (folders == nullptr ? std::string() : ":" + std::string(folders)));
+    set("XDG_CACHE_HOME", cache_home().string());
+  }
+  void TearDown() override {
+    for (const auto& [name, value] : before_)
+      value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  }
+  // Until the test ends.
+  void set(const char* name, const std::string& value) {
+    const char* before = std::getenv(name);
+    before_.try_emplace(name, before == nullptr ? std::nullopt : std::optional<std::string>(before));
+    ::setenv(name, value.c_str(), 1);
+  }
+  const std::filesystem::path& cache_home() const { return cache_->path(); }
+
+  // Runs `body` in a new process, whose failures are this test's.
+  template <typename Body>
+  void on_fake_card(const Body& body) {
+    EXPECT_EXIT(run_and_end(body), ::testing::ExitedWithCode(0), "");
+  }
+
+  // What the fake card knows of the calls it got.
+  static int fake_count(const char* function) {
+    void* card = dlopen("libcuda.so.1", RTLD_NOW);
+    const auto count = card == nullptr ? nullptr : reinterpret_cast<int (*)()>(dlsym(card, function));
+    return count == nullptr ? -1 : count();
+  }
+
+ private:
+  template <typename Body>
+  [[noreturn]] void run_and_end(const Body& body) {
+    try {
+      body();
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+    const ::testing::TestResult& result = *::testing::UnitTest::GetInstance()->current_test_info()->result();
+    for (int i = 0; i < result.total_part_count(); ++i) {
+      const ::testing::TestPartResult& part = result.GetTestPartResult(i);
+      if (part.failed()) fmt::print(stderr, "line {}: {}\n", part.line_number(), part.message());
+    }
+    std::fflush(nullptr);
+    cache_.reset();
+    std::_Exit(HasFailure() ? 1 : 0);
+  }
+
+  std::optional<TemporaryFolder> cache_{std::in_place};
+  std::map<std::string, std::optional<std::string>> before_;  // of the environment
+};
+
+}  // namespace ridgepoint::testing

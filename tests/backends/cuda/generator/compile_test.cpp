@@ -1,0 +1,183 @@
+// Every kernel the models need compiles by NVRTC, for the architectures that are supported, without local memory.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "backends/cuda/driver/nvrtc.h"
+#include "backends/cuda/generator/generated_batch.h"
+#include "backends/cuda/generator/kernel.h"
+#include "backends/cuda/generator/node.h"
+#include "models/transformer.h"
+#include "passes/pass.h"
+#include "plan/plan.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr int kMultiprocessors = 132;
+
+// All generated kernels of a set of models as one translation unit.
+class Batch {
+ public:
+  explicit Batch(int architecture) : architecture_(architecture) {}
+
+  void add_model(const TransformerConfig& config, Mode mode) {
+    Graph graph = build_transformer(config, 4, mode);
+    PassOptions options;
+    options.target.has_kernel = [](const Graph& g, const Node& node) {
+      return op_class(node.op) != OpClass::composite || cuda::fits_generated(g, node);
+    };
+    options.target.operand_layout = [](const Graph&, const Node& node, int) {
+      return op_class(node.op) == OpClass::contraction ? OperandLayout::matrix
+             : op_class(node.op) == OpClass::gather    ? OperandLayout::dense
+                                                       : OperandLayout::any;
+    };
+    run_passes(graph, pipeline(), options);
+    add_graph(graph);
+  }
+  void add_graph(const Graph& graph) {
+    for (const PlanStep& step : make_plan(graph).steps) add_step(graph, step);
+  }
+
+  std::size_t size() const { return texts_.size(); }
+
+  // Throws Error when something does not compile. Returns what ptxas says of each kernel.
+  std::string compile() const {
+    const std::string text = fmt::format("{}{}{}", cuda::generated_intrinsics(), cuda::generated_prelude(), kernels_);
+    const cuda::CompiledImage image =
+        cuda::nvrtc().compile(text, "models", architecture_, {"--minimal", "--ptxas-options=-v"});
+    EXPECT_FALSE(image.bytes.empty());
+    return image.log;
+  }
+
+ private:
+  void add_step(const Graph& graph, const PlanStep& step) {
+    const Node& node = graph.node(step.node);
+    if (!cuda::fits_generated(graph, node)) return;
+    const auto layouts = [](const std::vector<Operand>& operands) {
+      std::vector<TensorLayout> list;
+      for (const Operand& operand : operands) list.push_back(operand.layout);
+      return list;
+    };
+    const std::vector<TensorLayout> inputs = layouts(step.inputs);
+    const std::vector<TensorLayout> outputs = layouts(step.outputs);
+    const auto made = cuda::generate_node({graph, node, inputs, outputs}, architecture_, kMultiprocessors);
+    for (const cuda::GeneratedSource& source : made->sources) {
+      if (!texts_.insert(source.text).second) continue;
+      kernels_ += testing::renamed_kernels(source, texts_.size());
+    }
+  }
+
+  int architecture_;
+  std::set<std::string> texts_;
+  std::string kernels_;
+};
+
+// Lines such as "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" that name anything but zero.
+std::vector<std::string> local_memory(const std::string& log) {
+  std::vector<std::string> found;
+  for (std::size_t at = log.find("bytes stack frame"); at != std::string::npos;
+       at = log.find("bytes stack frame", at + 1)) {
+    const std::size_t begin = log.rfind('\n', at) + 1;
+    const std::string line = log.substr(begin, log.find('\n', at) - begin);
+    if (line.find(" 0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads") == std::string::npos)
+      found.push_back(line);
+  }
+  return found;
+}
+
+void expect_compiles(Batch& batch, std::size_t least_kernels) {
+  ASSERT_GE(batch.size(), least_kernels);
+  const std::string log = batch.compile();
+  ASSERT_NE(log.find("bytes stack frame"), std::string::npos) << log;
+  for (const std::string& line : local_memory(log)) ADD_FAILURE() << line;
+}
+
+class GeneratedKernelsOfModel : public ::testing::TestWithParam<TransformerConfig> {};
+
+TEST_P(GeneratedKernelsOfModel, compile_for_hopper_without_local_memory) {
+  Batch batch(90);
+  for (const std::int64_t context : {128, 256, 512, 1024}) {
+    TransformerConfig config = GetParam();
+    config.context = context;
+    for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) batch.add_model(config, mode);
+  }
+  expect_compiles(batch, 30);
+}
+
+std::string preset_name(const ::testing::TestParamInfo<TransformerConfig>& preset) {
+  std::string name = preset.param.name;
+  std::replace(name.begin(), name.end(), '.', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(presets, GeneratedKernelsOfModel, ::testing::ValuesIn(transformer_presets()), preset_name);
+
+class GeneratedKernelsFor : public ::testing::TestWithParam<int> {};
+
+TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
+  Batch batch(GetParam());
+  for (const char* preset : {"small", "2.7b"}) {
+    for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
+      TransformerConfig config = transformer_preset(preset);
+      config.context = 256;
+      batch.add_model(config, mode);
+    }
+  }
+  if (cuda::nvrtc().options(GetParam()).front().find("compute_") != std::string::npos) {
+    batch.compile();
+    GTEST_SKIP() << "NVRTC " << cuda::nvrtc().version() << " compiles to PTX for it, which the driver makes code of";
+  }
+  expect_compiles(batch, 30);
+}
+
+INSTANTIATE_TEST_SUITE_P(architectures, GeneratedKernelsFor, ::testing::Values(80, 100));
+
+// scale(x, 1e39), say, which in fp32 is a scale by infinity.
+TEST(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  Batch batch(90);
+  const std::vector<double> reals = {0.0,    -0.0,  0.1,       1e39,       -1e39,       1e308,
+                                     5e-324, 1e-45, kInfinity, -kInfinity, std::nan("")};
+  const std::vector<double> wholes = {0.0, -1.0, 2147483647.0, -2147483648.0};
+  const std::vector<double> longer = {0.0, 0x1p62, -0x1p62, -0x1p63};
+  for (const DType dtype : kAllDTypes) {
+    for (const double value : dtype == DType::int64 ? longer : dtype == DType::int32 ? wholes : reals) {
+      Graph graph;
+      const Value x = input(graph, "x", {dtype, {64}}, Role::data);
+      const Value y = constant(graph, value, dtype);
+      const Value same = equal(graph, x, y);
+      graph.add_output("same", same);
+      graph.add_output("chosen", where(graph, same, x, y));
+      if (is_floating(dtype)) graph.add_output("larger", maximum(graph, x, y));
+      batch.add_graph(graph);
+    }
+  }
+  EXPECT_GT(batch.size(), 60U);
+  EXPECT_NE(batch.compile().find("bytes stack frame"), std::string::npos);
+}
+
+TEST(NvrtcCompiler, says_what_is_wrong_with_a_source) {
+  try {
+    cuda::nvrtc().compile("extern \"C\" __global__ void broken() { undefined_name = 1; }", "broken", 90);
+    FAIL() << "the source compiled";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("undefined_name"), std::string::npos) << error.what();
+  }
+}
+
+TEST(NvrtcCompiler, leaves_cards_newer_than_itself_to_the_driver) {
+  const cuda::CompiledImage image = cuda::nvrtc().compile("extern \"C\" __global__ void empty() {}", "empty", 990);
+  EXPECT_NE(image.bytes.find(".entry empty"), std::string::npos);
+}
+
+TEST(NvrtcCompiler, refuses_cards_older_than_it_knows) {
+  EXPECT_THROW(cuda::nvrtc().compile("extern \"C\" __global__ void empty() {}", "empty", 20), Error);
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,36 @@
+// Many generated sources as one translation unit, each entry under a name of its own.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "backends/cuda/generator/prelude.h"
+#include "backends/cuda/generator/source.h"
+
+namespace ridgepoint::testing {
+
+// What entry `launch` of source `number` is called in a batch.
+inline std::string batch_name(std::size_t number, std::size_t launch) {
+  return fmt::format("kernel_{}_{}", number, launch);
+}
+
+// The kernels of a source without the device functions that all sources begin with.
+inline std::string_view kernels_of(const cuda::GeneratedSource& source) {
+  const std::size_t head = cuda::generated_intrinsics().size() + cuda::generated_prelude().size();
+  return std::string_view(source.text).substr(std::min(head, source.text.size()));
+}
+
+inline std::string renamed_kernels(const cuda::GeneratedSource& source, std::size_t number) {
+  std::string text(kernels_of(source));
+  std::size_t from = 0;
+  for (std::size_t i = 0; i < source.launches.size(); ++i) {
+    const std::string& entry = source.launches[i].entry;
+    from = text.find(entry + "(", from);
+    text.replace(from, entry.size(), batch_name(number, i));
+  }
+  return text;
+}
+
+}  // namespace ridgepoint::testing

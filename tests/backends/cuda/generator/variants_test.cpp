@@ -1,0 +1,36 @@
+// Every variant of generated kernels at sizes that make the generator choose it, against the reference back end.
+#include <gtest/gtest.h>
+
+#include "backends/cuda/generator/cases.h"
+#include "backends/cuda/generator/emulated_device.h"
+#include "support/agreement.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr double kTolerance = 5e-6;
+
+void expect_agreement(int multiprocessors, bool scalar) {
+  const std::vector<testing::OpCase> cases = testing::generator_cases();
+  testing::Emulator emulator(multiprocessors, scalar);
+  const auto run = [&](const testing::OpCase& op_case) {
+    return testing::disagreements(op_case, std::make_shared<testing::EmulatedDevice>(emulator), 7, kTolerance);
+  };
+  for (const testing::OpCase& op_case : cases) run(op_case);
+  ASSERT_GT(emulator.source_count(), 80U);
+  emulator.build();
+  for (const testing::OpCase& op_case : cases) {
+    for (const testing::Disagreement& found : run(op_case)) {
+      ADD_FAILURE() << op_case.name << ": " << found.output << " differs by " << found.relative_error;
+    }
+  }
+}
+
+using GeneratedVariants = testing::Emulated;
+
+TEST_F(GeneratedVariants, agree_with_the_reference_on_a_large_card) { expect_agreement(132, false); }
+TEST_F(GeneratedVariants, agree_with_the_reference_on_a_small_card) { expect_agreement(2, false); }
+TEST_F(GeneratedVariants, agree_with_the_reference_element_by_element) { expect_agreement(4, true); }
+
+}  // namespace
+}  // namespace ridgepoint

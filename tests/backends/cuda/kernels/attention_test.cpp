@@ -1,0 +1,549 @@
+// Tiled attention on the card against the reference back end in double precision, at awkward lengths and head sizes,
+// by the reference projects' rule: no further off than twice what plain ops of the same precision are.
+#include "backends/cuda/kernels/attention/attention.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+
+#include "backends/cuda/card.h"
+#include "backends/cuda/node_run.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::NodeRun;
+using testing::Operand;
+using testing::Tensors;
+
+struct Case {
+  DType dtype = DType::bf16;
+  std::int64_t batch = 1;
+  std::int64_t queries = 1;
+  std::int64_t keys = 1;
+  std::int64_t width = 64;
+  bool causal = false;
+  std::optional<double> scale = {};  // by default one over the root of the head size
+
+  Shape of_queries() const { return {batch, queries, width}; }
+  Shape of_keys() const { return {batch, keys, width}; }
+  Attributes attributes() const {
+    return {{"causal", causal}, {"scale", scale.value_or(1.0 / std::sqrt(static_cast<double>(width)))}};
+  }
+  std::string text() const {
+    return std::string(name(dtype)) + ' ' + of_queries().to_string() + " x " + of_keys().to_string() +
+           (causal ? " causal" : "") + (scale ? fmt::format(" scale {}", *scale) : "");
+  }
+};
+
+double largest_difference(const HostTensor& a, const HostTensor& b) {
+  double largest = 0;
+  for (std::int64_t i = 0; i < b.type.elements(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const double x = load_element(a.type.dtype, a.data.data() + at * size_bytes(a.type.dtype));
+    const double y = load_element(b.type.dtype, b.data.data() + at * size_bytes(b.type.dtype));
+    largest = std::max(largest, std::isnan(x - y) ? INFINITY : std::abs(x - y));
+  }
+  return largest;
+}
+
+double largest_of(const HostTensor& tensor) {
+  HostTensor zero(tensor.type);
+  return largest_difference(tensor, zero);
+}
+
+bool has_attention(const Case& c, Op op) {
+  Graph graph;
+  std::vector<Value> operands;
+  for (const bool of_queries : {true, false, false}) {
+    const Shape shape = of_queries ? c.of_queries() : c.of_keys();
+    operands.push_back(input(graph, std::to_string(operands.size()), {c.dtype, shape}, Role::data));
+  }
+  const Node& forward = graph.node(make_node(graph, Op::attention, operands, c.attributes()));
+  cuda::CardFacts card;
+  card.shared_bytes_per_block = std::size_t{227} * 1024;
+  if (op == Op::attention) return cuda::has_attention(card, graph, forward);
+  const Value o = forward.outputs[0];
+  const Value log_sum_exp = forward.outputs[1];
+  operands.insert(operands.begin(), o);  // for its gradient
+  operands.insert(operands.end(), {o, log_sum_exp});
+  return cuda::has_attention(card, graph, graph.node(make_node(graph, op, operands, c.attributes())));
+}
+
+TEST(CudaAttention, of_16_bit_operands_takes_scales_that_are_positive_and_finite) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const double scale : {0.125, 1e-30, 1e38}) {
+      EXPECT_TRUE(has_attention({dtype, 1, 64, 64, 64, true, scale}, Op::attention)) << name(dtype) << ' ' << scale;
+    }
+    // In fp32 1e-60 is zero and 1e39 infinity.
+    for (const double scale : {0.0, -0.125, 1e-60, 1e39, kInfinity, -kInfinity, std::nan("")}) {
+      const Case c{dtype, 1, 64, 64, 64, true, scale};
+      EXPECT_EQ(has_attention(c, Op::attention), dtype == DType::fp32) << c.text();
+      EXPECT_TRUE(has_attention(c, Op::attention_backward)) << c.text();
+    }
+  }
+}
+
+class OnCardAttention : public testing::OnCard {
+ protected:
+  Operand random(DType dtype, const Shape& shape) { return testing::random_operand(dtype, shape, random_, {}); }
+  std::vector<Operand> forward_operands(const Case& c) {
+    return {random(c.dtype, c.of_queries()), random(c.dtype, c.of_keys()), random(c.dtype, c.of_keys())};
+  }
+
+  // What the card computes where the op falls apart into plain ones of the same precision.
+  std::vector<HostTensor> in_plain_ops(Op op, const std::vector<Operand>& operands, Attributes attributes) {
+    attributes.set(kPlainAttribute, true);
+    return in_program(op, operands, attributes);
+  }
+  // What it computes of a graph with the op, by a kernel for it or without.
+  std::vector<HostTensor> in_program(Op op, const std::vector<Operand>& operands, const Attributes& attributes) {
+    testing::LoneNode lone(op, operands, attributes);
+    Tensors inputs;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      inputs.emplace(std::to_string(i), testing::dense(operands[i], lone.graph.type(lone.values[i])));
+    }
+    const std::size_t count = lone.node().outputs.size();
+    for (std::size_t i = 0; i < count; ++i) lone.graph.add_output(std::to_string(i), lone.node().outputs[i]);
+    Tensors found = testing::run_graph(std::move(lone.graph), device_, inputs);
+    std::vector<HostTensor> outputs;
+    for (std::size_t i = 0; i < count; ++i) outputs.push_back(std::move(found.at(std::to_string(i))));
+    return outputs;
+  }
+
+  // Half a unit in the last place of a result about 1; of fp32 more, as gradients may be what is left of larger sums.
+  static double unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : 0x1p-20; }
+  void expect_as_good_as_plain_ops(const std::vector<HostTensor>& found, Op op, const std::vector<Operand>& operands,
+                                   const Case& c) {
+    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes());
+    const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const double bound = 2 * largest_difference(plain[i], expected[i]) +
+                           2 * unit(found[i].type.dtype) * (0.3 + largest_of(expected[i]));
+      EXPECT_LE(largest_difference(found[i], expected[i]), bound) << name(op) << " output " << i << " of " << c.text();
+    }
+  }
+  void expect_as_good_as_plain_ops(Op op, const std::vector<Operand>& operands, const Case& c) {
+    NodeRun run(*device_, op, operands, c.attributes());
+    const std::vector<HostTensor> found = run.launch();
+    expect_as_good_as_plain_ops(found, op, operands, c);
+    const std::vector<HostTensor> again = run.launch();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].data, again[i].data) << run.kernel().name() << " differs from run to run";
+    }
+  }
+
+  // The operands of the derivative at some gradient of the output.
+  std::vector<Operand> backward_operands(const std::vector<Operand>& operands, const std::vector<HostTensor>& results,
+                                         const Case& c) {
+    std::vector<Operand> all = {random(c.dtype, c.of_queries()), operands[0], operands[1], operands[2]};
+    for (const HostTensor& result : results) all.push_back({dense_layout(result.type), result.data});
+    return all;
+  }
+  void expect_agrees(const Case& c) {
+    const std::vector<Operand> operands = forward_operands(c);
+    expect_as_good_as_plain_ops(Op::attention, operands, c);
+    const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+    expect_as_good_as_plain_ops(Op::attention_backward, backward_operands(operands, results, c), c);
+  }
+
+  std::mt19937 random_{29};
+};
+
+TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t length : {1, 3, 64, 113, 239, 799}) {
+      for (const bool causal : {false, true}) {
+        for (const std::int64_t width : {64, 128}) expect_agrees({dtype, 2, length, length, width, causal});
+      }
+    }
+  }
+}
+
+TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const std::int64_t width : {8, 16, 32, 72, 80, 96, 136, 200, 256}) {
+      expect_agrees({dtype, 3, 150, 150, width, true});
+      expect_agrees({dtype, 1, 70, 150, width, false});
+    }
+  }
+  for (const std::int64_t width : {4, 16, 32, 80, 84, 128}) {
+    expect_agrees({DType::fp32, 3, 150, 150, width, true});
+    expect_agrees({DType::fp32, 1, 70, 150, width, false});
+  }
+}
+
+TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
+  for (const bool causal : {false, true}) {
+    const Case c{DType::fp32, 2, 1023, 1023, 64, causal};
+    const std::vector<Operand> operands = forward_operands(c);
+    const std::vector<HostTensor> found = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+    const std::vector<HostTensor> expected = testing::reference_outputs(Op::attention, operands, c.attributes());
+    EXPECT_LT(testing::relative_error(found[0], expected[0]), 1e-6);
+    EXPECT_LT(testing::relative_error(found[1], expected[1]), 1e-6);
+  }
+}
+
+TEST_F(OnCardAttention, takes_unequal_lengths) {
+  for (const std::int64_t keys : {1, 130, 1023}) {
+    expect_agrees({DType::bf16, 2, 200, keys, 64, false});
+    expect_agrees({DType::bf16, 2, 1, keys, 128, false});
+    expect_agrees({DType::fp32, 2, 200, keys, 64, false});
+    expect_agrees({DType::fp32, 2, 1, keys, 128, false});
+  }
+}
+
+// Many more blocks of keys than the card runs at a time: those that add to one gradient of q wait for one another.
+TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
+  expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
+  expect_agrees({DType::fp32, 1, 256, 20000, 64, false});
+}
+
+TEST_F(OnCardAttention, large_scores_neither_overflow_nor_vanish) {
+  for (const DType dtype : {DType::bf16, DType::fp32}) {
+    const Case c{dtype, 1, 300, 300, 64, true};
+    std::vector<Operand> operands = forward_operands(c);
+    for (std::size_t i = 0; i < operands[0].storage.size(); i += size_bytes(dtype)) {
+      std::byte* element = operands[0].storage.data() + i;
+      store_element(dtype, element, 200 * load_element(dtype, element));
+    }
+    expect_as_good_as_plain_ops(Op::attention, operands, c);
+  }
+}
+
+TEST_F(OnCardAttention, one_element_that_is_not_a_number_spoils_the_rows_that_see_it) {
+  for (const DType dtype : {DType::bf16, DType::fp32}) {
+    const Case c{dtype, 1, 100, 100, 64, true};
+    std::vector<Operand> operands = forward_operands(c);
+    store_element(dtype, operands[1].storage.data() + 40 * 64 * size_bytes(dtype), NAN);
+    const HostTensor o = NodeRun(*device_, Op::attention, operands, c.attributes()).launch()[0];
+    for (std::size_t row = 0; row < 100; ++row) {
+      EXPECT_EQ(std::isnan(load_element(dtype, o.data.data() + row * 64 * size_bytes(dtype))), row >= 40)
+          << name(dtype) << " row " << row;
+    }
+  }
+}
+
+// As a graph: where the forward pass has no kernel for the scale, it falls apart.
+TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_scale) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const double scale : {-0.2, 0.0, 3.0}) {
+      for (const bool causal : {false, true}) {
+        const Case c{dtype, 2, 239, 239, 64, causal, scale};
+        const std::vector<Operand> operands = forward_operands(c);
+        const std::vector<HostTensor> results = in_program(Op::attention, operands, c.attributes());
+        expect_as_good_as_plain_ops(results, Op::attention, operands, c);
+        expect_as_good_as_plain_ops(Op::attention_backward, backward_operands(operands, results, c), c);
+      }
+    }
+  }
+}
+
+TEST_F(OnCardAttention, a_scale_that_is_not_finite_makes_nan) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const double scale : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+      const Case c{dtype, 1, 70, 70, 64, true, scale};
+      const HostTensor o = in_program(Op::attention, forward_operands(c), c.attributes())[0];
+      const std::byte* last = o.data.data() + (70 * 64 - 1) * size_bytes(dtype);
+      EXPECT_TRUE(std::isnan(load_element(dtype, last))) << c.text();
+    }
+  }
+}
+
+// Plain ops give dq of every query a NaN, as 0 times it.
+TEST_F(OnCardAttention, a_hidden_key_that_is_nan_reaches_nothing) {
+  constexpr std::size_t kRows = 300;
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 96, 128, 256}) {
+      if (dtype == DType::fp32 && width > 128) continue;
+      for (const std::size_t key : {std::size_t{40}, std::size_t{150}}) {
+        const Case c{dtype, 2, kRows, kRows, width, true};
+        std::vector<Operand> operands = forward_operands(c);
+        const auto columns = static_cast<std::size_t>(width);
+        store_element(dtype, operands[1].storage.data() + (key * columns + columns - 1) * size_bytes(dtype), NAN);
+        const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+        const std::vector<Operand> all = backward_operands(operands, results, c);
+        const HostTensor dq = NodeRun(*device_, Op::attention_backward, all, c.attributes()).launch()[0];
+        for (const HostTensor* tensor : {&results[0], &dq}) {
+          for (std::size_t row = 0; row < 2 * kRows; ++row) {
+            const double x = load_element(dtype, tensor->data.data() + row * columns * size_bytes(dtype));
+            EXPECT_EQ(std::isnan(x), row >= key && row < kRows)
+                << c.text() << (tensor == &dq ? " dq" : " o") << " row " << row << " with key " << key;
+          }
+        }
+      }
+    }
+  }
+}
+
+// fp32 operands whose elements lie far from 1 or from one another: errors are relative to the largest of a result.
+class OnCardFp32Attention : public OnCardAttention {
+ protected:
+  static Case standard(bool causal) { return {DType::fp32, 1, 150, 150, 64, causal}; }
+
+  // Of an operand, elements `first`, `first + step`, ...: `count` of them, or all that are left.
+  static void scale(Operand& operand, double factor, std::size_t first = 0, std::size_t count = SIZE_MAX,
+                    std::size_t step = 1) {
+    for (std::size_t i = first; i < operand.storage.size() / sizeof(float) && count > 0; i += step, --count) {
+      std::byte* element = operand.storage.data() + i * sizeof(float);
+      store_element(DType::fp32, element, factor * load_element(DType::fp32, element));
+    }
+  }
+  static void set(Operand& operand, std::size_t row, double value) {
+    store_element(DType::fp32, operand.storage.data() + row * 64 * sizeof(float), value);
+  }
+  static double at(const HostTensor& tensor, std::size_t row, std::size_t column = 0) {
+    const DType dtype = tensor.type.dtype;
+    return load_element(dtype, tensor.data.data() + (row * 64 + column) * size_bytes(dtype));
+  }
+
+  static std::size_t key_of_largest_score(const std::vector<Operand>& operands, std::size_t query) {
+    const HostTensor q = testing::dense(operands[0], operands[0].type());
+    const HostTensor k = testing::dense(operands[1], operands[1].type());
+    std::size_t key = 0;
+    double largest = -INFINITY;
+    for (std::size_t row = 0; row < 150; ++row) {
+      double score = 0;
+      for (std::size_t column = 0; column < 64; ++column) score += at(q, query, column) * at(k, row, column);
+      if (score > largest) key = row;
+      largest = std::max(largest, score);
+    }
+    return key;
+  }
+
+  std::vector<HostTensor> run(Op op, const std::vector<Operand>& operands, const Case& c) {
+    return NodeRun(*device_, op, operands, c.attributes()).launch();
+  }
+  // At this gradient of the output.
+  std::vector<Operand> backward_operands(const Operand& d_o, const std::vector<Operand>& operands, const Case& c) {
+    std::vector<Operand> all = OnCardAttention::backward_operands(operands, run(Op::attention, operands, c), c);
+    all[0] = d_o;
+    return all;
+  }
+
+  void expect_as_good_as_plain_ops_relatively(Op op, const std::vector<Operand>& operands, const Case& c,
+                                              const std::string& what) {
+    const std::vector<HostTensor> found = run(op, operands, c);
+    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes());
+    const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const double bound = 2 * largest_difference(plain[i], expected[i]) + 0x1p-18 * largest_of(expected[i]);
+      EXPECT_LE(largest_difference(found[i], expected[i]), bound)
+          << name(op) << " output " << i << " of " << what << (c.causal ? ", causal" : "");
+    }
+  }
+  void expect_agrees_relatively(const std::vector<Operand>& operands, const Operand& d_o, const Case& c,
+                                const std::string& what) {
+    expect_as_good_as_plain_ops_relatively(Op::attention, operands, c, what);
+    expect_as_good_as_plain_ops_relatively(Op::attention_backward, backward_operands(d_o, operands, c), c, what);
+  }
+};
+
+TEST_F(OnCardFp32Attention, operands_may_be_tiny_or_huge) {
+  const double factors[][4] = {{1e-30, 1e-30, 1e-30, 1e-30}, {1e-30, 1e30, 1, 1}, {1e32, 1e-32, 1, 1},
+                               {1, 1, 1e15, 1e15},           {1, 1, 1e35, 1e-20}, {1, 1, 1, 1e-32}};
+  for (const bool causal : {false, true}) {
+    for (const auto& of : factors) {
+      const Case c = standard(causal);
+      std::vector<Operand> operands = forward_operands(c);
+      Operand d_o = random(c.dtype, c.of_queries());
+      for (std::size_t i = 0; i < 3; ++i) scale(operands[i], of[i]);
+      scale(d_o, of[3]);
+      expect_agrees_relatively(operands, d_o, c,
+                               fmt::format("q {:g}, k {:g}, v {:g}, do {:g}", of[0], of[1], of[2], of[3]));
+    }
+  }
+}
+
+// Each query weighs one key alone. A derivative whose scores differed from the forward pass's in their last bits would
+// find other weights than 0 and 1.
+TEST_F(OnCardFp32Attention, scores_of_1e30_leave_weights_0_and_1) {
+  const Case c = standard(false);
+  std::vector<Operand> operands = forward_operands(c);
+  scale(operands[0], 1e15);
+  scale(operands[1], 1e15);
+  const HostTensor o = run(Op::attention, operands, c)[0];
+  const Operand d_o = random(c.dtype, c.of_queries());
+  const HostTensor dv = run(Op::attention_backward, backward_operands(d_o, operands, c), c)[2];
+  HostTensor expected({DType::fp64, c.of_keys()});
+  for (std::size_t row = 0; row < 150; ++row) {
+    const std::size_t key = key_of_largest_score(operands, row);
+    for (std::size_t column = 0; column < 64; ++column) {
+      const auto element = static_cast<std::int64_t>(key * 64 + column);
+      EXPECT_NEAR(at(o, row, column), operands[2].at(testing::unravel(c.of_keys(), element)), 1e-5);
+      const double gradient = d_o.at(testing::unravel(c.of_queries(), static_cast<std::int64_t>(row * 64 + column)));
+      store_element(DType::fp64, expected.data.data() + static_cast<std::size_t>(element) * sizeof(double),
+                    at(expected, key, column) + gradient);
+    }
+  }
+  EXPECT_LE(largest_difference(dv, expected), 0x1p-18 * largest_of(expected));
+}
+
+TEST_F(OnCardFp32Attention, tiles_may_be_zero) {
+  for (const bool causal : {false, true}) {
+    const Case c = standard(causal);
+    std::vector<Operand> operands = forward_operands(c);
+    Operand d_o = random(c.dtype, c.of_queries());
+    scale(operands[0], 0, std::size_t{32} * 64, std::size_t{32} * 64);
+    scale(operands[1], 0, std::size_t{64} * 64, std::size_t{32} * 64);
+    scale(operands[2], 0, std::size_t{96} * 64, std::size_t{32} * 64);
+    scale(d_o, 0, 0, std::size_t{32} * 64);
+    expect_agrees_relatively(operands, d_o, c, "tiles of zeros");
+    for (Operand& operand : operands) scale(operand, 0);
+    expect_agrees_relatively(operands, d_o, c, "nothing but zeros");
+  }
+}
+
+TEST_F(OnCardFp32Attention, one_key_may_be_two_to_the_20_times_the_others) {
+  for (const bool causal : {false, true}) {
+    const Case c = standard(causal);
+    std::vector<Operand> operands = forward_operands(c);
+    scale(operands[1], 0x1p20, std::size_t{70} * 64, 64);
+    expect_as_good_as_plain_ops_relatively(Op::attention, operands, c, "a large key");
+    scale(operands[0], 0x1p-20);
+    expect_agrees_relatively(operands, random(c.dtype, c.of_queries()), c, "a large key and small queries");
+  }
+}
+
+TEST_F(OnCardFp32Attention, a_column_of_values_is_kept_to_two_to_the_minus_50_of_the_largest) {
+  for (const bool causal : {false, true}) {
+    for (const int exponent : {-20, -30}) {
+      const Case c = standard(causal);
+      std::vector<Operand> operands = forward_operands(c);
+      scale(operands[2], std::ldexp(1, exponent), 5, SIZE_MAX, 64);
+      const HostTensor found = run(Op::attention, operands, c)[0];
+      const HostTensor expected = testing::reference_outputs(Op::attention, operands, c.attributes())[0];
+      double error = 0, largest = 0;
+      for (std::size_t row = 0; row < 150; ++row) {
+        error = std::max(error, std::abs(at(found, row, 5) - at(expected, row, 5)));
+        largest = std::max(largest, std::abs(at(expected, row, 5)));
+      }
+      const double largest_value = largest_of(testing::dense(operands[2], operands[2].type()));
+      EXPECT_LE(error, 0x1p-20 * largest + 0x1p-50 * largest_value) << exponent;
+    }
+  }
+}
+
+TEST_F(OnCardFp32Attention, a_small_gradient_of_one_query_keeps_its_bits) {
+  const Case c = standard(false);
+  const std::vector<Operand> operands = forward_operands(c);
+  Operand d_o = random(c.dtype, c.of_queries());
+  scale(d_o, 0x1p-10, std::size_t{70} * 64, 64);
+  const std::vector<Operand> all = backward_operands(d_o, operands, c);
+  const HostTensor dq = run(Op::attention_backward, all, c)[0];
+  const HostTensor expected = testing::reference_outputs(Op::attention_backward, all, c.attributes())[0];
+  double error = 0, largest = 0;
+  for (std::size_t column = 0; column < 64; ++column) {
+    error = std::max(error, std::abs(at(dq, 70, column) - at(expected, 70, column)));
+    largest = std::max(largest, std::abs(at(expected, 70, column)));
+  }
+  EXPECT_LE(error, 0x1p-18 * largest);
+}
+
+TEST_F(OnCardFp32Attention, is_not_finite_where_plain_ops_are_not_and_right_elsewhere) {
+  const Case c = standard(false);
+  for (const double what : {double{INFINITY}, double{-INFINITY}, double{NAN}}) {
+    for (std::size_t which = 0; which < 4; ++which) {
+      std::vector<Operand> operands = forward_operands(c);
+      Operand d_o = random(c.dtype, c.of_queries());
+      set(which < 3 ? operands[which] : d_o, 40, what);
+      const std::vector<Operand> all = backward_operands(d_o, operands, c);
+      for (const Op op : {Op::attention, Op::attention_backward}) {
+        const std::vector<Operand>& given = op == Op::attention ? operands : all;
+        const std::vector<HostTensor> found = run(op, given, c);
+        const std::vector<HostTensor> plain = in_plain_ops(op, given, c.attributes());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          for (std::size_t element = 0; element < static_cast<std::size_t>(found[i].type.elements()); ++element) {
+            const double ours = at(found[i], 0, element);
+            const double theirs = at(plain[i], 0, element);
+            ASSERT_TRUE(std::isfinite(theirs) || !std::isfinite(ours))
+                << name(op) << " output " << i << " element " << element << ", " << what << " in operand " << which;
+            if (std::isfinite(ours)) {
+              ASSERT_NEAR(ours, theirs, 1e-4);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(OnCardFp32Attention, what_a_query_does_not_see_leaves_it_as_it_was) {
+  const Case c = standard(true);
+  const std::vector<Operand> clean = forward_operands(c);
+  const HostTensor expected = run(Op::attention, clean, c)[0];
+  for (const double what : {double{INFINITY}, double{NAN}}) {
+    std::vector<Operand> operands = clean;
+    set(operands[1], 40, what);
+    const HostTensor found = run(Op::attention, operands, c)[0];
+    for (std::size_t row = 0; row < 150; ++row) {
+      for (std::size_t column = 0; column < 64; ++column) {
+        if (row < 40) {
+          ASSERT_NEAR(at(found, row, column), at(expected, row, column), 1e-5) << row;
+        } else {
+          ASSERT_TRUE(std::isnan(at(found, row, column))) << row;
+        }
+      }
+    }
+  }
+}
+
+cuda::CardFacts hopper() {
+  cuda::CardFacts card;
+  card.capability = {9, 0};
+  card.shared_bytes_per_block = 227 * 1024;
+  return card;
+}
+
+bool has_kernel(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention) {
+  Graph graph;
+  const TensorType type{dtype, Shape{2, 16, width}};
+  std::vector<Value> values;
+  for (const char* name : {"q", "k", "v"}) values.push_back(input(graph, name, type, Role::data));
+  const Attributes attributes{{"causal", false}, {"scale", 1.0}};
+  if (op == Op::attention_backward) {
+    values.insert(values.begin(), values[0]);
+    values.push_back(values[0]);
+    const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+    values.push_back(input(graph, "lse", {wide, Shape{2, 16}}, Role::data));
+  }
+  return cuda::has_attention(card, graph, graph.node(make_node(graph, op, values, attributes)));
+}
+
+TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {
+  for (const Op op : {Op::attention, Op::attention_backward}) {
+    for (const std::int64_t width : {8, 16, 32, 80, 128, 256}) {
+      EXPECT_TRUE(has_kernel(DType::bf16, width, hopper(), op)) << width;
+      EXPECT_TRUE(has_kernel(DType::fp16, width, hopper(), op)) << width;
+    }
+    for (const std::int64_t width : {4, 12, 100, 257, 264, 800}) {
+      EXPECT_FALSE(has_kernel(DType::bf16, width, hopper(), op)) << width;
+    }
+    for (const std::int64_t width : {4, 16, 80, 128})
+      EXPECT_TRUE(has_kernel(DType::fp32, width, hopper(), op)) << width;
+    for (const std::int64_t width : {7, 132, 256, 800}) {
+      EXPECT_FALSE(has_kernel(DType::fp32, width, hopper(), op)) << width;
+    }
+    EXPECT_FALSE(has_kernel(DType::fp64, 64, hopper(), op));
+  }
+}
+
+TEST(CudaAttention, has_no_kernel_that_needs_more_shared_memory_than_a_card_gives_a_block) {
+  cuda::CardFacts card = hopper();
+  card.shared_bytes_per_block = 99 * 1024;  // compute capability 8.6 and 8.9
+  EXPECT_TRUE(has_kernel(DType::bf16, 64, card, Op::attention_backward));
+  EXPECT_TRUE(has_kernel(DType::bf16, 128, card, Op::attention));
+  EXPECT_FALSE(has_kernel(DType::bf16, 128, card, Op::attention_backward));
+  card.shared_bytes_per_block = 163 * 1024;  // compute capability 8.0
+  EXPECT_TRUE(has_kernel(DType::fp32, 128, card, Op::attention));
+  EXPECT_TRUE(has_kernel(DType::fp32, 64, card, Op::attention_backward));
+  EXPECT_FALSE(has_kernel(DType::fp32, 128, card, Op::attention_backward));
+}
+
+}  // namespace
+}  // namespace ridgepoint

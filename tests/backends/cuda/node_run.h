@@ -1,0 +1,160 @@
+// Runs one node of any number of outputs on the card, and on the reference back end in double precision.
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/cuda/card_harness.h"
+#include "ops/rule.h"
+#include "ridgepoint/program.h"
+#include "support/run_graph.h"
+
+namespace ridgepoint::testing {
+
+// The operand's storage begins one element later: nothing of it lies on a vector boundary.
+inline Operand shifted(Operand operand) {
+  operand.storage.insert(operand.storage.begin(), size_bytes(operand.layout.dtype), std::byte{0});
+  ++operand.offset;
+  return operand;
+}
+
+inline std::vector<std::int64_t> random_indices(std::int64_t count, std::int64_t bound, std::mt19937& random) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  for (std::int64_t& index : indices) index = std::uniform_int_distribution<std::int64_t>(0, bound - 1)(random);
+  return indices;
+}
+
+// The node that `op` makes of `operands`, in a graph of its own.
+struct LoneNode {
+  LoneNode(Op op, const std::vector<Operand>& operands, const Attributes& attributes,
+           std::optional<DType> floating = std::nullopt) {
+    for (const Operand& operand : operands) {
+      TensorType type = operand.type();
+      if (floating && is_floating(type.dtype)) type.dtype = *floating;
+      values.push_back(input(graph, std::to_string(values.size()), type, Role::data));
+    }
+    id = make_node(graph, op, values, attributes);
+  }
+  const Node& node() const { return graph.node(id); }
+
+  Graph graph;
+  std::vector<Value> values;
+  NodeId id;
+};
+
+inline HostTensor dense(const Operand& operand, const TensorType& type) {
+  HostTensor tensor(type);
+  for (std::int64_t i = 0; i < type.elements(); ++i) {
+    std::byte* element = tensor.data.data() + static_cast<std::size_t>(i) * size_bytes(type.dtype);
+    store_element(type.dtype, element, operand.at(unravel(type.shape, i)));
+  }
+  return tensor;
+}
+
+// Every output in double precision.
+inline std::vector<HostTensor> reference_outputs(Op op, const std::vector<Operand>& operands,
+                                                 const Attributes& attributes) {
+  LoneNode lone(op, operands, attributes, DType::fp64);
+  Tensors inputs;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    inputs.emplace(std::to_string(i), dense(operands[i], lone.graph.type(lone.values[i])));
+  }
+  const std::size_t count = lone.node().outputs.size();
+  for (std::size_t i = 0; i < count; ++i) lone.graph.add_output(std::to_string(i), lone.node().outputs[i]);
+  Tensors found = run_graph(std::move(lone.graph), open_device("reference"), inputs);
+  std::vector<HostTensor> outputs;
+  for (std::size_t i = 0; i < count; ++i) outputs.push_back(std::move(found.at(std::to_string(i))));
+  return outputs;
+}
+
+// A kernel of the card. Outputs and workspace begin as garbage (in_place: those that the op donates begin as their
+// operand) and end in a guard.
+class NodeRun {
+ public:
+  NodeRun(Device& device, Op op, const std::vector<Operand>& operands, const Attributes& attributes,
+          bool in_place = false)
+      : device_(device), operands_(operands), lone_(op, operands, attributes), in_place_(in_place) {
+    std::vector<TensorLayout> inputs;
+    std::vector<TensorLayout> outputs;
+    for (const Operand& operand : operands) inputs.push_back(operand.layout);
+    for (const Value value : lone_.node().outputs) outputs.push_back(dense_layout(lone_.graph.type(value)));
+    kernel_ = device.make_kernel({lone_.graph, lone_.node(), inputs, outputs});
+  }
+
+  std::vector<HostTensor> launch() {
+    std::vector<std::unique_ptr<DeviceCopy>> copies;
+    std::vector<void*> inputs;
+    for (const Operand& operand : operands_) {
+      std::vector<std::byte> bytes = operand.storage;
+      bytes.resize(bytes.size() + kGuardBytes, kGuard);
+      copies.push_back(std::make_unique<DeviceCopy>(device_, bytes));
+      const std::size_t offset = static_cast<std::size_t>(operand.offset) * size_bytes(operand.layout.dtype);
+      inputs.push_back(operand.layout.immediate ? nullptr : copies.back()->address() + offset);
+    }
+    const std::vector<int> donor = donors();
+    std::vector<const DeviceCopy*> homes;
+    std::vector<void*> outputs;
+    for (std::size_t i = 0; i < donor.size(); ++i) {
+      if (donor[i] >= 0) {
+        homes.push_back(copies[static_cast<std::size_t>(donor[i])].get());
+        outputs.push_back(inputs[static_cast<std::size_t>(donor[i])]);
+        continue;
+      }
+      const std::size_t bytes = lone_.graph.type(lone_.node().outputs[i]).bytes();
+      copies.push_back(std::make_unique<DeviceCopy>(device_, std::vector(bytes + kGuardBytes, kGuard)));
+      homes.push_back(copies.back().get());
+      outputs.push_back(copies.back()->address());
+    }
+    const DeviceCopy workspace(device_, std::vector(kernel_->workspace_bytes() + kGuardBytes, kGuard));
+    kernel_->launch({inputs.data(), outputs.data(), workspace.address()});
+    device_.synchronize();
+    expect_guard(workspace.read());
+    return collect(homes, outputs);
+  }
+
+  Kernel& kernel() { return *kernel_; }
+
+ private:
+  static constexpr std::byte kGuard{0x7f};  // as a float 3e38: a stale element is far from any result
+  static constexpr std::size_t kGuardBytes = 64;
+
+  // By output: the operand whose storage it takes, or -1.
+  std::vector<int> donors() const {
+    std::vector<int> donor(lone_.node().outputs.size(), -1);
+    if (!in_place_) return donor;
+    for (const auto& [output, operand] : rule(lone_.node().op).donations(lone_.node())) {
+      donor[static_cast<std::size_t>(output)] = operand;
+    }
+    return donor;
+  }
+
+  std::vector<HostTensor> collect(const std::vector<const DeviceCopy*>& homes,
+                                  const std::vector<void*>& addresses) const {
+    std::vector<HostTensor> tensors;
+    for (std::size_t i = 0; i < homes.size(); ++i) {
+      HostTensor tensor(lone_.graph.type(lone_.node().outputs[i]));
+      const std::vector<std::byte> bytes = homes[i]->read();
+      expect_guard(bytes);
+      const std::ptrdiff_t skipped = static_cast<std::byte*>(addresses[i]) - homes[i]->address();
+      std::copy_n(bytes.begin() + skipped, tensor.data.size(), tensor.data.begin());
+      tensors.push_back(std::move(tensor));
+    }
+    return tensors;
+  }
+
+  void expect_guard(const std::vector<std::byte>& bytes) const {
+    EXPECT_TRUE(std::all_of(bytes.end() - kGuardBytes, bytes.end(), [](std::byte b) { return b == kGuard; }))
+        << kernel_->name() << " wrote past its memory";
+  }
+
+  Device& device_;
+  std::vector<Operand> operands_;
+  LoneNode lone_;
+  bool in_place_;
+  std::unique_ptr<Kernel> kernel_;
+};
+
+}  // namespace ridgepoint::testing

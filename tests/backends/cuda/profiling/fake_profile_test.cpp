@@ -1,0 +1,174 @@
+// `ridgepoint profile` on a card that computes nothing, recorded by a CUPTI that makes the records of the same work:
+// what the recorder finds, what a person is told when it cannot, and the ranges that other tools see.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+
+#include "backends/cuda/driver/shared_library.h"
+#include "core/files/file.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+#include "support/trace_rules.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using Json = nlohmann::json;
+
+class FakeProfile : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { cache_ = new TemporaryFolder; }
+  static void TearDownTestSuite() { delete cache_; }
+
+  void SetUp() override {
+    const cuda::SharedLibrary compiler(cuda::toolkit_library("nvrtc"));
+    if (!compiler.is_open()) GTEST_SKIP() << compiler.reason();
+    set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD);
+    set("XDG_CACHE_HOME", cache_->path().string());
+  }
+  void TearDown() override {
+    for (const std::string& name : set_) ::unsetenv(name.c_str());
+  }
+  void set(const std::string& name, const std::string& value) {
+    ::setenv(name.c_str(), value.c_str(), 1);
+    set_.insert(name);
+  }
+
+  static ProgramResult profile(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"profile", "--device", "cuda",     "--model", "tiny",    "--context", "16",
+                                          "--batch", "2",        "--warmup", "1",       "--steps", "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_program(arguments);
+  }
+  static Json launches(const std::string& mode) {
+    const ProgramResult result = profile({"--mode", mode, "--by", "launch", "--format", "jsonl"});
+    EXPECT_EQ(result.exit_code, 0) << result.error;
+    return Json::parse(result.output)["profile"];
+  }
+  static std::ptrdiff_t count(const Json& rows, const std::string& key, const std::string& value) {
+    return std::ranges::count_if(rows, [&](const Json& row) { return row[key] == value; });
+  }
+
+  static inline TemporaryFolder* cache_ = nullptr;
+  std::set<std::string> set_;
+};
+
+TEST_F(FakeProfile, every_kernel_finds_its_node) {
+  const Json profile = launches("step");
+  EXPECT_EQ(profile["problem"], nullptr);
+  EXPECT_EQ(profile["dropped_records"], 0);
+  EXPECT_EQ(profile["silent_launches"], 0);
+  EXPECT_EQ(count(profile["launches"], "class", "unknown"), 0);
+  for (const Json& launch : profile["launches"]) {
+    EXPECT_TRUE(launch["node"].is_number()) << launch;
+    const std::string name = launch["name"];
+    const std::string op = launch["op"];
+    // Generated kernels are called after the op they compute; matmuls are the library's or our own.
+    const bool is_generated = op == "rms_norm" || op == "silu" || op == "exp";
+    EXPECT_TRUE(!is_generated || name.starts_with(op)) << launch;
+    EXPECT_EQ(op == "matmul", name.starts_with("cutlass::Kernel") || name.starts_with("split_matmul")) << launch;
+  }
+}
+
+TEST_F(FakeProfile, counts_matmuls_exactly) {
+  EXPECT_EQ(count(launches("forward")["launches"], "op", "matmul"), 19);
+  EXPECT_EQ(count(launches("backward")["launches"], "op", "matmul"), 57);
+}
+
+TEST_F(FakeProfile, keeps_the_shape_of_a_launch) {
+  const Json launch = launches("forward")["launches"].at(3);
+  EXPECT_EQ(launch["registers"], 42);
+  EXPECT_EQ(launch["shared_bytes"], 1536);
+  EXPECT_EQ(launch["stream"], 7);
+  EXPECT_NE(launch["grid"], "0x0x0");
+}
+
+TEST_F(FakeProfile, kernels_and_idle_time_are_the_step_within_one_per_cent) {
+  const Json time = launches("step")["time"];
+  const double profiled = time["profiled_ms"];
+  EXPECT_NEAR(time["kernels_ms"].get<double>() + time["idle_ms"].get<double>(), profiled, 0.01 * profiled);
+  EXPECT_GT(time["kernels_ms"].get<double>(), 0.0);
+  EXPECT_GT(time["idle_ms"].get<double>(), 0.0);
+}
+
+TEST_F(FakeProfile, calls_come_before_their_kernels) {
+  const Json profile = launches("forward");
+  for (const Json& launch : profile["launches"]) {
+    EXPECT_LE(launch["call_start_us"].get<double>(), launch["start_us"].get<double>()) << launch;
+  }
+}
+
+TEST_F(FakeProfile, places_kernels_by_the_time_of_their_calls_where_links_are_missing) {
+  set("FAKE_CUPTI_UNLINKED", "1");
+  const Json profile = launches("step");
+  EXPECT_EQ(count(profile["launches"], "class", "unknown"), 0);
+  EXPECT_EQ(profile["silent_launches"], 0);
+}
+
+TEST_F(FakeProfile, says_how_many_records_were_dropped_and_goes_on) {
+  set("FAKE_CUPTI_DROPS", "400");
+  const ProgramResult result = profile({"--mode", "step"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("dropped 400 records"));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("dropped 400 records"), HasSubstr("launches no record came"),
+                                   HasSubstr("By phase and class")));
+}
+
+TEST_F(FakeProfile, reports_the_timing_where_another_tool_has_cupti) {
+  set("FAKE_CUPTI_TAKEN", "1");
+  const ProgramResult result = profile({"--mode", "forward"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, AllOf(HasSubstr("no kernels were recorded"), HasSubstr("another tool"), HasSubstr("nsys")));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("ms a step"), HasSubstr("another tool")));
+  const ProgramResult json = profile({"--mode", "forward", "--format", "jsonl"});
+  EXPECT_EQ(Json::parse(json.output)["status"], "ok");
+  EXPECT_THAT(Json::parse(json.output)["profile"]["problem"].get<std::string>(), HasSubstr("another tool"));
+}
+
+TEST_F(FakeProfile, writes_a_trace_that_viewers_can_read) {
+  const TemporaryFolder folder;
+  const ProgramResult result = profile({"--mode", "step", "--trace", folder / "t.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(testing::TraceRules::broken_by(Json::parse(read_file(folder / "t.json", 1 << 26))), IsEmpty());
+}
+
+std::vector<std::string> lines_of(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_F(FakeProfile, shows_ranges_of_phase_module_and_op_to_a_tool_that_listens) {
+  const TemporaryFolder folder;
+  set("NVTX_INJECTION64_PATH", std::string(RIDGEPOINT_FAKE_CARD) + "/libfake_nvtx.so.1");
+  set("FAKE_NVTX_LOG", folder / "ranges");
+  const ProgramResult result =
+      run_program({"bench", "--device", "cuda", "--model", "tiny", "--context", "16", "--batch", "2", "--mode", "step",
+                   "--warmup", "0", "--steps", "1", "--format", "jsonl"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const std::vector<std::string> ranges = lines_of(folder / "ranges");
+  EXPECT_EQ(ranges.back(), "left open: 0");
+  EXPECT_EQ(ranges[0], "forward");
+  EXPECT_EQ(ranges[1], "  token_embeddings");
+  EXPECT_EQ(ranges[2], "    embedding");
+  EXPECT_EQ(ranges[3], "  layers.0");
+  EXPECT_EQ(ranges[4], "    ln1");
+  EXPECT_EQ(ranges[5], "      rms_norm");
+  const auto matmuls = std::ranges::count_if(ranges, [](const std::string& line) { return line.ends_with(" matmul"); });
+  EXPECT_EQ(matmuls, 57);
+  EXPECT_EQ(std::ranges::count(ranges, "forward"), 1);
+  EXPECT_EQ(std::ranges::count(ranges, "backward"), 1);
+  EXPECT_EQ(std::ranges::count(ranges, "optimizer"), 1);
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,88 @@
+// Profiles on the card: nothing is missing, nothing is counted twice, and watching costs little.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "backends/cuda/card.h"
+#include "measure/profile/profile.h"
+#include "measure/profile/views.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class OnCardProfile : public testing::OnCard {
+ protected:
+  static StepConfig config_of(const std::string& model, Mode mode) {
+    StepConfig config;
+    config.device = "cuda";
+    config.model = transformer_preset(model);
+    config.mode = mode;
+    config.warmup = 5;
+    config.steps = 10;
+    return config;
+  }
+  static Profile profile_of(const StepConfig& config, std::int64_t steps = 5) {
+    static CeilingCache ceilings;
+    std::optional<Profile> profile = measure_profile(config, steps, ceilings);
+    EXPECT_EQ(profile->run.status, RunStatus::ok) << profile->run.error.message;
+    EXPECT_THAT(profile->problem, IsEmpty());
+    return std::move(*profile);
+  }
+};
+
+TEST_F(OnCardProfile, every_kernel_finds_its_node_and_every_launch_its_kernel) {
+  const Profile profile = profile_of(config_of("tiny", Mode::step));
+  EXPECT_THAT(profile.steps, SizeIs(5));
+  EXPECT_EQ(profile.dropped_records, 0U);
+  EXPECT_EQ(profile.silent_launches, 0U);
+  for (const KernelRecord& kernel : profile.kernels) {
+    EXPECT_NE(kernel.kernel_class, KernelClass::unknown) << kernel.name;
+    EXPECT_FALSE(kernel.name.empty());
+    EXPECT_GT(kernel.duration_ns, 0) << kernel.name;
+    EXPECT_EQ(kernel.kind == ActivityKind::kernel, kernel.grid[0] * kernel.block[0] > 0) << kernel.name;
+  }
+  // One update of all tensors takes the steps that they share once.
+  const auto expected = static_cast<double>(5 * profile.run.flops_per_step.value());
+  EXPECT_NEAR(static_cast<double>(total(profile).flops), expected, 1e-3 * expected);
+}
+
+TEST_F(OnCardProfile, kernels_run_after_their_calls_and_within_their_steps) {
+  const Profile profile = profile_of(config_of("tiny", Mode::step));
+  constexpr std::int64_t kClockNs = 20'000;  // the card's clock and the host's agree to this
+  for (const KernelRecord& kernel : profile.kernels) {
+    EXPECT_GE(kernel.start_ns + kClockNs, kernel.call_start_ns) << kernel.name;
+    EXPECT_GE(kernel.start_ns + kClockNs, profile.steps[kernel.step].begin_ns) << kernel.name;
+    EXPECT_LE(kernel.end_ns(), profile.steps[kernel.step].end_ns + kClockNs) << kernel.name;
+  }
+}
+
+TEST_F(OnCardProfile, kernels_and_idle_time_are_the_wall_time_within_one_per_cent) {
+  for (const Mode mode : {Mode::forward, Mode::step}) {
+    const Reconciliation clock = reconcile(profile_of(config_of("small", mode)));
+    EXPECT_NEAR(clock.kernels_ms + clock.idle_ms, clock.profiled_ms, 0.01 * clock.profiled_ms) << name(mode);
+    EXPECT_GT(clock.kernels_ms, 0.5 * clock.profiled_ms) << name(mode);
+  }
+}
+
+// The least of a few rounds: the machine's own noise only adds.
+TEST_F(OnCardProfile, watching_slows_an_eager_step_by_less_than_five_per_cent) {
+  double least = INFINITY;
+  for (int round = 0; round < 3; ++round) {
+    const Profile profile = profile_of(config_of("small", Mode::step), 10);
+    const double profiled_ms = reconcile(profile).profiled_ms;
+    least = std::min(least, profiled_ms / profile.run.time_ms.median - 1);
+  }
+  EXPECT_LT(least, 0.05);
+}
+
+TEST_F(OnCardProfile, can_be_made_again_in_the_same_process) {
+  const Profile first = profile_of(config_of("tiny", Mode::forward), 1);
+  const Profile second = profile_of(config_of("tiny", Mode::forward), 1);
+  EXPECT_EQ(first.kernels.size(), second.kernels.size());
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,296 @@
+// ridgepoint attention from the outside: grid, pivot, account, limits; what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/files/file.h"
+#include "ridgepoint/record.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using Json = nlohmann::json;
+
+// Shapes small enough for any machine and sanitizer. An option given again sweeps, so each is given once.
+ProgramResult toy_attention(const std::vector<std::string>& more, const std::string& device = "cpu") {
+  std::vector<std::string> arguments = {"attention", "--device", device, "--batch", "2", "--threads", "1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_program(arguments);
+}
+
+const std::vector<std::string> kSmallGrid = {"--d-model", "16", "--sequence", "8,32", "--warmup", "1", "--steps", "2"};
+
+std::vector<std::string> small_grid(std::vector<std::string> more) {
+  more.insert(more.begin(), kSmallGrid.begin(), kSmallGrid.end());
+  return more;
+}
+
+void expect_usage_error(const std::vector<std::string>& arguments, const std::string& message) {
+  const ProgramResult result = toy_attention(arguments);
+  EXPECT_EQ(result.exit_code, 2) << message;
+  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
+  EXPECT_THAT(result.output, IsEmpty());
+}
+
+TEST(AttentionCommand, measures_every_variant_over_the_grid) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  const ProgramResult result = toy_attention(small_grid({"--causal", "false,true", "--output", file}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, IsEmpty());
+  const std::vector<Record> records = read_records(file);
+  ASSERT_THAT(records, SizeIs(5 * 2 * 2));
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.command, "attention");
+    EXPECT_THAT(record.forward_ms.samples, SizeIs(2));
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+    EXPECT_EQ(record.memory_bytes.before_backward, record.memory_bytes.planned_before_backward);
+  }
+  EXPECT_EQ(records[0].attention, "composite");
+  EXPECT_EQ(records[4].attention, "flash");
+  EXPECT_EQ(records[5].context, 32);
+  EXPECT_EQ(records[10].causal, true);
+}
+
+TEST(AttentionCommand, prints_the_format_asked_for) {
+  const auto print = [](const std::string& format) {
+    return toy_attention(small_grid({"--attention", "softmax", "--format", format}), "null").output;
+  };
+  EXPECT_THAT(print("table"), AllOf(HasSubstr("softmax attention"), HasSubstr("sequence  before bwd      peak")));
+  EXPECT_THAT(print("markdown"), HasSubstr("| sequence | before bwd | peak |"));
+  EXPECT_THAT(print("csv"), StartsWith("schema,command,"));
+  EXPECT_THAT(print("json"), StartsWith("[\n{\"schema\""));
+  EXPECT_THAT(print("jsonl"), StartsWith("{\"schema\""));
+}
+
+TEST(AttentionCommand, shows_rates_and_how_often_it_ran) {
+  const ProgramResult result = toy_attention(small_grid({"--attention", "flash"}));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("forward ms"), HasSubstr("backward ms"), HasSubstr("fwd flop/s"),
+                                   HasSubstr("bwd flop/s"), HasSubstr("2+2"), Not(HasSubstr("mean ms"))));
+}
+
+TEST(AttentionCommand, takes_context_and_iterations_for_sequence_and_steps) {
+  const ProgramResult result = toy_attention(
+      {"--d-model", "16", "--context", "8", "--iterations", "1", "--attention", "flash", "--format", "jsonl"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_EQ(record_from_json(result.output).context, 8);
+  EXPECT_THAT(record_from_json(result.output).forward_ms.samples, SizeIs(1));
+}
+
+TEST(AttentionCommand, has_the_workload_for_its_default_and_less_of_it_without_a_card) {
+  const ProgramResult null = toy_attention({"--format", "jsonl", "--attention", "flash"}, "null");
+  EXPECT_EQ(std::count(null.output.begin(), null.output.end(), '\n'), 4 * 5);
+  EXPECT_THAT(null.error, IsEmpty());
+  const ProgramResult cpu = toy_attention({"--attention", "flash", "--d-model", "16", "--warmup", "0", "--steps", "1"});
+  EXPECT_EQ(cpu.exit_code, 0);
+  EXPECT_THAT(cpu.error, HasSubstr("without a card the default stops at --sequence 256,1024"));
+}
+
+TEST(AttentionCommand, says_in_the_row_what_does_not_fit_and_goes_on) {
+  const ProgramResult result = toy_attention({"--d-model", "16", "--sequence", "8,4096", "--memory-limit", "24MiB",
+                                              "--attention", "composite,flash", "--format", "jsonl"},
+                                             "null");
+  EXPECT_EQ(result.exit_code, 0) << "running out of memory is an answer";
+  EXPECT_EQ(std::count(result.output.begin(), result.output.end(), '\n'), 4);
+  EXPECT_THAT(result.output, HasSubstr("\"status\":\"oom\""));
+  const ProgramResult table =
+      toy_attention({"--d-model", "64", "--sequence", "4096", "--memory-limit", "1MiB"}, "null");
+  EXPECT_THAT(table.output, HasSubstr("oom: out of memory on"));
+}
+
+TEST(AttentionCommand, warns_of_flash_without_a_kernel_and_shows_what_ran) {
+  const ProgramResult result = toy_attention(small_grid({"--attention", "flash,recompute"}), "reference");
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: warning: "), HasSubstr("no tiled attention kernel"),
+                                  HasSubstr("fp32[B2,H1,S8,D16]"), HasSubstr("fp32[B2,H1,S32,D16]")));
+  EXPECT_EQ(std::count(result.error.begin(), result.error.end(), '\n'), 2) << "once for each shape";
+  EXPECT_THAT(result.output, AllOf(HasSubstr("runs as"), HasSubstr("recompute\n")));
+}
+
+TEST(AttentionCommand, turns_sequences_against_variants) {
+  const auto pivot = [](std::vector<std::string> more, const std::string& format) {
+    more.insert(more.end(), {"--pivot", "--baseline", "composite", "--format", format});
+    return toy_attention(small_grid(std::move(more)));
+  };
+  const ProgramResult table = pivot({}, "table");
+  EXPECT_EQ(table.exit_code, 0) << table.error;
+  EXPECT_THAT(table.output, AllOf(HasSubstr("Forward, ms"), HasSubstr("Backward: times as fast as composite"),
+                                  HasSubstr("Peak memory, MiB"), HasSubstr("sequence  composite"), HasSubstr(" x")));
+  EXPECT_THAT(pivot({"--attention", "composite,flash"}, "csv").output,
+              StartsWith("metric,sequence,composite,composite.of_previous_row,composite.of_baseline,flash,"));
+  const Json json = Json::parse(pivot({"--attention", "composite,flash"}, "json").output);
+  ASSERT_THAT(json, SizeIs(4 * 2));
+  EXPECT_EQ(json[0]["metric"], "forward_ms");
+  EXPECT_EQ(json[0]["composite.of_baseline"], 1.0);
+  EXPECT_TRUE(json[0]["flash.of_previous_row"].is_null());
+  EXPECT_GT(json[1]["flash.of_previous_row"], 0.0);
+}
+
+TEST(AttentionCommand, keeps_the_file_of_a_pivot_current) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "pivot.md";
+  ChildProgram child({"attention", "--device", "cpu", "--batch", "2", "--d-model", "16", "--sequence", "8,16",
+                      "--attention", "flash", "--warmup", "1", "--steps", "1,1000000", "--pivot", "--output", file});
+  const auto rows = [&] {
+    try {
+      return read_file(file, 1 << 20).find("| 8 |") != std::string::npos;
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
+  while (!rows()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, AllOf(HasSubstr("of 4 rows finished"), HasSubstr(file)));
+}
+
+TEST(AttentionCommand, accounts_for_memory_tensor_by_tensor) {
+  const ProgramResult table = toy_attention({"--account", "--attention", "composite", "--sequence", "100"}, "null");
+  EXPECT_EQ(table.exit_code, 0) << table.error;
+  EXPECT_THAT(table.output, AllOf(HasSubstr("before backward: B 2, H 1, S 100, D 64"),
+                                  HasSubstr("peak, in backward at "), HasSubstr("exponentials  B H S S  4 B H S^2"),
+                                  HasSubstr("\ntotal "), HasSubstr(" to a multiple of 512")));
+  const ProgramResult result =
+      toy_attention({"--account", "--attention", "composite,flash", "--sequence", "100", "--format", "json"});
+  std::int64_t sum = 0, total = 0;
+  for (const Json& row : Json::parse(result.output)) {
+    if (row["attention"] != "composite" || row["moment"] != "before backward") continue;
+    sum += row["measured_bytes"].get<std::int64_t>();
+    total = row["allocated_bytes"];
+  }
+  EXPECT_GT(total, 0);
+  EXPECT_EQ(sum, total);
+}
+
+TEST(AttentionCommand, fails_where_nothing_can_run) {
+  for (const char* view : {"--account", "--oom", "--pivot"}) {
+    const ProgramResult result = toy_attention({view, "--attention", "flash", "--memory-limit", "1MiB"}, "cuda:999");
+    EXPECT_EQ(result.exit_code, 1) << view;
+    EXPECT_THAT(result.output, HasSubstr("unsupported")) << view;
+  }
+}
+
+TEST(AttentionCommand, accounts_for_nothing_where_nothing_fits) {
+  const ProgramResult result = toy_attention({"--account", "--attention", "flash", "--memory-limit", "1KiB"}, "null");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("oom"));
+}
+
+TEST(AttentionCommand, finds_the_longest_sequence_that_fits) {
+  const std::vector<std::string> arguments = {"--oom", "--memory-limit", "24MiB", "--d-model",
+                                              "16",    "--granularity",  "16",    "--format"};
+  const auto limits = [&](const std::string& device, const std::string& format) {
+    std::vector<std::string> all = arguments;
+    all.push_back(format);
+    return toy_attention(all, device);
+  };
+  EXPECT_THAT(limits("null", "table").output, AllOf(HasSubstr("The longest sequence that fits into 24.0 MiB"),
+                                                    HasSubstr("attention  longest"), HasSubstr("nothing to run on")));
+  const ProgramResult run = limits("cpu", "jsonl");
+  EXPECT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_EQ(std::count(run.output.begin(), run.output.end(), '\n'), 5);
+  const Json first = Json::parse(run.output.substr(0, run.output.find('\n')));
+  EXPECT_EQ(first["confirmed"], "yes");
+  EXPECT_EQ(first["longest_sequence"].get<int>() + 16, first["next_sequence"].get<int>());
+}
+
+TEST(AttentionCommand, tells_limits_of_several_memories_apart) {
+  const ProgramResult result =
+      toy_attention({"--oom", "--memory-limit", "24MiB,48MiB", "--attention", "flash"}, "null");
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(StartsWith("The longest sequence that fits, forward and backward\n"),
+                                   HasSubstr("attention    memory  longest"), HasSubstr("flash      24.0 MiB "),
+                                   HasSubstr("flash      48.0 MiB ")));
+}
+
+TEST(AttentionCommand, tells_runs_of_several_warm_ups_apart) {
+  const ProgramResult result =
+      toy_attention({"--d-model", "16", "--sequence", "8", "--attention", "flash", "--steps", "1", "--warmup", "0,2"});
+  EXPECT_THAT(result.output, HasSubstr("warm-up  forward ms"));
+}
+
+TEST(AttentionCommand, refuses_shapes_that_cannot_be) {
+  expect_usage_error({"--sequence", "0"}, "--sequence: '0' is too small");
+  expect_usage_error({"--sequence", "8", "--d-model", "16", "--heads", "3"}, "--heads 3 does not divide --d-model 16");
+  expect_usage_error({"--sequence", "8", "--keys", "9", "--causal", "true"}, "as many queries (--sequence 8)");
+  expect_usage_error({"--sequence", "4294967296"}, "overflow");
+  expect_usage_error({"--attention", "flush", "--sequence", "8"}, "did you mean 'flash'");
+  expect_usage_error({"--causal", "maybe", "--sequence", "8"}, "--causal: 'maybe' is unknown");
+}
+
+TEST(AttentionCommand, refuses_views_at_odds_before_anything_runs) {
+  expect_usage_error({"--pivot", "--oom"}, "give one");
+  expect_usage_error({"--account", "--oom"}, "give one");
+  expect_usage_error({"--sequence", "8", "--baseline", "flash"}, "--baseline goes with --pivot");
+  expect_usage_error(small_grid({"--pivot", "atention"}), "--pivot: 'atention' is unknown; did you mean 'attention'");
+  expect_usage_error(small_grid({"--pivot", "--attention", "flash", "--baseline", "composite"}),
+                     "--baseline: 'composite' is unknown");
+  expect_usage_error({"--oom", "--sequence", "8"}, "leave --sequence out");
+  expect_usage_error({"--oom", "--granularity", "0"}, "--granularity");
+  const ProgramResult endless = toy_attention({"--oom"}, "null");
+  EXPECT_EQ(endless.exit_code, 2);
+  EXPECT_THAT(endless.error, HasSubstr("--memory-limit 20GiB"));
+}
+
+TEST(AttentionCommand, stops_at_ctrl_c_with_finished_rows_on_disk) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.jsonl";
+  ChildProgram child({"attention", "--device", "cpu", "--batch", "2", "--d-model", "16", "--sequence", "8",
+                      "--attention", "flash", "--warmup", "1", "--steps", "1,1000000", "--output", file});
+  const auto on_disk = [&] {
+    try {
+      return read_records(file).size();
+    } catch (const std::exception&) {
+      return std::size_t{0};
+    }
+  };
+  while (on_disk() < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+  EXPECT_THAT(read_records(file), SizeIs(1));
+}
+
+TEST(BenchAndProfile, run_flash_without_a_kernel_as_recompute) {
+  const std::vector<std::string> model = {
+      "--device", "reference", "--layers", "1",       "--d-model",   "16",        "--d-ff",   "24",       "--heads",
+      "2",        "--vocab",   "50",       "--batch", "2",           "--context", "8",        "--warmup", "0",
+      "--steps",  "1",         "--mode",   "forward", "--attention", "flash",     "--format", "json"};
+  for (const char* command : {"bench", "profile"}) {
+    std::vector<std::string> arguments = {command};
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    const ProgramResult result = run_program(arguments);
+    EXPECT_EQ(result.exit_code, 0) << command << ": " << result.error;
+    EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel")) << command;
+    EXPECT_THAT(result.output, HasSubstr("\"attention_fallback\":\"recompute\"")) << command;
+  }
+}
+
+TEST(Verify, warns_of_flash_without_a_kernel) {
+  const ProgramResult result =
+      run_program({"verify", "--device", "reference", "--layers", "1", "--d-model", "16", "--d-ff", "24", "--heads",
+                   "2", "--vocab", "50", "--batch", "2", "--context", "8", "--attention", "flash"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D8]"));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,123 @@
+#include "cli/options/run_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<StepConfig> expand(std::vector<std::string> arguments) {
+  RunOptions options;
+  CLI::App app;
+  options.add_to(app);
+  std::ranges::reverse(arguments);
+  app.parse(std::move(arguments));
+  return options.expand();
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& why) {
+  EXPECT_THAT([&] { expand(arguments); }, ThrowsMessage<Error>(HasSubstr(why)));
+}
+
+TEST(RunOptions, default_to_one_step_of_tiny) {
+  const std::vector<StepConfig> configs = expand({});
+  ASSERT_EQ(configs.size(), 1U);
+  EXPECT_EQ(configs[0].device, default_device_name());
+  EXPECT_EQ(configs[0].model.name, "tiny");
+  EXPECT_EQ(configs[0].model.context, 256);
+  EXPECT_EQ(configs[0].batch, 4);
+  EXPECT_EQ(configs[0].mode, Mode::step);
+  EXPECT_EQ(configs[0].warmup, 5);
+  EXPECT_EQ(configs[0].steps, 10);
+  EXPECT_EQ(configs[0].device_options.memory_limit_bytes, std::nullopt);
+}
+
+TEST(RunOptions, vary_the_last_option_fastest) {
+  std::vector<std::string> rows;
+  for (const StepConfig& c : expand({"--mode", "forward,step", "--batch", "1:2", "--model", "tiny,small"})) {
+    rows.push_back(c.model.name + " " + std::to_string(c.batch) + " " + std::string(name(c.mode)));
+  }
+  EXPECT_THAT(rows, ElementsAre("tiny 1 forward", "tiny 1 step", "tiny 2 forward", "tiny 2 step", "small 1 forward",
+                                "small 1 step", "small 2 forward", "small 2 step"));
+}
+
+TEST(RunOptions, build_a_model_from_sizes) {
+  const StepConfig config = expand({"--layers", "4", "--d-model", "512", "--d-ff", "1344", "--heads", "16"})[0];
+  EXPECT_EQ(config.model.name, "custom");
+  EXPECT_EQ(config.model.vocab, 10000);
+  EXPECT_EQ(parameter_count(config.model), 22'696'448);
+}
+
+TEST(RunOptions, let_sizes_replace_those_of_a_preset) {
+  const StepConfig config = expand({"--model", "small", "--layers", "2"})[0];
+  EXPECT_EQ(config.model.name, "custom");
+  EXPECT_EQ(config.model.layers, 2);
+  EXPECT_EQ(config.model.d_model, 768);
+  EXPECT_EQ(expand({"--model", "small", "--vocab", "10000"})[0].model.name, "small");
+}
+
+TEST(RunOptions, say_which_size_is_missing) { expect_refused({"--layers", "4", "--heads", "4"}, "--d-model"); }
+
+TEST(RunOptions, read_memory_limits_with_units) {
+  EXPECT_EQ(expand({"--memory-limit", "20GiB"})[0].device_options.memory_limit_bytes, std::size_t{20} << 30);
+}
+
+TEST(RunOptions, name_the_option_that_is_wrong) {
+  expect_refused({"--batch", "0"}, "--batch: '0' is too small");
+  expect_refused({"--steps", "-1"}, "--steps: '-1' is too small");
+  expect_refused({"--context", "many"}, "--context: 'many' is not a whole number");
+  expect_refused({"--memory-limit", "2 apples"}, "--memory-limit: '2 apples' is not a size");
+}
+
+TEST(RunOptions, say_the_nearest_of_an_unknown_name) {
+  expect_refused({"--model", "smal"}, "did you mean 'small'");
+  expect_refused({"--mode", "forwards"}, "did you mean 'forward'");
+  expect_refused({"--attention", "flsh"}, "did you mean 'flash'");
+  expect_refused({"--compile", "fused"}, "did you mean 'fuse'");
+  expect_refused({"--device", "cpuu"}, "did you mean 'cpu'");
+}
+
+TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
+  expect_refused({"--dtype", "fp8"}, "--dtype: 'fp8' is not in this build; available: fp32, tf32, bf16, fp16");
+  expect_refused({"--compile", "full"}, "--compile: 'full' is not in this build; available: off, fuse");
+}
+
+TEST(RunOptions, take_cards_by_number_whether_they_are_here_or_not) {
+  EXPECT_EQ(expand({"--device", "cuda:1"})[0].device, "cuda:1");
+  expect_refused({"--device", "cuda:first"}, "--device: 'first' is not a whole number");
+  expect_refused({"--device", "cuda:"}, "--device: '' is empty");
+  expect_refused({"--device", "cpu:1"}, "--device: 'cpu:1' is unknown");
+}
+
+TEST(RunOptions, refuse_a_model_that_cannot_be_before_any_row_runs) {
+  expect_refused({"--model", "tiny", "--heads", "4,3"}, "does not divide");
+  expect_refused({"--d-model", "4611686018427387904", "--layers", "1", "--d-ff", "1", "--heads", "1"}, "overflow");
+  expect_refused({"--batch", "4611686018427387904"}, "overflow");
+}
+
+TEST(RunOptions, refuse_a_sweep_without_end) {
+  expect_refused({"--batch", "1:200", "--context", "2:402:+2"}, "more than 10000 rows");
+}
+
+TEST(RunOptions, single_refuses_a_sweep) {
+  RunOptions options;
+  CLI::App app;
+  options.add_to(app);
+  app.parse(std::vector<std::string>{"1,2", "--batch"});
+  EXPECT_THAT([&] { options.single(); }, ThrowsMessage<Error>(HasSubstr("2 configurations")));
+  EXPECT_TRUE(options.given("--batch"));
+  EXPECT_FALSE(options.given("--context"));
+}
+
+}  // namespace
+}  // namespace ridgepoint::cli

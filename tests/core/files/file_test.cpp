@@ -1,0 +1,165 @@
+#include "core/files/file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <csignal>
+
+#include "ridgepoint/error.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr std::uint64_t kLimit = 1000;
+
+std::size_t files_in(const TemporaryFolder& folder) {
+  return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+}
+
+TEST(File, reads_what_was_written) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "one\0two");
+  EXPECT_EQ(read_file(folder / "a", kLimit), "one\0two");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(File, refuses_to_read_past_the_limit) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", std::string(11, 'x'));
+  EXPECT_EQ(read_file(folder / "a", 11).size(), 11u);
+  EXPECT_THAT([&] { read_file(folder / "a", 10); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("/a'"), HasSubstr("10 bytes"))));
+}
+
+TEST(File, an_endless_file_is_read_up_to_the_limit_only) { EXPECT_THROW(read_file("/dev/zero", kLimit), Error); }
+
+TEST(File, a_missing_file_is_an_error_with_its_path_and_the_reason) {
+  EXPECT_THAT([&] { read_file("/nowhere/x", kLimit); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
+  EXPECT_THAT([&] { InputFile("/nowhere/x"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
+}
+
+TEST(File, a_folder_is_not_read_as_a_file) {
+  EXPECT_THROW(read_file("/tmp", kLimit), Error);
+  EXPECT_THAT([&] { InputFile("/tmp"); }, ThrowsMessage<Error>(HasSubstr("a folder")));
+}
+
+TEST(File, a_pipe_without_a_writer_does_not_hang) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT([&] { InputFile(folder / "pipe"); }, ThrowsMessage<Error>(HasSubstr("not a regular file")));
+}
+
+TEST(File, reads_at_an_offset_and_no_further_than_the_end) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "0123456789");
+  const InputFile file(folder / "a");
+  std::array<char, 4> got{};
+  file.read_at(6, std::as_writable_bytes(std::span(got)));
+  EXPECT_EQ(std::string_view(got.data(), got.size()), "6789");
+  EXPECT_THROW(file.read_at(7, std::as_writable_bytes(std::span(got))), Error);
+  EXPECT_THROW(file.read_at(UINT64_MAX, std::as_writable_bytes(std::span(got))), Error);
+}
+
+TEST(File, a_file_shortened_while_open_is_an_error) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "0123456789");
+  const InputFile file(folder / "a");
+  std::filesystem::resize_file(folder / "a", 5);
+  std::array<std::byte, 10> into{};
+  EXPECT_THAT([&] { file.read_at(0, into); }, ThrowsMessage<Error>(HasSubstr("shortened")));
+}
+
+TEST(File, nothing_appears_before_commit_and_nothing_stays_without_it) {
+  const TemporaryFolder folder;
+  {
+    OutputFile file(folder / "a");
+    file.write("half");
+    EXPECT_FALSE(std::filesystem::exists(folder / "a"));
+  }
+  EXPECT_EQ(files_in(folder), 0u);
+}
+
+TEST(File, an_abandoned_write_leaves_the_old_content) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  { OutputFile(folder / "a").write("new"); }
+  EXPECT_EQ(read_file(folder / "a", kLimit), "old");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(File, a_write_that_fails_half_way_leaves_the_old_content) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{4096, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THAT([&] { write_file(folder / "a", std::string(10000, 'x')); },
+              ThrowsMessage<Error>(HasSubstr("File too large")));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_file(folder / "a", kLimit), "old");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(File, a_folder_that_does_not_exist_is_found_out_before_the_work) {
+  EXPECT_THAT([] { OutputFile("/nowhere/x"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
+  EXPECT_THROW(check_writable("/nowhere/x"), Error);
+}
+
+TEST(File, a_folder_or_an_empty_name_cannot_be_written) {
+  EXPECT_THROW(write_file("/tmp", "x"), Error);
+  EXPECT_THROW(write_file("/tmp/", "x"), Error);
+  EXPECT_THROW(write_file("", "x"), Error);
+}
+
+TEST(File, checking_leaves_no_trace) {
+  const TemporaryFolder folder;
+  check_writable(folder / "a");
+  EXPECT_EQ(files_in(folder), 0u);
+}
+
+TEST(File, a_device_is_written_directly_and_stays_a_device) {
+  write_file("/dev/null", "x");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST(File, a_link_is_followed_and_stays_a_link) {
+  const TemporaryFolder folder;
+  write_file(folder / "target", "old");
+  std::filesystem::create_symlink(folder / "target", folder / "link");
+  write_file(folder / "link", "new");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_EQ(read_file(folder / "target", kLimit), "new");
+}
+
+TEST(File, permissions_of_a_replaced_file_are_kept) {
+  const TemporaryFolder folder;
+  write_file(folder / "a", "old");
+  std::filesystem::permissions(folder / "a", std::filesystem::perms{0640});
+  write_file(folder / "a", "new");
+  EXPECT_EQ(std::filesystem::status(folder / "a").permissions(), std::filesystem::perms{0640});
+}
+
+TEST(File, a_new_file_has_the_permissions_the_umask_leaves) {
+  const TemporaryFolder folder;
+  const mode_t before = ::umask(027);
+  write_file(folder / "a", "x");
+  ::umask(before);
+  EXPECT_EQ(std::filesystem::status(folder / "a").permissions(), std::filesystem::perms{0640});
+}
+
+}  // namespace
+}  // namespace ridgepoint

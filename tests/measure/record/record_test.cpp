@@ -1,0 +1,190 @@
+#include "ridgepoint/record.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "measure/record/csv.h"
+#include "ridgepoint/error.h"
+#include "support/sample_records.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+std::vector<Record> read_text(const std::string& text) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "records") << text;
+  return read_records(folder / "records");
+}
+
+TEST(RecordJson, round_trips_every_field) {
+  for (const Record& record : {sample_record(), out_of_memory_record(), attention_record()}) {
+    const std::string json = to_json(record);
+    EXPECT_EQ(to_json(record_from_json(json)), json);
+  }
+  const Record back = record_from_json(to_json(sample_record()));
+  EXPECT_EQ(back.model.parameters, 2986624);
+  EXPECT_EQ(back.time_ms.samples, sample_record().time_ms.samples);
+  EXPECT_EQ(back.ceiling_share, 0.7741935);
+  EXPECT_EQ(back.mfu, std::nullopt);
+  EXPECT_EQ(record_from_json(to_json(out_of_memory_record())).error.requested_bytes, 512 << 20);
+}
+
+TEST(RecordJson, keeps_what_attention_by_itself_adds) {
+  Record record = attention_record();
+  record.causal = true;
+  record.attention_fallback = "recompute";
+  const Record back = record_from_json(to_json(record));
+  EXPECT_EQ(back.causal, true);
+  EXPECT_EQ(back.keys, 256);
+  EXPECT_EQ(back.attention_fallback, "recompute");
+  EXPECT_EQ(back.forward_ms.samples, record.forward_ms.samples);
+  EXPECT_EQ(record_from_json(to_json(sample_record())).causal, std::nullopt);
+  EXPECT_THAT([] { record_from_json(R"({"schema":1,"causal":1})"); },
+              ThrowsMessage<Error>(HasSubstr("field 'causal' must be true or false")));
+}
+
+TEST(RecordJson, has_the_names_scripts_rely_on) {
+  const nlohmann::json json = nlohmann::json::parse(to_json(sample_record()));
+  for (const char* pointer : {"/status",
+                              "/mode",
+                              "/dtype",
+                              "/compile",
+                              "/attention",
+                              "/checkpoint",
+                              "/batch",
+                              "/context",
+                              "/device/kind",
+                              "/device/name",
+                              "/model/name",
+                              "/model/parameters",
+                              "/time_ms/mean",
+                              "/time_ms/std",
+                              "/time_ms/min",
+                              "/time_ms/max",
+                              "/time_ms/median",
+                              "/time_ms/cv",
+                              "/time_ms/quartiles",
+                              "/time_ms/samples",
+                              "/warmup_ms",
+                              "/tokens_per_second",
+                              "/flops_per_step",
+                              "/mfu",
+                              "/ceiling_share",
+                              "/memory_bytes/peak_allocated",
+                              "/memory_bytes/peak_reserved",
+                              "/memory_bytes/before_backward",
+                              "/memory_bytes/planned_peak"}) {
+    EXPECT_TRUE(json.contains(nlohmann::json::json_pointer(pointer))) << pointer;
+  }
+  EXPECT_EQ(json["status"], "ok");
+  EXPECT_TRUE(json["mfu"].is_null());
+}
+
+TEST(RecordJson, keeps_doubles_to_the_last_bit) {
+  Record record = sample_record();
+  record.warmup_ms = {0.1, 1.0 / 3.0, 5e-324, 1.7976931348623157e308};
+  EXPECT_EQ(record_from_json(to_json(record)).warmup_ms, record.warmup_ms);
+}
+
+TEST(RecordJson, writes_undefined_statistics_as_null_and_reads_them_back) {
+  const std::string json = to_json(out_of_memory_record());
+  EXPECT_THAT(json, HasSubstr(R"("time_ms":{"mean":null,)"));
+  EXPECT_TRUE(std::isnan(record_from_json(json).time_ms.mean));
+}
+
+TEST(RecordJson, survives_a_device_name_that_is_not_utf8) {
+  Record record = sample_record();
+  record.device.name = "bad \xff name";
+  EXPECT_THAT(record_from_json(to_json(record)).device.name, HasSubstr("name"));
+}
+
+TEST(RecordJson, skips_fields_it_does_not_know_and_defaults_absent_ones) {
+  const Record record = record_from_json(R"({"schema":1,"mode":"step","colour":"blue","model":{"wings":2}})");
+  EXPECT_EQ(record.mode, "step");
+  EXPECT_EQ(record.batch, 0);
+}
+
+TEST(RecordJson, names_the_field_that_is_wrong) {
+  const auto refuses = [](const std::string& json, const std::string& what) {
+    EXPECT_THAT([&] { record_from_json(json); }, ThrowsMessage<Error>(HasSubstr(what))) << json;
+  };
+  refuses(R"({"schema":1,"batch":"four"})", "'batch'");
+  refuses(R"({"schema":1,"batch":1.5})", "'batch'");
+  refuses(R"({"schema":1,"batch":18446744073709551615})", "'batch'");
+  refuses(R"({"schema":1,"model":{"name":3}})", "'model.name'");
+  refuses(R"({"schema":1,"model":[]})", "'model'");
+  refuses(R"({"schema":1,"status":"fine"})", "'status'");
+  refuses(R"({"schema":1,"time_ms":{"samples":[1,"2"]}})", "'time_ms.samples'");
+  refuses(R"({"schema":1,"time_ms":{"quartiles":[1,2]}})", "'time_ms.quartiles'");
+  refuses(R"({"schema":2})", "schema 2");
+  refuses(R"({"mode":"step"})", "'schema' is missing");
+  refuses(R"([1])", "object");
+  refuses(R"({"schema":1)", "not JSON");
+  refuses("", "not JSON");
+}
+
+TEST(ReadRecords, reads_an_array_and_json_lines_alike) {
+  const std::vector<Record> records = {sample_record("forward"), out_of_memory_record()};
+  const std::string lines = to_json(records[0]) + "\n\n" + to_json(records[1]) + "\n";
+  for (const std::string& text : {to_json(records), lines, lines.substr(0, lines.size() - 1)}) {
+    const std::vector<Record> back = read_text(text);
+    ASSERT_EQ(back.size(), 2U);
+    EXPECT_EQ(back[0].mode, "forward");
+    EXPECT_EQ(back[1].status, RunStatus::oom);
+  }
+}
+
+TEST(ReadRecords, of_nothing_are_none) {
+  EXPECT_TRUE(read_text("").empty());
+  EXPECT_TRUE(read_text("[\n]\n").empty());
+}
+
+TEST(ReadRecords, says_which_line_is_wrong) {
+  const std::string good = to_json(sample_record()) + "\n";
+  EXPECT_THAT([&] { read_text(good + "{oops\n"); }, ThrowsMessage<Error>(HasSubstr("line 2")));
+  EXPECT_THAT([&] { read_text("[" + good + ",3]"); }, ThrowsMessage<Error>(HasSubstr("record 2")));
+}
+
+TEST(ReadRecords, refuses_deep_nesting_without_falling_over) {
+  EXPECT_THROW(read_text(std::string(100'000, '[')), Error);
+}
+
+TEST(RecordCsv, has_a_cell_for_every_column) {
+  // Commas in quotes do not separate.
+  const auto cells = [](const std::string& line) {
+    std::size_t count = 1;
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(cells(csv_row(sample_record())), cells(csv_heading()));
+  EXPECT_EQ(cells(csv_row(out_of_memory_record())), cells(csv_heading()));
+}
+
+TEST(RecordCsv, quotes_what_would_break_a_row) {
+  Record record = sample_record();
+  record.device.name = "a \"fast\", new\none";
+  EXPECT_THAT(csv_row(record), HasSubstr(R"(,"a ""fast"", new)"
+                                         "\n"
+                                         R"(one",)"));
+}
+
+TEST(RecordCsv, keeps_the_samples_in_one_cell) {
+  EXPECT_THAT(csv_row(sample_record()), HasSubstr(",10;12;11;13.5,"));
+  EXPECT_THAT(csv_heading(), HasSubstr(",time_ms.samples,"));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,227 @@
+#include "measure/session/step_benchmark.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace ridgepoint {
+namespace {
+
+using Stage = StepProgress::Stage;
+
+StepConfig toy(Mode mode = Mode::step) {
+  StepConfig config;
+  config.device = "reference";
+  config.model = {"custom", 50, 8, 16, 24, 1, 2};
+  config.batch = 2;
+  config.mode = mode;
+  config.warmup = 2;
+  config.steps = 3;
+  return config;
+}
+
+TEST(MeasureStep, fills_a_record) {
+  CeilingCache ceilings;
+  const std::optional<Record> record = measure_step(toy(), ceilings);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
+  EXPECT_EQ(record->warmup_ms.size(), 2U);
+  EXPECT_EQ(record->time_ms.samples.size(), 3U);
+  EXPECT_EQ(record->model.parameters, parameter_count(toy().model));
+  EXPECT_DOUBLE_EQ(*record->tokens_per_second, 16 / (record->time_ms.mean / 1e3));
+  EXPECT_DOUBLE_EQ(*record->achieved_flops_per_second,
+                   static_cast<double>(*record->flops_per_step) / (record->time_ms.mean / 1e3));
+}
+
+TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
+  CeilingCache ceilings;
+  std::vector<std::pair<Stage, std::int64_t>> seen;
+  measure_step(toy(Mode::forward), ceilings, [&](const StepProgress& at) {
+    seen.emplace_back(at.stage, at.index);
+    return true;
+  });
+  seen.erase(std::unique(seen.begin(), seen.end()), seen.end());  // the first two stages ask more than once
+  using Pair = std::pair<Stage, std::int64_t>;
+  EXPECT_THAT(seen,
+              ::testing::ElementsAre(Pair{Stage::planning, 0}, Pair{Stage::initialising, 0}, Pair{Stage::warmup, 0},
+                                     Pair{Stage::warmup, 1}, Pair{Stage::timing, 0}, Pair{Stage::timing, 1},
+                                     Pair{Stage::timing, 2}, Pair{Stage::measuring_ceiling, 0}));
+}
+
+TEST(MeasureStep, stops_wherever_the_watcher_says) {
+  for (const Stage stop :
+       {Stage::planning, Stage::initialising, Stage::warmup, Stage::timing, Stage::measuring_ceiling}) {
+    CeilingCache ceilings;
+    EXPECT_EQ(measure_step(toy(Mode::forward), ceilings, [&](const StepProgress& at) { return at.stage != stop; }),
+              std::nullopt)
+        << name(stop);
+  }
+}
+
+TEST(MeasureStep, stops_within_the_making_of_a_model) {
+  for (const Stage stage : {Stage::planning, Stage::initialising}) {
+    CeilingCache ceilings;
+    int calls = 0;
+    const auto second_call = [&](const StepProgress& at) { return at.stage != stage || ++calls < 2; };
+    EXPECT_EQ(measure_step(toy(Mode::forward), ceilings, second_call), std::nullopt) << name(stage);
+    EXPECT_EQ(calls, 2);
+  }
+}
+
+TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.batch = 2000;
+  config.device_options.memory_limit_bytes = 4 << 20;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->status, RunStatus::oom);
+  EXPECT_GT(*record->error.segment_bytes, *record->error.free_bytes);
+  EXPECT_EQ(record->device.memory_limit_bytes, 4 << 20);
+  EXPECT_GT(*record->memory_bytes.planned_peak, 4 << 20);
+  EXPECT_EQ(record->tokens_per_second, std::nullopt);
+}
+
+TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_would_end) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.batch = 2000;
+  config.device_options.memory_limit_bytes = 4 << 20;
+  std::vector<Stage> stages;
+  const auto watch = [&](const StepProgress& at) {
+    stages.push_back(at.stage);
+    return true;
+  };
+  const std::optional<Record> planned = measure_step(config, ceilings, watch);
+  EXPECT_THAT(stages, ::testing::Each(Stage::planning));
+  EXPECT_THAT(planned->error.message,
+              ::testing::HasSubstr("out of memory on reference (double-precision loops) in forward at "));
+  config.run_anyway = true;
+  const std::optional<Record> run = measure_step(config, ceilings, watch);
+  EXPECT_THAT(stages, ::testing::Contains(Stage::warmup));
+  EXPECT_EQ(run->status, RunStatus::oom);
+  EXPECT_EQ(run->error.segment_bytes, planned->error.segment_bytes);
+  EXPECT_EQ(run->error.free_bytes, planned->error.free_bytes);
+}
+
+TEST(MeasureStep, of_more_memory_than_the_machine_has_is_out_of_memory_at_once) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "cpu";
+  config.batch = 1 << 30;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::oom) << record->error.message;
+  EXPECT_GT(record->memory_bytes.planned_peak.value_or(0), record->device.total_memory_bytes);
+}
+
+TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "null";
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
+  EXPECT_THAT(record->time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record->device_time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record->warmup_ms, ::testing::IsEmpty());
+  EXPECT_EQ(record->tokens_per_second, std::nullopt);
+  EXPECT_GT(record->flops_per_step.value_or(0), 0);
+  config.device = "cpu";
+  const std::optional<Record> run = measure_step(config, ceilings);
+  EXPECT_EQ(record->memory_bytes.peak_allocated, run->memory_bytes.peak_allocated);
+  EXPECT_EQ(record->memory_bytes.peak_reserved, run->memory_bytes.peak_reserved);
+  EXPECT_EQ(record->memory_bytes.before_backward, run->memory_bytes.before_backward);
+}
+
+TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
+  std::vector<std::int64_t> counts;
+  for (const AttentionVariant variant : attention_variants()) {
+    for (const char* compile : {"off", "fuse"}) {
+      CeilingCache ceilings;
+      StepConfig config = toy();
+      config.device = "null";
+      config.compile = compile;
+      config.model.attention = variant;
+      counts.push_back(measure_step(config, ceilings)->flops_per_step.value());
+    }
+  }
+  EXPECT_THAT(counts, ::testing::Each(counts.front()));
+}
+
+TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_so) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "null";
+  config.model.d_ff = std::int64_t{1} << 31;
+  config.model.d_model = std::int64_t{1} << 12;
+  config.batch = std::int64_t{1} << 21;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::error);
+  EXPECT_THAT(record->error.message, ::testing::HasSubstr("overflows 64 bits"));
+  EXPECT_EQ(record->flops_per_step, std::nullopt);
+}
+
+TEST(MeasureStep, turns_any_other_failure_into_a_record) {
+  CeilingCache ceilings;
+  StepConfig config = toy();
+  config.device = "abacus";
+  const std::optional<Record> record = measure_step(config, ceilings);
+  ASSERT_TRUE(record.has_value());
+  EXPECT_EQ(record->status, RunStatus::error);
+  EXPECT_THAT(record->error.message, ::testing::HasSubstr("abacus"));
+}
+
+TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_measured) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    StepConfig config = toy(Mode::backward);
+    config.weights = GivenWeights{"made here", [&](const ParameterDeclaration& parameter) {
+                                    HostTensor tensor = initial_parameter(parameter.name, parameter.type, 0);
+                                    if (parameter.name == "lm_head.weight") tensor.as<float>()[0] = bad;
+                                    return tensor;
+                                  }};
+    CeilingCache ceilings;
+    bool followed_up = false;
+    const std::optional<Record> record =
+        measure_step(config, ceilings, {}, [&](Program&) { return followed_up = true; });
+    ASSERT_TRUE(record.has_value());
+    EXPECT_EQ(record->status, RunStatus::error);
+    EXPECT_THAT(record->error.message, ::testing::HasSubstr("the loss is "));
+    EXPECT_EQ(record->time_ms.samples.size(), 3U);
+    EXPECT_GT(record->tokens_per_second.value_or(0), 0);
+    EXPECT_GT(record->memory_bytes.allocated_at_end.value_or(0), 0);
+    EXPECT_EQ(record->weights, "made here");
+    EXPECT_TRUE(followed_up) << "a profile of it is wanted too";
+  }
+}
+
+TEST(MeasureStep, computes_with_the_weights_it_is_given) {
+  StepConfig config = toy(Mode::backward);
+  const auto loss_of = [&] {
+    CeilingCache ceilings;
+    double loss = 0;
+    measure_step(config, ceilings, {}, [&](Program& program) {
+      loss = program.read_output("loss").as<float>()[0];
+      return false;
+    });
+    return loss;
+  };
+  const double made_from_seed = loss_of();
+  config.weights =
+      GivenWeights{"zeros", [](const ParameterDeclaration& parameter) { return HostTensor(parameter.type); }};
+  EXPECT_FLOAT_EQ(static_cast<float>(loss_of()), std::log(50.0F)) << "all tokens are as likely";
+  EXPECT_NE(made_from_seed, loss_of());
+}
+
+TEST(PlannedPeak, is_the_measured_peak) {
+  for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
+    CeilingCache ceilings;
+    const std::optional<Record> record = measure_step(toy(mode), ceilings);
+    EXPECT_EQ(record->memory_bytes.peak_allocated, record->memory_bytes.planned_peak) << name(mode);
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,172 @@
+#include "views/record_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "cli/terminal/output.h"
+#include "core/units.h"
+#include "support/sample_records.h"
+#include "views/table/text_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
+  Record large = sample_record("forward");
+  large.batch = 16;
+  EXPECT_EQ(records_as_text(std::vector{sample_record("forward"), large, out_of_memory_record()}),
+            "cpu (Test Processor), threads 2, model tiny, 3.0 M parameters, vocabulary 10000, context 256, fp32,\n"
+            "composite attention, seed 7, warm-up 2, steps 4\n"
+            "\n"
+            "batch  mode     mean ms   std  median    min    max     cv  tokens/s  flop/s  of ceiling  peak memory  "
+            "before backward\n"
+            "    4  forward    11.62  1.49   11.50  10.00  13.50  12.8%    88.1 k   1.5 T       77.4%    100.0 MiB  "
+            "       60.0 MiB\n"
+            "   16  forward    11.62  1.49   11.50  10.00  13.50  12.8%    88.1 k   1.5 T       77.4%    100.0 MiB  "
+            "       60.0 MiB\n"
+            "    4  step     oom: out of memory in backward at matmul\n");
+}
+
+TEST(RecordTable, is_markdown_with_the_same_cells) {
+  EXPECT_EQ(records_as_markdown(std::vector{out_of_memory_record()}),
+            "cpu (Test Processor), threads 2, model tiny, 3.0 M parameters, vocabulary 10000, context 256, batch 4, "
+            "fp32, composite attention, seed 7, warm-up 2, steps 4\n"
+            "\n"
+            "| mode | status |\n"
+            "|---|---|\n"
+            "| step | oom: out of memory in backward at matmul |\n");
+}
+
+TEST(RecordTable, says_in_the_row_why_it_failed) {
+  Record record = out_of_memory_record();
+  record.status = RunStatus::error;
+  record.error = {};
+  record.error.message = "the disk is on fire";
+  EXPECT_THAT(records_as_text(std::vector{record}), HasSubstr("error: the disk is on fire"));
+}
+
+TEST(RecordTable, shows_the_forward_time_of_attention_that_ran_out_of_memory_in_backward) {
+  Record failed = attention_record("composite", 128);
+  failed.status = RunStatus::oom;
+  failed.error.message = "out of memory in backward at matmul";
+  failed.backward_ms = describe({});
+  failed.backward_flops_per_second = std::nullopt;
+  failed.memory_bytes = {};
+  const std::string text = records_as_text(std::vector{attention_record("composite", 64), failed});
+  const std::string time = format_ms(failed.forward_ms.median);
+  EXPECT_THAT(text, HasSubstr(time + "  oom: out of memory in backward at matmul\n"));
+  EXPECT_THAT(records_as_markdown(std::vector{attention_record("composite", 64), failed}),
+              AllOf(HasSubstr("| 128 | " + time + " |"), HasSubstr("| oom: out of memory in backward at matmul |")));
+}
+
+TEST(RecordTable, of_the_null_device_has_what_is_predicted_and_nothing_that_takes_time) {
+  Record predicted = sample_record("step");
+  predicted.device.kind = "null";
+  predicted.time_ms = predicted.device_time_ms = describe({});
+  predicted.tokens_per_second = predicted.achieved_flops_per_second = predicted.ceiling_share = std::nullopt;
+  Record other = predicted;
+  other.dtype = "bf16";
+  const std::string text = records_as_text(std::vector{predicted, other});
+  EXPECT_THAT(text, HasSubstr("dtype  mode  flop a step  peak memory  before backward\n"));
+  EXPECT_THAT(text, Not(HasSubstr("warm-up")));
+}
+
+TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_says_so) {
+  const std::string text = records_as_text(std::vector{sample_record()}, 60);
+  EXPECT_THAT(text, HasSubstr("mean ms"));
+  EXPECT_THAT(text, HasSubstr("peak memory"));
+  EXPECT_THAT(text, HasSubstr("Too narrow for median, min, max, cv, flop/s, before\nbackward;"));
+}
+
+TEST(RecordTable, fits_eighty_and_sixty_columns_whatever_its_rows_are) {
+  std::vector<Record> records = {sample_record("forward"), sample_record("step"), out_of_memory_record()};
+  records[1].batch = 128;
+  records[1].dtype = "bf16";
+  records[1].compile = "fuse";
+  records[2].model.name = "custom";
+  records[2].model.layers = 100;
+  records[2].context = 65536;
+  records[2].status = RunStatus::error;
+  records[2].error.message = "anomaly in iteration 1: the first NaN is made by log in 'layers.0.attn.softmax', forward";
+  for (const std::size_t width : {80, 60, 40}) {
+    std::istringstream lines(records_as_text(records, width));
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), width) << line;
+  }
+}
+
+TEST(RecordTable, has_no_measurement_columns_where_no_run_ended_well) {
+  Record record = sample_record();
+  record.status = RunStatus::error;
+  record.error.message = "anomaly in iteration 1";
+  EXPECT_THAT(records_as_text(std::vector{record}), EndsWith("mode  status\nstep  error: anomaly in iteration 1\n"));
+}
+
+TEST(RecordTable, shows_the_columns_asked_for_in_the_order_asked_for) {
+  const std::vector<std::string> columns = {"added", "peak_reserved", "allocated_at_end", "mean"};
+  EXPECT_THAT(records_as_text(std::vector{sample_record()}, SIZE_MAX, columns),
+              EndsWith("mode     added  peak reserved  at the end  mean ms\n"
+                       "step  40.0 MiB      128.0 MiB    90.0 MiB    11.62\n"));
+  EXPECT_THAT(records_as_markdown(std::vector{attention_record()}, std::vector<std::string>{"samples", "added"}),
+              HasSubstr("| steps | added |\n|---:|---:|\n| 3+1 | 40.0 MiB |\n"));
+}
+
+TEST(RecordTable, says_which_runs_had_given_weights_and_looked_for_anomalies) {
+  Record record = sample_record();
+  record.weights = "w.safetensors";
+  record.detect_anomaly = true;
+  EXPECT_THAT(records_as_text(std::vector{record}),
+              AllOf(HasSubstr("weights from 'w.safetensors'"), HasSubstr("looking for NaN and infinity")));
+}
+
+TEST(RecordTable, of_the_sizes_shows_those_that_vary) {
+  Record deeper = sample_record();
+  deeper.model.name = "custom";
+  deeper.model.layers = 3;
+  Record deepest = deeper;
+  deepest.model.layers = 4;
+  const std::string text = records_as_text(std::vector{deeper, deepest});
+  EXPECT_THAT(text, HasSubstr("\nlayers  mode"));
+  EXPECT_THAT(text, HasSubstr("d_model 128, d_ff 384, heads 4"));
+}
+
+TEST(RecordTable, of_no_records_is_empty) { EXPECT_EQ(records_as_text({}), ""); }
+
+TEST(Render, json_is_an_array_with_a_record_a_line) {
+  const std::string text = render(Format::json, std::vector{sample_record(), out_of_memory_record()});
+  EXPECT_THAT(text, StartsWith("[\n{\"schema\":1,"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
+  EXPECT_EQ(render(Format::json, {}), "[\n]\n");
+}
+
+TEST(Render, json_lines_have_no_brackets) {
+  const std::string text = render(Format::jsonl, std::vector{sample_record(), out_of_memory_record()});
+  EXPECT_THAT(text, StartsWith("{\"schema\":1,"));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+TEST(Render, csv_begins_with_its_heading) {
+  EXPECT_THAT(render(Format::csv, {}), StartsWith("schema,command,timestamp,status,error.message,"));
+}
+
+TEST(OutputFormat, follows_the_ending_unless_told) {
+  EXPECT_EQ((OutputOptions{"", "a/b.json"}).resolved_format(), Format::json);
+  EXPECT_EQ((OutputOptions{"", "b.md"}).resolved_format(), Format::markdown);
+  EXPECT_EQ((OutputOptions{"", "b.jsonl"}).resolved_format(), Format::jsonl);
+  EXPECT_EQ((OutputOptions{"", "b.txt"}).resolved_format(), Format::table);
+  EXPECT_EQ((OutputOptions{"", ""}).resolved_format(), Format::table);
+  EXPECT_EQ((OutputOptions{"csv", "b.json"}).resolved_format(), Format::csv);
+}
+
+}  // namespace
+}  // namespace ridgepoint::cli
