@@ -14,6 +14,7 @@
 namespace ridgepoint {
 namespace {
 
+using testing::count;
 using testing::expect_left;
 using testing::expect_rewritten;
 
@@ -29,12 +30,6 @@ Graph autocast_graph_of(std::string_view lines) {
   EXPECT_TRUE(autocast(graph, {kPrecision}));
   verify(graph);
   return graph;
-}
-
-std::size_t count(const Graph& graph, Op op) {
-  std::size_t n = 0;
-  for (const NodeId id : graph.order()) n += graph.node(id).op == op ? 1 : 0;
-  return n;
 }
 
 void expect_products_in_tf32(const Graph& graph, std::size_t products) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -49,16 +50,26 @@ inline PassTarget target_with_kernels(bool has_kernels = true) {
   return target;
 }
 
-// The pass turns the one graph into the other, and says that it changed something. Both begin with a line break.
-inline void expect_rewritten(RunPass pass, std::string_view before, std::string_view after,
-                             const PassTarget& target = target_with_kernels()) {
-  Graph graph = graph_of(before);
+inline std::size_t count(const Graph& graph, Op op) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(graph.order(), [&](NodeId id) { return graph.node(id).op == op; }));
+}
+
+// The pass changes the graph, says so and leaves one that holds.
+inline void expect_changed(RunPass pass, Graph& graph, const PassTarget& target = target_with_kernels()) {
   PassOptions options;
   options.target = target;
   EXPECT_TRUE(pass(graph, options)) << "it says that it changed nothing";
   graph.set_insertion_at_end();
   verify(graph);
-  eliminate_dead_code(graph, options);
+}
+
+// The pass turns the one graph into the other, and says that it changed something. Both begin with a line break.
+inline void expect_rewritten(RunPass pass, std::string_view before, std::string_view after,
+                             const PassTarget& target = target_with_kernels()) {
+  Graph graph = graph_of(before);
+  expect_changed(pass, graph, target);
+  eliminate_dead_code(graph, {});
   EXPECT_EQ(lines_of(graph), after);
 }
 
@@ -79,11 +90,7 @@ inline void expect_same_values(RunPass pass, std::string_view before) {
   positive.low = 0.5;
   const Tensors inputs = random_inputs(graph, positive, 7);
   const Tensors expected = run_by_definition(graph, inputs);
-  PassOptions options;
-  options.target = target_with_kernels();
-  EXPECT_TRUE(pass(graph, options));
-  graph.set_insertion_at_end();
-  verify(graph);
+  expect_changed(pass, graph);
   for (const auto& [name, tensor] : run_by_definition(graph, inputs))
     EXPECT_EQ(tensor.data, expected.at(name).data) << name;
 }

@@ -1,0 +1,65 @@
+// The transformer's attention in plain ops: every layer is recognised, and takes no more memory than the op does.
+#include <gtest/gtest.h>
+
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::count;
+
+TransformerConfig tiny(AttentionVariant variant, std::int64_t context = 64) {
+  TransformerConfig config = transformer_preset("tiny");
+  config.attention = variant;
+  config.context = context;
+  return config;
+}
+
+TEST(RecogniseAttention, finds_every_layer_of_the_model) {
+  const std::shared_ptr<Device> device = open_device("cpu");
+  for (const AttentionVariant variant : {AttentionVariant::composite, AttentionVariant::softmax}) {
+    const TransformerConfig config = tiny(variant);
+    const Graph graph = build_transformer(config, 2, Mode::step, {}, {.fuse_for = device.get()});
+    for (const Op op : {Op::attention, Op::attention_backward}) {
+      EXPECT_EQ(count(graph, op), static_cast<std::size_t>(config.layers)) << name(variant);
+    }
+    EXPECT_EQ(count(graph, Op::softmax) + count(graph, Op::causal_mask), 0U) << name(variant);
+  }
+}
+
+TEST(RecogniseAttention, leaves_a_model_whose_scores_are_kept_for_reading) {
+  const std::shared_ptr<Device> device = open_device("cpu");
+  const Graph graph = build_transformer(tiny(AttentionVariant::composite), 2, Mode::backward, {.activations = true},
+                                        {.fuse_for = device.get()});
+  EXPECT_EQ(count(graph, Op::attention), 0U);
+}
+
+struct Memory {
+  std::size_t peak_bytes, before_backward_bytes;
+  friend bool operator==(const Memory&, const Memory&) = default;
+};
+void PrintTo(const Memory& memory, std::ostream* out) {
+  *out << "peak " << memory.peak_bytes << ", before backward " << memory.before_backward_bytes;
+}
+
+Memory memory_of(const TransformerConfig& config, bool fused) {
+  const std::shared_ptr<Device> device = open_device("null");
+  Program program(build_transformer(config, 2, Mode::step, {}, {.fuse_for = fused ? device.get() : nullptr}), device);
+  program.run();
+  return {program.memory_use().peak_allocated_bytes, program.before_backward_bytes()};
+}
+
+TEST(RecogniseAttention, leaves_no_more_in_memory_than_attention_asked_for_by_name) {
+  for (const std::int64_t context : {64, 1024}) {
+    const Memory flash = memory_of(tiny(AttentionVariant::flash, context), false);
+    EXPECT_EQ(memory_of(tiny(AttentionVariant::composite, context), true), flash);
+    EXPECT_EQ(memory_of(tiny(AttentionVariant::softmax, context), true), flash);
+    EXPECT_GT(memory_of(tiny(AttentionVariant::softmax, context), false).before_backward_bytes,
+              flash.before_backward_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint
