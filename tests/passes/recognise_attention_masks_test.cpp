@@ -1,4 +1,4 @@
-// Attention written in plain ops whose scores are masked or spread otherwise than recognise_attention asks.
+// Attention written in plain ops whose scores are masked, spread or biased otherwise than recognise_attention asks.
 #include <gtest/gtest.h>
 
 #include "passes/attention_lines.h"
@@ -131,6 +131,18 @@ TEST(RecogniseAttentionNearMiss, leaves_a_mask_one_key_wider) {
 %14:fp32[2,6,6] = softmax(%13)
 %15:fp32[2,6,4] = matmul(%14, %2)
 output "o" %15
+)"));
+}
+
+TEST(RecogniseAttentionNearMiss, leaves_a_mask_that_hides_the_key_of_the_query_itself) {
+  expect_left(recognise_attention, scores_and(R"(%7:fp32[6,6] = iota() {axis=0, dtype="fp32", shape=[6,6]}
+%8:fp32[6,6] = iota() {axis=1, dtype="fp32", shape=[6,6]}
+%9:bool[6,6] = less(%8, %7)
+%10:fp32[] = constant() {dtype="fp32", value=-inf}
+%11:fp32[2,6,6] = where(%9, %6, %10)
+%12:fp32[2,6,6] = softmax(%11)
+%13:fp32[2,6,4] = matmul(%12, %2)
+output "o" %13
 )"));
 }
 
