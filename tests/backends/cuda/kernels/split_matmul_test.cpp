@@ -171,6 +171,34 @@ class OnCardSplitMatmul : public testing::OnCard {
     return values;
   }
 
+  // Few tiles and a long inner dimension, whose steps several blocks share. What its launches need besides the result
+  // is on the card.
+  struct LongProduct {
+    static constexpr std::int64_t kElements = std::int64_t{192} * 192;
+    static constexpr std::size_t kBytes = kElements * sizeof(float);
+
+    explicit LongProduct(OnCardSplitMatmul& test)
+        : a(test.random({192, 2048})),
+          b(test.random({2048, 192})),
+          plan(*SplitMatmulPlan::of(problem_of(a.layout, b.layout))),
+          tilings(plan.candidates(test.context_->card().multiprocessors)),
+          a_copy(*test.device_, a.storage),
+          b_copy(*test.device_, b.storage),
+          workspace(*test.device_, std::vector(plan.workspace_bytes(), kGuard)) {}
+
+    void launch(cuda::SplitMatmulLaunch& launch, const DeviceCopy& c) const {
+      launch.launch(a_copy.address(), b_copy.address(), c.address(), workspace.address());
+    }
+
+    Operand a, b;
+    SplitMatmulPlan plan;
+    std::vector<SplitTiling> tilings;
+    DeviceCopy a_copy, b_copy, workspace;
+  };
+  std::vector<float> multiply(const LongProduct& product, const SplitTiling& tiling) {
+    return multiply(product.a, product.b, product.plan, tiling, LongProduct::kElements);
+  }
+
   struct Exact {
     Shape shape;
     std::vector<double> values;
@@ -269,61 +297,43 @@ TEST_F(OnCardSplitMatmul, deals_out_more_tiles_than_blocks) {
 }
 
 TEST_F(OnCardSplitMatmul, repeats_bit_for_bit) {
-  const Operand a = random({192, 2048});
-  const Operand b = random({2048, 192});
-  const SplitMatmulPlan plan = *SplitMatmulPlan::of(problem_of(a.layout, b.layout));
-  for (const SplitTiling& tiling : plan.candidates(context_->card().multiprocessors)) {
-    const std::vector<float> first = multiply(a, b, plan, tiling, 192 * 192);
-    for (int i = 0; i < 3; ++i) EXPECT_EQ(multiply(a, b, plan, tiling, 192 * 192), first) << tiling.to_text();
+  const LongProduct product(*this);
+  for (const SplitTiling& tiling : product.tilings) {
+    const std::vector<float> first = multiply(product, tiling);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(multiply(product, tiling), first) << tiling.to_text();
   }
 }
 
 // Each launch counts from zero, whatever ran before it.
 TEST_F(OnCardSplitMatmul, launches_of_any_size_may_follow_one_another_at_once) {
-  const Operand a = random({192, 2048});
-  const Operand b = random({2048, 192});
-  constexpr std::int64_t kElements = std::int64_t{192} * 192;
-  constexpr std::size_t kBytes = kElements * sizeof(float);
-  const SplitMatmulPlan plan = *SplitMatmulPlan::of(problem_of(a.layout, b.layout));
-  const std::vector<SplitTiling> tilings = plan.candidates(context_->card().multiprocessors);
-  const DeviceCopy a_copy(*device_, a.storage);
-  const DeviceCopy b_copy(*device_, b.storage);
-  const DeviceCopy workspace(*device_, std::vector(plan.workspace_bytes(), kGuard));
+  const LongProduct product(*this);
   std::vector<std::unique_ptr<cuda::SplitMatmulLaunch>> launches;
   std::vector<std::unique_ptr<DeviceCopy>> results;
-  for (const SplitTiling& tiling : tilings) {
-    launches.push_back(std::make_unique<cuda::SplitMatmulLaunch>(*context_, plan, tiling));
-    results.push_back(std::make_unique<DeviceCopy>(*device_, std::vector(kBytes, kGuard)));
+  for (const SplitTiling& tiling : product.tilings) {
+    launches.push_back(std::make_unique<cuda::SplitMatmulLaunch>(*context_, product.plan, tiling));
+    results.push_back(std::make_unique<DeviceCopy>(*device_, std::vector(LongProduct::kBytes, kGuard)));
   }
   for (int round = 0; round < 20; ++round) {
-    for (std::size_t i = 0; i < launches.size(); ++i) {
-      launches[i]->launch(a_copy.address(), b_copy.address(), results[i]->address(), workspace.address());
-    }
+    for (std::size_t i = 0; i < launches.size(); ++i) product.launch(*launches[i], *results[i]);
   }
   device_->synchronize();
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    const std::vector<float> alone = multiply(a, b, plan, tilings[i], kElements);
-    EXPECT_EQ(std::memcmp(results[i]->read().data(), alone.data(), kBytes), 0) << tilings[i].to_text();
+    const std::vector<float> alone = multiply(product, product.tilings[i]);
+    EXPECT_EQ(std::memcmp(results[i]->read().data(), alone.data(), LongProduct::kBytes), 0)
+        << product.tilings[i].to_text();
   }
 }
 
 // Blocks wait for one another: they start once there is room for all.
 TEST_F(OnCardSplitMatmul, is_whole_where_the_card_has_no_room_for_all_blocks) {
-  const Operand a = random({192, 2048});
-  const Operand b = random({2048, 192});
-  constexpr std::int64_t kElements = std::int64_t{192} * 192;
-  constexpr std::size_t kBytes = kElements * sizeof(float);
-  const SplitMatmulPlan plan = *SplitMatmulPlan::of(problem_of(a.layout, b.layout));
-  const DeviceCopy a_copy(*device_, a.storage);
-  const DeviceCopy b_copy(*device_, b.storage);
-  const DeviceCopy workspace(*device_, std::vector(plan.workspace_bytes(), kGuard));
-  for (const SplitTiling& tiling : plan.candidates(context_->card().multiprocessors)) {
-    const std::vector<float> alone = multiply(a, b, plan, tiling, kElements);
-    const DeviceCopy c(*device_, std::vector(kBytes, kGuard));
-    cuda::SplitMatmulLaunch launch(*context_, plan, tiling);
+  const LongProduct product(*this);
+  for (const SplitTiling& tiling : product.tilings) {
+    const std::vector<float> alone = multiply(product, tiling);
+    const DeviceCopy c(*device_, std::vector(LongProduct::kBytes, kGuard));
+    cuda::SplitMatmulLaunch launch(*context_, product.plan, tiling);
     const Occupied occupied(*context_, context_->card().multiprocessors - 5);
-    launch.launch(a_copy.address(), b_copy.address(), c.address(), workspace.address());
-    EXPECT_EQ(std::memcmp(c.read().data(), alone.data(), kBytes), 0) << tiling.to_text();
+    product.launch(launch, c);
+    EXPECT_EQ(std::memcmp(c.read().data(), alone.data(), LongProduct::kBytes), 0) << tiling.to_text();
   }
 }
 
