@@ -1,0 +1,124 @@
+// Ctrl-C: a command stops soon, says how far it came and keeps what it finished; a second one ends the program at once.
+#include "cli/terminal/interrupt.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/toy_bench.h"
+#include "ridgepoint/record.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+std::size_t rows_on_disk(const std::string& file) {
+  return std::filesystem::exists(file) ? read_records(file).size() : 0;
+}
+
+TEST(Bench, stops_at_ctrl_c_with_its_finished_rows_on_disk) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  // A short row, then one that would take all day.
+  ChildProgram child(toy_bench({"--steps", "3,1000000", "--output", file, "--mode", "forward"}));
+  while (rows_on_disk(file) < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"), HasSubstr(file)));
+  const std::vector<Record> records = read_records(file);
+  ASSERT_THAT(records, SizeIs(1));
+  EXPECT_EQ(records[0].steps, 3);
+}
+
+TEST(Bench, stops_at_ctrl_c_between_warm_ups) {
+  ChildProgram child(toy_bench({"--mode", "forward", "--warmup", "1,1000000", "--format", "csv"}));
+  // The first row is printed before the second, endless one begins.
+  while (child.output_so_far().find("\n1,bench,") == std::string::npos) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+}
+
+TEST(Bench, stops_at_ctrl_c_while_it_draws_initial_weights) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  // The second row has 768 M parameters, half a minute of one core.
+  ChildProgram child({"bench",    "--device",   "cpu",     "--layers",  "16",       "--d-model", "16",
+                      "--d-ff",   "24,1000000", "--heads", "2",         "--vocab",  "50",        "--context",
+                      "8",        "--batch",    "2",       "--threads", "1",        "--mode",    "forward",
+                      "--warmup", "1",          "--steps", "1",         "--output", file});
+  while (rows_on_disk(file) < 1) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  const auto begin = std::chrono::steady_clock::now();
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 1 of 2 rows finished"));
+  EXPECT_THAT(read_records(file), SizeIs(1));
+}
+
+TEST(Bench, stops_at_ctrl_c_while_it_plans) {
+  ChildProgram child({"bench", "--device", "null", "--layers", "1000000", "--d-model", "16", "--d-ff", "24", "--heads",
+                      "2", "--vocab", "50", "--context", "8", "--batch", "2"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished"));
+}
+
+TEST(Precision, stops_at_ctrl_c_while_it_adds_up) {
+  ChildProgram child({"precision", "--count", "1000000000000", "--term", "1e-10"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted"));
+}
+
+// What interrupted code keeps beyond its stack pointer stays as it is.
+TEST(Interrupt, is_handled_on_a_stack_of_its_own) {
+  EXPECT_EXIT(
+      {
+        cli::install_interrupt_handler();
+        struct sigaction action {};
+        stack_t stack{};
+        const bool known = sigaction(SIGINT, nullptr, &action) == 0 && sigaltstack(nullptr, &stack) == 0;
+        const bool apart = (action.sa_flags & SA_ONSTACK) != 0 && (stack.ss_flags & SS_DISABLE) == 0;
+        std::_Exit(known && apart && stack.ss_size >= 65536 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+}
+
+TEST(Interrupt, ends_the_program_at_the_second_ctrl_c_wherever_it_is) {
+  EXPECT_EXIT(
+      {
+        cli::install_interrupt_handler();
+        raise(SIGINT);
+        if (!cli::interrupted()) std::abort();
+        // As in the first process of a container, to which the default action does nothing.
+        raise(SIGINT);
+        std::abort();
+      },
+      ::testing::ExitedWithCode(130), "");
+}
+
+}  // namespace
+}  // namespace ridgepoint
