@@ -9,7 +9,7 @@ namespace {
 
 void walk_step(benchmark::State& state) {
   const TransformerConfig config = transformer_preset(state.range(0) == 0 ? "tiny" : "small");
-  Program program(build_transformer(config, 4, Mode::step), open_device("null"));
+  Program program(build_transformer(config, 4), open_device("null"), {.compile = {.mode = Mode::step}});
   for (int i = 0; i < 3; ++i) program.run();
   for (auto _ : state) program.run();
   const auto launches = static_cast<double>(program.launches_per_run());

@@ -222,7 +222,7 @@ void add_loss_cases(std::vector<Case>& cases) {
 NodeId build_optimizer(Graph& graph, const std::string& preset) {
   TransformerConfig config = transformer_preset(preset);
   config.context = 1;
-  const Graph model = build_transformer(config, 1, Mode::forward);
+  const Graph model = build_transformer(config, 1);
   std::vector<Value> operands = {tensor(graph, "positive.step", {})};
   for (const NodeId id : model.inputs()) {
     const Node& node = model.node(id);

@@ -139,7 +139,8 @@ void run(int argc, char** argv) {
   TransformerConfig config = transformer_preset(argv[2]);
   config.context = std::atoll(argv[4]);
   const auto device = std::make_shared<TimedDevice>(open_device(argv[1]));
-  Program program(build_transformer(config, std::atoll(argv[3]), mode_from_name(argv[5])), device);
+  Program program(build_transformer(config, std::atoll(argv[3])), device,
+                  {.compile = {.mode = mode_from_name(argv[5])}});
   initialise(program, config, 0);
   write_random_tokens(program, config, 0);
   for (int i = 0; i < 2; ++i) program.run();

@@ -41,7 +41,8 @@ void run(int argc, char** argv) {
   const int rounds = argc > 6 ? std::atoi(argv[6]) : 15;
   TransformerConfig config = transformer_preset(argv[2]);
   config.context = std::atoll(argv[4]);
-  Program program(build_transformer(config, std::atoll(argv[3]), mode_from_name(argv[5])), open_device(argv[1]));
+  Program program(build_transformer(config, std::atoll(argv[3])), open_device(argv[1]),
+                  {.compile = {.mode = mode_from_name(argv[5])}});
   initialise(program, config, 0);
   write_random_tokens(program, config, 0);
   const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();

@@ -10,6 +10,7 @@
 
 #include "backends/null/null_device.h"
 #include "backends/reference/reference_device.h"
+#include "compile/compile.h"
 #include "passes/autocast.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
@@ -72,9 +73,10 @@ void plan_for_every_kernel(ridgepoint::Graph graph, std::optional<ridgepoint::Pr
     if (precision) {
       ridgepoint::autocast(graph, {*precision, {}});
       ridgepoint::verify(graph);
-      ridgepoint::run_passes(graph, ridgepoint::forward_pipeline(), options);
+      ridgepoint::recognise_attention(graph, options);
+      graph.set_insertion_at_end();
     }
-    ridgepoint::run_passes(graph, ridgepoint::pipeline(), options);
+    graph = ridgepoint::compile(std::move(graph), options.target, {.verify = true});
   } catch (const ridgepoint::Error&) {  // a decomposition of more dimensions than there are, say
     return;
   }
@@ -82,11 +84,11 @@ void plan_for_every_kernel(ridgepoint::Graph graph, std::optional<ridgepoint::Pr
 }
 
 void run(const ridgepoint::Graph& graph, std::shared_ptr<ridgepoint::Device> device) {
-  ridgepoint::Program program(graph, std::move(device), {.verify_passes = true});
+  ridgepoint::Program program(graph, std::move(device), {.compile = {.verify = true}});
   for (int i = 0; i < 2; ++i) program.run();
   RIDGEPOINT_REQUIRE(program.graph().updates().size() <= graph.updates().size());
-  for (const ridgepoint::Output& output : graph.outputs())
-    RIDGEPOINT_REQUIRE(program.read_output(output.name).type == graph.type(output.value));
+  for (const ridgepoint::Output& output : program.graph().outputs())
+    RIDGEPOINT_REQUIRE(program.read_output(output.name).type == graph.type(*graph.find_output(output.name)));
 }
 
 }  // namespace

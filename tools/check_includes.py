@@ -20,6 +20,7 @@ FOLDERS = [
     "passes",
     "lowering",
     "plan",
+    "compile",
     "memory",
     "runtime",
     "backends",
@@ -43,7 +44,7 @@ PUBLIC_HEADERS = {
     "tensor.h": "ir",
     "ops.h": "ops",
     "autodiff.h": "autodiff",
-    "compile.h": "runtime",
+    "compile.h": "ops",
     "program.h": "runtime",
     "record.h": "measure",
 }

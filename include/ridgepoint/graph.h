@@ -51,6 +51,8 @@ std::string_view name(Phase phase);
 // data is set before each run; constant is set once (masks, rotary tables).
 enum class Role : std::uint8_t { parameter, state, data, constant };
 std::string_view name(Role role);
+// The inverse of name(); empty for an unknown one.
+std::optional<Role> role_from_name(std::string_view text);
 
 using AttributeValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>, std::string>;
 
@@ -88,10 +90,22 @@ struct Node {
   bool alive = true;
 };
 
+// What an output is to the model. `loss` is what differentiation starts from; there is at most one.
+enum class OutputRole : std::uint8_t { result, loss, gradient, activation };
+std::string_view name(OutputRole role);
+// The inverse of name(); empty for an unknown one.
+std::optional<OutputRole> output_role_from_name(std::string_view text);
+
+// What an `input` node was declared as. Throws Error for another node.
+Role input_role(const Node& node);
+const std::string& input_name(const Node& node);
+
 // A named result. Outputs stay readable after a run.
 struct Output {
   std::string name;
   Value value;
+  OutputRole role = OutputRole::result;
+  std::string of = {};  // gradient: the input that it belongs to; activation: the scope
 };
 
 // After a run the storage of `input` (a parameter or state) holds `value`. All updates of a graph are one parallel
@@ -134,16 +148,24 @@ class Graph {
   // Consumers of each value, indexed by value id.
   std::vector<std::vector<NodeId>> uses() const;
 
-  void add_output(std::string output_name, Value value) { outputs_.push_back({std::move(output_name), value}); }
+  void add_output(Output output) { outputs_.push_back(std::move(output)); }
+  void add_output(std::string output_name, Value value, OutputRole role = OutputRole::result, std::string of = {}) {
+    add_output({std::move(output_name), value, role, std::move(of)});
+  }
   void add_update(Value input, Value value) { updates_.push_back({input, value}); }
   std::span<const Output> outputs() const { return outputs_; }
   std::span<const Update> updates() const { return updates_; }
   std::optional<Value> find_output(std::string_view output_name) const;
+  std::optional<Value> find_loss() const;
   void clear_outputs() { outputs_.clear(); }
+  // Removes the outputs for which `is_unwanted` holds; their values stay.
+  void erase_outputs(const std::function<bool(const Output&)>& is_unwanted) { std::erase_if(outputs_, is_unwanted); }
   void clear_updates() { updates_.clear(); }
 
   // Input nodes in order, and by the name they were made with.
   std::vector<NodeId> inputs() const;
+  // Of one role.
+  std::vector<NodeId> inputs(Role role) const;
   std::optional<Value> find_input(std::string_view input_name) const;
 
   // Settings stamped on new nodes.

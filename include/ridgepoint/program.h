@@ -1,4 +1,4 @@
-// Compile a graph for a device and run it:  graph -> passes -> plan -> kernels -> run().
+// Compile a graph for a device and run it:  forward graph -> passes -> plan -> kernels -> run().
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/memory_use.h"
 #include "ridgepoint/stop_point.h"
@@ -40,8 +41,8 @@ struct LaunchInfo {
 };
 
 struct ProgramOptions {
-  bool verify_passes = false;  // verify the graph after every pass
-  StopPoint stop_point = {};   // called between passes and while kernels, inputs and states are made
+  CompileOptions compile = {};  // what becomes of the graph before it runs
+  StopPoint stop_point = {};    // called between passes and while kernels, inputs and states are made
   // Gets every event of the program's allocator, its inputs' included (src/memory/memory_trace.h); it must live as
   // long.
   MemoryTrace* memory_trace = nullptr;

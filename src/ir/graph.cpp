@@ -22,9 +22,36 @@ std::string_view name(Phase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-std::string_view name(Role role) {
-  constexpr std::array<std::string_view, 4> kNames = {"parameter", "state", "data", "constant"};
-  return kNames[static_cast<std::size_t>(role)];
+namespace {
+
+constexpr std::array<std::string_view, 4> kRoleNames = {"parameter", "state", "data", "constant"};
+constexpr std::array<std::string_view, 4> kOutputRoleNames = {"result", "loss", "gradient", "activation"};
+
+}  // namespace
+
+std::string_view name(Role role) { return kRoleNames[static_cast<std::size_t>(role)]; }
+
+std::optional<Role> role_from_name(std::string_view text) {
+  const auto* found = std::ranges::find(kRoleNames, text);
+  if (found == kRoleNames.end()) return std::nullopt;
+  return static_cast<Role>(found - kRoleNames.begin());
+}
+
+Role input_role(const Node& node) {
+  const auto& text = node.attributes.get<std::string>("role");
+  const std::optional<Role> role = role_from_name(text);
+  if (!role) throw Error("'" + text + "' is no role of an input");
+  return *role;
+}
+
+const std::string& input_name(const Node& node) { return node.attributes.get<std::string>("name"); }
+
+std::string_view name(OutputRole role) { return kOutputRoleNames[static_cast<std::size_t>(role)]; }
+
+std::optional<OutputRole> output_role_from_name(std::string_view text) {
+  const auto* found = std::ranges::find(kOutputRoleNames, text);
+  if (found == kOutputRoleNames.end()) return std::nullopt;
+  return static_cast<OutputRole>(found - kOutputRoleNames.begin());
 }
 
 Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> items) {
@@ -171,11 +198,24 @@ std::optional<Value> Graph::find_output(std::string_view output_name) const {
   return std::nullopt;
 }
 
+std::optional<Value> Graph::find_loss() const {
+  for (const Output& output : outputs_) {
+    if (output.role == OutputRole::loss) return output.value;
+  }
+  return std::nullopt;
+}
+
 std::vector<NodeId> Graph::inputs() const {
   std::vector<NodeId> found;
   for (const NodeId id : order()) {
     if (nodes_[id.id].op == Op::input) found.push_back(id);
   }
+  return found;
+}
+
+std::vector<NodeId> Graph::inputs(Role role) const {
+  std::vector<NodeId> found = inputs();
+  std::erase_if(found, [&](NodeId id) { return input_role(node(id)) != role; });
   return found;
 }
 

@@ -39,8 +39,7 @@ class Parser {
     if (peek() == '%') return node();
     const std::string_view keyword = word();
     if (keyword == "output") {
-      std::string output_name = quoted();
-      graph_.add_output(std::move(output_name), value_use());
+      output();
     } else if (keyword == "update") {
       const Value target = value_use();
       graph_.add_update(target, value_use());
@@ -48,6 +47,22 @@ class Parser {
       fail("expected a node, 'output' or 'update', found '" + std::string(keyword) + "'");
     }
     end_line();
+  }
+
+  // "output NAME %ID [ROLE] [OF]"
+  void output() {
+    Output made{quoted(), {}};
+    made.value = value_use();
+    skip_spaces();
+    if (is_letter(peek())) {
+      const std::string_view text = word();
+      const std::optional<OutputRole> role = output_role_from_name(text);
+      if (!role) fail("'" + std::string(text) + "' is no role of an output");
+      made.role = *role;
+      skip_spaces();
+    }
+    if (peek() == '"') made.of = quoted();
+    graph_.add_output(std::move(made));
   }
 
   void node() {

@@ -74,7 +74,13 @@ std::string print_graph(const Graph& graph) {
   for (const Output& output : graph.outputs()) {
     out += "output ";
     print_string(out, output.name);
-    out += fmt::format(" %{}\n", output.value.id);
+    out += fmt::format(" %{}", output.value.id);
+    if (output.role != OutputRole::result) out += fmt::format(" {}", name(output.role));
+    if (!output.of.empty()) {
+      out += ' ';
+      print_string(out, output.of);
+    }
+    out += '\n';
   }
   for (const Update& update : graph.updates()) out += fmt::format("update %{} %{}\n", update.input.id, update.value.id);
   return out;

@@ -1,8 +1,8 @@
 // The structural rules of a graph; those of each op are asked of the op (check_types()).
 #include <algorithm>
-#include <array>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
@@ -38,12 +38,11 @@ std::vector<std::size_t> positions(const Graph& graph) {
 
 // Who enters the graph under which name, and as what.
 void check_input(const Graph& graph, const Node& node, std::unordered_set<std::string>& names) {
-  constexpr std::array kRoles = {Role::parameter, Role::state, Role::data, Role::constant};
   const auto input_name = node.attributes.get_or<std::string>("name", "");
   if (!node.attributes.contains("name")) broken(graph, node, "an input has no name");
   if (!names.insert(input_name).second) broken(graph, node, "a second input is called '" + input_name + "'");
   const auto role = node.attributes.get_or<std::string>("role", "");
-  if (std::ranges::none_of(kRoles, [&](Role known) { return name(known) == role; })) {
+  if (!role_from_name(role)) {
     broken(graph, node,
            "the role of input '" + input_name + "' is '" + role +
                "', where an input is a parameter, state, data or constant");
@@ -57,9 +56,12 @@ void check_updates(const Graph& graph) {
       throw Error("graph '" + graph.name + "' updates a value it does not have");
     const Node& target = graph.producer_node(update.input);
     if (target.op != Op::input) broken(graph, target, "only an input can be updated");
-    const auto& role = target.attributes.get<std::string>("role");
-    if (role != name(Role::parameter) && role != name(Role::state))
-      broken(graph, target, "it is updated, and its role is '" + role + "'; only parameters and state can be updated");
+    const Role role = input_role(target);
+    if (role != Role::parameter && role != Role::state) {
+      broken(
+          graph, target,
+          "it is updated, and its role is '" + std::string(name(role)) + "'; only parameters and state can be updated");
+    }
     if (!targets.insert(update.input.id).second) broken(graph, target, "it is updated twice");
     if (!(graph.type(update.input) == graph.type(update.value))) {
       broken(graph, graph.producer_node(update.value),
@@ -85,11 +87,14 @@ void verify(const Graph& graph) {
     if (node.op == Op::input) check_input(graph, node, names);
   }
   std::unordered_set<std::string> output_names;
+  bool has_loss = false;
   for (const Output& output : graph.outputs()) {
     if (!graph.contains(output.value))
       throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of it");
     if (!output_names.insert(output.name).second)
       throw Error("graph '" + graph.name + "' has two outputs called '" + output.name + "'");
+    if (output.role == OutputRole::loss && std::exchange(has_loss, true))
+      throw Error("output '" + output.name + "' is a second loss of graph '" + graph.name + "'");
   }
   check_updates(graph);
   check_types(graph);

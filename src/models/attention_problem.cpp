@@ -1,14 +1,11 @@
 #include "models/attention_problem.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 
 #include "core/checked.h"
 #include "models/random_tensor.h"
-#include "passes/autocast.h"
-#include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -57,7 +54,7 @@ double forward_flops(const AttentionProblem& p) {
 
 double backward_flops(const AttentionProblem& problem) { return 2.5 * forward_flops(problem); }
 
-Graph build_attention_problem(const AttentionProblem& problem, bool backward) {
+Graph build_attention_problem(const AttentionProblem& problem) {
   validate(problem);
   Graph graph;
   graph.name = "attention." + std::string(name(problem.variant));
@@ -66,23 +63,18 @@ Graph build_attention_problem(const AttentionProblem& problem, bool backward) {
   const Value k = input(graph, "k", {dtype, operand_shape(problem, problem.keys)}, Role::data);
   const Value v = input(graph, "v", {dtype, operand_shape(problem, problem.keys)}, Role::data);
   graph.add_output("o", build_attention(graph, problem.variant, q, k, v, problem.causal));
-  // Before differentiation, so that the gradient of a low value is low.
-  autocast(graph, {problem.precision, {}});
-  if (!backward) return graph;
-  const Value o = *graph.find_output("o");
-  const Value gradient = input(graph, "grad.o", graph.type(o), Role::data);
-  const std::vector<Value> gradients = differentiate(graph, o, gradient, std::array{q, k, v});
-  graph.add_output("grad.q", gradients[0]);
-  graph.add_output("grad.k", gradients[1]);
-  graph.add_output("grad.v", gradients[2]);
   return graph;
+}
+
+CompileOptions compile_options(const AttentionProblem& problem, Mode mode) {
+  return {.mode = mode, .precision = problem.precision};
 }
 
 void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point) {
   const Graph& graph = program.graph();
   for (const NodeId id : graph.inputs()) {
     const Node& node = graph.node(id);
-    const std::string& name = node.attributes.get<std::string>("name");
+    const std::string& name = input_name(node);
     const TensorType& type = graph.type(node.outputs[0]);
     HostTensor tensor({DType::fp32, type.shape});
     fill_truncated_normal(tensor.as<float>(), 1.0, random_stream(name, seed), stop_point);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "models/attention.h"
+#include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/precision.h"
 #include "ridgepoint/program.h"
@@ -33,10 +34,12 @@ void validate(const AttentionProblem& problem);
 double forward_flops(const AttentionProblem& problem);
 double backward_flops(const AttentionProblem& problem);
 
-// Inputs "q" [B,H,S,D], "k" and "v" [B,H,K,D], output "o" [B,H,S,D], all of matmul_dtype(precision); what lies between
-// is typed by autocast. With `backward` also input "grad.o", shaped and typed as o, and outputs "grad.q", "grad.k",
-// "grad.v".
-Graph build_attention_problem(const AttentionProblem& problem, bool backward);
+// The forward graph: inputs "q" [B,H,S,D], "k" and "v" [B,H,K,D] of matmul_dtype(precision), output "o" [B,H,S,D]. Mode
+// backward adds the input "grad.o", of the shape and type of o, and the outputs "grad.q", "grad.k", "grad.v".
+Graph build_attention_problem(const AttentionProblem& problem);
+
+// The types that the problem asks for, in `mode`.
+CompileOptions compile_options(const AttentionProblem& problem, Mode mode);
 
 // Normal with deviation 1, cut at 3: every input.
 void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point = {});

@@ -45,28 +45,35 @@ HostTensor initial_parameter(const std::string& name, const TensorType& type, st
 }
 
 std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig& config) {
-  const Graph graph = build_transformer(config, 1, Mode::forward);
+  const Graph graph = build_transformer(config, 1);
   std::vector<ParameterDeclaration> parameters;
-  for (const NodeId id : graph.inputs()) {
+  for (const NodeId id : graph.inputs(Role::parameter)) {
     const Node& node = graph.node(id);
-    if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
-    parameters.push_back({node.attributes.get<std::string>("name"), graph.type(node.outputs[0])});
+    parameters.push_back({input_name(node), graph.type(node.outputs[0])});
   }
   return parameters;
 }
 
+bool initialise_loss_scale(Program& program, const LossScalingOptions& options) {
+  const std::optional<Value> loss_scale = program.graph().find_input("optimizer.loss_scale");
+  if (!loss_scale) return false;
+  HostTensor first(program.graph().type(*loss_scale));
+  first.as<float>()[0] = static_cast<float>(options.initial_scale);
+  program.write_input("optimizer.loss_scale", first);
+  return true;
+}
+
 void initialise_constants(Program& program, const TransformerConfig& config) {
   write_rotary_tables(program, config);
-  initialise_loss_scaling(program, {});
+  initialise_loss_scale(program);
 }
 
 void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed, const StopPoint& stop_point) {
   initialise_constants(program, config);
   const Graph& graph = program.graph();
-  for (const NodeId id : graph.inputs()) {
+  for (const NodeId id : graph.inputs(Role::parameter)) {
     const Node& node = graph.node(id);
-    if (node.attributes.get<std::string>("role") != name(Role::parameter)) continue;
-    const std::string& parameter = node.attributes.get<std::string>("name");
+    const std::string& parameter = input_name(node);
     program.write_input(parameter, initial_parameter(parameter, graph.type(node.outputs[0]), seed, stop_point));
   }
 }

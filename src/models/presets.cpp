@@ -67,17 +67,4 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
   checked_product({8, batch, c.context, c.context, c.heads}, "the size of the attention scores");
 }
 
-std::string_view name(Mode mode) {
-  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward", "step"};
-  return kNames[static_cast<std::size_t>(mode)];
-}
-
-Mode mode_from_name(std::string_view text) {
-  constexpr std::array<std::string_view, 3> kNames = {"forward", "backward", "step"};
-  for (std::size_t i = 0; i < kNames.size(); ++i) {
-    if (kNames[i] == text) return static_cast<Mode>(i);
-  }
-  throw Error("unknown mode '" + std::string(text) + "'" + hint(text, kNames), ErrorKind::usage);
-}
-
 }  // namespace ridgepoint

@@ -1,17 +1,15 @@
 #include "models/toy_model.h"
 
 #include <array>
-#include <string>
+#include <optional>
+#include <string_view>
 
-#include "passes/autocast.h"
-#include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr double kNormEpsilon = 1e-5;  // PyTorch's default
-constexpr double kLossScale = 1024.0;  // its gradients are larger than those of a deep model
 constexpr std::array kParameters = {"fc1.weight", "ln.weight", "ln.bias", "fc2.weight"};
 
 class ToyModelBuilder {
@@ -20,13 +18,10 @@ class ToyModelBuilder {
     graph_.name = "toy_model";
   }
 
-  Graph build(const KeepOptions& keep, const TrainingOptions& training) {
+  Graph build() {
     const Value logits = forward();
     graph_.add_output("logits", logits);
-    graph_.add_output("loss", mean_loss(logits));
-    if (keep.activations) output_activations(graph_);
-    autocast(graph_, {training.precision, training.force_low});
-    differentiate_loss(training.precision == Precision::fp16 ? kLossScale : 1.0);
+    graph_.add_output("loss", mean_loss(logits), OutputRole::loss);
     return std::move(graph_);
   }
 
@@ -65,24 +60,6 @@ class ToyModelBuilder {
     return loss;
   }
 
-  void differentiate_loss(double factor) {
-    std::vector<Value> parameters;
-    for (const char* name : kParameters) parameters.push_back(*graph_.find_input(name));
-    Value loss = *graph_.find_output("loss");
-    if (factor != 1.0) {
-      graph_.set_phase(Phase::loss);
-      const ScopeGuard scope(graph_, "loss");
-      loss = scale(graph_, loss, factor);
-    }
-    const std::vector<Value> gradients = differentiate(graph_, loss, parameters);
-    graph_.set_phase(Phase::backward);
-    for (std::size_t i = 0; i < kParameters.size(); ++i) {
-      const Value gradient = factor == 1.0 ? gradients[i] : scale(graph_, gradients[i], 1.0 / factor);
-      graph_.add_output(std::string("grad.") + kParameters[i], gradient);
-    }
-    graph_.set_phase(Phase::forward);
-  }
-
   Dim batch_;
   const ToyModelConfig& config_;
   Graph graph_;
@@ -90,9 +67,7 @@ class ToyModelBuilder {
 
 }  // namespace
 
-Graph build_toy_model(const ToyModelConfig& config, const KeepOptions& keep, const TrainingOptions& training) {
-  return ToyModelBuilder(config).build(keep, training);
-}
+Graph build_toy_model(const ToyModelConfig& config) { return ToyModelBuilder(config).build(); }
 
 void initialise_toy_model(Program& program, const ToyModelConfig& config, std::uint64_t seed) {
   const TensorType x{DType::fp32, {config.batch, config.inputs}};
@@ -108,6 +83,7 @@ void initialise_toy_model(Program& program, const ToyModelConfig& config, std::u
     targets.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % config.outputs;
   }
   program.write_input("targets", targets);
+  initialise_loss_scale(program);
 }
 
 }  // namespace ridgepoint

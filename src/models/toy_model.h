@@ -17,12 +17,11 @@ struct ToyModelConfig {
   std::int64_t outputs = 5;
 };
 
-// Inputs: "x" fp32 [batch, inputs], "targets" int64 [batch], and the parameters "fc1.weight", "ln.weight", "ln.bias",
-// "fc2.weight". Outputs: "logits", "loss", "grad.NAME" and those that `keep` asks for. fp16 multiplies its loss by a
-// fixed factor, which gradients come out without. The optimizer's options are not used.
-Graph build_toy_model(const ToyModelConfig& config, const KeepOptions& keep = {}, const TrainingOptions& training = {});
+// The forward graph. Inputs: "x" fp32 [batch, inputs], "targets" int64 [batch], and the parameters "fc1.weight",
+// "ln.weight", "ln.bias", "fc2.weight". Outputs: "logits" and the loss, "loss".
+Graph build_toy_model(const ToyModelConfig& config);
 
-// Random inputs and parameters, the same for a seed on every machine.
+// Random inputs and parameters, the same for a seed on every machine, and the first loss scale.
 void initialise_toy_model(Program& program, const ToyModelConfig& config, std::uint64_t seed);
 
 }  // namespace ridgepoint

@@ -1,12 +1,7 @@
 #include "models/transformer.h"
 
+#include "compile/compile.h"
 #include "models/attention.h"
-#include "ops/rule.h"
-#include "passes/autocast.h"
-#include "passes/pass.h"
-#include "ridgepoint/autodiff.h"
-#include "ridgepoint/compile.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -15,40 +10,26 @@ constexpr double kNormEpsilon = 1e-5;
 
 class TransformerBuilder {
  public:
-  TransformerBuilder(const TransformerConfig& config, std::int64_t batch)
+  TransformerBuilder(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point)
       : config_(config),
         tokens_{batch * config.context, 'T'},
         batch_{batch, 'B'},
         sequence_{config.context, 'S'},
-        model_{config.d_model, 'D'} {
+        model_{config.d_model, 'D'},
+        stop_point_(stop_point) {
     graph_.name = "transformer." + config.name;
   }
 
-  Graph build(Mode mode, const KeepOptions& keep, const TrainingOptions& training) {
-    stop_point_ = training.stop_point;
+  Graph build() {
     const Value logits = forward();
-    if (mode == Mode::forward || keep.logits) {
-      graph_.add_output("logits", reshape(graph_, logits, {batch_, sequence_, {config_.vocab, 'V'}}));
-    }
-    const bool trains = mode != Mode::forward;
-    if (trains) graph_.add_output("loss", mean_loss(logits));
-    if (keep.activations) output_activations(graph_);
-    stop_here();
-    // Before differentiation, so that the gradient of a low value is low and that of a parameter fp32.
-    autocast(graph_, {training.precision, training.force_low});
-    // After it, so that kernels are asked for in the types they will have.
-    if (training.fuse_for != nullptr) fuse(graph_, *training.fuse_for);
-    stop_here();
-    if (trains) train(mode, keep, training);
+    graph_.add_output("logits", reshape(graph_, logits, {batch_, sequence_, {config_.vocab, 'V'}}));
+    graph_.add_output("loss", mean_loss(logits), OutputRole::loss);
     return std::move(graph_);
   }
 
  private:
   Value parameter(const std::string& name, Shape shape) {
-    const Value value = input(graph_, name, {DType::fp32, shape}, Role::parameter);
-    parameters_.push_back(value);
-    names_.push_back(name);
-    return value;
+    return input(graph_, name, {DType::fp32, shape}, Role::parameter);
   }
 
   // Named after the scope it stands in.
@@ -72,12 +53,8 @@ class TransformerBuilder {
     return linear(x, config_.vocab, 'V', "lm_head");
   }
 
-  void stop_here() const {
-    if (stop_point_) stop_point_();
-  }
-
   Value layer(Value x) {
-    stop_here();
+    if (stop_point_) stop_point_();
     const Value attended = attention(norm(x, "ln1"));
     x = add(graph_, x, attended);
     const Value transformed = feed_forward(norm(x, "ln2"));
@@ -131,79 +108,24 @@ class TransformerBuilder {
     return loss;
   }
 
-  void train(Mode mode, const KeepOptions& keep, const TrainingOptions& training) {
-    Value loss = *graph_.find_output("loss");
-    Value loss_scale;
-    if (training.precision == Precision::fp16) {
-      loss_scale = declare_loss_scale(graph_);
-      graph_.set_phase(Phase::loss);
-      const ScopeGuard scope(graph_, "loss");
-      loss = mul(graph_, loss, loss_scale);
-      graph_.set_phase(Phase::forward);
-    }
-    const std::vector<Value> gradients = differentiate(graph_, loss, parameters_);
-    stop_here();
-    if (mode == Mode::backward || keep.gradients) keep_gradients(gradients, loss_scale);
-    if (mode == Mode::step) optimizer_step(gradients, loss_scale, training);
-  }
-
-  void keep_gradients(const std::vector<Value>& gradients, Value loss_scale) {
-    graph_.set_phase(Phase::backward);
-    const Value factor = loss_scale.valid() ? div(graph_, constant(graph_, 1.0, DType::fp32), loss_scale) : Value{};
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      const ScopeGuard scope(graph_, scope_of(names_[i]));
-      graph_.add_output("grad." + names_[i], factor.valid() ? mul(graph_, gradients[i], factor) : gradients[i]);
-    }
-    graph_.set_phase(Phase::forward);
-  }
-
-  static std::string scope_of(const std::string& parameter) { return parameter.substr(0, parameter.rfind('.')); }
-
-  void optimizer_step(const std::vector<Value>& gradients, Value loss_scale, const TrainingOptions& training) {
-    graph_.set_phase(Phase::optimizer);
-    const Value count = input(graph_, "optimizer.step", {DType::fp32, {}}, Role::state);
-    std::optional<GuardedStep> guarded;
-    if (loss_scale.valid()) guarded = append_loss_scaling(graph_, loss_scale, gradients, training.loss_scaling);
-    const Value step = guarded ? add(graph_, count, guarded->taken) : shift(graph_, count, 1.0);
-    graph_.add_update(count, step);
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
-      const TensorType type = graph_.type(parameters_[i]);
-      const Value first = input(graph_, "optimizer.first_moment." + names_[i], type, Role::state);
-      const Value second = input(graph_, "optimizer.second_moment." + names_[i], type, Role::state);
-      const ScopeGuard scope(graph_, scope_of(names_[i]));
-      const AdamWOptions& options = training.optimizer;
-      const std::array<Value, 3> updated =
-          guarded ? guarded_adamw(graph_, step, guarded->guard, parameters_[i], gradients[i], first, second, options)
-                  : adamw(graph_, step, parameters_[i], gradients[i], first, second, options);
-      graph_.add_update(parameters_[i], updated[0]);
-      graph_.add_update(first, updated[1]);
-      graph_.add_update(second, updated[2]);
-    }
-  }
-
   const TransformerConfig& config_;
   Dim tokens_, batch_, sequence_, model_;
   Graph graph_;
   Value cosines_, sines_;
-  std::vector<Value> parameters_;
-  std::vector<std::string> names_;
-  StopPoint stop_point_;
+  const StopPoint& stop_point_;
 };
 
 }  // namespace
 
-Graph build_transformer(const TransformerConfig& config, std::int64_t batch, Mode mode, const KeepOptions& keep,
-                        const TrainingOptions& training) {
+Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point) {
   validate(config, batch);
-  return TransformerBuilder(config, batch).build(mode, keep, training);
+  return TransformerBuilder(config, batch, stop_point).build();
 }
 
 std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode) {
   TransformerConfig plain = config;
   plain.attention = AttentionVariant::composite;
-  Graph graph = build_transformer(plain, batch, mode);
-  run_passes(graph, simplifying_passes(), {});
-  return flops_of(graph);
+  return model_flops(build_transformer(plain, batch), mode);
 }
 
 }  // namespace ridgepoint

@@ -11,8 +11,8 @@ namespace {
 
 [[noreturn]] void refuse(const Graph& graph, const Update& update, const std::string& why) {
   const Node& input = graph.producer_node(update.input);
-  throw Error("the update of input '" + input.attributes.get<std::string>("name") +
-                  "' cannot be made in place: " + why + "; run the pass make_updates_in_place first",
+  throw Error("the update of input '" + input_name(input) + "' cannot be made in place: " + why +
+                  "; run the pass make_updates_in_place first",
               ErrorKind::usage);
 }
 

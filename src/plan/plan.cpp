@@ -44,10 +44,10 @@ class Planner {
       const Node& node = graph_.node(id);
       Buffer& buffer = plan_.buffers[add_buffer(node.outputs[0])];
       buffer.persistent = true;
-      const std::string& role = node.attributes.get<std::string>("role");
-      buffer.category = role == name(Role::parameter) ? MemoryCategory::parameter
-                        : role == name(Role::state)   ? MemoryCategory::optimizer_state
-                                                      : MemoryCategory::data;
+      const Role role = input_role(node);
+      buffer.category = role == Role::parameter ? MemoryCategory::parameter
+                        : role == Role::state   ? MemoryCategory::optimizer_state
+                                                : MemoryCategory::data;
     }
   }
 
@@ -133,7 +133,7 @@ class Planner {
       for (std::size_t i = first; i < node.inputs.size(); i += kAdamWOperandsPerTensor) found.push_back(node.inputs[i]);
     }
     for (const Output& output : graph_.outputs()) {
-      if (output.name.starts_with("grad.")) found.push_back(output.value);
+      if (output.role == OutputRole::gradient) found.push_back(output.value);
     }
     return found;
   }

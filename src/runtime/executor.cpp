@@ -12,8 +12,7 @@ namespace {
 // As it stands in the sentence of a message.
 std::string place_of(const Graph& graph, const Node& node) {
   if (node.op == Op::input) {
-    const auto& role = node.attributes.get<std::string>("role");
-    return "for the " + role + " '" + node.attributes.get<std::string>("name") + "'";
+    return "for the " + std::string(name(input_role(node))) + " '" + input_name(node) + "'";
   }
   const std::string& scope = graph.scope_name(node);
   return "in " + std::string(name(node.phase)) + " at " + std::string(name(node.op)) +

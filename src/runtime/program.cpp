@@ -4,31 +4,32 @@
 #include <map>
 #include <ranges>
 
+#include "compile/compile.h"
 #include "core/nearest.h"
 #include "memory/caching_allocator.h"
 #include "ops/rule.h"
-#include "passes/pass.h"
 #include "plan/plan.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/executor.h"
-#include "runtime/pass_target.h"
 
 namespace ridgepoint {
 namespace {
 
-Graph lowered(Graph graph, const Device& device, const ProgramOptions& options) {
-  verify(graph);
-  PassOptions passes;
-  passes.target = pass_target(device);
-  passes.verify = options.verify_passes;
-  passes.stop_point = options.stop_point;
-  run_passes(graph, pipeline(), passes);
-  return graph;
+PassTarget target_of(const Device& device) {
+  return {.has_kernel = [&](const Graph& graph, const Node& node) { return device.has_kernel(graph, node); },
+          .operand_layout = [&](const Graph& graph, const Node& node,
+                                int i) { return device.operand_layout(graph, node, i); }};
 }
 
-// By value: the exclusive bound that its elements must keep, from the ops that index by it (through views).
-std::vector<std::int64_t> index_bounds(const Graph& graph) {
+Graph compiled(Graph graph, const Device& device, const ProgramOptions& options) {
+  CompileOptions compile_options = options.compile;
+  if (!compile_options.stop_point) compile_options.stop_point = options.stop_point;
+  return compile(std::move(graph), target_of(device), compile_options);
+}
+
+// By input: the exclusive bound that its elements must keep, from the ops that index by it (through views).
+std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
   std::vector<std::int64_t> bounds(graph.value_count(), INT64_MAX);
   const auto bound = [&](Value indices, std::int64_t end) { bounds[indices.id] = std::min(bounds[indices.id], end); };
   for (const NodeId id : std::views::reverse(graph.order())) {
@@ -38,7 +39,12 @@ std::vector<std::int64_t> index_bounds(const Graph& graph) {
     if (node.op == Op::embedding_backward) bound(node.inputs[1], node.attributes.get<std::int64_t>("rows"));
     if (node.op == Op::cross_entropy) bound(node.inputs[1], graph.type(node.inputs[0]).shape[1]);
   }
-  return bounds;
+  std::map<std::string, std::int64_t> by_input;
+  for (const NodeId id : graph.inputs()) {
+    const Value value = graph.node(id).outputs[0];
+    if (graph.type(value).dtype == DType::int64) by_input[input_name(graph.node(id))] = bounds[value.id];
+  }
+  return by_input;
 }
 
 std::unique_ptr<Allocator> make_allocator(Device& device, MemoryTrace* trace) {
@@ -58,19 +64,19 @@ struct InputSlot {
 struct ProgramPlan::Implementation {
   Implementation(Graph source, std::shared_ptr<Device> target, const ProgramOptions& options)
       : device(std::move(target)),
-        inputs(input_slots(source)),
-        graph(lowered(std::move(source), *device, options)),
+        bounds(index_bounds(source)),
+        graph(compiled(std::move(source), *device, options)),
+        inputs(input_slots(graph, bounds)),
         plan(make_plan(graph)) {
     for (std::size_t i = 0; i < inputs.size(); ++i) input_index.emplace(inputs[i].name, i);
   }
 
-  static std::vector<InputSlot> input_slots(const Graph& source) {
+  static std::vector<InputSlot> input_slots(const Graph& graph, const std::map<std::string, std::int64_t>& bounds) {
     std::vector<InputSlot> slots;
-    const std::vector<std::int64_t> bounds = index_bounds(source);
-    for (const NodeId id : source.inputs()) {
-      const Node& node = source.node(id);
-      InputSlot slot{node.attributes.get<std::string>("name"), node.outputs[0]};
-      if (source.type(slot.value).dtype == DType::int64) slot.index_bound = bounds[slot.value.id];
+    for (const NodeId id : graph.inputs()) {
+      const Node& node = graph.node(id);
+      InputSlot slot{input_name(node), node.outputs[0]};
+      if (const auto bound = bounds.find(slot.name); bound != bounds.end()) slot.index_bound = bound->second;
       slots.push_back(std::move(slot));
     }
     return slots;
@@ -85,9 +91,10 @@ struct ProgramPlan::Implementation {
   }
 
   std::shared_ptr<Device> device;
+  std::map<std::string, std::int64_t> bounds;
+  Graph graph;
   std::vector<InputSlot> inputs;
   std::map<std::string, std::size_t, std::less<>> input_index;
-  Graph graph;
   ExecutionPlan plan;
 };
 

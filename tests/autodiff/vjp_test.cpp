@@ -63,7 +63,7 @@ TEST_P(Vjp, agrees_with_central_differences) {
     EXPECT_EQ(graph.type(gradients[i]), graph.type(wrt[i]));
     graph.add_output("grad." + names[i], gradients[i]);
   }
-  Program program(std::move(graph), make_reference_device(), {.verify_passes = true});
+  Program program(std::move(graph), make_reference_device(), {.compile = {.verify = true}});
   const double at_inputs = loss_of(program, inputs);
   Tensors found;
   for (const std::string& name : names) found.emplace(name, program.read_output("grad." + name));

@@ -15,6 +15,7 @@
 #include "ridgepoint/program.h"
 #include "support/build_paths.h"
 #include "support/temporary_folder.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -81,8 +82,8 @@ TEST_P(Golden, the_model_agrees_with_pytorch) {
   const SafetensorsFile expected(golden_file(golden, "expected"));
   const auto [model, batch, steps] = read_configuration(expected);
 
-  Program program(build_transformer(model, batch, Mode::step, {.logits = true, .gradients = true}),
-                  open_device(GetParam().device), {.verify_passes = true});
+  Program program(testing::transformer_graph(model, batch, Mode::step, {.keep = {.results = true, .gradients = true}}),
+                  open_device(GetParam().device), {.compile = {.verify = true}});
   initialise_constants(program, model);
   for (const std::string& name : weights.names()) program.write_input(name, weights.read(name));
   for (const std::string& name : tokens.names()) program.write_input(name, tokens.read(name));

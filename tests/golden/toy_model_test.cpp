@@ -10,6 +10,7 @@
 
 #include "measure/precision/types.h"
 #include "support/build_paths.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -38,7 +39,7 @@ std::string result_of(const TypeTable& table, const std::string& part, const std
   return "no such row";
 }
 
-TypeTable types_under(Precision precision) { return types_of(build_toy_model({}, {}, {.precision = precision})); }
+TypeTable types_under(Precision precision) { return types_of(testing::toy_graph(precision)); }
 
 // parameters fp32, fc1 fp16, relu fp16, layer norm fp32, logits fp16, loss fp32, gradients fp32
 TEST(ToyModel, has_the_published_types_under_fp16_and_bf16) {
@@ -76,7 +77,9 @@ TEST(ToyModel, has_the_types_of_pytorch_under_bf16) {
 
 TEST(ToyModel, has_the_numbers_of_pytorch_under_bf16) {
   const Json expected = golden();
-  Program program(build_toy_model({}, {}, {.precision = Precision::bf16}), open_device("cpu"));
+  ProgramOptions options;
+  options.compile = {.mode = Mode::backward, .precision = Precision::bf16, .keep = {.results = true}};
+  Program program(build_toy_model({}), open_device("cpu"), options);
   initialise_toy_model(program, {}, 0);
   program.write_input("x", wave({16, 20}, 0.31, 1.5));
   program.write_input("fc1.weight", wave({10, 20}, 0.7, 0.4));

@@ -8,6 +8,7 @@
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
 #include "support/op_cases.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -21,10 +22,11 @@ TEST(GraphText, round_trips_a_graph_of_every_op) {
 
 TEST(GraphText, round_trips_a_training_step) {
   const TransformerConfig config{"test", 50, 8, 16, 24, 2, 2};
-  const std::string text = print_graph(build_transformer(config, 2, Mode::step, {.logits = true, .gradients = true}));
+  const std::string text =
+      print_graph(testing::transformer_graph(config, 2, Mode::step, {.keep = {.results = true, .gradients = true}}));
   const Graph parsed = parse_graph(text);
   EXPECT_EQ(print_graph(parsed), text);
-  EXPECT_EQ(parsed.updates().size(), build_transformer(config, 2, Mode::step).updates().size());
+  EXPECT_EQ(parsed.updates().size(), testing::transformer_graph(config, 2, Mode::step).updates().size());
 }
 
 TEST(GraphText, keeps_attributes_exactly) {

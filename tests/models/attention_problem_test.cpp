@@ -13,6 +13,7 @@
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 #include "support/run_graph.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -55,13 +56,14 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
     problem.causal = causal;
     if (causal) problem.keys = problem.queries;
     problem.variant = AttentionVariant::composite;
-    const Graph composite = build_attention_problem(problem, true);
+    const Graph composite = testing::attention_graph(problem, Mode::backward);
     const Tensors inputs = random_operands(composite);
     const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
     EXPECT_THAT(expected, SizeIs(4));
     for (const AttentionVariant variant : attention_variants()) {
       problem.variant = variant;
-      const Tensors found = testing::run_graph(build_attention_problem(problem, true), open_device("cpu"), inputs);
+      const Tensors found =
+          testing::run_graph(testing::attention_graph(problem, Mode::backward), open_device("cpu"), inputs);
       for (const auto& [tensor, value] : expected) {
         EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-5) << name(variant) << ' ' << tensor;
       }
@@ -70,7 +72,7 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
 }
 
 TEST(AttentionProblem, without_backward_makes_o_alone) {
-  const Graph graph = build_attention_problem(problem_of(8, 8), false);
+  const Graph graph = testing::attention_graph(problem_of(8, 8), Mode::forward);
   EXPECT_THAT(graph.outputs(), SizeIs(1));
   EXPECT_THAT(graph.inputs(), SizeIs(3));
 }
@@ -84,7 +86,7 @@ TEST(AttentionProblem, has_operands_and_gradients_of_its_dtype) {
     problem.precision = precision;
     for (const AttentionVariant variant : attention_variants()) {
       problem.variant = variant;
-      const Graph graph = build_attention_problem(problem, true);
+      const Graph graph = testing::attention_graph(problem, Mode::backward);
       for (const Output& output : graph.outputs()) EXPECT_EQ(graph.type(output.value).dtype, dtype) << output.name;
       for (const NodeId id : graph.inputs()) EXPECT_EQ(graph.type(graph.node(id).outputs[0]).dtype, dtype);
     }
@@ -92,7 +94,7 @@ TEST(AttentionProblem, has_operands_and_gradients_of_its_dtype) {
 }
 
 TEST(AttentionProblem, draws_operands_that_differ_and_repeat) {
-  const Graph graph = build_attention_problem(problem_of(64, 64), true);
+  const Graph graph = testing::attention_graph(problem_of(64, 64), Mode::backward);
   const Tensors first = random_operands(graph);
   EXPECT_EQ(random_operands(graph).at("q").data, first.at("q").data);
   EXPECT_NE(first.at("q").data, first.at("k").data);
@@ -145,28 +147,30 @@ class AttentionFallback : public ::testing::Test {
 TEST_F(AttentionFallback, is_named_where_there_is_no_kernel_and_warned_of_once) {
   const std::shared_ptr<Device> device = open_device("reference");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *device), "recompute");
+    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *device), "recompute");
   }
   ASSERT_THAT(warnings_, SizeIs(1));
   EXPECT_THAT(warnings_[0], HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D4]"));
   // A null device has the kernels of the device it stands in for.
-  EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *make_null_device(device)), "recompute");
+  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *make_null_device(device)),
+            "recompute");
   problem_.queries = problem_.keys = 9;
-  attention_fallback(build_attention_problem(problem_, true), *device);
+  attention_fallback(testing::attention_graph(problem_, Mode::backward), *device);
   EXPECT_THAT(warnings_, SizeIs(2)) << "another shape is another warning";
 }
 
 TEST_F(AttentionFallback, is_none_where_there_is_a_kernel_or_none_was_asked_for) {
-  EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *open_device("cpu")), std::nullopt);
+  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *open_device("cpu")), std::nullopt);
   problem_.variant = AttentionVariant::recompute;
-  EXPECT_EQ(attention_fallback(build_attention_problem(problem_, true), *open_device("reference")), std::nullopt);
+  EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *open_device("reference")),
+            std::nullopt);
   EXPECT_THAT(warnings_, SizeIs(0));
 }
 
 TEST_F(AttentionFallback, keeps_and_holds_what_recompute_does) {
   const auto memory_of = [&](AttentionVariant variant) {
     problem_.variant = variant;
-    Program program(build_attention_problem(problem_, true), open_device("reference"));
+    Program program(testing::attention_graph(problem_, Mode::backward), open_device("reference"));
     program.run();
     return std::pair(program.before_backward_bytes(), program.memory_use().peak_allocated_bytes);
   };

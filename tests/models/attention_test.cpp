@@ -10,6 +10,7 @@
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
 #include "support/run_graph.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -76,7 +77,7 @@ TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
                                                       {AttentionVariant::flash, 0}};
   for (const AttentionVariant variant : attention_variants()) {
     TransformerConfig config{"test", 8, 1024, 8, 8, 1, 1, variant};
-    Program program(build_transformer(config, 1, Mode::backward), open_device("null"));
+    Program program(testing::transformer_graph(config, 1, Mode::backward), open_device("null"));
     program.run();
     const double square_bytes = 1024.0 * 1024.0 * sizeof(float);
     EXPECT_EQ(std::round(static_cast<double>(program.before_backward_bytes()) / square_bytes), squares.at(variant))

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "models/transformer.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -35,7 +36,7 @@ class Language {
 };
 
 std::vector<double> losses(const TransformerConfig& config, std::int64_t batch, Precision precision, int steps) {
-  Program program(build_transformer(config, batch, Mode::step, {}, {.precision = precision}), open_device("cpu"));
+  Program program(testing::transformer_graph(config, batch, Mode::step, {.precision = precision}), open_device("cpu"));
   initialise(program, config, 1);
   Language language(config.vocab);
   std::vector<double> curve;

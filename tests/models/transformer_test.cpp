@@ -6,6 +6,7 @@
 
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,7 +21,7 @@ TEST(Presets, have_the_documented_parameter_counts) {
 
 TEST(ParameterCount, is_what_the_graph_holds) {
   const TransformerConfig config{"test", 101, 8, 24, 40, 3, 2};
-  const Graph graph = build_transformer(config, 2, Mode::step);
+  const Graph graph = testing::transformer_graph(config, 2, Mode::step);
   std::int64_t parameters = 0;
   std::int64_t state = 0;
   for (const NodeId id : graph.inputs()) {
@@ -75,7 +76,7 @@ TEST(Presets, name_the_nearest_for_an_unknown_one_or_all) {
 TEST(TransformerGraph, has_the_matmuls_of_its_layers) {
   const TransformerConfig config{"test", 50, 8, 16, 24, 3, 2};
   const auto matmuls = [&](Mode mode) {
-    const Graph graph = build_transformer(config, 2, mode);
+    const Graph graph = testing::transformer_graph(config, 2, mode);
     int count = 0;
     for (const NodeId id : graph.order()) count += graph.node(id).op == Op::matmul ? 1 : 0;
     return count;
@@ -87,7 +88,7 @@ TEST(TransformerGraph, has_the_matmuls_of_its_layers) {
 
 TEST(TransformerGraph, counts_the_flops_of_a_forward_pass) {
   const TransformerConfig c = transformer_preset("small");
-  const Graph graph = build_transformer(c, 4, Mode::forward);
+  const Graph graph = testing::transformer_graph(c, 4, Mode::forward);
   std::int64_t matmul_flops = 0;
   for (const NodeId id : graph.order()) {
     if (graph.node(id).op == Op::matmul) matmul_flops += cost(graph, graph.node(id)).flops;
@@ -145,7 +146,7 @@ TEST(Initialisation, fills_a_large_parameter_to_its_end_without_repeating_itself
 
 TEST(Training, lowers_the_loss_on_tokens_it_has_seen) {
   const TransformerConfig config{"test", 61, 16, 32, 64, 2, 4};
-  Program program(build_transformer(config, 2, Mode::step), open_device("cpu"));
+  Program program(testing::transformer_graph(config, 2, Mode::step), open_device("cpu"));
   initialise(program, config, 3);
   write_random_tokens(program, config, 3);
   program.run();
@@ -160,7 +161,7 @@ TEST(ForwardPass, keeps_nothing_it_will_not_use) {
   TransformerConfig config{"test", 64, 64, 64, 128, 2, 4};
   const auto peak = [&](std::int64_t layers) {
     config.layers = layers;
-    Program program(build_transformer(config, 4, Mode::forward), open_device("null"));
+    Program program(testing::transformer_graph(config, 4, Mode::forward), open_device("null"));
     program.run();
     return program.memory_use().peak_requested_bytes -
            static_cast<std::size_t>(parameter_count(config)) * sizeof(float);

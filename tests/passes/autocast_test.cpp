@@ -10,6 +10,7 @@
 #include "passes/graph_lines.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -304,7 +305,7 @@ output "product" %9
 TEST(AutocastStep, casts_each_weight_once_a_step) {
   TransformerConfig config = transformer_preset("tiny");
   config.context = 16;
-  Graph graph = build_transformer(config, 2, Mode::step, {}, {.precision = Precision::bf16});
+  Graph graph = testing::transformer_graph(config, 2, Mode::step, {.precision = Precision::bf16});
   PassOptions options;
   options.target.has_kernel = [](const Graph&, const Node&) { return true; };
   eliminate_common_subexpressions(graph, options);
@@ -325,7 +326,8 @@ TEST(AutocastStep, a_type_for_every_gradient_and_state) {
   TransformerConfig config = transformer_preset("tiny");
   config.context = 8;
   for (const Precision precision : {Precision::bf16, Precision::fp16}) {
-    const Graph graph = build_transformer(config, 1, Mode::step, {.gradients = true}, {.precision = precision});
+    const Graph graph =
+        testing::transformer_graph(config, 1, Mode::step, {.precision = precision, .keep = {.gradients = true}});
     verify(graph);
     for (const Output& output : graph.outputs()) EXPECT_EQ(graph.type(output.value).dtype, DType::fp32) << output.name;
     for (const Update& update : graph.updates()) EXPECT_EQ(graph.type(update.value).dtype, DType::fp32);

@@ -1,8 +1,10 @@
 // Which updates get a copy, which old values are kept, and which graphs stay as they are.
 #include <gtest/gtest.h>
 
+#include "compile/compile.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -246,12 +248,14 @@ TEST(MakeUpdatesInPlace, changes_no_step_of_the_model) {
   config.context = 8;
   for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
     for (const bool has_kernels : {false, true}) {
-      Graph graph = build_transformer(config, 1, Mode::step, {.gradients = true}, {.precision = precision});
+      Graph graph =
+          testing::transformer_graph(config, 1, Mode::step, {.precision = precision, .keep = {.gradients = true}});
       ASSERT_FALSE(graph.updates().empty());
-      PassOptions options;
-      options.target = testing::target_with_kernels(has_kernels);
-      for (const PassResult& result : run_passes(graph, pipeline(), options))
-        EXPECT_FALSE(result.name == "make_updates_in_place" && result.changed) << name(precision) << has_kernels;
+      CompileOptions options;
+      options.after_pass = [&](const PassResult& pass, const Graph&) {
+        EXPECT_FALSE(pass.name == "make_updates_in_place" && pass.changed) << name(precision) << has_kernels;
+      };
+      compile(std::move(graph), testing::target_with_kernels(has_kernels), options);
     }
   }
 }

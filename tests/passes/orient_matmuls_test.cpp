@@ -1,6 +1,7 @@
 // Products written the way their readers take them, and those that must stay.
 #include <gtest/gtest.h>
 
+#include "compile/compile.h"
 #include "models/transformer.h"
 #include "ops/layout.h"
 #include "passes/graph_lines.h"
@@ -117,10 +118,7 @@ output "y" %4
 TEST(OrientMatmuls, makes_every_gradient_of_the_model_dense) {
   TransformerConfig config = transformer_preset("tiny");
   config.context = 16;
-  Graph graph = build_transformer(config, 2, Mode::step);
-  PassOptions options;
-  options.target = testing::target_with_kernels();
-  run_passes(graph, pipeline(), options);
+  const Graph graph = compile(build_transformer(config, 2), testing::target_with_kernels(), {.mode = Mode::step});
   const std::vector<ValueLayout> layouts = value_layouts(graph);
   std::size_t gradients = 0;
   for (const NodeId id : graph.order()) {

@@ -21,7 +21,9 @@ TEST(RecogniseAttention, finds_every_layer_of_the_model) {
   const std::shared_ptr<Device> device = open_device("cpu");
   for (const AttentionVariant variant : {AttentionVariant::composite, AttentionVariant::softmax}) {
     const TransformerConfig config = tiny(variant);
-    const Graph graph = build_transformer(config, 2, Mode::step, {}, {.fuse_for = device.get()});
+    const Graph graph =
+        ProgramPlan(build_transformer(config, 2), device, {.compile = {.mode = Mode::step, .compile = Compile::fuse}})
+            .graph();
     for (const Op op : {Op::attention, Op::attention_backward}) {
       EXPECT_EQ(count(graph, op), static_cast<std::size_t>(config.layers)) << name(variant);
     }
@@ -31,8 +33,9 @@ TEST(RecogniseAttention, finds_every_layer_of_the_model) {
 
 TEST(RecogniseAttention, leaves_a_model_whose_scores_are_kept_for_reading) {
   const std::shared_ptr<Device> device = open_device("cpu");
-  const Graph graph = build_transformer(tiny(AttentionVariant::composite), 2, Mode::backward, {.activations = true},
-                                        {.fuse_for = device.get()});
+  ProgramOptions options;
+  options.compile = {.mode = Mode::backward, .compile = Compile::fuse, .keep = {.activations = true}};
+  const Graph graph = ProgramPlan(build_transformer(tiny(AttentionVariant::composite), 2), device, options).graph();
   EXPECT_EQ(count(graph, Op::attention), 0U);
 }
 
@@ -44,19 +47,18 @@ void PrintTo(const Memory& memory, std::ostream* out) {
   *out << "peak " << memory.peak_bytes << ", before backward " << memory.before_backward_bytes;
 }
 
-Memory memory_of(const TransformerConfig& config, bool fused) {
-  const std::shared_ptr<Device> device = open_device("null");
-  Program program(build_transformer(config, 2, Mode::step, {}, {.fuse_for = fused ? device.get() : nullptr}), device);
+Memory memory_of(const TransformerConfig& config, Compile how) {
+  Program program(build_transformer(config, 2), open_device("null"), {.compile = {.mode = Mode::step, .compile = how}});
   program.run();
   return {program.memory_use().peak_allocated_bytes, program.before_backward_bytes()};
 }
 
 TEST(RecogniseAttention, leaves_no_more_in_memory_than_attention_asked_for_by_name) {
   for (const std::int64_t context : {64, 1024}) {
-    const Memory flash = memory_of(tiny(AttentionVariant::flash, context), false);
-    EXPECT_EQ(memory_of(tiny(AttentionVariant::composite, context), true), flash);
-    EXPECT_EQ(memory_of(tiny(AttentionVariant::softmax, context), true), flash);
-    EXPECT_GT(memory_of(tiny(AttentionVariant::softmax, context), false).before_backward_bytes,
+    const Memory flash = memory_of(tiny(AttentionVariant::flash, context), Compile::off);
+    EXPECT_EQ(memory_of(tiny(AttentionVariant::composite, context), Compile::fuse), flash);
+    EXPECT_EQ(memory_of(tiny(AttentionVariant::softmax, context), Compile::fuse), flash);
+    EXPECT_GT(memory_of(tiny(AttentionVariant::softmax, context), Compile::off).before_backward_bytes,
               flash.before_backward_bytes);
   }
 }

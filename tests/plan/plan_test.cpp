@@ -105,7 +105,7 @@ TEST_F(Plan, tells_activations_gradients_and_temporaries_apart) {
   const Value loss = reduce_sum(graph, saved, {0, 1});
   const Value gradient = differentiate(graph, loss, std::vector{weight})[0];
   graph.add_output("loss", loss);
-  graph.add_output("grad.w", gradient);
+  graph.add_output("grad.w", gradient, OutputRole::gradient, "w");
   const ExecutionPlan plan = make_plan(graph);
   const auto category = [&](Value value) { return plan.buffers[plan.values[value.id].buffer].category; };
   EXPECT_EQ(category(x), MemoryCategory::data);

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "models/transformer.h"
+#include "support/training_graph.h"
 
 namespace {
 
@@ -30,7 +31,7 @@ namespace ridgepoint {
 namespace {
 
 TEST(Executor, touches_no_heap_in_the_steady_state) {
-  Program program(build_transformer(transformer_preset("tiny"), 2, Mode::step), open_device("null"));
+  Program program(testing::transformer_graph(transformer_preset("tiny"), 2, Mode::step), open_device("null"));
   for (int i = 0; i < 3; ++i) program.run();
   const long before = heap_allocations;
   for (int i = 0; i < 10; ++i) program.run();

@@ -125,10 +125,10 @@ TEST(LongGraphs, of_many_layers_are_planned_in_time_in_proportion) {
   const std::shared_ptr<Device> device = open_device("cpu");
   for (const bool fuses : {false, true}) {
     const auto plan = [&](std::int64_t layers) {
-      TrainingOptions training;
-      training.precision = Precision::bf16;
-      if (fuses) training.fuse_for = device.get();
-      forecast_memory(ProgramPlan(build_transformer(deep_model(layers), 2, Mode::step, {}, training), device));
+      ProgramOptions options;
+      options.compile = {.mode = Mode::step, .precision = Precision::bf16};
+      if (fuses) options.compile.compile = Compile::fuse;
+      forecast_memory(ProgramPlan(build_transformer(deep_model(layers), 2), device, options));
     };
     const double few = least_seconds(3, [&] { plan(50); });
     const double many = least_seconds(2, [&] { plan(50 * kTimesShorter); });

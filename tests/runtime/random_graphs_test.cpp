@@ -27,7 +27,7 @@ Result by_definition(const Graph& graph, const Tensors& inputs) {
 }
 
 Result on_device(const Graph& graph, const Tensors& inputs, std::shared_ptr<Device> device) {
-  Program program(graph, std::move(device), {.verify_passes = true});
+  Program program(graph, std::move(device), {.compile = {.verify = true}});
   for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
   Result result;
   for (int run = 0; run < kRuns; ++run) {

@@ -15,7 +15,7 @@ using testing::graph_of;
 class StateUpdates : public ::testing::TestWithParam<const char*> {
  protected:
   void compile(std::string_view lines) {
-    program_.emplace(graph_of(lines), open_device(GetParam()), ProgramOptions{.verify_passes = true});
+    program_.emplace(graph_of(lines), open_device(GetParam()), ProgramOptions{.compile = {.verify = true}});
   }
   void write(std::string_view name, const std::vector<float>& values) {
     HostTensor tensor = program_->read_input(name);

@@ -35,7 +35,7 @@ Tensors converted_inputs(const Tensors& tensors, const Graph& graph) {
 Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& inputs) {
   std::vector<std::string> names;
   for (const Output& output : graph.outputs()) names.push_back(output.name);
-  Program program(std::move(graph), std::move(device), {.verify_passes = true});
+  Program program(std::move(graph), std::move(device), {.compile = {.verify = true}});
   for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
   program.run();
   Tensors outputs;

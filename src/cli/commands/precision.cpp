@@ -242,11 +242,10 @@ class PrecisionCommand : public Command {
       autocast(graph, {precision, {}});
       return graph;
     }
-    TrainingOptions training;
-    training.precision = precision;
-    if (!names_model()) return build_toy_model({}, {}, training);
+    const CompileOptions options{.mode = Mode::backward, .precision = precision};
+    if (!names_model()) return training_graph(build_toy_model({}), options);
     const StepConfig config = run_options_.single();
-    return build_transformer(config.model, config.batch, Mode::backward, {}, training);
+    return training_graph(build_transformer(config.model, config.batch), options);
   }
 
   DataTable errors() const {
@@ -274,10 +273,7 @@ class PrecisionCommand : public Command {
   }
 
   static PrecisionSubject transformer(const StepConfig& config) {
-    return {[config](const TrainingOptions& training) {
-              return build_transformer(config.model, config.batch, Mode::backward, {.activations = true}, training);
-            },
-            [config](Program& program) {
+    return {build_transformer(config.model, config.batch), [config](Program& program) {
               initialise(program, config.model, static_cast<std::uint64_t>(config.seed), stop_if_interrupted);
               write_random_tokens(program, config.model, static_cast<std::uint64_t>(config.seed));
             }};
@@ -285,8 +281,7 @@ class PrecisionCommand : public Command {
 
   static PrecisionSubject toy_model(const StepConfig& config) {
     const auto seed = static_cast<std::uint64_t>(config.seed);
-    return {[](const TrainingOptions& training) { return build_toy_model({}, {.activations = true}, training); },
-            [seed](Program& program) { initialise_toy_model(program, {}, seed); }};
+    return {build_toy_model({}), [seed](Program& program) { initialise_toy_model(program, {}, seed); }};
   }
 
   RunOptions run_options_{std::vector<std::string_view>{"--dtype", "--compile", "--attention", "--checkpoint",

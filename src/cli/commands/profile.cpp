@@ -181,7 +181,7 @@ class ProfileCommand : public Command {
   static void require_module(const std::string& pattern, const std::vector<StepConfig>& configs) {
     std::vector<std::string> modules;  // the outermost
     for (const StepConfig& config : configs) {
-      const Graph graph = build_transformer(config.model, config.batch, config.mode);
+      const Graph graph = training_graph(build_transformer(config.model, config.batch), {.mode = config.mode});
       for (const NodeId id : graph.order()) {
         const std::string& scope = graph.scope_name(graph.node(id));
         if (matches_scope(pattern, scope)) return;

@@ -67,7 +67,7 @@ std::string component_of(const Graph& graph, const Block& block) {
   const Node& node = graph.node(block.node);
   if (!block.output) return "workspace";
   const Value value = node.outputs[*block.output];
-  if (node.op == Op::input) return node.attributes.get<std::string>("name");
+  if (node.op == Op::input) return input_name(node);
   for (const Output& output : graph.outputs()) {
     if (view_root(graph, output.value) == value) return output.name;
   }
@@ -225,10 +225,12 @@ AttentionAccount account_for_attention(const AttentionConfig& config) {
   record_outcome(account.run, [&] {
     const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
     describe_device(account.run, *device);
-    Graph graph = build_attention_problem(config.problem, true);
-    account.run.attention_fallback = attention_fallback(graph, *device);
+    ProgramOptions options{.compile = compile_options(config.problem, Mode::backward)};
+    options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
+      if (pass.name == last_training_pass()) account.run.attention_fallback = attention_fallback(graph, *device);
+    };
     MemoryTrace trace(kTraceEvents);
-    const ProgramPlan plan(std::move(graph), device);
+    const ProgramPlan plan(build_attention_problem(config.problem), device, options);
     if (!config.run_anyway) require_room(plan, forecast_memory(plan));
     Program program(plan, nullptr, ProgramOptions{.memory_trace = &trace});
     program.run();

@@ -89,9 +89,13 @@ class Run {
   }
 
   ProgramPlan plan(bool backward) {
-    Graph graph = build_attention_problem(config_.problem, backward);
-    if (backward) record_.attention_fallback = attention_fallback(graph, *device_);
-    return ProgramPlan(std::move(graph), device_, ProgramOptions{.stop_point = stop_point(Stage::planning)});
+    ProgramOptions options{.compile = compile_options(config_.problem, backward ? Mode::backward : Mode::forward),
+                           .stop_point = stop_point(Stage::planning)};
+    options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
+      if (!backward || pass.name != last_training_pass()) return;
+      record_.attention_fallback = attention_fallback(graph, *device_);
+    };
+    return {build_attention_problem(config_.problem), device_, options};
   }
 
   void check_room(const ProgramPlan& plan, const MemoryForecast& forecast) const {

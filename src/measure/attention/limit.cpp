@@ -37,7 +37,11 @@ double most_flops(std::string_view kind) {
 class Search {
  public:
   Search(const AttentionConfig& config, std::int64_t granularity, const LimitWatcher& watch, AttentionLimit& limit)
-      : config_(config), granularity_(granularity), watch_(watch), limit_(limit) {}
+      : config_(config),
+        granularity_(granularity),
+        watch_(watch),
+        limit_(limit),
+        options_{.compile = compile_options(config.problem, Mode::backward)} {}
 
   void run() {
     device_ = open_device(config_.device, config_.device_options);
@@ -53,8 +57,8 @@ class Search {
       limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes_);
       const std::int64_t longest = bisect();
       limit_.problem = of_length(longest);
-      limit_.run.attention_fallback =
-          attention_fallback(build_attention_problem(of_length(longest + granularity_), true), *device_);
+      limit_.run.attention_fallback = attention_fallback(
+          training_graph(build_attention_problem(of_length(longest + granularity_)), options_.compile), *device_);
       confirm(longest);
       if (limit_.confirmation != Confirmation::differs || available_bytes_ == memory_bytes_) break;
     }
@@ -112,7 +116,7 @@ class Search {
   bool is_planned_to_fit(std::int64_t sequence) {
     enter(fmt::format("planning sequence {}", sequence));
     try {
-      const ProgramPlan plan(build_attention_problem(of_length(sequence), true), device_);
+      const ProgramPlan plan(build_attention_problem(of_length(sequence)), device_, options_);
       const MemoryUse use = forecast_memory(plan, memory_bytes_).use;
       limit_.peak_allocated_bytes = static_cast<std::int64_t>(use.peak_allocated_bytes);
       limit_.peak_reserved_bytes = static_cast<std::int64_t>(use.peak_reserved_bytes);
@@ -159,7 +163,7 @@ class Search {
     std::optional<Program> program;
     bool fits = true;
     try {
-      program.emplace(build_attention_problem(of_length(sequence), true), device_);
+      program.emplace(build_attention_problem(of_length(sequence)), device_, options_);
       program->run();
       program->synchronize();
     } catch (const Error& error) {  // OutOfMemory, or kernels that found no room
@@ -180,6 +184,7 @@ class Search {
   std::int64_t granularity_;
   const LimitWatcher& watch_;
   AttentionLimit& limit_;
+  ProgramOptions options_;
   std::shared_ptr<Device> device_;
   std::size_t available_bytes_ = 0;
   std::size_t memory_bytes_ = 0;  // that the search has: what was available when it began

@@ -9,41 +9,29 @@
 
 #include "backends/reference/reference_device.h"
 #include "measure/memory/forecast.h"
-#include "passes/pass.h"
 #include "passes/widen.h"
 
 namespace ridgepoint {
 namespace {
 
-constexpr std::string_view kActivation = "activation.";
-constexpr std::string_view kGradient = "grad.";
-
-// An op left out of the list stays as it is in a variant with low norms.
+// What a variant with low norms computes in the low type.
 const std::vector<Op>& norm_ops() {
   static const std::vector<Op> ops = {Op::rms_norm, Op::rms_norm_backward, Op::layer_norm, Op::layer_norm_backward};
   return ops;
 }
 
-bool is_norm(Op op) { return std::ranges::find(norm_ops(), op) != norm_ops().end(); }
-
-// One kernel would compute a whole norm in fp32 inside, whatever type it reads and writes.
-void spell_out_norms(Graph& graph) {
-  PassOptions options;
-  options.target.has_kernel = [](const Graph&, const Node& node) { return !is_norm(node.op); };
-  decompose_composites(graph, options);
-  graph.set_insertion_at_end();
-}
-
 using Tensors = std::map<std::string, HostTensor>;
 
-bool is_compared(const std::string& output) { return output.starts_with(kActivation) || output.starts_with(kGradient); }
+bool is_compared(const Output& output) {
+  return output.role == OutputRole::activation || output.role == OutputRole::gradient;
+}
 
 Tensors run(Program& program) {
   program.run();
   program.synchronize();
   Tensors results;
   for (const Output& output : program.graph().outputs()) {
-    if (is_compared(output.name)) results[output.name] = convert(program.read_output(output.name), DType::fp64);
+    if (is_compared(output)) results[output.name] = convert(program.read_output(output.name), DType::fp64);
   }
   return results;
 }
@@ -58,7 +46,7 @@ bool is_finite(const Tensors& tensors) {
 Tensors run_with_loss_scaling(Program& program) {
   LossScalingOptions options;
   for (;;) {
-    const bool scales = initialise_loss_scaling(program, options);
+    const bool scales = initialise_loss_scale(program, options);
     Tensors results = run(program);
     if (!scales || options.initial_scale <= 1 || is_finite(results)) return results;
     options.initial_scale *= options.backoff_factor;
@@ -68,7 +56,7 @@ Tensors run_with_loss_scaling(Program& program) {
 // Where the other program has an input of that name, the same numbers.
 void copy_inputs(const Program& from, Program& to) {
   for (const NodeId id : from.graph().inputs()) {
-    const std::string& input = from.graph().node(id).attributes.get<std::string>("name");
+    const std::string& input = input_name(from.graph().node(id));
     const std::optional<Value> target = to.graph().find_input(input);
     if (!target) continue;
     const HostTensor tensor = from.read_input(input);
@@ -129,11 +117,10 @@ std::vector<Module> modules_of(const Graph& graph, int depth) {
   };
   // A module's last value stands after its parts'.
   for (const Output& output : graph.outputs()) {
-    if (output.name.starts_with(kActivation)) {
-      module(output.name.substr(kActivation.size())).last_activation = output.name;
-    } else if (output.name.starts_with(kGradient)) {
-      const std::string parameter = output.name.substr(kGradient.size());
-      module(parameter.substr(0, parameter.rfind('.'))).gradients.push_back(output.name);
+    if (output.role == OutputRole::activation) {
+      module(output.of).last_activation = output.name;
+    } else if (output.role == OutputRole::gradient) {
+      module(output.of.substr(0, output.of.rfind('.'))).gradients.push_back(output.name);
     }
   }
   return modules;
@@ -154,13 +141,17 @@ PrecisionError error_of(const Module& module, const Tensors& found, const Tensor
   return error;
 }
 
-Graph build_variant(const PrecisionSubject& subject, const PrecisionVariant& variant) {
-  TrainingOptions training;
-  training.precision = variant.precision;
-  if (variant.low_norms) training.force_low = norm_ops();
-  Graph graph = subject.build(training);
-  if (variant.low_norms) spell_out_norms(graph);
-  return graph;
+ProgramOptions options_of(const PrecisionVariant& variant) {
+  ProgramOptions options;
+  options.compile.mode = Mode::backward;
+  options.compile.keep.activations = true;
+  options.compile.precision = variant.precision;
+  if (variant.low_norms) {
+    options.compile.force_low = norm_ops();
+    // One kernel would compute a whole norm in fp32 inside, whatever type it reads and writes.
+    options.compile.decompose = norm_ops();
+  }
+  return options;
 }
 
 }  // namespace
@@ -174,12 +165,12 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
                                                         const std::shared_ptr<Device>& device, int depth,
                                                         const std::function<bool(std::string_view)>& watch) {
   const auto goes_on = [&](std::string_view what) { return !watch || watch(what); };
-  const Graph single = subject.build({});
-  const std::vector<Module> modules = modules_of(single, depth);
-  Graph wide = single;
+  const ProgramOptions single = options_of({});
+  Graph wide = subject.forward;
   widen_to_fp64(wide);
-  const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device());
-  Program numbers(plan_with_room(single, device));
+  const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device(), single);
+  Program numbers(plan_with_room(subject.forward, device, single));
+  const std::vector<Module> modules = modules_of(numbers.graph(), depth);
   subject.initialise(numbers);
 
   if (!goes_on("fp64")) return {};
@@ -191,7 +182,7 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
   for (const Module& module : modules) rows.push_back({module.name, {}});
   for (const PrecisionVariant& variant : variants) {
     if (!goes_on(name(variant))) return {};
-    Program program(plan_with_room(build_variant(subject, variant), device));
+    Program program(plan_with_room(subject.forward, device, options_of(variant)));
     copy_inputs(numbers, program);
     const Tensors found = run_with_loss_scaling(program);
     for (std::size_t i = 0; i < modules.size(); ++i) rows[i].errors.push_back(error_of(modules[i], found, exact));

@@ -22,10 +22,9 @@ struct PrecisionVariant {
 };
 std::string name(const PrecisionVariant& variant);  // bf16, bf16 low norms
 
-// A model to compare: its graph with outputs "activation.SCOPE" and "grad.NAME", and what writes an fp32 program's
-// inputs.
+// A model to compare: its forward graph, and what writes an fp32 program's inputs.
 struct PrecisionSubject {
-  std::function<Graph(const TrainingOptions&)> build;
+  Graph forward;
   std::function<void(Program&)> initialise;
 };
 

@@ -56,8 +56,8 @@ class TypeCounter {
     add_inputs(Role::data, "input");
     for (const NodeId id : graph_.order()) visit(graph_.node(id));
     for (const Output& output : graph_.outputs()) {
-      if (!output.name.starts_with("grad.")) continue;
-      add({"gradient", without_numbers(output.name.substr(5)), "", "", result_of(output.value)});
+      if (output.role != OutputRole::gradient) continue;
+      add({"gradient", without_numbers(output.of), "", "", result_of(output.value)});
     }
     return std::move(table_);
   }
@@ -66,10 +66,9 @@ class TypeCounter {
   std::string result_of(Value value) const { return std::string(name(graph_.type(value).dtype)); }
 
   void add_inputs(Role role, const char* part) {
-    for (const NodeId id : graph_.inputs()) {
+    for (const NodeId id : graph_.inputs(role)) {
       const Node& node = graph_.node(id);
-      if (node.attributes.get<std::string>("role") != name(role)) continue;
-      add({part, without_numbers(node.attributes.get<std::string>("name")), "", "", result_of(node.outputs[0])});
+      add({part, without_numbers(input_name(node)), "", "", result_of(node.outputs[0])});
     }
   }
 
@@ -77,8 +76,7 @@ class TypeCounter {
     if (node.op == Op::cast) {
       ++table_.casts;
       const Node& producer = graph_.producer_node(node.inputs[0]);
-      const bool of_parameter =
-          producer.op == Op::input && producer.attributes.get<std::string>("role") == name(Role::parameter);
+      const bool of_parameter = producer.op == Op::input && input_role(producer) == Role::parameter;
       if (of_parameter) ++table_.weight_casts;
     }
     if (!has_line(node)) return;

@@ -89,8 +89,8 @@ void AnomalyDetector::check_inputs(const Node& node) {
     const HostTensor tensor = program_.read_value(value);
     const Found found = scan(tensor);
     if (!found.nan && !found.infinity) continue;
-    first_ = std::string("the input '") + producer.attributes.get<std::string>("name") + "' has " +
-             (found.nan ? "a NaN" : "an infinity") + " at " + element_name(tensor.type.shape, found.element);
+    first_ = std::string("the input '") + input_name(producer) + "' has " + (found.nan ? "a NaN" : "an infinity") +
+             " at " + element_name(tensor.type.shape, found.element);
     return;
   }
 }

@@ -97,11 +97,13 @@ class Run {
 
   // Whether it fits is known here.
   ProgramPlan planned() {
-    TrainingOptions training = training_options(config_, *device_);
-    training.stop_point = stop_point(Stage::planning);
-    Graph graph = build_transformer(config_.model, config_.batch, config_.mode, {}, training);
-    record_.attention_fallback = attention_fallback(graph, *device_);
-    ProgramPlan plan(std::move(graph), device_, options());
+    ProgramOptions program_options = options();
+    program_options.compile = compile_options(config_);
+    program_options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
+      if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
+    };
+    ProgramPlan plan(build_transformer(config_.model, config_.batch, stop_point(Stage::planning)), device_,
+                     program_options);
     MemoryForecast forecast = forecast_memory(plan, std::nullopt, stop_point(Stage::planning));
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     if (!config_.run_anyway || !computes()) forecast = require_room(plan, forecast, stop_point(Stage::planning));
@@ -257,11 +259,12 @@ void write_parameters(Program& program, const StepConfig& config, const StopPoin
   }
 }
 
-TrainingOptions training_options(const StepConfig& config, const Device& device) {
-  TrainingOptions training;
-  training.precision = precision_from_name(config.dtype);
-  if (compile_from_name(config.compile) == Compile::fuse) training.fuse_for = &device;
-  return training;
+CompileOptions compile_options(const StepConfig& config) {
+  CompileOptions options;
+  options.mode = config.mode;
+  options.precision = precision_from_name(config.dtype);
+  options.compile = compile_from_name(config.compile);
+  return options;
 }
 
 std::optional<Record> measure_step(const StepConfig& config, CeilingCache& ceilings, const StepWatcher& watch,

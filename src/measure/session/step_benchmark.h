@@ -44,9 +44,8 @@ HostTensor initial_value(const StepConfig& config, const ParameterDeclaration& p
 // Writes the parameters, given or made from the seed, and the model's constants.
 void write_parameters(Program& program, const StepConfig& config, const StopPoint& stop_point);
 
-// What of it concerns the building of the graph, which is to run on `device`. Throws Error (usage) for an unknown dtype
-// or way of compiling.
-TrainingOptions training_options(const StepConfig& config, const Device& device);
+// What becomes of the model's forward graph. Throws Error (usage) for an unknown dtype or way of compiling.
+CompileOptions compile_options(const StepConfig& config);
 
 // Where a run stands: iteration `index` of `count` is about to start (the last three stages have iterations).
 struct StepProgress {

@@ -36,11 +36,13 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   enter(Stage::planning);
   const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
   const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
-  Graph graph = build_transformer(config.model, config.batch, mode, {.logits = true, .gradients = true},
-                                  training_options(config, *device));
-  attention_fallback(graph, *device);  // warns of it; the values are the same
-  const ProgramOptions options{.stop_point = [&] { enter(Stage::planning); }};
-  Program program(plan_with_room(std::move(graph), device, options), nullptr, options);
+  ProgramOptions options{.compile = compile_options(config), .stop_point = [&] { enter(Stage::planning); }};
+  options.compile.mode = mode;
+  options.compile.keep = {.results = true, .gradients = true};
+  options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
+    if (pass.name == last_training_pass()) attention_fallback(graph, *device);  // warns of it; the values are the same
+  };
+  Program program(plan_with_room(build_transformer(config.model, config.batch), device, options), nullptr, options);
   const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
   write_parameters(program, config, [&] { enter(Stage::initialising); });
   write_tokens(program, config, tokens);

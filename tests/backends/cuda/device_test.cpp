@@ -14,6 +14,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -175,18 +176,18 @@ TEST_F(OnCardDevice, a_model_too_large_for_the_limit_leaves_the_process_usable) 
   const auto limited = make_cuda_device(0, {.memory_limit_bytes = std::size_t{24} << 20});
   EXPECT_THROW(
       {
-        Program program(build_transformer(config, 64, Mode::step), limited);
+        Program program(testing::transformer_graph(config, 64, Mode::step), limited);
         program.run();
       },
       OutOfMemory);
-  Program program(build_transformer(config, 1, Mode::forward), limited);
+  Program program(testing::transformer_graph(config, 1, Mode::forward), limited);
   EXPECT_NO_THROW(program.run());
   program.synchronize();
 }
 
 TEST_F(OnCardDevice, a_thousand_steps_take_no_more_memory_than_two) {
   const TransformerConfig config = little_model();
-  Program program(build_transformer(config, 2, Mode::step), device_);
+  Program program(testing::transformer_graph(config, 2, Mode::step), device_);
   program.run();
   program.run();
   program.synchronize();

@@ -6,6 +6,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -19,10 +20,10 @@ TransformerConfig smallest_config() {
 TEST(null_walk, predicts_the_memory_of_a_step_to_the_byte) {
   const TransformerConfig config = smallest_config();
   const std::shared_ptr<Device> target = make_reference_device();
-  Program real(build_transformer(config, 2, Mode::step), target);
+  Program real(testing::transformer_graph(config, 2, Mode::step), target);
   initialise(real, config, 1);
   write_random_tokens(real, config, 1);
-  Program predicted(build_transformer(config, 2, Mode::step), make_null_device(target));
+  Program predicted(testing::transformer_graph(config, 2, Mode::step), make_null_device(target));
   for (int step = 0; step < 2; ++step) {
     real.run();
     predicted.run();
@@ -40,7 +41,7 @@ TEST(null_walk, predicts_the_memory_of_a_step_to_the_byte) {
 TEST(null_walk, walks_a_model_larger_than_the_machine) {
   TransformerConfig config = transformer_preset("2.7b");
   config.context = 1024;
-  Program program(build_transformer(config, 64, Mode::step), make_null_device(make_reference_device()));
+  Program program(testing::transformer_graph(config, 64, Mode::step), make_null_device(make_reference_device()));
   program.run();
   // Parameters and both moments alone, in fp32.
   EXPECT_GT(program.memory_use().peak_allocated_bytes, 3 * 4 * static_cast<std::size_t>(parameter_count(config)));
@@ -51,7 +52,7 @@ TEST(null_walk, runs_out_where_the_limit_is_and_stays_usable) {
   const TransformerConfig config = smallest_config();
   const std::shared_ptr<Device> target = make_reference_device();
   const auto make_program = [&](std::size_t limit_bytes) {
-    return Program(build_transformer(config, 256, Mode::step), make_null_device(target, limit_bytes));
+    return Program(testing::transformer_graph(config, 256, Mode::step), make_null_device(target, limit_bytes));
   };
   Program enough = make_program(kGiB);
   enough.run();

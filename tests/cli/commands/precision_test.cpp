@@ -10,6 +10,7 @@
 #include "support/csv_rows.h"
 #include "support/run_program.h"
 #include "support/temporary_folder.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -78,7 +79,7 @@ TEST(PrecisionCommand, reads_a_graph_file) {
   const std::string path = (folder.path() / "graph.txt").string();
   TransformerConfig config = transformer_preset("tiny");
   config.context = 4;
-  std::ofstream(path) << print_graph(build_transformer(config, 1, Mode::step));
+  std::ofstream(path) << print_graph(testing::transformer_graph(config, 1, Mode::step));
   const ProgramResult result = precision({"--autocast", "bf16", "--graph", path, "--detail"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, AllOf(HasSubstr("layers.*.attn.q_proj"), HasSubstr("backward"), HasSubstr("adamw")));

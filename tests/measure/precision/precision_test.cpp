@@ -12,6 +12,7 @@
 #include "models/toy_model.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -67,7 +68,8 @@ TransformerConfig narrow() {
 }
 
 TEST(Types, layers_that_agree_share_a_line) {
-  const TypeTable table = types_of(build_transformer(narrow(), 1, Mode::backward, {}, {.precision = Precision::bf16}));
+  const TypeTable table =
+      types_of(testing::transformer_graph(narrow(), 1, Mode::backward, {.precision = Precision::bf16}));
   int lines = 0;
   for (const TypeRow& row : table.rows) {
     if (row.part != "forward" || row.module != "layers.*.attn.q_proj") continue;
@@ -80,7 +82,7 @@ TEST(Types, layers_that_agree_share_a_line) {
 }
 
 TEST(Types, tf32_shows_in_what_products_take) {
-  const TypeTable table = types_of(build_toy_model({}, {}, {.precision = Precision::tf32}));
+  const TypeTable table = types_of(testing::toy_graph(Precision::tf32));
   for (const TypeRow& row : table.rows) {
     EXPECT_EQ(row.operands == "tf32", row.op == "matmul") << row.op;
     EXPECT_NE(row.result, "bf16") << row.op;
@@ -90,9 +92,7 @@ TEST(Types, tf32_shows_in_what_products_take) {
 }
 
 PrecisionSubject narrow_transformer() {
-  return {[](const TrainingOptions& training) {
-            return build_transformer(narrow(), 2, Mode::backward, {.activations = true}, training);
-          },
+  return {build_transformer(narrow(), 2),
           [](Program& program) {
             initialise(program, narrow(), 3);
             write_random_tokens(program, narrow(), 3);
@@ -135,10 +135,7 @@ TEST(Errors, are_zero_where_both_gradients_are) {
   // Of one token the weights of attention are 1, whatever q and k are.
   TransformerConfig config = narrow();
   config.context = 1;
-  const PrecisionSubject subject = {[&](const TrainingOptions& training) {
-                                      return build_transformer(config, 2, Mode::backward, {.activations = true},
-                                                               training);
-                                    },
+  const PrecisionSubject subject = {build_transformer(config, 2),
                                     [&](Program& program) {
                                       initialise(program, config, 3);
                                       write_random_tokens(program, config, 3);
@@ -228,7 +225,7 @@ TEST_F(Anomaly, takes_no_offence_at_a_mask) {
 
 TEST(AnomalyStep, a_whole_step_has_none) {
   for (const Precision precision : {Precision::fp32, Precision::fp16}) {
-    Program program(build_transformer(narrow(), 2, Mode::step, {}, {.precision = precision}), open_device("cpu"));
+    Program program(testing::transformer_graph(narrow(), 2, Mode::step, {.precision = precision}), open_device("cpu"));
     initialise(program, narrow(), 3);
     write_random_tokens(program, narrow(), 3);
     AnomalyDetector detector(program);

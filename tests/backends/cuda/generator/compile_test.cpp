@@ -10,6 +10,7 @@
 #include "backends/cuda/generator/generated_batch.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/generator/node.h"
+#include "compile/compile.h"
 #include "models/transformer.h"
 #include "passes/pass.h"
 #include "plan/plan.h"
@@ -26,18 +27,16 @@ class Batch {
   explicit Batch(int architecture) : architecture_(architecture) {}
 
   void add_model(const TransformerConfig& config, Mode mode) {
-    Graph graph = build_transformer(config, 4, mode);
-    PassOptions options;
-    options.target.has_kernel = [](const Graph& g, const Node& node) {
+    PassTarget target;
+    target.has_kernel = [](const Graph& g, const Node& node) {
       return op_class(node.op) != OpClass::composite || cuda::fits_generated(g, node);
     };
-    options.target.operand_layout = [](const Graph&, const Node& node, int) {
+    target.operand_layout = [](const Graph&, const Node& node, int) {
       return op_class(node.op) == OpClass::contraction ? OperandLayout::matrix
              : op_class(node.op) == OpClass::gather    ? OperandLayout::dense
                                                        : OperandLayout::any;
     };
-    run_passes(graph, pipeline(), options);
-    add_graph(graph);
+    add_graph(ridgepoint::compile(build_transformer(config, 4), target, {.mode = mode}));
   }
   void add_graph(const Graph& graph) {
     for (const PlanStep& step : make_plan(graph).steps) add_step(graph, step);

@@ -1,9 +1,7 @@
-#include "models/loss_scaling.h"
+#include "passes/training/loss_scaling.h"
 
 namespace ridgepoint {
 namespace {
-
-constexpr const char* kLossScale = "optimizer.loss_scale";
 
 Value scalar_state(Graph& graph, const char* name) { return input(graph, name, {DType::fp32, {}}, Role::state); }
 Value scalar(Graph& graph, double value) { return constant(graph, value, DType::fp32); }
@@ -19,8 +17,6 @@ Value all_finite(Graph& graph, std::span<const Value> gradients) {
 }
 
 }  // namespace
-
-Value declare_loss_scale(Graph& graph) { return scalar_state(graph, kLossScale); }
 
 GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const Value> gradients,
                                 const LossScalingOptions& options) {
@@ -39,15 +35,6 @@ GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const 
   graph.add_update(good_steps, where(graph, grows, scalar(graph, 0.0), good));
   graph.add_update(skipped_steps, add(graph, skipped_steps, skip));
   return {guard, taken};
-}
-
-bool initialise_loss_scaling(Program& program, const LossScalingOptions& options) {
-  const std::optional<Value> loss_scale = program.graph().find_input(kLossScale);
-  if (!loss_scale) return false;
-  HostTensor first(program.graph().type(*loss_scale));
-  first.as<float>()[0] = static_cast<float>(options.initial_scale);
-  program.write_input(kLossScale, first);
-  return true;
 }
 
 }  // namespace ridgepoint

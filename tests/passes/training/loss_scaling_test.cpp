@@ -1,5 +1,5 @@
 // Loss scaling inside the graph: the schedule of its factor, and steps that are skipped.
-#include "models/loss_scaling.h"
+#include "passes/training/loss_scaling.h"
 
 #include <gtest/gtest.h>
 
@@ -8,6 +8,7 @@
 
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
+#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -31,7 +32,8 @@ class LossScaling : public ::testing::TestWithParam<const char*> {
     const Value first = input(graph, "first", type, Role::state);
     const Value second = input(graph, "second", type, Role::state);
     const Value count = input(graph, "count", {DType::fp32, {}}, Role::state);
-    const GuardedStep guarded = append_loss_scaling(graph, declare_loss_scale(graph), std::array{gradient}, options);
+    const Value loss_scale = input(graph, "optimizer.loss_scale", {DType::fp32, {}}, Role::state);
+    const GuardedStep guarded = append_loss_scaling(graph, loss_scale, std::array{gradient}, options);
     const Value step = add(graph, count, guarded.taken);
     graph.add_update(count, step);
     const std::array<Value, 3> made = guarded_adamw(graph, step, guarded.guard, parameter, gradient, first, second, {});
@@ -54,7 +56,7 @@ class LossScaling : public ::testing::TestWithParam<const char*> {
 
 TEST_P(LossScaling, halves_at_a_bad_step_and_doubles_after_enough_good_ones) {
   Program program(build({.growth_interval = 3}), open_device(GetParam()));
-  initialise_loss_scaling(program, {});
+  initialise_loss_scale(program);
   const float gradients[] = {1, kInfinity, 1, 1, NAN, 1, 1, 1, 1, -kInfinity};
   const float scales[] = {65536, 32768, 32768, 32768, 16384, 16384, 16384, 32768, 32768, 16384};
   const float good[] = {1, 0, 1, 2, 0, 1, 2, 0, 1, 0};
@@ -71,7 +73,7 @@ TEST_P(LossScaling, halves_at_a_bad_step_and_doubles_after_enough_good_ones) {
 
 TEST_P(LossScaling, a_skipped_step_updates_nothing_even_as_the_first) {
   Program program(build({}), open_device(GetParam()));
-  initialise_loss_scaling(program, {});
+  initialise_loss_scale(program);
   HostTensor parameter(TensorType{DType::fp32, {2, 3}});
   for (float& element : parameter.as<float>()) element = 0.5F;
   program.write_input("parameter", parameter);
@@ -83,9 +85,9 @@ TEST_P(LossScaling, a_skipped_step_updates_nothing_even_as_the_first) {
   }
 }
 
-TEST_P(LossScaling, gradients_are_taken_without_the_factor) {
+TEST_P(LossScaling, gradients_are_taken_without_the_scale) {
   Program program(build({.initial_scale = 8.0}), open_device(GetParam()));
-  initialise_loss_scaling(program, {.initial_scale = 8.0});
+  initialise_loss_scale(program, {.initial_scale = 8.0});
   step(program, 4.0F);
   const HostTensor first = program.read_input("first");
   EXPECT_FLOAT_EQ(first.as<float>()[0], 0.1F / 8.0F);
@@ -102,7 +104,8 @@ TransformerConfig short_tiny() {
 
 TEST(LossScalingStep, skips_steps_until_the_factor_fits_and_then_learns) {
   const TransformerConfig config = short_tiny();
-  Program program(build_transformer(config, 2, Mode::step, {}, {.precision = Precision::fp16}), open_device("cpu"));
+  Program program(testing::transformer_graph(config, 2, Mode::step, {.precision = Precision::fp16}),
+                  open_device("cpu"));
   initialise(program, config, 1);
   write_random_tokens(program, config, 1);
   // 2^31 times a gradient is past what fp16 holds.
@@ -123,7 +126,7 @@ TEST(LossScalingStep, skips_steps_until_the_factor_fits_and_then_learns) {
 
 TEST(LossScalingStep, other_precisions_have_no_factor) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-    const Graph graph = build_transformer(short_tiny(), 1, Mode::step, {}, {.precision = precision});
+    const Graph graph = testing::transformer_graph(short_tiny(), 1, Mode::step, {.precision = precision});
     EXPECT_FALSE(graph.find_input("optimizer.loss_scale").has_value()) << name(precision);
   }
 }
@@ -131,7 +134,8 @@ TEST(LossScalingStep, other_precisions_have_no_factor) {
 TEST(LossScalingStep, gradients_that_are_read_are_without_the_factor) {
   const TransformerConfig config = short_tiny();
   const auto gradient = [&](Precision precision) {
-    Program program(build_transformer(config, 1, Mode::backward, {}, {.precision = precision}), open_device("cpu"));
+    Program program(testing::transformer_graph(config, 1, Mode::backward, {.precision = precision}),
+                    open_device("cpu"));
     initialise(program, config, 1);
     write_random_tokens(program, config, 1);
     program.run();

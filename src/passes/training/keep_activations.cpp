@@ -1,11 +1,14 @@
+// Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.
 #include <map>
 #include <string>
+#include <vector>
 
-#include "models/transformer.h"
+#include "passes/pass.h"
 
 namespace ridgepoint {
 
-void output_activations(Graph& graph) {
+bool keep_activations(Graph& graph, const PassOptions& options) {
+  if (!options.keep.activations) return false;
   std::vector<std::string> scopes;  // in the order of their last values
   std::map<std::string, Value> last;
   for (const NodeId id : graph.order()) {
@@ -17,7 +20,9 @@ void output_activations(Graph& graph) {
     std::erase(scopes, scope);
     scopes.push_back(scope);
   }
-  for (const std::string& scope : scopes) graph.add_output("activation." + scope, last[scope]);
+  for (const std::string& scope : scopes)
+    graph.add_output("activation." + scope, last[scope], OutputRole::activation, scope);
+  return !scopes.empty();
 }
 
 }  // namespace ridgepoint

@@ -1,0 +1,97 @@
+#include "compile/compile.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "compile/pipeline.h"
+#include "core/nearest.h"
+#include "ops/rule.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::array<std::string_view, kAllModes.size()> kModeNames = {"forward", "backward", "step"};
+constexpr std::array<std::string_view, kAllCompiles.size()> kCompileNames = {"off", "fuse"};
+
+bool has_backward(const Graph& graph) {
+  return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).phase == Phase::backward; });
+}
+
+void require_no_training(const Graph& graph, const CompileOptions& options) {
+  if (options.mode == Mode::forward && options.precision == Precision::fp32 && options.compile == Compile::off) return;
+  throw Error("graph '" + graph.name +
+                  "' has a backward phase already; mode, precision and fusion apply to a forward graph: leave them out",
+              ErrorKind::usage);
+}
+
+}  // namespace
+
+std::string_view name(Mode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
+
+Mode mode_from_name(std::string_view text) {
+  for (const Mode mode : kAllModes) {
+    if (name(mode) == text) return mode;
+  }
+  throw Error("unknown mode '" + std::string(text) + "'" + hint(text, kModeNames), ErrorKind::usage);
+}
+
+std::string_view name(Compile compile) { return kCompileNames[static_cast<std::size_t>(compile)]; }
+
+Compile compile_from_name(std::string_view text) {
+  for (const Compile compile : kAllCompiles) {
+    if (name(compile) == text) return compile;
+  }
+  throw Error("graphs are not compiled as '" + std::string(text) + "'" + hint(text, kCompileNames), ErrorKind::usage);
+}
+
+bool CompileOptions::verifies_by_default() {
+#ifdef NDEBUG
+  return false;
+#else
+  return true;
+#endif
+}
+
+std::vector<std::string_view> pass_names() {
+  std::vector<std::string_view> names;
+  for (const Pass& pass : pipeline()) names.push_back(pass.name);
+  return names;
+}
+
+std::string_view last_training_pass() { return training_passes().back().name; }
+
+Graph compile(Graph graph, const PassTarget& target, const CompileOptions& options) {
+  verify(graph);
+  std::span<const Pass> passes = pipeline();
+  if (has_backward(graph)) {
+    require_no_training(graph, options);
+    passes = passes.subspan(training_passes().size());
+  }
+  PassOptions with_target(options, target);
+  with_target.target.has_kernel = [&](const Graph& of, const Node& node) {
+    return std::ranges::find(options.decompose, node.op) == options.decompose.end() && target.has_kernel(of, node);
+  };
+  run_passes(graph, passes, with_target);
+  return graph;
+}
+
+Graph training_graph(Graph forward, const CompileOptions& options) {
+  verify(forward);
+  if (options.compile != Compile::off)
+    throw Error("fusion asks a device for its kernels; make a Program of the graph", ErrorKind::usage);
+  if (has_backward(forward)) {
+    require_no_training(forward, options);
+  } else {
+    run_passes(forward, training_passes(), PassOptions(options));
+  }
+  return forward;
+}
+
+std::int64_t model_flops(Graph forward, Mode mode) {
+  const CompileOptions options{.mode = mode, .until = "eliminate_common_subexpressions"};
+  return flops_of(compile(std::move(forward), {}, options));
+}
+
+}  // namespace ridgepoint

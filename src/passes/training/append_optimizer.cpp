@@ -1,0 +1,66 @@
+// Mode step: AdamW updates every parameter from its gradient, with the states "optimizer.step",
+// "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME". Where the loss is scaled, a step whose gradients
+// are not all finite updates nothing, and the scale follows (loss_scaling.h). Gradients leave the outputs unless they
+// are to be kept.
+#include <array>
+#include <string>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/training/loss_scaling.h"
+#include "passes/training/training.h"
+
+namespace ridgepoint {
+namespace {
+
+struct Parameter {
+  std::string name;
+  Value value, gradient;
+};
+
+std::vector<Parameter> parameters_of(const Graph& graph) {
+  std::vector<Parameter> parameters;
+  for (const Output& output : graph.outputs()) {
+    if (output.role == OutputRole::gradient)
+      parameters.push_back({output.of, *graph.find_input(output.of), output.value});
+  }
+  return parameters;
+}
+
+void append_steps(Graph& graph, const std::vector<Parameter>& parameters, const CompileOptions& options) {
+  const Value count = input(graph, "optimizer.step", {DType::fp32, {}}, Role::state);
+  std::optional<GuardedStep> guarded;
+  if (const std::optional<Value> loss_scale = graph.find_input(kLossScale)) {
+    std::vector<Value> gradients;
+    for (const Parameter& parameter : parameters) gradients.push_back(parameter.gradient);
+    guarded = append_loss_scaling(graph, *loss_scale, gradients, options.loss_scaling);
+  }
+  const Value step = guarded ? add(graph, count, guarded->taken) : shift(graph, count, 1.0);
+  graph.add_update(count, step);
+  for (const auto& [name, value, gradient] : parameters) {
+    const TensorType type = graph.type(value);
+    const Value first = input(graph, "optimizer.first_moment." + name, type, Role::state);
+    const Value second = input(graph, "optimizer.second_moment." + name, type, Role::state);
+    const ScopeGuard scope(graph, module_of(name));
+    const std::array<Value, 3> updated =
+        guarded ? guarded_adamw(graph, step, guarded->guard, value, gradient, first, second, options.optimizer)
+                : adamw(graph, step, value, gradient, first, second, options.optimizer);
+    graph.add_update(value, updated[0]);
+    graph.add_update(first, updated[1]);
+    graph.add_update(second, updated[2]);
+  }
+}
+
+}  // namespace
+
+bool append_optimizer(Graph& graph, const PassOptions& options) {
+  if (options.mode != Mode::step) return false;
+  graph.set_phase(Phase::optimizer);
+  append_steps(graph, parameters_of(graph), options);
+  graph.set_phase(Phase::forward);
+  if (!options.keep.gradients)
+    graph.erase_outputs([](const Output& output) { return output.role == OutputRole::gradient; });
+  return true;
+}
+
+}  // namespace ridgepoint

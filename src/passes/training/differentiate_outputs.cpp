@@ -1,0 +1,69 @@
+// Appends the backward graph, and every gradient as an output "grad.NAME" in the phase backward. A graph with a loss is
+// differentiated from it, by its parameters. A graph without (one call of attention) is differentiated from each of its
+// floating results, whose gradients become inputs "grad.RESULT", by its parameters or, where it has none, by its
+// floating data.
+#include <string>
+#include <vector>
+
+#include "passes/pass.h"
+#include "passes/training/training.h"
+#include "ridgepoint/autodiff.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+std::vector<NodeId> inputs_with_gradients(const Graph& graph) {
+  std::vector<NodeId> found = graph.inputs(Role::parameter);
+  if (found.empty()) found = graph.inputs(Role::data);
+  std::erase_if(found, [&](NodeId id) { return !is_floating(graph.type(graph.node(id).outputs[0]).dtype); });
+  return found;
+}
+
+Value result_to_differentiate(const Graph& graph) {
+  Value found;
+  for (const Output& output : graph.outputs()) {
+    if (output.role != OutputRole::result || !is_floating(graph.type(output.value).dtype)) continue;
+    if (found.valid()) {
+      throw Error("graph '" + graph.name + "' has several results and no loss; make the one to differentiate the loss",
+                  ErrorKind::usage);
+    }
+    found = output.value;
+  }
+  if (found.valid()) return found;
+  throw Error("graph '" + graph.name + "' has neither a loss nor a floating result; there is nothing to differentiate",
+              ErrorKind::usage);
+}
+
+std::vector<Value> gradients_of(Graph& graph, std::span<const Value> wrt) {
+  std::optional<Value> loss = graph.find_output(kScaledLoss);
+  if (loss) {
+    graph.erase_outputs([](const Output& output) { return output.name == kScaledLoss; });
+  } else {
+    loss = graph.find_loss();
+  }
+  if (loss) return differentiate(graph, *loss, wrt);
+  const Value result = result_to_differentiate(graph);
+  std::string name;
+  for (const Output& output : graph.outputs()) {
+    if (output.value == result && output.role == OutputRole::result) name = output.name;
+  }
+  return differentiate(graph, result, input(graph, "grad." + name, graph.type(result), Role::data), wrt);
+}
+
+}  // namespace
+
+bool differentiate_outputs(Graph& graph, const PassOptions& options) {
+  if (options.mode == Mode::forward) return false;
+  const std::vector<NodeId> inputs = inputs_with_gradients(graph);
+  std::vector<Value> wrt;
+  for (const NodeId id : inputs) wrt.push_back(graph.node(id).outputs[0]);
+  const std::vector<Value> gradients = gradients_of(graph, wrt);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string& name = input_name(graph.node(inputs[i]));
+    graph.add_output("grad." + name, gradients[i], OutputRole::gradient, name);
+  }
+  return true;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,32 @@
+// Divides the gradients among the outputs by the scale of the loss, before the optimizer's nodes: they update the scale.
+#include "passes/pass.h"
+#include "passes/training/training.h"
+
+namespace ridgepoint {
+
+bool unscale_gradients(Graph& graph, const PassOptions&) {
+  const std::optional<Value> loss_scale = graph.find_input(kLossScale);
+  if (!loss_scale) return false;
+  std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).phase != Phase::optimizer) continue;
+    graph.set_insertion_before(id);
+    break;
+  }
+  graph.set_phase(Phase::backward);
+  const Value factor = div(graph, constant(graph, 1.0, DType::fp32), *loss_scale);
+  bool changed = false;
+  for (Output& output : outputs) {
+    if (output.role != OutputRole::gradient) continue;
+    const ScopeGuard scope(graph, module_of(output.of));
+    output.value = mul(graph, output.value, factor);
+    changed = true;
+  }
+  graph.set_phase(Phase::forward);
+  graph.set_insertion_at_end();
+  graph.clear_outputs();
+  for (Output& output : outputs) graph.add_output(std::move(output));
+  return changed;
+}
+
+}  // namespace ridgepoint
