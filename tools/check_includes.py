@@ -46,6 +46,7 @@ PUBLIC_HEADERS = {
     "autodiff.h": "autodiff",
     "compile.h": "ops",
     "program.h": "runtime",
+    "attention_variant.h": "models",
     "record.h": "measure",
 }
 

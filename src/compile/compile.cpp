@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "compile/pipeline.h"
-#include "core/nearest.h"
+#include "core/enum_names.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
-constexpr std::array<std::string_view, kAllModes.size()> kModeNames = {"forward", "backward", "step"};
-constexpr std::array<std::string_view, kAllCompiles.size()> kCompileNames = {"off", "fuse"};
+constexpr auto kModeNames = enum_names<Mode>("forward", "backward", "step");
+constexpr auto kCompileNames = enum_names<Compile>("off", "fuse");
 
 bool has_backward(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).phase == Phase::backward; });
@@ -28,22 +28,12 @@ void require_no_training(const Graph& graph, const CompileOptions& options) {
 
 }  // namespace
 
-std::string_view name(Mode mode) { return kModeNames[static_cast<std::size_t>(mode)]; }
+std::string_view name(Mode mode) { return kModeNames[mode]; }
+Mode mode_from_name(std::string_view text) { return kModeNames.parse(text, "unknown mode '{}'"); }
 
-Mode mode_from_name(std::string_view text) {
-  for (const Mode mode : kAllModes) {
-    if (name(mode) == text) return mode;
-  }
-  throw Error("unknown mode '" + std::string(text) + "'" + hint(text, kModeNames), ErrorKind::usage);
-}
-
-std::string_view name(Compile compile) { return kCompileNames[static_cast<std::size_t>(compile)]; }
-
+std::string_view name(Compile compile) { return kCompileNames[compile]; }
 Compile compile_from_name(std::string_view text) {
-  for (const Compile compile : kAllCompiles) {
-    if (name(compile) == text) return compile;
-  }
-  throw Error("graphs are not compiled as '" + std::string(text) + "'" + hint(text, kCompileNames), ErrorKind::usage);
+  return kCompileNames.parse(text, "graphs are not compiled as '{}'");
 }
 
 bool CompileOptions::verifies_by_default() {

@@ -1,25 +1,15 @@
 #include "core/memory_category.h"
 
-namespace ridgepoint {
+#include "core/enum_names.h"
 
-std::string_view name(MemoryCategory category) {
-  switch (category) {
-    case MemoryCategory::parameter:
-      return "parameter";
-    case MemoryCategory::gradient:
-      return "gradient";
-    case MemoryCategory::activation:
-      return "activation";
-    case MemoryCategory::optimizer_state:
-      return "optimizer_state";
-    case MemoryCategory::temporary:
-      return "temporary";
-    case MemoryCategory::workspace:
-      return "workspace";
-    case MemoryCategory::data:
-      return "data";
-  }
-  return "unknown";
-}
+namespace ridgepoint {
+namespace {
+
+constexpr auto kNames = enum_names<MemoryCategory>("parameter", "gradient", "activation", "optimizer_state",
+                                                   "temporary", "workspace", "data");
+
+}  // namespace
+
+std::string_view name(MemoryCategory category) { return kNames[category]; }
 
 }  // namespace ridgepoint

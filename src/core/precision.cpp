@@ -1,25 +1,16 @@
 #include "ridgepoint/precision.h"
 
-#include <string>
-
-#include "core/nearest.h"
-#include "ridgepoint/error.h"
+#include "core/enum_names.h"
 
 namespace ridgepoint {
 namespace {
 
-constexpr std::array<std::string_view, kAllPrecisions.size()> kNames = {"fp32", "tf32", "bf16", "fp16"};
+constexpr auto kNames = enum_names<Precision>("fp32", "tf32", "bf16", "fp16");
 
 }  // namespace
 
-std::string_view name(Precision precision) { return kNames[static_cast<std::size_t>(precision)]; }
-
-Precision precision_from_name(std::string_view text) {
-  for (const Precision precision : kAllPrecisions) {
-    if (name(precision) == text) return precision;
-  }
-  throw Error("unknown precision '" + std::string(text) + "'" + hint(text, kNames), ErrorKind::usage);
-}
+std::string_view name(Precision precision) { return kNames[precision]; }
+Precision precision_from_name(std::string_view text) { return kNames.parse(text, "unknown precision '{}'"); }
 
 DType matmul_dtype(Precision precision) {
   switch (precision) {

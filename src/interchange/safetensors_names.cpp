@@ -1,25 +1,19 @@
 #include "interchange/safetensors_names.h"
 
 #include <algorithm>
-#include <array>
+
+#include "core/enum_names.h"
 
 namespace ridgepoint {
 namespace {
 
-// In the order of DType.
-constexpr std::array<std::string_view, std::size(kAllDTypes)> kNames = {"F64", "F32", "BF16", "F16",
-                                                                        "I64", "I32", "BOOL"};
+constexpr auto kNames = enum_names<DType>("F64", "F32", "BF16", "F16", "I64", "I32", "BOOL");
 constexpr std::size_t kLongestQuoted = 120;
 
 }  // namespace
 
-std::string_view safetensors_name(DType dtype) { return kNames[static_cast<std::size_t>(dtype)]; }
-
-std::optional<DType> dtype_from_safetensors_name(std::string_view text) {
-  const auto found = std::ranges::find(kNames, text);
-  if (found == kNames.end()) return std::nullopt;
-  return kAllDTypes[static_cast<std::size_t>(found - kNames.begin())];
-}
+std::string_view safetensors_name(DType dtype) { return kNames[dtype]; }
+std::optional<DType> dtype_from_safetensors_name(std::string_view text) { return kNames.find(text); }
 
 std::string quote_name(std::string_view name) {
   std::string text(name.substr(0, kLongestQuoted));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/enum_names.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -17,25 +18,18 @@ std::size_t TensorType::bytes() const {
 
 std::string TensorType::to_string() const { return std::string(ridgepoint::name(dtype)) + shape.to_string(); }
 
-std::string_view name(Phase phase) {
-  constexpr std::array<std::string_view, 4> kNames = {"forward", "loss", "backward", "optimizer"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
-
 namespace {
 
-constexpr std::array<std::string_view, 4> kRoleNames = {"parameter", "state", "data", "constant"};
-constexpr std::array<std::string_view, 4> kOutputRoleNames = {"result", "loss", "gradient", "activation"};
+constexpr auto kPhaseNames = enum_names<Phase>("forward", "loss", "backward", "optimizer");
+constexpr auto kRoleNames = enum_names<Role>("parameter", "state", "data", "constant");
+constexpr auto kOutputRoleNames = enum_names<OutputRole>("result", "loss", "gradient", "activation");
 
 }  // namespace
 
-std::string_view name(Role role) { return kRoleNames[static_cast<std::size_t>(role)]; }
+std::string_view name(Phase phase) { return kPhaseNames[phase]; }
 
-std::optional<Role> role_from_name(std::string_view text) {
-  const auto* found = std::ranges::find(kRoleNames, text);
-  if (found == kRoleNames.end()) return std::nullopt;
-  return static_cast<Role>(found - kRoleNames.begin());
-}
+std::string_view name(Role role) { return kRoleNames[role]; }
+std::optional<Role> role_from_name(std::string_view text) { return kRoleNames.find(text); }
 
 Role input_role(const Node& node) {
   const auto& text = node.attributes.get<std::string>("role");
@@ -46,13 +40,8 @@ Role input_role(const Node& node) {
 
 const std::string& input_name(const Node& node) { return node.attributes.get<std::string>("name"); }
 
-std::string_view name(OutputRole role) { return kOutputRoleNames[static_cast<std::size_t>(role)]; }
-
-std::optional<OutputRole> output_role_from_name(std::string_view text) {
-  const auto* found = std::ranges::find(kOutputRoleNames, text);
-  if (found == kOutputRoleNames.end()) return std::nullopt;
-  return static_cast<OutputRole>(found - kOutputRoleNames.begin());
-}
+std::string_view name(OutputRole role) { return kOutputRoleNames[role]; }
+std::optional<OutputRole> output_role_from_name(std::string_view text) { return kOutputRoleNames.find(text); }
 
 Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> items) {
   for (const auto& [key, value] : items) set(key, value);

@@ -6,10 +6,15 @@
 #include <functional>
 #include <numeric>
 
+#include "core/enum_names.h"
 #include "ops/constant.h"
 
 namespace ridgepoint {
 namespace {
+
+constexpr auto kLevelNames = enum_names<RowLevel>("uniform", "row", "column");
+constexpr auto kKindNames = enum_names<RowKind>("load", "constant", "iota", "elementwise", "reduce");
+constexpr auto kStoreNames = enum_names<RowStore>("element", "row", "accumulate_columns", "accumulate_rows");
 
 std::int64_t product(std::span<const std::int64_t> sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{1}, std::multiplies<>());
@@ -48,20 +53,9 @@ std::int64_t RowSpace::rows_per_group() const {
   return product(std::span(rows).subspan(static_cast<std::size_t>(kept)));
 }
 
-std::string_view name(RowLevel level) {
-  constexpr std::array<std::string_view, 3> kNames = {"uniform", "row", "column"};
-  return kNames[static_cast<std::size_t>(level)];
-}
-
-std::string_view name(RowKind kind) {
-  constexpr std::array<std::string_view, 5> kNames = {"load", "constant", "iota", "elementwise", "reduce"};
-  return kNames[static_cast<std::size_t>(kind)];
-}
-
-std::string_view name(RowStore store) {
-  constexpr std::array<std::string_view, 4> kNames = {"element", "row", "accumulate_columns", "accumulate_rows"};
-  return kNames[static_cast<std::size_t>(store)];
-}
+std::string_view name(RowLevel level) { return kLevelNames[level]; }
+std::string_view name(RowKind kind) { return kKindNames[kind]; }
+std::string_view name(RowStore store) { return kStoreNames[store]; }
 
 std::string print(const RowProgram& program) {
   const std::size_t row_axes = program.space.rows.size();

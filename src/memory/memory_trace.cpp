@@ -2,10 +2,13 @@
 
 #include <chrono>
 
+#include "core/enum_names.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
+
+constexpr auto kKindNames = enum_names<MemoryEventKind>("alloc", "free", "segment_alloc", "segment_free", "oom");
 
 template <typename Clock>
 std::int64_t now_ns() {
@@ -14,21 +17,7 @@ std::int64_t now_ns() {
 
 }  // namespace
 
-std::string_view name(MemoryEventKind kind) {
-  switch (kind) {
-    case MemoryEventKind::alloc:
-      return "alloc";
-    case MemoryEventKind::free:
-      return "free";
-    case MemoryEventKind::segment_alloc:
-      return "segment_alloc";
-    case MemoryEventKind::segment_free:
-      return "segment_free";
-    case MemoryEventKind::oom:
-      return "oom";
-  }
-  return "unknown";
-}
+std::string_view name(MemoryEventKind kind) { return kKindNames[kind]; }
 
 MemoryTrace::MemoryTrace(std::size_t capacity)
     : ring_(capacity),

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/nearest.h"
+#include "core/enum_names.h"
 #include "core/warning.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
@@ -19,10 +19,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr std::array kVariants = {AttentionVariant::composite, AttentionVariant::softmax, AttentionVariant::weights,
-                                  AttentionVariant::recompute, AttentionVariant::flash};
-constexpr std::array<std::string_view, kVariants.size()> kNames = {"composite", "softmax", "weights", "recompute",
-                                                                   "flash"};
+constexpr auto kNames = enum_names<AttentionVariant>("composite", "softmax", "weights", "recompute", "flash");
 
 Value swap_last_two(Graph& graph, Value x) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(graph.type(x).shape.rank()));
@@ -52,15 +49,9 @@ Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
 
 }  // namespace
 
-std::span<const AttentionVariant> attention_variants() { return kVariants; }
-
-std::string_view name(AttentionVariant variant) { return kNames[static_cast<std::size_t>(variant)]; }
-
+std::string_view name(AttentionVariant variant) { return kNames[variant]; }
 AttentionVariant attention_variant_from_name(std::string_view text) {
-  for (const AttentionVariant variant : kVariants) {
-    if (name(variant) == text) return variant;
-  }
-  throw Error(fmt::format("there is no attention variant '{}'{}", text, hint(text, kNames)), ErrorKind::usage);
+  return kNames.parse(text, "there is no attention variant '{}'");
 }
 
 std::optional<std::string> attention_fallback(const Graph& graph, const Device& device) {

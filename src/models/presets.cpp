@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "core/checked.h"
 #include "core/nearest.h"

@@ -60,7 +60,7 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
     const Tensors inputs = random_operands(composite);
     const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
     EXPECT_THAT(expected, SizeIs(4));
-    for (const AttentionVariant variant : attention_variants()) {
+    for (const AttentionVariant variant : kAllAttentionVariants) {
       problem.variant = variant;
       const Tensors found =
           testing::run_graph(testing::attention_graph(problem, Mode::backward), open_device("cpu"), inputs);
@@ -84,7 +84,7 @@ TEST(AttentionProblem, has_operands_and_gradients_of_its_dtype) {
                                                                    {Precision::fp16, DType::fp16}}) {
     AttentionProblem problem = problem_of(8, 8);
     problem.precision = precision;
-    for (const AttentionVariant variant : attention_variants()) {
+    for (const AttentionVariant variant : kAllAttentionVariants) {
       problem.variant = variant;
       const Graph graph = testing::attention_graph(problem, Mode::backward);
       for (const Output& output : graph.outputs()) EXPECT_EQ(graph.type(output.value).dtype, dtype) << output.name;

@@ -59,7 +59,7 @@ TEST(AttentionVariants, agree_on_the_result_and_every_gradient) {
     const Graph composite = gradient_graph(AttentionVariant::composite, c.queries, c.keys, c.causal);
     const Tensors inputs = random_tensors(composite);
     const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
-    for (const AttentionVariant variant : attention_variants()) {
+    for (const AttentionVariant variant : kAllAttentionVariants) {
       const Tensors found =
           testing::run_graph(gradient_graph(variant, c.queries, c.keys, c.causal), open_device("reference"), inputs);
       for (const auto& [tensor, value] : expected) {
@@ -75,7 +75,7 @@ TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
                                                       {AttentionVariant::weights, 1},
                                                       {AttentionVariant::recompute, 0},
                                                       {AttentionVariant::flash, 0}};
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     TransformerConfig config{"test", 8, 1024, 8, 8, 1, 1, variant};
     Program program(testing::transformer_graph(config, 1, Mode::backward), open_device("null"));
     program.run();
@@ -86,7 +86,7 @@ TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
 }
 
 TEST(AttentionVariants, have_names_that_read_back) {
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     EXPECT_EQ(attention_variant_from_name(name(variant)), variant);
   }
   try {

@@ -15,7 +15,6 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
 #include "cli/terminal/run_progress.h"
-#include "core/nearest.h"
 #include "interchange/trace_events.h"
 #include "ir/scope.h"
 #include "measure/profile/filter.h"
@@ -30,22 +29,14 @@ namespace {
 
 constexpr std::int64_t kMostProfiledSteps = 1000;
 
-Breakdown breakdown_from_name(std::string_view text) {
-  std::vector<std::string_view> names;
-  for (const Breakdown breakdown : kBreakdowns) {
-    if (name(breakdown) == text) return breakdown;
-    names.push_back(name(breakdown));
+// What `parse` says of the value of `flag` begins with that.
+template <typename Parse>
+auto parse_value(std::string_view flag, std::string_view text, Parse parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", flag, error.what()), ErrorKind::usage);
   }
-  throw Error(fmt::format("--by: '{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
-}
-
-ProfilePhase phase_from_name(std::string_view text) {
-  std::vector<std::string_view> names;
-  for (const ProfilePhase phase : kProfilePhases) {
-    if (name(phase) == text) return phase;
-    names.push_back(name(phase));
-  }
-  throw Error(fmt::format("--phase: '{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
 }
 
 void require_range(std::string_view flag, std::int64_t value, std::int64_t least, std::int64_t most) {
@@ -111,7 +102,7 @@ class ProfileCommand : public Command {
   }
 
   int run() override {
-    if (!by_.empty()) view_.only = breakdown_from_name(by_);
+    if (!by_.empty()) view_.only = parse_value("--by", by_, breakdown_from_name);
     check_views();
     const std::vector<StepConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
@@ -170,7 +161,9 @@ class ProfileCommand : public Command {
   KernelFilter read_filter(const std::vector<StepConfig>& configs) const {
     KernelFilter filter;
     if (!phases_.empty()) {
-      for (const std::string& text : split_list("--phase", phases_)) filter.phases.push_back(phase_from_name(text));
+      for (const std::string& text : split_list("--phase", phases_)) {
+        filter.phases.push_back(parse_value("--phase", text, profile_phase_from_name));
+      }
     }
     if (scopes_.empty()) return filter;
     filter.scopes = split_list("--scope", scopes_);
@@ -206,11 +199,7 @@ class ProfileCommand : public Command {
     std::vector<StepConfig> result;
     for (const std::string& mode : modes) {
       result.push_back(configs.front());
-      try {
-        result.back().mode = mode_from_name(mode);
-      } catch (const Error& error) {
-        throw Error(fmt::format("--compare: {}", error.what()), ErrorKind::usage);
-      }
+      result.back().mode = parse_value("--compare", mode, mode_from_name);
     }
     return result;
   }

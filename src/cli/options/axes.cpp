@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "cli/options/sweep.h"
+#include "core/enum_names.h"
 #include "core/nearest.h"
 #include "core/units.h"
 #include "ridgepoint/compile.h"
@@ -73,18 +74,6 @@ const NumberRule kThreads{0, 4096, parse_integer};
 const NumberRule kCards{0, 1023, parse_integer};
 const NumberRule kBytes{1, INT64_MAX, parse_bytes};
 
-Names attention_names() {
-  Names names;
-  for (const AttentionVariant variant : attention_variants()) names.emplace_back(name(variant));
-  return names;
-}
-
-Names compile_names() {
-  Names names;
-  for (const Compile compile : kAllCompiles) names.emplace_back(name(compile));
-  return names;
-}
-
 Names preset_names() {
   Names names;
   for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
@@ -128,12 +117,13 @@ std::vector<Axis> machine_axes() {
 }
 
 Axis dtype_axis() {
-  return choice_axis("--dtype", kWork, "fp32", {{"fp32", "tf32", "bf16", "fp16"}, {"fp8"}}, "precision",
+  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {"fp8"}}, "precision",
                      [](D& d, Text v) { d.config.dtype = v; });
 }
 
 Axis attention_axis(std::string fallback) {
-  return choice_axis("--attention", kWork, std::move(fallback), {attention_names(), {}}, "attention variant",
+  return choice_axis("--attention", kWork, std::move(fallback), {names_of(kAllAttentionVariants), {}},
+                     "attention variant",
                      [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); });
 }
 
@@ -167,7 +157,7 @@ std::vector<Axis> run_axes() {
   axes.push_back(
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.config.batch = v; }));
   axes.push_back(dtype_axis());
-  axes.push_back(choice_axis("--compile", kWork, "off", {compile_names(), {"full"}},
+  axes.push_back(choice_axis("--compile", kWork, "off", {names_of(kAllCompiles), {"full"}},
                              "graph compilation (fuse: attention as one kernel)",
                              [](D& d, Text v) { d.config.compile = v; }));
   axes.push_back(attention_axis("composite"));
@@ -177,7 +167,7 @@ std::vector<Axis> run_axes() {
   axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
-  axes.push_back(choice_axis("--mode", kWork, "step", {{"forward", "backward", "step"}, {}},
+  axes.push_back(choice_axis("--mode", kWork, "step", {names_of(kAllModes), {}},
                              "what is timed (backward is forward + loss + backward; step adds AdamW)",
                              [](D& d, Text v) { d.config.mode = mode_from_name(v); }));
   return axes;

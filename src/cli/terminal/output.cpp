@@ -35,13 +35,7 @@ bool is_special_file(const std::string& path) {
 
 }  // namespace
 
-Format format_from_name(std::string_view text) {
-  const auto* found = std::ranges::find(kFormatNames, text);
-  if (found == kFormatNames.end()) {
-    throw Error(fmt::format("--format: '{}' is unknown{}", text, hint(text, kFormatNames)), ErrorKind::usage);
-  }
-  return static_cast<Format>(found - kFormatNames.begin());
-}
+Format format_from_name(std::string_view text) { return kFormatNames.parse(text, "--format: '{}' is unknown"); }
 
 void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the ending of --output, else table]")
@@ -83,8 +77,7 @@ Format OutputOptions::resolved_format() const {
   if (!format.empty()) return format_from_name(format);
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".md") return Format::markdown;
-  const auto* found = std::ranges::find(kFormatNames, ending.empty() ? ending : ending.substr(1));
-  return found == kFormatNames.end() ? Format::table : static_cast<Format>(found - kFormatNames.begin());
+  return kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
 }
 
 RowWriter::RowWriter(const OutputOptions& options, Rows rows)

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "core/enum_names.h"
 #include "core/units.h"
 #include "measure/memory/forecast.h"
 #include "measure/record/run_record.h"
@@ -14,6 +14,8 @@
 
 namespace ridgepoint {
 namespace {
+
+constexpr auto kConfirmationNames = enum_names<Confirmation>("not run", "yes", "no");
 
 // Thrown by a watcher that says stop; never leaves find_attention_limit().
 struct Stopped {};
@@ -192,10 +194,7 @@ class Search {
 
 }  // namespace
 
-std::string_view name(Confirmation confirmation) {
-  constexpr std::array<std::string_view, 3> kNames = {"not run", "yes", "no"};
-  return kNames[static_cast<std::size_t>(confirmation)];
-}
+std::string_view name(Confirmation confirmation) { return kConfirmationNames[confirmation]; }
 
 std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config, std::int64_t granularity,
                                                    const LimitWatcher& watch) {

@@ -1,11 +1,15 @@
 // What a kernel is for, and what that is called.
-#include <array>
 #include <string_view>
 
+#include "core/enum_names.h"
 #include "measure/profile/profile.h"
 
 namespace ridgepoint {
 namespace {
+
+constexpr auto kPhaseNames = enum_names<ProfilePhase>("forward", "loss", "backward", "zeroing", "optimizer");
+constexpr auto kClassNames = enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise", "loss",
+                                                     "optimizer", "memory movement", "unknown");
 
 // The last component of a scope: softmax of layers.0.attn.softmax.
 std::string_view module_of(std::string_view scope) {
@@ -50,17 +54,10 @@ KernelClass class_of_op(Op op) {
 
 }  // namespace
 
-std::string_view name(ProfilePhase phase) {
-  constexpr std::array<std::string_view, kProfilePhases.size()> kNames = {"forward", "loss", "backward", "zeroing",
-                                                                          "optimizer"};
-  return kNames[static_cast<std::size_t>(phase)];
-}
+std::string_view name(ProfilePhase phase) { return kPhaseNames[phase]; }
+ProfilePhase profile_phase_from_name(std::string_view text) { return kPhaseNames.parse(text, "'{}' is unknown"); }
 
-std::string_view name(KernelClass kernel_class) {
-  constexpr std::array<std::string_view, 9> kNames = {"matmul", "attention", "softmax",         "norm",   "elementwise",
-                                                      "loss",   "optimizer", "memory movement", "unknown"};
-  return kNames[static_cast<std::size_t>(kernel_class)];
-}
+std::string_view name(KernelClass kernel_class) { return kClassNames[kernel_class]; }
 
 KernelClass kernel_class(const Graph& graph, const Node& node) {
   const KernelClass by_op = class_of_op(node.op);

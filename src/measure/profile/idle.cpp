@@ -1,10 +1,13 @@
 // idle_time(): the gaps between kernels, each put down to one cause.
 #include <algorithm>
 
+#include "core/enum_names.h"
 #include "measure/profile/views.h"
 
 namespace ridgepoint {
 namespace {
+
+constexpr auto kCauseNames = enum_names<IdleCause>("host late", "dependency", "nothing to do");
 
 // Walks the kernels of one step in order of start.
 class StepWalk {
@@ -46,10 +49,7 @@ class StepWalk {
 
 }  // namespace
 
-std::string_view name(IdleCause cause) {
-  constexpr std::array<std::string_view, kIdleCauses.size()> kNames = {"host late", "dependency", "nothing to do"};
-  return kNames[static_cast<std::size_t>(cause)];
-}
+std::string_view name(IdleCause cause) { return kCauseNames[cause]; }
 
 IdleTime idle_time(const Profile& profile) {
   IdleTime idle;

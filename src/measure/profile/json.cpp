@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/enum_names.h"
 #include "core/text.h"
 #include "measure/profile/views.h"
 
@@ -13,6 +14,8 @@ namespace ridgepoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr auto kBreakdownNames = enum_names<Breakdown>("kernel", "class", "scope", "launch");
 
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
@@ -285,10 +288,8 @@ std::string csv_line(const Json& run, const Json& row, LineOf what) {
 
 }  // namespace
 
-std::string_view name(Breakdown breakdown) {
-  constexpr std::array<std::string_view, kBreakdowns.size()> kNames = {"kernel", "class", "scope", "launch"};
-  return kNames[static_cast<std::size_t>(breakdown)];
-}
+std::string_view name(Breakdown breakdown) { return kBreakdownNames[breakdown]; }
+Breakdown breakdown_from_name(std::string_view text) { return kBreakdownNames.parse(text, "'{}' is unknown"); }
 
 std::string to_json(const Profile& profile, const ProfileDetail& detail) {
   Json json = Json::parse(to_json(profile.run));

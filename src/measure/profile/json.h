@@ -17,7 +17,9 @@ namespace ridgepoint {
 // class_total: by class over all phases, and what was idle; in CSV only.
 enum class Breakdown : std::uint8_t { kernel, op_class, scope, launch, class_total };
 inline constexpr std::array kBreakdowns = {Breakdown::kernel, Breakdown::op_class, Breakdown::scope, Breakdown::launch};
-std::string_view name(Breakdown breakdown);  // "class" for op_class
+std::string_view name(Breakdown breakdown);  // "class" for op_class; class_total has none
+// The inverse of name(). Throws Error (usage) naming the nearest.
+Breakdown breakdown_from_name(std::string_view text);
 
 struct ProfileDetail {
   int depth = 3;  // of modules

@@ -20,6 +20,8 @@ enum class ProfilePhase : std::uint8_t { forward, loss, backward, zeroing, optim
 inline constexpr std::array kProfilePhases = {ProfilePhase::forward, ProfilePhase::loss, ProfilePhase::backward,
                                               ProfilePhase::zeroing, ProfilePhase::optimizer};
 std::string_view name(ProfilePhase phase);
+// The inverse of name(). Throws Error (usage) naming the nearest.
+ProfilePhase profile_phase_from_name(std::string_view text);
 
 // What a kernel is for. Attention is the op that does all of it in one; written out in simpler ops its products are
 // matmuls and its softmax is softmax. Elementwise counts reductions that belong to nothing else; memory movement is

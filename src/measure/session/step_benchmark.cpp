@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <utility>
 
+#include "core/enum_names.h"
 #include "measure/machine/datasheet.h"
 #include "measure/memory/forecast.h"
 #include "measure/record/run_record.h"
@@ -22,6 +22,9 @@ namespace {
 
 using Stage = StepProgress::Stage;
 using Clock = std::chrono::steady_clock;
+
+constexpr auto kStageNames =
+    enum_names<Stage>("planning", "initialising", "measuring the ceiling", "warm-up", "step", "profiling");
 
 // Thrown out of the stages by a watcher that says stop; never leaves measure_step().
 struct Stopped {};
@@ -240,11 +243,7 @@ class Run {
 
 }  // namespace
 
-std::string_view name(Stage stage) {
-  constexpr std::array<std::string_view, 6> kNames = {"planning", "initialising", "measuring the ceiling",
-                                                      "warm-up",  "step",         "profiling"};
-  return kNames[static_cast<std::size_t>(stage)];
-}
+std::string_view name(Stage stage) { return kStageNames[stage]; }
 
 HostTensor initial_value(const StepConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point) {
   if (config.weights) return config.weights->read(parameter);

@@ -39,7 +39,7 @@ std::vector<std::string> components(const AccountMoment& moment) {
 }
 
 TEST(AttentionAccount, adds_up_to_the_byte_in_every_variant_and_dtype) {
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
       AttentionConfig config = config_of(variant);
       config.problem.precision = precision;
@@ -99,7 +99,7 @@ TEST(AttentionAccount, gives_shapes_and_formulas_in_symbols) {
 }
 
 TEST(AttentionAccount, says_where_the_peak_is) {
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     const AttentionAccount account = account_for_attention(config_of(variant, "null"));
     EXPECT_EQ(account.moments[0].name, "before backward");
     EXPECT_THAT(account.moments[1].name, StartsWith("peak, in backward at ")) << name(variant);

@@ -58,7 +58,7 @@ TEST(MeasureAttention, takes_the_memory_that_is_planned_in_every_variant_and_dty
   for (const std::int64_t sequence : {1, 64, 113}) {
     for (const std::int64_t d_model : {16, 80}) {
       for (const Precision precision : {Precision::fp32, Precision::bf16}) {
-        for (const AttentionVariant variant : attention_variants()) {
+        for (const AttentionVariant variant : kAllAttentionVariants) {
           AttentionConfig config = config_of(sequence, d_model);
           config.problem.variant = variant;
           config.problem.precision = precision;

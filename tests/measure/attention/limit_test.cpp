@@ -33,7 +33,7 @@ bool fits(AttentionConfig config, std::int64_t sequence, const std::string& devi
 }
 
 TEST(AttentionLimit, is_the_last_sequence_that_fits_before_one_that_does_not) {
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     const AttentionConfig config = config_of(variant);
     const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
     ASSERT_EQ(limit->run.status, RunStatus::ok) << limit->run.error.message;
@@ -53,7 +53,7 @@ TEST(AttentionLimit, is_the_last_sequence_that_fits_before_one_that_does_not) {
 }
 
 TEST(AttentionLimit, is_confirmed_by_running_where_the_device_computes) {
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     const std::optional<AttentionLimit> planned = find_attention_limit(config_of(variant), 1);
     const std::optional<AttentionLimit> run = find_attention_limit(config_of(variant, "cpu"), 1);
     EXPECT_EQ(run->confirmation, Confirmation::agrees) << name(variant) << ": " << run->remark;

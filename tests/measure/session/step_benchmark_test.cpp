@@ -138,7 +138,7 @@ TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
 
 TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
   std::vector<std::int64_t> counts;
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     for (const char* compile : {"off", "fuse"}) {
       CeilingCache ceilings;
       StepConfig config = toy();
