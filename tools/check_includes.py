@@ -48,6 +48,7 @@ PUBLIC_HEADERS = {
     "program.h": "runtime",
     "attention_variant.h": "models",
     "record.h": "measure",
+    "workload.h": "models",
 }
 
 # Headers CMake writes into the build folder; they name no folder.

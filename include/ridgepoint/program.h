@@ -48,6 +48,9 @@ struct ProgramOptions {
   MemoryTrace* memory_trace = nullptr;
 };
 
+// The graph that runs for a forward graph on a device: the whole list of passes. Throws Error.
+Graph compile(Graph forward, const Device& device, const CompileOptions& options = {});
+
 // A graph after the passes for a device, and its plan: what a run does is known, no kernel has been made and nothing
 // allocated. Several programs may be made of one.
 class ProgramPlan {
@@ -65,7 +68,8 @@ class ProgramPlan {
 
 class Program {
  public:
-  // Plans (see above), resolves kernels, and allocates inputs (zeroed). Throws Error; OutOfMemory when the persistent
+  // Plans (see above), resolves kernels, and allocates inputs: they are zero, or what their attribute "initial" says.
+  // Throws Error; OutOfMemory when the persistent
   // tensors do not fit.
   Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
   // On the plan's device, or on a null device that stands for it (src/backends/null).
@@ -79,6 +83,8 @@ class Program {
   // against its bound here: Error names the element.
   void write_input(std::string_view name, const HostTensor& tensor);
   HostTensor read_input(std::string_view name) const;   // parameters and state after updates
+  // Elements of integer data that index a table lie in [0, bound); empty for other inputs.
+  std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()
 
   // Any value of graph() that has memory of its own (no view, no constant) while it is alive: between its launch and

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/checked.h"
-#include "models/random_tensor.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -70,16 +69,18 @@ CompileOptions compile_options(const AttentionProblem& problem, Mode mode) {
   return {.mode = mode, .precision = problem.precision};
 }
 
-void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point) {
-  const Graph& graph = program.graph();
-  for (const NodeId id : graph.inputs()) {
-    const Node& node = graph.node(id);
-    const std::string& name = input_name(node);
-    const TensorType& type = graph.type(node.outputs[0]);
-    HostTensor tensor({DType::fp32, type.shape});
-    fill_truncated_normal(tensor.as<float>(), 1.0, random_stream(name, seed), stop_point);
-    program.write_input(name, type.dtype == DType::fp32 ? tensor : convert(tensor, type.dtype));
-  }
+AttentionCall::AttentionCall(AttentionProblem problem) : problem_(problem) { validate(problem_); }
+
+WorkloadDescription AttentionCall::describe() const {
+  return {.model = {.d_model = problem_.d_model, .heads = problem_.heads},
+          .batch = problem_.batch,
+          .context = problem_.queries,
+          .attention = problem_.variant};
+}
+
+std::int64_t AttentionCall::flops(Mode mode) const {
+  const double backward = mode == Mode::forward ? 0.0 : backward_flops(problem_);
+  return static_cast<std::int64_t>(forward_flops(problem_) + backward);
 }
 
 }  // namespace ridgepoint

@@ -7,8 +7,7 @@
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/precision.h"
-#include "ridgepoint/program.h"
-#include "ridgepoint/stop_point.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
@@ -41,7 +40,21 @@ Graph build_attention_problem(const AttentionProblem& problem);
 // The types that the problem asks for, in `mode`.
 CompileOptions compile_options(const AttentionProblem& problem, Mode mode);
 
-// Normal with deviation 1, cut at 3: every input.
-void write_random_operands(Program& program, std::uint64_t seed, const StopPoint& stop_point = {});
+class AttentionCall final : public Workload {
+ public:
+  // Throws Error (usage) as validate() does.
+  explicit AttentionCall(AttentionProblem problem);
+
+  const AttentionProblem& problem() const { return problem_; }
+
+  WorkloadDescription describe() const override;
+  Graph build(const StopPoint& = {}) const override { return build_attention_problem(problem_); }
+  std::string_view unit() const override { return "calls"; }
+  // By the convention of forward_flops() and backward_flops().
+  std::int64_t flops(Mode mode) const override;
+
+ private:
+  AttentionProblem problem_;
+};
 
 }  // namespace ridgepoint

@@ -1,7 +1,6 @@
 #include "models/toy_model.h"
 
 #include <array>
-#include <optional>
 #include <string_view>
 
 #include "ridgepoint/ops.h"
@@ -69,21 +68,28 @@ class ToyModelBuilder {
 
 Graph build_toy_model(const ToyModelConfig& config) { return ToyModelBuilder(config).build(); }
 
-void initialise_toy_model(Program& program, const ToyModelConfig& config, std::uint64_t seed) {
-  const TensorType x{DType::fp32, {config.batch, config.inputs}};
-  program.write_input("x", initial_parameter("x", x, seed));
-  for (const char* name : kParameters) {
-    const std::optional<Value> value = program.graph().find_input(name);
-    HostTensor tensor = initial_parameter(name, program.graph().type(*value), seed);
-    if (std::string_view(name) == "ln.bias") tensor = HostTensor(tensor.type);  // zero
-    program.write_input(name, tensor);
-  }
-  HostTensor targets(TensorType{DType::int64, {config.batch}});
-  for (std::int64_t i = 0; i < config.batch; ++i) {
-    targets.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % config.outputs;
+WorkloadDescription ToyModel::describe() const {
+  WorkloadDescription description{.model = {.name = "toy"}, .batch = config_.batch};
+  for (const ParameterDeclaration& parameter : parameters_of(*this))
+    description.model.parameters += parameter.type.elements();
+  return description;
+}
+
+HostTensor ToyModel::initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
+                                   const StopPoint& stop_point) const {
+  if (parameter.name == "ln.bias") return HostTensor(parameter.type);
+  return Workload::initial_value(parameter, seed, stop_point);
+}
+
+void ToyModel::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
+  const TensorType x{DType::fp32, {config_.batch, config_.inputs}};
+  program.write_input("x", Workload::initial_value({"x", x}, seed, stop_point));
+  if (!program.graph().find_input("targets")) return;
+  HostTensor targets(TensorType{DType::int64, {config_.batch}});
+  for (std::int64_t i = 0; i < config_.batch; ++i) {
+    targets.as<std::int64_t>()[static_cast<std::size_t>(i)] = i % config_.outputs;
   }
   program.write_input("targets", targets);
-  initialise_loss_scale(program);
 }
 
 }  // namespace ridgepoint

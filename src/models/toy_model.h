@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
-#include "models/transformer.h"
 #include "ridgepoint/graph.h"
-#include "ridgepoint/program.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
@@ -21,7 +20,22 @@ struct ToyModelConfig {
 // "ln.weight", "ln.bias", "fc2.weight". Outputs: "logits" and the loss, "loss".
 Graph build_toy_model(const ToyModelConfig& config);
 
-// Random inputs and parameters, the same for a seed on every machine, and the first loss scale.
-void initialise_toy_model(Program& program, const ToyModelConfig& config, std::uint64_t seed);
+class ToyModel final : public Workload {
+ public:
+  explicit ToyModel(ToyModelConfig config = {}) : config_(config) {}
+
+  WorkloadDescription describe() const override;
+  Graph build(const StopPoint& = {}) const override { return build_toy_model(config_); }
+  // The bias is 0.
+  HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
+                           const StopPoint& stop_point = {}) const override;
+  // x is as small as a weight of its shape; targets are the row's number modulo `outputs`.
+  void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
+  std::int64_t units() const override { return config_.batch; }
+  std::string_view unit() const override { return "rows"; }
+
+ private:
+  ToyModelConfig config_;
+};
 
 }  // namespace ridgepoint

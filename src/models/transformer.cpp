@@ -1,6 +1,5 @@
 #include "models/transformer.h"
 
-#include "compile/compile.h"
 #include "models/attention.h"
 
 namespace ridgepoint {
@@ -122,10 +121,24 @@ Graph build_transformer(const TransformerConfig& config, std::int64_t batch, con
   return TransformerBuilder(config, batch, stop_point).build();
 }
 
-std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode) {
-  TransformerConfig plain = config;
+Transformer::Transformer(TransformerConfig config, std::int64_t batch) : config_(std::move(config)), batch_(batch) {
+  validate(config_, batch_);
+}
+
+WorkloadDescription Transformer::describe() const {
+  return {.model = {config_.name, parameter_count(config_), config_.layers, config_.d_model, config_.d_ff, config_.heads,
+                    config_.vocab},
+          .batch = batch_,
+          .context = config_.context,
+          .attention = config_.attention};
+}
+
+Graph Transformer::build(const StopPoint& stop_point) const { return build_transformer(config_, batch_, stop_point); }
+
+std::int64_t Transformer::flops(Mode mode) const {
+  TransformerConfig plain = config_;
   plain.attention = AttentionVariant::composite;
-  return model_flops(build_transformer(plain, batch), mode);
+  return model_flops(build_transformer(plain, batch_), mode);
 }
 
 }  // namespace ridgepoint

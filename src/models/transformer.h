@@ -7,11 +7,9 @@
 #include <vector>
 
 #include "models/attention.h"
-#include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
-#include "ridgepoint/program.h"
 #include "ridgepoint/stop_point.h"
-#include "ridgepoint/tensor.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
@@ -39,30 +37,29 @@ std::int64_t parameter_count(const TransformerConfig& config);
 // Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. `stop_point` is called for each layer.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {});
 
-// The floating-point operations of one run in `mode`, as docs/model.md counts them: of the model with attention in
-// plain ops, whatever it is run as. Throws Error where 64 bits do not count them.
-std::int64_t transformer_flops(const TransformerConfig& config, std::int64_t batch, Mode mode);
+// The language model as a workload: tokens are uniform, targets too.
+class Transformer final : public Workload {
+ public:
+  // Throws Error (usage) as validate() does.
+  Transformer(TransformerConfig config, std::int64_t batch);
 
-struct ParameterDeclaration {
-  std::string name;
-  TensorType type;
+  const TransformerConfig& config() const { return config_; }
+
+  WorkloadDescription describe() const override;
+  Graph build(const StopPoint& stop_point = {}) const override;
+  // The rows of the embedding have deviation 1.
+  HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
+                           const StopPoint& stop_point = {}) const override;
+  // The rotary tables too.
+  void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
+  std::int64_t units() const override { return batch_ * config_.context; }
+  std::string_view unit() const override { return "tokens"; }
+  // Of the model with attention in plain ops, whatever it is run as.
+  std::int64_t flops(Mode mode) const override;
+
+ private:
+  TransformerConfig config_;
+  std::int64_t batch_;
 };
-
-// The model's parameters in the order of its layers.
-std::vector<ParameterDeclaration> transformer_parameters(const TransformerConfig& config);
-
-// Truncated normal initialisation of one parameter (docs/model.md), the same for a seed on every machine.
-HostTensor initial_parameter(const std::string& name, const TensorType& type, std::uint64_t seed,
-                             const StopPoint& stop_point = {});
-// Writes every parameter (initial_parameter), the rotary tables and the first loss scale. Moments and the step count
-// stay as they are: a new program's are zero.
-void initialise(Program& program, const TransformerConfig& config, std::uint64_t seed,
-                const StopPoint& stop_point = {});
-// Writes the first scale into a program that scales its loss; nothing into others, and false.
-bool initialise_loss_scale(Program& program, const LossScalingOptions& options = {});
-// Writes the rotary tables and the first loss scale only, for weights that come from elsewhere.
-void initialise_constants(Program& program, const TransformerConfig& config);
-// Uniform tokens into "inputs" and "targets".
-void write_random_tokens(Program& program, const TransformerConfig& config, std::uint64_t seed);
 
 }  // namespace ridgepoint

@@ -25,7 +25,7 @@ PassTarget target_of(const Device& device) {
 Graph compiled(Graph graph, const Device& device, const ProgramOptions& options) {
   CompileOptions compile_options = options.compile;
   if (!compile_options.stop_point) compile_options.stop_point = options.stop_point;
-  return compile(std::move(graph), target_of(device), compile_options);
+  return compile(std::move(graph), device, compile_options);
 }
 
 // By input: the exclusive bound that its elements must keep, from the ops that index by it (through views).
@@ -98,6 +98,10 @@ struct ProgramPlan::Implementation {
   ExecutionPlan plan;
 };
 
+Graph compile(Graph forward, const Device& device, const CompileOptions& options) {
+  return compile(std::move(forward), target_of(device), options);
+}
+
 ProgramPlan::ProgramPlan(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options)
     : implementation_(std::make_shared<const Implementation>(std::move(graph), std::move(device), options)) {}
 
@@ -117,6 +121,19 @@ struct Program::Implementation {
     for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
     marker = device->make_range_marker(graph, nodes);
     executor.set_observer(marker.get());
+    write_initial_values();
+  }
+
+  // Of scalars that do not begin at zero: the loss scale.
+  void write_initial_values() {
+    for (const InputSlot& slot : source->inputs) {
+      const Node& node = graph.producer_node(slot.value);
+      if (!node.attributes.contains("initial")) continue;
+      HostTensor tensor({DType::fp64, graph.type(slot.value).shape});
+      std::ranges::fill(tensor.as<double>(), node.attributes.get<double>("initial"));
+      tensor = convert(tensor, graph.type(slot.value).dtype);
+      device->copy_to_device(executor.address(plan.values[slot.value.id]), tensor.data.data(), tensor.data.size());
+    }
   }
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
@@ -168,6 +185,11 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   }
   self.device->copy_to_device(self.executor.address(self.plan.values[slot.value.id]), tensor.data.data(),
                               tensor.data.size());
+}
+
+std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
+  const std::int64_t bound = implementation_->find_input(name).index_bound;
+  return bound == INT64_MAX ? std::nullopt : std::optional(bound);
 }
 
 HostTensor Program::read_input(std::string_view name) const {

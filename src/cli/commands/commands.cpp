@@ -6,6 +6,7 @@ namespace ridgepoint::cli {
 std::unique_ptr<Command> make_attention();
 std::unique_ptr<Command> make_bench();
 std::unique_ptr<Command> make_devices();
+std::unique_ptr<Command> make_graph();
 std::unique_ptr<Command> make_precision();
 std::unique_ptr<Command> make_profile();
 std::unique_ptr<Command> make_verify();
@@ -18,6 +19,7 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_precision());
   commands.push_back(make_profile());
   commands.push_back(make_verify());
+  commands.push_back(make_graph());
   return commands;
 }
 

@@ -11,6 +11,7 @@ bool scale_loss(Graph& graph, const PassOptions& options) {
   const std::optional<Value> loss = graph.find_loss();
   if (options.precision != Precision::fp16 || options.mode == Mode::forward || !loss) return false;
   const Value factor = input(graph, std::string(kLossScale), {DType::fp32, {}}, Role::state);
+  graph.node(graph.producer(factor)).attributes.set("initial", options.loss_scaling.initial_scale);
   graph.set_phase(Phase::loss);
   {
     const ScopeGuard scope(graph, "loss");

@@ -1,0 +1,74 @@
+// What can be measured: a model or a single call, as every experiment sees it. A model of your own is a class that says
+// what it is and builds its forward graph.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ridgepoint/attention_variant.h"
+#include "ridgepoint/compile.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/stop_point.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+
+// What tables and records say of a workload. A size that it does not have is 0.
+struct WorkloadDescription {
+  struct Model {
+    std::string name;
+    std::int64_t parameters = 0;
+    std::int64_t layers = 0;
+    std::int64_t d_model = 0;
+    std::int64_t d_ff = 0;
+    std::int64_t heads = 0;
+    std::int64_t vocab = 0;
+  } model;
+  std::int64_t batch = 0;
+  std::int64_t context = 0;  // tokens of a sequence; queries of a call of attention
+  std::optional<AttentionVariant> attention = {};
+};
+
+struct ParameterDeclaration {
+  std::string name;
+  TensorType type;
+};
+
+class Workload {
+ public:
+  virtual ~Workload() = default;
+
+  virtual WorkloadDescription describe() const = 0;
+
+  // The forward graph: parameters are inputs of Role::parameter, the loss is an output of OutputRole::loss. A graph
+  // without a loss is differentiated from its one floating result. `stop_point` may be called again and again.
+  virtual Graph build(const StopPoint& stop_point = {}) const = 0;
+
+  // What a parameter holds before the first step, the same for a seed on every machine. Unless overridden: 1 for
+  // vectors, else normal with deviation sqrt(2 / (rows + columns)) truncated at 3 deviations.
+  virtual HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
+                                   const StopPoint& stop_point = {}) const;
+
+  // Writes every input that is neither a parameter nor state. Unless overridden: floating data are normal with deviation
+  // 1 truncated at 3, integer data that index a table are uniform over it.
+  virtual void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const;
+
+  // How much one run processes, and of what: rates are given by the second.
+  virtual std::int64_t units() const { return 1; }
+  virtual std::string_view unit() const { return "runs"; }
+
+  // The floating-point operations of one run, as docs/model.md counts them. Throws Error where 64 bits do not count them.
+  virtual std::int64_t flops(Mode mode) const { return model_flops(build(), mode); }
+};
+
+// In the order in which the forward graph declares them.
+std::vector<ParameterDeclaration> parameters_of(const Workload& workload);
+
+// Writes every parameter and all data.
+void initialise(Program& program, const Workload& workload, std::uint64_t seed, const StopPoint& stop_point = {});
+
+}  // namespace ridgepoint

@@ -1,0 +1,187 @@
+// ridgepoint graph: the graph of a workload after any pass, and what each pass took and changed.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/sweep.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/tables_writer.h"
+#include "core/files/file.h"
+#include "core/nearest.h"
+#include "models/attention_problem.h"
+#include "models/toy_model.h"
+#include "models/transformer.h"
+#include "ops/in_place.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr std::size_t kMostGraphBytes = 256 << 20;
+constexpr std::array<std::string_view, 3> kWorkloads = {"model", "attention", "toy"};
+
+struct PassRow {
+  PassResult result;
+  std::int64_t nodes = 0;
+  std::int64_t launches = 0;  // of those, nodes that run a kernel
+};
+
+std::int64_t count_launches(const Graph& graph) {
+  return std::ranges::count_if(graph.order(), [&](NodeId id) { return launches(graph.node(id)); });
+}
+
+class GraphCommand : public Command {
+ public:
+  std::string_view name() const override { return "graph"; }
+  std::string_view summary() const override { return "the graph of a workload after any pass, and what each pass did"; }
+  std::string_view examples() const override {
+    return "ridgepoint graph --model small --mode step --dtype bf16\n"
+           "ridgepoint graph --model tiny --mode backward --after differentiate_outputs --text\n"
+           "ridgepoint graph --workload attention --context 1024 --compile fuse --device cpu\n"
+           "ridgepoint graph --model tiny --skip orient_matmuls,insert_copies\n"
+           "ridgepoint graph --graph saved.txt --text --output compiled.txt";
+  }
+  std::string_view notes() const override { return notes_; }
+
+  void add_options(CLI::App& app) override {
+    constexpr const char* kGroup = "Graph";
+    app.add_option("--workload", workload_, "model, attention (one call) or toy [model]")
+        ->type_name("NAME")
+        ->group(kGroup);
+    app.add_option("--graph", graph_file_, "a graph in its text form instead of a workload")
+        ->type_name("FILE")
+        ->group(kGroup);
+    app.add_option("--after", after_, "the last pass that runs [all run]")->type_name("PASS")->group(kGroup);
+    app.add_option("--skip", skip_, "passes that are left out")->type_name("PASSES")->group(kGroup);
+    app.add_flag("--text", text_, "print the graph instead of the tables of passes and ops")->group(kGroup);
+    run_options_.add_to(app);
+    output_options_.add_to(app);
+  }
+
+  int run() override {
+    check_options();
+    const StepConfig config = run_options_.single();
+    const Graph graph = compiled(config);
+    if (text_) {
+      write_text(print_graph(graph));
+    } else {
+      TablesWriter(output_options_, [&](Format format, std::size_t) { return tables(graph, format); }).finish();
+    }
+    return kExitOk;
+  }
+
+ private:
+  void check_options() const {
+    if (std::ranges::find(kWorkloads, workload_) == kWorkloads.end()) {
+      throw Error(fmt::format("--workload: '{}' is unknown{}", workload_, hint(workload_, kWorkloads)),
+                  ErrorKind::usage);
+    }
+    if (text_ && !output_options_.format.empty())
+      throw Error("--text has a form of its own; leave --format out", ErrorKind::usage);
+    if (!graph_file_.empty() && workload_ != "model")
+      throw Error("--graph is a workload of its own; leave --workload out", ErrorKind::usage);
+  }
+
+  Graph source(const StepConfig& config) const {
+    if (!graph_file_.empty()) return parse_graph(read_file(graph_file_, kMostGraphBytes));
+    if (workload_ == "toy") return ToyModel().build();
+    if (workload_ == "attention") return AttentionCall(attention_problem(config)).build();
+    return Transformer(config.model, config.batch).build(stop_if_interrupted);
+  }
+
+  // Of the heads and the width of the model.
+  static AttentionProblem attention_problem(const StepConfig& config) {
+    return {.batch = config.batch,
+            .heads = config.model.heads,
+            .d_model = config.model.d_model,
+            .queries = config.model.context,
+            .keys = config.model.context,
+            .causal = true,
+            .variant = config.model.attention,
+            .precision = precision_from_name(config.dtype)};
+  }
+
+  Graph compiled(const StepConfig& config) {
+    ProgramOptions options{.compile = compile_options(config), .stop_point = stop_if_interrupted};
+    if (!graph_file_.empty() && !run_options_.given("--mode")) options.compile.mode = Mode::forward;
+    if (!skip_.empty()) options.compile.skip = split_list("--skip", skip_);
+    options.compile.until = after_;
+    options.compile.after_pass = [&](const PassResult& result, const Graph& graph) {
+      passes_.push_back({result, static_cast<std::int64_t>(graph.order().size()), count_launches(graph)});
+    };
+    return compile(source(config), *open_device(config.device, config.device_options), options.compile);
+  }
+
+  void write_text(const std::string& text) const {
+    if (output_options_.path.empty()) {
+      print_output(text);
+    } else {
+      write_file(output_options_.path, text);
+    }
+  }
+
+  std::vector<DataTable> tables(const Graph& graph, Format format) const {
+    std::vector<DataTable> tables = {pass_table(graph)};
+    if (is_for_people(format)) tables.push_back(op_table(graph));
+    return tables;
+  }
+
+  DataTable pass_table(const Graph& graph) const {
+    DataTable table;
+    table.caption = fmt::format("Passes of {}", graph.name);
+    table.columns = {{"pass", "pass"},
+                     {"changed", "changed"},
+                     {"milliseconds", "ms", "{:.2f}"},
+                     {"nodes", "nodes"},
+                     {"launches", "launches"}};
+    double milliseconds = 0;
+    for (const PassRow& pass : passes_) {
+      table.rows.push_back({std::string(pass.result.name), std::string(pass.result.changed ? "yes" : "no"),
+                            pass.result.milliseconds, pass.nodes, pass.launches});
+      milliseconds += pass.result.milliseconds;
+    }
+    table.note = fmt::format("{} passes took {:.1f} ms. Nodes and launches are counted after the pass.", passes_.size(),
+                             milliseconds);
+    return table;
+  }
+
+  static DataTable op_table(const Graph& graph) {
+    std::map<Op, std::int64_t> counts;
+    for (const NodeId id : graph.order()) ++counts[graph.node(id).op];
+    std::vector<std::pair<Op, std::int64_t>> sorted(counts.begin(), counts.end());
+    std::ranges::stable_sort(sorted, std::greater<>(), &std::pair<Op, std::int64_t>::second);
+    DataTable table;
+    table.caption = "Ops of the graph that is left";
+    table.columns = {{"op", "op"}, {"class", "class"}, {"nodes", "nodes"}};
+    for (const auto& [op, count] : sorted)
+      table.rows.push_back({std::string(ridgepoint::name(op)), std::string(ridgepoint::name(op_class(op))), count});
+    return table;
+  }
+
+  const std::string notes_ = fmt::format(
+      "The passes, in the order in which they run: {}. Nothing is executed. --text writes the graph in the form that "
+      "--graph reads.",
+      fmt::join(pass_names(), ", "));
+  RunOptions run_options_{std::vector<std::string_view>{"--warmup", "--steps", "--seed"}};
+  OutputOptions output_options_;
+  std::string workload_ = "model", graph_file_, after_, skip_;
+  bool text_ = false;
+  std::vector<PassRow> passes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_graph() { return std::make_unique<GraphCommand>(); }
+
+}  // namespace ridgepoint::cli
