@@ -34,6 +34,16 @@ std::string_view name(Compile compile);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Compile compile_from_name(std::string_view text);
 
+// Which activations are kept between forward and backward, and which are computed again. off: all that backward reads
+// are kept.
+enum class Checkpoint : std::uint8_t { off };
+
+inline constexpr std::array kAllCheckpoints = {Checkpoint::off};
+
+std::string_view name(Checkpoint checkpoint);
+// The inverse of name(). Throws Error (usage) naming the nearest.
+Checkpoint checkpoint_from_name(std::string_view text);
+
 // Values that stay readable after a run in modes that do not need them.
 struct KeepOptions {
   bool results = false;      // backward, step: the model's results beside the loss (mode forward always has them)

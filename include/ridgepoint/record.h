@@ -1,16 +1,21 @@
-// The record of one run: what was asked, on what, what came out. Every table, file and report is a view of records.
-// docs/record.md lists the fields as JSON names them; src/measure/record/record_fields.h is the one list they derive
-// from.
+// The record of one run: what was asked, on what, what came out. Every table, file and report is a view of records. A
+// record is what all experiments have in common and a section for the experiment that it is of. docs/record.md lists
+// the fields as JSON names them; src/measure/record/fields.h is the one list that JSON, CSV and reading derive from.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "ridgepoint/attention_variant.h"
+#include "ridgepoint/compile.h"
+#include "ridgepoint/precision.h"
 
 namespace ridgepoint {
 
@@ -19,14 +24,16 @@ inline constexpr std::int64_t kRecordSchema = 1;
 
 // A statistic no sample supports (the mean of none, the deviation of one) is NaN; JSON writes it as null.
 struct Statistics {
-  double mean = 0;
-  double std = 0;  // of a sample: divided by n - 1
-  double min = 0;
-  double max = 0;
-  double median = 0;
-  std::array<double, 3> quartiles{};  // 25, 50, 75 %; between samples interpolated linearly, numpy's default
-  double cv = 0;                      // std / mean
-  std::vector<double> samples;        // in the order they were taken
+  static constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  double mean = kUnknown;
+  double std = kUnknown;  // of a sample: divided by n - 1
+  double min = kUnknown;
+  double max = kUnknown;
+  double median = kUnknown;
+  // 25, 50, 75 %; between samples interpolated linearly, numpy's default
+  std::array<double, 3> quartiles = {kUnknown, kUnknown, kUnknown};
+  double cv = kUnknown;         // std / mean
+  std::vector<double> samples;  // in the order they were taken
 };
 
 // `samples` may be empty.
@@ -34,14 +41,21 @@ Statistics describe(std::vector<double> samples);
 
 // oom: the run asked for more memory than the device had left. unsupported: this build or device cannot run it.
 enum class RunStatus : std::uint8_t { ok, oom, unsupported, error };
+inline constexpr std::array kAllRunStatuses = {RunStatus::ok, RunStatus::oom, RunStatus::unsupported, RunStatus::error};
 std::string_view name(RunStatus status);
+
+// What was measured. bench and profile: a training step, or the part of one that its mode says. attention: one call of
+// attention by itself.
+enum class Experiment : std::uint8_t { bench, attention, profile };
+inline constexpr std::array kAllExperiments = {Experiment::bench, Experiment::attention, Experiment::profile};
+std::string_view name(Experiment experiment);
 
 // Sizes in bytes, times in milliseconds, rates per second. An optional is empty (null in JSON) where nothing is
 // known: rates of a run that did not finish, a datasheet rate nobody published.
 struct Record {
   std::int64_t schema = kRecordSchema;
-  std::string command;    // what measured it: bench, profile, attention
-  std::string timestamp;  // start of the run, UTC, 2025-01-31T12:00:00Z
+  Experiment experiment = Experiment::bench;  // `command` in JSON
+  std::string timestamp;                      // start of the run, UTC, 2025-01-31T12:00:00Z
   RunStatus status = RunStatus::ok;
 
   struct Failure {
@@ -54,12 +68,12 @@ struct Record {
     std::optional<std::int64_t> fragmented_bytes;
   } error;
 
-  std::string mode;  // forward, backward, step
-  std::string dtype;
-  std::string compile;
-  std::string attention;
-  std::optional<std::string> attention_fallback;  // what flash ran as where the device has no kernel for it
-  std::string checkpoint;
+  Mode mode = Mode::step;
+  Precision dtype = Precision::fp32;
+  Compile compile = Compile::off;
+  AttentionVariant attention = AttentionVariant::composite;
+  std::optional<AttentionVariant> attention_fallback;  // what flash ran as where the device has no kernel for it
+  Checkpoint checkpoint = Checkpoint::off;
   std::int64_t batch = 0;
   std::int64_t context = 0;
 
@@ -74,7 +88,7 @@ struct Record {
   } model;
 
   struct DeviceUsed {
-    std::string kind;  // cpu, null, reference
+    std::string kind;  // cpu, cuda, null, reference
     std::string name;  // the processor's or card's own
     std::int64_t total_memory_bytes = 0;
     std::optional<std::int64_t> memory_limit_bytes;
@@ -85,37 +99,9 @@ struct Record {
   std::int64_t steps = 0;
   std::int64_t seed = 0;
   std::int64_t threads = 0;
-  std::optional<std::string> weights;  // the file that the parameters came from; empty: made from the seed
-  bool detect_anomaly = false;         // every result was looked at for NaN and infinity: the times mean nothing
-
-  Statistics time_ms;             // host clock around one iteration and the wait for the device
-  Statistics device_time_ms;      // the device's own clock around the same iterations
-  std::vector<double> warmup_ms;  // host clock, the iterations before; never part of time_ms
   // cpu: how many of its threads, on the average over the timed iterations, had work and no processor, because another
   // program, another virtual machine or a quota had it. Anything but nearly 0 makes the times too long.
   std::optional<double> threads_waiting;
-
-  // Of one call of attention by itself (command attention): `context` queries, model.heads heads that are model.d_model
-  // wide together.
-  std::optional<std::int64_t> keys;
-  std::optional<bool> causal;
-  Statistics forward_ms;   // the device's own clock: forward alone
-  Statistics backward_ms;  // from the end of forward to the end of backward, in runs of both
-  // 4 B H S K D operations forward, half of that where causal, 2.5 times as many backward, by the medians.
-  std::optional<double> forward_flops_per_second;
-  std::optional<double> backward_flops_per_second;
-
-  struct LossScaling {                          // fp16 steps only
-    std::optional<double> scale;                // after the last step
-    std::optional<std::int64_t> skipped_steps;  // of warm-up and timed ones, for gradients that were not finite
-  } loss_scaling;
-
-  std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
-  std::optional<std::int64_t> flops_per_step;       // of one iteration of this mode: the model's, however it is run
-  std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
-  std::optional<double> mfu;                        // share of the datasheet rate
-  std::optional<double> ceiling_flops_per_second;   // matmul rate measured on this device for this dtype
-  std::optional<double> ceiling_share;              // share of that rate
 
   struct Memory {
     std::optional<std::int64_t> peak_allocated;           // blocks, after 512-byte rounding
@@ -137,9 +123,43 @@ struct Record {
     std::string compiler;
     std::string revision;
   } build;
+
+  struct LossScaling {                          // fp16 steps only
+    std::optional<double> scale;                // after the last step
+    std::optional<std::int64_t> skipped_steps;  // of warm-up and timed ones, for gradients that were not finite
+  };
+
+  struct TrainingStep {
+    std::optional<std::string> weights;  // the file that the parameters came from; empty: made from the seed
+    bool detect_anomaly = false;         // every result was looked at for NaN and infinity: the times mean nothing
+    Statistics time_ms;                  // host clock around one iteration and the wait for the device
+    Statistics device_time_ms;           // the device's own clock around the same iterations
+    std::vector<double> warmup_ms;       // host clock, the iterations before; never part of time_ms
+    LossScaling loss_scaling;
+    std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
+    std::optional<std::int64_t> flops_per_step;       // of one iteration of this mode: the model's, however it is run
+    std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
+    std::optional<double> mfu;                        // share of the datasheet rate
+    std::optional<double> ceiling_flops_per_second;   // matmul rate measured on this device for this dtype
+    std::optional<double> ceiling_share;              // share of that rate
+  };
+  std::optional<TrainingStep> training_step;  // bench, profile
+
+  // `context` queries, model.heads heads that are model.d_model wide together.
+  struct AttentionCall {
+    std::optional<std::int64_t> keys;
+    std::optional<bool> causal;
+    Statistics forward_ms;   // the device's own clock: forward alone
+    Statistics backward_ms;  // from the end of forward to the end of backward, in runs of both
+    // 4 B H S K D operations forward, half of that where causal, 2.5 times as many backward, by the medians.
+    std::optional<double> forward_flops_per_second;
+    std::optional<double> backward_flops_per_second;
+  };
+  std::optional<AttentionCall> attention_call;  // attention
 };
 
-// One line of JSON, keys in schema order, numbers that read back to the same bits. NaN and infinity become null.
+// One line of JSON, keys in schema order, those of a section that is not there with what is not known, numbers that
+// read back to the same bits. NaN and infinity become null.
 std::string to_json(const Record& record);
 // The inverse. Fields this build does not know are skipped, absent ones keep their default. Throws Error naming the
 // field that has the wrong type, or the schema when it is newer than kRecordSchema.

@@ -14,6 +14,7 @@ namespace {
 
 constexpr auto kModeNames = enum_names<Mode>("forward", "backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse");
+constexpr auto kCheckpointNames = enum_names<Checkpoint>("off");
 
 bool has_backward(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).phase == Phase::backward; });
@@ -34,6 +35,11 @@ Mode mode_from_name(std::string_view text) { return kModeNames.parse(text, "unkn
 std::string_view name(Compile compile) { return kCompileNames[compile]; }
 Compile compile_from_name(std::string_view text) {
   return kCompileNames.parse(text, "graphs are not compiled as '{}'");
+}
+
+std::string_view name(Checkpoint checkpoint) { return kCheckpointNames[checkpoint]; }
+Checkpoint checkpoint_from_name(std::string_view text) {
+  return kCheckpointNames.parse(text, "activations are not checkpointed as '{}'");
 }
 
 bool CompileOptions::verifies_by_default() {

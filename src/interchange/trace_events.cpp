@@ -67,8 +67,8 @@ class TraceWriter {
     const Record& run = profile_.run;
     return fmt::format(
         R"({{"program":"ridgepoint {}","model":{},"mode":{},"batch":"{}","context":"{}","dtype":{},"device":{}}})",
-        run.build.version, json_text(run.model.name), json_text(run.mode), run.batch, run.context, json_text(run.dtype),
-        json_text(run.device.name));
+        run.build.version, json_text(run.model.name), json_text(name(run.mode)), run.batch, run.context,
+        json_text(name(run.dtype)), json_text(run.device.name));
   }
 
   void event(const std::string& body) {
@@ -120,7 +120,8 @@ class TraceWriter {
   void steps() {
     for (std::size_t i = 0; i < profile_.steps.size(); ++i) {
       const ProfiledStep& step = profile_.steps[i];
-      slice({kHost, kSteps}, fmt::format("{} {}", profile_.run.mode, i), "step", {step.begin_ns, step.end_ns}, "");
+      slice({kHost, kSteps}, fmt::format("{} {}", name(profile_.run.mode), i), "step", {step.begin_ns, step.end_ns},
+            "");
     }
   }
 

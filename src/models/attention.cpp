@@ -54,7 +54,7 @@ AttentionVariant attention_variant_from_name(std::string_view text) {
   return kNames.parse(text, "there is no attention variant '{}'");
 }
 
-std::optional<std::string> attention_fallback(const Graph& graph, const Device& device) {
+std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Device& device) {
   const Node* lacking = nullptr;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -69,7 +69,7 @@ std::optional<std::string> attention_fallback(const Graph& graph, const Device& 
       device.name(), lacking->op == Op::attention ? "attention" : "attention backward",
       graph.type(lacking->inputs[1]).to_string());
   warn_once(message, message);
-  return std::string(name(AttentionVariant::recompute));
+  return AttentionVariant::recompute;
 }
 
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal) {

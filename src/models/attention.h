@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "ridgepoint/attention_variant.h"
 #include "ridgepoint/graph.h"
@@ -14,7 +13,7 @@ class Device;
 // Tiled attention that the device has no kernel for runs as its decomposition, which keeps what `recompute` keeps. That
 // variant where this befalls a node of the graph, with a warning once for each device and operand; empty where every
 // such node has its kernel.
-std::optional<std::string> attention_fallback(const Graph& graph, const Device& device);
+std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Device& device);
 
 // softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]; causal: each query sees the keys up to
 // its own position alone (S = K).

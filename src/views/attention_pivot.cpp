@@ -37,9 +37,9 @@ std::optional<double> mebibytes_of(const std::optional<std::int64_t>& bytes) {
 
 constexpr std::array kMetrics = {
     Metric{"forward_ms", "Forward, ms", "Forward: times as fast as {}",
-           [](const Record& r) { return median_of(r.forward_ms); }},
+           [](const Record& r) { return median_of(r.attention_call->forward_ms); }},
     Metric{"backward_ms", "Backward, ms", "Backward: times as fast as {}",
-           [](const Record& r) { return median_of(r.backward_ms); }},
+           [](const Record& r) { return median_of(r.attention_call->backward_ms); }},
     Metric{"before_backward_mib", "Memory before backward, MiB", "Memory before backward: {}'s over it",
            [](const Record& r) { return mebibytes_of(r.memory_bytes.before_backward); }},
     Metric{"peak_mib", "Peak memory, MiB", "Peak memory: {}'s over it",

@@ -77,7 +77,8 @@ DataTable account_for_people(const AttentionAccount& account, const AccountMomen
       fmt::format("{} allocated; {} reserved, {} of it free to be used again", bytes_text(moment.allocated_bytes),
                   bytes_text(moment.reserved_bytes), bytes_text(moment.reserved_bytes - moment.allocated_bytes));
   if (account.run.attention_fallback) {
-    table.note += fmt::format("; no kernel for this shape, so that it ran as {}", *account.run.attention_fallback);
+    table.note +=
+        fmt::format("; no kernel for this shape, so that it ran as {}", name(*account.run.attention_fallback));
   }
   return table;
 }
@@ -137,7 +138,7 @@ std::string remark_of(const AttentionLimit& limit) {
   if (limit.run.status != RunStatus::ok) return limit.run.error.message;
   std::string text = limit.remark;
   if (limit.run.attention_fallback) {
-    text += fmt::format("{}ran as {}", text.empty() ? "" : "; ", *limit.run.attention_fallback);
+    text += fmt::format("{}ran as {}", text.empty() ? "" : "; ", name(*limit.run.attention_fallback));
   }
   return text;
 }
@@ -213,7 +214,7 @@ std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std:
     table.rows.push_back(limit_cells(limit, granularity, for_people));
     runs.push_back(limit.run);
     runs.back().context = 0;  // looked for, not given
-    runs.back().keys.reset();
+    runs.back().attention_call->keys.reset();
   }
   if (!for_people || limits.empty()) return {table};
   leave_out_what_is_known(table);

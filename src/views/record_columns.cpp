@@ -26,15 +26,25 @@ std::string median_of(const Statistics& times_ms) {
   return times_ms.samples.empty() ? std::string(kNothing) : format_ms(times_ms.median);
 }
 
+// The sections, or ones that know nothing.
+const Record::TrainingStep& step(const Record& record) {
+  static const Record::TrainingStep nothing;
+  return record.training_step ? *record.training_step : nothing;
+}
+const Record::AttentionCall& call(const Record& record) {
+  static const Record::AttentionCall nothing;
+  return record.attention_call ? *record.attention_call : nothing;
+}
+
 // Those of forward, and those of forward and backward.
 std::string taken_of(const Record& record) {
-  const std::size_t forward = record.forward_ms.samples.size();
-  const std::size_t backward = record.backward_ms.samples.size();
+  const std::size_t forward = call(record).forward_ms.samples.size();
+  const std::size_t backward = call(record).backward_ms.samples.size();
   return forward + backward > 0 ? fmt::format("{}+{}", forward, backward) : std::string(kNothing);
 }
 
 std::string skipped_of(const Record& record) {
-  const std::optional<std::int64_t>& skipped = record.loss_scaling.skipped_steps;
+  const std::optional<std::int64_t>& skipped = step(record).loss_scaling.skipped_steps;
   return skipped ? fmt::format("{} of {}", *skipped, record.warmup + record.steps) : std::string(kNothing);
 }
 
@@ -60,17 +70,17 @@ constexpr RecordSetting kSettings[] = {
     // Where not as many as the queries.
     {"keys", "keys {}", Align::right,
      [](const Record& r) {
-       return r.keys.value_or(r.context) == r.context ? std::string(kNothing) : text_of(*r.keys);
+       return call(r).keys.value_or(r.context) == r.context ? std::string(kNothing) : text_of(*call(r).keys);
      }},
     {"batch", "batch {}", Align::right, [](const Record& r) { return text_of(r.batch); }},
-    {"dtype", "{}", Align::left, [](const Record& r) { return r.dtype; }},
-    {"compile", "compile {}", Align::left, [](const Record& r) { return r.compile; }},
-    {"attention", "{} attention", Align::left, [](const Record& r) { return r.attention; }},
+    {"dtype", "{}", Align::left, [](const Record& r) { return std::string(name(r.dtype)); }},
+    {"compile", "compile {}", Align::left, [](const Record& r) { return std::string(name(r.compile)); }},
+    {"attention", "{} attention", Align::left, [](const Record& r) { return std::string(name(r.attention)); }},
     {"mask", "{}", Align::left,
      [](const Record& r) {
-       return r.causal ? std::string(*r.causal ? "causal" : "not causal") : std::string(kNothing);
+       return call(r).causal ? std::string(*call(r).causal ? "causal" : "not causal") : std::string(kNothing);
      }},
-    {"checkpoint", "checkpoint {}", Align::left, [](const Record& r) { return r.checkpoint; }},
+    {"checkpoint", "checkpoint {}", Align::left, [](const Record& r) { return std::string(name(r.checkpoint)); }},
     {"seed", "seed {}", Align::right, [](const Record& r) { return text_of(r.seed); }},
     {"warm-up", "warm-up {}", Align::right,
      [](const Record& r) { return is_predicted(r) ? std::string(kNothing) : text_of(r.warmup); }},
@@ -78,10 +88,12 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) {
        return is_attention_call(r) || is_predicted(r) ? std::string(kNothing) : text_of(r.steps);
      }},
-    {"mode", "{}", Align::left, [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : r.mode; }},
-    {"", "weights from '{}'", Align::left, [](const Record& r) { return r.weights.value_or(std::string(kNothing)); }},
+    {"mode", "{}", Align::left,
+     [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : std::string(name(r.mode)); }},
+    {"", "weights from '{}'", Align::left,
+     [](const Record& r) { return step(r).weights.value_or(std::string(kNothing)); }},
     {"", "{}", Align::left,
-     [](const Record& r) { return std::string(r.detect_anomaly ? "looking for NaN and infinity" : kNothing); }},
+     [](const Record& r) { return std::string(step(r).detect_anomaly ? "looking for NaN and infinity" : kNothing); }},
 };
 
 std::optional<std::int64_t> added_bytes(const Record& record) {
@@ -95,30 +107,31 @@ constexpr auto kCall = RecordMeasurement::Of::attention_calls;
 constexpr auto kAny = RecordMeasurement::Of::both;
 
 constexpr RecordMeasurement kMeasurements[] = {
-    {"mean", "mean ms", 0, kModel, true, [](const Record& r) { return format_ms(r.time_ms.mean); }},
-    {"std", "std", 2, kModel, true, [](const Record& r) { return format_ms(r.time_ms.std); }},
-    {"median", "median", 6, kModel, true, [](const Record& r) { return format_ms(r.time_ms.median); }},
-    {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(r.time_ms.min); }},
-    {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(r.time_ms.max); }},
-    {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(r.time_ms.cv); }},
-    {"tokens_per_second", "tokens/s", 4, kModel, true, [](const Record& r) { return rate_of(r.tokens_per_second); }},
+    {"mean", "mean ms", 0, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.mean); }},
+    {"std", "std", 2, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.std); }},
+    {"median", "median", 6, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.median); }},
+    {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.min); }},
+    {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.max); }},
+    {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(step(r).time_ms.cv); }},
+    {"tokens_per_second", "tokens/s", 4, kModel, true,
+     [](const Record& r) { return rate_of(step(r).tokens_per_second); }},
     {"flops_per_second", "flop/s", 5, kModel, true,
-     [](const Record& r) { return rate_of(r.achieved_flops_per_second); }},
+     [](const Record& r) { return rate_of(step(r).achieved_flops_per_second); }},
     // Where there are times, their rate says more.
     {"flops_per_step", "flop a step", 3, kModel, true,
      [](const Record& r) {
-       return is_predicted(r) && r.flops_per_step ? format_count(static_cast<double>(*r.flops_per_step))
-                                                  : std::string(kNothing);
+       return is_predicted(r) && step(r).flops_per_step ? format_count(static_cast<double>(*step(r).flops_per_step))
+                                                        : std::string(kNothing);
      }},
-    {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(r.ceiling_share); }},
-    {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(r.mfu); }},
+    {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(step(r).ceiling_share); }},
+    {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(step(r).mfu); }},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
-    {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(r.forward_ms); }},
-    {"backward_ms", "backward ms", 0, kCall, true, [](const Record& r) { return median_of(r.backward_ms); }},
+    {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).forward_ms); }},
+    {"backward_ms", "backward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).backward_ms); }},
     {"forward_flops_per_second", "fwd flop/s", 2, kCall, true,
-     [](const Record& r) { return rate_of(r.forward_flops_per_second); }},
+     [](const Record& r) { return rate_of(call(r).forward_flops_per_second); }},
     {"backward_flops_per_second", "bwd flop/s", 2, kCall, true,
-     [](const Record& r) { return rate_of(r.backward_flops_per_second); }},
+     [](const Record& r) { return rate_of(call(r).backward_flops_per_second); }},
     {"peak_allocated", "peak memory", 1, kModel, true,
      [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
     {"before_backward", "before backward", 10, kModel, true,
@@ -138,7 +151,7 @@ constexpr RecordMeasurement kMeasurements[] = {
      [](const Record& r) { return bytes_cell(r.memory_bytes.planned_peak); }},
     {"samples", "steps", 8, kCall, true, taken_of},
     {"runs_as", "runs as", 1, kCall, true,
-     [](const Record& r) { return r.attention_fallback.value_or(std::string(kNothing)); }},
+     [](const Record& r) { return std::string(r.attention_fallback ? name(*r.attention_fallback) : kNothing); }},
 };
 
 }  // namespace
@@ -169,7 +182,7 @@ bool is_size(const RecordSetting& setting) {
          setting.heading == "heads";
 }
 
-bool is_attention_call(const Record& record) { return record.causal.has_value(); }
+bool is_attention_call(const Record& record) { return record.experiment == Experiment::attention; }
 
 bool is_preset(const Record& record) { return !is_attention_call(record) && record.model.name != "custom"; }
 

@@ -83,7 +83,9 @@ std::vector<std::string> measured_before(const Record& record,
 
 // By the time of a whole iteration, which attention by itself does not have.
 bool compares_dtypes(std::span<const Record> records) {
-  if (std::ranges::none_of(records, [](const Record& r) { return std::isfinite(r.time_ms.mean); })) return false;
+  if (std::ranges::none_of(
+          records, [](const Record& r) { return r.training_step && std::isfinite(r.training_step->time_ms.mean); }))
+    return false;
   return std::ranges::any_of(records, [&](const Record& r) { return r.dtype != records.front().dtype; });
 }
 
@@ -95,7 +97,8 @@ std::string speed_up(const Record& record, std::span<const Record> records) {
                           return setting.heading == "dtype" || setting.cell(other) == setting.cell(record);
                         });
     if (!agrees) continue;
-    const double ratio = other.time_ms.mean / record.time_ms.mean;
+    if (!other.training_step || !record.training_step) continue;
+    const double ratio = other.training_step->time_ms.mean / record.training_step->time_ms.mean;
     return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
   }
   return std::string(kNothing);
@@ -112,7 +115,7 @@ FittedTable build_table(std::span<const Record> records, std::span<const std::st
   }
   table.repeat_columns(settings.size());
   const bool with_speed_up = columns.empty() && compares_dtypes(records) && !measurements.empty();
-  if (with_speed_up) table.add_column(fmt::format("to {}", records.front().dtype), Align::right);
+  if (with_speed_up) table.add_column(fmt::format("to {}", name(records.front().dtype)), Align::right);
   for (const RecordMeasurement* measurement : measurements) {
     table.add_column(std::string(measurement->heading), Align::right, columns.empty() ? measurement->rank : 0);
   }

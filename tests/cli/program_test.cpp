@@ -143,17 +143,17 @@ TEST(Bench, measures_every_row_of_a_sweep) {
   ASSERT_THAT(records, SizeIs(3));
   for (const Record& record : records) {
     EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-    EXPECT_THAT(record.time_ms.samples, SizeIs(3));
-    EXPECT_THAT(record.device_time_ms.samples, SizeIs(3));
-    EXPECT_THAT(record.warmup_ms, SizeIs(1));
-    EXPECT_GT(record.tokens_per_second.value_or(0), 0);
-    EXPECT_GT(record.ceiling_share.value_or(0), 0);
+    EXPECT_THAT(record.training_step->time_ms.samples, SizeIs(3));
+    EXPECT_THAT(record.training_step->device_time_ms.samples, SizeIs(3));
+    EXPECT_THAT(record.training_step->warmup_ms, SizeIs(1));
+    EXPECT_GT(record.training_step->tokens_per_second.value_or(0), 0);
+    EXPECT_GT(record.training_step->ceiling_share.value_or(0), 0);
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
   }
-  EXPECT_EQ(records[0].mode, "forward");
-  EXPECT_EQ(records[2].mode, "step");
-  EXPECT_LT(*records[0].flops_per_step, *records[1].flops_per_step);
-  EXPECT_LT(*records[1].flops_per_step, *records[2].flops_per_step);
+  EXPECT_EQ(records[0].mode, Mode::forward);
+  EXPECT_EQ(records[2].mode, Mode::step);
+  EXPECT_LT(*records[0].training_step->flops_per_step, *records[1].training_step->flops_per_step);
+  EXPECT_LT(*records[1].training_step->flops_per_step, *records[2].training_step->flops_per_step);
   EXPECT_EQ(records[0].memory_bytes.before_backward, std::nullopt);
   EXPECT_GT(records[2].memory_bytes.before_backward.value_or(0), 0);
 }
@@ -163,9 +163,9 @@ TEST(Bench, sweeps_warm_ups_and_keeps_their_times) {
   ASSERT_EQ(result.exit_code, 0) << result.error;
   const std::vector<Record> records = parse_records(result.output);
   ASSERT_THAT(records, SizeIs(3));
-  EXPECT_THAT(records[0].warmup_ms, SizeIs(1));
-  EXPECT_THAT(records[1].warmup_ms, SizeIs(0));
-  EXPECT_THAT(records[2].warmup_ms, SizeIs(2));
+  EXPECT_THAT(records[0].training_step->warmup_ms, SizeIs(1));
+  EXPECT_THAT(records[1].training_step->warmup_ms, SizeIs(0));
+  EXPECT_THAT(records[2].training_step->warmup_ms, SizeIs(2));
 }
 
 TEST(Bench, prints_the_format_asked_for) {
@@ -202,8 +202,8 @@ TEST(Bench, fails_where_the_loss_is_no_number) {
   const ProgramResult rows = run_program(toy_bench({"--weights", weights, "--mode", "step", "--format", "jsonl"}));
   const Record record = parse_records(rows.output).at(0);
   EXPECT_EQ(record.status, RunStatus::error);
-  EXPECT_THAT(record.time_ms.samples, SizeIs(3)) << "what was measured stands";
-  EXPECT_EQ(record.weights, weights);
+  EXPECT_THAT(record.training_step->time_ms.samples, SizeIs(3)) << "what was measured stands";
+  EXPECT_EQ(record.training_step->weights, weights);
   std::vector<std::string> profile = toy_bench({"--weights", weights, "--mode", "backward", "--by", "class"});
   profile.front() = "profile";
   const ProgramResult profiled = run_program(profile);
@@ -224,7 +224,7 @@ TEST(Bench, names_the_anomaly_or_says_that_there_is_none) {
       run_program(toy_bench({"--detect-anomaly", "--mode", "forward,step", "--format", "jsonl"}));
   EXPECT_EQ(sound.exit_code, 0);
   EXPECT_EQ(sound.error, "ridgepoint: no NaN and no infinity was found in 2 rows\n");
-  for (const Record& record : parse_records(sound.output)) EXPECT_TRUE(record.detect_anomaly);
+  for (const Record& record : parse_records(sound.output)) EXPECT_TRUE(record.training_step->detect_anomaly);
 }
 
 TEST(Bench, takes_the_weights_that_verify_saved) {
@@ -274,7 +274,7 @@ TEST(Bench, repeats_its_memory_and_flops_exactly) {
   ASSERT_THAT(records, SizeIs(2)) << result.error;
   EXPECT_EQ(records[0].memory_bytes.peak_allocated, records[1].memory_bytes.peak_allocated);
   EXPECT_EQ(records[0].memory_bytes.peak_reserved, records[1].memory_bytes.peak_reserved);
-  EXPECT_EQ(records[0].flops_per_step, records[1].flops_per_step);
+  EXPECT_EQ(records[0].training_step->flops_per_step, records[1].training_step->flops_per_step);
 }
 
 TEST(Bench, fuses_attention_into_what_flash_is) {
@@ -287,14 +287,14 @@ TEST(Bench, fuses_attention_into_what_flash_is) {
   const std::vector<Record> records = parse_records(result.output);
   ASSERT_THAT(records, SizeIs(4)) << result.error;
   const Record &composite = records[0], &flash = records[1], &fused = records[2];
-  EXPECT_EQ(composite.compile, "off");
-  EXPECT_EQ(fused.compile, "fuse");
-  EXPECT_EQ(fused.attention, "composite");
+  EXPECT_EQ(composite.compile, Compile::off);
+  EXPECT_EQ(fused.compile, Compile::fuse);
+  EXPECT_EQ(fused.attention, AttentionVariant::composite);
   EXPECT_GT(composite.memory_bytes.before_backward, flash.memory_bytes.before_backward);
   EXPECT_EQ(fused.memory_bytes.before_backward, flash.memory_bytes.before_backward);
   EXPECT_EQ(fused.memory_bytes.peak_allocated, flash.memory_bytes.peak_allocated);
   EXPECT_EQ(fused.memory_bytes.planned_peak, flash.memory_bytes.planned_peak);
-  EXPECT_EQ(fused.flops_per_step, flash.flops_per_step);
+  EXPECT_EQ(fused.training_step->flops_per_step, flash.training_step->flops_per_step);
 }
 
 TEST(Bench, on_the_null_device_claims_no_rates) {
@@ -303,9 +303,9 @@ TEST(Bench, on_the_null_device_claims_no_rates) {
   ASSERT_EQ(result.exit_code, 0) << result.error;
   const Record record = record_from_json(result.output);
   EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-  EXPECT_EQ(record.tokens_per_second, std::nullopt);
-  EXPECT_EQ(record.ceiling_share, std::nullopt);
-  EXPECT_THAT(record.time_ms.samples, IsEmpty());
+  EXPECT_EQ(record.training_step->tokens_per_second, std::nullopt);
+  EXPECT_EQ(record.training_step->ceiling_share, std::nullopt);
+  EXPECT_THAT(record.training_step->time_ms.samples, IsEmpty());
   EXPECT_GT(record.memory_bytes.peak_allocated.value_or(0), 3'406'809'600 * 16);
 }
 
@@ -322,7 +322,7 @@ TEST(Bench, goes_on_after_a_row_that_does_not_fit) {
   ASSERT_TRUE(records[1].error.free_bytes.has_value());
   EXPECT_LT(*records[1].error.free_bytes, *records[1].error.segment_bytes);
   EXPECT_GT(records[1].memory_bytes.planned_peak.value_or(0), 6 << 20);
-  EXPECT_THAT(records[1].time_ms.samples, IsEmpty());
+  EXPECT_THAT(records[1].training_step->time_ms.samples, IsEmpty());
 }
 
 TEST(Bench, finds_out_before_it_runs_that_its_output_cannot_be_written) {

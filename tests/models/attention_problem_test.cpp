@@ -147,13 +147,13 @@ class AttentionFallback : public ::testing::Test {
 TEST_F(AttentionFallback, is_named_where_there_is_no_kernel_and_warned_of_once) {
   const std::shared_ptr<Device> device = open_device("reference");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *device), "recompute");
+    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *device), AttentionVariant::recompute);
   }
   ASSERT_THAT(warnings_, SizeIs(1));
   EXPECT_THAT(warnings_[0], HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D4]"));
   // A null device has the kernels of the device it stands in for.
   EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *make_null_device(device)),
-            "recompute");
+            AttentionVariant::recompute);
   problem_.queries = problem_.keys = 9;
   attention_fallback(testing::attention_graph(problem_, Mode::backward), *device);
   EXPECT_THAT(warnings_, SizeIs(2)) << "another shape is another warning";

@@ -48,8 +48,8 @@ inline void add_kernel(Profile& profile, const SampleKernel& sample, std::uint32
 // (host late), 20 before the softmax (dependency) and 80 at the end.
 inline Profile sample_profile() {
   Profile profile;
-  profile.run = sample_record("step");
-  profile.run.command = "profile";
+  profile.run = sample_record();
+  profile.run.experiment = Experiment::profile;
   profile.steps = {{0, 1000}};
   profile.matmul_flops_per_second = 1e12;  // 1000 operations a ns
   profile.copy_bytes_per_second = 1e11;    // 100 bytes a ns

@@ -19,11 +19,12 @@ using ::testing::SizeIs;
 std::vector<Record> grid() {
   std::vector<Record> records;
   for (const std::int64_t sequence : {256, 512, 1024}) {
-    for (const char* variant : {"composite", "flash"}) records.push_back(attention_record(variant, sequence));
+    for (const AttentionVariant variant : {AttentionVariant::composite, AttentionVariant::flash})
+      records.push_back(attention_record(variant, sequence));
   }
-  records[0].forward_ms = describe({8});
+  records[0].attention_call->forward_ms = describe({8});
   records[4].status = RunStatus::oom;
-  records[5].attention_fallback = "recompute";
+  records[5].attention_fallback = AttentionVariant::recompute;
   return records;
 }
 
@@ -55,7 +56,7 @@ TEST(PivotTables, tell_growth_only_between_rows_that_one_setting_separates) {
   std::vector<Record> records;
   for (const std::int64_t width : {16, 32}) {
     for (const std::int64_t sequence : {256, 512}) {
-      records.push_back(attention_record("flash", sequence));
+      records.push_back(attention_record(AttentionVariant::flash, sequence));
       records.back().model.d_model = width;
     }
   }
@@ -67,20 +68,21 @@ TEST(PivotTables, tell_growth_only_between_rows_that_one_setting_separates) {
 }
 
 TEST(PivotTables, tell_no_growth_between_rows_that_differ_in_more_than_a_size) {
-  std::vector<Record> records = {attention_record("flash", 256), attention_record("flash", 256)};
-  records[1].dtype = "bf16";
+  std::vector<Record> records = {attention_record(AttentionVariant::flash, 256),
+                                 attention_record(AttentionVariant::flash, 256)};
+  records[1].dtype = Precision::bf16;
   const std::string types = render(Format::table, pivot_tables(records, {"attention", ""}, Format::table));
   EXPECT_THAT(types, HasSubstr("dtype  flash\nfp32    2.00\nbf16    2.00\n"));
-  records[1].dtype = "fp32";
+  records[1].dtype = Precision::fp32;
   records[1].warmup = 9;
   const std::string warmups = render(Format::table, pivot_tables(records, {"attention", ""}, Format::table));
   EXPECT_THAT(warmups, HasSubstr("warm-up  flash\n      2   2.00\n      9   2.00\n"));
   records[1].warmup = records[0].warmup;
   records[1].context = 512;
-  records[1].keys = 512;
+  records[1].attention_call->keys = 512;
   const std::string sizes = render(Format::table, pivot_tables(records, {"attention", ""}, Format::table));
   EXPECT_THAT(sizes, HasSubstr("     512  2.00 x1.0\n"));
-  records[1].attention_fallback = "recompute";
+  records[1].attention_fallback = AttentionVariant::recompute;
   const std::string kernels = render(Format::table, pivot_tables(records, {"attention", ""}, Format::table));
   EXPECT_THAT(kernels, HasSubstr("     512  2.00*\n")) << "other kernels ran";
 }
@@ -95,8 +97,9 @@ TEST(PivotTables, fit_a_terminal_by_going_on_below) {
 }
 
 TEST(PivotTables, turn_on_any_setting) {
-  std::vector<Record> records = {attention_record("flash", 256), attention_record("flash", 256)};
-  records[1].dtype = "bf16";
+  std::vector<Record> records = {attention_record(AttentionVariant::flash, 256),
+                                 attention_record(AttentionVariant::flash, 256)};
+  records[1].dtype = Precision::bf16;
   const std::string text = render(Format::markdown, pivot_tables(records, {"dtype", "fp32"}, Format::markdown));
   EXPECT_THAT(text, HasSubstr("| sequence | fp32 | bf16 |"));
 }
@@ -122,7 +125,7 @@ TEST(PivotOptions, name_a_setting_and_one_of_its_values) {
 
 TEST(AccountTables, tell_the_difference_and_where_it_comes_from) {
   AttentionAccount account;
-  account.run = attention_record("composite", 77);
+  account.run = attention_record(AttentionVariant::composite, 77);
   account.problem.keys = 80;
   account.moments.push_back(
       {"before backward",

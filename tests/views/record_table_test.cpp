@@ -23,9 +23,9 @@ using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
-  Record large = sample_record("forward");
+  Record large = sample_record(Mode::forward);
   large.batch = 16;
-  EXPECT_EQ(records_as_text(std::vector{sample_record("forward"), large, out_of_memory_record()}),
+  EXPECT_EQ(records_as_text(std::vector{sample_record(Mode::forward), large, out_of_memory_record()}),
             "cpu (Test Processor), threads 2, model tiny, 3.0 M parameters, vocabulary 10000, context 256, fp32,\n"
             "composite attention, seed 7, warm-up 2, steps 4\n"
             "\n"
@@ -57,26 +57,25 @@ TEST(RecordTable, says_in_the_row_why_it_failed) {
 }
 
 TEST(RecordTable, shows_the_forward_time_of_attention_that_ran_out_of_memory_in_backward) {
-  Record failed = attention_record("composite", 128);
+  Record failed = attention_record(AttentionVariant::composite, 128);
   failed.status = RunStatus::oom;
   failed.error.message = "out of memory in backward at matmul";
-  failed.backward_ms = describe({});
-  failed.backward_flops_per_second = std::nullopt;
+  failed.attention_call->backward_ms = describe({});
+  failed.attention_call->backward_flops_per_second = std::nullopt;
   failed.memory_bytes = {};
-  const std::string text = records_as_text(std::vector{attention_record("composite", 64), failed});
-  const std::string time = format_ms(failed.forward_ms.median);
+  const std::string text = records_as_text(std::vector{attention_record(AttentionVariant::composite, 64), failed});
+  const std::string time = format_ms(failed.attention_call->forward_ms.median);
   EXPECT_THAT(text, HasSubstr(time + "  oom: out of memory in backward at matmul\n"));
-  EXPECT_THAT(records_as_markdown(std::vector{attention_record("composite", 64), failed}),
+  EXPECT_THAT(records_as_markdown(std::vector{attention_record(AttentionVariant::composite, 64), failed}),
               AllOf(HasSubstr("| 128 | " + time + " |"), HasSubstr("| oom: out of memory in backward at matmul |")));
 }
 
 TEST(RecordTable, of_the_null_device_has_what_is_predicted_and_nothing_that_takes_time) {
-  Record predicted = sample_record("step");
+  Record predicted = sample_record(Mode::step);
   predicted.device.kind = "null";
-  predicted.time_ms = predicted.device_time_ms = describe({});
-  predicted.tokens_per_second = predicted.achieved_flops_per_second = predicted.ceiling_share = std::nullopt;
+  predicted.training_step.emplace().flops_per_step = 18'000'000'000;
   Record other = predicted;
-  other.dtype = "bf16";
+  other.dtype = Precision::bf16;
   const std::string text = records_as_text(std::vector{predicted, other});
   EXPECT_THAT(text, HasSubstr("dtype  mode  flop a step  peak memory  before backward\n"));
   EXPECT_THAT(text, Not(HasSubstr("warm-up")));
@@ -90,10 +89,10 @@ TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_
 }
 
 TEST(RecordTable, fits_eighty_and_sixty_columns_whatever_its_rows_are) {
-  std::vector<Record> records = {sample_record("forward"), sample_record("step"), out_of_memory_record()};
+  std::vector<Record> records = {sample_record(Mode::forward), sample_record(Mode::step), out_of_memory_record()};
   records[1].batch = 128;
-  records[1].dtype = "bf16";
-  records[1].compile = "fuse";
+  records[1].dtype = Precision::bf16;
+  records[1].compile = Compile::fuse;
   records[2].model.name = "custom";
   records[2].model.layers = 100;
   records[2].context = 65536;
@@ -123,8 +122,8 @@ TEST(RecordTable, shows_the_columns_asked_for_in_the_order_asked_for) {
 
 TEST(RecordTable, says_which_runs_had_given_weights_and_looked_for_anomalies) {
   Record record = sample_record();
-  record.weights = "w.safetensors";
-  record.detect_anomaly = true;
+  record.training_step->weights = "w.safetensors";
+  record.training_step->detect_anomaly = true;
   EXPECT_THAT(records_as_text(std::vector{record}),
               AllOf(HasSubstr("weights from 'w.safetensors'"), HasSubstr("looking for NaN and infinity")));
 }

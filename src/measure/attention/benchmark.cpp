@@ -65,19 +65,20 @@ class Run {
     // Forward may fit where both do not.
     const ProgramPlan forward = plan(false);
     check_room(forward, forecast_memory(forward, std::nullopt, stop_point(Stage::planning)));
-    record_.forward_ms = describe(time_forward(forward));
-    record_.forward_flops_per_second = rate(forward_flops(config_.problem), record_.forward_ms);
+    call().forward_ms = describe(time_forward(forward));
+    call().forward_flops_per_second = rate(forward_flops(config_.problem), call().forward_ms);
     check_room(both, forecast);
     Program program = made(both, true);
     program.run();
     program.synchronize();
     memory({program.memory_use(), program.before_backward_bytes()});
-    record_.backward_ms = describe(time_backward(program));
-    record_.backward_flops_per_second = rate(backward_flops(config_.problem), record_.backward_ms);
+    call().backward_ms = describe(time_backward(program));
+    call().backward_flops_per_second = rate(backward_flops(config_.problem), call().backward_ms);
     require_agreement(forecast);
   }
 
  private:
+  Record::AttentionCall& call() { return *record_.attention_call; }
   bool computes() const { return device_->kind() != "null"; }
 
   void enter(Stage stage, std::int64_t done) const {
@@ -187,16 +188,14 @@ class Run {
 
 Record describe_run(const AttentionConfig& config) {
   const AttentionProblem& problem = config.problem;
-  Record record = begin_record("attention", config.device, config.device_options);
-  record.mode = name(Mode::backward);
-  record.dtype = name(problem.precision);
-  record.compile = "off";
-  record.attention = name(problem.variant);
-  record.checkpoint = "off";
+  Record record = begin_record(Experiment::attention, config.device, config.device_options);
+  record.mode = Mode::backward;
+  record.dtype = problem.precision;
+  record.attention = problem.variant;
   record.batch = problem.batch;
   record.context = problem.queries;
-  record.keys = problem.keys;
-  record.causal = problem.causal;
+  record.attention_call->keys = problem.keys;
+  record.attention_call->causal = problem.causal;
   record.model.d_model = problem.d_model;
   record.model.heads = problem.heads;
   record.warmup = config.warmup;

@@ -203,12 +203,12 @@ std::optional<Profile> measure_profile(const StepConfig& config, std::int64_t pr
   });
   if (!record) return std::nullopt;
   profile.run = std::move(*record);
-  profile.run.command = "profile";
+  profile.run.experiment = Experiment::profile;
   if (profile.run.status == RunStatus::ok && profile.run.device.kind == "null") {
     profile.problem = "the null device runs nothing; bench --device null has what it predicts";
   }
   if (profile.has_kernels()) {
-    profile.matmul_flops_per_second = profile.run.ceiling_flops_per_second;
+    profile.matmul_flops_per_second = profile.run.training_step->ceiling_flops_per_second;
     profile.copy_bytes_per_second = ceilings.copy(config.device, config.device_options.threads);
   }
   return profile;

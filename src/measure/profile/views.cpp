@@ -92,9 +92,9 @@ Reconciliation reconcile(const Profile& profile) {
   result.idle_ms = static_cast<double>(idle.idle_ns()) / kNsPerMs / steps;
   result.overlap_ms = static_cast<double>(idle.overlap_ns) / kNsPerMs / steps;
   result.profiled_ms = static_cast<double>(idle.wall_ns) / kNsPerMs / steps;
-  result.timed_ms = profile.run.time_ms.mean;
+  result.timed_ms = profile.run.training_step->time_ms.mean;
   const auto spread = [](double deviation) { return std::isfinite(deviation) ? deviation : 0; };
-  result.timed_std_ms = spread(profile.run.time_ms.std);
+  result.timed_std_ms = spread(profile.run.training_step->time_ms.std);
   std::vector<double> profiled_ms;
   for (const ProfiledStep& step : profile.steps) {
     profiled_ms.push_back(static_cast<double>(step.end_ns - step.begin_ns) / kNsPerMs);

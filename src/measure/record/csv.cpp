@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "core/text.h"
 #include "measure/record/fields.h"
@@ -14,7 +15,8 @@ std::string cell(const std::string& text) { return csv_field(text); }
 std::string cell(std::int64_t value) { return fmt::format("{}", value); }
 std::string cell(bool value) { return value ? "true" : "false"; }
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
-std::string cell(RunStatus status) { return std::string(name(status)); }
+template <typename Enum>
+requires std::is_enum_v<Enum> std::string cell(Enum value) { return std::string(name(value)); }
 std::string cell(std::span<const double> values) {
   std::string text;
   for (std::size_t i = 0; i < values.size(); ++i) text += (i == 0 ? "" : ";") + cell(values[i]);

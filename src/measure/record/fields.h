@@ -1,8 +1,9 @@
 // The one list of a record's fields: the name JSON and CSV use (dots nest in JSON) and the member it stands for.
-// Writers, readers and column headings all walk it, so a new field is a member and a line here.
+// Writers, readers and column headings all walk it, so a new field is a member and a line here. A section's fields
+// stand where files have them: its place in the record and theirs in a file are no matter of one another.
 #pragma once
 
-#include <array>
+#include <optional>
 #include <string_view>
 
 #include "ridgepoint/record.h"
@@ -22,11 +23,25 @@ void visit_statistics(std::string_view prefix, StatisticsType& statistics, Visit
   visit(prefix, "samples", statistics.samples);
 }
 
-// Calls visit(prefix, name, member) in schema order; the prefix is empty at the top level. `record` may be const.
+// What is read is the section where it is there, or one that knows nothing; what is written to is made.
+template <typename Section>
+const Section& section_of(const std::optional<Section>& section) {
+  static const Section nothing;
+  return section ? *section : nothing;
+}
+template <typename Section>
+Section& section_of(std::optional<Section>& section) {
+  return section ? *section : section.emplace();
+}
+
+// Calls visit(prefix, name, member) in schema order; the prefix is empty at the top level. A const record is only read;
+// of any other every section is made.
 template <typename RecordType, typename Visitor>
 void visit_fields(RecordType& record, Visitor&& visit) {
+  auto& step = section_of(record.training_step);
+  auto& call = section_of(record.attention_call);
   visit("", "schema", record.schema);
-  visit("", "command", record.command);
+  visit("", "command", record.experiment);
   visit("", "timestamp", record.timestamp);
   visit("", "status", record.status);
   visit("error", "message", record.error.message);
@@ -58,26 +73,26 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "steps", record.steps);
   visit("", "seed", record.seed);
   visit("", "threads", record.threads);
-  visit("", "weights", record.weights);
-  visit("", "detect_anomaly", record.detect_anomaly);
-  visit_statistics("time_ms", record.time_ms, visit);
-  visit_statistics("device_time_ms", record.device_time_ms, visit);
-  visit("", "warmup_ms", record.warmup_ms);
+  visit("", "weights", step.weights);
+  visit("", "detect_anomaly", step.detect_anomaly);
+  visit_statistics("time_ms", step.time_ms, visit);
+  visit_statistics("device_time_ms", step.device_time_ms, visit);
+  visit("", "warmup_ms", step.warmup_ms);
   visit("", "threads_waiting", record.threads_waiting);
-  visit("", "keys", record.keys);
-  visit("", "causal", record.causal);
-  visit_statistics("forward_ms", record.forward_ms, visit);
-  visit_statistics("backward_ms", record.backward_ms, visit);
-  visit("", "forward_flops_per_second", record.forward_flops_per_second);
-  visit("", "backward_flops_per_second", record.backward_flops_per_second);
-  visit("loss_scaling", "scale", record.loss_scaling.scale);
-  visit("loss_scaling", "skipped_steps", record.loss_scaling.skipped_steps);
-  visit("", "tokens_per_second", record.tokens_per_second);
-  visit("", "flops_per_step", record.flops_per_step);
-  visit("", "achieved_flops_per_second", record.achieved_flops_per_second);
-  visit("", "mfu", record.mfu);
-  visit("", "ceiling_flops_per_second", record.ceiling_flops_per_second);
-  visit("", "ceiling_share", record.ceiling_share);
+  visit("", "keys", call.keys);
+  visit("", "causal", call.causal);
+  visit_statistics("forward_ms", call.forward_ms, visit);
+  visit_statistics("backward_ms", call.backward_ms, visit);
+  visit("", "forward_flops_per_second", call.forward_flops_per_second);
+  visit("", "backward_flops_per_second", call.backward_flops_per_second);
+  visit("loss_scaling", "scale", step.loss_scaling.scale);
+  visit("loss_scaling", "skipped_steps", step.loss_scaling.skipped_steps);
+  visit("", "tokens_per_second", step.tokens_per_second);
+  visit("", "flops_per_step", step.flops_per_step);
+  visit("", "achieved_flops_per_second", step.achieved_flops_per_second);
+  visit("", "mfu", step.mfu);
+  visit("", "ceiling_flops_per_second", step.ceiling_flops_per_second);
+  visit("", "ceiling_share", step.ceiling_share);
   visit("memory_bytes", "peak_allocated", record.memory_bytes.peak_allocated);
   visit("memory_bytes", "peak_reserved", record.memory_bytes.peak_reserved);
   visit("memory_bytes", "peak_requested", record.memory_bytes.peak_requested);
@@ -92,8 +107,5 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("build", "compiler", record.build.compiler);
   visit("build", "revision", record.build.revision);
 }
-
-inline constexpr std::array<RunStatus, 4> kAllRunStatuses = {RunStatus::ok, RunStatus::oom, RunStatus::unsupported,
-                                                             RunStatus::error};
 
 }  // namespace ridgepoint

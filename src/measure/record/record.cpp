@@ -1,12 +1,15 @@
 #include "ridgepoint/record.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
+#include "core/enum_names.h"
 #include "core/files/file.h"
 #include "measure/record/fields.h"
 #include "ridgepoint/error.h"
@@ -15,6 +18,9 @@ namespace ridgepoint {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
+constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile");
 
 // A file of records far beyond any sweep; a larger one is refused rather than read into memory.
 constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
@@ -25,7 +31,8 @@ Json encode(const std::string& text) { return text; }
 Json encode(std::int64_t value) { return value; }
 Json encode(bool value) { return value; }
 Json encode(double value) { return number(value); }
-Json encode(RunStatus status) { return name(status); }
+template <typename Enum>
+requires std::is_enum_v<Enum> Json encode(Enum value) { return name(value); }
 Json encode(std::span<const double> values) {
   Json array = Json::array();
   for (const double value : values) array.push_back(number(value));
@@ -49,7 +56,7 @@ Json encode_record(const Record& record) {
 std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 struct WrongType {
-  std::string_view wanted;
+  std::string wanted;
 };
 
 void decode(const Json& json, std::string& text) {
@@ -74,14 +81,23 @@ void decode(const Json& json, double& value) {
   value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-void decode(const Json& json, RunStatus& status) {
-  for (const RunStatus candidate : kAllRunStatuses) {
-    if (json.is_string() && json.get_ref<const std::string&>() == name(candidate)) {
-      status = candidate;
-      return;
-    }
-  }
-  throw WrongType{"ok, oom, unsupported or error"};
+// The values that each enum of a record may have.
+constexpr std::span<const Mode> values_of(Mode) { return kAllModes; }
+constexpr std::span<const Precision> values_of(Precision) { return kAllPrecisions; }
+constexpr std::span<const Compile> values_of(Compile) { return kAllCompiles; }
+constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return kAllAttentionVariants; }
+constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
+constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
+constexpr std::span<const Experiment> values_of(Experiment) { return kAllExperiments; }
+
+template <typename Enum>
+requires std::is_enum_v<Enum>
+void decode(const Json& json, Enum& value) {
+  const std::span<const Enum> values = values_of(value);
+  const auto found = std::ranges::find_if(
+      values, [&](Enum each) { return json.is_string() && json.get_ref<const std::string&>() == name(each); });
+  if (found == values.end()) throw WrongType{fmt::format("one of {}", fmt::join(names_of(values), ", "))};
+  value = *found;
 }
 
 void decode(const Json& json, std::vector<double>& values) {
@@ -127,6 +143,11 @@ Record decode_record(const Json& json) {
       throw Error(fmt::format("the record has schema {}; this build reads 1 to {}", record.schema, kRecordSchema));
     }
   });
+  if (record.experiment == Experiment::attention) {
+    record.training_step.reset();
+  } else {
+    record.attention_call.reset();
+  }
   return record;
 }
 
@@ -140,10 +161,8 @@ Json parse(std::string_view text) {
 
 }  // namespace
 
-std::string_view name(RunStatus status) {
-  constexpr std::array<std::string_view, kAllRunStatuses.size()> kNames = {"ok", "oom", "unsupported", "error"};
-  return kNames[static_cast<std::size_t>(status)];
-}
+std::string_view name(RunStatus status) { return kStatusNames[status]; }
+std::string_view name(Experiment experiment) { return kExperimentNames[experiment]; }
 
 std::string to_json(const Record& record) { return dump(encode_record(record)); }
 

@@ -28,16 +28,20 @@ RunStatus status_of(const Error& error) {
 
 }  // namespace
 
-Record begin_record(std::string command, const std::string& device, const DeviceOptions& options) {
+Record begin_record(Experiment experiment, const std::string& device, const DeviceOptions& options) {
   Record record;
-  record.command = std::move(command);
+  record.experiment = experiment;
+  if (experiment == Experiment::attention) {
+    record.attention_call.emplace();
+  } else {
+    record.training_step.emplace();
+  }
   record.timestamp = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
   record.device.kind = device.substr(0, device.find(':'));
   if (options.memory_limit_bytes) {
     record.device.memory_limit_bytes = static_cast<std::int64_t>(*options.memory_limit_bytes);
   }
   record.threads = options.threads;
-  record.time_ms = record.device_time_ms = record.forward_ms = record.backward_ms = describe({});
   record.build = {std::string(version()), std::string(compiler()), std::string(revision())};
   return record;
 }

@@ -10,8 +10,8 @@
 
 namespace ridgepoint {
 
-// Filled with what is known before the run; its statistics are those of no samples. `device` as open_device() takes it.
-Record begin_record(std::string command, const std::string& device, const DeviceOptions& options);
+// Filled with what is known before the run, with the section of that experiment. `device` as open_device() takes it.
+Record begin_record(Experiment experiment, const std::string& device, const DeviceOptions& options);
 
 // What the device says of itself, once it is open.
 void describe_device(Record& record, const Device& device);

@@ -30,12 +30,12 @@ constexpr auto kStageNames =
 struct Stopped {};
 
 Record describe_run(const StepConfig& config) {
-  Record record = begin_record("bench", config.device, config.device_options);
-  record.mode = name(config.mode);
-  record.dtype = config.dtype;
-  record.compile = config.compile;
-  record.attention = name(config.model.attention);
-  record.checkpoint = config.checkpoint;
+  Record record = begin_record(Experiment::bench, config.device, config.device_options);
+  record.mode = config.mode;
+  record.dtype = precision_from_name(config.dtype);
+  record.compile = compile_from_name(config.compile);
+  record.attention = config.model.attention;
+  record.checkpoint = checkpoint_from_name(config.checkpoint);
   record.batch = config.batch;
   record.context = config.model.context;
   record.model = {config.model.name,   parameter_count(config.model),
@@ -45,8 +45,8 @@ Record describe_run(const StepConfig& config) {
   record.warmup = config.warmup;
   record.steps = config.steps;
   record.seed = config.seed;
-  if (config.weights) record.weights = config.weights->source;
-  record.detect_anomaly = config.detect_anomaly;
+  if (config.weights) record.training_step->weights = config.weights->source;
+  record.training_step->detect_anomaly = config.detect_anomaly;
   return record;
 }
 
@@ -62,7 +62,7 @@ class Run {
     device_ = open_device(config_.device, config_.device_options);
     describe_device(record_, *device_);
     const ProgramPlan plan = planned();
-    record_.flops_per_step = transformer_flops(config_.model, config_.batch, config_.mode);
+    step().flops_per_step = transformer_flops(config_.model, config_.batch, config_.mode);
     if (!computes()) return;
     program_.emplace(plan, nullptr, options());
     enter(Stage::initialising);
@@ -87,6 +87,7 @@ class Run {
   }
 
  private:
+  Record::TrainingStep& step() { return *record_.training_step; }
   bool computes() const { return device_->kind() != "null"; }
 
   void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0) const {
@@ -157,8 +158,8 @@ class Run {
   void loss_scaling() {
     if (config_.mode != Mode::step) return;
     if (!program_->graph().find_input("optimizer.loss_scale")) return;
-    record_.loss_scaling.scale = program_->read_input("optimizer.loss_scale").as<float>()[0];
-    record_.loss_scaling.skipped_steps =
+    step().loss_scaling.scale = program_->read_input("optimizer.loss_scale").as<float>()[0];
+    step().loss_scaling.skipped_steps =
         static_cast<std::int64_t>(program_->read_input("optimizer.skipped_steps").as<float>()[0]);
   }
 
@@ -168,7 +169,7 @@ class Run {
     const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
     for (std::int64_t i = 0; i < config_.warmup; ++i) {
       enter(Stage::warmup, i, config_.warmup);
-      record_.warmup_ms.push_back(one_iteration(*timer).host_ms);
+      step().warmup_ms.push_back(one_iteration(*timer).host_ms);
       refuse_anomaly(detector, i);
     }
     std::vector<double> host_ms, device_ms;
@@ -184,8 +185,8 @@ class Run {
     has_iterated_ = true;
     wait.stop();
     describe_wait(record_, wait);
-    record_.time_ms = describe(std::move(host_ms));
-    record_.device_time_ms = describe(std::move(device_ms));
+    step().time_ms = describe(std::move(host_ms));
+    step().device_time_ms = describe(std::move(device_ms));
   }
 
   static void refuse_anomaly(const std::optional<AnomalyDetector>& detector, std::int64_t iteration) {
@@ -209,25 +210,25 @@ class Run {
   }
 
   void rates() {
-    const double seconds = record_.time_ms.mean / 1e3;
+    const double seconds = step().time_ms.mean / 1e3;
     if (!(seconds > 0)) return;
-    record_.tokens_per_second = static_cast<double>(config_.batch * config_.model.context) / seconds;
-    record_.achieved_flops_per_second = static_cast<double>(*record_.flops_per_step) / seconds;
+    step().tokens_per_second = static_cast<double>(config_.batch * config_.model.context) / seconds;
+    step().achieved_flops_per_second = static_cast<double>(*step().flops_per_step) / seconds;
     mfu();
     enter(Stage::measuring_ceiling);
-    record_.ceiling_flops_per_second =
+    step().ceiling_flops_per_second =
         ceilings_.matmul(config_.device, config_.device_options.threads, precision_from_name(config_.dtype),
                          stop_point(Stage::measuring_ceiling));
-    if (record_.ceiling_flops_per_second) {
-      record_.ceiling_share = *record_.achieved_flops_per_second / *record_.ceiling_flops_per_second;
+    if (step().ceiling_flops_per_second) {
+      step().ceiling_share = *step().achieved_flops_per_second / *step().ceiling_flops_per_second;
     }
   }
 
   void mfu() {
     const Datasheet* sheet = find_datasheet(record_.device.name);
     if (sheet == nullptr) return;
-    if (const std::optional<double> rate = datasheet_flops_per_second(*sheet, record_.dtype)) {
-      record_.mfu = *record_.achieved_flops_per_second / *rate;
+    if (const std::optional<double> rate = datasheet_flops_per_second(*sheet, name(record_.dtype))) {
+      step().mfu = *step().achieved_flops_per_second / *rate;
     }
   }
 

@@ -27,7 +27,7 @@ FittedTable comparison_table(std::span<const Profile> profiles) {
   FittedTable table;
   table.add_column("class", FittedTable::Align::left);
   for (std::size_t i = 0; i < profiles.size(); ++i) {
-    table.add_column(profiles[i].run.mode + " ms", kRight);
+    table.add_column(fmt::format("{} ms", name(profiles[i].run.mode)), kRight);
     table.add_column("time %", kRight);
     table.add_column("wall %", kRight, 2);
     table.add_column("flop %", kRight, 1);

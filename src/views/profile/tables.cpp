@@ -108,7 +108,7 @@ class Page {
     const Profile& profile = figures_.profile();
     const bool zeroes =
         std::ranges::find(profile.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile.kernels.end();
-    if (!zeroes && !profile.selection && profile.run.mode != "forward") {
+    if (!zeroes && !profile.selection && profile.run.mode != Mode::forward) {
       remark("Nothing is zeroed: gradients are written, not added to what a step before left.");
     }
   }
@@ -161,15 +161,17 @@ std::string profile_heading(const Profile& profile, const ProfileViewOptions& op
   const Record& run = profile.run;
   std::string text;
   if (run.status != RunStatus::ok) {
-    text = fmt::format("{}: {}: {}", run.mode, name(run.status), run.error.message);
-  } else if (run.time_ms.samples.empty()) {
-    text = fmt::format("{}: nothing was timed; a step takes {} and {}flop", run.mode,
+    text = fmt::format("{}: {}: {}", name(run.mode), name(run.status), run.error.message);
+  } else if (run.training_step->time_ms.samples.empty()) {
+    text = fmt::format("{}: nothing was timed; a step takes {} and {}flop", name(run.mode),
                        bytes_cell(run.memory_bytes.peak_allocated),
-                       format_count(static_cast<double>(run.flops_per_step.value_or(0))));
+                       format_count(static_cast<double>(run.training_step->flops_per_step.value_or(0))));
   } else {
-    text = fmt::format("{}: {} ms a step, mean of {}", run.mode, format_ms(run.time_ms.mean), run.steps);
+    text = fmt::format("{}: {} ms a step, mean of {}", name(run.mode), format_ms(run.training_step->time_ms.mean),
+                       run.steps);
     if (run.steps > 1) {
-      text += fmt::format(" (std {}, median {})", format_ms(run.time_ms.std), format_ms(run.time_ms.median));
+      text += fmt::format(" (std {}, median {})", format_ms(run.training_step->time_ms.std),
+                          format_ms(run.training_step->time_ms.median));
     }
   }
   if (!profile.steps.empty()) text += fmt::format("; {} more profiled", profile.steps.size());

@@ -57,15 +57,15 @@ TEST(AttentionCommand, measures_every_variant_over_the_grid) {
   ASSERT_THAT(records, SizeIs(5 * 2 * 2));
   for (const Record& record : records) {
     EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-    EXPECT_EQ(record.command, "attention");
-    EXPECT_THAT(record.forward_ms.samples, SizeIs(2));
+    EXPECT_EQ(record.experiment, Experiment::attention);
+    EXPECT_THAT(record.attention_call->forward_ms.samples, SizeIs(2));
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
     EXPECT_EQ(record.memory_bytes.before_backward, record.memory_bytes.planned_before_backward);
   }
-  EXPECT_EQ(records[0].attention, "composite");
-  EXPECT_EQ(records[4].attention, "flash");
+  EXPECT_EQ(records[0].attention, AttentionVariant::composite);
+  EXPECT_EQ(records[4].attention, AttentionVariant::flash);
   EXPECT_EQ(records[5].context, 32);
-  EXPECT_EQ(records[10].causal, true);
+  EXPECT_EQ(records[10].attention_call->causal, true);
 }
 
 TEST(AttentionCommand, prints_the_format_asked_for) {
@@ -90,7 +90,7 @@ TEST(AttentionCommand, takes_context_and_iterations_for_sequence_and_steps) {
       {"--d-model", "16", "--context", "8", "--iterations", "1", "--attention", "flash", "--format", "jsonl"});
   ASSERT_EQ(result.exit_code, 0) << result.error;
   EXPECT_EQ(record_from_json(result.output).context, 8);
-  EXPECT_THAT(record_from_json(result.output).forward_ms.samples, SizeIs(1));
+  EXPECT_THAT(record_from_json(result.output).attention_call->forward_ms.samples, SizeIs(1));
 }
 
 TEST(AttentionCommand, has_the_workload_for_its_default_and_less_of_it_without_a_card) {

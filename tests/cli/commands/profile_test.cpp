@@ -81,9 +81,9 @@ TEST(ProfileCommand, writes_records_that_bench_readers_read) {
   EXPECT_EQ(result.exit_code, 0) << result.error;
   const std::vector<Record> records = read_records(folder / "p.json");
   ASSERT_THAT(records, SizeIs(1));
-  EXPECT_EQ(records[0].command, "profile");
+  EXPECT_EQ(records[0].experiment, Experiment::profile);
   EXPECT_EQ(records[0].status, RunStatus::ok);
-  EXPECT_THAT(records[0].time_ms.samples, SizeIs(2));
+  EXPECT_THAT(records[0].training_step->time_ms.samples, SizeIs(2));
 }
 
 TEST(ProfileCommand, shares_add_up_to_one) {

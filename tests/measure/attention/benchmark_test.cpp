@@ -39,19 +39,21 @@ TEST(MeasureAttention, fills_a_record) {
   config.problem.variant = AttentionVariant::softmax;
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-  EXPECT_EQ(record.command, "attention");
-  EXPECT_EQ(record.attention, "softmax");
+  EXPECT_EQ(record.experiment, Experiment::attention);
+  EXPECT_EQ(record.attention, AttentionVariant::softmax);
   EXPECT_EQ(record.context, 33);
-  EXPECT_EQ(record.keys, 33);
-  EXPECT_EQ(record.causal, true);
+  EXPECT_EQ(record.attention_call->keys, 33);
+  EXPECT_EQ(record.attention_call->causal, true);
   EXPECT_EQ(record.model.d_model, 16);
   EXPECT_EQ(record.model.heads, 2);
-  EXPECT_THAT(record.forward_ms.samples, SizeIs(2));
-  EXPECT_THAT(record.backward_ms.samples, SizeIs(2));
-  EXPECT_THAT(record.time_ms.samples, SizeIs(0));
-  EXPECT_GT(record.backward_ms.min, 0);
-  EXPECT_DOUBLE_EQ(*record.forward_flops_per_second, 2.0 * 2 * 16 * 33 * 33 / (record.forward_ms.median / 1e3));
-  EXPECT_DOUBLE_EQ(*record.backward_flops_per_second, 5.0 * 2 * 16 * 33 * 33 / (record.backward_ms.median / 1e3));
+  EXPECT_THAT(record.attention_call->forward_ms.samples, SizeIs(2));
+  EXPECT_THAT(record.attention_call->backward_ms.samples, SizeIs(2));
+  EXPECT_FALSE(record.training_step.has_value());
+  EXPECT_GT(record.attention_call->backward_ms.min, 0);
+  EXPECT_DOUBLE_EQ(*record.attention_call->forward_flops_per_second,
+                   2.0 * 2 * 16 * 33 * 33 / (record.attention_call->forward_ms.median / 1e3));
+  EXPECT_DOUBLE_EQ(*record.attention_call->backward_flops_per_second,
+                   5.0 * 2 * 16 * 33 * 33 / (record.attention_call->backward_ms.median / 1e3));
 }
 
 TEST(MeasureAttention, takes_the_memory_that_is_planned_in_every_variant_and_dtype) {
@@ -100,9 +102,9 @@ TEST(MeasureAttention, has_memory_and_no_times_on_a_device_that_computes_nothing
   const Record record = measured(config_of(64, 16, "null"));
   EXPECT_EQ(record.status, RunStatus::ok);
   EXPECT_GT(record.memory_bytes.before_backward, 0);
-  EXPECT_THAT(record.forward_ms.samples, SizeIs(0));
-  EXPECT_TRUE(std::isnan(record.forward_ms.median));
-  EXPECT_EQ(record.forward_flops_per_second, std::nullopt);
+  EXPECT_THAT(record.attention_call->forward_ms.samples, SizeIs(0));
+  EXPECT_TRUE(std::isnan(record.attention_call->forward_ms.median));
+  EXPECT_EQ(record.attention_call->forward_flops_per_second, std::nullopt);
 }
 
 TEST(MeasureAttention, ends_when_its_time_is_over_and_three_steps_are_done) {
@@ -111,12 +113,12 @@ TEST(MeasureAttention, ends_when_its_time_is_over_and_three_steps_are_done) {
   config.steps = 1000;
   config.budget_seconds = 0;
   const Record record = measured(config);
-  EXPECT_THAT(record.forward_ms.samples, SizeIs(3));
-  EXPECT_THAT(record.backward_ms.samples, SizeIs(3));
+  EXPECT_THAT(record.attention_call->forward_ms.samples, SizeIs(3));
+  EXPECT_THAT(record.attention_call->backward_ms.samples, SizeIs(3));
   config.budget_seconds = 3600;
   config.warmup = 2;
   config.steps = 5;
-  EXPECT_THAT(measured(config).backward_ms.samples, SizeIs(5));
+  EXPECT_THAT(measured(config).attention_call->backward_ms.samples, SizeIs(5));
 }
 
 TEST(MeasureAttention, says_where_it_stands_and_stops_where_it_is_told) {
@@ -151,9 +153,9 @@ TEST(MeasureAttention, that_runs_out_in_backward_has_the_times_of_forward) {
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::oom);
   EXPECT_THAT(record.error.message, HasSubstr("in backward at "));
-  EXPECT_THAT(record.forward_ms.samples, SizeIs(config.steps));
-  EXPECT_GT(record.forward_flops_per_second.value_or(0), 0);
-  EXPECT_THAT(record.backward_ms.samples, SizeIs(0));
+  EXPECT_THAT(record.attention_call->forward_ms.samples, SizeIs(config.steps));
+  EXPECT_GT(record.attention_call->forward_flops_per_second.value_or(0), 0);
+  EXPECT_THAT(record.attention_call->backward_ms.samples, SizeIs(0));
   config.run_anyway = true;
   EXPECT_EQ(measured(config).error.segment_bytes, record.error.segment_bytes);
 }
@@ -172,7 +174,7 @@ TEST(MeasureAttention, records_what_flash_ran_as) {
   config.problem.variant = AttentionVariant::flash;
   const Record record = measured(config);
   EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
-  EXPECT_EQ(record.attention_fallback, "recompute");
+  EXPECT_EQ(record.attention_fallback, AttentionVariant::recompute);
   config.device = "cpu";
   EXPECT_EQ(measured(config).attention_fallback, std::nullopt);
 }

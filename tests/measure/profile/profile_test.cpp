@@ -76,7 +76,7 @@ TEST(Profile, every_step_has_every_launch) {
 TEST(Profile, operations_add_up_to_those_of_the_run) {
   for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) {
     const Profile profile = profile_of(toy(mode), 2);
-    EXPECT_EQ(total(profile).flops, 2 * profile.run.flops_per_step.value()) << name(mode);
+    EXPECT_EQ(total(profile).flops, 2 * profile.run.training_step->flops_per_step.value()) << name(mode);
   }
 }
 
@@ -147,11 +147,11 @@ TEST(Profile, names_kernels_as_the_back_end_does) {
 
 TEST(Profile, leaves_the_timing_as_bench_gives_it) {
   const Profile profile = profile_of(toy(Mode::step));
-  EXPECT_EQ(profile.run.command, "profile");
-  EXPECT_THAT(profile.run.time_ms.samples, SizeIs(2));
-  EXPECT_GT(profile.run.tokens_per_second.value_or(0), 0);
+  EXPECT_EQ(profile.run.experiment, Experiment::profile);
+  EXPECT_THAT(profile.run.training_step->time_ms.samples, SizeIs(2));
+  EXPECT_GT(profile.run.training_step->tokens_per_second.value_or(0), 0);
   EXPECT_GT(profile.copy_bytes_per_second.value_or(0), 0);
-  EXPECT_EQ(profile.matmul_flops_per_second, profile.run.ceiling_flops_per_second);
+  EXPECT_EQ(profile.matmul_flops_per_second, profile.run.training_step->ceiling_flops_per_second);
 }
 
 TEST(Profile, of_the_null_device_has_no_kernels_and_says_why) {

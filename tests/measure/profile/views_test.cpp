@@ -216,7 +216,7 @@ TEST(Roofline, says_nothing_without_ceilings) {
 
 TEST(Reconcile, compares_the_trace_with_the_timed_steps) {
   Profile profile = sample_profile();
-  profile.run.time_ms = describe({0.0008, 0.0010});
+  profile.run.training_step->time_ms = describe({0.0008, 0.0010});
   const Reconciliation clock = reconcile(profile);
   EXPECT_DOUBLE_EQ(clock.kernels_ms, 0.0008);
   EXPECT_DOUBLE_EQ(clock.idle_ms, 0.0002);

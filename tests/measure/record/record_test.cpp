@@ -32,22 +32,23 @@ TEST(RecordJson, round_trips_every_field) {
   }
   const Record back = record_from_json(to_json(sample_record()));
   EXPECT_EQ(back.model.parameters, 2986624);
-  EXPECT_EQ(back.time_ms.samples, sample_record().time_ms.samples);
-  EXPECT_EQ(back.ceiling_share, 0.7741935);
-  EXPECT_EQ(back.mfu, std::nullopt);
+  EXPECT_EQ(back.training_step->time_ms.samples, sample_record().training_step->time_ms.samples);
+  EXPECT_EQ(back.training_step->ceiling_share, 0.7741935);
+  EXPECT_EQ(back.training_step->mfu, std::nullopt);
   EXPECT_EQ(record_from_json(to_json(out_of_memory_record())).error.requested_bytes, 512 << 20);
 }
 
 TEST(RecordJson, keeps_what_attention_by_itself_adds) {
   Record record = attention_record();
-  record.causal = true;
-  record.attention_fallback = "recompute";
+  record.attention_call->causal = true;
+  record.attention_fallback = AttentionVariant::recompute;
   const Record back = record_from_json(to_json(record));
-  EXPECT_EQ(back.causal, true);
-  EXPECT_EQ(back.keys, 256);
-  EXPECT_EQ(back.attention_fallback, "recompute");
-  EXPECT_EQ(back.forward_ms.samples, record.forward_ms.samples);
-  EXPECT_EQ(record_from_json(to_json(sample_record())).causal, std::nullopt);
+  EXPECT_EQ(back.attention_call->causal, true);
+  EXPECT_EQ(back.attention_call->keys, 256);
+  EXPECT_EQ(back.attention_fallback, AttentionVariant::recompute);
+  EXPECT_EQ(back.attention_call->forward_ms.samples, record.attention_call->forward_ms.samples);
+  EXPECT_FALSE(back.training_step.has_value());
+  EXPECT_FALSE(record_from_json(to_json(sample_record())).attention_call.has_value());
   EXPECT_THAT([] { record_from_json(R"({"schema":1,"causal":1})"); },
               ThrowsMessage<Error>(HasSubstr("field 'causal' must be true or false")));
 }
@@ -91,14 +92,14 @@ TEST(RecordJson, has_the_names_scripts_rely_on) {
 
 TEST(RecordJson, keeps_doubles_to_the_last_bit) {
   Record record = sample_record();
-  record.warmup_ms = {0.1, 1.0 / 3.0, 5e-324, 1.7976931348623157e308};
-  EXPECT_EQ(record_from_json(to_json(record)).warmup_ms, record.warmup_ms);
+  record.training_step->warmup_ms = {0.1, 1.0 / 3.0, 5e-324, 1.7976931348623157e308};
+  EXPECT_EQ(record_from_json(to_json(record)).training_step->warmup_ms, record.training_step->warmup_ms);
 }
 
 TEST(RecordJson, writes_undefined_statistics_as_null_and_reads_them_back) {
   const std::string json = to_json(out_of_memory_record());
   EXPECT_THAT(json, HasSubstr(R"("time_ms":{"mean":null,)"));
-  EXPECT_TRUE(std::isnan(record_from_json(json).time_ms.mean));
+  EXPECT_TRUE(std::isnan(record_from_json(json).training_step->time_ms.mean));
 }
 
 TEST(RecordJson, survives_a_device_name_that_is_not_utf8) {
@@ -109,7 +110,7 @@ TEST(RecordJson, survives_a_device_name_that_is_not_utf8) {
 
 TEST(RecordJson, skips_fields_it_does_not_know_and_defaults_absent_ones) {
   const Record record = record_from_json(R"({"schema":1,"mode":"step","colour":"blue","model":{"wings":2}})");
-  EXPECT_EQ(record.mode, "step");
+  EXPECT_EQ(record.mode, Mode::step);
   EXPECT_EQ(record.batch, 0);
 }
 
@@ -122,7 +123,9 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
   refuses(R"({"schema":1,"batch":18446744073709551615})", "'batch'");
   refuses(R"({"schema":1,"model":{"name":3}})", "'model.name'");
   refuses(R"({"schema":1,"model":[]})", "'model'");
-  refuses(R"({"schema":1,"status":"fine"})", "'status'");
+  refuses(R"({"schema":1,"status":"fine"})", "field 'status' must be one of ok, oom, unsupported, error");
+  refuses(R"({"schema":1,"dtype":"fp7"})", "field 'dtype' must be one of fp32, tf32, bf16, fp16");
+  refuses(R"({"schema":1,"mode":3})", "field 'mode'");
   refuses(R"({"schema":1,"time_ms":{"samples":[1,"2"]}})", "'time_ms.samples'");
   refuses(R"({"schema":1,"time_ms":{"quartiles":[1,2]}})", "'time_ms.quartiles'");
   refuses(R"({"schema":2})", "schema 2");
@@ -133,12 +136,12 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
 }
 
 TEST(ReadRecords, reads_an_array_and_json_lines_alike) {
-  const std::vector<Record> records = {sample_record("forward"), out_of_memory_record()};
+  const std::vector<Record> records = {sample_record(Mode::forward), out_of_memory_record()};
   const std::string lines = to_json(records[0]) + "\n\n" + to_json(records[1]) + "\n";
   for (const std::string& text : {to_json(records), lines, lines.substr(0, lines.size() - 1)}) {
     const std::vector<Record> back = read_text(text);
     ASSERT_EQ(back.size(), 2U);
-    EXPECT_EQ(back[0].mode, "forward");
+    EXPECT_EQ(back[0].mode, Mode::forward);
     EXPECT_EQ(back[1].status, RunStatus::oom);
   }
 }

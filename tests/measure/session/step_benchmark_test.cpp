@@ -29,12 +29,13 @@ TEST(MeasureStep, fills_a_record) {
   const std::optional<Record> record = measure_step(toy(), ceilings);
   ASSERT_TRUE(record.has_value());
   EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
-  EXPECT_EQ(record->warmup_ms.size(), 2U);
-  EXPECT_EQ(record->time_ms.samples.size(), 3U);
+  EXPECT_EQ(record->training_step->warmup_ms.size(), 2U);
+  EXPECT_EQ(record->training_step->time_ms.samples.size(), 3U);
   EXPECT_EQ(record->model.parameters, parameter_count(toy().model));
-  EXPECT_DOUBLE_EQ(*record->tokens_per_second, 16 / (record->time_ms.mean / 1e3));
-  EXPECT_DOUBLE_EQ(*record->achieved_flops_per_second,
-                   static_cast<double>(*record->flops_per_step) / (record->time_ms.mean / 1e3));
+  EXPECT_DOUBLE_EQ(*record->training_step->tokens_per_second, 16 / (record->training_step->time_ms.mean / 1e3));
+  EXPECT_DOUBLE_EQ(
+      *record->training_step->achieved_flops_per_second,
+      static_cast<double>(*record->training_step->flops_per_step) / (record->training_step->time_ms.mean / 1e3));
 }
 
 TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
@@ -83,7 +84,7 @@ TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out)
   EXPECT_GT(*record->error.segment_bytes, *record->error.free_bytes);
   EXPECT_EQ(record->device.memory_limit_bytes, 4 << 20);
   EXPECT_GT(*record->memory_bytes.planned_peak, 4 << 20);
-  EXPECT_EQ(record->tokens_per_second, std::nullopt);
+  EXPECT_EQ(record->training_step->tokens_per_second, std::nullopt);
 }
 
 TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_would_end) {
@@ -124,11 +125,11 @@ TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
   config.device = "null";
   const std::optional<Record> record = measure_step(config, ceilings);
   EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
-  EXPECT_THAT(record->time_ms.samples, ::testing::IsEmpty());
-  EXPECT_THAT(record->device_time_ms.samples, ::testing::IsEmpty());
-  EXPECT_THAT(record->warmup_ms, ::testing::IsEmpty());
-  EXPECT_EQ(record->tokens_per_second, std::nullopt);
-  EXPECT_GT(record->flops_per_step.value_or(0), 0);
+  EXPECT_THAT(record->training_step->time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record->training_step->device_time_ms.samples, ::testing::IsEmpty());
+  EXPECT_THAT(record->training_step->warmup_ms, ::testing::IsEmpty());
+  EXPECT_EQ(record->training_step->tokens_per_second, std::nullopt);
+  EXPECT_GT(record->training_step->flops_per_step.value_or(0), 0);
   config.device = "cpu";
   const std::optional<Record> run = measure_step(config, ceilings);
   EXPECT_EQ(record->memory_bytes.peak_allocated, run->memory_bytes.peak_allocated);
@@ -145,7 +146,7 @@ TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
       config.device = "null";
       config.compile = compile;
       config.model.attention = variant;
-      counts.push_back(measure_step(config, ceilings)->flops_per_step.value());
+      counts.push_back(measure_step(config, ceilings)->training_step->flops_per_step.value());
     }
   }
   EXPECT_THAT(counts, ::testing::Each(counts.front()));
@@ -161,7 +162,7 @@ TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_s
   const std::optional<Record> record = measure_step(config, ceilings);
   EXPECT_EQ(record->status, RunStatus::error);
   EXPECT_THAT(record->error.message, ::testing::HasSubstr("overflows 64 bits"));
-  EXPECT_EQ(record->flops_per_step, std::nullopt);
+  EXPECT_EQ(record->training_step->flops_per_step, std::nullopt);
 }
 
 TEST(MeasureStep, turns_any_other_failure_into_a_record) {
@@ -189,10 +190,10 @@ TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_mea
     ASSERT_TRUE(record.has_value());
     EXPECT_EQ(record->status, RunStatus::error);
     EXPECT_THAT(record->error.message, ::testing::HasSubstr("the loss is "));
-    EXPECT_EQ(record->time_ms.samples.size(), 3U);
-    EXPECT_GT(record->tokens_per_second.value_or(0), 0);
+    EXPECT_EQ(record->training_step->time_ms.samples.size(), 3U);
+    EXPECT_GT(record->training_step->tokens_per_second.value_or(0), 0);
     EXPECT_GT(record->memory_bytes.allocated_at_end.value_or(0), 0);
-    EXPECT_EQ(record->weights, "made here");
+    EXPECT_EQ(record->training_step->weights, "made here");
     EXPECT_TRUE(followed_up) << "a profile of it is wanted too";
   }
 }

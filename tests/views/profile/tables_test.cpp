@@ -94,7 +94,7 @@ TEST(ProfileTables, records_that_were_lost_are_said_before_anything_else) {
 
 TEST(ProfileTables, shares_move_between_profiles) {
   std::vector<Profile> profiles = {sample_profile(), sample_profile()};
-  profiles[0].run.mode = "forward";
+  profiles[0].run.mode = Mode::forward;
   std::erase_if(profiles[0].kernels, [](const KernelRecord& kernel) { return kernel.phase != ProfilePhase::forward; });
   const std::string text = comparison_as_text(profiles, {});
   // Matmuls: 300 of 380 ns, then 500 of 800.

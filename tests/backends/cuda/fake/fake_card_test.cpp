@@ -67,7 +67,7 @@ TEST_F(FakeCard, runs_every_mode_and_records_whose_memory_it_is) {
     const Record record = record_from_json(line);
     EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
     EXPECT_EQ(record.device.kind, "cuda");
-    EXPECT_TRUE(record.mfu.has_value());
+    EXPECT_TRUE(record.training_step->mfu.has_value());
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
     EXPECT_EQ(record.memory_bytes.device_at_start, 500 << 20);
     EXPECT_GE(*record.memory_bytes.device_used, *record.memory_bytes.device_at_start);

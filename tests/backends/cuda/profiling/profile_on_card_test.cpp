@@ -45,7 +45,7 @@ TEST_F(OnCardProfile, every_kernel_finds_its_node_and_every_launch_its_kernel) {
     EXPECT_EQ(kernel.kind == ActivityKind::kernel, kernel.grid[0] * kernel.block[0] > 0) << kernel.name;
   }
   // One update of all tensors takes the steps that they share once.
-  const auto expected = static_cast<double>(5 * profile.run.flops_per_step.value());
+  const auto expected = static_cast<double>(5 * profile.run.training_step->flops_per_step.value());
   EXPECT_NEAR(static_cast<double>(total(profile).flops), expected, 1e-3 * expected);
 }
 
@@ -73,7 +73,7 @@ TEST_F(OnCardProfile, watching_slows_an_eager_step_by_less_than_five_per_cent) {
   for (int round = 0; round < 3; ++round) {
     const Profile profile = profile_of(config_of("small", Mode::step), 10);
     const double profiled_ms = reconcile(profile).profiled_ms;
-    least = std::min(least, profiled_ms / profile.run.time_ms.median - 1);
+    least = std::min(least, profiled_ms / profile.run.training_step->time_ms.median - 1);
   }
   EXPECT_LT(least, 0.05);
 }
