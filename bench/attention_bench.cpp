@@ -84,7 +84,7 @@ void run(benchmark::State& state, const Case& c) {
 }
 
 void add_all() {
-  for (const AttentionVariant variant : attention_variants()) {
+  for (const AttentionVariant variant : kAllAttentionVariants) {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
       for (const bool backward : {false, true}) {
         for (const std::int64_t sequence : {64, 256, 1024, 4096, 16384}) {

@@ -141,8 +141,7 @@ void run(int argc, char** argv) {
   const auto device = std::make_shared<TimedDevice>(open_device(argv[1]));
   Program program(build_transformer(config, std::atoll(argv[3])), device,
                   {.compile = {.mode = mode_from_name(argv[5])}});
-  initialise(program, config, 0);
-  write_random_tokens(program, config, 0);
+  initialise(program, Transformer(config, std::atoll(argv[3])), 0);
   for (int i = 0; i < 2; ++i) program.run();
   program.synchronize();
   double host_ms = 0;

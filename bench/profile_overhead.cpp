@@ -43,8 +43,7 @@ void run(int argc, char** argv) {
   config.context = std::atoll(argv[4]);
   Program program(build_transformer(config, std::atoll(argv[3])), open_device(argv[1]),
                   {.compile = {.mode = mode_from_name(argv[5])}});
-  initialise(program, config, 0);
-  write_random_tokens(program, config, 0);
+  initialise(program, Transformer(config, std::atoll(argv[3])), 0);
   const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
   for (int i = 0; i < 3; ++i) program.run();
   recorded_step_ms(program, *recorder);

@@ -70,7 +70,7 @@ struct CompileOptions {
   Precision precision = Precision::fp32;  // fp16 scales its loss
   std::vector<Op> force_low = {};         // ops that compute in the low type although autocast keeps them in fp32
   std::vector<Op> decompose = {};         // composites that are decomposed although the device has a kernel for them
-  Compile compile = Compile::off;
+  Compile level = Compile::off;
   KeepOptions keep = {};
   AdamWOptions optimizer = {};
   LossScalingOptions loss_scaling = {};

@@ -16,6 +16,7 @@
 #include "ridgepoint/attention_variant.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/precision.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
@@ -71,21 +72,13 @@ struct Record {
   Mode mode = Mode::step;
   Precision dtype = Precision::fp32;
   Compile compile = Compile::off;
-  AttentionVariant attention = AttentionVariant::composite;
+  std::optional<AttentionVariant> attention;
   std::optional<AttentionVariant> attention_fallback;  // what flash ran as where the device has no kernel for it
   Checkpoint checkpoint = Checkpoint::off;
   std::int64_t batch = 0;
   std::int64_t context = 0;
 
-  struct Model {
-    std::string name;
-    std::int64_t parameters = 0;
-    std::int64_t layers = 0;
-    std::int64_t d_model = 0;
-    std::int64_t d_ff = 0;
-    std::int64_t heads = 0;
-    std::int64_t vocab = 0;
-  } model;
+  WorkloadDescription::Model model;
 
   struct DeviceUsed {
     std::string kind;  // cpu, cuda, null, reference

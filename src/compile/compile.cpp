@@ -21,7 +21,7 @@ bool has_backward(const Graph& graph) {
 }
 
 void require_no_training(const Graph& graph, const CompileOptions& options) {
-  if (options.mode == Mode::forward && options.precision == Precision::fp32 && options.compile == Compile::off) return;
+  if (options.mode == Mode::forward && options.precision == Precision::fp32 && options.level == Compile::off) return;
   throw Error("graph '" + graph.name +
                   "' has a backward phase already; mode, precision and fusion apply to a forward graph: leave them out",
               ErrorKind::usage);
@@ -75,7 +75,7 @@ Graph compile(Graph graph, const PassTarget& target, const CompileOptions& optio
 
 Graph training_graph(Graph forward, const CompileOptions& options) {
   verify(forward);
-  if (options.compile != Compile::off)
+  if (options.level != Compile::off)
     throw Error("fusion asks a device for its kernels; make a Program of the graph", ErrorKind::usage);
   if (has_backward(forward)) {
     require_no_training(forward, options);

@@ -12,7 +12,7 @@ bool run_autocast(Graph& graph, const PassOptions& options) {
 }
 
 bool run_recognise_attention(Graph& graph, const PassOptions& options) {
-  return options.compile != Compile::off && recognise_attention(graph, options);
+  return options.level != Compile::off && recognise_attention(graph, options);
 }
 
 constexpr std::array kPipeline = {

@@ -75,7 +75,8 @@ constexpr RecordSetting kSettings[] = {
     {"batch", "batch {}", Align::right, [](const Record& r) { return text_of(r.batch); }},
     {"dtype", "{}", Align::left, [](const Record& r) { return std::string(name(r.dtype)); }},
     {"compile", "compile {}", Align::left, [](const Record& r) { return std::string(name(r.compile)); }},
-    {"attention", "{} attention", Align::left, [](const Record& r) { return std::string(name(r.attention)); }},
+    {"attention", "{} attention", Align::left,
+     [](const Record& r) { return r.attention ? std::string(name(*r.attention)) : "none"; }},
     {"mask", "{}", Align::left,
      [](const Record& r) {
        return call(r).causal ? std::string(*call(r).causal ? "causal" : "not causal") : std::string(kNothing);

@@ -181,12 +181,12 @@ TEST(Bench, prints_the_format_asked_for) {
 // Weights in which one number is no number.
 std::string weights_with_nan(const TemporaryFolder& folder) {
   std::string path = folder / "nan.safetensors";
-  TransformerConfig model{"custom", 50, 8, 16, 24, 1, 2};
-  const std::vector<ParameterDeclaration> parameters = transformer_parameters(model);
+  const Transformer model({"custom", 50, 8, 16, 24, 1, 2}, 1);
+  const std::vector<ParameterDeclaration> parameters = parameters_of(model);
   std::vector<TensorDeclaration> declarations;
   for (const ParameterDeclaration& parameter : parameters) declarations.push_back({parameter.name, parameter.type});
   write_safetensors(path, declarations, [&](std::size_t i) {
-    HostTensor tensor = initial_parameter(parameters[i].name, parameters[i].type, 0);
+    HostTensor tensor = model.initial_value(parameters[i], 0);
     if (parameters[i].name == "layers.0.ln1.weight") tensor.as<float>()[3] = std::numeric_limits<float>::quiet_NaN();
     return tensor;
   });

@@ -54,7 +54,7 @@ std::vector<std::string> inputs_of(const Graph& graph) {
 }
 
 Op maker_of_o(std::shared_ptr<Device> device, Compile how) {
-  const ProgramPlan plan(attention_in_plain_ops(), std::move(device), {.compile = {.compile = how}});
+  const ProgramPlan plan(attention_in_plain_ops(), std::move(device), {.compile = {.level = how}});
   return plan.graph().producer_node(*plan.graph().find_output("o")).op;
 }
 
@@ -147,7 +147,7 @@ TEST(Compile, ends_after_the_pass_that_it_is_asked_for) {
   std::vector<std::string> ran;
   CompileOptions options{.mode = Mode::backward, .skip = {"autocast"}, .until = "differentiate_outputs"};
   options.after_pass = [&](const PassResult& pass, const Graph&) { ran.emplace_back(pass.name); };
-  const Graph graph = compile(model(), {}, options);
+  const Graph graph = compile(model(), PassTarget(), options);
   EXPECT_THAT(ran, ElementsAre("select_outputs", "keep_activations", "recognise_attention", "scale_loss",
                                "differentiate_outputs"));
   EXPECT_TRUE(graph.find_output("grad.w").has_value());

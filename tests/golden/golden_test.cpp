@@ -84,7 +84,7 @@ TEST_P(Golden, the_model_agrees_with_pytorch) {
 
   Program program(testing::transformer_graph(model, batch, Mode::step, {.keep = {.results = true, .gradients = true}}),
                   open_device(GetParam().device), {.compile = {.verify = true}});
-  initialise_constants(program, model);
+  Transformer(model, batch).write_data(program, 0);  // the rotary tables
   for (const std::string& name : weights.names()) program.write_input(name, weights.read(name));
   for (const std::string& name : tokens.names()) program.write_input(name, tokens.read(name));
 

@@ -80,7 +80,7 @@ TEST(ToyModel, has_the_numbers_of_pytorch_under_bf16) {
   ProgramOptions options;
   options.compile = {.mode = Mode::backward, .precision = Precision::bf16, .keep = {.results = true}};
   Program program(build_toy_model({}), open_device("cpu"), options);
-  initialise_toy_model(program, {}, 0);
+  initialise(program, ToyModel(), 0);
   program.write_input("x", wave({16, 20}, 0.31, 1.5));
   program.write_input("fc1.weight", wave({10, 20}, 0.7, 0.4));
   program.write_input("ln.weight", wave({10}, 1.3, 0.2, 1.0));

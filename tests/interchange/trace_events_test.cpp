@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/files/file.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "support/sample_profile.h"
 #include "support/temporary_folder.h"
@@ -37,13 +38,13 @@ std::vector<Json> events(const Json& trace, const std::string& phase, const std:
 }
 
 Profile real_profile(std::int64_t layers) {
-  StepConfig config;
-  config.model = {"custom", 64, 16, 32, 48, layers, 2};
-  config.batch = 2;
+  RunConfig config;
+  config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 64, 16, 32, 48, layers, 2}, 2);
+  config.profiled_steps = 2;
   config.warmup = 1;
   config.steps = 1;
   static CeilingCache ceilings;
-  return std::move(*measure_profile(config, 2, ceilings));
+  return std::move(*measure_profile(config, ceilings));
 }
 
 TEST(Trace, of_a_profile_made_up_keeps_the_rules) {

@@ -33,7 +33,7 @@ AttentionProblem problem_of(std::int64_t sequence, std::int64_t d_model, std::in
 
 Tensors random_operands(const Graph& graph) {
   Program program(graph, open_device("reference"));
-  write_random_operands(program, 3);
+  AttentionCall({}).write_data(program, 3);
   Tensors tensors;
   for (const char* name : {"q", "k", "v", "grad.o"}) tensors.emplace(name, program.read_input(name));
   return tensors;
@@ -147,7 +147,8 @@ class AttentionFallback : public ::testing::Test {
 TEST_F(AttentionFallback, is_named_where_there_is_no_kernel_and_warned_of_once) {
   const std::shared_ptr<Device> device = open_device("reference");
   for (int i = 0; i < 2; ++i) {
-    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *device), AttentionVariant::recompute);
+    EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *device),
+              AttentionVariant::recompute);
   }
   ASSERT_THAT(warnings_, SizeIs(1));
   EXPECT_THAT(warnings_[0], HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D4]"));

@@ -37,7 +37,7 @@ class Language {
 
 std::vector<double> losses(const TransformerConfig& config, std::int64_t batch, Precision precision, int steps) {
   Program program(testing::transformer_graph(config, batch, Mode::step, {.precision = precision}), open_device("cpu"));
-  initialise(program, config, 1);
+  initialise(program, Transformer(config, batch), 1);
   Language language(config.vocab);
   std::vector<double> curve;
   for (int i = 0; i < steps; ++i) {

@@ -98,8 +98,13 @@ TEST(TransformerGraph, counts_the_flops_of_a_forward_pass) {
   EXPECT_EQ(matmul_flops, 2 * tokens * linear + c.layers * 4 * tokens * c.context * c.d_model);
 }
 
+HostTensor initial_value(const char* name, const TensorType& type, std::uint64_t seed,
+                         const StopPoint& stop_point = {}) {
+  return Transformer(transformer_preset("tiny"), 1).initial_value({name, type}, seed, stop_point);
+}
+
 TEST(Initialisation, is_a_truncated_normal_with_the_documented_spread) {
-  const HostTensor weight = initial_parameter("layers.0.ffn.w1.weight", {DType::fp32, {600, 400}}, 1);
+  const HostTensor weight = initial_value("layers.0.ffn.w1.weight", {DType::fp32, {600, 400}}, 1);
   const double sigma = std::sqrt(2.0 / 1000.0);
   double sum = 0, squares = 0, widest = 0;
   for (const float value : weight.as<float>()) {
@@ -118,12 +123,12 @@ TEST(Initialisation, is_a_truncated_normal_with_the_documented_spread) {
 TEST(Initialisation, differs_by_name_and_seed_and_repeats) {
   const TensorType type{DType::fp32, {8, 8}};
   const auto first = [&](const char* name, std::uint64_t seed) {
-    return initial_parameter(name, type, seed).as<float>()[0];
+    return initial_value(name, type, seed).as<float>()[0];
   };
   EXPECT_EQ(first("a.weight", 1), first("a.weight", 1));
   EXPECT_NE(first("a.weight", 1), first("b.weight", 1));
   EXPECT_NE(first("a.weight", 1), first("a.weight", 2));
-  EXPECT_EQ(initial_parameter("ln1.weight", {DType::fp32, {8}}, 1).as<float>()[7], 1.0F);
+  EXPECT_EQ(initial_value("ln1.weight", {DType::fp32, {8}}, 1).as<float>()[7], 1.0F);
 }
 
 TEST(Initialisation, may_be_stopped_within_a_large_parameter) {
@@ -132,12 +137,12 @@ TEST(Initialisation, may_be_stopped_within_a_large_parameter) {
     if (++calls == 3) throw Error("stopped");
   };
   const TensorType type{DType::fp32, {5000, 5000}};
-  EXPECT_THROW(initial_parameter("large.weight", type, 1, third_call), Error);
+  EXPECT_THROW(initial_value("large.weight", type, 1, third_call), Error);
   EXPECT_EQ(calls, 3);
 }
 
 TEST(Initialisation, fills_a_large_parameter_to_its_end_without_repeating_itself) {
-  const HostTensor large = initial_parameter("large.weight", {DType::fp32, {3, 2000000}}, 1);
+  const HostTensor large = initial_value("large.weight", {DType::fp32, {3, 2000000}}, 1);
   const std::span<const float> values = large.as<float>();
   EXPECT_NE(values.back(), 0.0F);
   // It is filled piece by piece.
@@ -147,8 +152,7 @@ TEST(Initialisation, fills_a_large_parameter_to_its_end_without_repeating_itself
 TEST(Training, lowers_the_loss_on_tokens_it_has_seen) {
   const TransformerConfig config{"test", 61, 16, 32, 64, 2, 4};
   Program program(testing::transformer_graph(config, 2, Mode::step), open_device("cpu"));
-  initialise(program, config, 3);
-  write_random_tokens(program, config, 3);
+  initialise(program, Transformer(config, 2), 3);
   program.run();
   const float first = program.read_output("loss").as<float>()[0];
   for (int i = 0; i < 60; ++i) program.run();

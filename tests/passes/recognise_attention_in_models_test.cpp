@@ -22,7 +22,7 @@ TEST(RecogniseAttention, finds_every_layer_of_the_model) {
   for (const AttentionVariant variant : {AttentionVariant::composite, AttentionVariant::softmax}) {
     const TransformerConfig config = tiny(variant);
     const Graph graph =
-        ProgramPlan(build_transformer(config, 2), device, {.compile = {.mode = Mode::step, .compile = Compile::fuse}})
+        ProgramPlan(build_transformer(config, 2), device, {.compile = {.mode = Mode::step, .level = Compile::fuse}})
             .graph();
     for (const Op op : {Op::attention, Op::attention_backward}) {
       EXPECT_EQ(count(graph, op), static_cast<std::size_t>(config.layers)) << name(variant);
@@ -34,7 +34,7 @@ TEST(RecogniseAttention, finds_every_layer_of_the_model) {
 TEST(RecogniseAttention, leaves_a_model_whose_scores_are_kept_for_reading) {
   const std::shared_ptr<Device> device = open_device("cpu");
   ProgramOptions options;
-  options.compile = {.mode = Mode::backward, .compile = Compile::fuse, .keep = {.activations = true}};
+  options.compile = {.mode = Mode::backward, .level = Compile::fuse, .keep = {.activations = true}};
   const Graph graph = ProgramPlan(build_transformer(tiny(AttentionVariant::composite), 2), device, options).graph();
   EXPECT_EQ(count(graph, Op::attention), 0U);
 }
@@ -48,7 +48,7 @@ void PrintTo(const Memory& memory, std::ostream* out) {
 }
 
 Memory memory_of(const TransformerConfig& config, Compile how) {
-  Program program(build_transformer(config, 2), open_device("null"), {.compile = {.mode = Mode::step, .compile = how}});
+  Program program(build_transformer(config, 2), open_device("null"), {.compile = {.mode = Mode::step, .level = how}});
   program.run();
   return {program.memory_use().peak_allocated_bytes, program.before_backward_bytes()};
 }

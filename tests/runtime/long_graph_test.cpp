@@ -127,7 +127,7 @@ TEST(LongGraphs, of_many_layers_are_planned_in_time_in_proportion) {
     const auto plan = [&](std::int64_t layers) {
       ProgramOptions options;
       options.compile = {.mode = Mode::step, .precision = Precision::bf16};
-      if (fuses) options.compile.compile = Compile::fuse;
+      if (fuses) options.compile.level = Compile::fuse;
       forecast_memory(ProgramPlan(build_transformer(deep_model(layers), 2), device, options));
     };
     const double few = least_seconds(3, [&] { plan(50); });

@@ -9,6 +9,7 @@ inline Record sample_record(Mode mode = Mode::step) {
   Record record;
   record.timestamp = "2025-01-31T12:00:00Z";
   record.mode = mode;
+  record.attention = AttentionVariant::composite;
   record.batch = 4;
   record.context = 256;
   record.model = {"tiny", 2986624, 2, 128, 384, 4, 10000};

@@ -14,8 +14,7 @@
 #include "cli/options/run_options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
-#include "cli/terminal/run_progress.h"
+#include "cli/terminal/run_rows.h"
 #include "cli/terminal/tables_writer.h"
 #include "measure/attention/account.h"
 #include "measure/attention/benchmark.h"
@@ -31,34 +30,23 @@ namespace {
 constexpr double kBudgetSeconds = 1;
 
 AttentionConfig config_of(const RunDraft& draft) {
-  AttentionConfig config;
-  config.device = draft.config.device;
-  config.device_options = draft.config.device_options;
-  config.seed = draft.config.seed;
-  config.warmup = draft.config.warmup;
-  config.steps = draft.config.steps;
+  AttentionConfig config{draft.config};
   AttentionProblem& problem = config.problem;
-  problem.batch = draft.config.batch;
+  problem.batch = draft.batch;
   problem.heads = *draft.heads;
   problem.d_model = *draft.d_model;
-  problem.queries = draft.config.model.context;
+  problem.queries = draft.model.context;
   problem.keys = draft.keys.value_or(problem.queries);
   problem.causal = draft.causal;
-  problem.variant = draft.config.model.attention;
-  problem.precision = precision_from_name(draft.config.dtype);
+  problem.variant = draft.model.attention;
+  problem.precision = draft.config.compile.precision;
   return config;
 }
 
-std::string describe(const AttentionProblem& problem) {
-  return fmt::format("{} attention d_model {} sequence {}", ridgepoint::name(problem.variant), problem.d_model,
-                     problem.queries);
-}
-
-double estimated_cost(const AttentionConfig& config) {
-  const double iterations = static_cast<double>(config.warmup + config.steps);
-  const double operations = (forward_flops(config.problem) + backward_flops(config.problem)) * iterations;
-  // Where time is what ends a row, no row takes much longer than another.
-  return config.budget_seconds ? std::min(operations, 1e12) + 1e10 : operations + 1e10;
+std::vector<RowOutline> outlines(const std::vector<AttentionConfig>& configs) {
+  std::vector<RowOutline> rows;
+  for (const AttentionConfig& config : configs) rows.push_back(outline(run_config(config)));
+  return rows;
 }
 
 class Attention : public Command {
@@ -110,9 +98,9 @@ class Attention : public Command {
     if (oom_) return run_limits(configs);
     if (pivot_option_->count() > 0) return run_pivot(configs);
     RecordWriter writer(output_options_);
-    const bool complete = measure(configs, [&](Record record) { writer.add(std::move(record)); });
+    measure(configs, [&](Record record) { writer.add(std::move(record)); });
     writer.finish();
-    return finish(writer.records(), configs.size(), complete);
+    return finish(writer.records(), configs.size());
   }
 
  private:
@@ -160,30 +148,20 @@ class Attention : public Command {
     return configs;
   }
 
-  // False when Ctrl-C stopped it.
   template <typename Add>
-  static bool measure(const std::vector<AttentionConfig>& configs, Add add) {
-    std::vector<double> costs;
-    for (const AttentionConfig& config : configs) costs.push_back(estimated_cost(config));
-    Progress progress(std::move(costs));
-    for (std::size_t row = 0; row < configs.size(); ++row) {
-      progress.start_row(row, describe(configs[row].problem));
-      std::optional<Record> record = measure_attention(configs[row], [&](const StepProgress& at) {
-        progress.update(stage_text(at), static_cast<double>(at.index) / static_cast<double>(at.count));
-        return !interrupted();
-      });
+  static void measure(const std::vector<AttentionConfig>& configs, Add add) {
+    run_rows(outlines(configs), [&](std::size_t row, Progress& progress) {
+      std::optional<Record> record = measure_attention(configs[row], shown_on(progress));
       if (!record) return false;
       progress.clear();
       add(std::move(*record));
-      if (interrupted()) return row + 1 == configs.size();
-    }
-    return true;
+      return true;
+    });
   }
 
-  int finish(const std::vector<Record>& records, std::size_t rows, bool complete) const {
-    if (complete) return exit_code(records);
-    const std::string where = output_options_.path.empty() ? "" : fmt::format(", in '{}'", output_options_.path);
-    throw Interrupted(fmt::format("interrupted; {} of {} rows finished{}", records.size(), rows, where));
+  int finish(const std::vector<Record>& records, std::size_t rows) const {
+    require_complete(records.size(), rows, output_options_.path);
+    return exit_code(records);
   }
 
   int run_pivot(const std::vector<AttentionConfig>& configs) const {
@@ -195,25 +173,24 @@ class Attention : public Command {
     TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
       return pivot_tables(records, options, format, width);
     });
-    const bool complete = measure(configs, [&](Record record) {
+    measure(configs, [&](Record record) {
       records.push_back(std::move(record));
       writer.table_changed();
     });
     writer.finish();
-    return finish(records, configs.size(), complete);
+    return finish(records, configs.size());
   }
 
   int run_account(const std::vector<AttentionConfig>& configs) const {
     std::vector<AttentionAccount> accounts;
     TablesWriter writer(output_options_,
                         [&](Format format, std::size_t width) { return account_tables(accounts, format, width); });
-    Progress progress(std::vector<double>(configs.size(), 1));
-    for (std::size_t row = 0; row < configs.size() && !interrupted(); ++row) {
-      progress.start_row(row, describe(configs[row].problem));
+    run_rows(outlines(configs), [&](std::size_t row, Progress& progress) {
       accounts.push_back(account_for_attention(configs[row]));
       progress.clear();
       writer.table_changed();
-    }
+      return true;
+    });
     writer.finish();
     return finish_view(accounts, configs.size());
   }
@@ -228,19 +205,21 @@ class Attention : public Command {
     TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
       return limit_tables(limits, granularity_, format, width);
     });
-    Progress progress(std::vector<double>(configs.size(), 1));
-    for (std::size_t row = 0; row < configs.size() && !interrupted(); ++row) {
-      progress.start_row(row, fmt::format("{} attention", ridgepoint::name(configs[row].problem.variant)));
+    std::vector<RowOutline> rows;
+    for (const AttentionConfig& config : configs)
+      rows.push_back({fmt::format("{} attention", ridgepoint::name(config.problem.variant))});
+    run_rows(rows, [&](std::size_t row, Progress& progress) {
       std::optional<AttentionLimit> limit =
           find_attention_limit(configs[row], granularity_, [&](std::string_view what) {
             progress.update(std::string(what), 0);
             return !interrupted();
           });
-      if (!limit) break;
-      limits.push_back(std::move(*limit));
+      if (!limit) return false;
       progress.clear();
+      limits.push_back(std::move(*limit));
       writer.table_changed();
-    }
+      return true;
+    });
     writer.finish();
     return finish_view(limits, configs.size());
   }
@@ -249,7 +228,7 @@ class Attention : public Command {
   int finish_view(const std::vector<Row>& rows, std::size_t count) const {
     std::vector<Record> runs;
     for (const Row& row : rows) runs.push_back(row.run);
-    return finish(runs, count, rows.size() == count);
+    return finish(runs, count);
   }
 
   static constexpr const char* kSequence = "--sequence,--context";

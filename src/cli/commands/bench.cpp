@@ -10,10 +10,8 @@
 #include "cli/commands/command.h"
 #include "cli/options/run_options.h"
 #include "cli/options/weights_file.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
-#include "cli/terminal/run_progress.h"
+#include "cli/terminal/run_rows.h"
 #include "measure/session/step_benchmark.h"
 #include "ridgepoint/error.h"
 
@@ -53,24 +51,24 @@ class Bench : public Command {
   }
 
   int run() override {
-    std::vector<StepConfig> configs = run_options_.expand();
+    std::vector<RunConfig> configs = run_options_.expand();
     check_options(configs);
-    for (StepConfig& config : configs) {
+    for (RunConfig& config : configs) {
       config.detect_anomaly = detect_anomaly_;
       config.run_anyway = run_anyway_;
     }
     if (!weights_.empty()) use_weights(weights_, configs);
     RecordWriter writer(output_options_);
-    const bool complete = run_rows(configs, writer);
+    run(configs, writer);
     writer.finish();
-    if (!complete) throw Interrupted(interruption(configs.size(), writer));
+    require_complete(writer.records().size(), configs.size(), writer.path());
     if (detect_anomaly_) say_if_nothing_was_found(writer.records());
     return exit_code(writer.records());
   }
 
  private:
-  void check_options(const std::vector<StepConfig>& configs) const {
-    const auto computes = [](const StepConfig& config) { return config.device != "null"; };
+  void check_options(const std::vector<RunConfig>& configs) const {
+    const auto computes = [](const RunConfig& config) { return config.device != "null"; };
     if (detect_anomaly_ && !std::ranges::all_of(configs, computes)) {
       throw Error("--detect-anomaly: --device null computes nothing; leave one of the two out", ErrorKind::usage);
     }
@@ -83,30 +81,17 @@ class Bench : public Command {
     print_error(fmt::format("no NaN and no infinity was found in {} row{}", rows, rows == 1 ? "" : "s"));
   }
 
-  // False when Ctrl-C stopped it.
-  static bool run_rows(const std::vector<StepConfig>& configs, RecordWriter& writer) {
-    std::vector<double> costs;
-    for (const StepConfig& config : configs) costs.push_back(estimated_cost(config));
-    Progress progress(std::move(costs));
+  static void run(const std::vector<RunConfig>& configs, RecordWriter& writer) {
+    std::vector<RowOutline> rows;
+    for (const RunConfig& config : configs) rows.push_back(outline(config));
     CeilingCache ceilings;
-    for (std::size_t row = 0; row < configs.size(); ++row) {
-      const StepConfig& config = configs[row];
-      progress.start_row(row, describe_row(config));
-      std::optional<Record> record = measure_step(config, ceilings, [&](const StepProgress& at) {
-        progress.update(stage_text(at), share_done(config, at));
-        return !interrupted();
-      });
+    run_rows(rows, [&](std::size_t row, Progress& progress) {
+      std::optional<Record> record = measure_step(configs[row], ceilings, shown_on(progress));
       if (!record) return false;
       progress.clear();
       writer.add(std::move(*record));
-      if (interrupted()) return row + 1 == configs.size();
-    }
-    return true;
-  }
-
-  static std::string interruption(std::size_t rows, const RecordWriter& writer) {
-    const std::string where = writer.path().empty() ? "" : fmt::format(", in '{}'", writer.path());
-    return fmt::format("interrupted; {} of {} rows finished{}", writer.records().size(), rows, where);
+      return true;
+    });
   }
 
   RunOptions run_options_;

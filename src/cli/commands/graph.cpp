@@ -71,8 +71,7 @@ class GraphCommand : public Command {
 
   int run() override {
     check_options();
-    const StepConfig config = run_options_.single();
-    const Graph graph = compiled(config);
+    const Graph graph = compiled(run_options_.single_draft());
     if (text_) {
       write_text(print_graph(graph));
     } else {
@@ -93,34 +92,37 @@ class GraphCommand : public Command {
       throw Error("--graph is a workload of its own; leave --workload out", ErrorKind::usage);
   }
 
-  Graph source(const StepConfig& config) const {
+  Graph source(const RunDraft& draft) const {
     if (!graph_file_.empty()) return parse_graph(read_file(graph_file_, kMostGraphBytes));
     if (workload_ == "toy") return ToyModel().build();
-    if (workload_ == "attention") return AttentionCall(attention_problem(config)).build();
-    return Transformer(config.model, config.batch).build(stop_if_interrupted);
+    if (workload_ == "attention") return AttentionCall(attention_problem(draft)).build();
+    return Transformer(model_of(draft), draft.batch).build(stop_if_interrupted);
   }
 
   // Of the heads and the width of the model.
-  static AttentionProblem attention_problem(const StepConfig& config) {
-    return {.batch = config.batch,
-            .heads = config.model.heads,
-            .d_model = config.model.d_model,
-            .queries = config.model.context,
-            .keys = config.model.context,
+  static AttentionProblem attention_problem(const RunDraft& draft) {
+    const TransformerConfig model = model_of(draft);
+    return {.batch = draft.batch,
+            .heads = model.heads,
+            .d_model = model.d_model,
+            .queries = model.context,
+            .keys = model.context,
             .causal = true,
-            .variant = config.model.attention,
-            .precision = precision_from_name(config.dtype)};
+            .variant = model.attention,
+            .precision = draft.config.compile.precision};
   }
 
-  Graph compiled(const StepConfig& config) {
-    ProgramOptions options{.compile = compile_options(config), .stop_point = stop_if_interrupted};
-    if (!graph_file_.empty() && !run_options_.given("--mode")) options.compile.mode = Mode::forward;
-    if (!skip_.empty()) options.compile.skip = split_list("--skip", skip_);
-    options.compile.until = after_;
-    options.compile.after_pass = [&](const PassResult& result, const Graph& graph) {
+  Graph compiled(const RunDraft& draft) {
+    CompileOptions options = draft.config.compile;
+    options.stop_point = stop_if_interrupted;
+    if (!graph_file_.empty() && !run_options_.given("--mode")) options.mode = Mode::forward;
+    if (!skip_.empty()) options.skip = split_list("--skip", skip_);
+    options.until = after_;
+    options.after_pass = [&](const PassResult& result, const Graph& graph) {
       passes_.push_back({result, static_cast<std::int64_t>(graph.order().size()), count_launches(graph)});
     };
-    return compile(source(config), *open_device(config.device, config.device_options), options.compile);
+    const std::shared_ptr<Device> device = open_device(draft.config.device, draft.config.device_options);
+    return compile(source(draft), *device, options);
   }
 
   void write_text(const std::string& text) const {

@@ -243,45 +243,37 @@ class PrecisionCommand : public Command {
       return graph;
     }
     const CompileOptions options{.mode = Mode::backward, .precision = precision};
-    if (!names_model()) return training_graph(build_toy_model({}), options);
-    const StepConfig config = run_options_.single();
-    return training_graph(build_transformer(config.model, config.batch), options);
+    return training_graph(workload()->build(), options);
   }
 
   DataTable errors() const {
-    const StepConfig config = run_options_.single();
+    const RunConfig config = run_options_.single();
     if (config.device == "null") {
       throw Error("--device null computes nothing to compare; use cpu, cuda or reference", ErrorKind::usage);
     }
     const std::vector<PrecisionVariant> variants = parse_variants(dtypes_, low_norms_);
     const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
-    const PrecisionSubject subject = names_model() ? transformer(config) : toy_model(config);
+    const std::shared_ptr<const Workload> compared = workload();
     Progress progress({1});
     progress.start_row(0, "precision");
     double runs = 0;
-    const std::vector<PrecisionErrorRow> rows =
-        measure_precision_errors(subject, variants, device, depth_, [&](std::string_view what) {
+    const std::vector<PrecisionErrorRow> rows = measure_precision_errors(
+        *compared, static_cast<std::uint64_t>(config.seed), variants, device, depth_, [&](std::string_view what) {
           progress.update(std::string(what), runs++ / static_cast<double>(variants.size() + 1));
           return !interrupted();
         });
     progress.clear();
     if (rows.empty()) throw Interrupted("interrupted; nothing was compared");
-    const std::string what =
-        names_model() ? fmt::format("{}, context {}, batch {}", config.model.name, config.model.context, config.batch)
-                      : "toy model";
+    const WorkloadDescription description = compared->describe();
+    const std::string what = names_model() ? fmt::format("{}, context {}, batch {}", description.model.name,
+                                                         description.context, description.batch)
+                                           : "toy model";
     return error_table(rows, variants, fmt::format("{}, seed {}, on {}", what, config.seed, config.device));
   }
 
-  static PrecisionSubject transformer(const StepConfig& config) {
-    return {build_transformer(config.model, config.batch), [config](Program& program) {
-              initialise(program, config.model, static_cast<std::uint64_t>(config.seed), stop_if_interrupted);
-              write_random_tokens(program, config.model, static_cast<std::uint64_t>(config.seed));
-            }};
-  }
-
-  static PrecisionSubject toy_model(const StepConfig& config) {
-    const auto seed = static_cast<std::uint64_t>(config.seed);
-    return {build_toy_model({}), [seed](Program& program) { initialise_toy_model(program, {}, seed); }};
+  std::shared_ptr<const Workload> workload() const {
+    if (!names_model()) return std::make_shared<ToyModel>();
+    return run_options_.single().workload;
   }
 
   RunOptions run_options_{std::vector<std::string_view>{"--dtype", "--compile", "--attention", "--checkpoint",

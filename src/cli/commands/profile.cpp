@@ -11,10 +11,8 @@
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/options/weights_file.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
-#include "cli/terminal/run_progress.h"
+#include "cli/terminal/run_rows.h"
 #include "interchange/trace_events.h"
 #include "ir/scope.h"
 #include "measure/profile/filter.h"
@@ -104,26 +102,27 @@ class ProfileCommand : public Command {
   int run() override {
     if (!by_.empty()) view_.only = parse_value("--by", by_, breakdown_from_name);
     check_views();
-    const std::vector<StepConfig> configs = checked_configs();
+    const std::vector<RunConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
     RowWriter writer(output_options_, {[this](Format format, std::size_t width) { return render(format, width); },
                                        [this](Format format) { return render_newest(format); }});
     check_trace();
-    const bool complete = run_all(configs, writer);
+    run_all(configs, writer);
     writer.finish();
     for (const Profile& profile : profiles_) say_problems(profile);
-    if (!complete) {
-      throw Interrupted(fmt::format("interrupted; {} of {} profiles finished", profiles_.size(), configs.size()));
-    }
+    require_complete(profiles_.size(), configs.size(), "", "profiles");
     return exit_code();
   }
 
  private:
-  std::vector<StepConfig> checked_configs() {
+  std::vector<RunConfig> checked_configs() {
     require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
     require_range("--depth", view_.detail.depth, 1, 100);
-    std::vector<StepConfig> configs = run_options_.expand();
-    for (StepConfig& config : configs) config.run_anyway = run_anyway_;
+    std::vector<RunConfig> configs = run_options_.expand();
+    for (RunConfig& config : configs) {
+      config.run_anyway = run_anyway_;
+      config.profiled_steps = profiled_steps_;
+    }
     if (!compare_.empty()) configs = one_a_mode(std::move(configs));
     if (!trace_.empty() && configs.size() > 1) {
       throw Error(fmt::format("--trace: a trace file holds one profile, and the options ask for {}", configs.size()),
@@ -158,7 +157,7 @@ class ProfileCommand : public Command {
   }
 
   // The names are checked before anything runs: against the phases there are, and against the models' modules.
-  KernelFilter read_filter(const std::vector<StepConfig>& configs) const {
+  KernelFilter read_filter(const std::vector<RunConfig>& configs) const {
     KernelFilter filter;
     if (!phases_.empty()) {
       for (const std::string& text : split_list("--phase", phases_)) {
@@ -171,10 +170,10 @@ class ProfileCommand : public Command {
     return filter;
   }
 
-  static void require_module(const std::string& pattern, const std::vector<StepConfig>& configs) {
+  static void require_module(const std::string& pattern, const std::vector<RunConfig>& configs) {
     std::vector<std::string> modules;  // the outermost
-    for (const StepConfig& config : configs) {
-      const Graph graph = training_graph(build_transformer(config.model, config.batch), {.mode = config.mode});
+    for (const RunConfig& config : configs) {
+      const Graph graph = training_graph(config.workload->build(), {.mode = config.compile.mode});
       for (const NodeId id : graph.order()) {
         const std::string& scope = graph.scope_name(graph.node(id));
         if (matches_scope(pattern, scope)) return;
@@ -188,7 +187,7 @@ class ProfileCommand : public Command {
         ErrorKind::usage);
   }
 
-  std::vector<StepConfig> one_a_mode(std::vector<StepConfig> configs) const {
+  std::vector<RunConfig> one_a_mode(std::vector<RunConfig> configs) const {
     if (run_options_.given("--mode")) throw Error("--compare names the modes; leave --mode out", ErrorKind::usage);
     const std::vector<std::string> modes = split_list("--compare", compare_);
     if (modes.size() < 2) {
@@ -196,10 +195,10 @@ class ProfileCommand : public Command {
                   ErrorKind::usage);
     }
     if (configs.size() != 1) throw Error("--compare takes one configuration; give one value each", ErrorKind::usage);
-    std::vector<StepConfig> result;
+    std::vector<RunConfig> result;
     for (const std::string& mode : modes) {
       result.push_back(configs.front());
-      result.back().mode = parse_value("--compare", mode, mode_from_name);
+      result.back().compile.mode = parse_value("--compare", mode, mode_from_name);
     }
     return result;
   }
@@ -214,28 +213,20 @@ class ProfileCommand : public Command {
     }
   }
 
-  // False when Ctrl-C stopped it.
-  bool run_all(const std::vector<StepConfig>& configs, RowWriter& writer) {
-    std::vector<double> costs;
-    for (const StepConfig& config : configs) costs.push_back(estimated_cost(config, profiled_steps_));
-    Progress progress(std::move(costs));
+  void run_all(const std::vector<RunConfig>& configs, RowWriter& writer) {
+    std::vector<RowOutline> rows;
+    for (const RunConfig& config : configs) rows.push_back(outline(config));
     CeilingCache ceilings;
-    for (std::size_t row = 0; row < configs.size(); ++row) {
-      const StepConfig& config = configs[row];
-      progress.start_row(row, describe_row(config));
-      std::optional<Profile> profile = measure_profile(config, profiled_steps_, ceilings, [&](const StepProgress& at) {
-        progress.update(stage_text(at), share_done(config, at, profiled_steps_));
-        return !interrupted();
-      });
+    run_rows(rows, [&](std::size_t row, Progress& progress) {
+      std::optional<Profile> profile = measure_profile(configs[row], ceilings, shown_on(progress));
       if (!profile) return false;
       progress.clear();
       profiles_.push_back(std::move(*profile));
       write_trace_file();
       select_kernels(profiles_.back(), filter_);
       writer.row_added();
-      if (interrupted()) return row + 1 == configs.size();
-    }
-    return true;
+      return true;
+    });
   }
 
   void write_trace_file() {

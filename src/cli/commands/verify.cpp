@@ -16,7 +16,7 @@
 #include "cli/options/weights_file.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
+#include "cli/terminal/run_rows.h"
 #include "interchange/safetensors.h"
 #include "measure/session/training_steps.h"
 #include "ridgepoint/error.h"
@@ -95,11 +95,11 @@ class Verify : public Command {
   }
 
   int run() override {
-    StepConfig config = run_options_.single();
-    check_options(config);
+    RunDraft draft = run_options_.single_draft();
+    check_options(draft.config);
+    const TrainingTokens tokens = tokens_from_file(draft);
+    RunConfig config = finish(std::move(draft));
     config.detect_anomaly = detect_anomaly_;
-    const TrainingTokens tokens = tokens_from_file(config);
-    validate(config.model, config.batch);
     const std::optional<SafetensorsFile> reference = open(against_);
     if (!weights_.empty()) use_weights(weights_, std::span(&config, 1));
     if (!save_weights_.empty()) save_weights(config);
@@ -114,7 +114,7 @@ class Verify : public Command {
   }
 
  private:
-  void check_options(const StepConfig& config) const {
+  void check_options(const RunConfig& config) const {
     const auto require = [](bool holds, const std::string& message) {
       if (!holds) throw Error(message, ErrorKind::usage);
     };
@@ -138,7 +138,7 @@ class Verify : public Command {
   }
 
   // Batch and context are those of the file; options that say otherwise are refused.
-  TrainingTokens tokens_from_file(StepConfig& config) const {
+  TrainingTokens tokens_from_file(RunDraft& draft) const {
     TrainingTokens data;
     if (tokens_.empty()) return data;
     const SafetensorsFile file(tokens_);
@@ -149,10 +149,10 @@ class Verify : public Command {
       throw Error(fmt::format("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
                               data.targets->type.to_string(), tokens_));
     }
-    check_agrees("--batch", config.batch, shape[0]);
-    check_agrees("--context", config.model.context, shape[1]);
-    config.batch = shape[0];
-    config.model.context = shape[1];
+    check_agrees("--batch", draft.batch, shape[0]);
+    check_agrees("--context", draft.model.context, shape[1]);
+    draft.batch = shape[0];
+    draft.model.context = shape[1];
     return data;
   }
 
@@ -166,23 +166,21 @@ class Verify : public Command {
     return !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
   }
 
-  void save_weights(const StepConfig& config) const {
-    const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
+  void save_weights(const RunConfig& config) const {
+    const std::vector<ParameterDeclaration> parameters = parameters_of(*config.workload);
     std::vector<TensorDeclaration> declarations;
     for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
     write_safetensors(save_weights_, declarations,
-                      [&](std::size_t i) { return initial_value(config, parameters[i], stop_point); });
+                      [&](std::size_t i) { return initial_value(config, parameters[i], stop_if_interrupted); });
   }
 
-  TrainingResult train(const StepConfig& config, const TrainingTokens& tokens) const {
-    Progress progress({1});
-    progress.start_row(0, fmt::format("verify {}", config.model.name));
-    std::optional<TrainingResult> result =
-        run_training_steps(config, optimizer_steps_, tokens, [&](const StepProgress& at) {
-          const double share = at.count > 0 ? static_cast<double>(at.index) / static_cast<double>(at.count) : 0;
-          progress.update(std::string(ridgepoint::name(at.stage)), share);
-          return !interrupted();
-        });
+  TrainingResult train(const RunConfig& config, const TrainingTokens& tokens) const {
+    std::optional<TrainingResult> result;
+    const RowOutline row{fmt::format("verify {}", config.workload->describe().model.name)};
+    run_rows(std::span(&row, 1), [&](std::size_t, Progress& progress) {
+      result = run_training_steps(config, optimizer_steps_, tokens, shown_on(progress));
+      return result.has_value();
+    });
     if (!result) throw Interrupted(kInterruption);
     return std::move(*result);
   }
@@ -209,9 +207,9 @@ class Verify : public Command {
     if (detect_anomaly_) print_output("\nNo NaN and no infinity was found.\n");
   }
 
-  int compare(const StepConfig& config, const TrainingResult& result, const SafetensorsFile& reference) const {
+  int compare(const RunConfig& config, const TrainingResult& result, const SafetensorsFile& reference) const {
     const auto initial = [&](const std::string& parameter) {
-      return initial_value(config, {parameter, result.tensors.at("param." + parameter).type}, stop_point);
+      return initial_value(config, {parameter, result.tensors.at("param." + parameter).type}, stop_if_interrupted);
     };
     const Comparison comparison = compare_with_file(result.tensors, reference, tolerance_, initial);
     print_output("\n" + render_comparison(comparison, output_width()));

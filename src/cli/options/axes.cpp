@@ -118,13 +118,12 @@ std::vector<Axis> machine_axes() {
 
 Axis dtype_axis() {
   return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {"fp8"}}, "precision",
-                     [](D& d, Text v) { d.config.dtype = v; });
+                     [](D& d, Text v) { d.config.compile.precision = precision_from_name(v); });
 }
 
 Axis attention_axis(std::string fallback) {
   return choice_axis("--attention", kWork, std::move(fallback), {names_of(kAllAttentionVariants), {}},
-                     "attention variant",
-                     [](D& d, Text v) { d.config.model.attention = attention_variant_from_name(v); });
+                     "attention variant", [](D& d, Text v) { d.model.attention = attention_variant_from_name(v); });
 }
 
 Axis seed_axis(std::string help) {
@@ -153,23 +152,23 @@ std::vector<Axis> run_axes() {
   axes.push_back(number_axis("--vocab", kModel, "", kPositive, "tokens in the vocabulary [10000]",
                              [](D& d, Int v) { d.vocab = v; }));
   axes.push_back(number_axis("--context", kWork, "256", kPositive, "tokens in a sequence",
-                             [](D& d, Int v) { d.config.model.context = v; }));
+                             [](D& d, Int v) { d.model.context = v; }));
   axes.push_back(
-      number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.config.batch = v; }));
+      number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(dtype_axis());
   axes.push_back(choice_axis("--compile", kWork, "off", {names_of(kAllCompiles), {"full"}},
                              "graph compilation (fuse: attention as one kernel)",
-                             [](D& d, Text v) { d.config.compile = v; }));
+                             [](D& d, Text v) { d.config.compile.level = compile_from_name(v); }));
   axes.push_back(attention_axis("composite"));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
-                             [](D& d, Text v) { d.config.checkpoint = v; }));
+                             [](D& d, Text v) { d.config.checkpoint = checkpoint_from_name(v); }));
   axes.push_back(seed_axis("of weights and tokens"));
   axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
   axes.push_back(choice_axis("--mode", kWork, "step", {names_of(kAllModes), {}},
                              "what is timed (backward is forward + loss + backward; step adds AdamW)",
-                             [](D& d, Text v) { d.config.mode = mode_from_name(v); }));
+                             [](D& d, Text v) { d.config.compile.mode = mode_from_name(v); }));
   return axes;
 }
 
@@ -179,14 +178,13 @@ std::vector<Axis> attention_axes() {
   axes.push_back(choice_axis("--causal", kWork, "false", {{"false", "true"}, {}},
                              "each query sees the keys up to its own alone",
                              [](D& d, Text v) { d.causal = v == "true"; }));
-  axes.push_back(
-      number_axis("--batch", kWork, "8", kPositive, "calls at once", [](D& d, Int v) { d.config.batch = v; }));
+  axes.push_back(number_axis("--batch", kWork, "8", kPositive, "calls at once", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(
       number_axis("--heads", kWork, "1", kPositive, "they divide --d-model", [](D& d, Int v) { d.heads = v; }));
   axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive, "width of all heads together",
                              [](D& d, Int v) { d.d_model = v; }));
   axes.push_back(number_axis("--sequence,--context", kWork, "256,1024,4096,8192,16384", kPositive,
-                             "queries; --context is the same", [](D& d, Int v) { d.config.model.context = v; }));
+                             "queries; --context is the same", [](D& d, Int v) { d.model.context = v; }));
   axes.push_back(number_axis("--keys", kWork, "", kPositive, "keys and values, where not as many as queries",
                              [](D& d, Int v) { d.keys = v; }));
   axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));

@@ -19,35 +19,6 @@ void require(const std::optional<std::int64_t>& size, std::string_view flag) {
               ErrorKind::usage);
 }
 
-TransformerConfig resolve_model(const RunDraft& draft) {
-  const bool has_sizes = draft.layers || draft.d_model || draft.d_ff || draft.heads;
-  TransformerConfig model;
-  if (!draft.preset.empty() || !has_sizes) {
-    model = transformer_preset(draft.preset.empty() ? "tiny" : draft.preset);
-  } else {
-    require(draft.layers, "--layers");
-    require(draft.d_model, "--d-model");
-    require(draft.d_ff, "--d-ff");
-    require(draft.heads, "--heads");
-  }
-  if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
-  model.context = draft.config.model.context;
-  model.attention = draft.config.model.attention;
-  model.layers = draft.layers.value_or(model.layers);
-  model.d_model = draft.d_model.value_or(model.d_model);
-  model.d_ff = draft.d_ff.value_or(model.d_ff);
-  model.heads = draft.heads.value_or(model.heads);
-  model.vocab = draft.vocab.value_or(model.vocab);
-  return model;
-}
-
-StepConfig finish(RunDraft draft) {
-  draft.config.model = resolve_model(draft);
-  validate(draft.config.model, draft.config.batch);
-  parameter_count(draft.config.model);  // throws when it overflows
-  return std::move(draft.config);
-}
-
 bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->count() > 0; }
 
 // Settings of one axis, its flag before every complaint.
@@ -61,6 +32,33 @@ std::vector<Axis::Setting> settings_of(const Axis& axis) {
 }
 
 }  // namespace
+
+TransformerConfig model_of(const RunDraft& draft) {
+  const bool has_sizes = draft.layers || draft.d_model || draft.d_ff || draft.heads;
+  TransformerConfig model;
+  if (!draft.preset.empty() || !has_sizes) {
+    model = transformer_preset(draft.preset.empty() ? "tiny" : draft.preset);
+  } else {
+    require(draft.layers, "--layers");
+    require(draft.d_model, "--d-model");
+    require(draft.d_ff, "--d-ff");
+    require(draft.heads, "--heads");
+  }
+  if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
+  model.context = draft.model.context;
+  model.attention = draft.model.attention;
+  model.layers = draft.layers.value_or(model.layers);
+  model.d_model = draft.d_model.value_or(model.d_model);
+  model.d_ff = draft.d_ff.value_or(model.d_ff);
+  model.heads = draft.heads.value_or(model.heads);
+  model.vocab = draft.vocab.value_or(model.vocab);
+  return model;
+}
+
+RunConfig finish(RunDraft draft) {
+  draft.config.workload = std::make_shared<Transformer>(model_of(draft), draft.batch);
+  return std::move(draft.config);
+}
 
 RunOptions::RunOptions(const std::vector<std::string_view>& without) : axes_(run_axes()) {
   std::erase_if(axes_, [&](const Axis& axis) { return std::ranges::find(without, axis.flag) != without.end(); });
@@ -98,8 +96,8 @@ std::vector<RunDraft> RunOptions::drafts() const {
   return drafts;
 }
 
-std::vector<StepConfig> RunOptions::expand() const {
-  std::vector<StepConfig> configs;
+std::vector<RunConfig> RunOptions::expand() const {
+  std::vector<RunConfig> configs;
   for (RunDraft& draft : drafts()) configs.push_back(finish(std::move(draft)));
   return configs;
 }
@@ -125,14 +123,14 @@ bool RunOptions::given(std::string_view flag) const {
   return std::ranges::any_of(axes_, [&](const Axis& axis) { return axis.flag == flag && is_given(axis); });
 }
 
-StepConfig RunOptions::single() const {
-  std::vector<StepConfig> configs = expand();
-  if (configs.size() != 1) {
-    throw Error(fmt::format("the options sweep {} configurations and this command runs one; give one value each",
-                            configs.size()),
-                ErrorKind::usage);
+RunDraft RunOptions::single_draft() const {
+  std::vector<RunDraft> all = drafts();
+  if (all.size() != 1) {
+    throw Error(
+        fmt::format("the options sweep {} configurations and this command runs one; give one value each", all.size()),
+        ErrorKind::usage);
   }
-  return std::move(configs.front());
+  return std::move(all.front());
 }
 
 }  // namespace ridgepoint::cli

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "measure/session/step_benchmark.h"
+#include "measure/session/run_config.h"
+#include "models/transformer.h"
 
 namespace CLI {
 class App;
@@ -21,7 +22,9 @@ namespace ridgepoint::cli {
 
 // A configuration as its options arrive: sizes wait until it is known whether a preset stands below them.
 struct RunDraft {
-  StepConfig config;
+  RunConfig config;  // without its workload
+  TransformerConfig model;
+  std::int64_t batch = 4;
   std::string preset;
   std::optional<std::int64_t> layers, d_model, d_ff, heads, vocab;
   // Of attention by itself.
@@ -41,6 +44,11 @@ struct Axis {
   const CLI::Option* option = nullptr;                          // once registered
 };
 
+// The model that a draft names: a preset, sizes of its own, or a preset with other sizes. Throws Error (usage).
+TransformerConfig model_of(const RunDraft& draft);
+// The draft with the Transformer that it names as its workload. Throws Error (usage).
+RunConfig finish(RunDraft draft);
+
 class RunOptions {
  public:
   // All of them but the flags in `without`, which keep their defaults.
@@ -55,11 +63,12 @@ class RunOptions {
 
   // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
   // this build, or at odds with another, before anything runs.
-  std::vector<StepConfig> expand() const;
+  std::vector<RunConfig> expand() const;
   // The same before the sizes of a model are looked at.
   std::vector<RunDraft> drafts() const;
   // For commands that run one configuration. Throws Error (usage) when the options sweep.
-  StepConfig single() const;
+  RunConfig single() const { return finish(single_draft()); }
+  RunDraft single_draft() const;
   // Whether the command line has the flag.
   bool given(std::string_view flag) const;
   // The flags that the command line has, in the order of the help.

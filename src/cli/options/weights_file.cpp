@@ -15,8 +15,8 @@ namespace {
 // A file of the wrong model has hundreds of wrong tensors; the first ones tell.
 constexpr std::size_t kMostProblemsShown = 20;
 
-std::vector<std::string> problems_of(const SafetensorsFile& file, const TransformerConfig& model) {
-  const std::vector<ParameterDeclaration> parameters = transformer_parameters(model);
+std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload& workload) {
+  const std::vector<ParameterDeclaration> parameters = parameters_of(workload);
   std::vector<std::string> problems;
   const std::string path = file.path().string();
   for (const auto& [name, type] : parameters) {
@@ -35,8 +35,10 @@ std::vector<std::string> problems_of(const SafetensorsFile& file, const Transfor
   return problems;
 }
 
-bool has_same_parameters(const TransformerConfig& a, const TransformerConfig& b) {
-  return a.layers == b.layers && a.d_model == b.d_model && a.d_ff == b.d_ff && a.vocab == b.vocab;
+bool has_same_parameters(const Workload& a, const Workload& b) {
+  const WorkloadDescription::Model x = a.describe().model;
+  const WorkloadDescription::Model y = b.describe().model;
+  return x.layers == y.layers && x.d_model == y.d_model && x.d_ff == y.d_ff && x.vocab == y.vocab;
 }
 
 }  // namespace
@@ -50,15 +52,16 @@ void fail_with(const std::vector<std::string>& problems) {
       fmt::format("{} tensor{} not as expected{}", problems.size(), problems.size() == 1 ? " is" : "s are", rest));
 }
 
-void use_weights(const std::string& path, std::span<StepConfig> configs) {
-  if (std::ranges::any_of(configs, [](const StepConfig& config) { return config.device == "null"; })) {
+void use_weights(const std::string& path, std::span<RunConfig> configs) {
+  if (std::ranges::any_of(configs, [](const RunConfig& config) { return config.device == "null"; })) {
     throw Error("--weights: --device null reads no parameters; leave one of the two out", ErrorKind::usage);
   }
   const auto file = std::make_shared<const SafetensorsFile>(path);
-  const TransformerConfig* checked = nullptr;
-  for (StepConfig& config : configs) {
-    if (checked == nullptr || !has_same_parameters(*checked, config.model)) fail_with(problems_of(*file, config.model));
-    checked = &config.model;
+  const Workload* checked = nullptr;
+  for (RunConfig& config : configs) {
+    if (checked == nullptr || !has_same_parameters(*checked, *config.workload))
+      fail_with(problems_of(*file, *config.workload));
+    checked = config.workload.get();
     config.weights = GivenWeights{path, [file](const ParameterDeclaration& parameter) {
                                     return convert(file->read(parameter.name), DType::fp32);
                                   }};

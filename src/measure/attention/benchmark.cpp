@@ -3,28 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <string_view>
+#include <memory>
 #include <utility>
 #include <vector>
 
-#include "measure/memory/forecast.h"
-#include "measure/record/run_record.h"
-#include "measure/session/processor_wait.h"
 #include "ridgepoint/error.h"
 #include "runtime/activity.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
 namespace {
-
-using Stage = StepProgress::Stage;
-using Clock = std::chrono::steady_clock;
-
-constexpr std::int64_t kLeastTimedSteps = 3;
-
-// Thrown out of the stages by a watcher that says stop; never leaves measure_attention().
-struct Stopped {};
 
 // Starts a timer where a run passes from forward to backward.
 class BackwardTimer : public LaunchObserver {
@@ -49,118 +37,60 @@ class BackwardTimer : public LaunchObserver {
 // Fills one record by taking a program of forward and one of both through their stages.
 class Run {
  public:
-  Run(const AttentionConfig& config, const StepWatcher& watch, Record& record)
-      : config_(config), watch_(watch), record_(record) {}
+  Run(const RunConfig& config, const AttentionProblem& problem, const StepWatcher& watch, Record& record)
+      : problem_(problem), record_(record), session_(config, watch, record, 2) {}
 
   void all_stages() {
-    enter(Stage::planning, 0);
-    validate(config_.problem);
-    device_ = open_device(config_.device, config_.device_options);
-    describe_device(record_, *device_);
-    const ProgramPlan both = plan(true);
-    const MemoryForecast forecast = forecast_memory(both, std::nullopt, stop_point(Stage::planning));
+    const ProgramPlan both = session_.plan(Mode::backward);
+    const MemoryForecast forecast = session_.forecast(both);
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     record_.memory_bytes.planned_before_backward = static_cast<std::int64_t>(forecast.before_backward_bytes);
-    if (!computes()) return memory(require_room(both, forecast, stop_point(Stage::planning)));
+    if (!session_.computes()) return memory(session_.require_room(both, forecast));
     // Forward may fit where both do not.
-    const ProgramPlan forward = plan(false);
-    check_room(forward, forecast_memory(forward, std::nullopt, stop_point(Stage::planning)));
+    const ProgramPlan forward = session_.plan(Mode::forward);
+    session_.require_room(forward, session_.forecast(forward));
     call().forward_ms = describe(time_forward(forward));
-    call().forward_flops_per_second = rate(forward_flops(config_.problem), call().forward_ms);
-    check_room(both, forecast);
-    Program program = made(both, true);
+    call().forward_flops_per_second = rate(forward_flops(problem_), call().forward_ms);
+    session_.require_room(both, forecast);
+    Program program = made(both);
     program.run();
     program.synchronize();
     memory({program.memory_use(), program.before_backward_bytes()});
     call().backward_ms = describe(time_backward(program));
-    call().backward_flops_per_second = rate(backward_flops(config_.problem), call().backward_ms);
+    call().backward_flops_per_second = rate(backward_flops(problem_), call().backward_ms);
     require_agreement(forecast);
   }
 
  private:
   Record::AttentionCall& call() { return *record_.attention_call; }
-  bool computes() const { return device_->kind() != "null"; }
 
-  void enter(Stage stage, std::int64_t done) const {
-    if (watch_ && !watch_({stage, done, 2 * (config_.warmup + config_.steps)})) throw Stopped{};
-  }
-
-  StopPoint stop_point(Stage stage, std::int64_t done = 0) const {
-    return [this, stage, done] { enter(stage, done); };
-  }
-
-  ProgramPlan plan(bool backward) {
-    ProgramOptions options{.compile = compile_options(config_.problem, backward ? Mode::backward : Mode::forward),
-                           .stop_point = stop_point(Stage::planning)};
-    options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
-      if (!backward || pass.name != last_training_pass()) return;
-      record_.attention_fallback = attention_fallback(graph, *device_);
-    };
-    return {build_attention_problem(config_.problem), device_, options};
-  }
-
-  void check_room(const ProgramPlan& plan, const MemoryForecast& forecast) const {
-    if (!config_.run_anyway) require_room(plan, forecast, stop_point(Stage::planning));
-  }
-
-  Program made(const ProgramPlan& plan, bool backward) const {
-    const StopPoint stop = stop_point(Stage::initialising, backward ? config_.warmup + config_.steps : 0);
-    Program program(plan, nullptr, ProgramOptions{.stop_point = stop});
-    write_random_operands(program, static_cast<std::uint64_t>(config_.seed), stop);
+  Program made(const ProgramPlan& plan) {
+    Program program = session_.make(plan);
+    session_.initialise(program);
     return program;
   }
 
   std::vector<double> time_forward(const ProgramPlan& plan) {
-    Program forward = made(plan, false);
-    const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
-    return iterate(0, [&] {
-      timer->start();
-      forward.run();
-      timer->stop();
-      forward.synchronize();
-      return timer->elapsed_ms();
-    });
+    Program forward = made(plan);
+    const std::unique_ptr<DeviceTimer> timer = session_.device()->make_timer();
+    return session_.iterate([&](std::int64_t) { return Session::run_once(forward, *timer); }).device_ms;
   }
 
   std::vector<double> time_backward(Program& both) {
-    const std::unique_ptr<DeviceTimer> timer = device_->make_timer();
+    const std::unique_ptr<DeviceTimer> timer = session_.device()->make_timer();
     BackwardTimer observer(both, *timer);
     both.observe(&observer);
-    return iterate(config_.warmup + config_.steps, [&] {
+    const auto iteration = [&](std::int64_t) {
       both.run();
       timer->stop();
       both.synchronize();
-      return timer->elapsed_ms();
-    });
-  }
-
-  // The times of the timed ones.
-  template <typename Iteration>
-  std::vector<double> iterate(std::int64_t done, Iteration iteration) {
-    const double budget = config_.budget_seconds.value_or(1e30);
-    Clock::time_point begin = Clock::now();
-    const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-    for (std::int64_t i = 0; i < config_.warmup && (i == 0 || seconds() < budget / 2); ++i) {
-      enter(Stage::warmup, done + i);
-      iteration();
-    }
-    std::vector<double> times_ms;
-    wait_.start();
-    begin = Clock::now();
-    for (std::int64_t i = 0; i < config_.steps && (i < kLeastTimedSteps || seconds() < budget); ++i) {
-      enter(Stage::timing, done + config_.warmup + i);
-      times_ms.push_back(iteration());
-    }
-    wait_.stop();
-    describe_wait(record_, wait_);
-    return times_ms;
+      return Session::Elapsed{.device_ms = timer->elapsed_ms()};
+    };
+    return session_.iterate(iteration).device_ms;
   }
 
   void memory(const MemoryForecast& found) {
-    record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
-    record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(found.use.peak_reserved_bytes);
-    record_.memory_bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
-    record_.memory_bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
+    session_.record_memory(found.use, found.before_backward_bytes);
     record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(found.use.allocated_bytes);
   }
 
@@ -177,41 +107,32 @@ class Run {
     require("memory before backward", *record_.memory_bytes.before_backward, forecast.before_backward_bytes);
   }
 
-  const AttentionConfig& config_;
-  const StepWatcher& watch_;
+  const AttentionProblem& problem_;
   Record& record_;
-  std::shared_ptr<Device> device_;
-  ProcessorWait wait_;
+  Session session_;
 };
 
 }  // namespace
 
+RunConfig run_config(const AttentionConfig& config) {
+  RunConfig run = config;
+  run.workload = std::make_shared<AttentionCall>(config.problem);
+  run.compile = compile_options(config.problem, Mode::backward);
+  run.compile.level = config.compile.level;
+  return run;
+}
+
 Record describe_run(const AttentionConfig& config) {
-  const AttentionProblem& problem = config.problem;
-  Record record = begin_record(Experiment::attention, config.device, config.device_options);
-  record.mode = Mode::backward;
-  record.dtype = problem.precision;
-  record.attention = problem.variant;
-  record.batch = problem.batch;
-  record.context = problem.queries;
-  record.attention_call->keys = problem.keys;
-  record.attention_call->causal = problem.causal;
-  record.model.d_model = problem.d_model;
-  record.model.heads = problem.heads;
-  record.warmup = config.warmup;
-  record.steps = config.steps;
-  record.seed = config.seed;
+  Record record = describe_run(run_config(config), Experiment::attention);
+  record.attention_call->keys = config.problem.keys;
+  record.attention_call->causal = config.problem.causal;
   return record;
 }
 
 std::optional<Record> measure_attention(const AttentionConfig& config, const StepWatcher& watch) {
-  Record record = describe_run(config);
-  try {
-    record_outcome(record, [&] { Run(config, watch, record).all_stages(); });
-  } catch (const Stopped&) {
-    return std::nullopt;
-  }
-  return record;
+  const RunConfig run = run_config(config);
+  return record_run(describe_run(config),
+                    [&](Record& record) { Run(run, config.problem, watch, record).all_stages(); });
 }
 
 }  // namespace ridgepoint

@@ -17,9 +17,6 @@ namespace {
 
 constexpr auto kConfirmationNames = enum_names<Confirmation>("not run", "yes", "no");
 
-// Thrown by a watcher that says stop; never leaves find_attention_limit().
-struct Stopped {};
-
 // More memory than that has no end: a null device without a limit.
 constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
 // How often the search is repeated with what libraries have left.
@@ -69,7 +66,7 @@ class Search {
 
  private:
   void enter(const std::string& what) const {
-    if (watch_ && !watch_(what)) throw Stopped{};
+    if (watch_ && !watch_(what)) stop_run();
   }
 
   AttentionProblem of_length(std::int64_t sequence) const {
@@ -201,11 +198,8 @@ std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config
   AttentionLimit limit;
   limit.problem = config.problem;
   limit.run = describe_run(config);
-  try {
-    record_outcome(limit.run, [&] { Search(config, granularity, watch, limit).run(); });
-  } catch (const Stopped&) {
-    return std::nullopt;
-  }
+  const auto search = [&] { record_outcome(limit.run, [&] { Search(config, granularity, watch, limit).run(); }); };
+  if (is_stopped(search)) return std::nullopt;
   return limit;
 }
 

@@ -42,14 +42,16 @@ bool is_finite(const Tensors& tensors) {
   });
 }
 
-// As training does it: where a gradient overflows, the factor of the loss is halved.
+// As training does it: where a gradient overflows, the scale of the loss is halved.
 Tensors run_with_loss_scaling(Program& program) {
-  LossScalingOptions options;
+  constexpr const char* kLossScale = "optimizer.loss_scale";
   for (;;) {
-    const bool scales = initialise_loss_scale(program, options);
     Tensors results = run(program);
-    if (!scales || options.initial_scale <= 1 || is_finite(results)) return results;
-    options.initial_scale *= options.backoff_factor;
+    if (!program.graph().find_input(kLossScale) || is_finite(results)) return results;
+    HostTensor scale = program.read_input(kLossScale);
+    if (scale.as<float>()[0] <= 1) return results;
+    scale.as<float>()[0] /= 2;
+    program.write_input(kLossScale, scale);
   }
 }
 
@@ -160,18 +162,19 @@ std::string name(const PrecisionVariant& variant) {
   return std::string(name(variant.precision)) + (variant.low_norms ? " low norms" : "");
 }
 
-std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& subject,
+std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload, std::uint64_t seed,
                                                         const std::vector<PrecisionVariant>& variants,
                                                         const std::shared_ptr<Device>& device, int depth,
                                                         const std::function<bool(std::string_view)>& watch) {
   const auto goes_on = [&](std::string_view what) { return !watch || watch(what); };
   const ProgramOptions single = options_of({});
-  Graph wide = subject.forward;
+  const Graph forward = workload.build();
+  Graph wide = forward;
   widen_to_fp64(wide);
   const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device(), single);
-  Program numbers(plan_with_room(subject.forward, device, single));
+  Program numbers(plan_with_room(forward, device, single));
   const std::vector<Module> modules = modules_of(numbers.graph(), depth);
-  subject.initialise(numbers);
+  initialise(numbers, workload, seed);
 
   if (!goes_on("fp64")) return {};
   Program oracle(exact_plan);
@@ -182,7 +185,7 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& 
   for (const Module& module : modules) rows.push_back({module.name, {}});
   for (const PrecisionVariant& variant : variants) {
     if (!goes_on(name(variant))) return {};
-    Program program(plan_with_room(subject.forward, device, options_of(variant)));
+    Program program(plan_with_room(forward, device, options_of(variant)));
     copy_inputs(numbers, program);
     const Tensors found = run_with_loss_scaling(program);
     for (std::size_t i = 0; i < modules.size(); ++i) rows[i].errors.push_back(error_of(modules[i], found, exact));

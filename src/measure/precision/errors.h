@@ -10,8 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "models/transformer.h"
+#include "ridgepoint/precision.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/workload.h"
 
 namespace ridgepoint {
 
@@ -21,12 +22,6 @@ struct PrecisionVariant {
   bool low_norms = false;
 };
 std::string name(const PrecisionVariant& variant);  // bf16, bf16 low norms
-
-// A model to compare: its forward graph, and what writes an fp32 program's inputs.
-struct PrecisionSubject {
-  Graph forward;
-  std::function<void(Program&)> initialise;
-};
 
 // ||x - exact|| / ||exact||, 0 where x is exact and infinite where only the exact value is zero: of the module's last
 // value, and of the gradients of its parameters taken together. Empty where it has none.
@@ -43,7 +38,7 @@ struct PrecisionErrorRow {
 // Rows in the order of the model, one for each module name cut to `depth` components (a layer's number belongs to the
 // component before it). Called before each program runs, `watch` stops everything by returning false: then no rows
 // come. Throws Error, (unsupported) for a precision the device lacks.
-std::vector<PrecisionErrorRow> measure_precision_errors(const PrecisionSubject& subject,
+std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload, std::uint64_t seed,
                                                         const std::vector<PrecisionVariant>& variants,
                                                         const std::shared_ptr<Device>& device, int depth,
                                                         const std::function<bool(std::string_view)>& watch = {});

@@ -241,7 +241,7 @@ Json settings(const Record& run) {
           {"mode", name(run.mode)},
           {"dtype", name(run.dtype)},
           {"compile", name(run.compile)},
-          {"attention", name(run.attention)},
+          {"attention", run.attention ? Json(name(*run.attention)) : Json()},
           {"attention_fallback", run.attention_fallback ? Json(name(*run.attention_fallback)) : Json(nullptr)},
           {"checkpoint", name(run.checkpoint)},
           {"batch", run.batch},

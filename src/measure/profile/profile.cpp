@@ -131,8 +131,8 @@ class Observation {
   Program& program_;
 };
 
-// False when the watcher stopped it.
-bool record_steps(Profile& profile, Program& program, std::int64_t count, const StepWatcher& watch) {
+void record_steps(Profile& profile, Session& session, Program& program) {
+  const std::int64_t count = session.config().profiled_steps;
   const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
   profile.recording_ns = measure_recording_ns(*recorder);
   recorder->start(program.launches_per_run() * static_cast<std::size_t>(count + 1));
@@ -143,7 +143,7 @@ bool record_steps(Profile& profile, Program& program, std::int64_t count, const 
     program.run();
     program.synchronize();
     for (std::int64_t i = 0; i < count; ++i) {
-      if (watch && !watch({StepProgress::Stage::profiling, i, count})) return false;
+      session.enter(StepProgress::Stage::profiling, i, count);
       ProfiledStep step;
       step.begin_ns = steady_now_ns();
       program.run();
@@ -158,7 +158,6 @@ bool record_steps(Profile& profile, Program& program, std::int64_t count, const 
     if (activity.run != kNoRun) --activity.run;
   }
   fill_profile(profile, program, steps, std::move(log));
-  return true;
 }
 
 }  // namespace
@@ -190,15 +189,13 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
   for (const ProfiledStep& step : steps) profile.steps.push_back({step.begin_ns - base_ns, step.end_ns - base_ns});
 }
 
-std::optional<Profile> measure_profile(const StepConfig& config, std::int64_t profiled_steps, CeilingCache& ceilings,
-                                       const StepWatcher& watch) {
+std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch) {
   Profile profile;
-  std::optional<Record> record = measure_step(config, ceilings, watch, [&](Program& program) {
+  std::optional<Record> record = measure_step(config, ceilings, watch, [&](Session& session, Program& program) {
     try {
-      return record_steps(profile, program, profiled_steps, watch);
+      record_steps(profile, session, program);
     } catch (const Error& error) {
       profile.problem = error.what();
-      return true;
     }
   });
   if (!record) return std::nullopt;

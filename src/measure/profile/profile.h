@@ -100,9 +100,8 @@ struct Profile {
 // first step's beginning. Activities outside every step are left out.
 void fill_profile(Profile& profile, const Program& program, const std::vector<ProfiledStep>& steps, ActivityLog log);
 
-// Times a run as measure_step() does, then runs `profiled_steps` more of it under the device's recorder. What keeps the
-// recorder from its work becomes `problem`; the timing stands. Empty when the watcher stopped it.
-std::optional<Profile> measure_profile(const StepConfig& config, std::int64_t profiled_steps, CeilingCache& ceilings,
-                                       const StepWatcher& watch = {});
+// Times a run as measure_step() does, then runs config.profiled_steps more of it under the device's recorder. What
+// keeps the recorder from its work becomes `problem`; the timing stands. Empty when the watcher stopped it.
+std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

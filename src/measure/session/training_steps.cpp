@@ -1,21 +1,15 @@
 #include "measure/session/training_steps.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "measure/memory/forecast.h"
 #include "measure/session/anomaly.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {
 namespace {
 
-using Stage = StepProgress::Stage;
-
-// Thrown where the watcher says stop; never leaves run_training_steps().
-struct Stopped {};
-
-void write_tokens(Program& program, const StepConfig& config, const TrainingTokens& tokens) {
-  write_random_tokens(program, config.model, static_cast<std::uint64_t>(config.seed));
+void write_tokens(Program& program, const TrainingTokens& tokens) {
   if (tokens.inputs) program.write_input("inputs", *tokens.inputs);
   if (tokens.targets) program.write_input("targets", *tokens.targets);
 }
@@ -28,24 +22,16 @@ void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& 
   }
 }
 
-TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
+TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
                          const StepWatcher& watch) {
-  const auto enter = [&](Stage stage, std::int64_t index = 0, std::int64_t count = 0) {
-    if (watch && !watch({stage, index, count})) throw Stopped{};
-  };
-  enter(Stage::planning);
-  const Mode mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
-  const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
-  ProgramOptions options{.compile = compile_options(config), .stop_point = [&] { enter(Stage::planning); }};
-  options.compile.mode = mode;
-  options.compile.keep = {.results = true, .gradients = true};
-  options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
-    if (pass.name == last_training_pass()) attention_fallback(graph, *device);  // warns of it; the values are the same
-  };
-  Program program(plan_with_room(build_transformer(config.model, config.batch), device, options), nullptr, options);
-  const std::vector<ParameterDeclaration> parameters = transformer_parameters(config.model);
-  write_parameters(program, config, [&] { enter(Stage::initialising); });
-  write_tokens(program, config, tokens);
+  Record record;  // of nothing: what is compared are tensors
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan();
+  session.require_room(plan, session.forecast(plan));
+  Program program = session.make(plan);
+  session.initialise(program);
+  write_tokens(program, tokens);
+  const std::vector<ParameterDeclaration> parameters = parameters_of(*config.workload);
   TrainingResult result;
   result.inputs = program.read_input("inputs");
   result.targets = program.read_input("targets");
@@ -53,7 +39,7 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
   std::optional<AnomalyDetector> detector;
   if (config.detect_anomaly) detector.emplace(program);
   for (std::int64_t i = 0; i < runs; ++i) {
-    enter(Stage::timing, i, runs);
+    session.enter(Session::Stage::timing, i, runs);
     program.run();
     program.synchronize();
     if (detector && detector->first() && result.anomaly.empty()) {
@@ -74,13 +60,15 @@ TrainingResult run_steps(const StepConfig& config, std::int64_t optimizer_steps,
 
 }  // namespace
 
-std::optional<TrainingResult> run_training_steps(const StepConfig& config, std::int64_t optimizer_steps,
+std::optional<TrainingResult> run_training_steps(RunConfig config, std::int64_t optimizer_steps,
                                                  const TrainingTokens& tokens, const StepWatcher& watch) {
-  try {
-    return run_steps(config, optimizer_steps, tokens, watch);
-  } catch (const Stopped&) {
-    return std::nullopt;
-  }
+  config.compile.mode = optimizer_steps > 0 ? Mode::step : Mode::backward;
+  config.compile.keep = {.results = true, .gradients = true};
+  config.warmup = 0;
+  config.steps = std::max<std::int64_t>(optimizer_steps, 1);
+  TrainingResult result;
+  if (is_stopped([&] { result = run_steps(config, optimizer_steps, tokens, watch); })) return std::nullopt;
+  return result;
 }
 
 }  // namespace ridgepoint

@@ -7,8 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/session/step_benchmark.h"
-#include "models/transformer.h"
+#include "measure/session/session.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/tensor.h"
 
@@ -31,8 +30,9 @@ struct TrainingResult {
   std::string anomaly;
 };
 
-// Batch, model, weights, device and seed come from `config`. Throws Error; empty when the watcher stopped it.
-std::optional<TrainingResult> run_training_steps(const StepConfig& config, std::int64_t optimizer_steps,
+// Workload, weights, device and seed come from `config`; the workload has inputs "inputs" and "targets". Throws Error;
+// empty when the watcher stopped it.
+std::optional<TrainingResult> run_training_steps(RunConfig config, std::int64_t optimizer_steps,
                                                  const TrainingTokens& tokens, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

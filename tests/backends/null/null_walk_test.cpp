@@ -21,8 +21,7 @@ TEST(null_walk, predicts_the_memory_of_a_step_to_the_byte) {
   const TransformerConfig config = smallest_config();
   const std::shared_ptr<Device> target = make_reference_device();
   Program real(testing::transformer_graph(config, 2, Mode::step), target);
-  initialise(real, config, 1);
-  write_random_tokens(real, config, 1);
+  initialise(real, Transformer(config, 2), 1);
   Program predicted(testing::transformer_graph(config, 2, Mode::step), make_null_device(target));
   for (int step = 0; step < 2; ++step) {
     real.run();

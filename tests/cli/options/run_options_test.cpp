@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::vector<StepConfig> expand(std::vector<std::string> arguments) {
+std::vector<RunConfig> expand(std::vector<std::string> arguments) {
   RunOptions options;
   CLI::App app;
   options.add_to(app);
@@ -30,13 +30,13 @@ void expect_refused(const std::vector<std::string>& arguments, const std::string
 }
 
 TEST(RunOptions, default_to_one_step_of_tiny) {
-  const std::vector<StepConfig> configs = expand({});
+  const std::vector<RunConfig> configs = expand({});
   ASSERT_EQ(configs.size(), 1U);
   EXPECT_EQ(configs[0].device, default_device_name());
-  EXPECT_EQ(configs[0].model.name, "tiny");
-  EXPECT_EQ(configs[0].model.context, 256);
-  EXPECT_EQ(configs[0].batch, 4);
-  EXPECT_EQ(configs[0].mode, Mode::step);
+  EXPECT_EQ(configs[0].workload->describe().model.name, "tiny");
+  EXPECT_EQ(configs[0].workload->describe().context, 256);
+  EXPECT_EQ(configs[0].workload->describe().batch, 4);
+  EXPECT_EQ(configs[0].compile.mode, Mode::step);
   EXPECT_EQ(configs[0].warmup, 5);
   EXPECT_EQ(configs[0].steps, 10);
   EXPECT_EQ(configs[0].device_options.memory_limit_bytes, std::nullopt);
@@ -44,26 +44,29 @@ TEST(RunOptions, default_to_one_step_of_tiny) {
 
 TEST(RunOptions, vary_the_last_option_fastest) {
   std::vector<std::string> rows;
-  for (const StepConfig& c : expand({"--mode", "forward,step", "--batch", "1:2", "--model", "tiny,small"})) {
-    rows.push_back(c.model.name + " " + std::to_string(c.batch) + " " + std::string(name(c.mode)));
+  for (const RunConfig& c : expand({"--mode", "forward,step", "--batch", "1:2", "--model", "tiny,small"})) {
+    const WorkloadDescription workload = c.workload->describe();
+    rows.push_back(workload.model.name + " " + std::to_string(workload.batch) + " " +
+                   std::string(name(c.compile.mode)));
   }
   EXPECT_THAT(rows, ElementsAre("tiny 1 forward", "tiny 1 step", "tiny 2 forward", "tiny 2 step", "small 1 forward",
                                 "small 1 step", "small 2 forward", "small 2 step"));
 }
 
 TEST(RunOptions, build_a_model_from_sizes) {
-  const StepConfig config = expand({"--layers", "4", "--d-model", "512", "--d-ff", "1344", "--heads", "16"})[0];
-  EXPECT_EQ(config.model.name, "custom");
-  EXPECT_EQ(config.model.vocab, 10000);
-  EXPECT_EQ(parameter_count(config.model), 22'696'448);
+  const auto model =
+      expand({"--layers", "4", "--d-model", "512", "--d-ff", "1344", "--heads", "16"})[0].workload->describe().model;
+  EXPECT_EQ(model.name, "custom");
+  EXPECT_EQ(model.vocab, 10000);
+  EXPECT_EQ(model.parameters, 22'696'448);
 }
 
 TEST(RunOptions, let_sizes_replace_those_of_a_preset) {
-  const StepConfig config = expand({"--model", "small", "--layers", "2"})[0];
-  EXPECT_EQ(config.model.name, "custom");
-  EXPECT_EQ(config.model.layers, 2);
-  EXPECT_EQ(config.model.d_model, 768);
-  EXPECT_EQ(expand({"--model", "small", "--vocab", "10000"})[0].model.name, "small");
+  const auto model = expand({"--model", "small", "--layers", "2"})[0].workload->describe().model;
+  EXPECT_EQ(model.name, "custom");
+  EXPECT_EQ(model.layers, 2);
+  EXPECT_EQ(model.d_model, 768);
+  EXPECT_EQ(expand({"--model", "small", "--vocab", "10000"})[0].workload->describe().model.name, "small");
 }
 
 TEST(RunOptions, say_which_size_is_missing) { expect_refused({"--layers", "4", "--heads", "4"}, "--d-model"); }

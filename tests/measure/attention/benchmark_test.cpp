@@ -7,6 +7,8 @@
 #include <map>
 #include <vector>
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -122,20 +124,19 @@ TEST(MeasureAttention, ends_when_its_time_is_over_and_three_steps_are_done) {
 }
 
 TEST(MeasureAttention, says_where_it_stands_and_stops_where_it_is_told) {
-  std::vector<std::int64_t> indices;
+  std::vector<double> shares;
   measure_attention(config_of(8, 16), [&](const StepProgress& at) {
-    if (at.stage == Stage::warmup || at.stage == Stage::timing) indices.push_back(at.index);
-    EXPECT_EQ(at.count, 6);
+    if (at.stage == Stage::warmup || at.stage == Stage::timing) shares.push_back(6 * at.share);
     return true;
   });
-  EXPECT_THAT(indices, ::testing::ElementsAre(0, 1, 2, 3, 4, 5));
+  EXPECT_THAT(shares, ::testing::ElementsAre(0, 1, 2, 3, 4, 5));
   for (const Stage stop : {Stage::planning, Stage::initialising, Stage::warmup, Stage::timing}) {
     EXPECT_EQ(measure_attention(config_of(8, 16), [&](const StepProgress& at) { return at.stage != stop; }),
               std::nullopt)
         << name(stop);
   }
   // Also within the second program's iterations.
-  EXPECT_EQ(measure_attention(config_of(8, 16), [](const StepProgress& at) { return at.index < 5; }), std::nullopt);
+  EXPECT_EQ(measure_attention(config_of(8, 16), [](const StepProgress& at) { return at.share < 0.8; }), std::nullopt);
 }
 
 TEST(MeasureAttention, records_what_was_asked_and_what_was_free_when_memory_runs_out) {
@@ -182,10 +183,11 @@ TEST(MeasureAttention, records_what_flash_ran_as) {
 TEST(MeasureAttention, turns_any_other_failure_into_a_record) {
   AttentionConfig config = config_of(16, 16, "abacus");
   EXPECT_EQ(measured(config).status, RunStatus::error);
-  config = config_of(16, 15);
-  const Record record = measured(config);
-  EXPECT_EQ(record.status, RunStatus::error);
-  EXPECT_THAT(record.error.message, HasSubstr("does not divide"));
+}
+
+TEST(MeasureAttention, refuses_a_problem_that_is_not_valid) {
+  EXPECT_THAT([] { measure_attention(config_of(16, 15)); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("does not divide")));
 }
 
 }  // namespace

@@ -91,13 +91,7 @@ TEST(Types, tf32_shows_in_what_products_take) {
   EXPECT_EQ(table.casts, 0);
 }
 
-PrecisionSubject narrow_transformer() {
-  return {build_transformer(narrow(), 2),
-          [](Program& program) {
-            initialise(program, narrow(), 3);
-            write_random_tokens(program, narrow(), 3);
-          }};
-}
+Transformer narrow_transformer() { return {narrow(), 2}; }
 
 const PrecisionErrorRow& row_of(const std::vector<PrecisionErrorRow>& rows, const std::string& module) {
   for (const PrecisionErrorRow& row : rows) {
@@ -108,7 +102,7 @@ const PrecisionErrorRow& row_of(const std::vector<PrecisionErrorRow>& rows, cons
 
 TEST(Errors, grow_as_bits_of_the_mantissa_go) {
   const std::vector<PrecisionVariant> variants = {{Precision::fp32}, {Precision::fp16}, {Precision::bf16}};
-  const auto rows = measure_precision_errors(narrow_transformer(), variants, open_device("cpu"), 1);
+  const auto rows = measure_precision_errors(narrow_transformer(), 3, variants, open_device("cpu"), 1);
   for (const char* module : {"layers.0", "layers.2", "lm_head"}) {
     const std::vector<PrecisionError>& errors = row_of(rows, module).errors;
     ASSERT_EQ(errors.size(), 3U);
@@ -125,7 +119,7 @@ TEST(Errors, grow_as_bits_of_the_mantissa_go) {
 
 TEST(Errors, a_norm_out_of_fp32_costs_precision) {
   const std::vector<PrecisionVariant> variants = {{Precision::bf16, false}, {Precision::bf16, true}};
-  const auto rows = measure_precision_errors(narrow_transformer(), variants, open_device("cpu"), 2);
+  const auto rows = measure_precision_errors(narrow_transformer(), 3, variants, open_device("cpu"), 2);
   const std::vector<PrecisionError>& errors = row_of(rows, "layers.0.ln1").errors;
   EXPECT_LT(*errors[0].forward, 1e-6);  // the embedding and the norm are fp32
   EXPECT_GT(*errors[1].forward, 1e-3);
@@ -135,12 +129,9 @@ TEST(Errors, are_zero_where_both_gradients_are) {
   // Of one token the weights of attention are 1, whatever q and k are.
   TransformerConfig config = narrow();
   config.context = 1;
-  const PrecisionSubject subject = {build_transformer(config, 2),
-                                    [&](Program& program) {
-                                      initialise(program, config, 3);
-                                      write_random_tokens(program, config, 3);
-                                    }};
-  const auto rows = measure_precision_errors(subject, {{Precision::fp32}, {Precision::bf16}}, open_device("cpu"), 3);
+  const Transformer workload(config, 2);
+  const auto rows =
+      measure_precision_errors(workload, 3, {{Precision::fp32}, {Precision::bf16}}, open_device("cpu"), 3);
   for (const PrecisionError& error : row_of(rows, "layers.0.attn.q_proj").errors) EXPECT_EQ(error.gradient, 0.0);
   for (const PrecisionErrorRow& row : rows) {
     for (const PrecisionError& error : row.errors) {
@@ -151,7 +142,7 @@ TEST(Errors, are_zero_where_both_gradients_are) {
 }
 
 TEST(Errors, tf32_is_shown_by_the_reference_device) {
-  const auto rows = measure_precision_errors(narrow_transformer(), {{Precision::tf32}}, open_device("reference"), 1);
+  const auto rows = measure_precision_errors(narrow_transformer(), 3, {{Precision::tf32}}, open_device("reference"), 1);
   const double error = *row_of(rows, "layers.0").errors[0].forward;
   EXPECT_GT(error, 1e-5);
   EXPECT_LT(error, 3e-3);
@@ -159,7 +150,7 @@ TEST(Errors, tf32_is_shown_by_the_reference_device) {
 
 TEST(Errors, a_precision_that_the_device_lacks_is_said) {
   try {
-    measure_precision_errors(narrow_transformer(), {{Precision::tf32}}, open_device("cpu"), 1);
+    measure_precision_errors(narrow_transformer(), 3, {{Precision::tf32}}, open_device("cpu"), 1);
     FAIL() << "the cpu has no tf32";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
@@ -168,7 +159,7 @@ TEST(Errors, a_precision_that_the_device_lacks_is_said) {
 }
 
 TEST(Errors, stops_when_told) {
-  const auto rows = measure_precision_errors(narrow_transformer(), {{Precision::bf16}}, open_device("cpu"), 1,
+  const auto rows = measure_precision_errors(narrow_transformer(), 3, {{Precision::bf16}}, open_device("cpu"), 1,
                                              [](std::string_view what) { return what != "bf16"; });
   EXPECT_TRUE(rows.empty());
 }
@@ -226,8 +217,7 @@ TEST_F(Anomaly, takes_no_offence_at_a_mask) {
 TEST(AnomalyStep, a_whole_step_has_none) {
   for (const Precision precision : {Precision::fp32, Precision::fp16}) {
     Program program(testing::transformer_graph(narrow(), 2, Mode::step, {.precision = precision}), open_device("cpu"));
-    initialise(program, narrow(), 3);
-    write_random_tokens(program, narrow(), 3);
+    initialise(program, narrow_transformer(), 3);
     AnomalyDetector detector(program);
     program.run();
     EXPECT_FALSE(detector.first().has_value()) << *detector.first();

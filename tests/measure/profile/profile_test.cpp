@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "measure/profile/views.h"
+#include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "runtime/host_activity.h"
 #include "support/op_cases.h"
@@ -20,19 +21,26 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-StepConfig toy(Mode mode, std::int64_t layers = 2) {
-  StepConfig config;
-  config.model = {"custom", 64, 16, 32, 48, layers, 2};
-  config.batch = 2;
-  config.mode = mode;
+std::shared_ptr<const Workload> workload(std::int64_t layers, std::int64_t batch = 2,
+                                         AttentionVariant attention = AttentionVariant::composite) {
+  const TransformerConfig model{"custom", 64, 16, 32, 48, layers, 2, attention};
+  return std::make_shared<Transformer>(model, batch);
+}
+
+RunConfig toy(Mode mode, std::int64_t layers = 2) {
+  RunConfig config;
+  config.profiled_steps = 1;
+  config.workload = workload(layers);
+  config.compile.mode = mode;
   config.warmup = 1;
   config.steps = 2;
   return config;
 }
 
-Profile profile_of(const StepConfig& config, std::int64_t steps = 2) {
+Profile profile_of(RunConfig config, std::int64_t steps = 2) {
+  config.profiled_steps = steps;
   static CeilingCache ceilings;  // measuring takes seconds
-  std::optional<Profile> profile = measure_profile(config, steps, ceilings);
+  std::optional<Profile> profile = measure_profile(config, ceilings);
   EXPECT_TRUE(profile.has_value());
   EXPECT_EQ(profile->run.status, RunStatus::ok) << profile->run.error.message;
   EXPECT_THAT(profile->problem, IsEmpty());
@@ -82,7 +90,7 @@ TEST(Profile, operations_add_up_to_those_of_the_run) {
 
 TEST(Profile, kernels_and_idle_time_are_the_wall_time) {
   for (const char* device : {"cpu", "reference"}) {
-    StepConfig config = toy(Mode::step);
+    RunConfig config = toy(Mode::step);
     config.device = device;
     const Profile profile = profile_of(config);
     const Reconciliation clock = reconcile(profile);
@@ -105,7 +113,7 @@ TEST(Profile, loss_and_optimizer_are_phases_of_their_own) {
   EXPECT_EQ(std::ranges::count(backward.kernels, ProfilePhase::optimizer, &KernelRecord::phase), 0);
 }
 
-std::map<std::pair<ProfilePhase, KernelClass>, std::int64_t> flops_by_class(const StepConfig& config) {
+std::map<std::pair<ProfilePhase, KernelClass>, std::int64_t> flops_by_class(const RunConfig& config) {
   std::map<std::pair<ProfilePhase, KernelClass>, std::int64_t> flops;
   for (const ClassRow& row : by_class(profile_of(config, 1))) flops[{row.phase, row.kernel_class}] += row.sum.flops;
   std::erase_if(flops, [](const auto& item) {
@@ -119,8 +127,8 @@ std::map<std::pair<ProfilePhase, KernelClass>, std::int64_t> flops_by_class(cons
 // The reference back end decomposes norms, softmax, loss and update, whose operations are those of their parts: a class
 // is what a kernel is for, not how it is made.
 TEST(Profile, classes_have_the_same_operations_on_a_device_that_decomposes_everything) {
-  StepConfig config = toy(Mode::step);
-  config.model.attention = AttentionVariant::softmax;
+  RunConfig config = toy(Mode::step);
+  config.workload = workload(2, 2, AttentionVariant::softmax);
   const auto whole = flops_by_class(config);
   config.device = "reference";
   const auto decomposed = flops_by_class(config);
@@ -155,21 +163,21 @@ TEST(Profile, leaves_the_timing_as_bench_gives_it) {
 }
 
 TEST(Profile, of_the_null_device_has_no_kernels_and_says_why) {
-  StepConfig config = toy(Mode::step);
+  RunConfig config = toy(Mode::step);
   config.device = "null";
   CeilingCache ceilings;
-  const std::optional<Profile> profile = measure_profile(config, 1, ceilings);
+  const std::optional<Profile> profile = measure_profile(config, ceilings);
   EXPECT_FALSE(profile->has_kernels());
   EXPECT_THAT(profile->problem, ::testing::HasSubstr("the null device runs nothing"));
   EXPECT_GT(profile->run.memory_bytes.peak_allocated.value_or(0), 0);
 }
 
 TEST(Profile, of_a_run_that_does_not_fit_is_its_record) {
-  StepConfig config = toy(Mode::step);
-  config.batch = 4000;
+  RunConfig config = toy(Mode::step);
+  config.workload = workload(2, 4000);
   config.device_options.memory_limit_bytes = 4 << 20;
   CeilingCache ceilings;
-  const std::optional<Profile> profile = measure_profile(config, 1, ceilings);
+  const std::optional<Profile> profile = measure_profile(config, ceilings);
   ASSERT_TRUE(profile.has_value());
   EXPECT_EQ(profile->run.status, RunStatus::oom);
   EXPECT_FALSE(profile->has_kernels());
@@ -178,7 +186,7 @@ TEST(Profile, of_a_run_that_does_not_fit_is_its_record) {
 TEST(Profile, stops_where_the_watcher_says) {
   CeilingCache ceilings;
   const auto stop = [](const StepProgress& at) { return at.stage != StepProgress::Stage::profiling; };
-  EXPECT_EQ(measure_profile(toy(Mode::forward), 1, ceilings, stop), std::nullopt);
+  EXPECT_EQ(measure_profile(toy(Mode::forward), ceilings, stop), std::nullopt);
 }
 
 // Small enough for its cost to show, were there any to speak of.

@@ -6,19 +6,27 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
+
+#include "models/transformer.h"
 
 namespace ridgepoint {
 namespace {
 
 using Stage = StepProgress::Stage;
 
-StepConfig toy(Mode mode = Mode::step) {
-  StepConfig config;
+const TransformerConfig kToy{"custom", 50, 8, 16, 24, 1, 2};
+
+std::shared_ptr<const Workload> workload(const TransformerConfig& model, std::int64_t batch = 2) {
+  return std::make_shared<Transformer>(model, batch);
+}
+
+RunConfig toy(Mode mode = Mode::step) {
+  RunConfig config;
   config.device = "reference";
-  config.model = {"custom", 50, 8, 16, 24, 1, 2};
-  config.batch = 2;
-  config.mode = mode;
+  config.workload = workload(kToy);
+  config.compile.mode = mode;
   config.warmup = 2;
   config.steps = 3;
   return config;
@@ -31,7 +39,7 @@ TEST(MeasureStep, fills_a_record) {
   EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
   EXPECT_EQ(record->training_step->warmup_ms.size(), 2U);
   EXPECT_EQ(record->training_step->time_ms.samples.size(), 3U);
-  EXPECT_EQ(record->model.parameters, parameter_count(toy().model));
+  EXPECT_EQ(record->model.parameters, parameter_count(kToy));
   EXPECT_DOUBLE_EQ(*record->training_step->tokens_per_second, 16 / (record->training_step->time_ms.mean / 1e3));
   EXPECT_DOUBLE_EQ(
       *record->training_step->achieved_flops_per_second,
@@ -75,8 +83,8 @@ TEST(MeasureStep, stops_within_the_making_of_a_model) {
 
 TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out) {
   CeilingCache ceilings;
-  StepConfig config = toy();
-  config.batch = 2000;
+  RunConfig config = toy();
+  config.workload = workload(kToy, 2000);
   config.device_options.memory_limit_bytes = 4 << 20;
   const std::optional<Record> record = measure_step(config, ceilings);
   ASSERT_TRUE(record.has_value());
@@ -89,8 +97,8 @@ TEST(MeasureStep, records_what_was_asked_and_what_was_free_when_memory_runs_out)
 
 TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_would_end) {
   CeilingCache ceilings;
-  StepConfig config = toy();
-  config.batch = 2000;
+  RunConfig config = toy();
+  config.workload = workload(kToy, 2000);
   config.device_options.memory_limit_bytes = 4 << 20;
   std::vector<Stage> stages;
   const auto watch = [&](const StepProgress& at) {
@@ -111,9 +119,9 @@ TEST(MeasureStep, of_a_plan_that_does_not_fit_makes_nothing_and_says_where_it_wo
 
 TEST(MeasureStep, of_more_memory_than_the_machine_has_is_out_of_memory_at_once) {
   CeilingCache ceilings;
-  StepConfig config = toy();
+  RunConfig config = toy();
   config.device = "cpu";
-  config.batch = 1 << 30;
+  config.workload = workload(kToy, 1 << 30);
   const std::optional<Record> record = measure_step(config, ceilings);
   EXPECT_EQ(record->status, RunStatus::oom) << record->error.message;
   EXPECT_GT(record->memory_bytes.planned_peak.value_or(0), record->device.total_memory_bytes);
@@ -121,7 +129,7 @@ TEST(MeasureStep, of_more_memory_than_the_machine_has_is_out_of_memory_at_once) 
 
 TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
   CeilingCache ceilings;
-  StepConfig config = toy();
+  RunConfig config = toy();
   config.device = "null";
   const std::optional<Record> record = measure_step(config, ceilings);
   EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
@@ -140,12 +148,14 @@ TEST(MeasureStep, on_the_null_device_has_the_plan_and_no_times) {
 TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
   std::vector<std::int64_t> counts;
   for (const AttentionVariant variant : kAllAttentionVariants) {
-    for (const char* compile : {"off", "fuse"}) {
+    for (const Compile level : kAllCompiles) {
       CeilingCache ceilings;
-      StepConfig config = toy();
+      RunConfig config = toy();
       config.device = "null";
-      config.compile = compile;
-      config.model.attention = variant;
+      config.compile.level = level;
+      TransformerConfig model = kToy;
+      model.attention = variant;
+      config.workload = workload(model);
       counts.push_back(measure_step(config, ceilings)->training_step->flops_per_step.value());
     }
   }
@@ -154,11 +164,12 @@ TEST(MeasureStep, counts_the_operations_of_the_model_however_it_is_run) {
 
 TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_so) {
   CeilingCache ceilings;
-  StepConfig config = toy();
+  RunConfig config = toy();
   config.device = "null";
-  config.model.d_ff = std::int64_t{1} << 31;
-  config.model.d_model = std::int64_t{1} << 12;
-  config.batch = std::int64_t{1} << 21;
+  TransformerConfig model = kToy;
+  model.d_ff = std::int64_t{1} << 31;
+  model.d_model = std::int64_t{1} << 12;
+  config.workload = workload(model, std::int64_t{1} << 21);
   const std::optional<Record> record = measure_step(config, ceilings);
   EXPECT_EQ(record->status, RunStatus::error);
   EXPECT_THAT(record->error.message, ::testing::HasSubstr("overflows 64 bits"));
@@ -167,7 +178,7 @@ TEST(MeasureStep, of_more_operations_than_can_be_counted_is_an_error_that_says_s
 
 TEST(MeasureStep, turns_any_other_failure_into_a_record) {
   CeilingCache ceilings;
-  StepConfig config = toy();
+  RunConfig config = toy();
   config.device = "abacus";
   const std::optional<Record> record = measure_step(config, ceilings);
   ASSERT_TRUE(record.has_value());
@@ -177,16 +188,16 @@ TEST(MeasureStep, turns_any_other_failure_into_a_record) {
 
 TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_measured) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    StepConfig config = toy(Mode::backward);
-    config.weights = GivenWeights{"made here", [&](const ParameterDeclaration& parameter) {
-                                    HostTensor tensor = initial_parameter(parameter.name, parameter.type, 0);
+    RunConfig config = toy(Mode::backward);
+    config.weights = GivenWeights{"made here", [&, toys = config.workload](const ParameterDeclaration& parameter) {
+                                    HostTensor tensor = toys->initial_value(parameter, 0);
                                     if (parameter.name == "lm_head.weight") tensor.as<float>()[0] = bad;
                                     return tensor;
                                   }};
     CeilingCache ceilings;
     bool followed_up = false;
     const std::optional<Record> record =
-        measure_step(config, ceilings, {}, [&](Program&) { return followed_up = true; });
+        measure_step(config, ceilings, {}, [&](Session&, Program&) { followed_up = true; });
     ASSERT_TRUE(record.has_value());
     EXPECT_EQ(record->status, RunStatus::error);
     EXPECT_THAT(record->error.message, ::testing::HasSubstr("the loss is "));
@@ -199,14 +210,12 @@ TEST(MeasureStep, calls_a_loss_that_is_no_number_an_error_and_keeps_what_was_mea
 }
 
 TEST(MeasureStep, computes_with_the_weights_it_is_given) {
-  StepConfig config = toy(Mode::backward);
+  RunConfig config = toy(Mode::backward);
   const auto loss_of = [&] {
     CeilingCache ceilings;
     double loss = 0;
-    measure_step(config, ceilings, {}, [&](Program& program) {
-      loss = program.read_output("loss").as<float>()[0];
-      return false;
-    });
+    measure_step(config, ceilings, {},
+                 [&](Session&, Program& program) { loss = program.read_output("loss").as<float>()[0]; });
     return loss;
   };
   const double made_from_seed = loss_of();

@@ -33,6 +33,7 @@ class LossScaling : public ::testing::TestWithParam<const char*> {
     const Value second = input(graph, "second", type, Role::state);
     const Value count = input(graph, "count", {DType::fp32, {}}, Role::state);
     const Value loss_scale = input(graph, "optimizer.loss_scale", {DType::fp32, {}}, Role::state);
+    graph.node(graph.producer(loss_scale)).attributes.set("initial", options.initial_scale);
     const GuardedStep guarded = append_loss_scaling(graph, loss_scale, std::array{gradient}, options);
     const Value step = add(graph, count, guarded.taken);
     graph.add_update(count, step);
@@ -56,7 +57,6 @@ class LossScaling : public ::testing::TestWithParam<const char*> {
 
 TEST_P(LossScaling, halves_at_a_bad_step_and_doubles_after_enough_good_ones) {
   Program program(build({.growth_interval = 3}), open_device(GetParam()));
-  initialise_loss_scale(program);
   const float gradients[] = {1, kInfinity, 1, 1, NAN, 1, 1, 1, 1, -kInfinity};
   const float scales[] = {65536, 32768, 32768, 32768, 16384, 16384, 16384, 32768, 32768, 16384};
   const float good[] = {1, 0, 1, 2, 0, 1, 2, 0, 1, 0};
@@ -73,7 +73,6 @@ TEST_P(LossScaling, halves_at_a_bad_step_and_doubles_after_enough_good_ones) {
 
 TEST_P(LossScaling, a_skipped_step_updates_nothing_even_as_the_first) {
   Program program(build({}), open_device(GetParam()));
-  initialise_loss_scale(program);
   HostTensor parameter(TensorType{DType::fp32, {2, 3}});
   for (float& element : parameter.as<float>()) element = 0.5F;
   program.write_input("parameter", parameter);
@@ -87,7 +86,6 @@ TEST_P(LossScaling, a_skipped_step_updates_nothing_even_as_the_first) {
 
 TEST_P(LossScaling, gradients_are_taken_without_the_scale) {
   Program program(build({.initial_scale = 8.0}), open_device(GetParam()));
-  initialise_loss_scale(program, {.initial_scale = 8.0});
   step(program, 4.0F);
   const HostTensor first = program.read_input("first");
   EXPECT_FLOAT_EQ(first.as<float>()[0], 0.1F / 8.0F);
@@ -106,8 +104,7 @@ TEST(LossScalingStep, skips_steps_until_the_factor_fits_and_then_learns) {
   const TransformerConfig config = short_tiny();
   Program program(testing::transformer_graph(config, 2, Mode::step, {.precision = Precision::fp16}),
                   open_device("cpu"));
-  initialise(program, config, 1);
-  write_random_tokens(program, config, 1);
+  initialise(program, Transformer(config, 2), 1);
   // 2^31 times a gradient is past what fp16 holds.
   program.write_input("optimizer.loss_scale", scalar(std::ldexp(1.0F, 31)));
   const HostTensor before = program.read_input("lm_head.weight");
@@ -136,8 +133,7 @@ TEST(LossScalingStep, gradients_that_are_read_are_without_the_factor) {
   const auto gradient = [&](Precision precision) {
     Program program(testing::transformer_graph(config, 1, Mode::backward, {.precision = precision}),
                     open_device("cpu"));
-    initialise(program, config, 1);
-    write_random_tokens(program, config, 1);
+    initialise(program, Transformer(config, 1), 1);
     program.run();
     return program.read_output("grad.lm_head.weight");
   };

@@ -6,6 +6,7 @@
 #include "backends/cuda/card.h"
 #include "measure/profile/profile.h"
 #include "measure/profile/views.h"
+#include "models/transformer.h"
 
 namespace ridgepoint {
 namespace {
@@ -15,18 +16,19 @@ using ::testing::SizeIs;
 
 class OnCardProfile : public testing::OnCard {
  protected:
-  static StepConfig config_of(const std::string& model, Mode mode) {
-    StepConfig config;
+  static RunConfig config_of(const std::string& model, Mode mode) {
+    RunConfig config;
     config.device = "cuda";
-    config.model = transformer_preset(model);
-    config.mode = mode;
+    config.workload = std::make_shared<Transformer>(transformer_preset(model), 4);
+    config.compile.mode = mode;
     config.warmup = 5;
     config.steps = 10;
     return config;
   }
-  static Profile profile_of(const StepConfig& config, std::int64_t steps = 5) {
+  static Profile profile_of(RunConfig config, std::int64_t steps = 5) {
+    config.profiled_steps = steps;
     static CeilingCache ceilings;
-    std::optional<Profile> profile = measure_profile(config, steps, ceilings);
+    std::optional<Profile> profile = measure_profile(config, ceilings);
     EXPECT_EQ(profile->run.status, RunStatus::ok) << profile->run.error.message;
     EXPECT_THAT(profile->problem, IsEmpty());
     return std::move(*profile);

@@ -1,0 +1,167 @@
+#include "measure/session/session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/enum_names.h"
+#include "measure/record/run_record.h"
+#include "measure/session/processor_wait.h"
+#include "models/attention.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kLeastTimedSteps = 3;
+constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
+                                                             "warm-up", "step", "profiling");
+
+// Thrown by stop_run(); never leaves is_stopped().
+struct Stopped {};
+
+}  // namespace
+
+std::string_view name(StepProgress::Stage stage) { return kStageNames[stage]; }
+
+HostTensor initial_value(const RunConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point) {
+  if (config.weights) return config.weights->read(parameter);
+  return config.workload->initial_value(parameter, static_cast<std::uint64_t>(config.seed), stop_point);
+}
+
+Session::Session(const RunConfig& config, const StepWatcher& watch, Record& record, std::int64_t repeats)
+    : config_(config),
+      watch_(watch),
+      record_(record),
+      iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
+  enter(Stage::planning);
+  device_ = open_device(config.device, config.device_options);
+  describe_device(record_, *device_);
+}
+
+void Session::enter(Stage stage, std::int64_t index, std::int64_t count) {
+  if (!watch_) return;
+  const auto done = static_cast<double>(iterations_done_ + index);
+  const double share = stage == Stage::measuring_ceiling ? 1.0 : done / static_cast<double>(iterations_);
+  if (!watch_({stage, index, count, share})) stop_run();
+}
+
+StopPoint Session::stop_point(Stage stage) {
+  return [this, stage] { enter(stage); };
+}
+
+ProgramPlan Session::plan(Mode mode) {
+  ProgramOptions options{.compile = config_.compile, .stop_point = stop_point(Stage::planning)};
+  options.compile.mode = mode;
+  options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
+    if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
+  };
+  return {config_.workload->build(options.stop_point), device_, options};
+}
+
+MemoryForecast Session::forecast(const ProgramPlan& plan) {
+  return forecast_memory(plan, std::nullopt, stop_point(Stage::planning));
+}
+
+MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
+  if (config_.run_anyway && computes()) return forecast;
+  return ridgepoint::require_room(plan, forecast, stop_point(Stage::planning));
+}
+
+Program Session::make(const ProgramPlan& plan) {
+  return Program(plan, nullptr, ProgramOptions{.stop_point = stop_point(Stage::initialising)});
+}
+
+void Session::initialise(Program& program) {
+  enter(Stage::initialising);
+  const StopPoint stop = stop_point(Stage::initialising);
+  config_.workload->write_data(program, static_cast<std::uint64_t>(config_.seed), stop);
+  const Graph& graph = program.graph();
+  for (const NodeId id : graph.inputs(Role::parameter)) {
+    stop();
+    const Node& node = graph.node(id);
+    const ParameterDeclaration parameter{input_name(node), graph.type(node.outputs[0])};
+    program.write_input(parameter.name, initial_value(config_, parameter, stop));
+  }
+}
+
+Session::Times Session::iterate(const std::function<Elapsed(std::int64_t)>& iteration) {
+  const double budget_seconds = config_.budget_seconds.value_or(1e30);
+  Clock::time_point begin = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  Times times;
+  for (std::int64_t i = 0; i < config_.warmup && (i == 0 || seconds() < budget_seconds / 2); ++i) {
+    enter(Stage::warmup, i, config_.warmup);
+    times.warmup_ms.push_back(iteration(i).host_ms);
+  }
+  iterations_done_ += config_.warmup;
+  ProcessorWait wait;
+  wait.start();
+  begin = Clock::now();
+  for (std::int64_t i = 0; i < config_.steps && (i < kLeastTimedSteps || seconds() < budget_seconds); ++i) {
+    enter(Stage::timing, i, config_.steps);
+    const Elapsed elapsed = iteration(config_.warmup + i);
+    times.host_ms.push_back(elapsed.host_ms);
+    times.device_ms.push_back(elapsed.device_ms);
+  }
+  wait.stop();
+  describe_wait(record_, wait);
+  iterations_done_ += config_.steps;
+  return times;
+}
+
+Session::Elapsed Session::run_once(Program& program, DeviceTimer& timer) {
+  const Clock::time_point begin = Clock::now();
+  timer.start();
+  program.run();
+  timer.stop();
+  program.synchronize();
+  const std::chrono::duration<double, std::milli> host = Clock::now() - begin;
+  return {host.count(), timer.elapsed_ms()};
+}
+
+void Session::record_memory(const MemoryUse& use, std::size_t before_backward_bytes) {
+  record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
+  record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
+  record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
+  if (before_backward_bytes > 0) {
+    record_.memory_bytes.before_backward = static_cast<std::int64_t>(before_backward_bytes);
+  }
+}
+
+Record describe_run(const RunConfig& config, Experiment experiment) {
+  Record record = begin_record(experiment, config.device, config.device_options);
+  record.mode = config.compile.mode;
+  record.dtype = config.compile.precision;
+  record.compile = config.compile.level;
+  record.checkpoint = config.checkpoint;
+  const WorkloadDescription workload = config.workload->describe();
+  record.attention = workload.attention;
+  record.batch = workload.batch;
+  record.context = workload.context;
+  record.model = workload.model;
+  record.warmup = config.warmup;
+  record.steps = config.steps;
+  record.seed = config.seed;
+  return record;
+}
+
+void stop_run() { throw Stopped{}; }
+
+bool is_stopped(const std::function<void()>& run) {
+  try {
+    run();
+    return false;
+  } catch (const Stopped&) {
+    return true;
+  }
+}
+
+std::optional<Record> record_run(Record record, const std::function<void(Record&)>& stages) {
+  if (is_stopped([&] { record_outcome(record, [&] { stages(record); }); })) return std::nullopt;
+  return record;
+}
+
+}  // namespace ridgepoint
