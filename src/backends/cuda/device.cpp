@@ -125,7 +125,8 @@ bool CudaDevice::has_kernel(const Graph& graph, const Node& node) const {
 
 OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, int index) const {
   if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch reads a whole batch
-  if (cuda::has_hand_written(context_.card(), graph, node)) return cuda::hand_written_layout(graph, node, index);
+  if (cuda::has_hand_written(context_.card(), graph, node))
+    return cuda::hand_written_layout(context_.card(), graph, node, index);
   return OperandLayout::any;
 }
 

@@ -10,63 +10,50 @@
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
-namespace {
 
-bool is_constant(const Graph& graph, Value value) {
-  return graph.producer_node(view_root(graph, value)).op == Op::constant;
+bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
+  return node.op == op && graph.type(node.inputs[static_cast<std::size_t>(operand)]).dtype == dtype &&
+         card.capability.number() >= least_capability.number() &&
+         static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
+         (accepts == nullptr || accepts(*this, graph, node));
 }
 
-}  // namespace
+std::span<const KernelVariant> kernel_variants() {
+  static const std::vector<KernelVariant> all = [] {
+    std::vector<KernelVariant> gathered;
+    for (const std::span<const KernelVariant> table :
+         {embedding_variants(), rope_variants(), attention_variants(), cross_entropy_variants(), adamw_variants()}) {
+      gathered.insert(gathered.end(), table.begin(), table.end());
+    }
+    return gathered;
+  }();
+  return all;
+}
+
+const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, const Node& node) {
+  for (const KernelVariant& variant : kernel_variants()) {
+    if (variant.applies(card, graph, node)) return &variant;
+  }
+  return nullptr;
+}
 
 bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node) {
-  switch (node.op) {
-    case Op::embedding:
-    case Op::embedding_backward:
-      return true;
-    case Op::rope:
-      return has_rope(graph, node);
-    case Op::attention:
-    case Op::attention_backward:
-      return has_attention(card, graph, node);
-    case Op::cross_entropy:
-    case Op::adamw:
-      return graph.type(node.inputs[0]).dtype == DType::fp32;
-    case Op::cross_entropy_backward:
-      return graph.type(node.inputs[1]).dtype == DType::fp32;  // the logits
-    default:
-      return false;
-  }
+  return find_variant(card, graph, node) != nullptr;
 }
 
-OperandLayout hand_written_layout(const Graph& graph, const Node& node, int index) {
-  const bool reads_any =
-      node.op == Op::cross_entropy_backward || (node.op == Op::rope && !is_constant(graph, node.inputs[0]));
-  return index == 0 && reads_any ? OperandLayout::any : OperandLayout::dense;
+OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index) {
+  const KernelVariant* variant = find_variant(card, graph, node);
+  return variant == nullptr || variant->layout == nullptr ? OperandLayout::dense : variant->layout(graph, node, index);
 }
 
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {
-  switch (spec.node.op) {
-    case Op::embedding:
-      return make_embedding_kernel(context, spec);
-    case Op::embedding_backward:
-      return make_embedding_backward_kernel(context, spec);
-    case Op::rope:
-      return make_rope_kernel(context, spec);
-    case Op::attention:
-      return make_attention_kernel(context, spec);
-    case Op::attention_backward:
-      return make_attention_backward_kernel(context, spec);
-    case Op::cross_entropy:
-      return make_cross_entropy_kernel(context, spec);
-    case Op::cross_entropy_backward:
-      return make_cross_entropy_backward_kernel(context, spec);
-    case Op::adamw:
-      return make_adamw_kernel(context, spec);
-    default:
-      throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; ask has_hand_written() first",
-                              ridgepoint::name(spec.node.op)),
-                  ErrorKind::unsupported);
+  const KernelVariant* variant = find_variant(context.card(), spec.graph, spec.node);
+  if (variant == nullptr) {
+    throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; ask has_hand_written() first",
+                            ridgepoint::name(spec.node.op)),
+                ErrorKind::unsupported);
   }
+  return variant->make(context, spec, *variant);
 }
 
 }  // namespace ridgepoint::cuda

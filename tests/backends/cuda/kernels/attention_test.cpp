@@ -1,7 +1,5 @@
 // Tiled attention on the card against the reference back end in double precision, at awkward lengths and head sizes,
 // by the reference projects' rule: no further off than twice what plain ops of the same precision are.
-#include "backends/cuda/kernels/attention/attention.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include <optional>
 
 #include "backends/cuda/card.h"
+#include "backends/cuda/kernels/hand_written.h"
 #include "backends/cuda/node_run.h"
 
 namespace ridgepoint {
@@ -56,6 +55,13 @@ double largest_of(const HostTensor& tensor) {
   return largest_difference(tensor, zero);
 }
 
+cuda::CardFacts hopper() {
+  cuda::CardFacts card;
+  card.capability = {9, 0};
+  card.shared_bytes_per_block = std::size_t{227} * 1024;
+  return card;
+}
+
 bool has_attention(const Case& c, Op op) {
   Graph graph;
   std::vector<Value> operands;
@@ -64,14 +70,12 @@ bool has_attention(const Case& c, Op op) {
     operands.push_back(input(graph, std::to_string(operands.size()), {c.dtype, shape}, Role::data));
   }
   const Node& forward = graph.node(make_node(graph, Op::attention, operands, c.attributes()));
-  cuda::CardFacts card;
-  card.shared_bytes_per_block = std::size_t{227} * 1024;
-  if (op == Op::attention) return cuda::has_attention(card, graph, forward);
+  if (op == Op::attention) return cuda::has_hand_written(hopper(), graph, forward);
   const Value o = forward.outputs[0];
   const Value log_sum_exp = forward.outputs[1];
   operands.insert(operands.begin(), o);  // for its gradient
   operands.insert(operands.end(), {o, log_sum_exp});
-  return cuda::has_attention(card, graph, graph.node(make_node(graph, op, operands, c.attributes())));
+  return cuda::has_hand_written(hopper(), graph, graph.node(make_node(graph, op, operands, c.attributes())));
 }
 
 TEST(CudaAttention, of_16_bit_operands_takes_scales_that_are_positive_and_finite) {
@@ -493,14 +497,8 @@ TEST_F(OnCardFp32Attention, what_a_query_does_not_see_leaves_it_as_it_was) {
   }
 }
 
-cuda::CardFacts hopper() {
-  cuda::CardFacts card;
-  card.capability = {9, 0};
-  card.shared_bytes_per_block = 227 * 1024;
-  return card;
-}
-
-bool has_kernel(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention) {
+// The entry of the kernel that such a card runs; empty where it has none.
+std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention) {
   Graph graph;
   const TensorType type{dtype, Shape{2, 16, width}};
   std::vector<Value> values;
@@ -512,7 +510,34 @@ bool has_kernel(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op
     const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
     values.push_back(input(graph, "lse", {wide, Shape{2, 16}}, Role::data));
   }
-  return cuda::has_attention(card, graph, graph.node(make_node(graph, op, values, attributes)));
+  const auto* variant = cuda::find_variant(card, graph, graph.node(make_node(graph, op, values, attributes)));
+  return variant == nullptr ? "" : variant->entry;
+}
+bool has_kernel(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention) {
+  return !kernel_of(dtype, width, card, op).empty();
+}
+
+TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
+  cuda::CardFacts ampere = hopper();
+  ampere.capability = {8, 0};
+  ampere.shared_bytes_per_block = 163 * 1024;
+  for (const cuda::CardFacts& card : {ampere, hopper()}) {
+    for (const DType dtype : {DType::bf16, DType::fp16}) {
+      for (const auto& [width, holds] :
+           {std::pair{8, 64}, {64, 64}, {72, 96}, {96, 96}, {104, 128}, {128, 128}, {136, 256}, {256, 256}}) {
+        EXPECT_EQ(kernel_of(dtype, width, card), fmt::format("attention_forward_tiled_{}_{}", name(dtype), holds));
+        EXPECT_EQ(kernel_of(dtype, width, card, Op::attention_backward),
+                  holds == 256 && card.capability.major == 8
+                      ? ""  // needs 209 KiB of shared memory
+                      : fmt::format("attention_backward_tiled_{}_{}", name(dtype), holds));
+      }
+    }
+    for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}}) {
+      EXPECT_EQ(kernel_of(DType::fp32, width, card), fmt::format("attention_forward_split_{}", holds));
+    }
+    EXPECT_EQ(kernel_of(DType::fp32, 64, card, Op::attention_backward), "attention_backward_split_64");
+  }
+  EXPECT_EQ(kernel_of(DType::fp32, 128, hopper(), Op::attention_backward), "attention_backward_split_128");
 }
 
 TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {

@@ -41,6 +41,8 @@ double tolerance_of(DType dtype) {
 // The kernel reads as many bytes as the logits have. The node is made without its op's rule, which refuses mixed
 // dtypes.
 TEST(CudaHandWritten, chooses_the_derivative_of_cross_entropy_by_its_logits) {
+  cuda::CardFacts card;
+  card.capability = {8, 0};
   for (const DType logits : {DType::fp32, DType::bf16}) {
     for (const DType gradient : {DType::fp32, DType::bf16}) {
       Graph graph;
@@ -51,7 +53,7 @@ TEST(CudaHandWritten, chooses_the_derivative_of_cross_entropy_by_its_logits) {
         operands.push_back(input(graph, std::to_string(operands.size()), type, Role::data));
       }
       const NodeId node = graph.add_node(Op::cross_entropy_backward, operands, std::span(&types[1], 1), {});
-      EXPECT_EQ(cuda::has_hand_written({}, graph, graph.node(node)), logits == DType::fp32)
+      EXPECT_EQ(cuda::has_hand_written(card, graph, graph.node(node)), logits == DType::fp32)
           << name(logits) << " logits, " << name(gradient) << " gradient";
     }
   }

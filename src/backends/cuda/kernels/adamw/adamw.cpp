@@ -11,8 +11,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr const char* kFunction = "adamw_forward_chunks";
-
 AdamWConstants constants_of(const Attributes& attributes) {
   const double beta1 = attributes.get<double>("beta1");
   const double beta2 = attributes.get<double>("beta2");
@@ -32,9 +30,10 @@ AdamWConstants constants_of(const Attributes& attributes) {
 
 class AdamW : public Kernel {
  public:
-  AdamW(CudaContext& context, const KernelSpec& spec)
+  AdamW(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context),
-        function_(context.kernel("adamw/adamw", kFunction)),
+        variant_(variant),
+        function_(context.kernel(variant.image, variant.entry)),
         scalars_(adamw_scalars(spec.node.attributes)) {
     const std::size_t tensors = spec.outputs.size() / 3;
     for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
@@ -48,13 +47,14 @@ class AdamW : public Kernel {
     }
   }
 
-  std::string_view name() const override { return kFunction; }
+  std::string_view name() const override { return variant_.entry; }
 
   void launch(const LaunchArguments& arguments) override {
     for (Group& group : groups_) {
       fill_pointers(group, arguments);
       void* parameters[] = {&group.table};
-      context_.launch(function_, {.grid_x = group.chunks, .block_x = 256}, parameters, kFunction);
+      context_.launch(function_, {.grid_x = group.chunks, .block_x = static_cast<unsigned>(variant_.tiling.threads)},
+                      parameters, variant_.entry);
     }
   }
 
@@ -71,7 +71,7 @@ class AdamW : public Kernel {
     group.table.first_chunk[slot] = group.chunks;
     group.table.elements[slot] = elements_[tensor];
     group.tensors.push_back(tensor);
-    group.chunks += block_count(elements_[tensor], AdamWTable::kChunkElements);
+    group.chunks += block_count(elements_[tensor], variant_.tiling.columns);
   }
 
   void fill_pointers(Group& group, const LaunchArguments& arguments) {
@@ -99,22 +99,35 @@ class AdamW : public Kernel {
       check(context_.driver().cuMemcpyDtoDAsync(
                 reinterpret_cast<CUdeviceptr>(output), reinterpret_cast<CUdeviceptr>(input),
                 static_cast<std::size_t>(elements_[tensor]) * sizeof(float), context_.stream()),
-            "copy an operand of", kFunction);
+            "copy an operand of", variant_.entry);
     }
     return static_cast<float*>(output);
   }
 
   CudaContext& context_;
+  KernelVariant variant_;
   CUfunction function_;
   std::size_t scalars_;
   std::vector<std::int64_t> elements_;
   std::vector<Group> groups_;
 };
 
+std::unique_ptr<Kernel> make_adamw(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<AdamW>(context, spec, variant);
+}
+
+// A block updates a chunk of `columns` elements of one tensor.
+constexpr KernelVariant kVariants[] = {
+    {.op = Op::adamw,
+     .dtype = DType::fp32,
+     .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
+     .image = "adamw/adamw",
+     .entry = "adamw_forward_chunks",
+     .make = make_adamw},
+};
+
 }  // namespace
 
-std::unique_ptr<Kernel> make_adamw_kernel(CudaContext& context, const KernelSpec& spec) {
-  return std::make_unique<AdamW>(context, spec);
-}
+std::span<const KernelVariant> adamw_variants() { return kVariants; }
 
 }  // namespace ridgepoint::cuda

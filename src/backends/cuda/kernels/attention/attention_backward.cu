@@ -4,18 +4,19 @@
 // transposed, keys down: then weights and their gradients lie in registers as the first operands of dv and dk, and only
 // ds goes through shared memory, for dq. Blocks add to dq's sums in the order of their keys: results repeat to the bit.
 // Going down the queries, a block follows one step behind the block before it and seldom waits; it waits for blocks
-// that have started (device/turns.cuh). What a key hidden from a query holds does not matter to that query's dq, unless
-// it is infinite. Where v, q or do hold an infinity or a NaN, 0 times it may make NaNs of the gradients of keys or
-// queries that are hidden, as it does in plain ops.
+// that have started (device/semaphore.cuh). What a key hidden from a query holds does not matter to that query's dq,
+// unless it is infinite. Where v, q or do hold an infinity or a NaN, 0 times it may make NaNs of the gradients of keys
+// or queries that are hidden, as it does in plain ops.
 //   attention_backward_prepare_*: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
 //   attention_backward_tiled_*:   grid (matrices x blocks of keys, a block's matrices together), block (32 x warps),
 //                                 shared memory backward_shared_bytes()
 //   attention_backward_finish_*:  grid (blocks of queries x matrices), block (32 x warps): dq's sums, scaled and
 //   rounded
-#include "backends/cuda/device/turns.cuh"
+#include "backends/cuda/device/semaphore.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
 #include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/variants.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -96,8 +97,8 @@ class BackwardBlock {
     copy_queries(queries, last, 0);
     end_copies();
     if (threadIdx.x < kTiling.rows) store_scalars(load_scalars(last), 0);
-    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of all that it has a part
-    // in. To the dq of those that do not see it, it would come as 0 NaN.
+    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of every gradient
+    // that it takes part in. To the dq of those that do not see it, it would come as 0 NaN.
     if (attention_.causal) {
       wait_for_copies<0>();
       keys.template clear_nan<Element>(shared_);
@@ -105,10 +106,10 @@ class BackwardBlock {
 
     int stage = 0;
     for (int query_block = last; query_block >= first; --query_block, stage ^= 1) {
-      if (query_block < last) await_turn(query_block + 1);
+      if (query_block < last) wait_for_sums(query_block + 1);
       wait_for_copies<0>();
       __syncthreads();  // this step is there, and everyone has done with the one before but for dq
-      if (query_block + 2 <= last) end_turn(query_block + 2);
+      if (query_block + 2 <= last) release_sums(query_block + 2);
       if (kHoldsKeys && query_block == last) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) {
@@ -131,26 +132,26 @@ class BackwardBlock {
       }
       if (query_block > first && threadIdx.x < kTiling.rows) store_scalars(next, stage ^ 1);
     }
-    await_turn(first);
+    wait_for_sums(first);
     __syncthreads();
-    if (first < last) end_turn(first + 1);
+    if (first < last) release_sums(first + 1);
     add_to_dq(first, stage ^ 1, true);
     __syncthreads();
-    end_turn(first);
+    release_sums(first);
     write();
   }
 
  private:
   // One thread waits until the block before has added to a block of queries, and says when this one has; barriers
   // stand between that and the other threads' sums.
-  __device__ __forceinline__ void await_turn(int query_block) const {
-    if (threadIdx.x + 1 == kTiling.threads() && block_ > 0) cuda::await_turn(turn(query_block), block_);
+  __device__ __forceinline__ void wait_for_sums(int query_block) const {
+    if (threadIdx.x + 1 == kTiling.threads() && block_ > 0) wait_for_semaphore(semaphore(query_block), block_);
   }
-  __device__ __forceinline__ void end_turn(int query_block) const {
-    if (threadIdx.x == 0) cuda::end_turn(turn(query_block));
+  __device__ __forceinline__ void release_sums(int query_block) const {
+    if (threadIdx.x == 0) release_semaphore(semaphore(query_block));
   }
-  __device__ __forceinline__ unsigned* turn(int query_block) const {
-    return attention_.turns + static_cast<long long>(matrix_) * query_blocks() + query_block;
+  __device__ __forceinline__ unsigned* semaphore(int query_block) const {
+    return attention_.semaphores + static_cast<long long>(matrix_) * query_blocks() + query_block;
   }
   __device__ __forceinline__ int query_blocks() const { return (attention_.queries + kTiling.rows - 1) / kTiling.rows; }
 
@@ -251,10 +252,10 @@ class BackwardBlock {
     }
   }
 
-  // dv += p^T do or dk += ds^T q, of this warp's keys and its part of the width.
+  // dv += p^T do or dk += ds^T q, of this warp's keys and its slice of the width.
   __device__ __forceinline__ void add_products(const float (&weights)[kQueryTiles][4], std::uint32_t tile,
                                                float (&sums)[kGradientTiles][4]) const {
-    const Addresses addresses = Addresses::of_first_operand(tile, part_chunk());
+    const Addresses addresses = Addresses::of_first_operand(tile, slice_chunk());
 #pragma unroll
     for (int step = 0; step < kTiling.rows / 16; ++step) {
       unsigned operand[4];
@@ -268,8 +269,8 @@ class BackwardBlock {
       }
     }
   }
-  // Where this warp's part of the width begins.
-  __device__ __forceinline__ int part_chunk() const { return kSplits == 1 ? 0 : warp_ / kKeyGroups * kGradientTiles; }
+  // Where this warp's slice of the width begins.
+  __device__ __forceinline__ int slice_chunk() const { return kSplits == 1 ? 0 : warp_ / kKeyGroups * kGradientTiles; }
 
   __device__ __forceinline__ void store_score_gradients(const float (&ds)[kQueryTiles][4], int stage) {
     if (kSplits > 1 && warp_ >= kKeyGroups) return;
@@ -317,7 +318,7 @@ class BackwardBlock {
     for (int n = 0; n < kGradientTiles; ++n) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const int at = Tile::offset(warp_key() + lane_ / 4 + 8 * half, part_chunk() + n) + lane_ % 4 * 4;
+        const int at = Tile::offset(warp_key() + lane_ / 4 + 8 * half, slice_chunk() + n) + lane_ % 4 * 4;
         *reinterpret_cast<unsigned*>(shared_ + at) =
             pack<Element>(dk_[n][2 * half] * attention_.scale, dk_[n][2 * half + 1] * attention_.scale);
         *reinterpret_cast<unsigned*>(shared_ + kKeyBytes + at) = pack<Element>(dv_[n][2 * half], dv_[n][2 * half + 1]);
@@ -389,27 +390,32 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
 
 }  // namespace
 
-#define RIDGEPOINT_ATTENTION(element, type, size, at)                                                       \
-  extern "C" __global__ void __launch_bounds__(kBackwardTilings[at].threads(), kBackwardTilings[at].blocks) \
-      attention_backward_tiled_##element##_##size(const __grid_constant__ AttentionBackward attention) {    \
-    static_assert(kBackwardTilings[at].width == size);                                                      \
-    differentiate<type, kBackwardTilings[at]>(attention);                                                   \
-  }                                                                                                         \
-  extern "C" __global__ void __launch_bounds__(kBackwardTilings[at].threads())                              \
-      attention_backward_finish_##element##_##size(const __grid_constant__ AttentionBackward attention) {   \
-    finish<type, kBackwardTilings[at]>(attention);                                                          \
+// The rows of variants.h: `tiled` sums the gradients, `finish` writes dq.
+#define RIDGEPOINT_ATTENTION(tiled, finish_entry, type)                                               \
+  constexpr AttentionTiling tiling_of_##tiled = tiling_of(kBackwardVariants, #tiled);                 \
+  extern "C" __global__ void __launch_bounds__(tiling_of_##tiled.threads(), tiling_of_##tiled.blocks) \
+      tiled(const __grid_constant__ AttentionBackward attention) {                                    \
+    differentiate<type, tiling_of_##tiled>(attention);                                                \
+  }                                                                                                   \
+  extern "C" __global__ void __launch_bounds__(tiling_of_##tiled.threads())                           \
+      finish_entry(const __grid_constant__ AttentionBackward attention) {                             \
+    finish<type, tiling_of_##tiled>(attention);                                                       \
   }
-#define RIDGEPOINT_ATTENTION_SIZES(element, type)                                                                   \
-  RIDGEPOINT_ATTENTION(element, type, 64, 0)                                                                        \
-  RIDGEPOINT_ATTENTION(element, type, 96, 1)                                                                        \
-  RIDGEPOINT_ATTENTION(element, type, 128, 2)                                                                       \
-  RIDGEPOINT_ATTENTION(element, type, 256, 3)                                                                       \
-  extern "C" __global__ void __launch_bounds__(256)                                                                 \
-      attention_backward_prepare_##element(const __grid_constant__ AttentionBackward attention, int query_blocks) { \
-    prepare_backward<type>(attention, query_blocks);                                                                \
+#define RIDGEPOINT_PREPARE(entry, type)                                              \
+  extern "C" __global__ void __launch_bounds__(256)                                  \
+      entry(const __grid_constant__ AttentionBackward attention, int query_blocks) { \
+    prepare_backward<type>(attention, query_blocks);                                 \
   }
 
-RIDGEPOINT_ATTENTION_SIZES(bf16, __nv_bfloat16)
-RIDGEPOINT_ATTENTION_SIZES(fp16, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_64, attention_backward_finish_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_96, attention_backward_finish_bf16_96, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_128, attention_backward_finish_bf16_128, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_bf16_256, attention_backward_finish_bf16_256, __nv_bfloat16)
+RIDGEPOINT_PREPARE(attention_backward_prepare_bf16, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_64, attention_backward_finish_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_96, attention_backward_finish_fp16_96, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_128, attention_backward_finish_fp16_128, __half)
+RIDGEPOINT_ATTENTION(attention_backward_tiled_fp16_256, attention_backward_finish_fp16_256, __half)
+RIDGEPOINT_PREPARE(attention_backward_prepare_fp16, __half)
 
 }  // namespace ridgepoint::cuda

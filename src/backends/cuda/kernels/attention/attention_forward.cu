@@ -8,6 +8,7 @@
 // too.
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
 #include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/variants.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -252,19 +253,21 @@ __device__ __forceinline__ void attend(const AttentionForward& attention) {
 
 }  // namespace
 
-#define RIDGEPOINT_ATTENTION(element, type, size, at)                                                     \
-  extern "C" __global__ void __launch_bounds__(kForwardTilings[at].threads(), kForwardTilings[at].blocks) \
-      attention_forward_tiled_##element##_##size(const __grid_constant__ AttentionForward attention) {    \
-    static_assert(kForwardTilings[at].width == size);                                                     \
-    attend<type, kForwardTilings[at]>(attention);                                                         \
+// A row of variants.h.
+#define RIDGEPOINT_ATTENTION(entry, type)                                                             \
+  constexpr AttentionTiling tiling_of_##entry = tiling_of(kForwardVariants, #entry);                  \
+  extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), tiling_of_##entry.blocks) \
+      entry(const __grid_constant__ AttentionForward attention) {                                     \
+    attend<type, tiling_of_##entry>(attention);                                                       \
   }
-#define RIDGEPOINT_ATTENTION_SIZES(element, type) \
-  RIDGEPOINT_ATTENTION(element, type, 64, 0)      \
-  RIDGEPOINT_ATTENTION(element, type, 96, 1)      \
-  RIDGEPOINT_ATTENTION(element, type, 128, 2)     \
-  RIDGEPOINT_ATTENTION(element, type, 256, 3)
 
-RIDGEPOINT_ATTENTION_SIZES(bf16, __nv_bfloat16)
-RIDGEPOINT_ATTENTION_SIZES(fp16, __half)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_96, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_128, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_bf16_256, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_96, __half)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_128, __half)
+RIDGEPOINT_ATTENTION(attention_forward_tiled_fp16_256, __half)
 
 }  // namespace ridgepoint::cuda

@@ -6,13 +6,14 @@
 
 namespace ridgepoint::cuda {
 
-// sum(do o) of each query, by eight lanes, and no turn taken, no block started: of 8 B S threads or more.
+// sum(do o) of each query, by eight lanes; semaphores and the count of started blocks become zero. Of 8 B S threads or
+// more.
 template <class Element>
 __device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int query_blocks) {
   constexpr int kCount = kVectorBytes / sizeof(Element);
   const long long rows = static_cast<long long>(attention.batch) * attention.queries;
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.turns[thread] = 0;
+  if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.semaphores[thread] = 0;
   if (thread == 0) *attention.started = 0;
   const long long row = thread / 8;
   float sum = 0;

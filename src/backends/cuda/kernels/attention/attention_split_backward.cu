@@ -7,7 +7,7 @@
 // weights and half the width of dk and dv, and the weights go through shared memory too. Scores come out as in
 // attention_split_forward.cu to the last bit, so that however large they are, no weight exceeds 1. Blocks add to dq in
 // the order of their keys: results repeat to the bit. Going down the queries, a block follows one step behind the block
-// before it and seldom waits; it waits for blocks that have started (device/turns.cuh).
+// before it and seldom waits; it waits for blocks that have started (device/semaphore.cuh).
 // k and v have a scale for a block's keys, q and do for a step's queries, and ds one for both, by the most it can be,
 // m = width max|v| max|do| + max|sum(do o)|. So a score may be off by width 2^-50 max|q| max|k|, an element of ds by
 // 2^-50 m, and a step adds as much as 2^-50 rows max|do| to the error of dv. That is less than fp32 rounds away unless
@@ -23,10 +23,11 @@
 //   attention_backward_split_*:       grid (matrices x blocks of keys, a block's matrices together), block (32 x
 //                                     warps), shared memory backward_shared_bytes()
 #include "backends/cuda/device/fp16_parts.cuh"
-#include "backends/cuda/device/turns.cuh"
+#include "backends/cuda/device/semaphore.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
 #include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/variants.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -42,7 +43,7 @@ class SplitBackwardBlock {
   static constexpr int kQuerySteps = kTiling.rows / 16;
   static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, a warp
   static constexpr int kTogether = 4;  // tiles summed at a time: so many as hide the products' latency
-  // dq: 16 queries and a part of the width a warp.
+  // dq: 16 queries and a slice of the width a warp.
   static constexpr int kDqGroups = kTiling.rows / 16;
   static constexpr int kDqTiles = kTiling.width / 8 / (kTiling.warps / kDqGroups);
   static_assert(kTiling.rows == 32 && kTiling.warps % kDqGroups == 0);
@@ -105,26 +106,26 @@ class SplitBackwardBlock {
     const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
     for (int step = 0; step < steps_; ++step) {
       __syncthreads();  // this step is there, and everyone has done with the one before
-      if (threadIdx.x == 0 && step > 1) end_turn(turn(step - 2));
+      if (threadIdx.x == 0 && step > 1) release_semaphore(semaphore(step - 2));
       if (threadIdx.x < 4) largest(step + 3)[threadIdx.x] = 0;
       if (!early) add_to_gradients(step);
       prepare(step);
       if (step > 0) add_to_dq(step - 1);
       if (early) add_to_gradients(step);
-      if (threadIdx.x == kTiling.threads() - 1 && block_ > 0) await_turn(turn(step), block_);
+      if (threadIdx.x == kTiling.threads() - 1 && block_ > 0) wait_for_semaphore(semaphore(step), block_);
     }
     __syncthreads();
-    if (threadIdx.x == 0 && steps_ > 1) end_turn(turn(steps_ - 2));
+    if (threadIdx.x == 0 && steps_ > 1) release_semaphore(semaphore(steps_ - 2));
     add_to_dq(steps_ - 1);
     __syncthreads();
-    if (threadIdx.x == 0) end_turn(turn(steps_ - 1));
+    if (threadIdx.x == 0) release_semaphore(semaphore(steps_ - 1));
     write(static_cast<float*>(attention_.dk), dk_, attention_.scale);
     write(static_cast<float*>(attention_.dv), dv_, 1);
   }
 
  private:
-  __device__ __forceinline__ unsigned* turn(int step) const {
-    return attention_.turns + static_cast<long long>(matrix_) * (last_ + 1) + (last_ - step);
+  __device__ __forceinline__ unsigned* semaphore(int step) const {
+    return attention_.semaphores + static_cast<long long>(matrix_) * (last_ + 1) + (last_ - step);
   }
   __device__ __forceinline__ int first_query(int step) const { return (last_ - step) * kTiling.rows; }
 
@@ -149,7 +150,7 @@ class SplitBackwardBlock {
   }
 
   // By way of the queries' place, twice: to find the largest, and to take them apart. A key that is not finite has made
-  // a NaN of the log-sum-exp of every query that sees it, and so of all that it has a part in; to the dq of those that
+  // a NaN of the log-sum-exp of every query that sees it, and so of all that it takes part in; to the dq of those that
   // do not see it, it would come as 0 NaN.
   __device__ void bring_keys() const {
     if (threadIdx.x < kTiling.kBackwardScales) largest(0)[threadIdx.x] = 0;
@@ -344,7 +345,7 @@ class SplitBackwardBlock {
     }
   }
 
-  // dv += p^T do or dk += ds^T q, of this warp's keys and its part of the width.
+  // dv += p^T do or dk += ds^T q, of this warp's keys and its slice of the width.
   __device__ __forceinline__ void add_products(const PartsOfOperand (&operands)[kQuerySteps], int tile, float unit,
                                                float (&gradients)[kGradientTiles][4]) const {
     const Addresses addresses = Addresses::of_first_operand(address_ + tile, half() * kGradientTiles);
@@ -370,7 +371,7 @@ class SplitBackwardBlock {
     }
   }
 
-  // Of 16 queries and a part of the width: scale ds k.
+  // Of 16 queries and a slice of the width: scale ds k.
   __device__ __forceinline__ void add_to_dq(int step) const {
     const int query = first_query(step);
     const float factor = scale_of_ds(step).down * scale_of_keys(0).down * attention_.scale;
@@ -468,13 +469,15 @@ extern "C" __global__ void __launch_bounds__(256)
   prepare_backward<float>(attention, query_blocks);
 }
 
-#define RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(size, at)                                        \
-  extern "C" __global__ void __launch_bounds__(kSplitBackwardTilings[at].threads(), 1)       \
-      attention_backward_split_##size(const __grid_constant__ AttentionBackward attention) { \
-    static_assert(kSplitBackwardTilings[at].width == size);                                  \
-    differentiate<kSplitBackwardTilings[at]>(attention);                                     \
+// A row of variants.h.
+#define RIDGEPOINT_SPLIT_ATTENTION(entry)                                                       \
+  constexpr SplitAttentionTiling tiling_of_##entry = tiling_of(kSplitBackwardVariants, #entry); \
+  extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                  \
+      entry(const __grid_constant__ AttentionBackward attention) {                              \
+    differentiate<tiling_of_##entry>(attention);                                                \
   }
-RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(64, 0)
-RIDGEPOINT_SPLIT_ATTENTION_BACKWARD(128, 1)
+
+RIDGEPOINT_SPLIT_ATTENTION(attention_backward_split_64)
+RIDGEPOINT_SPLIT_ATTENTION(attention_backward_split_128)
 
 }  // namespace ridgepoint::cuda

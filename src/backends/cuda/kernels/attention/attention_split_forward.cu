@@ -14,6 +14,7 @@
 #include "backends/cuda/device/fp16_parts.cuh"
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
 #include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/variants.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -71,7 +72,7 @@ class SplitForwardBlock {
     take_apart(0);
     copy_step(2);
     find_largest(1);
-    // Half of the warps take their part of the next step apart before they multiply, half after: of the two on each
+    // Half of the warps take their share of the next step apart before they multiply, half after: of the two on each
     // scheduler one multiplies while the other does not.
     const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
     const int steps = (keys_seen_ + kTiling.keys - 1) / kTiling.keys;
@@ -353,13 +354,15 @@ __device__ __forceinline__ void attend(const AttentionForward& attention) {
 
 }  // namespace
 
-#define RIDGEPOINT_SPLIT_ATTENTION(size, at)                                               \
-  extern "C" __global__ void __launch_bounds__(kSplitForwardTilings[at].threads(), 1)      \
-      attention_forward_split_##size(const __grid_constant__ AttentionForward attention) { \
-    static_assert(kSplitForwardTilings[at].width == size);                                 \
-    attend<kSplitForwardTilings[at]>(attention);                                           \
+// A row of variants.h.
+#define RIDGEPOINT_SPLIT_ATTENTION(entry)                                                      \
+  constexpr SplitAttentionTiling tiling_of_##entry = tiling_of(kSplitForwardVariants, #entry); \
+  extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                 \
+      entry(const __grid_constant__ AttentionForward attention) {                              \
+    attend<tiling_of_##entry>(attention);                                                      \
   }
-RIDGEPOINT_SPLIT_ATTENTION(64, 0)
-RIDGEPOINT_SPLIT_ATTENTION(128, 1)
+
+RIDGEPOINT_SPLIT_ATTENTION(attention_forward_split_64)
+RIDGEPOINT_SPLIT_ATTENTION(attention_forward_split_128)
 
 }  // namespace ridgepoint::cuda

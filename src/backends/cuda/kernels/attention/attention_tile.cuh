@@ -4,7 +4,7 @@
 
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/device/warp_mma.cuh"
-#include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/variants.h"
 
 namespace ridgepoint::cuda {
 

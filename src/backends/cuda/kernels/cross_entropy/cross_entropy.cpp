@@ -5,8 +5,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr unsigned kBlockThreads = 256;
-
 // The kernels read fp32 alone; the op's rule gives all floating operands the dtype of the logits.
 void require_fp32(const KernelSpec& spec, std::initializer_list<std::size_t> operands) {
   for (const std::size_t i : operands) {
@@ -24,16 +22,16 @@ int vocabulary_of(const TensorLayout& logits) {
 
 class CrossEntropyForward : public Kernel {
  public:
-  CrossEntropyForward(CudaContext& context, const KernelSpec& spec)
+  CrossEntropyForward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context), vocabulary_(vocabulary_of(spec.inputs[0])) {
     require_fp32(spec, {0});
     const int rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a cross-entropy");
-    kernel_ = {context.kernel("cross_entropy/cross_entropy", kFunction),
-               kFunction,
-               {.grid_x = static_cast<unsigned>(rows), .block_x = kBlockThreads}};
+    kernel_ = {context.kernel(variant.image, variant.entry),
+               variant.entry,
+               {.grid_x = static_cast<unsigned>(rows), .block_x = static_cast<unsigned>(variant.tiling.threads)}};
   }
 
-  std::string_view name() const override { return kFunction; }
+  std::string_view name() const override { return kernel_.name; }
 
   void launch(const LaunchArguments& arguments) override {
     if (kernel_.is_empty()) return;
@@ -41,12 +39,10 @@ class CrossEntropyForward : public Kernel {
     targets_ = arguments.inputs[1];
     losses_ = arguments.outputs[0];
     log_sum_exps_ = arguments.outputs[1];
-    context_.launch(kernel_.function, kernel_.shape, parameters_, kFunction);
+    context_.launch(kernel_.function, kernel_.shape, parameters_, kernel_.name);
   }
 
  private:
-  static constexpr const char* kFunction = "cross_entropy_forward_block_row";
-
   CudaContext& context_;
   Launchable kernel_;
   int vocabulary_;
@@ -59,22 +55,21 @@ class CrossEntropyForward : public Kernel {
 
 class CrossEntropyBackward : public Kernel {
  public:
-  CrossEntropyBackward(CudaContext& context, const KernelSpec& spec)
+  CrossEntropyBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context),
         vocabulary_(vocabulary_of(spec.inputs[1])),
         gradient_stride_(spec.inputs[0].strides[0]),
         every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))) {
     require_fp32(spec, {0, 1, 3});
-    constexpr std::int64_t kColumnsPerBlock = 4096;  // as in kernels/cross_entropy_backward.cu
     const int rows = checked_int(spec.inputs[1].shape[0], "the number of rows of a cross-entropy");
-    kernel_ = {context.kernel("cross_entropy/cross_entropy_backward", kFunction),
-               kFunction,
+    kernel_ = {context.kernel(variant.image, variant.entry),
+               variant.entry,
                {.grid_x = static_cast<unsigned>(rows),
-                .grid_y = checked_grid_y(vocabulary_, kColumnsPerBlock, "the vocabulary of a cross-entropy"),
-                .block_x = kBlockThreads}};
+                .grid_y = checked_grid_y(vocabulary_, variant.tiling.columns, "the vocabulary of a cross-entropy"),
+                .block_x = static_cast<unsigned>(variant.tiling.threads)}};
   }
 
-  std::string_view name() const override { return kFunction; }
+  std::string_view name() const override { return kernel_.name; }
 
   void launch(const LaunchArguments& arguments) override {
     if (kernel_.is_empty()) return;
@@ -83,12 +78,10 @@ class CrossEntropyBackward : public Kernel {
     targets_ = arguments.inputs[2];
     log_sum_exps_ = arguments.inputs[3];
     output_ = arguments.outputs[0];
-    context_.launch(kernel_.function, kernel_.shape, parameters_, kFunction);
+    context_.launch(kernel_.function, kernel_.shape, parameters_, kernel_.name);
   }
 
  private:
-  static constexpr const char* kFunction = "cross_entropy_backward_slices";
-
   CudaContext& context_;
   Launchable kernel_;
   int vocabulary_;
@@ -103,14 +96,38 @@ class CrossEntropyBackward : public Kernel {
                           &output_,   &gradient_stride_, &every_gradient_, &vocabulary_};
 };
 
+std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<CrossEntropyForward>(context, spec, variant);
+}
+
+std::unique_ptr<Kernel> make_backward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<CrossEntropyBackward>(context, spec, variant);
+}
+
+OperandLayout backward_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
+  return index == 0 ? OperandLayout::any : OperandLayout::dense;  // the gradient of the losses
+}
+
+// A block takes a row of logits; in the derivative, `columns` of one.
+constexpr KernelVariant kVariants[] = {
+    {.op = Op::cross_entropy,
+     .dtype = DType::fp32,
+     .tiling = {.threads = 256},
+     .image = "cross_entropy/cross_entropy",
+     .entry = "cross_entropy_forward_block_row",
+     .make = make_forward},
+    {.op = Op::cross_entropy_backward,
+     .dtype = DType::fp32,
+     .operand = 1,  // the logits
+     .tiling = {.columns = 4096, .threads = 256},
+     .image = "cross_entropy/cross_entropy_backward",
+     .entry = "cross_entropy_backward_slices",
+     .layout = backward_layout,
+     .make = make_backward},
+};
+
 }  // namespace
 
-std::unique_ptr<Kernel> make_cross_entropy_kernel(CudaContext& context, const KernelSpec& spec) {
-  return std::make_unique<CrossEntropyForward>(context, spec);
-}
-
-std::unique_ptr<Kernel> make_cross_entropy_backward_kernel(CudaContext& context, const KernelSpec& spec) {
-  return std::make_unique<CrossEntropyBackward>(context, spec);
-}
+std::span<const KernelVariant> cross_entropy_variants() { return kVariants; }
 
 }  // namespace ridgepoint::cuda

@@ -1,7 +1,5 @@
 #include "backends/cuda/kernels/embedding/embedding.h"
 
-#include <string>
-
 #include "backends/cuda/driver/kernel_launch.h"
 
 namespace ridgepoint::cuda {
@@ -11,14 +9,15 @@ constexpr unsigned kWarpLanes = 32;
 
 class EmbeddingForward : public Kernel {
  public:
-  EmbeddingForward(CudaContext& context, const KernelSpec& spec)
+  EmbeddingForward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context),
+        image_(variant.image),
+        tiling_(variant.tiling),
         row_bytes_(spec.inputs[0].shape[1] * static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype))),
         table_rows_(spec.inputs[0].shape[0]),
         count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")) {
-    elements_ =
-        variant(element_word(spec.inputs[0].dtype), static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype)));
-    vectors_ = row_bytes_ % kVectorBytes == 0 ? variant("embedding_forward_vectors", kVectorBytes) : elements_;
+    elements_ = gather(variant.scalar_entry, static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype)));
+    vectors_ = row_bytes_ % kVectorBytes == 0 ? gather(variant.entry, kVectorBytes) : elements_;
   }
 
   std::string_view name() const override { return vectors_.launchable.name; }
@@ -27,50 +26,38 @@ class EmbeddingForward : public Kernel {
     table_ = arguments.inputs[0];
     indices_ = arguments.inputs[1];
     output_ = arguments.outputs[0];
-    const Variant& chosen = are_vector_aligned({table_, output_}) ? vectors_ : elements_;
+    const Gather& chosen = are_vector_aligned({table_, output_}) ? vectors_ : elements_;
     if (chosen.launchable.is_empty()) return;
     words_ = chosen.words;
     context_.launch(chosen.launchable.function, chosen.launchable.shape, parameters_, chosen.launchable.name);
   }
 
  private:
-  struct Variant {
+  struct Gather {
     Launchable launchable;
     int words = 0;  // of a row
   };
 
-  static const char* element_word(DType dtype) {
-    switch (size_bytes(dtype)) {
-      case 8:
-        return "embedding_forward_doubles";
-      case 4:
-        return "embedding_forward_singles";
-      default:
-        return "embedding_forward_halves";
-    }
-  }
-
-  // The constants are those of kernels/embedding.cu.
-  Variant variant(const char* function, std::int64_t word_bytes) {
-    constexpr unsigned kRowsPerBlock = 8;
-    constexpr std::int64_t kWordsPerWarp = 64;
-    Variant made;
+  Gather gather(const char* entry, std::int64_t word_bytes) {
+    Gather made;
     made.words = checked_int(row_bytes_ / word_bytes, "the width of an embedding");
-    made.launchable = {context_.kernel("embedding/embedding", function),
-                       function,
-                       {.grid_x = block_count(count_, kRowsPerBlock),
-                        .grid_y = checked_grid_y(made.words, kWordsPerWarp, "the width of an embedding"),
+    made.launchable = {context_.kernel(image_, entry),
+                       entry,
+                       {.grid_x = block_count(count_, tiling_.rows),
+                        .grid_y = checked_grid_y(made.words, tiling_.columns, "the width of an embedding"),
                         .block_x = kWarpLanes,
-                        .block_y = kRowsPerBlock}};
+                        .block_y = static_cast<unsigned>(tiling_.rows)}};
     return made;
   }
 
   CudaContext& context_;
+  const char* image_;
+  KernelTiling tiling_;
   std::int64_t row_bytes_;
   std::int64_t table_rows_;
   int count_;
-  Variant vectors_;
-  Variant elements_;
+  Gather vectors_;
+  Gather elements_;
   const void* table_ = nullptr;
   const void* indices_ = nullptr;
   void* output_ = nullptr;
@@ -81,25 +68,23 @@ class EmbeddingForward : public Kernel {
 // Sorts the positions by index, then sums and writes every row once.
 class EmbeddingBackward : public Kernel {
  public:
-  EmbeddingBackward(CudaContext& context, const KernelSpec& spec)
+  EmbeddingBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context),
+        variant_(variant),
         rows_(checked_int(spec.outputs[0].shape[0], "the number of rows of an embedding")),
         columns_(checked_int(spec.outputs[0].shape[1], "the width of an embedding")),
         count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")) {
-    const DType dtype = spec.outputs[0].dtype;
-    vectors_name_ = fmt::format("embedding_backward_vectors_{}", ridgepoint::name(dtype));
-    elements_name_ = fmt::format("embedding_backward_elements_{}", ridgepoint::name(dtype));
-    const std::int64_t width = kVectorBytes / static_cast<std::int64_t>(size_bytes(dtype));
-    divides_ = columns_ % width == 0;
-    constexpr unsigned kSortRows = 256;
-    sort_ = {context.kernel(kImage, "embedding_backward_sort"),
-             "embedding_backward_sort",
+    divides_ = columns_ * static_cast<std::int64_t>(size_bytes(spec.outputs[0].dtype)) % kVectorBytes == 0;
+    constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
+    sort_ = {context.kernel(variant.image, variant.prepare_entry),
+             variant.prepare_entry,
              {.grid_x = block_count(rows_, kSortRows), .block_x = 1024}};
-    vectors_ = sum(vectors_name_, width > 4 ? kWarpLanes * width : 2 * kWarpLanes * width);
-    elements_ = sum(elements_name_, 2 * kWarpLanes);
+    constexpr std::int64_t kElementsPerSlice = 64;  // as there
+    vectors_ = sum(variant.entry, variant.tiling.columns);
+    elements_ = sum(variant.scalar_entry, kElementsPerSlice);
   }
 
-  std::string_view name() const override { return divides_ ? vectors_name_ : elements_name_; }
+  std::string_view name() const override { return divides_ ? vectors_.name : elements_.name; }
 
   // Where each row's positions begin, and the positions.
   std::size_t workspace_bytes() const override {
@@ -119,26 +104,21 @@ class EmbeddingBackward : public Kernel {
   }
 
  private:
-  static constexpr std::string_view kImage = "embedding/embedding_backward";
-
-  // The constants are those of kernels/embedding_backward.cu.
-  Launchable sum(const std::string& function, std::int64_t slice_columns) {
-    constexpr unsigned kRowsPerBlock = 16;
-    return {context_.kernel(kImage, function.c_str()),
-            function.c_str(),
-            {.grid_x = block_count(rows_, kRowsPerBlock),
+  Launchable sum(const char* entry, std::int64_t slice_columns) {
+    return {context_.kernel(variant_.image, entry),
+            entry,
+            {.grid_x = block_count(rows_, variant_.tiling.rows),
              .grid_y = checked_grid_y(columns_, slice_columns, "the width of an embedding"),
              .block_x = kWarpLanes,
-             .block_y = kRowsPerBlock}};
+             .block_y = static_cast<unsigned>(variant_.tiling.rows)}};
   }
 
   CudaContext& context_;
+  KernelVariant variant_;
   int rows_;
   int columns_;
   int count_;
   bool divides_ = false;
-  std::string vectors_name_;
-  std::string elements_name_;
   Launchable sort_;
   Launchable vectors_;
   Launchable elements_;
@@ -151,14 +131,48 @@ class EmbeddingBackward : public Kernel {
   void* sum_parameters_[6] = {&gradient_, &offsets_, &positions_, &output_, &rows_, &columns_};
 };
 
+std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<EmbeddingForward>(context, spec, variant);
+}
+
+std::unique_ptr<Kernel> make_backward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<EmbeddingBackward>(context, spec, variant);
+}
+
+// A block gathers `rows` rows, `columns` words of each: vectors, or elements where rows are no whole vectors.
+constexpr KernelVariant forward(DType dtype, const char* elements) {
+  return {.op = Op::embedding,
+          .dtype = dtype,
+          .tiling = {.rows = 8, .columns = 64, .threads = 256},
+          .image = "embedding/embedding",
+          .entry = "embedding_forward_vectors",
+          .scalar_entry = elements,
+          .make = make_forward};
+}
+// A block sums `rows` rows of the table's gradient, a slice of `columns` elements of each.
+constexpr KernelVariant backward(DType dtype, int columns, const char* vectors, const char* elements) {
+  return {.op = Op::embedding_backward,
+          .dtype = dtype,
+          .tiling = {.rows = 16, .columns = columns, .threads = 512},
+          .image = "embedding/embedding_backward",
+          .entry = vectors,
+          .scalar_entry = elements,
+          .prepare_entry = "embedding_backward_sort",
+          .make = make_backward};
+}
+constexpr KernelVariant kVariants[] = {
+    forward(DType::fp64, "embedding_forward_doubles"),
+    forward(DType::fp32, "embedding_forward_singles"),
+    forward(DType::bf16, "embedding_forward_halves"),
+    forward(DType::fp16, "embedding_forward_halves"),
+    backward(DType::fp64, 128, "embedding_backward_vectors_fp64", "embedding_backward_elements_fp64"),
+    backward(DType::fp32, 256, "embedding_backward_vectors_fp32", "embedding_backward_elements_fp32"),
+    backward(DType::bf16, 256, "embedding_backward_vectors_bf16", "embedding_backward_elements_bf16"),
+    backward(DType::fp16, 256, "embedding_backward_vectors_fp16", "embedding_backward_elements_fp16"),
+};
+
 }  // namespace
 
-std::unique_ptr<Kernel> make_embedding_kernel(CudaContext& context, const KernelSpec& spec) {
-  return std::make_unique<EmbeddingForward>(context, spec);
-}
-
-std::unique_ptr<Kernel> make_embedding_backward_kernel(CudaContext& context, const KernelSpec& spec) {
-  return std::make_unique<EmbeddingBackward>(context, spec);
-}
+std::span<const KernelVariant> embedding_variants() { return kVariants; }
 
 }  // namespace ridgepoint::cuda

@@ -1,17 +1,15 @@
-// Rows of a table gathered by index, and gradient rows summed back; kernels/embedding*.cu.
+// Rows of a table gathered by index, and gradient rows summed back; the kernels of embedding.cu and
+// embedding_backward.cu.
 #pragma once
 
-#include <memory>
+#include <span>
 
-#include "backends/cuda/driver/context.h"
-#include "runtime/device.h"
+#include "backends/cuda/kernels/variant.h"
 
 namespace ridgepoint::cuda {
 
-// Operands dense, any floating dtype. An index outside the table gives a row of NaN.
-std::unique_ptr<Kernel> make_embedding_kernel(CudaContext& context, const KernelSpec& spec);
-// Operands dense, any floating dtype; sums in fp32 (fp64 for fp64). Equal operands give equal bits. An index outside
-// the table is left out.
-std::unique_ptr<Kernel> make_embedding_backward_kernel(CudaContext& context, const KernelSpec& spec);
+// Operands dense, any floating dtype. An index outside the table gives a row of NaN, and its gradient is left out.
+// Gradients are summed in fp32 (fp64 for fp64); equal operands give equal bits.
+std::span<const KernelVariant> embedding_variants();
 
 }  // namespace ridgepoint::cuda

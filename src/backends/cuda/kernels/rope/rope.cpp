@@ -1,7 +1,6 @@
 #include "backends/cuda/kernels/rope/rope.h"
 
 #include <algorithm>
-#include <string>
 #include <vector>
 
 #include "backends/cuda/driver/kernel_launch.h"
@@ -58,66 +57,87 @@ bool reads_in_vectors(const TensorLayout& x, const std::vector<Axis>& axes, std:
 
 class Rope : public Kernel {
  public:
-  Rope(CudaContext& context, const KernelSpec& spec) : context_(context) {
+  Rope(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : context_(context), image_(variant.image), tiling_(variant.tiling) {
     const TensorLayout& x = spec.inputs[0];
     const std::int64_t width = kVectorBytes / static_cast<std::int64_t>(size_bytes(x.dtype));
     const int position_axis = normalise_axis(spec.node.attributes.get<std::int64_t>("axis"), x.shape.rank());
     const std::vector<Axis> axes = leading_axes(x, position_axis);
-    pairs_ = variant(fmt::format("rope_forward_pairs_{}", ridgepoint::name(x.dtype)), make_rows(spec, axes, 2));
-    vectors_ = pairs_;
-    if (reads_in_vectors(x, axes, width)) {
-      vectors_ =
-          variant(fmt::format("rope_forward_vectors_{}", ridgepoint::name(x.dtype)), make_rows(spec, axes, width));
-    }
+    pairs_ = rotation(variant.scalar_entry, make_rows(spec, axes, 2));
+    vectors_ = reads_in_vectors(x, axes, width) ? rotation(variant.entry, make_rows(spec, axes, width)) : pairs_;
   }
 
-  std::string_view name() const override { return vectors_.name; }
+  std::string_view name() const override { return vectors_.launchable.name; }
 
   void launch(const LaunchArguments& arguments) override {
     x_ = arguments.inputs[0];
     cosines_ = arguments.inputs[1];
     sines_ = arguments.inputs[2];
     output_ = arguments.outputs[0];
-    Variant& chosen = are_vector_aligned({x_, cosines_, sines_, output_}) ? vectors_ : pairs_;
+    Rotation& chosen = are_vector_aligned({x_, cosines_, sines_, output_}) ? vectors_ : pairs_;
     if (chosen.rows.items == 0) return;
     void* parameters[] = {&chosen.rows, &x_, &cosines_, &sines_, &output_};
-    context_.launch(chosen.function, chosen.shape, parameters, chosen.name.c_str());
+    context_.launch(chosen.launchable.function, chosen.launchable.shape, parameters, chosen.launchable.name);
   }
 
  private:
-  struct Variant {
-    CUfunction function = nullptr;
-    std::string name;
+  struct Rotation {
+    Launchable launchable;
     RopeRows rows;
-    LaunchShape shape;
   };
 
-  // The constants are those of kernels/rope.cu.
-  Variant variant(std::string function, const RopeRows& rows) {
-    constexpr unsigned kItemsPerBlock = 512;
-    Variant made{context_.kernel("rope/rope", function.c_str()), std::move(function), rows, {}};
-    made.shape = {.grid_x = block_count(rows.items, kItemsPerBlock), .block_x = 256};
-    return made;
+  Rotation rotation(const char* entry, const RopeRows& rows) {
+    return {{context_.kernel(image_, entry),
+             entry,
+             {.grid_x = block_count(rows.items, tiling_.columns), .block_x = static_cast<unsigned>(tiling_.threads)}},
+            rows};
   }
 
   CudaContext& context_;
-  Variant vectors_;
-  Variant pairs_;
+  const char* image_;
+  KernelTiling tiling_;
+  Rotation vectors_;
+  Rotation pairs_;
   const void* x_ = nullptr;
   const void* cosines_ = nullptr;
   const void* sines_ = nullptr;
   void* output_ = nullptr;
 };
 
+std::unique_ptr<Kernel> make_rope(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<Rope>(context, spec, variant);
+}
+
+bool fits_32_bits(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  return graph.type(node.inputs[0]).elements() / 2 < INT32_MAX;
+}
+
+// x is read by its strides, but for a constant, which has no storage until it is copied.
+OperandLayout rope_layout(const Graph& graph, const Node& node, int index) {
+  const bool is_constant = graph.producer_node(view_root(graph, node.inputs[0])).op == Op::constant;
+  return index == 0 && !is_constant ? OperandLayout::any : OperandLayout::dense;
+}
+
+// A block takes `columns` vectors, or pairs where the operand cannot be read in vectors.
+constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pairs) {
+  return {.op = Op::rope,
+          .dtype = dtype,
+          .accepts = fits_32_bits,
+          .tiling = {.columns = 512, .threads = 256},
+          .image = "rope/rope",
+          .entry = vectors,
+          .scalar_entry = pairs,
+          .layout = rope_layout,
+          .make = make_rope};
+}
+constexpr KernelVariant kVariants[] = {
+    variant(DType::fp32, "rope_forward_vectors_fp32", "rope_forward_pairs_fp32"),
+    variant(DType::bf16, "rope_forward_vectors_bf16", "rope_forward_pairs_bf16"),
+    variant(DType::fp16, "rope_forward_vectors_fp16", "rope_forward_pairs_fp16"),
+};
+
 }  // namespace
 
-bool has_rope(const Graph& graph, const Node& node) {
-  const TensorType& x = graph.type(node.inputs[0]);
-  return x.dtype != DType::fp64 && x.elements() / 2 < INT32_MAX;
-}
-
-std::unique_ptr<Kernel> make_rope_kernel(CudaContext& context, const KernelSpec& spec) {
-  return std::make_unique<Rope>(context, spec);
-}
+std::span<const KernelVariant> rope_variants() { return kVariants; }
 
 }  // namespace ridgepoint::cuda

@@ -6,9 +6,9 @@
 
 namespace ridgepoint::cuda {
 
-// c [M,N] = a [M,K] b [K,N], batched, in fp32 (kernels/hopper/split_matmul.cu). Tiles of c are cut along K into steps,
-// and the steps dealt out evenly: `whole_rounds` times every block takes a whole tile, then each an equal stretch of
-// the steps of what is left, whose ends may lie within a tile.
+// c [M,N] = a [M,K] b [K,N], batched, in fp32 (split_matmul_wgmma.cu). Tiles of c are divided along K into
+// steps, and the steps dealt out evenly: `whole_rounds` times every block takes a whole tile, then each an equal
+// stretch of the steps of what is left, whose ends may lie within a tile.
 struct SplitMatmul {
   static constexpr int kMaxBatchAxes = 3;
   static constexpr int kStepK = 64;

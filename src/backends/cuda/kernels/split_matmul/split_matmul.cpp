@@ -14,7 +14,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// As kernels/hopper/split_matmul.cu has them.
+// As split_matmul_wgmma.cu has them.
 constexpr std::array<SplitTiling, 4> kShapes = {{{128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr int kAlignmentBytes = 1024;
 
@@ -171,7 +171,7 @@ SplitMatmul SplitMatmulPlan::parameters(const SplitTiling& tiling) const {
   product.tiles_m = static_cast<int>(ceil_divide(product.m, tiling.rows));
   product.tiles_n = static_cast<int>(ceil_divide(product.n, tiling.columns));
   product.steps = static_cast<int>(steps());
-  // One round fewer where some tiles are left: shares of one to two tiles' steps are cut less often.
+  // One round fewer where some tiles are left: shares of one to two tiles' steps end within a tile less often.
   product.whole_rounds = static_cast<int>(count % tiling.blocks == 0 ? whole : std::max<std::int64_t>(whole - 1, 0));
   product.shared_steps = static_cast<int>((count - product.whole_rounds * std::int64_t{tiling.blocks}) * steps());
   return product;

@@ -1,4 +1,4 @@
-// fp32 products on Hopper's tensor cores, to the accuracy of fp32: the host side of kernels/hopper/split_matmul.cu. The
+// fp32 products on Hopper's tensor cores, to the accuracy of fp32: the host side of split_matmul_wgmma.cu. The
 // whole batch is one launch.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace ridgepoint::cuda {
 
-// How a product is cut: the rows and columns of a tile, and how many blocks compute it.
+// The rows and columns of a tile of the result, and how many blocks compute the tiles.
 struct SplitTiling {
   int rows = 0;
   int columns = 0;

@@ -19,18 +19,20 @@ __device__ __forceinline__ unsigned take_number(unsigned* started, unsigned bloc
   return number;
 }
 
-// Sums that blocks add to in a fixed order, so that results repeat to the bit: a counter says whose turn it is.
+// Sums that blocks add to in a fixed order, so that results repeat to the bit: a semaphore holds the number of the
+// block that may add.
 
-// By one thread, before a barrier of its block. The block whose turn it is must have started.
-__device__ __forceinline__ void await_turn(const unsigned* turn, unsigned mine) {
+// By one thread, before a barrier of its block: waits until the semaphore is `value`. The blocks that raise it to that
+// must have started.
+__device__ __forceinline__ void wait_for_semaphore(const unsigned* semaphore, unsigned value) {
   unsigned now;
   do {
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(turn) : "memory");
-  } while (now != mine);
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(semaphore) : "memory");
+  } while (now != value);
 }
-// By one thread, after a barrier of its block that follows the additions.
-__device__ __forceinline__ void end_turn(unsigned* turn) {
-  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(turn) : "memory");
+// By one thread, after a barrier of its block that follows the additions: the next block may add.
+__device__ __forceinline__ void release_semaphore(unsigned* semaphore) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(semaphore) : "memory");
 }
 
 // To two neighbours, at a multiple of 8 bytes.

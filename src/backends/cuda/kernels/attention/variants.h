@@ -1,0 +1,142 @@
+// The kernels of attention and of its derivative, one row each. A .cu makes a kernel of a row by its entry name, and
+// attention.cpp offers the same rows to the host; a new kernel is a row here and a line in its .cu. Plain data: this
+// header compiles under both compilers and includes nothing of the library.
+#pragma once
+
+namespace ridgepoint::cuda {
+
+enum class AttentionElement { bf16, fp16, fp32 };
+
+// Tiled attention of 16-bit operands with heads of up to `width` elements (attention_forward.cu and
+// attention_backward.cu). Rows in shared memory are padded to a power of two.
+struct AttentionTiling {
+  int width = 0;
+  int rows = 0;  // of q a block
+  int keys = 0;  // a step, or a block where blocks go over queries
+  int warps = 0;
+  int blocks = 1;  // that share a multiprocessor
+
+  constexpr int threads() const { return 32 * warps; }
+  constexpr int row_chunks() const { return width <= 64 ? 8 : width <= 128 ? 16 : 32; }  // of 16 bytes
+  constexpr int row_bytes() const { return 16 * row_chunks(); }
+  // q; two stages of k and v.
+  constexpr int forward_shared_bytes() const { return (rows + 2 * 2 * keys) * row_bytes(); }
+  // k and v; two stages of q and of the gradient of o, and of a log-sum-exp and a product a query; two of the
+  // gradient of scores.
+  constexpr int backward_shared_bytes() const {
+    return (2 * keys + 2 * 2 * rows) * row_bytes() + 2 * 2 * 4 * rows + 2 * 2 * keys * rows;
+  }
+};
+
+// Tiled attention of fp32 operands (attention_split_forward.cu and attention_split_backward.cu), whose tiles are split
+// in shared memory into two tiles of fp16.
+struct SplitAttentionTiling {
+  int width = 0;
+  int rows = 0;
+  int keys = 0;
+  int warps = 0;
+
+  static constexpr int kElementBytes = 2 * 2;
+  // Sizes of tiles' largest: of k and v in four steps; of three in eight steps, in groups of four, and of k and v.
+  static constexpr int kForwardScales = 4 * 2;
+  static constexpr int kBackwardScales = 8 * 4 + 2;
+
+  constexpr int threads() const { return 32 * warps; }
+  // Two stages of k and v, split; the elements of two more on their way from memory.
+  constexpr int forward_shared_bytes() const { return 2 * 2 * keys * width * (kElementBytes + 4) + kForwardScales * 4; }
+  // How many warps share 16 keys.
+  constexpr int splits() const { return 16 * warps / keys; }
+  // k and v, split; two stages of q and the gradient of o, split, the elements of two more, a log-sum-exp and a
+  // product a query, and the gradient of scores; where warps share keys, the weights.
+  constexpr int backward_shared_bytes() const {
+    return 2 * keys * width * kElementBytes + 2 * rows * (2 * width * (kElementBytes + 4) + 2 * 4) +
+           (2 + splits() - 1) * keys * rows * kElementBytes + kBackwardScales * 4;
+  }
+};
+
+template <class Tiling>
+struct AttentionVariant {
+  AttentionElement element;
+  Tiling tiling;
+  const char* entry;
+  const char* prepare_entry = nullptr;  // of a derivative
+  const char* finish_entry = nullptr;   // of one whose sums of dq are not dq itself
+};
+
+inline constexpr AttentionVariant<AttentionTiling> kForwardVariants[] = {
+    {AttentionElement::bf16, {64, 128, 64, 4, 2}, "attention_forward_tiled_bf16_64"},
+    {AttentionElement::bf16, {96, 128, 32, 4, 2}, "attention_forward_tiled_bf16_96"},
+    {AttentionElement::bf16, {128, 128, 32, 4, 2}, "attention_forward_tiled_bf16_128"},
+    {AttentionElement::bf16, {256, 64, 64, 4, 1}, "attention_forward_tiled_bf16_256"},
+    {AttentionElement::fp16, {64, 128, 64, 4, 2}, "attention_forward_tiled_fp16_64"},
+    {AttentionElement::fp16, {96, 128, 32, 4, 2}, "attention_forward_tiled_fp16_96"},
+    {AttentionElement::fp16, {128, 128, 32, 4, 2}, "attention_forward_tiled_fp16_128"},
+    {AttentionElement::fp16, {256, 64, 64, 4, 1}, "attention_forward_tiled_fp16_256"},
+};
+
+inline constexpr AttentionVariant<AttentionTiling> kBackwardVariants[] = {
+    {AttentionElement::bf16,
+     {64, 64, 128, 8, 1},
+     "attention_backward_tiled_bf16_64",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_64"},
+    {AttentionElement::bf16,
+     {96, 64, 128, 8, 1},
+     "attention_backward_tiled_bf16_96",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_96"},
+    {AttentionElement::bf16,
+     {128, 64, 128, 8, 1},
+     "attention_backward_tiled_bf16_128",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_128"},
+    {AttentionElement::bf16,
+     {256, 64, 64, 8, 1},
+     "attention_backward_tiled_bf16_256",
+     "attention_backward_prepare_bf16",
+     "attention_backward_finish_bf16_256"},
+    {AttentionElement::fp16,
+     {64, 64, 128, 8, 1},
+     "attention_backward_tiled_fp16_64",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_64"},
+    {AttentionElement::fp16,
+     {96, 64, 128, 8, 1},
+     "attention_backward_tiled_fp16_96",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_96"},
+    {AttentionElement::fp16,
+     {128, 64, 128, 8, 1},
+     "attention_backward_tiled_fp16_128",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_128"},
+    {AttentionElement::fp16,
+     {256, 64, 64, 8, 1},
+     "attention_backward_tiled_fp16_256",
+     "attention_backward_prepare_fp16",
+     "attention_backward_finish_fp16_256"},
+};
+
+inline constexpr AttentionVariant<SplitAttentionTiling> kSplitForwardVariants[] = {
+    {AttentionElement::fp32, {64, 256, 32, 8}, "attention_forward_split_64"},
+    {AttentionElement::fp32, {128, 128, 32, 8}, "attention_forward_split_128"},
+};
+
+inline constexpr AttentionVariant<SplitAttentionTiling> kSplitBackwardVariants[] = {
+    {AttentionElement::fp32, {64, 32, 128, 8}, "attention_backward_split_64", "attention_backward_prepare_split"},
+    {AttentionElement::fp32, {128, 32, 64, 8}, "attention_backward_split_128", "attention_backward_prepare_split"},
+};
+
+// The tiling of the row with such an entry. Without one there is no constant expression, and a .cu does not compile.
+template <class Tiling, int kCount>
+constexpr Tiling tiling_of(const AttentionVariant<Tiling> (&variants)[kCount], const char* entry) {
+  const auto is_same = [](const char* a, const char* b) {
+    while (*a != '\0' && *a == *b) ++a, ++b;
+    return *a == *b;
+  };
+  int at = 0;
+  while (!is_same(variants[at].entry, entry)) ++at;
+  return variants[at].tiling;
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,64 @@
+// The list of kernel variants: every row names a kernel that was compiled into this program, and runs on the
+// cards it is meant for.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "backends/cuda/card.h"
+#include "backends/cuda/driver/kernel_images.h"
+#include "backends/cuda/kernels/hand_written.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+using cuda::KernelVariant;
+
+TEST(KernelVariants, name_an_image_of_this_program_and_a_function_of_their_op) {
+  for (const KernelVariant& variant : cuda::kernel_variants()) {
+    const auto images = cuda::kernel_images();
+    EXPECT_TRUE(std::any_of(images.begin(), images.end(), [&](const cuda::KernelImage& image) {
+      return image.path == variant.image;
+    })) << variant.image;
+    const std::string op(name(variant.op));
+    const std::string stem = op.ends_with("_backward") ? op : op + "_forward";
+    EXPECT_TRUE(std::string_view(variant.entry).starts_with(stem)) << variant.entry;
+    EXPECT_NE(variant.make, nullptr) << variant.entry;
+    EXPECT_GT(variant.tiling.threads, 0) << variant.entry;
+  }
+}
+
+Graph gather_of(DType dtype) {
+  Graph graph;
+  const Value table = input(graph, "table", {dtype, {10, 8}}, Role::data);
+  embedding(graph, table, input(graph, "rows", {DType::int64, {3}}, Role::data));
+  return graph;
+}
+
+TEST(KernelVariants, run_on_cards_of_their_capability_or_newer) {
+  const Graph graph = gather_of(DType::bf16);
+  const Node& node = graph.node(graph.order().back());
+  cuda::CardFacts card;
+  card.capability = {7, 5};
+  EXPECT_EQ(cuda::find_variant(card, graph, node), nullptr);
+  card.capability = {8, 0};
+  ASSERT_NE(cuda::find_variant(card, graph, node), nullptr);
+  EXPECT_EQ(cuda::find_variant(card, graph, node)->dtype, DType::bf16);
+}
+
+using OnCardKernelVariants = testing::OnCard;
+
+TEST_F(OnCardKernelVariants, have_all_their_functions_in_their_image) {
+  cuda::CudaContext& context = cuda::CudaContext::of_card(0);
+  for (const KernelVariant& variant : cuda::kernel_variants()) {
+    if (variant.least_capability.number() > context.card().capability.number()) continue;
+    for (const char* entry : {variant.entry, variant.scalar_entry, variant.prepare_entry, variant.finish_entry}) {
+      if (entry == nullptr) continue;
+      EXPECT_NO_THROW(context.kernel(variant.image, entry)) << entry;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint
