@@ -6,8 +6,6 @@
 #include <functional>
 #include <numeric>
 
-#include "ops/constant.h"
-
 namespace ridgepoint {
 namespace {
 

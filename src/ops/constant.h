@@ -9,8 +9,6 @@
 
 namespace ridgepoint {
 
-inline bool is_integer(DType dtype) { return dtype == DType::int64 || dtype == DType::int32; }
-
 double constant_value(const Node& node);
 // Of an integer dtype: exact.
 std::int64_t constant_integer(const Node& node);

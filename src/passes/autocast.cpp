@@ -129,8 +129,8 @@ class Autocaster {
 
   // Nullopt: operands stay as they are.
   std::optional<DType> compute_dtype(Op op, const std::vector<Value>& operands) const {
-    const std::optional<DType> widest = widest_dtype(operands);
-    if (!widest || *widest == DType::fp64) return widest;
+    const std::optional<DType> common = widest_dtype(operands);
+    if (!common || *common == DType::fp64) return common;
     const bool forced = std::find(options_.force_low.begin(), options_.force_low.end(), op) != options_.force_low.end();
     switch (forced ? AutocastRule::low : autocast_rule(op)) {
       case AutocastRule::low:
@@ -138,28 +138,22 @@ class Autocaster {
       case AutocastRule::full:
         return DType::fp32;
       case AutocastRule::widest:
-        return widest;
+        return common;
       case AutocastRule::own:
         break;
     }
     return std::nullopt;
   }
 
-  // Of the floating operands but constants. bf16 and fp16 meet in fp32, as neither holds the other.
+  // Of the floating operands but constants.
   std::optional<DType> widest_dtype(const std::vector<Value>& operands) const {
-    std::optional<DType> widest;
+    std::optional<DType> found;
     for (const Value value : operands) {
       const DType dtype = graph_.type(value).dtype;
       if (!is_floating(dtype) || is_constant(value)) continue;
-      const bool differ = widest && *widest != dtype;
-      const bool both_low = differ && size_bytes(*widest) == 2 && size_bytes(dtype) == 2;
-      if (both_low) {
-        widest = DType::fp32;
-      } else if (!widest || size_bytes(dtype) > size_bytes(*widest)) {
-        widest = dtype;
-      }
+      found = found ? widest(*found, dtype) : dtype;
     }
-    return widest;
+    return found;
   }
 
   // Views of constants are; noted as values are met, each after what it is a view of.
@@ -213,7 +207,8 @@ class Autocaster {
   // What was widened from a type is still of it; what was narrowed was rounded, and stays so.
   bool is_widened_from(const Node& cast_node, DType dtype) const {
     const DType before = graph_.type(cast_node.inputs[0]).dtype;
-    return before == dtype && size_bytes(graph_.type(cast_node.outputs[0]).dtype) > size_bytes(before);
+    const DType after = graph_.type(cast_node.outputs[0]).dtype;
+    return before == dtype && after != before && holds(after, before);
   }
 
   Value make_view(const Node& view, Value operand) {

@@ -18,7 +18,7 @@ const std::int64_t* whole_value(const Attributes& attributes) {
   return nullptr;
 }
 
-bool holds(DType dtype, std::int64_t value) {
+bool fits(DType dtype, std::int64_t value) {
   return dtype == DType::int64 ||
          (value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max());
 }
@@ -29,7 +29,7 @@ std::vector<TensorType> infer_constant(const ShapeContext& context) {
   const double value = whole != nullptr ? static_cast<double>(*whole) : context.attributes.get<double>(kValue);
   if (is_integer(dtype)) {
     const bool is_whole = whole != nullptr || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
-    require(is_whole && holds(dtype, whole != nullptr ? *whole : static_cast<std::int64_t>(value)),
+    require(is_whole && fits(dtype, whole != nullptr ? *whole : static_cast<std::int64_t>(value)),
             "a constant of " + std::string(name(dtype)) + " must be a whole number that it holds");
   }
   return {{dtype, Shape()}};
