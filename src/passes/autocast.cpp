@@ -1,84 +1,16 @@
 #include "passes/autocast.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <ranges>
 #include <utility>
 
 #include "ops/constant.h"
+#include "ops/rule.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
-
-std::string_view name(AutocastRule rule) {
-  constexpr std::array<std::string_view, 4> kNames = {"low", "full", "widest", "own"};
-  return kNames[static_cast<std::size_t>(rule)];
-}
-
-// No default: a new op must be given its place. A maximum rounds nothing, so it is no reduction here, nor is it to
-// PyTorch. rope computes in fp32 inside and returns its first operand's type.
-AutocastRule autocast_rule(Op op) {
-  switch (op) {
-    case Op::matmul:
-    case Op::attention:
-    case Op::attention_backward:
-      return AutocastRule::low;
-    case Op::exp:
-    case Op::expm1:
-    case Op::log:
-    case Op::rsqrt:
-    case Op::reduce_sum:
-    case Op::softmax:
-    case Op::softmax_backward:
-    case Op::rms_norm:
-    case Op::rms_norm_backward:
-    case Op::layer_norm:
-    case Op::layer_norm_backward:
-    case Op::cross_entropy:
-    case Op::cross_entropy_backward:
-    case Op::nonfinite:
-    case Op::adamw:
-      return AutocastRule::full;
-    case Op::neg:
-    case Op::sqrt:
-    case Op::sigmoid:
-    case Op::tanh:
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::div:
-    case Op::maximum:
-    case Op::minimum:
-    case Op::equal:
-    case Op::less:
-    case Op::less_equal:
-    case Op::where:
-    case Op::reduce_max:
-    case Op::relu:
-    case Op::silu:
-    case Op::silu_backward:
-    case Op::causal_mask:
-      return AutocastRule::widest;
-    case Op::input:
-    case Op::constant:
-    case Op::reshape:
-    case Op::transpose:
-    case Op::flip:
-    case Op::broadcast:
-    case Op::copy:
-    case Op::cast:
-    case Op::detach:
-    case Op::iota:
-    case Op::embedding:
-    case Op::embedding_backward:
-    case Op::rope:
-      return AutocastRule::own;
-  }
-  return AutocastRule::own;
-}
-
 namespace {
 
 class Autocaster {
@@ -108,18 +40,13 @@ class Autocaster {
     for (const Value value : node.inputs) operands.push_back(now(value));
     if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        const bool follows = is_floating(graph_.type(operands[i]).dtype) && !is_log_sum_exp(node.op, i);
+        const bool follows = is_floating(graph_.type(operands[i]).dtype) && rule(node.op).accumulator_operand != i;
         if (follows) operands[i] = as(operands[i], *dtype);
       }
     }
-    if (options_.precision == Precision::tf32 && multiplies(node.op)) mark(node, operands);
+    if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low) mark(node, operands);
     if (operands != node.inputs) rebuild(id, operands);
   }
-
-  // Kept in fp32 by the op itself.
-  static bool is_log_sum_exp(Op op, std::size_t operand) { return op == Op::attention_backward && operand == 5; }
-
-  static bool multiplies(Op op) { return op == Op::matmul || op == Op::attention || op == Op::attention_backward; }
 
   void mark(Node& product, const std::vector<Value>& operands) {
     if (graph_.type(operands[0]).dtype != DType::fp32) return;
@@ -132,7 +59,7 @@ class Autocaster {
     const std::optional<DType> common = widest_dtype(operands);
     if (!common || *common == DType::fp64) return common;
     const bool forced = std::find(options_.force_low.begin(), options_.force_low.end(), op) != options_.force_low.end();
-    switch (forced ? AutocastRule::low : autocast_rule(op)) {
+    switch (forced ? AutocastRule::low : traits(op).autocast) {
       case AutocastRule::low:
         return low_;
       case AutocastRule::full:

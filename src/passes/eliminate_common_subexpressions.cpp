@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "ops/node_key.h"
+#include "ops/rule.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -12,8 +13,7 @@ namespace {
 
 std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative) {
   std::string key = operation_key(node);
-  const OpClass kind = op_class(node.op);
-  if (kind != OpClass::view && kind != OpClass::state) key += '@' + std::string(name(node.phase));
+  if (launches(node.op)) key += '@' + std::string(name(node.phase));
   for (const Value value : node.inputs) key += '%' + std::to_string(representative[value.id].id);
   for (const Value value : node.outputs) key += graph.type(value).to_string();
   return key;
@@ -29,7 +29,7 @@ bool eliminate_common_subexpressions(Graph& graph, const PassOptions&) {
   std::vector<NodeId> duplicates;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input || node.op == Op::adamw) continue;  // an input is its own; an update writes in place
+    if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // what is written in place is its own
     const auto [at, is_new] = first.emplace(key_of(graph, node, representative), id);
     if (is_new) continue;
     const Node& kept = graph.node(at->second);

@@ -38,11 +38,10 @@ class OptimizerGrouper {
 
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
-    const OpClass kind = op_class(node.op);
-    const bool launches = kind != OpClass::view && kind != OpClass::state;
     close_if([&](const Group& group) {
-      return (launches && node.op != Op::adamw) || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                                               [&](Value value) { return group.made.contains(value); });
+      return (launches(node.op) && node.op != Op::adamw) ||
+             std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](Value value) { return group.made.contains(value); });
     });
     if (node.op == Op::adamw) add(id, node);
   }

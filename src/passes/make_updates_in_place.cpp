@@ -55,7 +55,7 @@ class UpdatePlacer {
       const Value value = updates_[i].value;
       const Node& maker = graph_.producer_node(value);
       const auto result = static_cast<std::size_t>(std::ranges::find(maker.outputs, value) - maker.outputs.begin());
-      if (launches(maker) && !is_taken[value.id] && can_write_over(maker, result, updates_[i].input, layouts_)) {
+      if (launches(maker.op) && !is_taken[value.id] && can_write_over(maker, result, updates_[i].input, layouts_)) {
         is_taken[value.id] = true;
       } else {
         copied.push_back(i);
@@ -122,7 +122,7 @@ class UpdatePlacer {
     for (const NodeId id : graph_.order()) {
       position_[id.id] = ++position;
       const Node& node = graph_.node(id);
-      if (!launches(node)) continue;
+      if (!launches(node.op)) continue;
       for (const Value value : node.inputs) last_read_[root(value).id] = position;
     }
     for (const Output& output : graph_.outputs()) last_read_[root(output.value).id] = kNone;
@@ -148,7 +148,7 @@ class UpdatePlacer {
     const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
     for (const NodeId id : order) {
       Node& node = graph_.node(id);
-      if (!launches(node)) continue;
+      if (!launches(node.op)) continue;
       for (Value& value : node.inputs) {
         if (!is_late(value, position_[id.id])) continue;
         if (!is_kept(value)) graph_.set_insertion_before(id);

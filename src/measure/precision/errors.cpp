@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -18,13 +19,13 @@ namespace {
 constexpr std::string_view kActivation = "activation.";
 constexpr std::string_view kGradient = "grad.";
 
-// An op left out of the list stays as it is in a variant with low norms.
-const std::vector<Op>& norm_ops() {
-  static const std::vector<Op> ops = {Op::rms_norm, Op::rms_norm_backward, Op::layer_norm, Op::layer_norm_backward};
+bool is_norm(Op op) { return traits(op).kernel_class == KernelClass::norm; }
+
+std::vector<Op> norm_ops() {
+  std::vector<Op> ops;
+  std::ranges::copy_if(kAllOps, std::back_inserter(ops), is_norm);
   return ops;
 }
-
-bool is_norm(Op op) { return std::ranges::find(norm_ops(), op) != norm_ops().end(); }
 
 // One kernel would compute a whole norm in fp32 inside, whatever type it reads and writes.
 void spell_out_norms(Graph& graph) {

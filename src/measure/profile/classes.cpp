@@ -1,4 +1,4 @@
-// What a kernel is for, and what that is called.
+// What a kernel is for, and what the phases of a profile are called.
 #include <array>
 #include <string_view>
 
@@ -13,41 +13,6 @@ std::string_view module_of(std::string_view scope) {
   return dot == std::string_view::npos ? scope : scope.substr(dot + 1);
 }
 
-KernelClass class_of_op(Op op) {
-  switch (op) {
-    case Op::attention:
-    case Op::attention_backward:
-      return KernelClass::attention;
-    case Op::softmax:
-    case Op::softmax_backward:
-      return KernelClass::softmax;
-    case Op::rms_norm:
-    case Op::rms_norm_backward:
-    case Op::layer_norm:
-    case Op::layer_norm_backward:
-      return KernelClass::norm;
-    case Op::cross_entropy:
-    case Op::cross_entropy_backward:
-      return KernelClass::loss;
-    case Op::nonfinite:
-    case Op::adamw:
-      return KernelClass::optimizer;
-    case Op::copy:
-      return KernelClass::memory_movement;
-    default:
-      break;
-  }
-  switch (op_class(op)) {
-    case OpClass::contraction:
-      return KernelClass::matmul;
-    case OpClass::gather:
-    case OpClass::collective:
-      return KernelClass::memory_movement;
-    default:
-      return KernelClass::elementwise;
-  }
-}
-
 }  // namespace
 
 std::string_view name(ProfilePhase phase) {
@@ -56,14 +21,8 @@ std::string_view name(ProfilePhase phase) {
   return kNames[static_cast<std::size_t>(phase)];
 }
 
-std::string_view name(KernelClass kernel_class) {
-  constexpr std::array<std::string_view, 9> kNames = {"matmul", "attention", "softmax",         "norm",   "elementwise",
-                                                      "loss",   "optimizer", "memory movement", "unknown"};
-  return kNames[static_cast<std::size_t>(kernel_class)];
-}
-
 KernelClass kernel_class(const Graph& graph, const Node& node) {
-  const KernelClass by_op = class_of_op(node.op);
+  const KernelClass by_op = traits(node.op).kernel_class;
   if (by_op != KernelClass::elementwise) return by_op;
   if (node.phase == Phase::optimizer) return KernelClass::optimizer;
   const std::string_view source = graph.source_name(node);

@@ -21,22 +21,6 @@ inline constexpr std::array kProfilePhases = {ProfilePhase::forward, ProfilePhas
                                               ProfilePhase::zeroing, ProfilePhase::optimizer};
 std::string_view name(ProfilePhase phase);
 
-// What a kernel is for. Attention is the op that does all of it in one; written out in simpler ops its products are
-// matmuls and its softmax is softmax. Elementwise counts reductions that belong to nothing else; memory movement is
-// copies, look-ups and fills. `unknown` is what no node answers for.
-enum class KernelClass : std::uint8_t {
-  matmul,
-  attention,
-  softmax,
-  norm,
-  elementwise,
-  loss,
-  optimizer,
-  memory_movement,
-  unknown
-};
-std::string_view name(KernelClass kernel_class);
-
 // By op; the parts of a decomposed op, by the module they stand in or the rule that made them.
 KernelClass kernel_class(const Graph& graph, const Node& node);
 

@@ -123,8 +123,8 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
 }  // namespace
 
 extern const OpRule rule_attention{.infer = infer_attention, .vjp = vjp_attention, .decompose = decompose_attention};
-extern const OpRule rule_attention_backward{.infer = infer_attention_backward,
-                                            .decompose = decompose_attention_backward};
+extern const OpRule rule_attention_backward{
+    .infer = infer_attention_backward, .accumulator_operand = 5, .decompose = decompose_attention_backward};
 
 std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
                                   const Source& source) {
