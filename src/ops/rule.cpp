@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "ir/rewriter.h"
 #include "ops/layout.h"
 #include "ops/node_key.h"
 #include "ridgepoint/error.h"
@@ -91,26 +92,6 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
   return bytes;
 }
 
-// Stamps new nodes with another node's phase, scope and source; restores the graph's settings at the end.
-class StampLike {
- public:
-  StampLike(Graph& graph, const Node& node) : graph_(graph), phase_(graph.phase()), scope_(graph.scope()) {
-    graph.set_phase(node.phase);
-    graph.set_scope(graph.scope_name(node));
-  }
-  ~StampLike() {
-    graph_.set_phase(phase_);
-    graph_.set_scope(scope_);
-  }
-  StampLike(const StampLike&) = delete;
-  StampLike& operator=(const StampLike&) = delete;
-
- private:
-  Graph& graph_;
-  Phase phase_;
-  std::string scope_;
-};
-
 }  // namespace
 
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes, const Source& source) {
@@ -167,7 +148,9 @@ std::int64_t flops_of(const Graph& graph) {
 }
 
 std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
-  const StampLike stamp(graph, node);
+  const GraphSettings settings(graph);
+  graph.set_phase(node.phase);
+  graph.set_scope(graph.scope_name(node));
   const NodeId first_new{static_cast<std::uint32_t>(graph.node_capacity())};
   std::vector<Value> values = rule(node.op).decompose(graph, node);
   // Composites among the new nodes are replaced in turn; later ids are made while this runs. Nobody else reads them
@@ -182,6 +165,7 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
     for (std::size_t i = 0; i < inner_values.size(); ++i) replacements.emplace_back(inner.outputs[i], inner_values[i]);
     replaced.push_back(NodeId{id});
   }
+  set_origin(graph, first_new, node.op);
   if (replaced.empty()) return values;
   const auto resolve = [&](Value& value) {
     for (const auto& [from, to] : replacements) {

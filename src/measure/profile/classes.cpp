@@ -25,12 +25,12 @@ KernelClass kernel_class(const Graph& graph, const Node& node) {
   const KernelClass by_op = traits(node.op).kernel_class;
   if (by_op != KernelClass::elementwise) return by_op;
   if (node.phase == Phase::optimizer) return KernelClass::optimizer;
-  const std::string_view source = graph.source_name(node);
   const std::string_view module = module_of(graph.scope_name(node));
-  if (module == "softmax" || source.starts_with("softmax.")) return KernelClass::softmax;
-  if (source.starts_with("rms_norm.")) return KernelClass::norm;
-  if (module == "loss" || source.starts_with("cross_entropy.")) return KernelClass::loss;
-  return KernelClass::elementwise;
+  if (module == "softmax") return KernelClass::softmax;
+  const KernelClass by_origin = node.origin ? traits(*node.origin).kernel_class : KernelClass::elementwise;
+  const bool is_whole = by_origin == KernelClass::attention;  // a class of what does all of it in one
+  if (by_origin != KernelClass::elementwise && !is_whole) return by_origin;
+  return module == "loss" || node.phase == Phase::loss ? KernelClass::loss : KernelClass::elementwise;
 }
 
 }  // namespace ridgepoint

@@ -21,7 +21,8 @@ inline constexpr std::array kProfilePhases = {ProfilePhase::forward, ProfilePhas
                                               ProfilePhase::zeroing, ProfilePhase::optimizer};
 std::string_view name(ProfilePhase phase);
 
-// By op; the parts of a decomposed op, by the module they stand in or the rule that made them.
+// What the node's kernel is for: by its op; where that is elementwise work, by its phase, by the composite that it is a
+// piece of (Node::origin) or by the module it stands in.
 KernelClass kernel_class(const Graph& graph, const Node& node);
 
 // One kernel or primitive that ran, on any device. Times in nanoseconds since the profile began.
