@@ -6,8 +6,8 @@
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "ir/queries.h"
 #include "ir/rewriter.h"
-#include "ops/layout.h"
 #include "ops/node_key.h"
 #include "ridgepoint/error.h"
 

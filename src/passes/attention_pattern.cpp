@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "ops/layout.h"
 #include "ops/rule.h"
@@ -11,8 +10,6 @@
 
 namespace ridgepoint {
 namespace {
-
-using Axes = std::vector<std::int64_t>;
 
 // What a product or quotient with a constant, positive and finite, multiplies its other operand by.
 struct Scaling {
@@ -43,15 +40,13 @@ bool is_rounding(const Graph& graph, const Node& node) {
 // type of a smaller range than fp32's, as fp16's is, stays there: without it, finite numbers may leave that range.
 ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
   const TensorType& type = graph.type(value);
-  ScaledTranspose found{value, type.dtype, Axes(static_cast<std::size_t>(type.shape.rank()))};
-  std::iota(found.permutation.begin(), found.permutation.end(), 0);
+  ScaledTranspose found{value, type.dtype, unmoved_axes(type.shape.rank())};
   bool may_scale = true;
   for (;;) {
     const NodeId id = graph.producer(found.base);
     const Node& node = graph.node(id);
     if (node.op == Op::transpose) {
-      const Axes& inner = node.attributes.get<Axes>("permutation");
-      for (std::int64_t& axis : found.permutation) axis = inner[static_cast<std::size_t>(axis)];
+      found.permutation = composed(permutation_of(node), std::move(found.permutation));
       found.base = node.inputs[0];
     } else if (!readers.is_read_by_alone(found.base, reader)) {
       return found;
@@ -176,7 +171,7 @@ class Matcher {
       if (node.inputs.empty()) return std::nullopt;
       const Shape& operand = graph_.type(node.inputs[0]).shape;
       if (node.op == reduction) {
-        const Axes& axes = node.attributes.get<Axes>("axes");
+        const auto& axes = node.attributes.get<std::vector<std::int64_t>>("axes");
         const bool is_last = axes.size() == 1 && normalise_axis(axes[0], operand.rank()) == operand.rank() - 1;
         return is_last ? std::optional(node.inputs[0]) : std::nullopt;
       }
@@ -219,7 +214,7 @@ class Matcher {
     found_.q = behind_scale_and_transposes(graph_, readers_, node.inputs[0], product);
     found_.keys = behind_scale_and_transposes(graph_, readers_, node.inputs[1], product);
     found_.scale *= found_.q.factor * found_.keys.factor;
-    const Axes& turned = found_.keys.permutation;
+    const Permutation& turned = found_.keys.permutation;
     // Keys that were never rows would have to be copied to become some.
     const bool were_rows = turned.end()[-1] < turned.end()[-2];
     return were_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, found_.keys.base) &&

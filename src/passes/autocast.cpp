@@ -6,7 +6,8 @@
 #include <ranges>
 #include <utility>
 
-#include "ops/constant.h"
+#include "ir/queries.h"
+#include "ir/rewriter.h"
 #include "ops/rule.h"
 #include "ridgepoint/ops.h"
 
@@ -16,15 +17,17 @@ namespace {
 class Autocaster {
  public:
   Autocaster(Graph& graph, const AutocastOptions& options)
-      : graph_(graph), options_(options), low_(matmul_dtype(options.precision)), is_update_(graph.value_count()) {
+      : graph_(graph),
+        rewriter_(graph),
+        options_(options),
+        low_(matmul_dtype(options.precision)),
+        is_update_(graph.value_count()) {
     for (const Update& update : graph.updates()) is_update_[update.value.id] = true;
   }
 
   bool run() {
-    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
-    for (const NodeId id : order) visit(id);
-    graph_.replace_uses(replacements_);
-    graph_.erase(replaced_);
+    for (const NodeId id : nodes_of(graph_)) visit(id);
+    rewriter_.finish();
     return changed_;
   }
 
@@ -32,9 +35,7 @@ class Autocaster {
   void visit(NodeId id) {
     Node& node = graph_.node(id);
     note_constants(node);
-    graph_.set_insertion_before(id);
-    graph_.set_phase(node.phase);
-    graph_.set_scope(graph_.scope_name(node));
+    rewriter_.stand_before(id);
     std::vector<Value> operands;
     operands.reserve(node.inputs.size());
     for (const Value value : node.inputs) operands.push_back(now(value));
@@ -103,8 +104,7 @@ class Autocaster {
     }
     value = stored_as(value, dtype);
     for (const Value view : std::views::reverse(views)) {
-      const Shape shape = graph_.type(view).shape;
-      value = with_shape(make_view(graph_.producer_node(view), value), dtype, shape);
+      value = rewriter_.view_again(graph_.producer_node(view), value);
       note_constants(graph_.producer_node(value));
       casts_[{view, dtype}] = value;
     }
@@ -138,10 +138,6 @@ class Autocaster {
     return before == dtype && after != before && holds(after, before);
   }
 
-  Value make_view(const Node& view, Value operand) {
-    return graph_.node(make_node(graph_, view.op, {operand}, view.attributes)).outputs[0];
-  }
-
   Value rounded(Value value, DType dtype) {
     return with_shape(cast(graph_, value, dtype), dtype, graph_.type(value).shape);
   }
@@ -155,36 +151,29 @@ class Autocaster {
   void rebuild(NodeId id, std::vector<Value> operands) {
     changed_ = true;
     const Node& node = graph_.node(id);
-    const NodeId made = make_node(graph_, node.op, std::move(operands), node.attributes);
-    graph_.node(made).source = node.source;
+    std::vector<Value> made = graph_.node(make_node(graph_, node.op, std::move(operands), node.attributes)).outputs;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      Value value = graph_.node(made).outputs[i];
       const TensorType& before = graph_.type(node.outputs[i]);
-      with_shape(value, graph_.type(value).dtype, before.shape);
-      if (is_update_[node.outputs[i].id]) value = as(value, before.dtype);  // it must fit the input's storage
-      remember(node.outputs[i], value);
+      with_shape(made[i], graph_.type(made[i]).dtype, before.shape);
+      if (is_update_[node.outputs[i].id]) made[i] = as(made[i], before.dtype);  // it must fit the input's storage
+      now_[node.outputs[i]] = made[i];
     }
-    replaced_.push_back(id);
+    rewriter_.replace(id, made);
   }
 
-  void remember(Value before, Value after) {
-    replacements_.emplace_back(before, after);
-    now_[before] = after;
-  }
   Value now(Value value) const {
     const auto found = now_.find(value);
     return found == now_.end() ? value : found->second;
   }
 
   Graph& graph_;
+  Rewriter rewriter_;
   const AutocastOptions& options_;
   DType low_;
   std::vector<bool> is_update_;
   std::map<Value, Value> now_;                      // what stands for a value of the graph as it was
   std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
   std::vector<bool> is_constant_;                   // by value
-  std::vector<std::pair<Value, Value>> replacements_;
-  std::vector<NodeId> replaced_;
   bool changed_ = false;
 };
 
@@ -192,13 +181,7 @@ class Autocaster {
 
 bool autocast(Graph& graph, const AutocastOptions& options) {
   if (options.precision == Precision::fp32) return false;
-  const Phase phase = graph.phase();
-  const std::string scope = graph.scope();
-  const bool changed = Autocaster(graph, options).run();
-  graph.set_insertion_at_end();
-  graph.set_phase(phase);
-  graph.set_scope(scope);
-  return changed;
+  return Autocaster(graph, options).run();
 }
 
 }  // namespace ridgepoint

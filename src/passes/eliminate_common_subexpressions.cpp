@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "ir/rewriter.h"
 #include "ops/node_key.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
@@ -25,24 +26,17 @@ bool eliminate_common_subexpressions(Graph& graph, const PassOptions&) {
   std::vector<Value> representative(graph.value_count());
   for (std::uint32_t id = 0; id < representative.size(); ++id) representative[id] = Value{id};
   std::unordered_map<std::string, NodeId> first;
-  std::vector<std::pair<Value, Value>> replacements;
-  std::vector<NodeId> duplicates;
+  Rewriter rewriter(graph);
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // what is written in place is its own
     const auto [at, is_new] = first.emplace(key_of(graph, node, representative), id);
     if (is_new) continue;
     const Node& kept = graph.node(at->second);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      representative[node.outputs[i].id] = kept.outputs[i];
-      replacements.emplace_back(node.outputs[i], kept.outputs[i]);
-    }
-    duplicates.push_back(id);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) representative[node.outputs[i].id] = kept.outputs[i];
+    rewriter.replace(id, kept.outputs);
   }
-  if (duplicates.empty()) return false;
-  graph.replace_uses(replacements);
-  graph.erase(duplicates);
-  return true;
+  return rewriter.finish();
 }
 
 }  // namespace ridgepoint

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "ir/queries.h"
 #include "models/transformer.h"
-#include "ops/constant.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"

@@ -7,16 +7,10 @@
 #include "backends/cuda/kernels/cross_entropy/cross_entropy.h"
 #include "backends/cuda/kernels/embedding/embedding.h"
 #include "backends/cuda/kernels/rope/rope.h"
+#include "ir/queries.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
-namespace {
-
-bool is_constant(const Graph& graph, Value value) {
-  return graph.producer_node(view_root(graph, value)).op == Op::constant;
-}
-
-}  // namespace
 
 bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node) {
   switch (node.op) {
@@ -40,7 +34,7 @@ bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& nod
 
 OperandLayout hand_written_layout(const Graph& graph, const Node& node, int index) {
   const bool reads_any =
-      node.op == Op::cross_entropy_backward || (node.op == Op::rope && !is_constant(graph, node.inputs[0]));
+      node.op == Op::cross_entropy_backward || (node.op == Op::rope && !constant_behind(graph, node.inputs[0]));
   return index == 0 && reads_any ? OperandLayout::any : OperandLayout::dense;
 }
 
