@@ -85,6 +85,7 @@ struct Node {
   std::vector<Value> outputs;
   Attributes attributes;
   Phase phase = Phase::forward;
+  std::optional<Op> origin;  // the composite of whose decomposition or derivative it is a piece
   std::uint32_t scope = 0;   // Graph::scope_name
   std::uint32_t source = 0;  // Graph::source_name
   bool alive = true;
@@ -238,7 +239,8 @@ void verify(const Graph& graph);
 // The part of verify() that asks each node's op, whose operands must exist: the number and types of its results.
 void check_types(const Graph& graph);
 
-// One node a line:  %3:fp32[B4,S256] = add(%1, %2) {dims=[0]} @forward "layers.0.attn" "model.cpp:12"
+// One node a line:  %3:fp32[B4,S256] = add(%1, %2) {dims=[0]} @forward "layers.0.attn" "model.cpp:12" from softmax
+// The attributes and what stands from `from` on, the node's origin, are left out where there are none.
 std::string print_graph(const Graph& graph);
 // Reads what print_graph wrote, values renumbered. Throws Error with the line and column of what it cannot read, and
 // what verify() throws of the graph that it has read.

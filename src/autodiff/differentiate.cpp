@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ir/rewriter.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
@@ -52,11 +53,21 @@ class Backpropagation {
         std::any_of(node.inputs.begin() + std::min(op_rule.first_constant_operand, node.inputs.size()),
                     node.inputs.end(), [&](Value v) { return is_active(v); });
     std::vector<Value> input_gradients;
+    const NodeId first_made = next_node();
     if (op_rule.vjp != nullptr && !by_constants) input_gradients = op_rule.vjp(graph_, node, output_gradients);
+    note_origin(node, first_made);
     if (input_gradients.empty()) return through_decomposition(node, output_gradients);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (input_gradients[i].valid() && is_active(node.inputs[i])) accumulate(node.inputs[i], input_gradients[i]);
     }
+  }
+
+  NodeId next_node() const { return {static_cast<std::uint32_t>(graph_.node_capacity())}; }
+
+  // Derivatives of a composite, and of a piece of one, are pieces of it.
+  void note_origin(const Node& node, NodeId first_made) {
+    const std::optional<Op> origin = op_class(node.op) == OpClass::composite ? node.op : node.origin;
+    if (origin) set_origin(graph_, first_made, *origin);
   }
 
   // Rebuilds the composite from simpler ops, here in the backward phase, and sweeps those.
@@ -66,7 +77,9 @@ class Backpropagation {
       throw Error("op '" + std::string(name(node.op)) + "' in '" + graph_.scope_name(node) + "' has no derivative");
     }
     const std::size_t first = graph_.order().size();
+    const NodeId first_made = next_node();
     const std::vector<Value> values = op_rule.decompose(graph_, node);
+    note_origin(node, first_made);
     const std::vector<NodeId> made(graph_.order().begin() + static_cast<std::ptrdiff_t>(first), graph_.order().end());
     for (const NodeId id : made) mark_active(graph_.node(id));
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -90,8 +103,7 @@ class Backpropagation {
 // Appends the backward graph of `y`; `gradient` makes the value to begin with, in the backward phase.
 template <typename MakeGradient>
 std::vector<Value> append_backward(Graph& graph, Value y, std::span<const Value> wrt, MakeGradient gradient) {
-  const Phase phase = graph.phase();
-  const std::string scope = graph.scope();
+  const GraphSettings settings(graph);
   graph.set_insertion_at_end();
   const std::vector<NodeId> forward(graph.order().begin(), graph.order().end());
   Backpropagation backpropagation(graph, wrt);
@@ -107,8 +119,6 @@ std::vector<Value> append_backward(Graph& graph, Value y, std::span<const Value>
       found = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
     gradients.push_back(found);
   }
-  graph.set_phase(phase);
-  graph.set_scope(scope);
   return gradients;
 }
 

@@ -1,6 +1,7 @@
 #include "ridgepoint/dtype.h"
 
 #include <array>
+#include <string>
 
 #include "core/nearest.h"
 #include "ridgepoint/error.h"
@@ -8,25 +9,46 @@
 namespace ridgepoint {
 namespace {
 
-struct DTypeInfo {
-  std::string_view name;
-  std::size_t bytes;
-};
+using enum DTypeKind;
 
-constexpr std::array<DTypeInfo, std::size(kAllDTypes)> kInfo = {
-    {{"fp64", 8}, {"fp32", 4}, {"bf16", 2}, {"fp16", 2}, {"int64", 8}, {"int32", 4}, {"bool", 1}}};
+// In the order of the enum.
+constexpr std::array<DTypeTraits, std::size(kAllDTypes)> kTraits = {{
+    {"fp64", floating, 64, 53, 11, DType::fp64},
+    {"fp32", floating, 32, 24, 8, DType::fp32},
+    {"bf16", floating, 16, 8, 8, DType::fp32},
+    {"fp16", floating, 16, 11, 5, DType::fp32},
+    {"int64", integer, 64, 63, 0, DType::int64},
+    {"int32", integer, 32, 31, 0, DType::int32},
+    {"bool", boolean, 8, 1, 0, DType::boolean},
+}};
 
 }  // namespace
 
-std::size_t size_bytes(DType dtype) { return kInfo[static_cast<std::size_t>(dtype)].bytes; }
+const DTypeTraits& traits(DType dtype) { return kTraits[static_cast<std::size_t>(dtype)]; }
 
-std::string_view name(DType dtype) { return kInfo[static_cast<std::size_t>(dtype)].name; }
+std::size_t size_bytes(DType dtype) { return static_cast<std::size_t>(traits(dtype).bits) / 8; }
+std::string_view name(DType dtype) { return traits(dtype).name; }
+bool is_floating(DType dtype) { return traits(dtype).kind == floating; }
+bool is_integer(DType dtype) { return traits(dtype).kind == integer; }
+bool is_low(DType dtype) { return is_floating(dtype) && traits(dtype).bits <= 16; }
+DType accumulator(DType dtype) { return traits(dtype).accumulator; }
+
+bool holds(DType wide, DType narrow) {
+  return traits(wide).digits >= traits(narrow).digits && traits(wide).exponent_bits >= traits(narrow).exponent_bits;
+}
+
+DType widest(DType a, DType b) {
+  if (holds(a, b)) return a;
+  return holds(b, a) ? b : accumulator(a);
+}
+
+bool has_range_of_fp32(DType dtype) { return traits(dtype).exponent_bits >= traits(DType::fp32).exponent_bits; }
 
 DType dtype_from_name(std::string_view text) {
-  std::array<std::string_view, kInfo.size()> names;
-  for (std::size_t i = 0; i < kInfo.size(); ++i) {
-    if (kInfo[i].name == text) return kAllDTypes[i];
-    names[i] = kInfo[i].name;
+  std::array<std::string_view, kTraits.size()> names;
+  for (std::size_t i = 0; i < kTraits.size(); ++i) {
+    if (kTraits[i].name == text) return kAllDTypes[i];
+    names[i] = kTraits[i].name;
   }
   throw Error("unknown dtype '" + std::string(text) + "'" + hint(text, names), ErrorKind::usage);
 }

@@ -2,42 +2,49 @@
 
 #include <array>
 
+#include "core/enum_names.h"
+
 namespace ridgepoint {
 namespace {
 
-struct OpFacts {
-  std::string_view name;
-  int inputs;
-  int outputs;
-  OpClass op_class;
-};
-
-constexpr std::array<OpFacts, kOpCount> kFacts = {{
-#define RIDGEPOINT_OP(name, inputs, outputs, op_class) {#name, inputs, outputs, OpClass::op_class},
+constexpr std::array<OpTraits, kOpCount> kTraits = {{
+#define RIDGEPOINT_OP(name, inputs, outputs, op_class, autocast, arithmetic, kernel_class) \
+  {#name,                                                                                  \
+   inputs,                                                                                 \
+   outputs,                                                                                \
+   OpClass::op_class,                                                                      \
+   AutocastRule::autocast,                                                                 \
+   Arithmetic::arithmetic,                                                                 \
+   KernelClass::kernel_class},
 #include "ridgepoint/op_list.def"
 #undef RIDGEPOINT_OP
 }};
 
-const OpFacts& facts(Op op) { return kFacts[static_cast<std::size_t>(op)]; }
+constexpr auto kClassNames = enum_names<OpClass>("state", "view", "elementwise", "reduction", "contraction", "gather",
+                                                 "composite", "collective", "fused");
+constexpr auto kKernelClassNames = enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise",
+                                                           "loss", "optimizer", "memory movement", "unknown");
 
 }  // namespace
 
-std::string_view name(Op op) { return facts(op).name; }
-OpClass op_class(Op op) { return facts(op).op_class; }
-int input_count(Op op) { return facts(op).inputs; }
-int output_count(Op op) { return facts(op).outputs; }
+const OpTraits& traits(Op op) { return kTraits[static_cast<std::size_t>(op)]; }
+
+std::string_view name(Op op) { return traits(op).name; }
+OpClass op_class(Op op) { return traits(op).op_class; }
+int input_count(Op op) { return traits(op).inputs; }
+int output_count(Op op) { return traits(op).outputs; }
+
+bool launches(Op op) { return op_class(op) != OpClass::state && op_class(op) != OpClass::view; }
 
 std::optional<Op> op_from_name(std::string_view text) {
   for (const Op op : kAllOps) {
-    if (facts(op).name == text) return op;
+    if (name(op) == text) return op;
   }
   return std::nullopt;
 }
 
-std::string_view name(OpClass op_class) {
-  constexpr std::array<std::string_view, 9> kNames = {"state",  "view",      "elementwise", "reduction", "contraction",
-                                                      "gather", "composite", "collective",  "fused"};
-  return kNames[static_cast<std::size_t>(op_class)];
-}
+std::string_view name(OpClass op_class) { return kClassNames[op_class]; }
+
+std::string_view name(KernelClass kernel_class) { return kKernelClassNames[kernel_class]; }
 
 }  // namespace ridgepoint

@@ -81,8 +81,10 @@ class Parser {
     graph_.set_phase(phase());
     graph_.set_scope(quoted());
     graph_.set_source(quoted());
+    const std::optional<Op> from = origin();
     end_line();
     const NodeId made = graph_.add_node(op, inputs, types, std::move(attributes));
+    graph_.node(made).origin = from;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (!values_.emplace(ids[i], graph_.node(made).outputs[i]).second)
         fail("%" + std::to_string(ids[i]) + " is made twice");
@@ -107,6 +109,18 @@ class Parser {
     } while (accept(','));
     expect(')');
     return inputs;
+  }
+
+  std::optional<Op> origin() {
+    const std::size_t begin = position_;
+    if (word() != "from") {
+      position_ = begin;
+      return std::nullopt;
+    }
+    const Op op = op_name();
+    if (op_class(op) != OpClass::composite)
+      fail("a node is made from a composite, which '" + std::string(name(op)) + "' is not");
+    return op;
   }
 
   Phase phase() {

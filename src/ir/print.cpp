@@ -61,6 +61,7 @@ void print_node(std::string& out, const Graph& graph, const Node& node) {
   print_string(out, graph.scope_name(node));
   out += ' ';
   print_string(out, graph.source_name(node));
+  if (node.origin) out += fmt::format(" from {}", name(*node.origin));
   out += '\n';
 }
 

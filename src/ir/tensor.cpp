@@ -13,12 +13,12 @@ namespace ridgepoint {
 namespace {
 
 template <typename T>
-bool holds(DType dtype) {
+bool stores(DType dtype) {
   if constexpr (std::is_same_v<T, double>) return dtype == DType::fp64;
   if constexpr (std::is_same_v<T, float>) return dtype == DType::fp32;
   if constexpr (std::is_same_v<T, std::int64_t>) return dtype == DType::int64;
   if constexpr (std::is_same_v<T, std::int32_t>) return dtype == DType::int32;
-  if constexpr (std::is_same_v<T, std::uint16_t>) return dtype == DType::bf16 || dtype == DType::fp16;
+  if constexpr (std::is_same_v<T, std::uint16_t>) return is_low(dtype) && size_bytes(dtype) == sizeof(T);
   return dtype == DType::boolean;
 }
 
@@ -34,10 +34,15 @@ void write(void* address, T value) {
   std::memcpy(address, &value, sizeof value);
 }
 
-// Rounds a double to a binary float of `mantissa` explicit bits and 8- or 5-bit exponent, nearest even, in one step.
-std::uint16_t round_to_16(double value, int mantissa, int bias) {
+int mantissa_bits(DType dtype) { return traits(dtype).digits - 1; }  // but the hidden one
+int exponent_bias(DType dtype) { return (1 << (traits(dtype).exponent_bits - 1)) - 1; }
+
+// Rounds a double to a binary float of 16 bits, nearest even, in one step.
+std::uint16_t round_to_16(double value, DType dtype) {
+  const int mantissa = mantissa_bits(dtype);
+  const int bias = exponent_bias(dtype);
   const std::uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  const int exponent_bits = 15 - mantissa;
+  const int exponent_bits = traits(dtype).exponent_bits;
   const auto exponent_mask = static_cast<std::uint16_t>(((1 << exponent_bits) - 1) << mantissa);
   if (std::isnan(value)) return static_cast<std::uint16_t>(sign | exponent_mask | (1 << (mantissa - 1)));
   const double magnitude = std::fabs(value);
@@ -52,8 +57,10 @@ std::uint16_t round_to_16(double value, int mantissa, int bias) {
   return static_cast<std::uint16_t>(sign | std::min<std::uint32_t>(bits, exponent_mask));
 }
 
-double widen_16(std::uint16_t bits, int mantissa, int bias) {
-  const int exponent_bits = 15 - mantissa;
+double widen_16(std::uint16_t bits, DType dtype) {
+  const int mantissa = mantissa_bits(dtype);
+  const int bias = exponent_bias(dtype);
+  const int exponent_bits = traits(dtype).exponent_bits;
   const int field = (bits >> mantissa) & ((1 << exponent_bits) - 1);
   const int fraction = bits & ((1 << mantissa) - 1);
   const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
@@ -67,13 +74,13 @@ double widen_16(std::uint16_t bits, int mantissa, int bias) {
 
 template <typename T>
 std::span<T> HostTensor::as() {
-  if (!holds<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
+  if (!stores<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
   return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
 }
 
 template <typename T>
 std::span<const T> HostTensor::as() const {
-  if (!holds<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
+  if (!stores<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
   return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
 }
 
@@ -95,9 +102,8 @@ double load_element(DType dtype, const void* element) {
     case DType::fp32:
       return read<float>(element);
     case DType::bf16:
-      return widen_16(read<std::uint16_t>(element), 7, 127);
     case DType::fp16:
-      return widen_16(read<std::uint16_t>(element), 10, 15);
+      return widen_16(read<std::uint16_t>(element), dtype);
     case DType::int64:
       return static_cast<double>(read<std::int64_t>(element));
     case DType::int32:
@@ -115,9 +121,8 @@ void store_element(DType dtype, void* element, double value) {
     case DType::fp32:
       return write(element, static_cast<float>(value));
     case DType::bf16:
-      return write(element, round_to_16(value, 7, 127));
     case DType::fp16:
-      return write(element, round_to_16(value, 10, 15));
+      return write(element, round_to_16(value, dtype));
     case DType::int64:
       return write(element, to_integer<std::int64_t>(value));
     case DType::int32:

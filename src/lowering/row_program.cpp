@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "core/enum_names.h"
-#include "ops/constant.h"
 
 namespace ridgepoint {
 namespace {

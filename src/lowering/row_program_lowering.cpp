@@ -3,10 +3,10 @@
 #include <numeric>
 #include <optional>
 
+#include "ir/queries.h"
 #include "lowering/row_axes.h"
 #include "lowering/row_program.h"
 #include "lowering/row_space.h"
-#include "ops/constant.h"
 
 namespace ridgepoint {
 namespace {

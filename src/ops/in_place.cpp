@@ -19,11 +19,6 @@ std::size_t donated_operand(const Node& node, std::size_t index) {
 
 }  // namespace
 
-bool launches(const Node& node) {
-  const OpClass kind = op_class(node.op);
-  return kind != OpClass::state && kind != OpClass::view;
-}
-
 bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts) {
   const auto lies_there = [&](Value value) { return layouts[value.id].root == target; };
   if (std::ranges::none_of(node.inputs, lies_there)) return true;

@@ -7,9 +7,6 @@
 
 namespace ridgepoint {
 
-// Whether the node runs as a kernel: it neither enters the graph nor re-reads storage.
-bool launches(const Node& node);
-
 // Whether result `index` of a node that launches may lie in the storage of the input `target`: the node reads
 // nothing that lies there, or is elementwise and reads it element for element, or donates that one operand to this
 // result and reads it through no other. `layouts` are those of all values.

@@ -1,6 +1,5 @@
 #include "ops/layout.h"
 
-#include "ops/constant.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -117,15 +116,6 @@ bool satisfies(const TensorLayout& layout, OperandLayout required) {
     if (layout.strides[index(i)] < 0) return false;
   }
   return required == OperandLayout::matrix || one_stride_reaches_all_matrices(layout);
-}
-
-Value view_root(const Graph& graph, Value value) {
-  const Node* producer = &graph.producer_node(value);
-  while (op_class(producer->op) == OpClass::view) {
-    value = producer->inputs[0];
-    producer = &graph.producer_node(value);
-  }
-  return value;
 }
 
 std::optional<ValueLayout> view_layout(const Graph& graph, const Node& node, const ValueLayout& operand) {

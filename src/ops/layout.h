@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "ir/queries.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
@@ -32,9 +33,6 @@ struct ValueLayout {
   std::int64_t offset = 0;
   TensorLayout layout;
 };
-
-// The value that `value` re-reads, itself where it is no view.
-Value view_root(const Graph& graph, Value value);
 
 // The layout of `node`'s result when `operand` is the layout of its operand; nullopt when a reshape cannot be
 // expressed by strides. `node` is a view.

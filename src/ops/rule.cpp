@@ -6,19 +6,20 @@
 #include <unordered_map>
 
 #include "core/checked.h"
-#include "ops/layout.h"
+#include "ir/queries.h"
+#include "ir/rewriter.h"
 #include "ops/node_key.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 
-#define RIDGEPOINT_OP(name, inputs, outputs, op_class) extern const OpRule rule_##name;
+#define RIDGEPOINT_OP(name, ...) extern const OpRule rule_##name;
 #include "ridgepoint/op_list.def"
 #undef RIDGEPOINT_OP
 
 const OpRule& rule(Op op) {
   static constexpr std::array<const OpRule*, kOpCount> kRules = {
-#define RIDGEPOINT_OP(name, inputs, outputs, op_class) &rule_##name,
+#define RIDGEPOINT_OP(name, ...) &rule_##name,
 #include "ridgepoint/op_list.def"
 #undef RIDGEPOINT_OP
   };
@@ -51,8 +52,6 @@ std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const A
   }
 }
 
-std::int64_t default_flops(const Graph& graph, const Node& node);
-
 // Elements that lie in memory behind a value: views re-read, broadcasts repeat, constants are immediates.
 std::int64_t stored_elements(const Graph& graph, Value value) {
   const Value root = view_root(graph, value);
@@ -63,8 +62,19 @@ constexpr std::string_view kBytes = "the number of bytes that a node reads and w
 constexpr std::string_view kFlops = "the number of operations of the graph";
 
 std::int64_t flops_of(const Graph& graph, const Node& node) {
-  const OpRule& r = rule(node.op);
-  return r.flops != nullptr ? r.flops(graph, node) : default_flops(graph, node);
+  switch (traits(node.op).arithmetic) {
+    case Arithmetic::none:
+      break;
+    case Arithmetic::each_result:
+      return graph.type(node.outputs[0]).elements();
+    case Arithmetic::each_operand:
+      return graph.type(node.inputs[0]).elements();
+    case Arithmetic::decomposition:
+      return flops_of(body_of(graph, node));
+    case Arithmetic::formula:
+      return rule(node.op).flops(graph, node);
+  }
+  return 0;
 }
 
 std::int64_t default_bytes(const Graph& graph, const Node& node) {
@@ -81,39 +91,6 @@ std::int64_t default_bytes(const Graph& graph, const Node& node) {
   }
   return bytes;
 }
-
-std::int64_t default_flops(const Graph& graph, const Node& node) {
-  switch (op_class(node.op)) {
-    case OpClass::elementwise:
-      return graph.type(node.outputs[0]).elements();
-    case OpClass::reduction:
-      return graph.type(node.inputs[0]).elements();
-    case OpClass::composite:
-      return flops_of(body_of(graph, node));
-    default:
-      return 0;
-  }
-}
-
-// Stamps new nodes with another node's phase, scope and source; restores the graph's settings at the end.
-class StampLike {
- public:
-  StampLike(Graph& graph, const Node& node) : graph_(graph), phase_(graph.phase()), scope_(graph.scope()) {
-    graph.set_phase(node.phase);
-    graph.set_scope(graph.scope_name(node));
-  }
-  ~StampLike() {
-    graph_.set_phase(phase_);
-    graph_.set_scope(scope_);
-  }
-  StampLike(const StampLike&) = delete;
-  StampLike& operator=(const StampLike&) = delete;
-
- private:
-  Graph& graph_;
-  Phase phase_;
-  std::string scope_;
-};
 
 }  // namespace
 
@@ -148,11 +125,9 @@ void check_types(const Graph& graph) {
 
 Cost cost(const Graph& graph, const Node& node) {
   const OpRule& r = rule(node.op);
-  const OpClass kind = op_class(node.op);
   Cost result;
   result.flops = flops_of(graph, node);
-  if (kind != OpClass::view && kind != OpClass::state)
-    result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
+  if (launches(node.op)) result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
   return result;
 }
 
@@ -173,14 +148,16 @@ std::int64_t flops_of(const Graph& graph) {
 }
 
 std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
-  const StampLike stamp(graph, node);
-  const auto first_new = static_cast<std::uint32_t>(graph.node_capacity());
+  const GraphSettings settings(graph);
+  graph.set_phase(node.phase);
+  graph.set_scope(graph.scope_name(node));
+  const NodeId first_new{static_cast<std::uint32_t>(graph.node_capacity())};
   std::vector<Value> values = rule(node.op).decompose(graph, node);
   // Composites among the new nodes are replaced in turn; later ids are made while this runs. Nobody else reads them
   // yet.
   std::vector<NodeId> replaced;
   std::vector<std::pair<Value, Value>> replacements;
-  for (std::uint32_t id = first_new; id < graph.node_capacity(); ++id) {
+  for (std::uint32_t id = first_new.id; id < graph.node_capacity(); ++id) {
     const Node& inner = graph.node(NodeId{id});
     if (op_class(inner.op) != OpClass::composite) continue;
     graph.set_insertion_before(NodeId{id});
@@ -188,6 +165,7 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
     for (std::size_t i = 0; i < inner_values.size(); ++i) replacements.emplace_back(inner.outputs[i], inner_values[i]);
     replaced.push_back(NodeId{id});
   }
+  set_origin(graph, first_new, node.op);
   if (replaced.empty()) return values;
   const auto resolve = [&](Value& value) {
     for (const auto& [from, to] : replacements) {
@@ -195,7 +173,7 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
     }
   };
   std::ranges::for_each(values, resolve);
-  for (std::uint32_t id = first_new; id < graph.node_capacity(); ++id) {
+  for (std::uint32_t id = first_new.id; id < graph.node_capacity(); ++id) {
     std::ranges::for_each(graph.node(NodeId{id}).inputs, resolve);
   }
   graph.erase(replaced);

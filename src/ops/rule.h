@@ -1,5 +1,5 @@
-// What an op knows of itself: shape rule, derivative, cost, decomposition. One OpRule an op, `rule_<name>`,
-// found through rule(op). Fields left null take the default said beside them.
+// The functions of an op: shape rule, derivative, cost, decomposition. One OpRule an op, `rule_<name>`, found through
+// rule(op). Fields left null take the default said beside them. What is no function stands in op_list.def.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,10 @@ struct OpRule {
   // them is wanted, the decomposition is differentiated.
   std::size_t first_constant_operand = SIZE_MAX;
 
-  // Floating-point operations of one node. Null: by class (elementwise and reduction: one an element; view,
-  // state and gather: none; composite: summed over its decomposition).
+  // The operand that stays in the accumulator of the others' dtype: autocast leaves it as it is. SIZE_MAX: none.
+  std::size_t accumulator_operand = SIZE_MAX;
+
+  // Floating-point operations of one node. Given where the op's traits say Arithmetic::formula, and there alone.
   std::int64_t (*flops)(const Graph& graph, const Node& node) = nullptr;
 
   // Bytes of one node. Null: every stored operand element read once, every output element written once.

@@ -30,8 +30,6 @@ Shape row_shape(const Shape& shape) {
   return Shape(dims);
 }
 
-std::int64_t no_flops(const Graph&, const Node&) { return 0; }
-
 std::vector<int> reduced_axes(const Attributes& attributes, int rank) {
   std::vector<int> axes;
   for (const std::int64_t axis : attributes.get<std::vector<std::int64_t>>("axes"))

@@ -24,8 +24,6 @@ std::vector<TensorType> infer_same(const ShapeContext& context);
 // A value a row of an operand [...,D]: [...,1].
 Shape row_shape(const Shape& shape);
 
-std::int64_t no_flops(const Graph& graph, const Node& node);
-
 // The reduced axes of a reduction node, normalised and sorted.
 std::vector<int> reduced_axes(const Attributes& attributes, int rank);
 std::vector<TensorType> infer_reduction(const ShapeContext& context);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "ops/layout.h"
 #include "ops/rule.h"
@@ -11,8 +10,6 @@
 
 namespace ridgepoint {
 namespace {
-
-using Axes = std::vector<std::int64_t>;
 
 // What a product or quotient with a constant, positive and finite, multiplies its other operand by.
 struct Scaling {
@@ -35,23 +32,21 @@ std::optional<Scaling> scaling_of(const Graph& graph, const Node& node) {
 
 // To a low type. Behind it is no other: what it rounds is not low.
 bool is_rounding(const Graph& graph, const Node& node) {
-  return node.op == Op::cast && size_bytes(graph.type(node.outputs[0]).dtype) == 2 &&
+  return node.op == Op::cast && is_low(graph.type(node.outputs[0]).dtype) &&
          graph.type(node.inputs[0]).dtype == DType::fp32;
 }
 
-// A value that others read too is computed anyway, so it is not looked behind. A scale behind a rounding to fp16 stays
-// there: without it, finite numbers may leave fp16's range. The other types have the range of fp32.
+// A value that others read too is computed anyway, so it is not looked behind. A scale behind a rounding to a
+// type of a smaller range than fp32's, as fp16's is, stays there: without it, finite numbers may leave that range.
 ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
   const TensorType& type = graph.type(value);
-  ScaledTranspose found{value, type.dtype, Axes(static_cast<std::size_t>(type.shape.rank()))};
-  std::iota(found.permutation.begin(), found.permutation.end(), 0);
+  ScaledTranspose found{value, type.dtype, unmoved_axes(type.shape.rank())};
   bool may_scale = true;
   for (;;) {
     const NodeId id = graph.producer(found.base);
     const Node& node = graph.node(id);
     if (node.op == Op::transpose) {
-      const Axes& inner = node.attributes.get<Axes>("permutation");
-      for (std::int64_t& axis : found.permutation) axis = inner[static_cast<std::size_t>(axis)];
+      found.permutation = composed(permutation_of(node), std::move(found.permutation));
       found.base = node.inputs[0];
     } else if (!readers.is_read_by_alone(found.base, reader)) {
       return found;
@@ -60,7 +55,7 @@ ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& r
       found.factor *= scaling->factor;
       found.base = scaling->operand;
     } else if (is_rounding(graph, node)) {
-      may_scale = may_scale && type.dtype != DType::fp16;
+      may_scale = may_scale && has_range_of_fp32(type.dtype);
       found.base = node.inputs[0];
     } else {
       return found;
@@ -82,7 +77,8 @@ bool counts_along(const Graph& graph, Value value, const Shape& scores, int from
   while (passes(graph.producer_node(value))) value = graph.producer_node(value).inputs[0];
   const Node& node = graph.producer_node(value);
   const TensorType& type = graph.type(value);
-  if (node.op != Op::iota || size_bytes(type.dtype) < 4) return false;  // bf16 cannot tell positions past 256 apart
+  const bool counts = traits(type.dtype).digits >= traits(DType::fp32).digits;  // bf16 stops at 256
+  if (node.op != Op::iota || !counts) return false;
   const int axis = normalise_axis(node.attributes.get<std::int64_t>("axis"), type.shape.rank());
   return axis - type.shape.rank() == from_end && type.shape[from_end] == scores[from_end];
 }
@@ -113,7 +109,7 @@ class Matcher {
     note(last_product);
     found_.v = last.inputs[1];
     low_ = graph_.type(found_.v).dtype;
-    wide_ = size_bytes(low_) == 2 ? DType::fp32 : low_;
+    wide_ = accumulator(low_);
     const std::optional<Value> scores = behind_softmax(last.inputs[0]);
     const std::optional<NodeId> product = scores ? behind_scale_and_mask(*scores) : std::nullopt;
     if (!product || !take_operands(*product) || !fits() || is_read_elsewhere()) return std::nullopt;
@@ -175,7 +171,7 @@ class Matcher {
       if (node.inputs.empty()) return std::nullopt;
       const Shape& operand = graph_.type(node.inputs[0]).shape;
       if (node.op == reduction) {
-        const Axes& axes = node.attributes.get<Axes>("axes");
+        const auto& axes = node.attributes.get<std::vector<std::int64_t>>("axes");
         const bool is_last = axes.size() == 1 && normalise_axis(axes[0], operand.rank()) == operand.rank() - 1;
         return is_last ? std::optional(node.inputs[0]) : std::nullopt;
       }
@@ -218,7 +214,7 @@ class Matcher {
     found_.q = behind_scale_and_transposes(graph_, readers_, node.inputs[0], product);
     found_.keys = behind_scale_and_transposes(graph_, readers_, node.inputs[1], product);
     found_.scale *= found_.q.factor * found_.keys.factor;
-    const Axes& turned = found_.keys.permutation;
+    const Permutation& turned = found_.keys.permutation;
     // Keys that were never rows would have to be copied to become some.
     const bool were_rows = turned.end()[-1] < turned.end()[-2];
     return were_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, found_.keys.base) &&

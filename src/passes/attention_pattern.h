@@ -1,11 +1,11 @@
 // Attention written in plain ops:  cast(softmax(scale q k^T [masked])) v,  found from its last product backwards.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "passes/queries.h"
+#include "ir/permutation.h"
+#include "ir/queries.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
@@ -14,7 +14,7 @@ namespace ridgepoint {
 struct ScaledTranspose {
   Value base;
   DType dtype = DType::fp32;
-  std::vector<std::int64_t> permutation;
+  Permutation permutation;
   double factor = 1.0;
 };
 

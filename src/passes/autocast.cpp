@@ -1,98 +1,33 @@
 #include "passes/autocast.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <optional>
 #include <ranges>
 #include <utility>
 
-#include "ops/constant.h"
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "ops/rule.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
-
-std::string_view name(AutocastRule rule) {
-  constexpr std::array<std::string_view, 4> kNames = {"low", "full", "widest", "own"};
-  return kNames[static_cast<std::size_t>(rule)];
-}
-
-// No default: a new op must be given its place. A maximum rounds nothing, so it is no reduction here, nor is it to
-// PyTorch. rope computes in fp32 inside and returns its first operand's type.
-AutocastRule autocast_rule(Op op) {
-  switch (op) {
-    case Op::matmul:
-    case Op::attention:
-    case Op::attention_backward:
-      return AutocastRule::low;
-    case Op::exp:
-    case Op::expm1:
-    case Op::log:
-    case Op::rsqrt:
-    case Op::reduce_sum:
-    case Op::softmax:
-    case Op::softmax_backward:
-    case Op::rms_norm:
-    case Op::rms_norm_backward:
-    case Op::layer_norm:
-    case Op::layer_norm_backward:
-    case Op::cross_entropy:
-    case Op::cross_entropy_backward:
-    case Op::nonfinite:
-    case Op::adamw:
-      return AutocastRule::full;
-    case Op::neg:
-    case Op::sqrt:
-    case Op::sigmoid:
-    case Op::tanh:
-    case Op::add:
-    case Op::sub:
-    case Op::mul:
-    case Op::div:
-    case Op::maximum:
-    case Op::minimum:
-    case Op::equal:
-    case Op::less:
-    case Op::less_equal:
-    case Op::where:
-    case Op::reduce_max:
-    case Op::relu:
-    case Op::silu:
-    case Op::silu_backward:
-    case Op::causal_mask:
-      return AutocastRule::widest;
-    case Op::input:
-    case Op::constant:
-    case Op::reshape:
-    case Op::transpose:
-    case Op::flip:
-    case Op::broadcast:
-    case Op::copy:
-    case Op::cast:
-    case Op::detach:
-    case Op::iota:
-    case Op::embedding:
-    case Op::embedding_backward:
-    case Op::rope:
-      return AutocastRule::own;
-  }
-  return AutocastRule::own;
-}
-
 namespace {
 
 class Autocaster {
  public:
   Autocaster(Graph& graph, const AutocastOptions& options)
-      : graph_(graph), options_(options), low_(matmul_dtype(options.precision)), is_update_(graph.value_count()) {
+      : graph_(graph),
+        rewriter_(graph),
+        options_(options),
+        low_(matmul_dtype(options.precision)),
+        is_update_(graph.value_count()) {
     for (const Update& update : graph.updates()) is_update_[update.value.id] = true;
   }
 
   bool run() {
-    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
-    for (const NodeId id : order) visit(id);
-    graph_.replace_uses(replacements_);
-    graph_.erase(replaced_);
+    for (const NodeId id : nodes_of(graph_)) visit(id);
+    rewriter_.finish();
     return changed_;
   }
 
@@ -100,26 +35,19 @@ class Autocaster {
   void visit(NodeId id) {
     Node& node = graph_.node(id);
     note_constants(node);
-    graph_.set_insertion_before(id);
-    graph_.set_phase(node.phase);
-    graph_.set_scope(graph_.scope_name(node));
+    rewriter_.stand_before(id);
     std::vector<Value> operands;
     operands.reserve(node.inputs.size());
     for (const Value value : node.inputs) operands.push_back(now(value));
     if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        const bool follows = is_floating(graph_.type(operands[i]).dtype) && !is_log_sum_exp(node.op, i);
+        const bool follows = is_floating(graph_.type(operands[i]).dtype) && rule(node.op).accumulator_operand != i;
         if (follows) operands[i] = as(operands[i], *dtype);
       }
     }
-    if (options_.precision == Precision::tf32 && multiplies(node.op)) mark(node, operands);
+    if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low) mark(node, operands);
     if (operands != node.inputs) rebuild(id, operands);
   }
-
-  // Kept in fp32 by the op itself.
-  static bool is_log_sum_exp(Op op, std::size_t operand) { return op == Op::attention_backward && operand == 5; }
-
-  static bool multiplies(Op op) { return op == Op::matmul || op == Op::attention || op == Op::attention_backward; }
 
   void mark(Node& product, const std::vector<Value>& operands) {
     if (graph_.type(operands[0]).dtype != DType::fp32) return;
@@ -129,37 +57,31 @@ class Autocaster {
 
   // Nullopt: operands stay as they are.
   std::optional<DType> compute_dtype(Op op, const std::vector<Value>& operands) const {
-    const std::optional<DType> widest = widest_dtype(operands);
-    if (!widest || *widest == DType::fp64) return widest;
+    const std::optional<DType> common = widest_dtype(operands);
+    if (!common || *common == DType::fp64) return common;
     const bool forced = std::find(options_.force_low.begin(), options_.force_low.end(), op) != options_.force_low.end();
-    switch (forced ? AutocastRule::low : autocast_rule(op)) {
+    switch (forced ? AutocastRule::low : traits(op).autocast) {
       case AutocastRule::low:
         return low_;
       case AutocastRule::full:
         return DType::fp32;
       case AutocastRule::widest:
-        return widest;
+        return common;
       case AutocastRule::own:
         break;
     }
     return std::nullopt;
   }
 
-  // Of the floating operands but constants. bf16 and fp16 meet in fp32, as neither holds the other.
+  // Of the floating operands but constants.
   std::optional<DType> widest_dtype(const std::vector<Value>& operands) const {
-    std::optional<DType> widest;
+    std::optional<DType> found;
     for (const Value value : operands) {
       const DType dtype = graph_.type(value).dtype;
       if (!is_floating(dtype) || is_constant(value)) continue;
-      const bool differ = widest && *widest != dtype;
-      const bool both_low = differ && size_bytes(*widest) == 2 && size_bytes(dtype) == 2;
-      if (both_low) {
-        widest = DType::fp32;
-      } else if (!widest || size_bytes(dtype) > size_bytes(*widest)) {
-        widest = dtype;
-      }
+      found = found ? widest(*found, dtype) : dtype;
     }
-    return widest;
+    return found;
   }
 
   // Views of constants are; noted as values are met, each after what it is a view of.
@@ -182,8 +104,7 @@ class Autocaster {
     }
     value = stored_as(value, dtype);
     for (const Value view : std::views::reverse(views)) {
-      const Shape shape = graph_.type(view).shape;
-      value = with_shape(make_view(graph_.producer_node(view), value), dtype, shape);
+      value = rewriter_.view_again(graph_.producer_node(view), value);
       note_constants(graph_.producer_node(value));
       casts_[{view, dtype}] = value;
     }
@@ -213,11 +134,8 @@ class Autocaster {
   // What was widened from a type is still of it; what was narrowed was rounded, and stays so.
   bool is_widened_from(const Node& cast_node, DType dtype) const {
     const DType before = graph_.type(cast_node.inputs[0]).dtype;
-    return before == dtype && size_bytes(graph_.type(cast_node.outputs[0]).dtype) > size_bytes(before);
-  }
-
-  Value make_view(const Node& view, Value operand) {
-    return graph_.node(make_node(graph_, view.op, {operand}, view.attributes)).outputs[0];
+    const DType after = graph_.type(cast_node.outputs[0]).dtype;
+    return before == dtype && after != before && holds(after, before);
   }
 
   Value rounded(Value value, DType dtype) {
@@ -233,36 +151,29 @@ class Autocaster {
   void rebuild(NodeId id, std::vector<Value> operands) {
     changed_ = true;
     const Node& node = graph_.node(id);
-    const NodeId made = make_node(graph_, node.op, std::move(operands), node.attributes);
-    graph_.node(made).source = node.source;
+    std::vector<Value> made = graph_.node(make_node(graph_, node.op, std::move(operands), node.attributes)).outputs;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      Value value = graph_.node(made).outputs[i];
       const TensorType& before = graph_.type(node.outputs[i]);
-      with_shape(value, graph_.type(value).dtype, before.shape);
-      if (is_update_[node.outputs[i].id]) value = as(value, before.dtype);  // it must fit the input's storage
-      remember(node.outputs[i], value);
+      with_shape(made[i], graph_.type(made[i]).dtype, before.shape);
+      if (is_update_[node.outputs[i].id]) made[i] = as(made[i], before.dtype);  // it must fit the input's storage
+      now_[node.outputs[i]] = made[i];
     }
-    replaced_.push_back(id);
+    rewriter_.replace(id, made);
   }
 
-  void remember(Value before, Value after) {
-    replacements_.emplace_back(before, after);
-    now_[before] = after;
-  }
   Value now(Value value) const {
     const auto found = now_.find(value);
     return found == now_.end() ? value : found->second;
   }
 
   Graph& graph_;
+  Rewriter rewriter_;
   const AutocastOptions& options_;
   DType low_;
   std::vector<bool> is_update_;
   std::map<Value, Value> now_;                      // what stands for a value of the graph as it was
   std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
   std::vector<bool> is_constant_;                   // by value
-  std::vector<std::pair<Value, Value>> replacements_;
-  std::vector<NodeId> replaced_;
   bool changed_ = false;
 };
 
@@ -270,13 +181,7 @@ class Autocaster {
 
 bool autocast(Graph& graph, const AutocastOptions& options) {
   if (options.precision == Precision::fp32) return false;
-  const Phase phase = graph.phase();
-  const std::string scope = graph.scope();
-  const bool changed = Autocaster(graph, options).run();
-  graph.set_insertion_at_end();
-  graph.set_phase(phase);
-  graph.set_scope(scope);
-  return changed;
+  return Autocaster(graph, options).run();
 }
 
 }  // namespace ridgepoint

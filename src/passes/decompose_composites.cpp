@@ -3,6 +3,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "ir/rewriter.h"
 #include "ops/node_key.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
@@ -10,11 +11,9 @@
 namespace ridgepoint {
 
 bool decompose_composites(Graph& graph, const PassOptions& options) {
-  std::vector<std::pair<Value, Value>> replacements;
-  std::vector<NodeId> replaced;
+  Rewriter rewriter(graph);
   std::unordered_map<std::string, bool> has_kernel;  // of nodes that do the same
-  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
-  for (const NodeId id : order) {
+  for (const NodeId id : nodes_of(graph)) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::composite) continue;
     const auto [known, is_new] = has_kernel.try_emplace(typed_key(graph, node));
@@ -22,15 +21,10 @@ bool decompose_composites(Graph& graph, const PassOptions& options) {
       known->second = !node.attributes.get_or(kPlainAttribute, false) && options.target.has_kernel(graph, node);
     }
     if (known->second) continue;
-    graph.set_insertion_before(id);
-    const std::vector<Value> values = decompose_fully(graph, node);
-    for (std::size_t i = 0; i < values.size(); ++i) replacements.emplace_back(node.outputs[i], values[i]);
-    replaced.push_back(id);
+    rewriter.stand_before(id);
+    rewriter.replace(id, decompose_fully(graph, node));
   }
-  if (replaced.empty()) return false;
-  graph.replace_uses(replacements);
-  graph.erase(replaced);
-  return true;
+  return rewriter.finish();
 }
 
 }  // namespace ridgepoint

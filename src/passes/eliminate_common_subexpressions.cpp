@@ -4,7 +4,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "ir/rewriter.h"
 #include "ops/node_key.h"
+#include "ops/rule.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -12,8 +14,7 @@ namespace {
 
 std::string key_of(const Graph& graph, const Node& node, const std::vector<Value>& representative) {
   std::string key = operation_key(node);
-  const OpClass kind = op_class(node.op);
-  if (kind != OpClass::view && kind != OpClass::state) key += '@' + std::string(name(node.phase));
+  if (launches(node.op)) key += '@' + std::string(name(node.phase));
   for (const Value value : node.inputs) key += '%' + std::to_string(representative[value.id].id);
   for (const Value value : node.outputs) key += graph.type(value).to_string();
   return key;
@@ -25,24 +26,17 @@ bool eliminate_common_subexpressions(Graph& graph, const PassOptions&) {
   std::vector<Value> representative(graph.value_count());
   for (std::uint32_t id = 0; id < representative.size(); ++id) representative[id] = Value{id};
   std::unordered_map<std::string, NodeId> first;
-  std::vector<std::pair<Value, Value>> replacements;
-  std::vector<NodeId> duplicates;
+  Rewriter rewriter(graph);
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input || node.op == Op::adamw) continue;  // an input is its own; an update writes in place
+    if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // what is written in place is its own
     const auto [at, is_new] = first.emplace(key_of(graph, node, representative), id);
     if (is_new) continue;
     const Node& kept = graph.node(at->second);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      representative[node.outputs[i].id] = kept.outputs[i];
-      replacements.emplace_back(node.outputs[i], kept.outputs[i]);
-    }
-    duplicates.push_back(id);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) representative[node.outputs[i].id] = kept.outputs[i];
+    rewriter.replace(id, kept.outputs);
   }
-  if (duplicates.empty()) return false;
-  graph.replace_uses(replacements);
-  graph.erase(duplicates);
-  return true;
+  return rewriter.finish();
 }
 
 }  // namespace ridgepoint

@@ -7,7 +7,8 @@
 #include <algorithm>
 #include <set>
 
-#include "ops/layout.h"
+#include "ir/queries.h"
+#include "ir/rewriter.h"
 #include "ops/rules/adamw.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
@@ -17,15 +18,13 @@ namespace {
 
 class OptimizerGrouper {
  public:
-  OptimizerGrouper(Graph& graph, const PassTarget& target) : graph_(graph), target_(target) {}
+  OptimizerGrouper(Graph& graph, const PassTarget& target) : graph_(graph), rewriter_(graph), target_(target) {}
 
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
     close_if([](const Group&) { return true; });
     for (const std::vector<NodeId>& members : closed_) merge(members);
-    graph_.replace_uses(replacements_);
-    graph_.erase(replaced_);
-    return !replaced_.empty();
+    return rewriter_.finish();
   }
 
  private:
@@ -38,11 +37,10 @@ class OptimizerGrouper {
 
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
-    const OpClass kind = op_class(node.op);
-    const bool launches = kind != OpClass::view && kind != OpClass::state;
     close_if([&](const Group& group) {
-      return (launches && node.op != Op::adamw) || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                                               [&](Value value) { return group.made.contains(value); });
+      return (launches(node.op) && node.op != Op::adamw) ||
+             std::any_of(node.inputs.begin(), node.inputs.end(),
+                         [&](Value value) { return group.made.contains(value); });
     });
     if (node.op == Op::adamw) add(id, node);
   }
@@ -100,21 +98,17 @@ class OptimizerGrouper {
       merged.outputs.insert(merged.outputs.end(), node.outputs.begin(), node.outputs.end());
     }
     if (!target_.has_kernel(graph_, merged)) return;
-    graph_.set_insertion_before(members.back());
-    graph_.set_phase(merged.phase);
-    graph_.set_scope("optimizer");
+    rewriter_.stand_before(members.back(), "optimizer");
     const Node& made = graph_.node(make_node(graph_, Op::adamw, merged.inputs, merged.attributes));
-    for (std::size_t i = 0; i < merged.outputs.size(); ++i)
-      replacements_.emplace_back(merged.outputs[i], made.outputs[i]);
-    replaced_.insert(replaced_.end(), members.begin(), members.end());
+    for (std::size_t i = 0; i < merged.outputs.size(); ++i) rewriter_.replace(merged.outputs[i], made.outputs[i]);
+    for (const NodeId id : members) rewriter_.remove(id);
   }
 
   Graph& graph_;
+  Rewriter rewriter_;
   const PassTarget& target_;
   std::vector<Group> open_;
   std::vector<std::vector<NodeId>> closed_;
-  std::vector<std::pair<Value, Value>> replacements_;
-  std::vector<NodeId> replaced_;
 };
 
 }  // namespace

@@ -1,47 +1,33 @@
 // Makes every operand lie as its kernel asks: a view that strides cannot express, or that the device cannot read
 // in place, is preceded by a dense copy. Outputs are made dense, so that reading one is one transfer. A view and its
 // transpose that both become matrices of a batch share one copy, whose rows lie as those of the original.
-#include <algorithm>
 #include <map>
-#include <numeric>
 #include <utility>
 
-#include "ops/rule.h"
+#include "ir/permutation.h"
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
 
-using Permutation = std::vector<std::int64_t>;
-
-const Permutation& permutation_of(const Node& transpose_node) {
-  return transpose_node.attributes.get<Permutation>("permutation");
-}
-
 class CopyInserter {
  public:
-  CopyInserter(Graph& graph, const PassTarget& target) : graph_(graph), target_(target) {}
+  CopyInserter(Graph& graph, const PassTarget& target) : graph_(graph), rewriter_(graph), target_(target) {}
 
   bool run() {
-    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
-    for (const NodeId id : order) visit(id);
-    graph_.set_insertion_at_end();
-    std::vector<std::pair<Value, Value>> outputs;
-    for (const Output& output : graph_.outputs()) {
-      const Value dense = comply(output.value, OperandLayout::dense);
-      if (dense != output.value) outputs.emplace_back(output.value, dense);
-    }
-    replace_outputs(outputs);
+    const std::vector<NodeId> nodes = nodes_of(graph_);
+    for (const NodeId id : nodes) visit(id);
+    if (!nodes.empty()) rewriter_.stand_at_end(nodes.back());
+    rewrite_outputs(graph_, [&](Value value) { return comply(value, OperandLayout::dense); });
     return changed_;
   }
 
  private:
   void visit(NodeId id) {
     Node& node = graph_.node(id);
-    graph_.set_insertion_before(id);
-    graph_.set_phase(node.phase);
-    graph_.set_scope(graph_.scope_name(node));
+    rewriter_.stand_before(id);
     if (node.op == Op::reshape && !view_layout(graph_, node, layouts_[node.inputs[0].id])) {
       node.inputs[0] = dense_copy(node.inputs[0]);
     } else if (op_class(node.op) != OpClass::view) {
@@ -62,14 +48,13 @@ class CopyInserter {
     const TensorLayout& layout = layouts_[value.id].layout;
     const auto last = static_cast<std::size_t>(layout.shape.rank() - 1);
     const bool rows_stand = !layout.immediate && layout.strides[last] != 1 && layout.strides[last - 1] == 1;
-    return rows_stand ? with_last_two_swapped(dense_copy(with_last_two_swapped(value))) : dense_copy(value);
+    return rows_stand ? rows_as_columns(dense_copy(rows_as_columns(value))) : dense_copy(value);
   }
 
-  Value with_last_two_swapped(Value value) {
+  Value rows_as_columns(Value value) {
     const auto [base, permutation] = origin_of(value);
-    Permutation swapped = permutation;
-    std::swap(swapped.end()[-1], swapped.end()[-2]);
-    if (std::is_sorted(swapped.begin(), swapped.end())) return base;
+    const Permutation swapped = with_last_two_swapped(permutation);
+    if (moves_nothing(swapped)) return base;
     const auto [found, is_new] = transposes_.try_emplace({base, swapped}, Value{});
     if (is_new) {
       found->second = transpose(graph_, base, swapped);
@@ -82,9 +67,7 @@ class CopyInserter {
   std::pair<Value, Permutation> origin_of(Value value) const {
     const Node& producer = graph_.producer_node(value);
     if (producer.op == Op::transpose) return {producer.inputs[0], permutation_of(producer)};
-    Permutation unmoved(static_cast<std::size_t>(graph_.type(value).shape.rank()));
-    std::iota(unmoved.begin(), unmoved.end(), 0);
-    return {value, unmoved};
+    return {value, unmoved_axes(graph_.type(value).shape.rank())};
   }
 
   // The first of equal transposes, so that they have one copy.
@@ -99,26 +82,15 @@ class CopyInserter {
     if (copies_.size() < graph_.value_count()) copies_.resize(graph_.value_count());
     if (copies_[value.id].valid()) return copies_[value.id];
     changed_ = true;
-    const Value made = copy(graph_, value);
-    graph_.set_type(made, graph_.type(value));  // keeps the labels
+    const Value made = rewriter_.copy(value);
     assign_layouts(graph_, graph_.producer_node(made), layouts_);
     copies_.resize(graph_.value_count());
     copies_[value.id] = made;
     return made;
   }
 
-  void replace_outputs(const std::vector<std::pair<Value, Value>>& replacements) {
-    if (replacements.empty()) return;
-    const std::map<Value, Value> dense(replacements.begin(), replacements.end());
-    std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
-    graph_.clear_outputs();
-    for (const Output& output : outputs) {
-      const auto found = dense.find(output.value);
-      graph_.add_output(output.name, found == dense.end() ? output.value : found->second);
-    }
-  }
-
   Graph& graph_;
+  Rewriter rewriter_;
   const PassTarget& target_;
   std::vector<ValueLayout> layouts_;
   std::vector<Value> copies_;

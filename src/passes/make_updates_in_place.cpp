@@ -6,6 +6,7 @@
 // planner asks for (plan/check_updates.h).
 #include <algorithm>
 
+#include "ir/rewriter.h"
 #include "ops/in_place.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
@@ -18,7 +19,10 @@ constexpr std::size_t kNone = SIZE_MAX;
 class UpdatePlacer {
  public:
   explicit UpdatePlacer(Graph& graph)
-      : graph_(graph), updates_(graph.updates().begin(), graph.updates().end()), layouts_(value_layouts(graph)) {}
+      : graph_(graph),
+        rewriter_(graph),
+        updates_(graph.updates().begin(), graph.updates().end()),
+        layouts_(value_layouts(graph)) {}
 
   bool run() {
     drop_assignments_to_itself();
@@ -55,7 +59,7 @@ class UpdatePlacer {
       const Value value = updates_[i].value;
       const Node& maker = graph_.producer_node(value);
       const auto result = static_cast<std::size_t>(std::ranges::find(maker.outputs, value) - maker.outputs.begin());
-      if (launches(maker) && !is_taken[value.id] && can_write_over(maker, result, updates_[i].input, layouts_)) {
+      if (launches(maker.op) && !is_taken[value.id] && can_write_over(maker, result, updates_[i].input, layouts_)) {
         is_taken[value.id] = true;
       } else {
         copied.push_back(i);
@@ -99,17 +103,15 @@ class UpdatePlacer {
     changed_ = true;
     Update& update = updates_[index];
     const Value value = update.value;
-    graph_.set_insertion_at_end();
+    rewriter_.stand_at_end(graph_.producer(value));
     graph_.set_phase(graph_.node(graph_.order().back()).phase);
-    graph_.set_scope(graph_.scope_name(graph_.producer_node(value)));
     // Strides that turn an old value round cannot be written over it as they are read.
     update.value = copy_of(root(value) == update.input ? copy_of(value) : value);
     if (is_whole(value) && update_by_old_[root(value).id] == kNone) update_by_old_[root(value).id] = index;
   }
 
   Value copy_of(Value value) {
-    const Value made = copy(graph_, value);
-    graph_.set_type(made, graph_.type(value));  // keeps the labels
+    const Value made = rewriter_.copy(value);
     assign_layouts(graph_, graph_.producer_node(made), layouts_);
     return made;
   }
@@ -122,7 +124,7 @@ class UpdatePlacer {
     for (const NodeId id : graph_.order()) {
       position_[id.id] = ++position;
       const Node& node = graph_.node(id);
-      if (!launches(node)) continue;
+      if (!launches(node.op)) continue;
       for (const Value value : node.inputs) last_read_[root(value).id] = position;
     }
     for (const Output& output : graph_.outputs()) last_read_[root(output.value).id] = kNone;
@@ -132,10 +134,7 @@ class UpdatePlacer {
   // The copy may itself be what another input is updated with, whose own old value is not read any more by then.
   void keep_old_value(const Update& update) {
     changed_ = true;
-    const NodeId maker = graph_.producer(update.value);
-    graph_.set_insertion_before(maker);
-    graph_.set_phase(graph_.node(maker).phase);
-    graph_.set_scope(graph_.scope_name(graph_.node(maker)));
+    rewriter_.stand_before(graph_.producer(update.value));
     const Value kept = copy_of(update.input);
     position_.resize(graph_.node_capacity(), made_at(update));
     old_[update.input.id] = {kept, made_at(update)};
@@ -145,21 +144,17 @@ class UpdatePlacer {
   }
 
   void redirect_late_readers() {
-    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
-    for (const NodeId id : order) {
+    for (const NodeId id : nodes_of(graph_)) {
       Node& node = graph_.node(id);
-      if (!launches(node)) continue;
+      if (!launches(node.op)) continue;
       for (Value& value : node.inputs) {
         if (!is_late(value, position_[id.id])) continue;
-        if (!is_kept(value)) graph_.set_insertion_before(id);
+        if (!is_kept(value)) rewriter_.stand_before(id);
         value = as_kept(value);
       }
     }
     graph_.set_insertion_at_end();
-    const std::vector<Output> outputs(graph_.outputs().begin(), graph_.outputs().end());
-    graph_.clear_outputs();
-    for (const Output& output : outputs)
-      graph_.add_output(output.name, is_late(output.value, kNone) ? as_kept(output.value) : output.value);
+    rewrite_outputs(graph_, [&](Value value) { return is_late(value, kNone) ? as_kept(value) : value; });
   }
 
   bool is_late(Value value, std::size_t position) const {
@@ -174,11 +169,7 @@ class UpdatePlacer {
     for (; !is_kept(value); value = graph_.producer_node(value).inputs[0]) views.push_back(value);
     Value kept = old_[value.id].kept;
     for (auto view = views.rbegin(); view != views.rend(); ++view) {
-      const Node& node = graph_.producer_node(*view);
-      graph_.set_phase(node.phase);
-      graph_.set_scope(graph_.scope_name(node));
-      kept = graph_.node(make_node(graph_, node.op, {kept}, node.attributes)).outputs[0];
-      graph_.set_type(kept, graph_.type(*view));
+      kept = rewriter_.view_again(graph_.producer_node(*view), kept);
       old_[view->id] = {kept, 0};
     }
     return kept;
@@ -190,6 +181,7 @@ class UpdatePlacer {
   };
 
   Graph& graph_;
+  Rewriter rewriter_;
   std::vector<Update> updates_;
   std::vector<ValueLayout> layouts_;
   std::vector<std::size_t> update_by_old_;  // by input: an update by all of its old value, in order

@@ -2,45 +2,30 @@
 // axis, (a b) becomes (b^T a^T), which lies so already. The transposed operands are views; the work is the same. The
 // gradient of a linear layer's weight is such a result, and an optimizer or a file wants it dense.
 #include <algorithm>
-#include <numeric>
 
+#include "ir/permutation.h"
+#include "ir/queries.h"
+#include "ir/rewriter.h"
 #include "passes/pass.h"
-#include "passes/queries.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
-
-using Permutation = std::vector<std::int64_t>;
-
-const Permutation& permutation_of(const Node& transpose_node) {
-  return transpose_node.attributes.get<Permutation>("permutation");
-}
 
 // Whether the node moves the axis before the last to the end.
 bool ends_in_rows(const Node& node) {
   return node.op == Op::transpose && permutation_of(node).back() == std::ssize(permutation_of(node)) - 2;
 }
 
-Permutation last_two_swapped(int rank) {
-  Permutation permutation(static_cast<std::size_t>(rank));
-  std::iota(permutation.begin(), permutation.end(), 0);
-  std::swap(permutation.end()[-1], permutation.end()[-2]);
-  return permutation;
-}
-
 class MatmulOrienter {
  public:
-  explicit MatmulOrienter(Graph& graph) : graph_(graph), readers_(graph), is_replaced_(graph.node_capacity()) {}
+  explicit MatmulOrienter(Graph& graph) : graph_(graph), rewriter_(graph), readers_(graph) {}
 
   bool run() {
-    const std::vector<NodeId> order(graph_.order().begin(), graph_.order().end());
-    for (const NodeId id : order) {
+    for (const NodeId id : nodes_of(graph_)) {
       if (is_turned_by_all(graph_.node(id))) orient(id);
     }
-    graph_.replace_uses(replacements_);
-    graph_.erase(replaced_);
-    return !replaced_.empty();
+    return rewriter_.finish();
   }
 
  private:
@@ -53,43 +38,32 @@ class MatmulOrienter {
 
   void orient(NodeId id) {
     const Node& node = graph_.node(id);
-    graph_.set_insertion_before(id);
-    graph_.set_phase(node.phase);
-    graph_.set_scope(graph_.scope_name(node));
-    const Permutation swap = last_two_swapped(graph_.type(node.outputs[0]).shape.rank());
+    rewriter_.stand_before(id);
+    const Permutation swap = with_last_two_swapped(unmoved_axes(graph_.type(node.outputs[0]).shape.rank()));
     const NodeId made =
         make_node(graph_, Op::matmul, {turned(node.inputs[1], swap), turned(node.inputs[0], swap)}, node.attributes);
     const Value product = graph_.node(made).outputs[0];
     for (const NodeId reader : readers_.of(node.outputs[0])) {
-      Permutation permutation = permutation_of(graph_.node(reader));
-      for (std::int64_t& axis : permutation) axis = swap[static_cast<std::size_t>(axis)];
-      replacements_.emplace_back(graph_.node(reader).outputs[0], turned(product, permutation));
-      replace(reader);
+      const Value result[] = {turned(product, composed(swap, permutation_of(graph_.node(reader))))};
+      rewriter_.replace(reader, result);
     }
-    replace(id);
-  }
-
-  void replace(NodeId id) {
-    replaced_.push_back(id);
-    is_replaced_[id.id] = true;
+    rewriter_.remove(id);
   }
 
   // `x` with its axes permuted; a transpose that stays and makes x is taken in.
   Value turned(Value x, Permutation permutation) {
     const NodeId maker = graph_.producer(x);
     const Node& producer = graph_.node(maker);
-    if (producer.op == Op::transpose && maker.id < is_replaced_.size() && !is_replaced_[maker.id]) {
-      for (std::int64_t& axis : permutation) axis = permutation_of(producer)[static_cast<std::size_t>(axis)];
+    if (producer.op == Op::transpose && !rewriter_.is_removed(maker)) {
+      permutation = composed(permutation_of(producer), std::move(permutation));
       x = producer.inputs[0];
     }
-    return std::is_sorted(permutation.begin(), permutation.end()) ? x : transpose(graph_, x, permutation);
+    return moves_nothing(permutation) ? x : transpose(graph_, x, permutation);
   }
 
   Graph& graph_;
+  Rewriter rewriter_;
   Readers readers_;
-  std::vector<bool> is_replaced_;  // by node that was there at the start
-  std::vector<std::pair<Value, Value>> replacements_;
-  std::vector<NodeId> replaced_;
 };
 
 }  // namespace

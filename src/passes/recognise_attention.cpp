@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/rewriter.h"
 #include "passes/attention_pattern.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
@@ -17,8 +18,7 @@ namespace {
 Value made(Graph& graph, const ScaledTranspose& operand) {
   Value value = operand.base;
   if (graph.type(value).dtype != operand.dtype) value = cast(graph, value, operand.dtype);
-  const bool is_turned = !std::ranges::is_sorted(operand.permutation);
-  return is_turned ? transpose(graph, value, operand.permutation) : value;
+  return moves_nothing(operand.permutation) ? value : transpose(graph, value, operand.permutation);
 }
 
 // The innermost module that both scopes lie in.
@@ -42,22 +42,19 @@ bool has_kernels(const Graph& graph, const Node& attention, const PassOptions& o
 }
 
 // Makes the op where the last product stands, whose result it is; empty where the device lacks a kernel for it.
-std::optional<Value> make_attention(Graph& graph, AttentionPattern pattern, const PassOptions& options) {
+std::optional<Value> make_attention(Graph& graph, Rewriter& rewriter, const AttentionPattern& pattern,
+                                    const PassOptions& options) {
   const NodeId last_product = pattern.nodes.front();
   const Node& last = graph.node(last_product);
-  graph.set_phase(last.phase);
-  graph.set_scope(common_scope(graph.scope_name(last), graph.scope_name(graph.node(pattern.nodes.back()))));
-  graph.set_insertion_before(last_product);
-  const auto first_made = static_cast<std::uint32_t>(graph.node_capacity());
+  const Node& first = graph.node(pattern.nodes.back());
+  rewriter.stand_before(last_product, common_scope(graph.scope_name(last), graph.scope_name(first)));
   const Value q = made(graph, pattern.q);
-  std::swap(pattern.keys.permutation.end()[-1], pattern.keys.permutation.end()[-2]);
-  const Value k = made(graph, pattern.keys);
+  ScaledTranspose keys = pattern.keys;
+  keys.permutation = with_last_two_swapped(std::move(keys.permutation));
+  const Value k = made(graph, keys);
   const Value o = attention(graph, q, k, pattern.v, pattern.scale, pattern.causal).first;
-  graph.node(graph.producer(o)).source = last.source;
   if (!has_kernels(graph, graph.producer_node(o), options)) {
-    std::vector<NodeId> refused;
-    for (std::uint32_t id = first_made; id < graph.node_capacity(); ++id) refused.push_back({id});
-    graph.erase(refused);
+    rewriter.undo();
     return std::nullopt;
   }
   graph.set_type(o, graph.type(last.outputs[0]));  // with its labels
@@ -67,26 +64,18 @@ std::optional<Value> make_attention(Graph& graph, AttentionPattern pattern, cons
 }  // namespace
 
 bool recognise_attention(Graph& graph, const PassOptions& options) {
-  const Phase phase = graph.phase();
-  const std::string scope = graph.scope();
   // The graph is rewritten once, at the end: no node of one pattern is read by another's.
   const Readers readers(graph);
-  std::vector<std::pair<Value, Value>> replacements;
-  std::vector<NodeId> replaced;
-  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
-  for (const NodeId id : order) {
+  Rewriter rewriter(graph);
+  for (const NodeId id : nodes_of(graph)) {
     const std::optional<AttentionPattern> pattern = find_attention(graph, readers, id);
     if (!pattern) continue;
-    const std::optional<Value> o = make_attention(graph, *pattern, options);
+    const std::optional<Value> o = make_attention(graph, rewriter, *pattern, options);
     if (!o) continue;
-    replacements.emplace_back(graph.node(id).outputs[0], *o);
-    replaced.insert(replaced.end(), pattern->nodes.begin(), pattern->nodes.end());
+    rewriter.replace(graph.node(id).outputs[0], *o);
+    for (const NodeId node : pattern->nodes) rewriter.remove(node);
   }
-  graph.replace_uses(replacements);
-  graph.erase(replaced);
-  graph.set_phase(phase);
-  graph.set_scope(scope);
-  return !replaced.empty();
+  return rewriter.finish();
 }
 
 }  // namespace ridgepoint

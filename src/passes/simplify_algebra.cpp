@@ -4,8 +4,10 @@
 #include <cmath>
 #include <optional>
 
+#include "ir/permutation.h"
+#include "ir/queries.h"
+#include "ir/rewriter.h"
 #include "passes/pass.h"
-#include "passes/queries.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -26,10 +28,8 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
     case Op::reshape:
     case Op::broadcast:
       return operand(0);
-    case Op::transpose: {
-      const auto& permutation = node.attributes.get<std::vector<std::int64_t>>("permutation");
-      return std::is_sorted(permutation.begin(), permutation.end()) ? std::optional(operand(0)) : std::nullopt;
-    }
+    case Op::transpose:
+      return moves_nothing(permutation_of(node)) ? std::optional(operand(0)) : std::nullopt;
     case Op::neg: {
       const Node& inner = graph.producer_node(operand(0));
       return inner.op == Op::neg ? std::optional(inner.inputs[0]) : std::nullopt;
@@ -67,13 +67,8 @@ std::optional<Value> folded_views(Graph& graph, const Node& node) {
       return reshape(graph, inner.inputs[0], shape);
     case Op::broadcast:
       return broadcast(graph, inner.inputs[0], shape);
-    case Op::transpose: {
-      const auto& outer = node.attributes.get<std::vector<std::int64_t>>("permutation");
-      const auto& first = inner.attributes.get<std::vector<std::int64_t>>("permutation");
-      std::vector<std::int64_t> combined;
-      for (const std::int64_t axis : outer) combined.push_back(first[static_cast<std::size_t>(axis)]);
-      return transpose(graph, inner.inputs[0], combined);
-    }
+    case Op::transpose:
+      return transpose(graph, inner.inputs[0], composed(permutation_of(inner), permutation_of(node)));
     default:
       return std::nullopt;
   }
@@ -89,46 +84,34 @@ std::optional<Value> reduction_of_one(Graph& graph, const Node& node) {
   return reshape(graph, node.inputs[0], graph.type(node.outputs[0]).shape);
 }
 
-std::optional<Value> simpler(Graph& graph, NodeId id) {
+std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
   const Node& node = graph.node(id);
   if (node.outputs.size() != 1) return std::nullopt;
   const std::optional<Value> same = equal_operand(graph, node);
   if (same && graph.type(*same) == graph.type(node.outputs[0])) return same;
-  graph.set_insertion_before(id);
-  graph.set_phase(node.phase);
-  graph.set_scope(graph.scope_name(node));
+  rewriter.stand_before(id);
   if (const std::optional<Value> view = folded_views(graph, node)) return view;
   return reduction_of_one(graph, node);
+}
+
+bool simplify_once(Graph& graph, Rewriter& rewriter) {
+  for (const NodeId id : nodes_of(graph)) {
+    const Node& node = graph.node(id);
+    // Two operands that change in the same walk are met again in the next.
+    const bool is_stale =
+        std::ranges::any_of(node.inputs, [&](Value value) { return rewriter.is_removed(graph.producer(value)); });
+    if (is_stale) continue;
+    if (const std::optional<Value> value = simpler(graph, rewriter, id)) rewriter.replace(id, {&*value, 1});
+  }
+  return rewriter.finish();
 }
 
 }  // namespace
 
 bool simplify_algebra(Graph& graph, const PassOptions&) {
+  Rewriter rewriter(graph);
   bool changed = false;
-  for (bool again = true; again;) {
-    std::vector<std::pair<Value, Value>> replacements;
-    const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
-    std::vector<NodeId> replaced;
-    std::vector<bool> is_replaced(graph.node_capacity());
-    for (const NodeId id : order) {
-      const Node& node = graph.node(id);
-      // Two operands that change in the same walk are met again in the next.
-      const bool stale = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value value) {
-        const std::uint32_t producer = graph.producer(value).id;
-        return producer < is_replaced.size() && is_replaced[producer];
-      });
-      if (stale) continue;
-      if (const std::optional<Value> value = simpler(graph, id)) {
-        replacements.emplace_back(node.outputs[0], *value);
-        replaced.push_back(id);
-        is_replaced[id.id] = true;
-      }
-    }
-    again = !replacements.empty();
-    changed = changed || again;
-    graph.replace_uses(replacements);
-    graph.erase(replaced);
-  }
+  while (simplify_once(graph, rewriter)) changed = true;
   return changed;
 }
 

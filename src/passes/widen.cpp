@@ -15,7 +15,7 @@ void widen_to_fp64(Graph& graph) {
     for (const Value value : node.outputs) {
       const TensorType& type = graph.type(value);
       if (!is_floating(type.dtype)) continue;
-      if (size_bytes(type.dtype) < size_bytes(DType::fp32)) {
+      if (is_low(type.dtype)) {
         throw Error("graph '" + graph.name + "' has " + type.to_string() + " values; widen it before autocast",
                     ErrorKind::usage);
       }

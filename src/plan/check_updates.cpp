@@ -19,7 +19,7 @@ namespace {
 void check_maker(const Graph& graph, const Update& update, std::span<const ValueLayout> layouts) {
   const Node& maker = graph.producer_node(update.value);
   const std::string op = "'" + std::string(name(maker.op)) + "'";
-  if (!launches(maker)) refuse(graph, update, "its value is made by " + op + ", which runs no kernel");
+  if (!launches(maker.op)) refuse(graph, update, "its value is made by " + op + ", which runs no kernel");
   const auto result = std::ranges::find(maker.outputs, update.value) - maker.outputs.begin();
   if (!can_write_over(maker, static_cast<std::size_t>(result), update.input, layouts))
     refuse(graph, update, op + " reads the input otherwise than element for element");
@@ -37,7 +37,7 @@ void check_updates(const Graph& graph, std::span<const ValueLayout> layouts) {
   std::vector<const Update*> written(graph.value_count());  // by input: its update, once it is made
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (!launches(node)) continue;
+    if (!launches(node.op)) continue;
     for (const Value value : node.inputs) {
       const Update* update = written[layouts[value.id].root.id];
       if (update == nullptr) continue;

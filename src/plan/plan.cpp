@@ -54,7 +54,7 @@ class Planner {
   void make_steps() {
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (!launches(node)) continue;
+      if (!launches(node.op)) continue;
       if (node.phase == Phase::backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
       PlanStep step;
       step.node = id;

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "ir/queries.h"
 #include "models/transformer.h"
-#include "ops/constant.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
@@ -92,6 +92,12 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"twice_an_attribute",
                   "graph \"g\"\n%0:fp32[2] = input() {name=\"a\", name=\"b\"} @forward \"\" \"\"\n",
                   "'name' is given twice"},
+        Malformed{"from_an_unknown_op", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" from sofmax\n",
+                  "did you mean 'softmax'"},
+        Malformed{"from_no_composite", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" from add\n",
+                  "made from a composite, which 'add' is not"},
+        Malformed{"more_on_the_line", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" form\n",
+                  "expected the end of the line"},
         Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is made"},
         Malformed{"wrong_arity", "graph \"g\"\n%0:fp32[2] = exp() @forward \"\" \"\"\n",
                   "0 inputs where the op has 1"}),
@@ -106,6 +112,14 @@ TEST(GraphText, is_refused_with_a_type_or_a_number_of_results_that_the_op_does_n
   const std::string update = " = adamw(%1, %0, %0, %0, %0) " + attributes;
   EXPECT_NO_THROW(parse_graph(kHead + step + "%2:fp32[2], %3:fp32[2], %4:fp32[2]" + update));
   EXPECT_THROW(parse_graph(kHead + step + "%2:fp32[2]" + update), Error);
+}
+
+TEST(GraphText, keeps_the_origin_of_a_node) {
+  const std::string text = std::string(kHead) + "%1:fp32[2] = exp(%0) @backward \"attn\" \"a.cpp:1\" from softmax\n";
+  const Graph graph = parse_graph(text);
+  EXPECT_EQ(graph.node(graph.order()[0]).origin, std::nullopt);
+  EXPECT_EQ(graph.node(graph.order()[1]).origin, Op::softmax);
+  EXPECT_EQ(print_graph(graph), text);
 }
 
 TEST(GraphText, keeps_integers_that_a_double_does_not_hold) {

@@ -1,5 +1,6 @@
 // Graphs as the tests of passes write and compare them: the text form less what does not matter there. A line that says
-// nothing of phase and scope means  @forward "" "";  lines where nodes were built are left out, values are renumbered.
+// nothing of phase and scope means  @forward "" "";  where nodes were built and what they are pieces of is left out,
+// values are renumbered.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,10 @@ inline Graph graph_of(std::string_view lines) {
 }
 
 inline std::string lines_of(Graph graph) {
-  for (const NodeId id : graph.order()) graph.node(id).source = 0;
+  for (const NodeId id : graph.order()) {
+    graph.node(id).source = 0;
+    graph.node(id).origin.reset();
+  }
   std::istringstream stream(print_graph(parse_graph(print_graph(graph))));
   std::string lines = "\n";
   std::string line;

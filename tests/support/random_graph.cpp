@@ -351,7 +351,7 @@ class Generator {
     }
     const auto low = [&](NodeId id) {
       return std::ranges::any_of(graph_.node(id).outputs,
-                                 [&](Value value) { return size_bytes(graph_.type(value).dtype) == 2; });
+                                 [&](Value value) { return is_low(graph_.type(value).dtype); });
     };
     if (inputs.empty() || std::ranges::any_of(graph_.order(), low)) return;
     try {

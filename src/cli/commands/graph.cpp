@@ -21,7 +21,6 @@
 #include "models/attention_problem.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
-#include "ops/in_place.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 
@@ -38,7 +37,7 @@ struct PassRow {
 };
 
 std::int64_t count_launches(const Graph& graph) {
-  return std::ranges::count_if(graph.order(), [&](NodeId id) { return launches(graph.node(id)); });
+  return std::ranges::count_if(graph.order(), [&](NodeId id) { return launches(graph.node(id).op); });
 }
 
 class GraphCommand : public Command {

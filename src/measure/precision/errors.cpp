@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -15,8 +16,10 @@ namespace ridgepoint {
 namespace {
 
 // What a variant with low norms computes in the low type.
-const std::vector<Op>& norm_ops() {
-  static const std::vector<Op> ops = {Op::rms_norm, Op::rms_norm_backward, Op::layer_norm, Op::layer_norm_backward};
+std::vector<Op> norm_ops() {
+  std::vector<Op> ops;
+  std::ranges::copy_if(kAllOps, std::back_inserter(ops),
+                       [](Op op) { return traits(op).kernel_class == KernelClass::norm; });
   return ops;
 }
 

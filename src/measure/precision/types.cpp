@@ -29,10 +29,10 @@ std::string without_numbers(std::string_view scope) {
   }
 }
 
+// Elementwise ops of no arithmetic, casts and copies, have none.
 bool has_line(const Node& node) {
-  const OpClass kind = op_class(node.op);
-  return kind != OpClass::view && kind != OpClass::state && node.op != Op::cast && node.op != Op::copy &&
-         node.op != Op::detach && node.op != Op::iota;
+  const bool computes = op_class(node.op) != OpClass::elementwise || traits(node.op).arithmetic != Arithmetic::none;
+  return launches(node.op) && computes;
 }
 
 std::string operand_types(const Graph& graph, const Node& node) {

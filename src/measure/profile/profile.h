@@ -23,23 +23,8 @@ std::string_view name(ProfilePhase phase);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 ProfilePhase profile_phase_from_name(std::string_view text);
 
-// What a kernel is for. Attention is the op that does all of it in one; written out in simpler ops its products are
-// matmuls and its softmax is softmax. Elementwise counts reductions that belong to nothing else; memory movement is
-// copies, look-ups and fills. `unknown` is what no node answers for.
-enum class KernelClass : std::uint8_t {
-  matmul,
-  attention,
-  softmax,
-  norm,
-  elementwise,
-  loss,
-  optimizer,
-  memory_movement,
-  unknown
-};
-std::string_view name(KernelClass kernel_class);
-
-// By op; the parts of a decomposed op, by the module they stand in or the rule that made them.
+// What the node's kernel is for: by its op; where that is elementwise work, by its phase, by the composite that it is a
+// piece of (Node::origin) or by the module it stands in.
 KernelClass kernel_class(const Graph& graph, const Node& node);
 
 // One kernel or primitive that ran, on any device. Times in nanoseconds since the profile began.

@@ -1,6 +1,7 @@
 // attention: o = softmax(scale q k^T [masked]) v and the log-sum-exp of each row of scores, and its derivative from
 // those two (Dao et al. 2022): nothing of size S x S is kept between the two. The attribute `compute` is that of the
-// products it falls apart into (ops/rules/matmul.cpp).
+// products it falls apart into (ops/rules/matmul.cpp). Scores, their exponentials and sums are kept in the accumulator
+// of the operands' dtype.
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -9,9 +10,6 @@
 
 namespace ridgepoint {
 namespace {
-
-// Scores, their exponentials and sums are kept in this, whatever the operands are.
-DType score_dtype(DType dtype) { return dtype == DType::fp64 ? DType::fp64 : DType::fp32; }
 
 Shape without_last(const Shape& shape) { return Shape(std::vector<Dim>(shape.dims().begin(), shape.dims().end() - 1)); }
 Shape as_column(const Shape& rows) {
@@ -41,7 +39,7 @@ std::vector<TensorType> infer_attention(const ShapeContext& context) {
   require_compute(context.attributes, dtype);
   const TensorType& q = context.inputs[0];
   require_operands(q, context.inputs[1], context.inputs[2], context.attributes);
-  return {q, {score_dtype(dtype), without_last(q.shape)}};
+  return {q, {accumulator(dtype), without_last(q.shape)}};
 }
 
 Value swap_last_two(Graph& graph, Value x) {
@@ -61,7 +59,7 @@ Value product(Graph& graph, Value a, Value b, const Attributes& attributes) {
 Value to(Graph& graph, Value x, DType dtype) { return graph.type(x).dtype == dtype ? x : cast(graph, x, dtype); }
 
 Value scores_of(Graph& graph, Value q, Value k, const Attributes& attributes) {
-  const DType dtype = score_dtype(graph.type(q).dtype);
+  const DType dtype = accumulator(graph.type(q).dtype);
   const Value products = to(graph, product(graph, q, swap_last_two(graph, k), attributes), dtype);
   const Value scores = scale(graph, products, attributes.get<double>("scale"));
   if (!attributes.get<bool>("causal")) return scores;
@@ -97,7 +95,7 @@ std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
   }
   require(context.inputs[0].shape == q.shape && context.inputs[4].shape == q.shape,
           "the result and its gradient must be shaped as q");
-  require(context.inputs[5] == TensorType(score_dtype(q.dtype), without_last(q.shape)),
+  require(context.inputs[5] == TensorType(accumulator(q.dtype), without_last(q.shape)),
           "the log-sum-exp must be [...,S], in fp32 (fp64 for fp64)");
   return {q, context.inputs[2], context.inputs[3]};
 }
@@ -110,7 +108,7 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
   const Value k = node.inputs[2];
   const Value v = node.inputs[3];
   const DType dtype = graph.type(q).dtype;
-  const DType wide = score_dtype(dtype);
+  const DType wide = accumulator(dtype);
   const Shape column = as_column(graph.type(node.inputs[5]).shape);
   const Value scores = scores_of(graph, q, k, node.attributes);
   const Value p = exp(graph, sub(graph, scores, reshape(graph, node.inputs[5], column)));
@@ -125,8 +123,8 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
 }  // namespace
 
 extern const OpRule rule_attention{.infer = infer_attention, .vjp = vjp_attention, .decompose = decompose_attention};
-extern const OpRule rule_attention_backward{.infer = infer_attention_backward,
-                                            .decompose = decompose_attention_backward};
+extern const OpRule rule_attention_backward{
+    .infer = infer_attention_backward, .accumulator_operand = 5, .decompose = decompose_attention_backward};
 
 std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
                                   const Source& source) {

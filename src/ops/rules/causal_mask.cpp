@@ -30,7 +30,7 @@ std::vector<Value> vjp_causal_mask(Graph& graph, const Node&, std::span<const Va
 }  // namespace
 
 extern const OpRule rule_causal_mask{
-    .infer = infer_causal_mask, .vjp = vjp_causal_mask, .flops = no_flops, .decompose = decompose_causal_mask};
+    .infer = infer_causal_mask, .vjp = vjp_causal_mask, .decompose = decompose_causal_mask};
 
 Value causal_mask(Graph& graph, Value x, double fill, const Source& source) {
   return graph.node(make_node(graph, Op::causal_mask, {x}, {{"fill", fill}}, source)).outputs[0];

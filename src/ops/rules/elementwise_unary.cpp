@@ -60,9 +60,9 @@ std::vector<Value> vjp_tanh(Graph& graph, const Node& node, Gradients g) {
 
 }  // namespace
 
-extern const OpRule rule_copy{.infer = infer_copy, .vjp = vjp_copy, .flops = no_flops};
-extern const OpRule rule_cast{.infer = infer_cast, .vjp = vjp_cast, .flops = no_flops};
-extern const OpRule rule_detach{.infer = infer_copy, .vjp = vjp_detach, .flops = no_flops};
+extern const OpRule rule_copy{.infer = infer_copy, .vjp = vjp_copy};
+extern const OpRule rule_cast{.infer = infer_cast, .vjp = vjp_cast};
+extern const OpRule rule_detach{.infer = infer_copy, .vjp = vjp_detach};
 extern const OpRule rule_neg{.infer = infer_same, .vjp = vjp_neg};
 extern const OpRule rule_exp{.infer = infer_same, .vjp = vjp_exp};
 extern const OpRule rule_expm1{.infer = infer_same, .vjp = vjp_expm1};

@@ -6,9 +6,6 @@
 namespace ridgepoint {
 namespace {
 
-// Angles of long sequences need more bits than a low type has.
-DType table_dtype(DType operand) { return operand == DType::fp64 ? DType::fp64 : DType::fp32; }
-
 std::vector<TensorType> infer_rope(const ShapeContext& context) {
   for (const TensorType& type : context.inputs)
     require(is_floating(type.dtype), "operands must be floating; cast first");
@@ -21,8 +18,8 @@ std::vector<TensorType> infer_rope(const ShapeContext& context) {
   for (int table = 1; table <= 2; ++table) {
     const Shape& shape = context.inputs[static_cast<std::size_t>(table)].shape;
     require(
-        context.inputs[static_cast<std::size_t>(table)].dtype == table_dtype(dtype),
-        "the tables of a " + std::string(name(dtype)) + " operand must be " + std::string(name(table_dtype(dtype))));
+        context.inputs[static_cast<std::size_t>(table)].dtype == accumulator(dtype),
+        "the tables of a " + std::string(name(dtype)) + " operand must be " + std::string(name(accumulator(dtype))));
     require(shape.rank() == 2 && shape[0] == x[axis] && shape[1] == x[-1] / 2, "the tables must be [S,D/2]");
   }
   return {context.inputs[0]};
@@ -45,7 +42,7 @@ std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   pair_dims.insert(pair_dims.end(), {pairs, Dim(2)});
   table_dims.insert(table_dims.end(), {pairs, Dim(1)});
 
-  const DType dtype = table_dtype(type.dtype);
+  const DType dtype = accumulator(type.dtype);
   const Value wide = dtype == type.dtype ? node.inputs[0] : cast(graph, node.inputs[0], dtype);
   const Value x = reshape(graph, wide, Shape(pair_dims));
   const Value cosines = reshape(graph, node.inputs[1], Shape(table_dims));

@@ -43,7 +43,7 @@ extern const OpRule rule_equal{.infer = infer_comparison, .vjp = vjp_comparison}
 extern const OpRule rule_less{.infer = infer_comparison, .vjp = vjp_comparison};
 extern const OpRule rule_less_equal{.infer = infer_comparison, .vjp = vjp_comparison};
 extern const OpRule rule_where{.infer = infer_where, .vjp = vjp_where};
-extern const OpRule rule_iota{.infer = infer_iota, .flops = no_flops};
+extern const OpRule rule_iota{.infer = infer_iota};
 
 Value equal(Graph& graph, Value a, Value b, const Source& source) { return compare(graph, Op::equal, a, b, source); }
 Value less(Graph& graph, Value a, Value b, const Source& source) { return compare(graph, Op::less, a, b, source); }

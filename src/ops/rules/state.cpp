@@ -2,34 +2,24 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/constant.h"
+#include "ir/queries.h"
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
-
 namespace {
 
-constexpr const char* kValue = "value";
-
-const std::int64_t* whole_value(const Attributes& attributes) {
-  for (const auto& [key, value] : attributes.items()) {
-    if (key == kValue) return std::get_if<std::int64_t>(&value);
-  }
-  return nullptr;
-}
-
-bool holds(DType dtype, std::int64_t value) {
+bool fits(DType dtype, std::int64_t value) {
   return dtype == DType::int64 ||
          (value >= std::numeric_limits<std::int32_t>::min() && value <= std::numeric_limits<std::int32_t>::max());
 }
 
 std::vector<TensorType> infer_constant(const ShapeContext& context) {
   const DType dtype = dtype_from_name(context.attributes.get<std::string>("dtype"));
-  const std::int64_t* whole = whole_value(context.attributes);
-  const double value = whole != nullptr ? static_cast<double>(*whole) : context.attributes.get<double>(kValue);
+  const std::optional<std::int64_t> whole = whole_value(context.attributes);
+  const double value = whole ? static_cast<double>(*whole) : context.attributes.get<double>("value");
   if (is_integer(dtype)) {
-    const bool is_whole = whole != nullptr || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
-    require(is_whole && holds(dtype, whole != nullptr ? *whole : static_cast<std::int64_t>(value)),
+    const bool is_whole = whole || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
+    require(is_whole && fits(dtype, whole ? *whole : static_cast<std::int64_t>(value)),
             "a constant of " + std::string(name(dtype)) + " must be a whole number that it holds");
   }
   return {{dtype, Shape()}};
@@ -49,24 +39,14 @@ Value input(Graph& graph, std::string name, TensorType type, Role role, const So
 }
 
 Value constant(Graph& graph, double value, DType dtype, const Source& source) {
-  const NodeId id = make_node(graph, Op::constant, {}, {{kValue, value}, {"dtype", std::string(name(dtype))}}, source);
+  const NodeId id = make_node(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
   return graph.node(id).outputs[0];
 }
 
 Value integer_constant(Graph& graph, std::int64_t value, DType dtype, const Source& source) {
   require(is_integer(dtype), "an integer constant of " + std::string(name(dtype)) + " was asked for; use constant()");
-  const NodeId id = make_node(graph, Op::constant, {}, {{kValue, value}, {"dtype", std::string(name(dtype))}}, source);
+  const NodeId id = make_node(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
   return graph.node(id).outputs[0];
-}
-
-double constant_value(const Node& node) {
-  const std::int64_t* whole = whole_value(node.attributes);
-  return whole != nullptr ? static_cast<double>(*whole) : node.attributes.get<double>(kValue);
-}
-
-std::int64_t constant_integer(const Node& node) {
-  const std::int64_t* whole = whole_value(node.attributes);
-  return whole != nullptr ? *whole : static_cast<std::int64_t>(node.attributes.get<double>(kValue));
 }
 
 }  // namespace ridgepoint

@@ -14,7 +14,6 @@
 
 #include "backends/cpu/device.h"
 #include "core/integers.h"
-#include "ops/constant.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/tensor.h"
 #include "runtime/device.h"

@@ -11,6 +11,8 @@
 
 #include "measure/profile/views.h"
 #include "models/transformer.h"
+#include "passes/pass.h"
+#include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "runtime/host_activity.h"
 #include "support/op_cases.h"
@@ -238,7 +240,92 @@ TEST(KernelClass, is_that_of_the_op_where_nothing_around_it_says_more) {
   for (const auto& [op, kernel_class] : classes_of_ops()) EXPECT_TRUE(seen.contains(op)) << name(op);
 }
 
-TEST(KernelClass, of_elementwise_work_is_that_of_its_module_or_rule) {
+// Of the nodes of a graph that run.
+std::set<KernelClass> classes_in(const Graph& graph) {
+  std::set<KernelClass> classes;
+  for (const NodeId id : graph.order()) {
+    if (launches(graph.node(id).op)) classes.insert(kernel_class(graph, graph.node(id)));
+  }
+  return classes;
+}
+
+// The graph of an op's case, with every composite decomposed.
+Graph in_pieces(const testing::OpCase& op_case) {
+  Graph graph = op_case.build(DType::fp32);
+  PassOptions options;
+  options.target.has_kernel = [](const Graph&, const Node&) { return false; };
+  decompose_composites(graph, options);
+  return graph;
+}
+
+bool has_one_composite(const Graph& graph) {
+  return std::ranges::count_if(graph.order(),
+                               [&](NodeId id) { return op_class(graph.node(id).op) == OpClass::composite; }) == 1;
+}
+
+TEST(KernelClass, of_the_pieces_of_a_composite_is_that_of_the_composite) {
+  std::set<Op> seen;
+  for (const testing::OpCase& op_case : testing::op_cases()) {
+    const KernelClass whole = traits(op_case.op).kernel_class;
+    if (whole == KernelClass::attention || !has_one_composite(op_case.build(DType::fp32))) continue;
+    const Graph graph = in_pieces(op_case);
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      const bool says_itself = traits(node.op).kernel_class != KernelClass::elementwise;
+      if (!node.origin || !launches(node.op) || says_itself) continue;
+      seen.insert(*node.origin);
+      EXPECT_EQ(kernel_class(graph, node), whole) << op_case.name << " " << name(node.op);
+    }
+  }
+  for (const Op op : {Op::softmax, Op::rms_norm, Op::layer_norm, Op::cross_entropy, Op::nonfinite, Op::silu}) {
+    EXPECT_TRUE(seen.contains(op)) << name(op);
+  }
+}
+
+TEST(KernelClass, of_the_pieces_of_attention_is_their_own) {
+  for (const testing::OpCase& op_case : testing::op_cases()) {
+    if (traits(op_case.op).kernel_class != KernelClass::attention) continue;
+    EXPECT_EQ(classes_in(in_pieces(op_case)), (std::set{KernelClass::matmul, KernelClass::elementwise}))
+        << op_case.name;
+  }
+}
+
+TEST(KernelClass, of_a_derivative_through_a_decomposition_is_that_of_the_composite) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {4, 6}}, Role::data);
+  const Value weight = input(graph, "weight", {DType::fp32, {6}}, Role::parameter);
+  const NodeId norm = make_node(graph, Op::rms_norm, {x, weight}, {{"epsilon", 1e-5}});
+  // The second result has no rule of its own.
+  const Value root = graph.node(norm).outputs[1];
+  const Value gradient = broadcast(graph, constant(graph, 1.0, DType::fp32), graph.type(root).shape);
+  const Value wrt[] = {x};
+  graph.add_output("dx", differentiate(graph, root, gradient, wrt)[0]);
+  std::set<KernelClass> classes;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    const bool is_sum = node.op == Op::add && !node.origin;  // of gradients that meet
+    if (node.phase == Phase::backward && launches(node.op) && !is_sum) classes.insert(kernel_class(graph, node));
+  }
+  EXPECT_EQ(classes, std::set{KernelClass::norm});
+}
+
+TEST(KernelClass, is_not_that_of_the_file_where_a_node_was_built) {
+  const Graph graph = parse_graph(R"(graph "g"
+%0:fp32[4] = input() {name="x", role="data"} @forward "" ""
+%1:fp32[4] = exp(%0) @forward "" "softmax.cpp:1"
+%2:fp32[4] = exp(%1) @forward "" "model.cpp:1" from softmax_backward
+%3:fp32[4] = exp(%2) @optimizer "" "rms_norm.cpp:1"
+%4:fp32[4] = exp(%3) @loss "" "model.cpp:1"
+output "y" %4
+)");
+  const auto class_at = [&](std::size_t i) { return kernel_class(graph, graph.node(graph.order()[i])); };
+  EXPECT_EQ(class_at(1), KernelClass::elementwise);
+  EXPECT_EQ(class_at(2), KernelClass::softmax);
+  EXPECT_EQ(class_at(3), KernelClass::optimizer);
+  EXPECT_EQ(class_at(4), KernelClass::loss);
+}
+
+TEST(KernelClass, of_elementwise_work_is_that_of_its_module) {
   Graph graph;
   const auto class_in = [&](const char* scope) {
     const ScopeGuard guard(graph, scope);

@@ -9,7 +9,6 @@
 #include "backends/cpu/tile/functions/integers.h"
 #include "backends/cpu/tile/phase_plan.h"
 #include "backends/cpu/tile/program.h"
-#include "ops/constant.h"
 
 namespace ridgepoint::cpu {
 namespace {

@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "lowering/row_program.h"
-#include "ops/constant.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 

@@ -14,18 +14,17 @@ namespace {
 struct TypeNames {
   std::string_view memory;
   std::string_view compute;
-  DType partial;
 };
 
 const TypeNames& names(DType dtype) {
   static constexpr std::array<TypeNames, std::size(kAllDTypes)> kNames = {{
-      {"double", "double", DType::fp64},
-      {"float", "float", DType::fp32},
-      {"bf16", "float", DType::fp32},
-      {"fp16", "float", DType::fp32},
-      {"long long", "long long", DType::int64},
-      {"int", "int", DType::int32},
-      {"boolean", "bool", DType::boolean},
+      {"double", "double"},
+      {"float", "float"},
+      {"bf16", "float"},
+      {"fp16", "float"},
+      {"long long", "long long"},
+      {"int", "int"},
+      {"boolean", "bool"},
   }};
   return kNames[static_cast<std::size_t>(dtype)];
 }
@@ -56,7 +55,6 @@ std::string call(std::string_view function, DType dtype, const std::string& a) {
 
 std::string_view memory_type(DType dtype) { return names(dtype).memory; }
 std::string_view compute_type(DType dtype) { return names(dtype).compute; }
-DType partial_dtype(DType dtype) { return names(dtype).partial; }
 std::string_view reduction_type(Op op) { return op == Op::reduce_max ? "Max" : "Sum"; }
 
 std::string literal(DType dtype, double value, std::int64_t integer) {

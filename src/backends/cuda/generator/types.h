@@ -11,9 +11,7 @@
 namespace ridgepoint::cuda {
 
 std::string_view memory_type(DType dtype);   // as elements lie in memory
-std::string_view compute_type(DType dtype);  // as they are computed with
-// What partial results are stored as between two launches: the dtype whose memory type is the compute type.
-DType partial_dtype(DType dtype);
+std::string_view compute_type(DType dtype);  // as they are computed with: in the accumulator
 // Sum or Max.
 std::string_view reduction_type(Op op);
 // A constant of the dtype's compute type: `integer` where the dtype is one, else `value`.

@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/cross_entropy/cross_entropy.h"
 #include "backends/cuda/kernels/embedding/embedding.h"
 #include "backends/cuda/kernels/rope/rope.h"
+#include "ir/queries.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

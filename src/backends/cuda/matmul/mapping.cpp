@@ -94,7 +94,7 @@ std::string LtProblem::key() const {
 std::size_t LtProblem::workspace_bytes() const {
   if (k < kLeastSplitK || m == 0 || n == 0) return 0;
   const auto outputs = static_cast<std::size_t>(m * n * batch);
-  const std::size_t partial_bytes = static_cast<std::size_t>(kMaxSplits) * std::max<std::size_t>(4, size_bytes(dtype));
+  const std::size_t partial_bytes = static_cast<std::size_t>(kMaxSplits) * size_bytes(accumulator(dtype));
   return outputs >= kMaxWorkspaceBytes / partial_bytes ? kMaxWorkspaceBytes : outputs * partial_bytes;
 }
 

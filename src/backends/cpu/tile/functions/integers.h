@@ -4,7 +4,6 @@
 #pragma once
 
 #include "backends/cpu/tile/functions/functions.h"
-#include "ops/constant.h"
 
 namespace ridgepoint::tile {
 

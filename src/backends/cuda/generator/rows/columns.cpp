@@ -181,7 +181,7 @@ class ColumnPrinter {
       std::string to;
       DType dtype = output.access.dtype;
       if (geometry_.shares > 1) {
-        dtype = partial_dtype(dtype);
+        dtype = accumulator(dtype);
         regions_.push_back(generation_.reserve(space().group_count() * geometry_.shares * space().columns, dtype));
         combined_.push_back(&output);
         to = fmt::format(

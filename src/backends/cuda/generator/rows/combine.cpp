@@ -47,7 +47,7 @@ RowProgram combine_columns(const RowProgram& program, const RowOutput& output, i
   RowProgram combine;
   keep_group_axes(program.space, combine.space);
   const std::int64_t columns = program.space.columns;
-  RowAccess access = partial_access(program.space, partial_dtype(output.access.dtype), columns);
+  RowAccess access = partial_access(program.space, accumulator(output.access.dtype), columns);
   access.row_strides[combine.space.rows.size()] = program.space.group_count() * columns;
   combine.space.rows.push_back(parts);
   combine.space.columns = columns;
@@ -61,7 +61,7 @@ RowProgram combine_rows(const RowProgram& program, const RowOutput& output, int 
   RowProgram combine;
   keep_group_axes(program.space, combine.space);
   combine.space.columns = parts;
-  const DType dtype = partial_dtype(output.access.dtype);
+  const DType dtype = accumulator(output.access.dtype);
   combine.instructions.push_back(partial_load(partial_access(program.space, dtype, parts), region));
   combine.instructions.push_back(reduction_of(output.op, dtype, 0));
   combine.outputs.push_back(output);
@@ -80,7 +80,7 @@ RowProgram combine_reductions(const RowProgram& program, const std::vector<int>&
     RowInstruction instruction = program.instructions[i];
     if (instruction.level == RowLevel::column) continue;
     if (instruction.kind == RowKind::reduce) {
-      const RowAccess access = partial_access(program.space, partial_dtype(instruction.dtype), parts);
+      const RowAccess access = partial_access(program.space, accumulator(instruction.dtype), parts);
       combine.instructions.push_back(partial_load(access, regions[region++]));
       instruction = reduction_of(instruction.op, access.dtype, static_cast<int>(combine.instructions.size()) - 1);
     } else {

@@ -8,7 +8,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-DType accumulated(const RowOutput& output) { return partial_dtype(output.access.dtype); }
+DType accumulated(const RowOutput& output) { return accumulator(output.access.dtype); }
 
 constexpr std::int64_t kFewestRows = 2;  // a team's, so that partial results stay few
 

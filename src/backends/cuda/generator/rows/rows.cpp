@@ -18,7 +18,7 @@ int accumulated_bytes(const RowProgram& program) {
   int bytes = 0;
   for (const RowOutput& output : program.outputs) {
     if (output.store != RowStore::accumulate_columns) continue;
-    bytes += static_cast<int>(size_bytes(partial_dtype(output.access.dtype)));
+    bytes += static_cast<int>(size_bytes(accumulator(output.access.dtype)));
   }
   return bytes;
 }
@@ -234,7 +234,7 @@ class RowPrinter {
   void print_split_results() {
     code_.open("if (lane == 0)");
     for (const int i : plan_.sweeps.front().reductions) {
-      const DType dtype = partial_dtype(at(i).dtype);
+      const DType dtype = accumulator(at(i).dtype);
       split_regions_.push_back(generation_.reserve(space().row_count() * splits_, dtype));
       code_.line("part{}[static_cast<Index>(group) * {} + split] = Narrow<{}>::of(r{});", split_regions_.back(),
                  splits_, memory_type(dtype), i);

@@ -1,0 +1,50 @@
+#include "ir/queries.h"
+
+namespace ridgepoint {
+
+Readers::Readers(const Graph& graph) : uses_(graph.uses()), is_result_(results_of(graph)) {}
+
+bool Readers::is_read_by_alone(Value value, NodeId reader) const {
+  return !is_result(value) && of(value).size() == 1 && of(value).front() == reader;
+}
+
+std::vector<bool> results_of(const Graph& graph) {
+  std::vector<bool> is_result(graph.value_count());
+  for (const Output& output : graph.outputs()) is_result[output.value.id] = true;
+  for (const Update& update : graph.updates()) is_result[update.value.id] = true;
+  return is_result;
+}
+
+Value view_root(const Graph& graph, Value value) {
+  const Node* producer = &graph.producer_node(value);
+  while (op_class(producer->op) == OpClass::view) {
+    value = producer->inputs[0];
+    producer = &graph.producer_node(value);
+  }
+  return value;
+}
+
+std::optional<std::int64_t> whole_value(const Attributes& attributes) {
+  for (const auto& [key, value] : attributes.items()) {
+    if (key == "value" && std::holds_alternative<std::int64_t>(value)) return std::get<std::int64_t>(value);
+  }
+  return std::nullopt;
+}
+
+double constant_value(const Node& node) {
+  const std::optional<std::int64_t> whole = whole_value(node.attributes);
+  return whole ? static_cast<double>(*whole) : node.attributes.get<double>("value");
+}
+
+std::int64_t constant_integer(const Node& node) {
+  const std::optional<std::int64_t> whole = whole_value(node.attributes);
+  return whole ? *whole : static_cast<std::int64_t>(node.attributes.get<double>("value"));
+}
+
+std::optional<double> constant_behind(const Graph& graph, Value value) {
+  const Node& producer = graph.producer_node(view_root(graph, value));
+  if (producer.op == Op::constant) return constant_value(producer);
+  return std::nullopt;
+}
+
+}  // namespace ridgepoint

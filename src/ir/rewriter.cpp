@@ -1,0 +1,99 @@
+#include "ir/rewriter.h"
+
+namespace ridgepoint {
+namespace {
+
+NodeId next_node(const Graph& graph) { return {static_cast<std::uint32_t>(graph.node_capacity())}; }
+
+}  // namespace
+
+GraphSettings::~GraphSettings() {
+  graph_.set_phase(phase_);
+  graph_.set_scope(scope_);
+}
+
+void set_origin(Graph& graph, NodeId first, Op composite) {
+  for (NodeId id = first; id < next_node(graph); ++id.id) {
+    Node& node = graph.node(id);
+    if (!node.origin) node.origin = composite;
+  }
+}
+
+std::vector<NodeId> nodes_of(const Graph& graph) { return {graph.order().begin(), graph.order().end()}; }
+
+Rewriter::~Rewriter() {
+  stamp_new_nodes();
+  graph_.set_insertion_at_end();
+}
+
+void Rewriter::stand_before(NodeId node) { stand_before(node, graph_.scope_name(graph_.node(node))); }
+
+void Rewriter::stand_before(NodeId node, std::string_view scope) {
+  stand_for(node, scope);
+  graph_.set_insertion_before(node);
+}
+
+void Rewriter::stand_at_end(NodeId node) {
+  stand_for(node, graph_.scope_name(graph_.node(node)));
+  graph_.set_insertion_at_end();
+}
+
+void Rewriter::stand_for(NodeId node, std::string_view scope) {
+  stamp_new_nodes();
+  stands_for_ = node;
+  graph_.set_phase(graph_.node(node).phase);
+  if (graph_.scope() != scope) graph_.set_scope(scope);
+}
+
+void Rewriter::stamp_new_nodes() {
+  const NodeId first = std::exchange(first_new_, next_node(graph_));
+  if (!stands_for_.valid() || first == first_new_) return;
+  const Node& replaced = graph_.node(stands_for_);
+  for (NodeId id = first; id < first_new_; ++id.id) graph_.node(id).source = replaced.source;
+  if (replaced.origin) set_origin(graph_, first, *replaced.origin);
+}
+
+void Rewriter::undo() {
+  std::vector<NodeId> made;
+  for (NodeId id = first_new_; id < next_node(graph_); ++id.id) made.push_back(id);
+  graph_.erase(made);
+}
+
+Value Rewriter::copy(Value value) {
+  const TensorType types[] = {graph_.type(value)};
+  const Value operands[] = {value};
+  return graph_.node(graph_.add_node(Op::copy, operands, types)).outputs[0];
+}
+
+Value Rewriter::view_again(const Node& view, Value operand) {
+  const TensorType types[] = {{graph_.type(operand).dtype, graph_.type(view.outputs[0]).shape}};
+  const Value operands[] = {operand};
+  Node& made = graph_.node(graph_.add_node(view.op, operands, types, view.attributes));
+  made.phase = view.phase;
+  made.scope = view.scope;
+  return made.outputs[0];
+}
+
+void Rewriter::replace(NodeId before, std::span<const Value> after) {
+  const std::vector<Value>& results = graph_.node(before).outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) replace(results[i], after[i]);
+  remove(before);
+}
+
+void Rewriter::remove(NodeId node) {
+  removed_.push_back(node);
+  if (is_removed_.size() <= node.id) is_removed_.resize(graph_.node_capacity());
+  is_removed_[node.id] = true;
+}
+
+bool Rewriter::finish() {
+  const bool changes = !replacements_.empty() || !removed_.empty();
+  if (!replacements_.empty()) graph_.replace_uses(replacements_);
+  graph_.erase(removed_);
+  replacements_.clear();
+  removed_.clear();
+  is_removed_.clear();
+  return changes;
+}
+
+}  // namespace ridgepoint
