@@ -47,7 +47,12 @@ PUBLIC_HEADERS = {
     "compile.h": "ops",
     "program.h": "runtime",
     "attention_variant.h": "models",
+    "activity_kind.h": "runtime",
+    "measure.h": "measure",
+    "profile.h": "measure",
     "record.h": "measure",
+    "run_config.h": "models",
+    "views.h": "views",
     "workload.h": "models",
 }
 

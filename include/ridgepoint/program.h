@@ -82,7 +82,7 @@ class Program {
   // Names and types as declared by `input` nodes. Integer data used to index an embedding or the loss is checked
   // against its bound here: Error names the element.
   void write_input(std::string_view name, const HostTensor& tensor);
-  HostTensor read_input(std::string_view name) const;   // parameters and state after updates
+  HostTensor read_input(std::string_view name) const;  // parameters and state after updates
   // Elements of integer data that index a table lie in [0, bound); empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()

@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "ridgepoint/activity_kind.h"
+
 namespace ridgepoint {
 
 inline constexpr std::uint32_t kNoLaunch = UINT32_MAX;
 inline constexpr std::uint32_t kNoRun = UINT32_MAX;
-
-// A kernel (a primitive on the cpu), a copy of memory, or a fill.
-enum class ActivityKind : std::uint8_t { kernel, copy, fill };
 
 struct Activity {
   std::string name;

@@ -108,10 +108,10 @@ using Int = std::int64_t;
 std::vector<Axis> machine_axes() {
   std::vector<Axis> axes;
   axes.push_back(device_axis(kMachine));
-  axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "processor threads, 0 for every core",
+  axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "CPU threads; 0 takes every core",
                              [](D& d, Int v) { d.config.device_options.threads = static_cast<int>(v); }));
   axes.push_back(
-      number_axis("--memory-limit", kMachine, "", kBytes, "behave like a device of 20GiB, 512MiB, 1GB, ...",
+      number_axis("--memory-limit", kMachine, "", kBytes, "behave like a device with this much memory: 20GiB, 512MiB, 1GB",
                   [](D& d, Int v) { d.config.device_options.memory_limit_bytes = static_cast<std::size_t>(v); }));
   return axes;
 }
@@ -162,7 +162,7 @@ std::vector<Axis> run_axes() {
   axes.push_back(attention_axis("composite"));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
                              [](D& d, Text v) { d.config.checkpoint = checkpoint_from_name(v); }));
-  axes.push_back(seed_axis("of weights and tokens"));
+  axes.push_back(seed_axis("seed of the initial weights and the tokens"));
   axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
@@ -176,22 +176,22 @@ std::vector<Axis> attention_axes() {
   std::vector<Axis> axes = machine_axes();
   axes.push_back(dtype_axis());
   axes.push_back(choice_axis("--causal", kWork, "false", {{"false", "true"}, {}},
-                             "each query sees the keys up to its own alone",
+                             "causal mask: query i attends to keys 0 to i",
                              [](D& d, Text v) { d.causal = v == "true"; }));
-  axes.push_back(number_axis("--batch", kWork, "8", kPositive, "calls at once", [](D& d, Int v) { d.batch = v; }));
+  axes.push_back(number_axis("--batch", kWork, "8", kPositive, "batch size", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(
-      number_axis("--heads", kWork, "1", kPositive, "they divide --d-model", [](D& d, Int v) { d.heads = v; }));
-  axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive, "width of all heads together",
+      number_axis("--heads", kWork, "1", kPositive, "attention heads; they divide --d-model", [](D& d, Int v) { d.heads = v; }));
+  axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive, "width of all heads together (heads x head size)",
                              [](D& d, Int v) { d.d_model = v; }));
   axes.push_back(number_axis("--sequence,--context", kWork, "256,1024,4096,8192,16384", kPositive,
-                             "queries; --context is the same", [](D& d, Int v) { d.model.context = v; }));
-  axes.push_back(number_axis("--keys", kWork, "", kPositive, "keys and values, where not as many as queries",
+                             "number of queries; --context is the same option", [](D& d, Int v) { d.model.context = v; }));
+  axes.push_back(number_axis("--keys", kWork, "", kPositive, "number of keys and values [as many as queries]",
                              [](D& d, Int v) { d.keys = v; }));
   axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));
-  axes.push_back(seed_axis("of the operands"));
+  axes.push_back(seed_axis("seed of q, k and v"));
   axes.push_back(warmup_axis());
   axes.push_back(number_axis("--steps,--iterations", kWork, "100", kIterations,
-                             "timed runs of forward, and of both; unless given those of a second, three at least",
+                             "timed runs of forward, and of forward and backward: up to N or 1 s, at least 3",
                              [](D& d, Int v) { d.config.steps = v; }));
   return axes;
 }

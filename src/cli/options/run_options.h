@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "measure/session/run_config.h"
+#include "ridgepoint/run_config.h"
 #include "models/transformer.h"
 
 namespace CLI {

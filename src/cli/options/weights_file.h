@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "measure/session/run_config.h"
+#include "ridgepoint/run_config.h"
 
 namespace ridgepoint::cli {
 

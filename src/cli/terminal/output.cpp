@@ -41,7 +41,7 @@ void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the ending of --output, else table]")
       ->type_name("NAME")
       ->group("Output");
-  app.add_option("--output", path, "a file, whole and current after every row [standard output]")
+  app.add_option("--output", path, "write to this file; it is rewritten after every row [standard output]")
       ->type_name("FILE")
       ->group("Output");
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "measure/memory/forecast.h"
-#include "measure/session/run_config.h"
+#include "ridgepoint/run_config.h"
 #include "ridgepoint/record.h"
 #include "runtime/device.h"
 

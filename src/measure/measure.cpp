@@ -1,0 +1,26 @@
+#include "ridgepoint/measure.h"
+
+#include <utility>
+
+#include "measure/profile/profile.h"
+#include "measure/session/step_benchmark.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::int64_t kProfiledSteps = 3;
+
+}  // namespace
+
+Record benchmark(const RunConfig& config) {
+  CeilingCache ceilings;
+  return *measure_step(config, ceilings);  // nobody watches, so nobody stops it
+}
+
+Profile profile(RunConfig config) {
+  if (config.profiled_steps == 0) config.profiled_steps = kProfiledSteps;
+  CeilingCache ceilings;
+  return *measure_profile(config, ceilings);
+}
+
+}  // namespace ridgepoint
