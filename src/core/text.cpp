@@ -58,4 +58,14 @@ std::string csv_field(std::string_view text) {
   return quoted + '"';
 }
 
+std::string markdown_cell(std::string_view text) {
+  const std::size_t indent = std::min(text.find_first_not_of(' '), text.size());
+  std::string cell(indent, '.');
+  for (const char c : text.substr(indent)) {
+    if (c == '|') cell += '\\';
+    cell += c == '\n' ? ' ' : c;
+  }
+  return cell;
+}
+
 }  // namespace ridgepoint

@@ -1,8 +1,7 @@
 #include "interchange/safetensors_names.h"
 
-#include <algorithm>
-
 #include "core/enum_names.h"
+#include "core/text.h"
 
 namespace ridgepoint {
 namespace {
@@ -16,9 +15,7 @@ std::string_view safetensors_name(DType dtype) { return kNames[dtype]; }
 std::optional<DType> dtype_from_safetensors_name(std::string_view text) { return kNames.find(text); }
 
 std::string quote_name(std::string_view name) {
-  std::string text(name.substr(0, kLongestQuoted));
-  std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, '?');
+  const std::string text = printable(name.substr(0, kLongestQuoted));
   return name.size() > kLongestQuoted ? "'" + text + "...'" : "'" + text + "'";
 }
 

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/json.h"
 #include "ir/scope.h"
 
 namespace ridgepoint {
@@ -27,10 +27,6 @@ constexpr int kModules = 2;
 constexpr std::uint32_t kFirstStream = 10;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
-
-std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
 
 struct Track {
   int process;
@@ -67,8 +63,8 @@ class TraceWriter {
     const Record& run = profile_.run;
     return fmt::format(
         R"({{"program":"ridgepoint {}","model":{},"mode":{},"batch":"{}","context":"{}","dtype":{},"device":{}}})",
-        run.build.version, json_text(run.model.name), json_text(name(run.mode)), run.batch, run.context,
-        json_text(name(run.dtype)), json_text(run.device.name));
+        run.build.version, dump_json(run.model.name), dump_json(name(run.mode)), run.batch, run.context,
+        dump_json(name(run.dtype)), dump_json(run.device.name));
   }
 
   void event(const std::string& body) {
@@ -87,7 +83,7 @@ class TraceWriter {
   void slice(const Track& track, std::string_view name, std::string_view category, const Slice& at,
              const std::string& arguments) {
     event(fmt::format(R"("ph":"X",{},"name":{},"cat":"{}","ts":{},"dur":{},"args":{{{}}})", place(track),
-                      json_text(name), category, microseconds(at.begin_ns), microseconds(at.end_ns - at.begin_ns),
+                      dump_json(name), category, microseconds(at.begin_ns), microseconds(at.end_ns - at.begin_ns),
                       arguments));
   }
 
@@ -95,7 +91,7 @@ class TraceWriter {
     event(fmt::format(R"("ph":"M",{},"name":"{}","args":{{{}}})", place(track), what, arguments));
   }
   void name_track(const Track& track, std::string_view name, int order) {
-    metadata(track, "thread_name", "\"name\":" + json_text(name));
+    metadata(track, "thread_name", "\"name\":" + dump_json(name));
     metadata(track, "thread_sort_index", fmt::format("\"sort_index\":{}", order));
   }
 
@@ -103,7 +99,7 @@ class TraceWriter {
     metadata({kHost, kSteps}, "process_name", "\"name\":\"host\"");
     metadata({kHost, kSteps}, "process_sort_index", "\"sort_index\":0");
     metadata({kDevice, kPhases}, "process_name",
-             "\"name\":" + json_text(profile_.run.device.kind + ": " + profile_.run.device.name));
+             "\"name\":" + dump_json(profile_.run.device.kind + ": " + profile_.run.device.name));
     metadata({kDevice, kPhases}, "process_sort_index", "\"sort_index\":1");
     name_track({kHost, kSteps}, "steps", 0);
     name_track({kHost, kLaunches}, "launches", 1);
@@ -215,7 +211,7 @@ class TraceWriter {
   }
 
   static std::string purpose(const KernelRecord& kernel) {
-    return fmt::format(R"("op":{},"scope":{},"phase":"{}","node":{})", json_text(kernel.op), json_text(kernel.scope),
+    return fmt::format(R"("op":{},"scope":{},"phase":"{}","node":{})", dump_json(kernel.op), dump_json(kernel.scope),
                        name(kernel.phase), kernel.node == UINT32_MAX ? -1 : static_cast<std::int64_t>(kernel.node));
   }
 

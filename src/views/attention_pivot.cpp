@@ -14,10 +14,8 @@
 #include "views/record_columns.h"
 #include "views/record_table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
-
-using Cell = DataTable::Cell;
 
 constexpr double kBytesPerMiB = 1 << 20;
 
@@ -88,31 +86,31 @@ class Pivot {
     }
   }
 
-  DataTable for_people(const Metric& metric) const {
-    DataTable table = table_with_heading(std::string(metric.name));
+  Table for_people(const Metric& metric) const {
+    Table table = table_with_heading(std::string(metric.name));
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      std::vector<Cell> cells(rows_[row].begin(), rows_[row].end());
+      Cells cells(rows_[row].begin(), rows_[row].end());
       for (const std::string& column : columns_) cells.emplace_back(text_of(metric, row, column));
-      table.rows.push_back(std::move(cells));
+      table.add(std::move(cells));
     }
     return table;
   }
 
-  DataTable against_baseline(const Metric& metric) const {
-    DataTable table = table_with_heading(fmt::format(fmt::runtime(metric.better), baseline_));
+  Table against_baseline(const Metric& metric) const {
+    Table table = table_with_heading(fmt::format(fmt::runtime(metric.better), baseline_));
     for (std::size_t row = 0; row < rows_.size(); ++row) {
-      std::vector<Cell> cells(rows_[row].begin(), rows_[row].end());
+      Cells cells(rows_[row].begin(), rows_[row].end());
       for (const std::string& column : columns_) {
         const std::optional<double> gain = gain_of(metric, row, column);
         cells.emplace_back(gain ? fmt::format("{:.2f}x", *gain) : std::string(kNothing));
       }
-      table.rows.push_back(std::move(cells));
+      table.add(std::move(cells));
     }
     return table;
   }
 
-  DataTable for_files() const {
-    DataTable table;
+  Table for_files() const {
+    Table table;
     table.columns.push_back({"metric", "metric"});
     for (const RecordSetting* setting : down_) table.columns.push_back({key_of(*setting), key_of(*setting)});
     for (const std::string& column : columns_) {
@@ -121,7 +119,7 @@ class Pivot {
       if (!baseline_.empty()) table.columns.push_back({column + ".of_baseline", column});
     }
     for (const Metric& metric : kMetrics) {
-      for (std::size_t row = 0; row < rows_.size(); ++row) table.rows.push_back(file_row(metric, row));
+      for (std::size_t row = 0; row < rows_.size(); ++row) table.add(file_row(metric, row));
     }
     return table;
   }
@@ -137,15 +135,14 @@ class Pivot {
     return key;
   }
 
-  DataTable table_with_heading(std::string caption) const {
-    DataTable table;
+  Table table_with_heading(std::string caption) const {
+    Table table;
     table.caption = std::move(caption);
     table.key_columns = down_.size();
     for (const RecordSetting* setting : down_) {
-      table.columns.push_back(
-          {key_of(*setting), std::string(setting->heading), "{}", setting->align == TextTable::Align::right});
+      table.columns.push_back({key_of(*setting), std::string(setting->heading), "{}", setting->align});
     }
-    for (const std::string& column : columns_) table.columns.push_back({column, column, "{}", true});
+    for (const std::string& column : columns_) table.columns.push_back(right(column));
     return table;
   }
 
@@ -200,9 +197,9 @@ class Pivot {
                        growth ? fmt::format(" x{:.1f}", *growth) : "");
   }
 
-  std::vector<Cell> file_row(const Metric& metric, std::size_t row) const {
+  Cells file_row(const Metric& metric, std::size_t row) const {
     const auto cell = [](const std::optional<double>& value) { return value ? Cell(*value) : Cell(); };
-    std::vector<Cell> cells = {std::string(metric.key)};
+    Cells cells = {std::string(metric.key)};
     for (const std::string& text : rows_[row]) cells.emplace_back(text);
     for (const std::string& column : columns_) {
       cells.push_back(cell(value_of(metric, row, column)));
@@ -235,21 +232,21 @@ void check(const PivotOptions& options, std::span<const Record> records) {
   require_one_of("--baseline", options.baseline, std::vector<std::string_view>(values.begin(), values.end()));
 }
 
-std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format,
-                                    std::size_t width) {
+Page pivot_page(std::span<const Record> records, const PivotOptions& options, Format format) {
   if (records.empty()) return {};
   const Pivot pivot(records, options);
-  if (!is_for_people(format)) return {pivot.for_files()};
-  std::vector<DataTable> tables;
+  if (!is_for_people(format)) return {.tables = {pivot.for_files()}};
+  Page page;
   for (const Metric& metric : kMetrics) {
     if (std::ranges::none_of(records, [&](const Record& r) { return metric.value(r).has_value(); })) continue;
-    tables.push_back(pivot.for_people(metric));
-    if (!options.baseline.empty()) tables.push_back(pivot.against_baseline(metric));
+    page.tables.push_back(pivot.for_people(metric));
+    if (!options.baseline.empty()) page.tables.push_back(pivot.against_baseline(metric));
   }
-  if (tables.empty()) tables.push_back(pivot.for_people(kMetrics.front()));
-  tables.front().caption = records_caption(records, std::min(width, kProseWidth)) + "\n\n" + tables.front().caption;
-  if (pivot.has_fallback()) tables.back().note = "* no kernel for this shape: ran as recompute";
-  return tables;
+  if (page.tables.empty()) page.tables.push_back(pivot.for_people(kMetrics.front()));
+  Table& first = page.tables.front();
+  first.caption = records_caption(records) + "\n\n" + first.caption;
+  if (pivot.has_fallback()) page.tables.back().note = "* no kernel for this shape: ran as recompute";
+  return page;
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

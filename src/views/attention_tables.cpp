@@ -10,20 +10,16 @@
 #include "core/units.h"
 #include "views/record_columns.h"
 #include "views/record_table.h"
-#include "views/table/text_table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
-
-using Cell = DataTable::Cell;
-using Column = DataTable::Column;
 
 const std::array<Column, 7> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
                                                Column{"causal", "causal"},       Column{"batch", "batch"},
                                                Column{"heads", "heads"},         Column{"d_model", "d_model"},
                                                Column{"sequence", "sequence"}};
 
-std::vector<Cell> problem_cells(const AttentionProblem& problem) {
+Cells problem_cells(const AttentionProblem& problem) {
   return {std::string(name(problem.variant)),
           std::string(name(problem.precision)),
           std::string(problem.causal ? "true" : "false"),
@@ -44,7 +40,7 @@ std::string difference_text(const AccountLine& line) {
   return text.empty() ? "none" : text;
 }
 
-std::vector<Cell> account_cells(const AccountLine& line) {
+Cells account_cells(const AccountLine& line) {
   const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
   return {line.component,       text_or_nothing(line.shape), text_or_nothing(line.formula),
           line.predicted_bytes, line.measured_bytes,         difference_text(line)};
@@ -57,22 +53,22 @@ std::string sizes_of(const AttentionProblem& p) {
   return text;
 }
 
-DataTable account_for_people(const AttentionAccount& account, const AccountMoment& moment, std::size_t width) {
-  DataTable table;
-  table.caption = fmt::format("{}: {}\n{}", moment.name, sizes_of(account.problem),
-                              records_caption(std::span(&account.run, 1), width));
-  table.columns = {{"component", "component"},      {"shape", "shape", "{}", false, 1},
+Table account_for_people(const AttentionAccount& account, const AccountMoment& moment) {
+  Table table;
+  table.caption =
+      fmt::format("{}: {}\n{}", moment.name, sizes_of(account.problem), records_caption(std::span(&account.run, 1)));
+  table.columns = {{"component", "component"},      {"shape", "shape", "{}", Align::by_content, 1},
                    {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},
                    {"measured_bytes", "measured"},  {"difference", "difference"}};
   std::int64_t predicted = 0, rounding = 0, unsplit = 0;
   for (const AccountLine& line : moment.lines) {
-    table.rows.push_back(account_cells(line));
+    table.add(account_cells(line));
     predicted += line.predicted_bytes;
     rounding += line.rounding_bytes;
     unsplit += line.unsplit_bytes;
   }
   AccountLine total{"total", "", "", predicted, moment.allocated_bytes, rounding, unsplit};
-  table.rows.push_back(account_cells(total));
+  table.add(account_cells(total));
   table.note =
       fmt::format("{} allocated; {} reserved, {} of it free to be used again", bytes_text(moment.allocated_bytes),
                   bytes_text(moment.reserved_bytes), bytes_text(moment.reserved_bytes - moment.allocated_bytes));
@@ -83,25 +79,25 @@ DataTable account_for_people(const AttentionAccount& account, const AccountMomen
   return table;
 }
 
-DataTable failure_of(const AttentionAccount& account, std::size_t width) {
-  DataTable table;
-  table.caption = fmt::format("{}\n{}", sizes_of(account.problem), records_caption(std::span(&account.run, 1), width));
+Table failure_of(const AttentionAccount& account) {
+  Table table;
+  table.caption = fmt::format("{}\n{}", sizes_of(account.problem), records_caption(std::span(&account.run, 1)));
   table.columns = {{"status", "status"}, {"message", "message"}};
-  table.rows.push_back({std::string(name(account.run.status)), account.run.error.message});
+  table.add({std::string(name(account.run.status)), account.run.error.message});
   return table;
 }
 
-std::vector<DataTable> accounts_for_people(std::span<const AttentionAccount> accounts, std::size_t width) {
-  std::vector<DataTable> tables;
+Page accounts_for_people(std::span<const AttentionAccount> accounts) {
+  Page page;
   for (const AttentionAccount& account : accounts) {
-    for (const AccountMoment& moment : account.moments) tables.push_back(account_for_people(account, moment, width));
-    if (account.run.status != RunStatus::ok) tables.push_back(failure_of(account, width));
+    for (const AccountMoment& moment : account.moments) page.tables.push_back(account_for_people(account, moment));
+    if (account.run.status != RunStatus::ok) page.tables.push_back(failure_of(account));
   }
-  return tables;
+  return page;
 }
 
-DataTable accounts_for_files(std::span<const AttentionAccount> accounts) {
-  DataTable table;
+Table accounts_for_files(std::span<const AttentionAccount> accounts) {
+  Table table;
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
   for (const char* key :
        {"keys", "device", "memory_limit_bytes", "status", "message", "moment", "component", "shape", "formula",
@@ -109,7 +105,7 @@ DataTable accounts_for_files(std::span<const AttentionAccount> accounts) {
     table.columns.push_back({key, key});
   }
   for (const AttentionAccount& account : accounts) {
-    std::vector<Cell> begin = problem_cells(account.problem);
+    Cells begin = problem_cells(account.problem);
     begin.emplace_back(account.problem.keys);
     begin.emplace_back(account.run.device.kind);
     const std::optional<std::int64_t>& limit_bytes = account.run.device.memory_limit_bytes;
@@ -118,16 +114,16 @@ DataTable accounts_for_files(std::span<const AttentionAccount> accounts) {
     begin.emplace_back(account.run.error.message);
     for (const AccountMoment& moment : account.moments) {
       for (const AccountLine& line : moment.lines) {
-        std::vector<Cell> row = begin;
+        Cells row = begin;
         row.insert(row.end(),
                    {moment.name, line.component, line.shape, line.formula, line.predicted_bytes, line.measured_bytes,
                     line.rounding_bytes, line.unsplit_bytes, moment.allocated_bytes, moment.reserved_bytes});
-        table.rows.push_back(std::move(row));
+        table.add(std::move(row));
       }
     }
     if (account.moments.empty()) {
       begin.resize(table.columns.size());
-      table.rows.push_back(std::move(begin));
+      table.add(std::move(begin));
     }
   }
   return table;
@@ -143,8 +139,8 @@ std::string remark_of(const AttentionLimit& limit) {
   return text;
 }
 
-std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool for_people) {
-  std::vector<Cell> cells = problem_cells(limit.problem);
+Cells limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool for_people) {
+  Cells cells = problem_cells(limit.problem);
   cells.pop_back();
   const bool found = limit.run.status == RunStatus::ok;
   const auto bytes = [&](std::int64_t count) {
@@ -168,64 +164,61 @@ std::vector<Cell> limit_cells(const AttentionLimit& limit, std::int64_t granular
   return cells;
 }
 
-void leave_out(DataTable& table, std::size_t column) {
+void leave_out(Table& table, std::size_t column) {
   table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(column));
-  for (std::vector<Cell>& row : table.rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+  for (Row& row : table.rows) row.cells.erase(row.cells.begin() + static_cast<std::ptrdiff_t>(column));
 }
 
 constexpr std::size_t kLimitSettings = kProblemColumns.size() + 1;  // no sequence; a device and its memory
 
 // Settings that are the same in all rows stand in the caption; without remarks their column says nothing.
-void leave_out_what_is_known(DataTable& table) {
+void leave_out_what_is_known(Table& table) {
   const auto all_are = [&](std::size_t column, const Cell& cell) {
-    return std::ranges::all_of(table.rows, [&](const std::vector<Cell>& row) { return row[column] == cell; });
+    return std::ranges::all_of(table.rows, [&](const Row& row) { return row.cells[column] == cell; });
   };
   if (all_are(table.columns.size() - 1, Cell())) leave_out(table, table.columns.size() - 1);
   for (std::size_t i = kLimitSettings; i-- > 1;) {
-    if (all_are(i, Cell(table.rows.front()[i]))) leave_out(table, i);
+    if (all_are(i, Cell(table.rows.front().cells[i]))) leave_out(table, i);
   }
 }
 
 }  // namespace
 
-std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format, std::size_t width) {
-  return is_for_people(format) ? accounts_for_people(accounts, std::min(width, kProseWidth))
-                               : std::vector{accounts_for_files(accounts)};
+Page account_page(std::span<const AttentionAccount> accounts, Format format) {
+  return is_for_people(format) ? accounts_for_people(accounts) : Page{.tables = {accounts_for_files(accounts)}};
 }
 
-std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format,
-                                    std::size_t width) {
-  DataTable table;
+Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format) {
+  Table table;
   const bool for_people = is_for_people(format);
   table.columns.assign(kProblemColumns.begin(), kProblemColumns.end());
   table.columns.back() = {"device", "device"};
-  table.columns.push_back({"memory_bytes", "memory", "{}", true});
+  table.columns.push_back({"memory_bytes", "memory", "{}", Align::right});
   table.columns.push_back({"longest_sequence", "longest"});
-  table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", true});
-  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", true, 2});
+  table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", Align::right});
+  table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", Align::right, 2});
   table.columns.push_back({"next_sequence", "next"});
-  table.columns.push_back({"requested_bytes", "asks for", "{}", true, 1});
-  table.columns.push_back({"segment_bytes", "in a segment of", "{}", true, 1});
-  table.columns.push_back({"free_bytes", "short by", "{}", true, 1});
+  table.columns.push_back({"requested_bytes", "asks for", "{}", Align::right, 1});
+  table.columns.push_back({"segment_bytes", "in a segment of", "{}", Align::right, 1});
+  table.columns.push_back({"free_bytes", "short by", "{}", Align::right, 1});
   table.columns.push_back({"confirmed", "confirmed"});
   table.columns.push_back({"remark", "remark"});
   std::vector<Record> runs;
   for (const AttentionLimit& limit : limits) {
-    table.rows.push_back(limit_cells(limit, granularity, for_people));
+    table.add(limit_cells(limit, granularity, for_people));
     runs.push_back(limit.run);
     runs.back().context = 0;  // looked for, not given
     runs.back().attention_call->keys.reset();
   }
-  if (!for_people || limits.empty()) return {table};
+  if (!for_people || limits.empty()) return {.tables = {table}};
   leave_out_what_is_known(table);
   const std::int64_t memory_bytes = limits.front().memory_bytes;
   const bool is_one_size = memory_bytes > 0 && std::ranges::all_of(limits, [&](const AttentionLimit& limit) {
                              return limit.memory_bytes == memory_bytes;
                            });
   table.caption = fmt::format("The longest sequence that fits{}, forward and backward\n{}",
-                              is_one_size ? " into " + bytes_text(memory_bytes) : "",
-                              records_caption(runs, std::min(width, kProseWidth)));
-  return {table};
+                              is_one_size ? " into " + bytes_text(memory_bytes) : "", records_caption(runs));
+  return {.tables = {table}};
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

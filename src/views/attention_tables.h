@@ -2,18 +2,17 @@
 // limits.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "measure/attention/account.h"
 #include "measure/attention/limit.h"
 #include "ridgepoint/record.h"
-#include "views/table/data_table.h"
+#include "views/table/format.h"
+#include "views/table/table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 
 struct PivotOptions {
   std::string column;    // the heading of the setting whose values stand across: attention, dtype, d_model, ...
@@ -27,14 +26,11 @@ void check(const PivotOptions& options, std::span<const Record> records);
 // For people a table for each metric, each cell followed by how many times that of the row above it is, where one
 // size alone separates the two rows; with a baseline also one of how many times better. For files one table, a row
 // for each metric and each row of those.
-std::vector<DataTable> pivot_tables(std::span<const Record> records, const PivotOptions& options, Format format,
-                                    std::size_t width = SIZE_MAX);
+Page pivot_page(std::span<const Record> records, const PivotOptions& options, Format format);
 
 // For people a table for each moment of each account; for files one row a tensor.
-std::vector<DataTable> account_tables(std::span<const AttentionAccount> accounts, Format format,
-                                      std::size_t width = SIZE_MAX);
+Page account_page(std::span<const AttentionAccount> accounts, Format format);
 
-std::vector<DataTable> limit_tables(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format,
-                                    std::size_t width = SIZE_MAX);
+Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format);
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -5,24 +5,20 @@
 
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/json.h"
 #include "core/units.h"
-#include "views/table/data_table.h"
-#include "views/table/fitted_table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-DataTable::Cell as_cell(const Json& value) {
+Cell as_cell(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_integer()) return value.get<std::int64_t>();
-  return value.is_number() ? DataTable::Cell(value.get<double>()) : DataTable::Cell();
+  return value.is_number() ? Cell(value.get<double>()) : Cell();
 }
 
 template <typename Number>
@@ -127,36 +123,16 @@ std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& re
   return lines;
 }
 
-// One table a device: those that have no figures are a line of it.
-std::string render_for_people(std::span<const DeviceReport> reports, bool markdown, std::size_t width) {
-  std::string text;
-  for (const DeviceReport& report : reports) {
-    FittedTable table;
-    table.add_column(report.kind, FittedTable::Align::left);
-    const bool has_figures = report.problem.empty() && report.memory_bytes > 0;
-    const std::string& words = report.problem.empty() ? report.purpose : report.problem;
-    table.add_column(has_figures ? report.name : words, FittedTable::Align::left);
-    if (has_figures) {
-      for (auto& [key, value] : lines_of(report)) table.add_row({key, value});
-    }
-    std::vector<std::string> left_out;
-    text += (text.empty() ? "" : "\n") + (markdown ? table.markdown() : table.text(width, left_out));
+// Those that have no figures are a line.
+Table table_for_people(const DeviceReport& report) {
+  const bool has_figures = report.problem.empty() && report.memory_bytes > 0;
+  const std::string& words = report.problem.empty() ? report.purpose : report.problem;
+  Table table;
+  table.columns = {left(report.kind), left(has_figures ? report.name : words)};
+  if (has_figures) {
+    for (auto& [key, value] : lines_of(report)) table.add({key, value});
   }
-  return text;
-}
-
-std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
-
-std::string render_json(std::span<const DeviceReport> reports) {
-  Json array = Json::array();
-  for (const DeviceReport& report : reports) array.push_back(to_json(report));
-  return dump(array, 2) + '\n';
-}
-
-std::string render_json_lines(std::span<const DeviceReport> reports) {
-  std::string text;
-  for (const DeviceReport& report : reports) text += dump(to_json(report), -1) + '\n';
-  return text;
+  return table;
 }
 
 // One object without others in it. What JSON lists is one text, or, of matmuls, a member for each type.
@@ -181,7 +157,7 @@ Json flattened(const DeviceReport& report) {
 }
 
 // A row a device, a column for all that is known of one of them.
-DataTable flat_table(std::span<const DeviceReport> reports) {
+Table flat_table(std::span<const DeviceReport> reports) {
   std::vector<Json> rows;
   std::vector<std::string> keys;
   for (const DeviceReport& report : reports) {
@@ -189,29 +165,26 @@ DataTable flat_table(std::span<const DeviceReport> reports) {
       if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
     }
   }
-  DataTable table;
+  Table table;
   for (const std::string& key : keys) table.columns.push_back({key, key});
   for (const Json& row : rows) {
-    std::vector<DataTable::Cell> cells;
-    for (const std::string& key : keys) cells.push_back(row.contains(key) ? as_cell(row[key]) : DataTable::Cell());
-    table.rows.push_back(std::move(cells));
+    Cells cells;
+    for (const std::string& key : keys) cells.push_back(row.contains(key) ? as_cell(row[key]) : Cell());
+    table.add(std::move(cells));
   }
   return table;
 }
 
 }  // namespace
 
-std::string render(Format format, std::span<const DeviceReport> reports, std::size_t width) {
-  switch (format) {
-    case Format::json:
-      return render_json(reports);
-    case Format::jsonl:
-      return render_json_lines(reports);
-    case Format::csv:
-      return render(format, flat_table(reports));
-    default:
-      return render_for_people(reports, format == Format::markdown, width);
+Page devices_page(std::span<const DeviceReport> reports, Format format) {
+  Page page;
+  if (format == Format::csv) page.tables.push_back(flat_table(reports));
+  for (const DeviceReport& report : reports) {
+    if (is_for_people(format)) page.tables.push_back(table_for_people(report));
+    if (format == Format::json || format == Format::jsonl) page.documents.push_back(dump_json(to_json(report)));
   }
+  return page;
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -1,4 +1,4 @@
-// What `ridgepoint devices` finds out of each device, in five forms.
+// What `ridgepoint devices` finds out of each device.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 #include "measure/machine/host.h"
 #include "runtime/device.h"
 #include "views/table/format.h"
+#include "views/table/table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 
 struct DeviceReport {
   std::string kind;  // as --device takes it
@@ -27,7 +28,7 @@ struct DeviceReport {
   Ceilings ceilings;
 };
 
-// Tables of at most `width` columns; JSON nests where CSV has names with dots.
-std::string render(Format format, std::span<const DeviceReport> reports, std::size_t width);
+// For people a table a device; JSON nests where CSV has names with dots.
+Page devices_page(std::span<const DeviceReport> reports, Format format);
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

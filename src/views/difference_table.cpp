@@ -5,34 +5,28 @@
 #include <algorithm>
 #include <tuple>
 
-#include "views/record_table.h"
-#include "views/table/fitted_table.h"
-
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
-
-using Align = FittedTable::Align;
 
 std::string scientific(double value) { return value == 0 ? "0" : fmt::format("{:.2e}", value); }
 
 std::string sentence_on(const NamedDifference& worst) {
   const TensorDifference& d = worst.difference;
   const Tolerance& tolerance = worst.tolerance;
-  if (d.max_absolute == 0) return "No element differs.\n";
+  if (d.max_absolute == 0) return "No element differs.";
   if (!tolerance.elementwise) {
-    return fmt::format("The update of {} differs most: its relative L2 error is {}, {} {:g}.\n", worst.name,
+    return fmt::format("The update of {} differs most: its relative L2 error is {}, {} {:g}.", worst.name,
                        scientific(d.relative_l2), d.tolerance_ratio > 1 ? "beyond" : "within", tolerance.relative);
   }
   std::string text = fmt::format("{} differs most, at {}: {:.9g} against {:.9g}, relative L2 {}", worst.name,
                                  element_name(worst.shape, d.worst_element), d.worst_value, d.worst_reference,
                                  scientific(d.relative_l2));
-  if (d.tolerance_ratio > 1 && d.beyond == 0) return text + fmt::format(", beyond rtol {:g}.\n", tolerance.relative);
+  if (d.tolerance_ratio > 1 && d.beyond == 0) return text + fmt::format(", beyond rtol {:g}.", tolerance.relative);
   if (d.beyond == 0) {
-    return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.\n", tolerance.relative, tolerance.absolute);
+    return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.", tolerance.relative, tolerance.absolute);
   }
-  return text + fmt::format("; {} of its {} elements {} beyond rtol {:g}, atol {:g}.\n", d.beyond,
-                            worst.shape.elements(), d.beyond == 1 ? "is" : "are", tolerance.relative,
-                            tolerance.absolute);
+  return text + fmt::format("; {} of its {} elements {} beyond rtol {:g}, atol {:g}.", d.beyond, worst.shape.elements(),
+                            d.beyond == 1 ? "is" : "are", tolerance.relative, tolerance.absolute);
 }
 
 }  // namespace
@@ -85,26 +79,23 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
   return comparison;
 }
 
-std::string render_comparison(const Comparison& comparison, std::size_t width) {
+Page comparison_page(const Comparison& comparison) {
+  Page page;
+  page.shown_by = "a wider terminal";
+  Table& table = page.tables.emplace_back();
   const NamedDifference* worst = comparison.worst();
-  if (worst == nullptr) return "Nothing could be compared.\n";
-  FittedTable table;
-  table.add_column("tensor", Align::left);
-  table.add_column("shape", Align::left, 1);
-  table.add_column("max abs", Align::right);
-  table.add_column("max rel", Align::right, 2);
-  table.add_column("relative L2", Align::right);
-  table.add_column("worst at", Align::left, 3);
-  table.add_column("beyond", Align::right);
-  for (const auto& [name, shape, d, tolerance] : comparison.differences) {
-    table.add_row({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
-                   scientific(d.relative_l2), element_name(shape, d.worst_element), fmt::format("{}", d.beyond)});
+  if (worst == nullptr) {
+    table.caption = "Nothing could be compared.";
+    return page;
   }
-  const std::size_t prose_width = std::min(width, kProseWidth);
-  std::vector<std::string> left_out;
-  const std::string text = table.text(width, left_out) + "\n" + wrap(sentence_on(*worst), prose_width);
-  const std::string note = left_out_note(left_out, prose_width, "a wider terminal");
-  return text + (note.empty() ? "" : "\n" + note);
+  table.columns = {left("tensor"),       left("shape", 1),    right("max abs"), right("max rel", 2),
+                   right("relative L2"), left("worst at", 3), right("beyond")};
+  for (const auto& [name, shape, d, tolerance] : comparison.differences) {
+    table.add({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
+               scientific(d.relative_l2), element_name(shape, d.worst_element), d.beyond});
+  }
+  table.note = sentence_on(*worst);
+  return page;
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -1,8 +1,6 @@
 // Results held against a reference file: a row a tensor, and the one that differs most.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -10,8 +8,9 @@
 
 #include "interchange/safetensors.h"
 #include "measure/precision/compare_tensors.h"
+#include "views/table/table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 
 struct NamedDifference {
   std::string name;
@@ -34,7 +33,7 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
                              const Tolerance& tolerance,
                              const std::function<HostTensor(const std::string& parameter)>& initial);
 
-// The table, in at most `width` columns, and a sentence on the tensor that differs most.
-std::string render_comparison(const Comparison& comparison, std::size_t width = SIZE_MAX);
+// A row a tensor, and a sentence on the one that differs most.
+Page comparison_page(const Comparison& comparison);
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

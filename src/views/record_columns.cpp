@@ -7,10 +7,8 @@
 
 #include "core/units.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
-
-using Align = TextTable::Align;
 
 std::string text_of(std::int64_t value) { return fmt::format("{}", value); }
 std::string rate_of(const std::optional<double>& rate) { return rate ? format_count(*rate) : std::string(kNothing); }
@@ -191,4 +189,4 @@ std::string bytes_cell(const std::optional<std::int64_t>& bytes) {
   return bytes ? format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(*bytes, 0))) : std::string(kNothing);
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

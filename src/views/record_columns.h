@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "ridgepoint/record.h"
-#include "views/table/text_table.h"
+#include "views/table/table.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 
 inline constexpr std::string_view kNothing = "-";  // of a cell
 
@@ -19,7 +19,7 @@ inline constexpr std::string_view kNothing = "-";  // of a cell
 struct RecordSetting {
   std::string_view heading;  // empty: never a column
   std::string_view phrase;
-  TextTable::Align align;
+  Align align;
   std::string (*cell)(const Record&);
 };
 std::span<const RecordSetting> record_settings();
@@ -50,4 +50,4 @@ bool is_preset(const Record& record);
 // 1.5 GiB, or a dash.
 std::string bytes_cell(const std::optional<std::int64_t>& bytes);
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

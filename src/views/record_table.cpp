@@ -8,17 +8,15 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include "measure/record/csv.h"
+#include "measure/record/fields.h"
 #include "views/record_columns.h"
-#include "views/table/fitted_table.h"
-#include "views/table/text_table.h"
+#include "views/table/wrap.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
-
-using Align = TextTable::Align;
 
 bool goes_without_saying(const Record& record, const RecordSetting& setting) {
   const std::string cell = setting.cell(record);
@@ -70,13 +68,12 @@ Measurements measurements_named(std::span<const std::string> names, const Record
 std::string remark(const Record& record) { return fmt::format("{}: {}", name(record.status), record.error.message); }
 
 // Of a row that failed: what it measured before, as far as that fills columns from the first one on.
-std::vector<std::string> measured_before(const Record& record,
-                                         const std::vector<const RecordMeasurement*>& measurements) {
-  std::vector<std::string> cells;
+Cells measured_before(const Record& record, const Measurements& measurements) {
+  Cells cells;
   for (const RecordMeasurement* measurement : measurements) {
     std::string cell = measurement->cell(record);
     if (cell == kNothing) break;
-    cells.push_back(std::move(cell));
+    cells.emplace_back(std::move(cell));
   }
   return cells;
 }
@@ -104,102 +101,105 @@ std::string speed_up(const Record& record, std::span<const Record> records) {
   return std::string(kNothing);
 }
 
-FittedTable build_table(std::span<const Record> records, std::span<const std::string> columns) {
+Table table_for_people(std::span<const Record> records, std::span<const std::string> columns) {
   const std::vector<const RecordSetting*> settings = leading_settings(records);
   const Measurements measurements =
       columns.empty() ? usual_measurements(records) : measurements_named(columns, records.front());
-  FittedTable table;
+  Table table;
+  table.caption = records_caption(records);
   for (const RecordSetting* setting : settings) {
     // The name of the model says it too.
-    table.add_column(std::string(setting->heading), setting->align, setting->heading == "parameters" ? 11 : 0);
+    table.columns.push_back(right(std::string(setting->heading), setting->heading == "parameters" ? 11 : 0));
+    table.columns.back().align = setting->align;
   }
-  table.repeat_columns(settings.size());
+  table.key_columns = settings.size();
   const bool with_speed_up = columns.empty() && compares_dtypes(records) && !measurements.empty();
-  if (with_speed_up) table.add_column(fmt::format("to {}", name(records.front().dtype)), Align::right);
+  if (with_speed_up) table.columns.push_back(right(fmt::format("to {}", name(records.front().dtype))));
   for (const RecordMeasurement* measurement : measurements) {
-    table.add_column(std::string(measurement->heading), Align::right, columns.empty() ? measurement->rank : 0);
+    table.columns.push_back(right(std::string(measurement->heading), columns.empty() ? measurement->rank : 0));
   }
   // Where nothing was measured the remarks need a column of their own.
-  if (measurements.empty()) table.add_column("status", Align::left);
+  if (measurements.empty()) table.columns.push_back(left("status"));
   for (const Record& record : records) {
-    std::vector<std::string> cells;
-    for (const RecordSetting* setting : settings) cells.push_back(setting->cell(record));
+    Cells cells;
+    for (const RecordSetting* setting : settings) cells.emplace_back(setting->cell(record));
     if (record.status != RunStatus::ok) {
       if (!with_speed_up) std::ranges::move(measured_before(record, measurements), std::back_inserter(cells));
-      table.add_remark(std::move(cells), remark(record));
+      table.add(std::move(cells), remark(record));
       continue;
     }
-    if (with_speed_up) cells.push_back(speed_up(record, records));
+    if (with_speed_up) cells.emplace_back(speed_up(record, records));
     for (const RecordMeasurement* measurement : measurements) {
-      cells.push_back(concerns(*measurement, record) ? measurement->cell(record) : std::string(kNothing));
+      cells.emplace_back(concerns(*measurement, record) ? measurement->cell(record) : std::string(kNothing));
     }
-    if (measurements.empty()) cells.emplace_back(name(record.status));
-    table.add_row(std::move(cells));
+    if (measurements.empty()) cells.emplace_back(std::string(name(record.status)));
+    table.add(std::move(cells));
   }
   return table;
 }
 
-std::string render_csv(std::span<const Record> records) {
-  std::string text = csv_heading();
-  for (const Record& record : records) text += csv_row(record);
+Cell cell(const std::string& text) { return text; }
+Cell cell(std::int64_t value) { return value; }
+Cell cell(bool value) { return value; }
+Cell cell(double value) { return value; }
+template <typename Enum>
+requires std::is_enum_v<Enum> Cell cell(Enum value) { return std::string(name(value)); }
+Cell cell(std::span<const double> values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ";", std::isfinite(values[i]) ? fmt::format("{}", values[i]) : "");
+  }
   return text;
 }
+template <typename T>
+Cell cell(const std::optional<T>& value) {
+  return value ? cell(*value) : Cell();
+}
 
-std::string render_json_lines(std::span<const Record> records) {
+Table table_for_files(std::span<const Record> records) {
+  Table table;
+  const Record any;
+  visit_fields(any, [&](std::string_view prefix, std::string_view key, const auto&) {
+    std::string name = prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
+    table.columns.push_back({name, name});
+  });
+  for (const Record& record : records) {
+    Cells cells;
+    visit_fields(record, [&](std::string_view, std::string_view, const auto& field) { cells.push_back(cell(field)); });
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+// Words that the caption keeps on one line.
+std::string kept_together(std::string_view phrase) {
   std::string text;
-  for (const Record& record : records) text += to_json(record) + '\n';
+  for (const char c : phrase) c == ' ' ? text += kNoBreak : text += c;
   return text;
 }
 
 }  // namespace
 
-std::string records_caption(std::span<const Record> records, std::size_t width) {
-  std::string text, line;
+std::string records_caption(std::span<const Record> records) {
+  std::string text;
   for (const RecordSetting& setting : record_settings()) {
     if (varies(records, setting) || goes_without_saying(records.front(), setting)) continue;
     const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
-    const std::string_view separator = phrase.starts_with('(') ? " " : ", ";
-    if (line.empty()) {
-      line = phrase;
-    } else if (display_width(line) + display_width(phrase) + 3 > width) {
-      text += line + (separator == " " ? "\n" : ",\n");
-      line = phrase;
-    } else {
-      line += std::string(separator) + phrase;
-    }
+    text += (text.empty() ? "" : phrase.starts_with('(') ? " " : ", ") + kept_together(phrase);
   }
-  return text + line;
+  return text;
 }
 
-std::string records_as_text(std::span<const Record> records, std::size_t width, std::span<const std::string> columns) {
-  if (records.empty()) return "";
-  const std::size_t prose_width = std::min(width, kProseWidth);
-  std::vector<std::string> left_out;
-  const std::string table = build_table(records, columns).text(width, left_out);
-  const std::string note = left_out_note(left_out, prose_width);
-  return records_caption(records, prose_width) + "\n\n" + table + (note.empty() ? "" : "\n" + note);
-}
-
-std::string records_as_markdown(std::span<const Record> records, std::span<const std::string> columns) {
-  if (records.empty()) return "";
-  return records_caption(records) + "\n\n" + build_table(records, columns).markdown();
-}
-
-std::string render(Format format, std::span<const Record> records, std::size_t width,
-                   std::span<const std::string> columns) {
-  switch (format) {
-    case Format::table:
-      return records_as_text(records, width, columns);
-    case Format::markdown:
-      return records_as_markdown(records, columns);
-    case Format::csv:
-      return render_csv(records);
-    case Format::json:
-      return to_json(records);
-    case Format::jsonl:
-      return render_json_lines(records);
+Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns) {
+  Page page;
+  if (format == Format::csv) {
+    page.tables.push_back(table_for_files(records));
+  } else if (!is_for_people(format)) {
+    for (const Record& record : records) page.documents.push_back(to_json(record));
+  } else if (!records.empty()) {
+    page.tables.push_back(table_for_people(records, columns));
   }
-  return "";
+  return page;
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -1,17 +1,20 @@
+#include <span>
+
 #include "ridgepoint/views.h"
-#include "views/profile/tables.h"
+#include "views/profile/page.h"
 #include "views/record_table.h"
+#include "views/table/render.h"
 
 namespace ridgepoint {
 
+using views::Format;
+
 std::string to_text(const Record& record, std::size_t width) {
-  return cli::records_as_text(std::span(&record, 1), width);
+  return render(Format::table, views::records_page(std::span(&record, 1), Format::table), width);
 }
 
 std::string to_text(const Profile& profile, std::size_t width) {
-  cli::ProfileViewOptions options;
-  options.width = width;
-  return cli::profile_as_text(profile, options);
+  return render(Format::table, views::profile_page(std::span(&profile, 1), {}, Format::table), width);
 }
 
 }  // namespace ridgepoint

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/terminal/output.h"
 #include "core/units.h"
 #include "support/sample_records.h"
-#include "views/table/text_table.h"
+#include "views/table/render.h"
+#include "views/table/wrap.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
 
 using ::testing::AllOf;
@@ -21,6 +21,17 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
+
+std::string records_as_text(const std::vector<Record>& records, std::size_t width = SIZE_MAX,
+                            const std::vector<std::string>& columns = {}) {
+  return render(Format::table, records_page(records, Format::table, columns), width);
+}
+std::string records_as_markdown(const std::vector<Record>& records, const std::vector<std::string>& columns = {}) {
+  return render(Format::markdown, records_page(records, Format::markdown, columns));
+}
+std::string file_of(Format format, const std::vector<Record>& records) {
+  return render(format, records_page(records, format));
+}
 
 TEST(RecordTable, says_what_is_shared_then_what_varies_then_what_was_measured) {
   Record large = sample_record(Mode::forward);
@@ -141,31 +152,55 @@ TEST(RecordTable, of_the_sizes_shows_those_that_vary) {
 
 TEST(RecordTable, of_no_records_is_empty) { EXPECT_EQ(records_as_text({}), ""); }
 
-TEST(Render, json_is_an_array_with_a_record_a_line) {
-  const std::string text = render(Format::json, std::vector{sample_record(), out_of_memory_record()});
+TEST(RecordFile, json_is_an_array_with_a_record_a_line) {
+  const std::string text = file_of(Format::json, std::vector{sample_record(), out_of_memory_record()});
   EXPECT_THAT(text, StartsWith("[\n{\"schema\":1,"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 4);
-  EXPECT_EQ(render(Format::json, {}), "[\n]\n");
+  EXPECT_EQ(file_of(Format::json, {}), "[\n]\n");
 }
 
-TEST(Render, json_lines_have_no_brackets) {
-  const std::string text = render(Format::jsonl, std::vector{sample_record(), out_of_memory_record()});
+TEST(RecordFile, json_lines_have_no_brackets) {
+  const std::string text = file_of(Format::jsonl, std::vector{sample_record(), out_of_memory_record()});
   EXPECT_THAT(text, StartsWith("{\"schema\":1,"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
-TEST(Render, csv_begins_with_its_heading) {
-  EXPECT_THAT(render(Format::csv, {}), StartsWith("schema,command,timestamp,status,error.message,"));
+TEST(RecordFile, csv_begins_with_its_heading) {
+  EXPECT_THAT(file_of(Format::csv, {}), StartsWith("schema,command,timestamp,status,error.message,"));
 }
 
-TEST(OutputFormat, follows_the_ending_unless_told) {
-  EXPECT_EQ((OutputOptions{"", "a/b.json"}).resolved_format(), Format::json);
-  EXPECT_EQ((OutputOptions{"", "b.md"}).resolved_format(), Format::markdown);
-  EXPECT_EQ((OutputOptions{"", "b.jsonl"}).resolved_format(), Format::jsonl);
-  EXPECT_EQ((OutputOptions{"", "b.txt"}).resolved_format(), Format::table);
-  EXPECT_EQ((OutputOptions{"", ""}).resolved_format(), Format::table);
-  EXPECT_EQ((OutputOptions{"csv", "b.json"}).resolved_format(), Format::csv);
+std::string row_of(const Record& record) {
+  const std::string text = file_of(Format::csv, {record});
+  return text.substr(text.find('\n') + 1);
+}
+
+TEST(RecordFile, csv_has_a_cell_for_every_column) {
+  // Commas in quotes do not separate.
+  const auto cells = [](const std::string& line) {
+    std::size_t count = 1;
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) ++count;
+    }
+    return count;
+  };
+  EXPECT_EQ(cells(row_of(sample_record())), cells(file_of(Format::csv, {})));
+  EXPECT_EQ(cells(row_of(out_of_memory_record())), cells(file_of(Format::csv, {})));
+}
+
+TEST(RecordFile, csv_quotes_what_would_break_a_row) {
+  Record record = sample_record();
+  record.device.name = "a \"fast\", new\none";
+  EXPECT_THAT(row_of(record), HasSubstr(R"(,"a ""fast"", new)"
+                                        "\n"
+                                        R"(one",)"));
+}
+
+TEST(RecordFile, csv_keeps_the_samples_in_one_cell) {
+  EXPECT_THAT(row_of(sample_record()), HasSubstr(",10;12;11;13.5,"));
+  EXPECT_THAT(file_of(Format::csv, {}), HasSubstr(",time_ms.samples,"));
 }
 
 }  // namespace
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

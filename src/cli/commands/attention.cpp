@@ -15,13 +15,11 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
-#include "cli/terminal/tables_writer.h"
 #include "measure/attention/account.h"
 #include "measure/attention/benchmark.h"
 #include "measure/attention/limit.h"
 #include "ridgepoint/error.h"
 #include "views/attention_tables.h"
-#include "views/table/data_table.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -165,17 +163,17 @@ class Attention : public Command {
   }
 
   int run_pivot(const std::vector<AttentionConfig>& configs) const {
-    const PivotOptions options{pivot_.empty() ? "attention" : pivot_, baseline_};
+    const views::PivotOptions options{pivot_.empty() ? "attention" : pivot_, baseline_};
     std::vector<Record> records;
     for (const AttentionConfig& config : configs) records.push_back(describe_run(config));
     check(options, records);
     records.clear();
-    TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
-      return pivot_tables(records, options, format, width);
-    });
+    PageWriter writer(
+        output_options_, [&](Format format, std::size_t) { return views::pivot_page(records, options, format); },
+        PageWriter::Items::make_one_table);
     measure(configs, [&](Record record) {
       records.push_back(std::move(record));
-      writer.table_changed();
+      writer.item_added();
     });
     writer.finish();
     return finish(records, configs.size());
@@ -183,12 +181,13 @@ class Attention : public Command {
 
   int run_account(const std::vector<AttentionConfig>& configs) const {
     std::vector<AttentionAccount> accounts;
-    TablesWriter writer(output_options_,
-                        [&](Format format, std::size_t width) { return account_tables(accounts, format, width); });
+    PageWriter writer(
+        output_options_, [&](Format format, std::size_t) { return views::account_page(accounts, format); },
+        PageWriter::Items::make_one_table);
     run_rows(outlines(configs), [&](std::size_t row, Progress& progress) {
       accounts.push_back(account_for_attention(configs[row]));
       progress.clear();
-      writer.table_changed();
+      writer.item_added();
       return true;
     });
     writer.finish();
@@ -202,9 +201,9 @@ class Attention : public Command {
       }
     }
     std::vector<AttentionLimit> limits;
-    TablesWriter writer(output_options_, [&](Format format, std::size_t width) {
-      return limit_tables(limits, granularity_, format, width);
-    });
+    PageWriter writer(
+        output_options_, [&](Format format, std::size_t) { return views::limit_page(limits, granularity_, format); },
+        PageWriter::Items::make_one_table);
     std::vector<RowOutline> rows;
     for (const AttentionConfig& config : configs)
       rows.push_back({fmt::format("{} attention", ridgepoint::name(config.problem.variant))});
@@ -217,7 +216,7 @@ class Attention : public Command {
       if (!limit) return false;
       progress.clear();
       limits.push_back(std::move(*limit));
-      writer.table_changed();
+      writer.item_added();
       return true;
     });
     writer.finish();

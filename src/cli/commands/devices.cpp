@@ -36,24 +36,25 @@ class Devices : public Command {
   }
 
   int run() override {
-    std::vector<DeviceReport> reports;
-    RowWriter writer(output_, {[&](Format format, std::size_t width) { return render(format, reports, width); },
-                               [&](Format format) { return render(format, reports, SIZE_MAX); }});
+    std::vector<views::DeviceReport> reports;
+    PageWriter writer(
+        output_, [&](Format format, std::size_t) { return views::devices_page(reports, format); },
+        PageWriter::Items::make_one_table);
     reports = examine_all();
-    writer.row_added();
+    writer.item_added();
     writer.finish();
     return kExitOk;
   }
 
  private:
-  std::vector<DeviceReport> examine_all() const {
+  std::vector<views::DeviceReport> examine_all() const {
     if (threads_ < 0)
       throw Error(fmt::format("--threads: {} is too small; the least is 0", threads_), ErrorKind::usage);
     std::vector<std::string> names = device_names();
     // Without a card its line says why.
     const bool has_card = std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cuda"); });
     if (!has_card) names.insert(names.begin(), "cuda");
-    std::vector<DeviceReport> reports;
+    std::vector<views::DeviceReport> reports;
     Progress progress(std::vector<double>(names.size(), 1));
     for (const std::string& name : names) {
       progress.start_row(reports.size(), name);
@@ -64,8 +65,8 @@ class Devices : public Command {
     return reports;
   }
 
-  DeviceReport examine(const std::string& name) const {
-    DeviceReport report;
+  views::DeviceReport examine(const std::string& name) const {
+    views::DeviceReport report;
     report.kind = name;
     report.name = name;
     if (name == "reference") report.purpose = "plain loops in double precision: the oracle";

@@ -15,7 +15,6 @@
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/tables_writer.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
 #include "models/attention_problem.h"
@@ -74,7 +73,8 @@ class GraphCommand : public Command {
     if (text_) {
       write_text(print_graph(graph));
     } else {
-      TablesWriter(output_options_, [&](Format format, std::size_t) { return tables(graph, format); }).finish();
+      const auto page = [&](Format format, std::size_t) { return this->page(graph, format); };
+      PageWriter(output_options_, page, PageWriter::Items::make_one_table).finish();
     }
     return kExitOk;
   }
@@ -132,14 +132,14 @@ class GraphCommand : public Command {
     }
   }
 
-  std::vector<DataTable> tables(const Graph& graph, Format format) const {
-    std::vector<DataTable> tables = {pass_table(graph)};
-    if (is_for_people(format)) tables.push_back(op_table(graph));
-    return tables;
+  views::Page page(const Graph& graph, Format format) const {
+    views::Page page{{pass_table(graph)}};
+    if (is_for_people(format)) page.tables.push_back(op_table(graph));
+    return page;
   }
 
-  DataTable pass_table(const Graph& graph) const {
-    DataTable table;
+  views::Table pass_table(const Graph& graph) const {
+    views::Table table;
     table.caption = fmt::format("Passes of {}", graph.name);
     table.columns = {{"pass", "pass"},
                      {"changed", "changed"},
@@ -148,8 +148,8 @@ class GraphCommand : public Command {
                      {"launches", "launches"}};
     double milliseconds = 0;
     for (const PassRow& pass : passes_) {
-      table.rows.push_back({std::string(pass.result.name), std::string(pass.result.changed ? "yes" : "no"),
-                            pass.result.milliseconds, pass.nodes, pass.launches});
+      table.add({std::string(pass.result.name), std::string(pass.result.changed ? "yes" : "no"),
+                 pass.result.milliseconds, pass.nodes, pass.launches});
       milliseconds += pass.result.milliseconds;
     }
     table.note = fmt::format("{} passes took {:.1f} ms. Nodes and launches are counted after the pass.", passes_.size(),
@@ -157,16 +157,16 @@ class GraphCommand : public Command {
     return table;
   }
 
-  static DataTable op_table(const Graph& graph) {
+  static views::Table op_table(const Graph& graph) {
     std::map<Op, std::int64_t> counts;
     for (const NodeId id : graph.order()) ++counts[graph.node(id).op];
     std::vector<std::pair<Op, std::int64_t>> sorted(counts.begin(), counts.end());
     std::ranges::stable_sort(sorted, std::greater<>(), &std::pair<Op, std::int64_t>::second);
-    DataTable table;
+    views::Table table;
     table.caption = "Ops of the graph that is left";
     table.columns = {{"op", "op"}, {"class", "class"}, {"nodes", "nodes"}};
     for (const auto& [op, count] : sorted)
-      table.rows.push_back({std::string(ridgepoint::name(op)), std::string(ridgepoint::name(op_class(op))), count});
+      table.add({std::string(ridgepoint::name(op)), std::string(ridgepoint::name(op_class(op))), count});
     return table;
   }
 

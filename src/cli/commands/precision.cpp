@@ -15,7 +15,6 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
-#include "cli/terminal/tables_writer.h"
 #include "core/files/file.h"
 #include "measure/precision/accumulation.h"
 #include "measure/precision/errors.h"
@@ -23,27 +22,29 @@
 #include "models/toy_model.h"
 #include "passes/autocast.h"
 #include "ridgepoint/error.h"
-#include "views/table/data_table.h"
 
 namespace ridgepoint::cli {
 namespace {
 
-using Cell = DataTable::Cell;
+using views::Align;
+using views::Cell;
+using views::Cells;
+using views::Table;
 
 // A graph file larger than this is no graph anyone wrote.
 constexpr std::size_t kMaxGraphBytes = std::size_t{256} << 20;
 
-DataTable accumulation_table(std::int64_t count, double term) {
-  DataTable table;
+Table accumulation_table(std::int64_t count, double term) {
+  Table table;
   table.caption = fmt::format("{} times {} added up, exactly {:.10g}", count, term, static_cast<double>(count) * term);
   table.columns = {{"statement", "sum"},
-                   {"sum_dtype", "type of the sum", "{}", false, 1},
-                   {"term_dtype", "of the term", "{}", false, 1},
+                   {"sum_dtype", "type of the sum", "{}", Align::by_content, 1},
+                   {"term_dtype", "of the term", "{}", Align::by_content, 1},
                    {"result", "result", "{:.8f}"},
                    {"relative_error", "relative error", "{:.2e}"}};
   for (const Accumulation& row : accumulate_in_each_type(count, term, stop_if_interrupted)) {
-    table.rows.push_back({row.statement, std::string(ridgepoint::name(row.sum)),
-                          std::string(ridgepoint::name(row.term)), row.result, row.error});
+    table.add({row.statement, std::string(ridgepoint::name(row.sum)), std::string(ridgepoint::name(row.term)),
+               row.result, row.error});
   }
   table.note =
       "A term that is rounded is wrong once; a sum that is rounded is wrong at every step. A compensated (Kahan) sum "
@@ -56,18 +57,17 @@ bool is_listed(const TypeRow& row, bool detail) {
   return detail || (row.part != "backward" && row.part != "optimizer");
 }
 
-DataTable type_table(const Graph& graph, Precision precision, bool detail) {
+Table type_table(const Graph& graph, Precision precision, bool detail) {
   const TypeTable types = types_of(graph);
-  DataTable table;
+  Table table;
   table.caption = fmt::format("{} under {} autocast", graph.name, ridgepoint::name(precision));
   table.columns = {{"part", "part"},     {"module", "module"},
-                   {"op", "op"},         {"operands", "operands", "{}", false, 1},
-                   {"result", "result"}, {"nodes", "nodes", "{}", false, 2}};
+                   {"op", "op"},         {"operands", "operands", "{}", Align::by_content, 1},
+                   {"result", "result"}, {"nodes", "nodes", "{}", Align::by_content, 2}};
   for (const TypeRow& row : types.rows) {
     if (!is_listed(row, detail)) continue;
     const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
-    table.rows.push_back(
-        {row.part, row.module, text_or_nothing(row.op), text_or_nothing(row.operands), row.result, row.nodes});
+    table.add({row.part, row.module, text_or_nothing(row.op), text_or_nothing(row.operands), row.result, row.nodes});
   }
   table.note =
       fmt::format("{} casts, {} of them of parameters: each parameter is cast once and its gradient uses that.",
@@ -101,9 +101,9 @@ std::string key_of(const PrecisionVariant& variant, std::string_view what) {
   return key;
 }
 
-DataTable error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<PrecisionVariant>& variants,
-                      const std::string& caption) {
-  DataTable table;
+Table error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<PrecisionVariant>& variants,
+                  const std::string& caption) {
+  Table table;
   table.caption = caption;
   table.columns = {{"module", "module"}};
   for (const char* what : {"forward", "gradient"}) {
@@ -113,10 +113,10 @@ DataTable error_table(const std::vector<PrecisionErrorRow>& rows, const std::vec
   }
   const auto cell = [](const std::optional<double>& error) { return error ? Cell(*error) : Cell(); };
   for (const PrecisionErrorRow& row : rows) {
-    std::vector<Cell> cells = {row.module};
+    Cells cells = {row.module};
     for (const PrecisionError& error : row.errors) cells.push_back(cell(error.forward));
     for (const PrecisionError& error : row.errors) cells.push_back(cell(error.gradient));
-    table.rows.push_back(std::move(cells));
+    table.add(std::move(cells));
   }
   table.note =
       "||x - exact|| / ||exact|| against double precision: of a module's result, and of the gradients of its "
@@ -228,7 +228,7 @@ class PrecisionCommand : public Command {
                                [&](std::string_view flag) { return run_options_.given(flag); });
   }
 
-  DataTable types() const {
+  Table types() const {
     const Precision precision = precision_from_name(autocast_);
     if (precision == Precision::fp32) {
       throw Error("--autocast fp32 is no autocast; choose fp16, bf16 or tf32", ErrorKind::usage);
@@ -246,7 +246,7 @@ class PrecisionCommand : public Command {
     return training_graph(workload()->build(), options);
   }
 
-  DataTable errors() const {
+  Table errors() const {
     const RunConfig config = run_options_.single();
     if (config.device == "null") {
       throw Error("--device null computes nothing to compare; use cpu, cuda or reference", ErrorKind::usage);

@@ -4,7 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
+#include <span>
 #include <utility>
 
 #include "cli/commands/command.h"
@@ -16,14 +16,14 @@
 #include "interchange/trace_events.h"
 #include "ir/scope.h"
 #include "measure/profile/filter.h"
-#include "measure/profile/json.h"
 #include "measure/profile/profile.h"
 #include "ridgepoint/error.h"
-#include "views/profile/tables.h"
-#include "views/table/data_table.h"
+#include "views/profile/page.h"
 
 namespace ridgepoint::cli {
 namespace {
+
+using views::Breakdown;
 
 constexpr std::int64_t kMostProfiledSteps = 1000;
 
@@ -100,12 +100,17 @@ class ProfileCommand : public Command {
   }
 
   int run() override {
-    if (!by_.empty()) view_.only = parse_value("--by", by_, breakdown_from_name);
+    if (!by_.empty()) view_.only = parse_value("--by", by_, views::breakdown_from_name);
     check_views();
     const std::vector<RunConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
-    RowWriter writer(output_options_, {[this](Format format, std::size_t width) { return render(format, width); },
-                                       [this](Format format) { return render_newest(format); }});
+    view_.compares = !compare_.empty();
+    PageWriter writer(
+        output_options_,
+        [this](Format format, std::size_t first) {
+          return views::profile_page(std::span(profiles_).subspan(first), view_, format);
+        },
+        PageWriter::Items::stand_apart);
     check_trace();
     run_all(configs, writer);
     writer.finish();
@@ -213,7 +218,7 @@ class ProfileCommand : public Command {
     }
   }
 
-  void run_all(const std::vector<RunConfig>& configs, RowWriter& writer) {
+  void run_all(const std::vector<RunConfig>& configs, PageWriter& writer) {
     std::vector<RowOutline> rows;
     for (const RunConfig& config : configs) rows.push_back(outline(config));
     CeilingCache ceilings;
@@ -224,7 +229,7 @@ class ProfileCommand : public Command {
       profiles_.push_back(std::move(*profile));
       write_trace_file();
       select_kernels(profiles_.back(), filter_);
-      writer.row_added();
+      writer.item_added();
       return true;
     });
   }
@@ -247,42 +252,6 @@ class ProfileCommand : public Command {
     if (!trace_problem_.empty()) print_error(fmt::format("no trace was written: {}", trace_problem_));
   }
 
-  std::string render(Format format, std::size_t width) const {
-    std::string text;
-    if (format == Format::table || format == Format::markdown) return render_text(format == Format::markdown, width);
-    if (format == Format::csv) text = csv_heading(csv_breakdown());
-    if (format == Format::json) text = "[";
-    for (std::size_t i = 0; i < profiles_.size(); ++i) {
-      if (format == Format::csv) {
-        text += csv_rows(profiles_[i], csv_breakdown(), view_.detail);
-      } else {
-        if (format == Format::json) text += i == 0 ? "\n" : ",\n";
-        text += to_json(profiles_[i], view_.detail) + (format == Format::jsonl ? "\n" : "");
-      }
-    }
-    return format == Format::json ? text + "\n]\n" : text;
-  }
-
-  std::string render_text(bool markdown, std::size_t width) const {
-    ProfileViewOptions options = view_;
-    options.markdown = markdown;
-    options.width = width;
-    if (!compare_.empty()) return comparison_as_text(profiles_, options);
-    std::string text;
-    for (const Profile& profile : profiles_) text += (text.empty() ? "" : "\n") + profile_as_text(profile, options);
-    return text;
-  }
-
-  std::string render_newest(Format format) const {
-    if (format == Format::jsonl) return to_json(profiles_.back(), view_.detail) + '\n';
-    const std::string heading = profiles_.size() == 1 ? csv_heading(csv_breakdown()) : "";
-    return heading + csv_rows(profiles_.back(), csv_breakdown(), view_.detail);
-  }
-
-  Breakdown csv_breakdown() const {
-    return compare_.empty() ? view_.only.value_or(Breakdown::kernel) : Breakdown::class_total;
-  }
-
   // Running out of memory is an answer; a profile without kernels is none.
   int exit_code() const {
     const bool failed = std::ranges::any_of(profiles_, [](const Profile& profile) {
@@ -294,7 +263,7 @@ class ProfileCommand : public Command {
 
   RunOptions run_options_;
   OutputOptions output_options_;
-  ProfileViewOptions view_;
+  views::ProfileViewOptions view_;
   std::int64_t profiled_steps_ = 3;
   bool run_anyway_ = false;
   std::string by_, compare_, phases_, scopes_, weights_, trace_, trace_problem_;

@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "core/build_info.h"
-#include "views/table/text_table.h"
+#include "views/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {
+
+using views::wrap;
 
 // "--batch N" as the left column shows it.
 std::string heading(const CLI::Option& option) {

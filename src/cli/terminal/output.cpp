@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -18,7 +17,6 @@
 #include "cli/options/sweep.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
-#include "measure/record/csv.h"
 #include "ridgepoint/error.h"
 #include "views/record_columns.h"
 #include "views/record_table.h"
@@ -35,7 +33,7 @@ bool is_special_file(const std::string& path) {
 
 }  // namespace
 
-Format format_from_name(std::string_view text) { return kFormatNames.parse(text, "--format: '{}' is unknown"); }
+Format format_from_name(std::string_view text) { return views::kFormatNames.parse(text, "--format: '{}' is unknown"); }
 
 void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the ending of --output, else table]")
@@ -50,7 +48,7 @@ void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
   rows = of;
   app.add_option("--columns", columns,
                  fmt::format("what a table shows instead of its usual columns: {}",
-                             fmt::join(column_names(of == Rows::attention_calls), ", ")))
+                             fmt::join(views::column_names(of == Rows::attention_calls), ", ")))
       ->type_name("NAMES")
       ->group("Output");
 }
@@ -61,7 +59,7 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
     throw Error(fmt::format("--columns chooses the columns of a table or markdown; {} has every field", name(to)),
                 ErrorKind::usage);
   }
-  const std::vector<std::string_view> known = column_names(rows == Rows::attention_calls);
+  const std::vector<std::string_view> known = views::column_names(rows == Rows::attention_calls);
   std::vector<std::string> names = split_list("--columns", columns);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
@@ -77,40 +75,52 @@ Format OutputOptions::resolved_format() const {
   if (!format.empty()) return format_from_name(format);
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".md") return Format::markdown;
-  return kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
+  return views::kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
 }
 
-RowWriter::RowWriter(const OutputOptions& options, Rows rows)
-    : format_(options.resolved_format()), path_(options.path), rows_(std::move(rows)) {
+PageWriter::PageWriter(const OutputOptions& options, MakePage make_page, Items items)
+    : format_(options.resolved_format()), path_(options.path), make_page_(std::move(make_page)), items_(items) {
   if (path_.empty()) return;
-  streams_to_special_file_ = is_special_file(path_);
+  is_special_file_ = is_special_file(path_);
   // Opening a pipe here and now would end its reader's input.
-  if (!streams_to_special_file_) check_writable(path_);
+  if (!is_special_file_) check_writable(path_);
 }
 
-void RowWriter::row_added() {
-  if (!path_.empty()) {
-    if (!streams_to_special_file_) write_file(path_, rows_.all(format_, SIZE_MAX));
-  } else if (format_ == Format::jsonl || format_ == Format::csv) {
-    print_output(rows_.newest(format_));
+bool PageWriter::streams() const {
+  return path_.empty() && items_ == Items::stand_apart && (format_ == Format::jsonl || format_ == Format::csv);
+}
+
+void PageWriter::item_added() {
+  ++item_count_;
+  if (!path_.empty() && !is_special_file_) write_file(path_, all(SIZE_MAX));
+  if (!streams()) return;
+  const views::Page page = make_page_(format_, item_count_ - 1);
+  print_output(item_count_ == 1 ? render(format_, page) : render_continued(format_, page));
+}
+
+void PageWriter::finish() {
+  if (is_special_file_) {
+    write_file(path_, all(SIZE_MAX));
+  } else if (path_.empty() && !streams()) {
+    print_output(all(output_width()));
   }
 }
 
-void RowWriter::finish() {
-  if (streams_to_special_file_) {
-    write_file(path_, rows_.all(format_, SIZE_MAX));
-  } else if (path_.empty() && format_ != Format::jsonl && format_ != Format::csv) {
-    print_output(rows_.all(format_, output_width()));
-  }
+void write(const OutputOptions& options, const views::Table& table) {
+  PageWriter writer(
+      options, [&](Format, std::size_t) { return views::Page{.tables = {table}}; }, PageWriter::Items::make_one_table);
+  writer.item_added();
+  writer.finish();
 }
 
 RecordWriter::RecordWriter(const OutputOptions& options)
     : columns_(options.resolved_columns()),
-      writer_(options, {[this](Format format, std::size_t width) { return render(format, records_, width, columns_); },
-                        [this](Format format) {
-                          if (format == Format::jsonl) return to_json(records_.back()) + '\n';
-                          return (records_.size() == 1 ? csv_heading() : "") + csv_row(records_.back());
-                        }}) {}
+      writer_(
+          options,
+          [this](Format format, std::size_t first) {
+            return views::records_page(std::span(records_).subspan(first), format, columns_);
+          },
+          PageWriter::Items::stand_apart) {}
 
 int exit_code(std::span<const Record> records) {
   const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };

@@ -1,10 +1,9 @@
-// Where a command's records go: --format and --output, registered once for every command that makes records.
+// Where what a command shows goes: --format and --output, registered once for every command.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,13 +11,16 @@
 #include <vector>
 
 #include "ridgepoint/record.h"
-#include "views/table/format.h"
+#include "views/table/render.h"
 
 namespace CLI {
 class App;
 }
 
 namespace ridgepoint::cli {
+
+using views::Format;
+using views::is_for_people;
 
 // Throws Error (usage) naming the nearest.
 Format format_from_name(std::string_view text);
@@ -38,27 +40,34 @@ struct OutputOptions {
   std::vector<std::string> resolved_columns() const;
 };
 
-// Puts rows out as they finish. A file is replaced, whole, after each; standard output gets rows at once where the
-// format allows (csv, jsonl), the rest with finish().
-class RowWriter {
+// Puts a page out as what it shows grows. A file is replaced, whole, after each item; standard output gets the rows of
+// an item at once where the format allows (csv, jsonl) and its rows stand apart from those of others, the rest with
+// finish().
+class PageWriter {
  public:
-  // What there is to write, asked for as it is needed.
-  struct Rows {
-    std::function<std::string(Format, std::size_t width)> all;  // ready to be a file
-    std::function<std::string(Format)> newest;                  // csv: below the heading where it is the first
-  };
+  // Of the items from `first` on.
+  using MakePage = std::function<views::Page(Format, std::size_t first)>;
+  enum class Items : std::uint8_t { stand_apart, make_one_table };
   // Throws Error when the file cannot be written.
-  RowWriter(const OutputOptions& options, Rows rows);
-  void row_added();
+  PageWriter(const OutputOptions& options, MakePage make_page, Items items);
+  void item_added();
   void finish();
   const std::string& path() const { return path_; }
 
  private:
+  bool streams() const;
+  std::string all(std::size_t width) const { return render(format_, make_page_(format_, 0), width); }
+
   Format format_;
   std::string path_;
-  Rows rows_;
-  bool streams_to_special_file_ = false;  // a pipe or /dev/stdout: written once, by finish()
+  MakePage make_page_;
+  Items items_;
+  std::size_t item_count_ = 0;
+  bool is_special_file_ = false;  // a pipe or /dev/stdout: written once, by finish()
 };
+
+// One table, complete.
+void write(const OutputOptions& options, const views::Table& table);
 
 class RecordWriter {
  public:
@@ -68,7 +77,7 @@ class RecordWriter {
   RecordWriter& operator=(const RecordWriter&) = delete;
   void add(Record record) {
     records_.push_back(std::move(record));
-    writer_.row_added();
+    writer_.item_added();
   }
   void finish() { writer_.finish(); }
   const std::vector<Record>& records() const { return records_; }
@@ -77,7 +86,7 @@ class RecordWriter {
  private:
   std::vector<Record> records_;
   std::vector<std::string> columns_;
-  RowWriter writer_;
+  PageWriter writer_;
 };
 
 // Of a sweep: running out of memory is an answer; an error is none, nor is a sweep that nothing here can run.

@@ -13,10 +13,13 @@
 #include <utility>
 
 #include "core/units.h"
-#include "views/table/text_table.h"
+#include "views/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {
+
+using views::display_width;
+using views::first_columns;
 
 constexpr std::chrono::milliseconds kLeastBetweenDraws{100};
 constexpr std::chrono::seconds kTick{1};
@@ -53,15 +56,6 @@ std::string bar(double done, bool utf8) {
   return text;
 }
 
-// Whole characters only.
-std::string cut(std::string text, std::size_t columns) {
-  while (display_width(text) > columns) {
-    while (!text.empty() && (static_cast<unsigned char>(text.back()) & 0xC0) == 0x80) text.pop_back();
-    text.pop_back();
-  }
-  return text;
-}
-
 std::string clock_text(const ProgressState& state) {
   std::string text = format_duration(state.elapsed_seconds);
   if (state.done >= kLeastShareForEstimate && state.done < 1) {
@@ -91,8 +85,8 @@ std::string progress_line(const ProgressState& state, std::size_t width, bool ut
   if (fixed + display_width(state.what) + kBarColumns + 1 <= room) {
     return bar(state.done, utf8) + " " + row + state.what + tail;
   }
-  if (fixed + kLeastWhatColumns <= room) return row + cut(state.what, room - fixed) + tail;
-  return cut(row + tail.substr(2), room);
+  if (fixed + kLeastWhatColumns <= room) return row + std::string(first_columns(state.what, room - fixed)) + tail;
+  return std::string(first_columns(row + tail.substr(2), room));
 }
 
 Progress::Progress(std::vector<double> costs)

@@ -4,20 +4,17 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "core/enum_names.h"
 #include "core/files/file.h"
+#include "core/json.h"
 #include "measure/record/fields.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
 constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile");
@@ -25,17 +22,15 @@ constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "
 // A file of records far beyond any sweep; a larger one is refused rather than read into memory.
 constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
 
-Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
-
 Json encode(const std::string& text) { return text; }
 Json encode(std::int64_t value) { return value; }
 Json encode(bool value) { return value; }
-Json encode(double value) { return number(value); }
+Json encode(double value) { return json_number(value); }
 template <typename Enum>
 requires std::is_enum_v<Enum> Json encode(Enum value) { return name(value); }
 Json encode(std::span<const double> values) {
   Json array = Json::array();
-  for (const double value : values) array.push_back(number(value));
+  for (const double value : values) array.push_back(json_number(value));
   return array;
 }
 template <typename T>
@@ -51,9 +46,6 @@ Json encode_record(const Record& record) {
   });
   return json;
 }
-
-// Text that is not UTF-8 (a device's own name, say) is replaced rather than refused.
-std::string dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 struct WrongType {
   std::string wanted;
@@ -164,7 +156,7 @@ Json parse(std::string_view text) {
 std::string_view name(RunStatus status) { return kStatusNames[status]; }
 std::string_view name(Experiment experiment) { return kExperimentNames[experiment]; }
 
-std::string to_json(const Record& record) { return dump(encode_record(record)); }
+std::string to_json(const Record& record) { return dump_json(encode_record(record)); }
 
 std::string to_json(std::span<const Record> records) {
   std::string text = "[";

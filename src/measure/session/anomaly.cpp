@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "measure/precision/compare_tensors.h"
-#include "ops/constant.h"
+#include "ir/queries.h"
 #include "ops/layout.h"
 
 namespace ridgepoint {

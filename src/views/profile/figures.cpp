@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 
 Scale Scale::of(double largest) {
   constexpr std::array<std::pair<double, const char*>, 5> kUnits = {
@@ -38,10 +38,6 @@ std::string ratio(double value, double to) {
   return to >= value ? "1 : " + rounded(to / value) : rounded(value / to) + " : 1";
 }
 
-void add_columns(FittedTable& table, FittedTable::Align align, std::initializer_list<std::string> headings, int rank) {
-  for (const std::string& heading : headings) table.add_column(heading, align, rank);
-}
-
 ProfileFigures::ProfileFigures(const Profile& profile)
     : profile_(profile),
       steps_(static_cast<double>(profile.steps.size())),
@@ -60,17 +56,10 @@ std::string ProfileFigures::of_kernel_time(std::int64_t ns) const {
   return percent(static_cast<double>(ns), static_cast<double>(total_.time_ns));
 }
 
-void ProfileFigures::add_work_columns(FittedTable& table) const {
-  constexpr auto kRight = FittedTable::Align::right;
-  table.add_column("calls", kRight, 4);
-  table.add_column("ms", kRight);
-  table.add_column("time %", kRight);
-  table.add_column("wall %", kRight, 5);
-  table.add_column(flops_.prefix() + "flop", kRight, 3);
-  table.add_column("flop %", kRight, 1);
-  table.add_column("Gflop/s", kRight, 2);
-  table.add_column(bytes_.prefix() + "B", kRight, 4);
-  table.add_column("GB/s", kRight, 2);
+void ProfileFigures::add_work_columns(Table& table) const {
+  table.columns.insert(table.columns.end(), {right("calls", 4), right("ms"), right("time %"), right("wall %", 5),
+                                             right(flops_.prefix() + "flop", 3), right("flop %", 1),
+                                             right("Gflop/s", 2), right(bytes_.prefix() + "B", 4), right("GB/s", 2)});
 }
 
 void ProfileFigures::add_work_cells(Cells& cells, const KernelSum& sum) const {
@@ -84,4 +73,4 @@ void ProfileFigures::add_work_cells(Cells& cells, const KernelSum& sum) const {
                 rate(sum.flops), bytes_(per_step(sum.bytes)), rate(sum.bytes)});
 }
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <string>
-#include <vector>
 
 #include "measure/profile/profile.h"
 #include "measure/profile/views.h"
-#include "views/table/fitted_table.h"
+#include "views/table/table.h"
 
-namespace ridgepoint::cli {
-
-using Cells = std::vector<std::string>;
+namespace ridgepoint::views {
 
 // Numbers of one kind: one unit and one number of decimals, so that they can be read down a column.
 class Scale {
@@ -37,9 +33,6 @@ std::string percent(double part, double whole);
 // "1 : 206" where `to` is the larger, "2.3 : 1" where `value` is.
 std::string ratio(double value, double to);
 
-void add_columns(FittedTable& table, FittedTable::Align align, std::initializer_list<std::string> headings,
-                 int rank = 0);
-
 class ProfileFigures {
  public:
   explicit ProfileFigures(const Profile& profile);
@@ -56,9 +49,8 @@ class ProfileFigures {
   std::string of_wall_time(std::int64_t ns) const { return percent(static_cast<double>(ns), wall_ns_); }
 
   // calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s: the same nine wherever work is added up.
-  void add_work_columns(FittedTable& table) const;
+  void add_work_columns(Table& table) const;
   void add_work_cells(Cells& cells, const KernelSum& sum) const;
-  static constexpr std::size_t kWorkColumns = 9;
 
  private:
   double per_step(std::int64_t sum) const { return static_cast<double>(sum) / steps_; }
@@ -72,4 +64,4 @@ class ProfileFigures {
   Scale bytes_;
 };
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 #include <utility>
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
 
-constexpr auto kLeft = FittedTable::Align::left;
-constexpr auto kRight = FittedTable::Align::right;
 constexpr std::size_t kLeastNameColumns = 24;
 
 std::string microseconds(double us) { return std::isfinite(us) ? fmt::format("{:.1f}", us) : std::string("-"); }
@@ -31,25 +30,26 @@ std::string describe(const Profile& profile, const IdleGap& gap) {
   return fmt::format("{} ({})", where, name(kernel.phase));
 }
 
+double share(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
+}
+
+std::string in_percent(double of_one) { return fmt::format("{:.1f}", 100 * of_one); }
+
 }  // namespace
 
-FittedTable kernel_table(const ProfileFigures& figures, std::size_t shown) {
-  FittedTable table;
-  table.add_column("time %", kRight);
-  table.add_column("wall %", kRight, 2);
-  add_columns(table, kRight, {"total ms", "calls"});
-  table.add_column("avg us", kRight, 1);
-  add_columns(table, kRight, {"median", "min", "max"}, 3);
-  table.add_column("std dev", kRight, 4);
-  table.add_column("name", kLeft);
-  table.cut_last_column(kLeastNameColumns);
+Table kernel_table(const ProfileFigures& figures, std::size_t shown) {
+  Table table;
+  table.columns = {right("time %"),    right("wall %", 2), right("total ms"), right("calls"),      right("avg us", 1),
+                   right("median", 3), right("min", 3),    right("max", 3),   right("std dev", 4), left("name")};
+  table.least_last_columns = kLeastNameColumns;
   const auto add = [&](const KernelSum& sum, Cells each, std::string name) {
     Cells cells = {figures.of_kernel_time(sum.time_ns), figures.of_wall_time(sum.time_ns), figures.ms(sum.time_ns),
                    figures.calls(sum.calls),
                    microseconds(static_cast<double>(sum.time_ns) / static_cast<double>(sum.calls) / 1e3)};
     cells.insert(cells.end(), each.begin(), each.end());
-    cells.push_back(std::move(name));
-    table.add_row(std::move(cells));
+    cells.emplace_back(std::move(name));
+    table.add(std::move(cells));
   };
   KernelSum rest;
   const std::vector<KernelRow> rows = by_kernel(figures.profile());
@@ -67,15 +67,15 @@ FittedTable kernel_table(const ProfileFigures& figures, std::size_t shown) {
   return table;
 }
 
-FittedTable class_table(const ProfileFigures& figures) {
-  FittedTable table;
-  add_columns(table, kLeft, {"phase", "class"});
-  table.repeat_columns(2);
+Table class_table(const ProfileFigures& figures) {
+  Table table;
+  table.columns = {left("phase"), left("class")};
+  table.key_columns = 2;
   figures.add_work_columns(table);
   const auto add = [&](std::string phase, std::string what, const KernelSum& sum) {
     Cells cells = {std::move(phase), std::move(what)};
     figures.add_work_cells(cells, sum);
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   };
   const std::vector<ClassRow> rows = by_class(figures.profile());
   for (const ProfilePhase phase : kProfilePhases) {
@@ -90,34 +90,34 @@ FittedTable class_table(const ProfileFigures& figures) {
   add("all", "", figures.all());
   if (figures.profile().selection) return table;
   const std::int64_t idle_ns = idle_time(figures.profile()).idle_ns();
-  table.add_row({"idle", "", "", figures.ms(idle_ns), "", figures.of_wall_time(idle_ns), "", "", "", "", ""});
+  table.add({"idle", "", "", figures.ms(idle_ns), "", figures.of_wall_time(idle_ns), "", "", "", "", ""});
   return table;
 }
 
-FittedTable scope_table(const ProfileFigures& figures, const ProfileDetail& detail, char indent) {
-  FittedTable table;
-  table.add_column("module", kLeft);
+Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail) {
+  Table table;
+  table.columns = {left("module")};
   figures.add_work_columns(table);
   std::vector<ProfilePhase> phases = phases_of(figures.profile());
   if (phases.size() == 1) phases.clear();
-  for (const ProfilePhase phase : phases) table.add_column(fmt::format("{} ms", name(phase)), kRight, 6);
+  for (const ProfilePhase phase : phases) table.columns.push_back(right(fmt::format("{} ms", name(phase)), 6));
   for (const ScopeRow& row : by_scope(figures.profile(), detail.depth, detail.layers)) {
-    Cells cells = {std::string(2 * static_cast<std::size_t>(row.level - 1), indent) + row.name};
+    Cells cells = {std::string(2 * static_cast<std::size_t>(row.level - 1), ' ') + row.name};
     figures.add_work_cells(cells, row.sum);
     for (const ProfilePhase phase : phases) {
-      cells.push_back(figures.ms(row.by_phase[static_cast<std::size_t>(phase)].time_ns));
+      cells.emplace_back(figures.ms(row.by_phase[static_cast<std::size_t>(phase)].time_ns));
     }
-    table.add_row(std::move(cells));
+    table.add(std::move(cells));
   }
   return table;
 }
 
-FittedTable attention_table(const ProfileFigures& figures) {
-  FittedTable table;
-  add_columns(table, kLeft, {"phase", "part"});
-  table.repeat_columns(2);
+Table attention_table(const ProfileFigures& figures) {
+  Table table;
+  table.columns = {left("phase"), left("part")};
+  table.key_columns = 2;
   figures.add_work_columns(table);
-  add_columns(table, kRight, {"time to matmuls", "flops to matmuls"});
+  table.columns.insert(table.columns.end(), {right("time to matmuls"), right("flops to matmuls")});
   const std::vector<AttentionRow> rows = attention_parts(figures.profile());
   for (const AttentionRow& row : rows) {
     KernelSum matmuls;
@@ -129,97 +129,83 @@ FittedTable attention_table(const ProfileFigures& figures) {
     };
     Cells cells = {std::string(name(row.phase)), row.part};
     figures.add_work_cells(cells, row.sum);
-    cells.push_back(to_matmuls(row.sum.time_ns, matmuls.time_ns));
-    cells.push_back(to_matmuls(row.sum.flops, matmuls.flops));
-    table.add_row(std::move(cells));
+    cells.emplace_back(to_matmuls(row.sum.time_ns, matmuls.time_ns));
+    cells.emplace_back(to_matmuls(row.sum.flops, matmuls.flops));
+    table.add(std::move(cells));
   }
   return table;
 }
 
-FittedTable idle_table(const ProfileFigures& figures) {
+Table idle_table(const ProfileFigures& figures) {
   const IdleTime found = idle_time(figures.profile());
-  FittedTable table;
-  table.add_column("idle", kLeft);
-  add_columns(table, kRight, {"ms", "wall %", "gaps"});
-  table.add_column("longest us", kRight, 1);
-  table.add_column("longest before", kLeft, 2);
+  Table table;
+  table.columns = {
+      left("idle"), right("ms"), right("wall %"), right("gaps"), right("longest us", 1), left("longest before", 2)};
   for (const IdleCause cause : kIdleCauses) {
     const auto i = static_cast<std::size_t>(cause);
     const auto& longest = found.longest[i];
-    table.add_row({std::string(name(cause)), figures.ms(found.by_cause_ns[i]),
-                   figures.of_wall_time(found.by_cause_ns[i]), figures.calls(found.gaps[i]),
-                   longest ? microseconds_of(longest->duration_ns) : "-",
-                   longest ? describe(figures.profile(), *longest) : ""});
+    table.add({std::string(name(cause)), figures.ms(found.by_cause_ns[i]), figures.of_wall_time(found.by_cause_ns[i]),
+               figures.calls(found.gaps[i]), longest ? microseconds_of(longest->duration_ns) : "-",
+               longest ? describe(figures.profile(), *longest) : ""});
   }
-  table.add_row({"all", figures.ms(found.idle_ns()), figures.of_wall_time(found.idle_ns()), "", "", ""});
+  table.add({"all", figures.ms(found.idle_ns()), figures.of_wall_time(found.idle_ns()), "", "", ""});
   return table;
 }
 
-FittedTable roofline_table(const ProfileFigures& figures) {
-  FittedTable table;
-  table.add_column("class", kLeft);
-  table.add_column("calls", kRight, 1);
-  add_columns(table, kRight, {"ms", "floor ms", "of ceiling %", "recoverable ms"});
-  table.add_column("bound by", kLeft, 2);
+Table roofline_table(const ProfileFigures& figures) {
+  Table table;
+  table.columns = {left("class"),         right("calls", 1),       right("ms"),        right("floor ms"),
+                   right("of ceiling %"), right("recoverable ms"), left("bound by", 2)};
   for (const RooflineRow& row : roofline_by_class(figures.profile())) {
-    table.add_row({row.what, figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
-                   percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), figures.ms(row.recoverable_ns),
-                   std::string(bound_of(row))});
+    table.add({row.what, figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
+               percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), figures.ms(row.recoverable_ns),
+               std::string(bound_of(row))});
   }
   return table;
 }
 
-FittedTable recoverable_table(const ProfileFigures& figures, std::size_t shown) {
-  FittedTable table;
-  table.add_column("recoverable ms", kRight);
-  table.add_column("wall %", kRight, 1);
-  table.add_column("calls", kRight, 3);
-  add_columns(table, kRight, {"ms", "floor ms"}, 2);
-  table.add_column("of ceiling %", kRight, 1);
-  add_columns(table, kLeft, {"phase", "what"});
-  table.add_column("kernel", kLeft, 4);
+Table recoverable_table(const ProfileFigures& figures, std::size_t shown) {
+  Table table;
+  table.columns = {right("recoverable ms"), right("wall %", 1),   right("calls", 3),
+                   right("ms", 2),          right("floor ms", 2), right("of ceiling %", 1),
+                   left("phase"),           left("what"),         left("kernel", 4)};
+  table.least_last_columns = kLeastNameColumns;
   const std::vector<RooflineRow> rows = recoverable_time(figures.profile());
   for (std::size_t i = 0; i < std::min(shown, rows.size()); ++i) {
     const RooflineRow& row = rows[i];
-    table.add_row({figures.ms(row.recoverable_ns), percent(row.recoverable_ns, figures.wall()),
-                   figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
-                   percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), std::string(name(row.phase)), row.what,
-                   row.kernel});
+    table.add({figures.ms(row.recoverable_ns), percent(row.recoverable_ns, figures.wall()),
+               figures.calls(row.sum.calls), figures.ms(row.sum.time_ns), figures.ms(row.floor_ns),
+               percent(row.floor_ns, static_cast<double>(row.sum.time_ns)), std::string(name(row.phase)), row.what,
+               row.kernel});
   }
-  table.cut_last_column(kLeastNameColumns);
   return table;
 }
 
-FittedTable launch_table(const Profile& profile) {
-  FittedTable table;
-  add_columns(table, kRight, {"start us", "us"});
-  add_columns(table, kRight, {"Mflop", "kB"}, 1);
-  table.add_column("phase", kLeft, 2);
-  add_columns(table, kLeft, {"module", "op"});
-  add_columns(table, kLeft, {"grid", "block"}, 3);
-  add_columns(table, kRight, {"registers", "shared B"}, 4);
-  table.add_column("name", kLeft);
-  table.cut_last_column(kLeastNameColumns);
+Table launch_table(const Profile& profile) {
+  Table table;
+  table.columns = {right("start us"), right("us"),           right("Mflop", 1),    right("kB", 1),
+                   left("phase", 2),  left("module"),        left("op"),           left("grid", 3),
+                   left("block", 3),  right("registers", 4), right("shared B", 4), left("name")};
+  table.least_last_columns = kLeastNameColumns;
   const auto extent = [](const std::array<std::int32_t, 3>& of) {
     return of[0] == 0 ? std::string("-") : fmt::format("{}x{}x{}", of[0], of[1], of[2]);
   };
   for (const KernelRecord& kernel : profile.kernels) {
     if (kernel.step != 0) continue;
-    table.add_row({microseconds_of(kernel.start_ns), microseconds_of(kernel.duration_ns),
-                   fmt::format("{:.2f}", static_cast<double>(kernel.flops) / 1e6),
-                   fmt::format("{:.1f}", static_cast<double>(kernel.bytes) / 1e3), std::string(name(kernel.phase)),
-                   kernel.scope, kernel.op, extent(kernel.grid), extent(kernel.block),
-                   fmt::format("{}", kernel.registers), fmt::format("{}", kernel.shared_bytes), kernel.name});
+    table.add({microseconds_of(kernel.start_ns), microseconds_of(kernel.duration_ns),
+               fmt::format("{:.2f}", static_cast<double>(kernel.flops) / 1e6),
+               fmt::format("{:.1f}", static_cast<double>(kernel.bytes) / 1e3), std::string(name(kernel.phase)),
+               kernel.scope, kernel.op, extent(kernel.grid), extent(kernel.block), kernel.registers,
+               kernel.shared_bytes, kernel.name});
   }
   return table;
 }
 
-FittedTable clock_table(const ProfileFigures& figures, const Reconciliation& found) {
-  FittedTable table;
-  table.add_column("a step", kLeft);
-  add_columns(table, kRight, {"ms", "of timed %"});
+Table clock_table(const ProfileFigures& figures, const Reconciliation& found) {
+  Table table;
+  table.columns = {left("a step"), right("ms"), right("of timed %")};
   const auto add = [&](std::string what, double ms) {
-    table.add_row({std::move(what), figures.plain_ms(ms), percent(ms, found.timed_ms)});
+    table.add({std::move(what), figures.plain_ms(ms), percent(ms, found.timed_ms)});
   };
   add("kernels", found.kernels_ms);
   add("idle", found.idle_ms);
@@ -229,4 +215,42 @@ FittedTable clock_table(const ProfileFigures& figures, const Reconciliation& fou
   return table;
 }
 
-}  // namespace ridgepoint::cli
+Table comparison_table(std::span<const Profile> profiles) {
+  std::vector<ProfileFigures> figures(profiles.begin(), profiles.end());
+  std::map<KernelClass, std::vector<KernelSum>> sums;
+  Table table;
+  table.columns = {left("class")};
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    table.columns.insert(table.columns.end(), {right(fmt::format("{} ms", name(profiles[i].run.mode))), right("time %"),
+                                               right("wall %", 2), right("flop %", 1)});
+    for (const KernelRecord& kernel : profiles[i].kernels) {
+      std::vector<KernelSum>& row = sums[kernel.kernel_class];
+      row.resize(profiles.size());
+      row[i].add(kernel);
+    }
+  }
+  table.columns.push_back(right("time % moved"));
+  for (const auto& [kernel_class, row] : sums) {
+    Cells cells = {std::string(name(kernel_class))};
+    std::vector<double> shares;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      shares.push_back(share(row[i].time_ns, figures[i].all().time_ns));
+      cells.insert(cells.end(),
+                   {figures[i].ms(row[i].time_ns), in_percent(shares.back()), figures[i].of_wall_time(row[i].time_ns),
+                    in_percent(share(row[i].flops, figures[i].all().flops))});
+    }
+    cells.emplace_back(fmt::format("{:+.1f}", 100 * (shares.back() - shares.front())));
+    table.add(std::move(cells));
+  }
+  if (std::ranges::any_of(profiles, [](const Profile& profile) { return profile.selection.has_value(); })) return table;
+  Cells idle = {"idle"};
+  for (const ProfileFigures& each : figures) {
+    const std::int64_t ns = idle_time(each.profile()).idle_ns();
+    idle.insert(idle.end(), {each.ms(ns), "", each.of_wall_time(ns), ""});
+  }
+  idle.emplace_back(std::string());
+  table.add(std::move(idle));
+  return table;
+}
+
+}  // namespace ridgepoint::views

@@ -2,25 +2,27 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 
-#include "measure/profile/json.h"
 #include "measure/profile/views.h"
 #include "views/profile/figures.h"
-#include "views/table/fitted_table.h"
+#include "views/profile/files.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 
 // At most `shown` kernels, the others in one row, then all.
-FittedTable kernel_table(const ProfileFigures& figures, std::size_t shown);
-FittedTable class_table(const ProfileFigures& figures);
-// Levels are indented by twice `indent` each.
-FittedTable scope_table(const ProfileFigures& figures, const ProfileDetail& detail, char indent);
-FittedTable attention_table(const ProfileFigures& figures);
-FittedTable idle_table(const ProfileFigures& figures);
-FittedTable roofline_table(const ProfileFigures& figures);
+Table kernel_table(const ProfileFigures& figures, std::size_t shown);
+Table class_table(const ProfileFigures& figures);
+// Levels are indented.
+Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail);
+Table attention_table(const ProfileFigures& figures);
+Table idle_table(const ProfileFigures& figures);
+Table roofline_table(const ProfileFigures& figures);
 // At most `shown` places.
-FittedTable recoverable_table(const ProfileFigures& figures, std::size_t shown);
-FittedTable launch_table(const Profile& profile);
-FittedTable clock_table(const ProfileFigures& figures, const Reconciliation& found);
+Table recoverable_table(const ProfileFigures& figures, std::size_t shown);
+Table launch_table(const Profile& profile);
+// How shares of time and operations move between profiles, class by class.
+Table comparison_table(std::span<const Profile> profiles);
+Table clock_table(const ProfileFigures& figures, const Reconciliation& found);
 
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "measure/record/csv.h"
 #include "ridgepoint/error.h"
 #include "support/sample_records.h"
 #include "support/temporary_folder.h"
@@ -159,34 +158,6 @@ TEST(ReadRecords, says_which_line_is_wrong) {
 
 TEST(ReadRecords, refuses_deep_nesting_without_falling_over) {
   EXPECT_THROW(read_text(std::string(100'000, '[')), Error);
-}
-
-TEST(RecordCsv, has_a_cell_for_every_column) {
-  // Commas in quotes do not separate.
-  const auto cells = [](const std::string& line) {
-    std::size_t count = 1;
-    bool quoted = false;
-    for (const char c : line) {
-      if (c == '"') quoted = !quoted;
-      if (c == ',' && !quoted) ++count;
-    }
-    return count;
-  };
-  EXPECT_EQ(cells(csv_row(sample_record())), cells(csv_heading()));
-  EXPECT_EQ(cells(csv_row(out_of_memory_record())), cells(csv_heading()));
-}
-
-TEST(RecordCsv, quotes_what_would_break_a_row) {
-  Record record = sample_record();
-  record.device.name = "a \"fast\", new\none";
-  EXPECT_THAT(csv_row(record), HasSubstr(R"(,"a ""fast"", new)"
-                                         "\n"
-                                         R"(one",)"));
-}
-
-TEST(RecordCsv, keeps_the_samples_in_one_cell) {
-  EXPECT_THAT(csv_row(sample_record()), HasSubstr(",10;12;11;13.5,"));
-  EXPECT_THAT(csv_heading(), HasSubstr(",time_ms.samples,"));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // The views of a profile whose figures are known.
-#include "views/profile/tables.h"
+#include "views/profile/page.h"
 
 #include <gmock/gmock.h>
 
@@ -7,8 +7,10 @@
 
 #include "support/sample_profile.h"
 #include "views/profile/figures.h"
+#include "views/table/render.h"
+#include "views/table/wrap.h"
 
-namespace ridgepoint::cli {
+namespace ridgepoint::views {
 namespace {
 
 using ::testing::AllOf;
@@ -20,6 +22,16 @@ std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
   return lines;
+}
+
+std::string profile_as_text(const Profile& profile, const ProfileViewOptions& options = {},
+                            std::size_t width = SIZE_MAX) {
+  return render(Format::table, profile_page(std::span(&profile, 1), options, Format::table), width);
+}
+std::string comparison_as_text(const std::vector<Profile>& profiles) {
+  ProfileViewOptions options;
+  options.compares = true;
+  return render(Format::table, profile_page(profiles, options, Format::table));
 }
 
 std::string view(Breakdown only) {
@@ -51,7 +63,7 @@ TEST(ProfileTables, the_module_table_indents) {
 }
 
 TEST(ProfileTables, the_whole_page_holds_the_clock_against_the_trace) {
-  const std::string text = profile_as_text(sample_profile(), {});
+  const std::string text = profile_as_text(sample_profile());
   EXPECT_THAT(text,
               AllOf(HasSubstr("Inside attention"), HasSubstr("softmax"), HasSubstr("1 : 3.75"), HasSubstr("1 : 160"),
                     HasSubstr("host late"), HasSubstr("timed, without a profiler"), HasSubstr("50 ns a launch")));
@@ -59,26 +71,21 @@ TEST(ProfileTables, the_whole_page_holds_the_clock_against_the_trace) {
 
 TEST(ProfileTables, fit_a_terminal) {
   for (const std::size_t width : {80, 100, 132}) {
-    ProfileViewOptions options;
-    options.width = width;
-    const std::string text = profile_as_text(sample_profile(), options);
+    const std::string text = profile_as_text(sample_profile(), {}, width);
     for (const std::string& line : lines_of(text)) EXPECT_LE(display_width(line), width) << line;
   }
 }
 
 TEST(ProfileTables, say_what_was_left_out_for_width) {
-  ProfileViewOptions options;
-  options.width = 80;
-  EXPECT_THAT(profile_as_text(sample_profile(), options), HasSubstr("Too narrow for"));
-  options.width = 400;
-  EXPECT_THAT(profile_as_text(sample_profile(), options), Not(HasSubstr("Too narrow for")));
+  EXPECT_THAT(profile_as_text(sample_profile(), {}, 80), HasSubstr("Too narrow for"));
+  EXPECT_THAT(profile_as_text(sample_profile(), {}, 400), Not(HasSubstr("Too narrow for")));
 }
 
 TEST(ProfileTables, a_profile_without_kernels_says_why_and_keeps_the_timing) {
   Profile profile;
   profile.run = sample_record();
   profile.problem = "another tool has it";
-  const std::string text = profile_as_text(profile, {});
+  const std::string text = profile_as_text(profile);
   EXPECT_THAT(text, AllOf(HasSubstr("ms a step"), HasSubstr("No kernels were recorded: another tool has it"),
                           Not(HasSubstr("Kernels ("))));
 }
@@ -87,7 +94,7 @@ TEST(ProfileTables, records_that_were_lost_are_said_before_anything_else) {
   Profile profile = sample_profile();
   profile.dropped_records = 12;
   profile.silent_launches = 3;
-  const std::string text = profile_as_text(profile, {});
+  const std::string text = profile_as_text(profile);
   EXPECT_LT(text.find("dropped 12 records"), text.find("Kernels ("));
   EXPECT_LT(text.find("Of 3 launches no record came"), text.find("Kernels ("));
 }
@@ -96,18 +103,17 @@ TEST(ProfileTables, shares_move_between_profiles) {
   std::vector<Profile> profiles = {sample_profile(), sample_profile()};
   profiles[0].run.mode = Mode::forward;
   std::erase_if(profiles[0].kernels, [](const KernelRecord& kernel) { return kernel.phase != ProfilePhase::forward; });
-  const std::string text = comparison_as_text(profiles, {});
+  const std::string text = comparison_as_text(profiles);
   // Matmuls: 300 of 380 ns, then 500 of 800.
   EXPECT_THAT(text, AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("78.9"), HasSubstr("62.5"),
                           HasSubstr("-16.4"), HasSubstr("optimizer")));
 }
 
-TEST(ProfileTables, of_no_profiles_there_is_nothing_to_compare) { EXPECT_EQ(comparison_as_text({}, {}), ""); }
+TEST(ProfileTables, of_no_profiles_there_is_nothing_to_compare) { EXPECT_EQ(comparison_as_text({}), ""); }
 
 TEST(ProfileTables, markdown_has_headings_and_no_blanks_to_lose) {
-  ProfileViewOptions options;
-  options.markdown = true;
-  EXPECT_THAT(profile_as_text(sample_profile(), options),
+  const Profile profile = sample_profile();
+  EXPECT_THAT(render(Format::markdown, profile_page(std::span(&profile, 1), {}, Format::markdown)),
               AllOf(HasSubstr("\n### By module"), HasSubstr("| ..attn |"), HasSubstr("|---|---:|")));
 }
 
@@ -119,4 +125,4 @@ TEST(Ratio, is_written_with_the_smaller_side_as_one) {
 }
 
 }  // namespace
-}  // namespace ridgepoint::cli
+}  // namespace ridgepoint::views
