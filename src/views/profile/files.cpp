@@ -29,17 +29,19 @@ Cell or_nothing(const std::optional<T>& value) {
   return value ? Cell(*value) : Cell();
 }
 
-Table with_columns(std::initializer_list<const char*> keys) {
-  Table table;
-  for (const char* key : keys) table.columns.push_back({key, key});
-  return table;
-}
+using Keys = std::initializer_list<const char*>;
 
-void append(Table& table, std::initializer_list<const char*> keys) {
+void append(Table& table, Keys keys) {
   for (const char* key : keys) table.columns.push_back({key, key});
 }
 
 void append(Cells& cells, Cells more) { std::ranges::move(more, std::back_inserter(cells)); }
+
+Table with_columns(Keys keys) {
+  Table table;
+  append(table, keys);
+  return table;
+}
 
 // Turns sums over all profiled steps into figures of one.
 class Figures {
@@ -102,68 +104,76 @@ class Figures {
     return count % steps == 0 ? Cell(count / steps) : Cell(static_cast<double>(count) / steps_);
   }
 
-  static void append_sum_columns(Table& table) {
+  Cells sum_cells(const KernelSum& sum) const {
+    const auto time_ns = static_cast<double>(sum.time_ns);
+    return {per_step(sum.calls),
+            ms(time_ns),
+            share(time_ns, static_cast<double>(total_.time_ns)),
+            share(time_ns, wall_ns_),
+            per_step(sum.flops),
+            share(static_cast<double>(sum.flops), static_cast<double>(total_.flops)),
+            per_step(sum.bytes)};
+  }
+
+  // A row for each of `found`: what it is, the sum of its kernels, and what else there is to say.
+  template <typename Found, typename Identity, typename Rest>
+  Table summed(const std::vector<Found>& found, Keys keys, Identity identity, Keys more_keys, Rest rest) const {
+    Table table = with_columns(keys);
     append(table,
            {"calls", "time_ms", "share_of_kernel_time", "share_of_wall_time", "flops", "share_of_flops", "bytes"});
+    append(table, more_keys);
+    for (const Found& row : found) {
+      Cells cells = identity(row);
+      append(cells, sum_cells(row.sum));
+      append(cells, rest(row));
+      table.add(std::move(cells));
+    }
+    return table;
   }
-  void append_sum(Cells& cells, const KernelSum& sum) const {
-    const auto time_ns = static_cast<double>(sum.time_ns);
-    append(cells, {per_step(sum.calls), ms(time_ns), share(time_ns, static_cast<double>(total_.time_ns)),
-                   share(time_ns, wall_ns_), per_step(sum.flops),
-                   share(static_cast<double>(sum.flops), static_cast<double>(total_.flops)), per_step(sum.bytes)});
+  template <typename Found, typename Identity>
+  Table summed(const std::vector<Found>& found, Keys keys, Identity identity) const {
+    return summed(found, keys, identity, {}, [](const Found&) { return Cells(); });
   }
 
   Table kernels() const {
-    Table table = with_columns({"name"});
-    append_sum_columns(table);
-    append(table, {"avg_us", "median_us", "min_us", "max_us", "std_us"});
-    for (const KernelRow& row : by_kernel(profile_)) {
-      Cells cells = {row.name};
-      append_sum(cells, row.sum);
-      append(cells, {row.us.mean, row.us.median, row.us.min, row.us.max, row.us.std});
-      table.add(std::move(cells));
-    }
-    return table;
+    return summed(
+        by_kernel(profile_), {"name"}, [](const KernelRow& row) { return Cells{row.name}; },
+        {"avg_us", "median_us", "min_us", "max_us", "std_us"},
+        [](const KernelRow& row) {
+          return Cells{row.us.mean, row.us.median, row.us.min, row.us.max, row.us.std};
+        });
   }
 
   Table classes() const {
-    Table table = with_columns({"phase", "class"});
-    append_sum_columns(table);
-    for (const ClassRow& row : by_class(profile_)) {
-      Cells cells = {text_of(row.phase), text_of(row.kernel_class)};
-      append_sum(cells, row.sum);
-      table.add(std::move(cells));
-    }
-    return table;
+    return summed(by_class(profile_), {"phase", "class"}, [](const ClassRow& row) {
+      return Cells{text_of(row.phase), text_of(row.kernel_class)};
+    });
   }
 
   Table class_totals() const {
-    Table table = with_columns({"class"});
-    append_sum_columns(table);
     std::map<KernelClass, KernelSum> sums;
     for (const KernelRecord& kernel : profile_.kernels) sums[kernel.kernel_class].add(kernel);
-    for (const auto& [kernel_class, sum] : sums) {
-      Cells cells = {text_of(kernel_class)};
-      append_sum(cells, sum);
-      table.add(std::move(cells));
-    }
-    if (profile_.selection || !profile_.has_kernels()) return table;
+    std::vector<ClassRow> rows;
+    for (const auto& [kernel_class, sum] : sums) rows.push_back({ProfilePhase::forward, kernel_class, sum});
+    Table table = summed(rows, {"class"}, [](const ClassRow& row) { return Cells{text_of(row.kernel_class)}; });
+    if (profile_.selection) return table;
     const auto idle_ns = static_cast<double>(idle_time(profile_).idle_ns());
     table.add({"idle", {}, ms(idle_ns), {}, share(idle_ns, wall_ns_), {}, {}, {}});
     return table;
   }
 
   Table scopes() const {
-    Table table = with_columns({"path", "level", "is_op"});
-    append_sum_columns(table);
-    for (const ProfilePhase phase : kProfilePhases) append(table, {(text_of(phase) + "_ms").c_str()});
-    for (const ScopeRow& row : by_scope(profile_, detail_.depth, detail_.layers)) {
-      Cells cells = {row.path, row.level, row.is_op};
-      append_sum(cells, row.sum);
-      for (const KernelSum& sum : row.by_phase) cells.emplace_back(ms(sum.time_ns));
-      table.add(std::move(cells));
-    }
-    return table;
+    return summed(
+        by_scope(profile_, detail_.depth, detail_.layers), {"path", "level", "is_op"},
+        [](const ScopeRow& row) {
+          return Cells{row.path, row.level, row.is_op};
+        },
+        {"forward_ms", "loss_ms", "backward_ms", "zeroing_ms", "optimizer_ms"},
+        [this](const ScopeRow& row) {
+          Cells cells;
+          for (const KernelSum& sum : row.by_phase) cells.emplace_back(ms(sum.time_ns));
+          return cells;
+        });
   }
 
   Table launches() const {
@@ -182,14 +192,9 @@ class Figures {
   }
 
   Table attention() const {
-    Table table = with_columns({"phase", "part"});
-    append_sum_columns(table);
-    for (const AttentionRow& row : attention_parts(profile_)) {
-      Cells cells = {text_of(row.phase), row.part};
-      append_sum(cells, row.sum);
-      table.add(std::move(cells));
-    }
-    return table;
+    return summed(attention_parts(profile_), {"phase", "part"}, [](const AttentionRow& row) {
+      return Cells{text_of(row.phase), row.part};
+    });
   }
 
   Table idle() const {
@@ -205,30 +210,23 @@ class Figures {
   }
 
   Table roofline() const {
-    Table table = with_columns({"class"});
-    append_roofline(table, roofline_by_class(profile_), [](const RooflineRow& row) { return Cells{row.what}; });
-    return table;
+    return held_against_ceilings(roofline_by_class(profile_), {"class"},
+                                 [](const RooflineRow& row) { return Cells{row.what}; });
   }
 
   Table recoverable() const {
-    Table table = with_columns({"phase", "what", "kernel"});
-    append_roofline(table, recoverable_time(profile_), [](const RooflineRow& row) {
+    return held_against_ceilings(recoverable_time(profile_), {"phase", "what", "kernel"}, [](const RooflineRow& row) {
       return Cells{text_of(row.phase), row.what, row.kernel};
     });
-    return table;
   }
 
-  template <typename Begin>
-  void append_roofline(Table& table, const std::vector<RooflineRow>& rows, Begin begin) const {
-    append_sum_columns(table);
-    append(table, {"floor_ms", "share_of_ceiling", "bound_by", "recoverable_ms"});
-    for (const RooflineRow& row : rows) {
-      Cells cells = begin(row);
-      append_sum(cells, row.sum);
-      append(cells, {ms(row.floor_ns), share(row.floor_ns, static_cast<double>(row.sum.time_ns)),
-                     std::string(bound_of(row)), ms(row.recoverable_ns)});
-      table.add(std::move(cells));
-    }
+  template <typename Identity>
+  Table held_against_ceilings(const std::vector<RooflineRow>& rows, Keys keys, Identity identity) const {
+    return summed(rows, keys, identity, {"floor_ms", "share_of_ceiling", "bound_by", "recoverable_ms"},
+                  [this](const RooflineRow& row) {
+                    return Cells{ms(row.floor_ns), share(row.floor_ns, static_cast<double>(row.sum.time_ns)),
+                                 std::string(bound_of(row)), ms(row.recoverable_ns)};
+                  });
   }
 
   Table times() const {
