@@ -73,6 +73,7 @@ void plan_for_every_kernel(ridgepoint::Graph graph, std::optional<ridgepoint::Pr
     if (precision) {
       ridgepoint::autocast(graph, {*precision, {}});
       ridgepoint::verify(graph);
+      options.level = ridgepoint::Compile::fuse;
       ridgepoint::recognise_attention(graph, options);
       graph.set_insertion_at_end();
     }

@@ -1,5 +1,5 @@
 // From a model's forward graph to the graph that runs: the options of the one list of passes
-// (src/compile/pipeline.cpp).
+// (src/passes/pass_list.def).
 #pragma once
 
 #include <array>

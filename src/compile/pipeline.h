@@ -1,4 +1,4 @@
-// The one list of passes: what becomes of a forward graph before it runs, in order.
+// The list of passes (src/passes/pass_list.def) and its runner.
 #pragma once
 
 #include <span>

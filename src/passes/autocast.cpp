@@ -9,6 +9,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/rule.h"
+#include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -178,6 +179,10 @@ class Autocaster {
 };
 
 }  // namespace
+
+bool autocast(Graph& graph, const PassOptions& options) {
+  return autocast(graph, AutocastOptions{options.precision, options.force_low});
+}
 
 bool autocast(Graph& graph, const AutocastOptions& options) {
   if (options.precision == Precision::fp32) return false;

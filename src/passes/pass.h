@@ -1,5 +1,5 @@
-// Passes rewrite a graph. All of them stand in one list (src/compile/pipeline.cpp), whose runner skips, times, shows
-// and verifies them.
+// Passes rewrite a graph. All of them stand in one list (pass_list.def); its runner (src/compile/run_passes.cpp) skips,
+// times, shows and verifies them.
 #pragma once
 
 #include <functional>
@@ -31,25 +31,8 @@ struct Pass {
   bool (*run)(Graph& graph, const PassOptions& options);  // returns whether it changed anything
 };
 
-// From the forward graph to the training graph (src/passes/training/). On a graph that has a backward phase they do
-// nothing.
-bool select_outputs(Graph& graph, const PassOptions& options);
-bool keep_activations(Graph& graph, const PassOptions& options);
-bool recognise_attention(Graph& graph, const PassOptions& options);
-bool scale_loss(Graph& graph, const PassOptions& options);
-bool differentiate_outputs(Graph& graph, const PassOptions& options);
-bool append_optimizer(Graph& graph, const PassOptions& options);
-bool unscale_gradients(Graph& graph, const PassOptions& options);
-
-// From there to what runs; they keep the values.
-bool eliminate_dead_code(Graph& graph, const PassOptions& options);
-bool eliminate_common_subexpressions(Graph& graph, const PassOptions& options);
-bool simplify_algebra(Graph& graph, const PassOptions& options);
-bool orient_matmuls(Graph& graph, const PassOptions& options);
-bool orient_rotations(Graph& graph, const PassOptions& options);
-bool group_optimizer(Graph& graph, const PassOptions& options);
-bool decompose_composites(Graph& graph, const PassOptions& options);
-bool insert_copies(Graph& graph, const PassOptions& options);
-bool make_updates_in_place(Graph& graph, const PassOptions& options);
+#define RIDGEPOINT_PASS(name) bool name(Graph& graph, const PassOptions& options);
+#include "passes/pass_list.def"
+#undef RIDGEPOINT_PASS
 
 }  // namespace ridgepoint

@@ -64,6 +64,7 @@ std::optional<Value> make_attention(Graph& graph, Rewriter& rewriter, const Atte
 }  // namespace
 
 bool recognise_attention(Graph& graph, const PassOptions& options) {
+  if (options.level == Compile::off) return false;
   // The graph is rewritten once, at the end: no node of one pattern is read by another's.
   const Readers readers(graph);
   Rewriter rewriter(graph);

@@ -61,7 +61,7 @@ inline std::size_t count(const Graph& graph, Op op) {
 
 // The pass changes the graph, says so and leaves one that holds.
 inline void expect_changed(RunPass pass, Graph& graph, const PassTarget& target = target_with_kernels()) {
-  PassOptions options;
+  PassOptions options({.level = Compile::fuse});
   options.target = target;
   EXPECT_TRUE(pass(graph, options)) << "it says that it changed nothing";
   graph.set_insertion_at_end();
@@ -81,7 +81,7 @@ inline void expect_rewritten(RunPass pass, std::string_view before, std::string_
 inline void expect_left(RunPass pass, std::string_view before, const PassTarget& target = target_with_kernels()) {
   Graph graph = graph_of(before);
   const std::string text = print_graph(graph);
-  PassOptions options;
+  PassOptions options({.level = Compile::fuse});
   options.target = target;
   EXPECT_FALSE(pass(graph, options)) << "it says that it changed something";
   EXPECT_EQ(print_graph(graph), text);
