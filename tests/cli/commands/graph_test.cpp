@@ -1,0 +1,104 @@
+// `ridgepoint graph`: every workload's graph after any pass.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/files/file.h"
+#include "ridgepoint/compile.h"
+#include "ridgepoint/graph.h"
+#include "support/run_program.h"
+#include "support/temporary_folder.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+ProgramResult graph(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"graph", "--device", "cpu"});
+  return run_program(arguments);
+}
+
+std::vector<std::string> small_model(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"--layers", "1", "--d-model", "16", "--d-ff", "24", "--heads", "2", "--vocab",
+                                       "50", "--context", "8", "--batch", "2"});
+  return arguments;
+}
+
+std::size_t count(const Graph& graph, Op op) {
+  std::size_t n = 0;
+  for (const NodeId id : graph.order()) n += graph.node(id).op == op ? 1 : 0;
+  return n;
+}
+
+Graph text_of(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = arguments;
+  all.emplace_back("--text");
+  const ProgramResult result = graph(all);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  return parse_graph(result.output);
+}
+
+TEST(GraphCommand, has_a_row_for_every_pass_with_its_time_and_counts) {
+  const ProgramResult result = graph(small_model({"--format", "json"}));
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  const std::vector<std::string_view> names = pass_names();
+  ASSERT_EQ(rows.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(rows[i]["pass"], names[i]);
+    EXPECT_GE(rows[i]["milliseconds"].get<double>(), 0);
+    EXPECT_GE(rows[i]["nodes"].get<int>(), rows[i]["launches"].get<int>());
+  }
+  EXPECT_EQ(rows.back()["nodes"], text_of(small_model({})).order().size());
+  EXPECT_THAT(graph(small_model({})).output, AllOf(HasSubstr("Passes of transformer.custom"), HasSubstr("adamw")));
+}
+
+TEST(GraphCommand, prints_the_graph_after_any_pass) {
+  const Graph forward = text_of(small_model({"--after", "select_outputs"}));
+  EXPECT_EQ(count(forward, Op::adamw), 0U);
+  EXPECT_EQ(count(forward, Op::matmul), 1U + 7 + 2);
+  const Graph differentiated = text_of(small_model({"--after", "differentiate_outputs"}));
+  EXPECT_EQ(count(differentiated, Op::matmul), 3U * 10);
+  EXPECT_EQ(count(text_of(small_model({"--after", "append_optimizer"})), Op::adamw), 12U);
+}
+
+TEST(GraphCommand, leaves_out_the_passes_it_is_told_to_skip) {
+  EXPECT_GT(count(text_of(small_model({"--dtype", "bf16"})), Op::cast), 0U);
+  EXPECT_EQ(count(text_of(small_model({"--dtype", "bf16", "--skip", "autocast"})), Op::cast), 0U);
+}
+
+TEST(GraphCommand, prints_other_workloads) {
+  const Graph attention =
+      text_of({"--workload", "attention", "--context", "64", "--mode", "backward", "--compile", "fuse"});
+  EXPECT_EQ(count(attention, Op::attention), 1U);
+  EXPECT_TRUE(attention.find_output("grad.q").has_value());
+  EXPECT_EQ(count(text_of({"--workload", "toy", "--after", "append_optimizer"}), Op::layer_norm), 1U);
+}
+
+TEST(GraphCommand, reads_what_it_wrote) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "training.txt";
+  ASSERT_EQ(graph(small_model({"--after", "unscale_gradients", "--text", "--output", path})).exit_code, 0);
+  EXPECT_EQ(print_graph(text_of({"--graph", path})), print_graph(text_of(small_model({}))));
+}
+
+TEST(GraphCommand, names_the_nearest_of_what_it_does_not_know) {
+  EXPECT_THAT(graph({"--after", "autocas"}).error, HasSubstr("did you mean 'autocast'?"));
+  EXPECT_THAT(graph({"--skip", "autocas"}).error, HasSubstr("did you mean 'autocast'?"));
+  const ProgramResult result = graph({"--workload", "modle"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.error, HasSubstr("did you mean 'model'?"));
+}
+
+TEST(GraphCommand, refuses_options_that_contradict_each_other) {
+  EXPECT_THAT(graph({"--text", "--format", "json"}).error, HasSubstr("leave --format out"));
+  EXPECT_THAT(graph({"--graph", "x", "--workload", "toy"}).error, HasSubstr("leave --workload out"));
+  EXPECT_EQ(graph({"--model", "tiny,small"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace ridgepoint
