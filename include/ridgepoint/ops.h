@@ -31,6 +31,9 @@ class Source {
 // Appends a node of any op and infers its types by the op's shape rule. All builders below call it.
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
                  const Source& source = Source::current());
+// The first result of such a node.
+Value make_value(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
+                 const Source& source = Source::current());
 
 // An input of the graph. Names are unique within a graph.
 Value input(Graph& graph, std::string name, TensorType type, Role role, const Source& source = Source::current());

@@ -1,5 +1,4 @@
-// Passes rewrite a graph. All of them stand in one list (src/compile/pipeline.cpp), whose runner skips, times, shows
-// and verifies them.
+// The passes: functions that rewrite a graph. src/compile/pipeline.cpp lists them in order.
 #pragma once
 
 #include <functional>
@@ -11,9 +10,9 @@
 
 namespace ridgepoint {
 
-// What passes ask of the device that the graph is compiled for.
+// The properties of a device that passes depend on.
 struct PassTarget {
-  // The node need not stand in the graph; its operands do.
+  // The operands of the node must be in the graph; the node need not be.
   std::function<bool(const Graph&, const Node&)> has_kernel;
   std::function<OperandLayout(const Graph&, const Node&, int operand)> operand_layout;
 };
@@ -27,12 +26,11 @@ struct PassOptions : CompileOptions {
 };
 
 struct Pass {
-  std::string_view name;                                  // a verb phrase; the same string in its file and options
+  std::string_view name;                                  // also the name of its file and the name in options
   bool (*run)(Graph& graph, const PassOptions& options);  // returns whether it changed anything
 };
 
-// From the forward graph to the training graph (src/passes/training/). On a graph that has a backward phase they do
-// nothing.
+// From the forward graph to the training graph (src/passes/training/).
 bool select_outputs(Graph& graph, const PassOptions& options);
 bool keep_activations(Graph& graph, const PassOptions& options);
 bool recognise_attention(Graph& graph, const PassOptions& options);
@@ -41,7 +39,7 @@ bool differentiate_outputs(Graph& graph, const PassOptions& options);
 bool append_optimizer(Graph& graph, const PassOptions& options);
 bool unscale_gradients(Graph& graph, const PassOptions& options);
 
-// From there to what runs; they keep the values.
+// From the training graph to the graph that runs. These do not change the values of outputs and updates.
 bool eliminate_dead_code(Graph& graph, const PassOptions& options);
 bool eliminate_common_subexpressions(Graph& graph, const PassOptions& options);
 bool simplify_algebra(Graph& graph, const PassOptions& options);

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <exception>
 
+#include "ir/queries.h"
 #include "measure/precision/compare_tensors.h"
-#include "ops/constant.h"
 #include "ops/layout.h"
 
 namespace ridgepoint {
