@@ -1,4 +1,5 @@
-// The options of compilation: how the passes (src/compile/pipeline.cpp) rewrite a forward graph into the graph that runs.
+// The options of compilation: how the passes (src/compile/pipeline.cpp) rewrite a forward graph into the graph that
+// runs.
 #pragma once
 
 #include <array>
@@ -33,7 +34,8 @@ std::string_view name(Compile compile);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Compile compile_from_name(std::string_view text);
 
-// Which activations are saved for backward and which are recomputed. off: every activation that backward reads is saved.
+// Which activations are saved for backward and which are recomputed. off: every activation that backward reads is
+// saved.
 enum class Checkpoint : std::uint8_t { off };
 
 inline constexpr std::array kAllCheckpoints = {Checkpoint::off};
@@ -96,9 +98,9 @@ std::string_view last_training_pass();
 // that needs a gradient of a graph that has neither a loss nor a floating result.
 Graph training_graph(Graph forward, const CompileOptions& options);
 
-// The floating-point operations of one run of a forward graph in `mode`, by the rules of docs/model.md. They are counted
-// on the fp32 training graph, after dead code and common subexpressions are eliminated. Throws Error when the count
-// overflows 64 bits.
+// The floating-point operations of one run of a forward graph in `mode`, by the rules of docs/model.md. They are
+// counted on the fp32 training graph, after dead code and common subexpressions are eliminated. Throws Error when the
+// count overflows 64 bits.
 std::int64_t model_flops(Graph forward, Mode mode);
 
 }  // namespace ridgepoint

@@ -29,12 +29,13 @@ struct MemoryShortage {
   std::string place;   // "in backward at matmul of layers.3.attn.scores"; empty where it is not known
   std::string category;
   std::size_t requested_bytes = 0;
-  std::size_t segment_bytes = 0;     // size of the segment that the request needs
-  std::size_t free_bytes = 0;        // available for new segments
-  bool is_held_elsewhere = false;    // whether libraries or other processes hold memory that this allocator has not reserved
-  std::size_t capacity_bytes = 0;    // the memory limit, or the memory of the device without one
-  std::size_t reserved_bytes = 0;    // in segments that the allocator holds
-  std::size_t fragmented_bytes = 0;  // reserved, but free only in blocks that are too small for the request
+  std::size_t segment_bytes = 0;  // size of the segment that the request needs
+  std::size_t free_bytes = 0;     // available for new segments
+  bool is_held_elsewhere =
+      false;  // whether libraries or other processes hold memory that this allocator has not reserved
+  std::size_t capacity_bytes = 0;           // the memory limit, or the memory of the device without one
+  std::size_t reserved_bytes = 0;           // in segments that the allocator holds
+  std::size_t fragmented_bytes = 0;         // reserved, but free only in blocks that are too small for the request
   std::optional<std::size_t> needed_bytes;  // predicted peak of the whole run, where it was planned
 
   // 0 when enough bytes are free but not contiguous.

@@ -1,6 +1,6 @@
 // A static graph in SSA form: nodes produce values; every value has one producer and a static type. Nodes are kept in
-// topological order, which is the order of execution. parse_graph() reads what print_graph() writes. verify() runs after
-// every pass in tests and debug builds.
+// topological order, which is the order of execution. parse_graph() reads what print_graph() writes. verify() runs
+// after every pass in tests and debug builds.
 #pragma once
 
 #include <compare>

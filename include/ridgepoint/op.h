@@ -33,8 +33,8 @@ enum class OpClass : std::uint8_t {
 // fp32 and returns the dtype of its first operand.
 enum class AutocastRule : std::uint8_t { low, full, widest, own };
 
-// How the floating-point operations of a node are counted. each_result: one per element of its result. each_operand: one
-// per element of its operand. decomposition: the sum over its decomposition. formula: OpRule::flops.
+// How the floating-point operations of a node are counted. each_result: one per element of its result. each_operand:
+// one per element of its operand. decomposition: the sum over its decomposition. formula: OpRule::flops.
 enum class Arithmetic : std::uint8_t { none, each_result, each_operand, decomposition, formula };
 
 // The class of a kernel in a profile. attention: the attention op only; attention in simpler ops counts as matmul and

@@ -9,9 +9,9 @@
 
 namespace ridgepoint {
 
-// fp32: IEEE single precision throughout. tf32: fp32 values; matrix products round their operands to 10 bits of mantissa.
-// bf16 and fp16: mixed precision; the autocast pass chooses the ops that compute in that type. Parameters are always
-// fp32.
+// fp32: IEEE single precision throughout. tf32: fp32 values; matrix products round their operands to 10 bits of
+// mantissa. bf16 and fp16: mixed precision; the autocast pass chooses the ops that compute in that type. Parameters are
+// always fp32.
 enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16 };
 
 inline constexpr std::array kAllPrecisions = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16};

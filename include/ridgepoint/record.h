@@ -1,6 +1,6 @@
-// The record of one run: its configuration, its device and its results. Every table, file and report is made of records.
-// A record has fields that all experiments share and one section for its own experiment. docs/record.md lists the JSON
-// names of the fields; src/measure/record/fields.h is the list that the JSON and CSV code reads.
+// The record of one run: its configuration, its device and its results. Every table, file and report is made of
+// records. A record has fields that all experiments share and one section for its own experiment. docs/record.md lists
+// the JSON names of the fields; src/measure/record/fields.h is the list that the JSON and CSV code reads.
 #pragma once
 
 #include <array>
@@ -71,7 +71,8 @@ struct Record {
   Precision dtype = Precision::fp32;
   Compile compile = Compile::off;
   std::optional<AttentionVariant> attention;
-  std::optional<AttentionVariant> attention_fallback;  // the variant that ran instead of flash where the device has no kernel
+  std::optional<AttentionVariant>
+      attention_fallback;  // the variant that ran instead of flash where the device has no kernel
   Checkpoint checkpoint = Checkpoint::off;
   std::int64_t batch = 0;
   std::int64_t context = 0;
@@ -102,8 +103,8 @@ struct Record {
     std::optional<std::int64_t> planned_peak;             // peak_allocated as the null device predicts it
     std::optional<std::int64_t> planned_before_backward;  // before_backward, predicted; command attention only
     // Of a card, by its driver, at the end of the run; empty for other devices.
-    std::optional<std::int64_t> device_used;      // in use by all processes
-    std::optional<std::int64_t> device_at_start;  // in use before the run: this process's context, other processes
+    std::optional<std::int64_t> device_used;       // in use by all processes
+    std::optional<std::int64_t> device_at_start;   // in use before the run: this process's context, other processes
     std::optional<std::int64_t> device_libraries;  // the rest that is not reserved: code of kernels, libraries
     std::optional<std::int64_t> allocated_at_end;  // when the last iteration had ended
   } memory_bytes;
@@ -141,7 +142,8 @@ struct Record {
     std::optional<bool> causal;
     Statistics forward_ms;   // device clock, runs of forward only
     Statistics backward_ms;  // device clock, from the end of forward to the end of backward
-    // Forward counts 4 B H S K D operations (half of that with a causal mask), backward 2.5 times as many; median times.
+    // Forward counts 4 B H S K D operations (half of that with a causal mask), backward 2.5 times as many; median
+    // times.
     std::optional<double> forward_flops_per_second;
     std::optional<double> backward_flops_per_second;
   };

@@ -1,4 +1,5 @@
-// The interface of a model, or of a single op, that the engine measures. Derive from Workload to measure your own model.
+// The interface of a model, or of a single op, that the engine measures. Derive from Workload to measure your own
+// model.
 #pragma once
 
 #include <cstdint>
@@ -52,15 +53,16 @@ class Workload {
   virtual HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                                    const StopPoint& stop_point = {}) const;
 
-  // Writes every input that is neither a parameter nor state. Unless overridden: floating data are normal with deviation
-  // 1 truncated at 3, integer data that index a table are uniform over it.
+  // Writes every input that is neither a parameter nor state. Unless overridden: floating data are normal with
+  // deviation 1 truncated at 3, integer data that index a table are uniform over it.
   virtual void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const;
 
   // The amount of work of one run and its unit, such as tokens. Rates are units per second.
   virtual std::int64_t units() const { return 1; }
   virtual std::string_view unit() const { return "runs"; }
 
-  // The floating-point operations of one run, as docs/model.md counts them. Throws Error where 64 bits do not count them.
+  // The floating-point operations of one run, as docs/model.md counts them. Throws Error where 64 bits do not count
+  // them.
   virtual std::int64_t flops(Mode mode) const { return model_flops(build(), mode); }
 };
 

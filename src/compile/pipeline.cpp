@@ -19,32 +19,33 @@ constexpr std::array kPipeline = {
     // From the forward graph to the training graph.
     Pass{"select_outputs", select_outputs},
     Pass{"keep_activations", keep_activations},
-    // Before differentiation, so that the gradient of a low value is low and that of a parameter fp32.
+    // Before differentiation, so that gradients of low values are low and gradients of parameters are fp32.
     Pass{"autocast", run_autocast},
-    // After autocast, so that kernels are asked for in the types they will have; before differentiation, so that the
-    // derivative is that of the op and nothing is saved that it does not need.
+    // After autocast, because the kernels depend on the dtype. Before differentiation, so that the op's own derivative
+    // is
+    // used, which saves less for backward.
     Pass{"recognise_attention", run_recognise_attention},
-    // Activation checkpointing stands here: it says which values backward computes again.
+    // Activation checkpointing belongs here.
     Pass{"scale_loss", scale_loss},
     Pass{"differentiate_outputs", differentiate_outputs},
-    // Collectives stand here: gradients are summed over devices before the optimizer reads them.
+    // The all-reduce of gradients over several devices belongs here.
     Pass{"append_optimizer", append_optimizer},
     Pass{"unscale_gradients", unscale_gradients},
 
-    // From the training graph to what runs.
+    // From the training graph to the graph that runs.
     Pass{"eliminate_dead_code", eliminate_dead_code},
     Pass{"simplify_algebra", simplify_algebra},
-    // Before composites are decomposed: there are fewer nodes to compare.
+    // Before composites are decomposed, because there are fewer nodes to compare.
     Pass{"eliminate_common_subexpressions", eliminate_common_subexpressions},
-    // After views are folded: it looks at how the readers of a product transpose it.
+    // After chains of views are merged: both look for a transpose that reads a node directly.
     Pass{"orient_matmuls", orient_matmuls},
     Pass{"orient_rotations", orient_rotations},
     Pass{"group_optimizer", group_optimizer},
-    // Fusion stands here: groups of nodes become one node with a body.
+    // Fusion of groups of nodes into one node with a body belongs here.
     Pass{"decompose_composites", decompose_composites},
-    // After every pass that folds views: it looks at the strides of the views that are left.
+    // After every pass that changes views, because it depends on their strides.
     Pass{"insert_copies", insert_copies},
-    // After every pass that rewrites: it looks at who makes and who reads what, and in which order.
+    // After every pass that moves or replaces nodes, because it depends on their order.
     Pass{"make_updates_in_place", make_updates_in_place},
     Pass{"eliminate_dead_code", eliminate_dead_code},
 };

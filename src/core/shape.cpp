@@ -24,7 +24,7 @@ Shape::Shape(std::span<const Dim> dims) {
   std::int64_t product = 1;
   bool empty = false;
   for (const Dim& dim : dims) {
-    if (dim.size < 0) throw Error("a dimension of size " + std::to_string(dim.size) + " is negative");
+    if (dim.size < 0) throw Error("a dimension has size " + std::to_string(dim.size) + "; sizes must be 0 or more");
     if (dim.size == 0) {
       empty = true;
     } else if (product > kMaxElements / dim.size) {

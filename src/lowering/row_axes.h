@@ -1,5 +1,5 @@
-// Assigns the dimensions of a body's values to loops, called axes. Dimensions over which an op iterates together have the
-// same axis; size-1 dimensions have none.
+// Assigns the dimensions of a body's values to loops, called axes. Dimensions over which an op iterates together have
+// the same axis; size-1 dimensions have none.
 #pragma once
 
 #include <bitset>

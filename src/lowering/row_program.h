@@ -5,10 +5,10 @@
 // groups of rows; accumulating outputs sum over the remaining row axes. Axes that are contiguous in every access are
 // merged, so dense elementwise work of any rank is a single row.
 //
-// Instructions are in SSA order. The level of a value is the rate at which it changes: never (uniform), with each row, or
-// with each column. A `reduce` computes a row value from a column value. Instructions that depend on its result are in
-// the next phase; each phase is one loop over the columns of a row. Row and uniform values of phase p are computed before
-// that loop of phase p; those of phase `phases` after the last loop.
+// Instructions are in SSA order. The level of a value is the rate at which it changes: never (uniform), with each row,
+// or with each column. A `reduce` computes a row value from a column value. Instructions that depend on its result are
+// in the next phase; each phase is one loop over the columns of a row. Row and uniform values of phase p are computed
+// before that loop of phase p; those of phase `phases` after the last loop.
 #pragma once
 
 #include <array>
@@ -62,15 +62,16 @@ struct RowInstruction {
   std::int64_t integer = 0;                 // constant of an integer dtype
 };
 
-// element: one element per row and column. row: one element per row. accumulate_columns: reduced over the rows of a group,
-// one element per group and column. accumulate_rows: a row value reduced over the rows of a group, one element per group.
+// element: one element per row and column. row: one element per row. accumulate_columns: reduced over the rows of a
+// group, one element per group and column. accumulate_rows: a row value reduced over the rows of a group, one element
+// per group.
 enum class RowStore : std::uint8_t { element, row, accumulate_columns, accumulate_rows };
 std::string_view name(RowStore store);
 
 struct RowOutput {
   int output = 0;  // the index of the body output
   RowStore store = RowStore::element;
-  int value = 0;           // an instruction; of column level for element and accumulate_columns, of a lower level otherwise
+  int value = 0;  // an instruction; of column level for element and accumulate_columns, of a lower level otherwise
   Op op = Op::reduce_sum;  // accumulating stores: reduce_sum or reduce_max
   RowAccess access;
 };
@@ -84,9 +85,9 @@ struct RowProgram {
 
 // The programs that compute a body's outputs: one program for each set of outputs that share work, in output order. The
 // body contains primitives only, and its inputs and outputs are called "0", "1", .... `inputs` and `outputs` give their
-// layouts; the layout of an input that is a constant in the body is ignored. Nullopt for a body that is not supported: it
-// contains a contraction, gather or flip, a reshape that does more than add or remove size-1 dimensions, a value that
-// is combined with its own transpose, or reductions over different sets of axes.
+// layouts; the layout of an input that is a constant in the body is ignored. Nullopt for a body that is not supported:
+// it contains a contraction, gather or flip, a reshape that does more than add or remove size-1 dimensions, a value
+// that is combined with its own transpose, or reductions over different sets of axes.
 std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::span<const TensorLayout> inputs,
                                                      std::span<const TensorLayout> outputs);
 

@@ -50,7 +50,10 @@ std::vector<std::vector<int>> split_outputs(const Graph& body, const BodyAxes& a
 class Emitter {
  public:
   Emitter(const Subgraph& subgraph, const ChosenSpace& space)
-      : subgraph_(subgraph), space_(space), index_(subgraph.body.value_count(), -1), accumulated_(subgraph.body.value_count()) {
+      : subgraph_(subgraph),
+        space_(space),
+        index_(subgraph.body.value_count(), -1),
+        accumulated_(subgraph.body.value_count()) {
     program_.space = space.space;
   }
 
@@ -182,7 +185,8 @@ class Emitter {
     const Value result = node.outputs[0];
     index_[result.id] = index_of(node.inputs[0]);
     if ((reduced & space_.columns).any()) index_[result.id] = emit_row_reduction(node.op, index_of(node.inputs[0]));
-    if ((reduced & ~space_.columns).any()) accumulated_[result.id] = {true, node.op, subgraph_.axes.set_of(node.inputs[0])};
+    if ((reduced & ~space_.columns).any())
+      accumulated_[result.id] = {true, node.op, subgraph_.axes.set_of(node.inputs[0])};
   }
 
   int emit_row_reduction(Op op, int operand) {

@@ -6,8 +6,8 @@
 namespace ridgepoint {
 namespace {
 
-// Shorter rows cost more in overhead than contiguous access saves; a longer axis with a larger stride is then the better
-// column axis.
+// Shorter rows cost more in overhead than contiguous access saves; a longer axis with a larger stride is then the
+// better column axis.
 constexpr std::int64_t kShortestColumns = 16;
 
 std::int64_t at(const AxisStrides& strides, int axis) { return strides[static_cast<std::size_t>(axis)]; }
@@ -192,8 +192,8 @@ std::optional<ChosenSpace> space_with_columns(const Subgraph& subgraph, const Ax
   return builder.build(*axis, columns, summed);
 }
 
-// For a subgraph without inner reductions, whose terminal reductions all have the axes `reduced` (perhaps none): any axis
-// can be the columns.
+// For a subgraph without inner reductions, whose terminal reductions all have the axes `reduced` (perhaps none): any
+// axis can be the columns.
 ChosenSpace free_space(const Subgraph& subgraph, const AxisSet& reduced) {
   const SpaceBuilder builder(subgraph, reduced, reduced);
   const int column = builder.densest_axis();

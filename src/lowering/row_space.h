@@ -32,8 +32,8 @@ struct Subgraph {
   AxisSet reduced_by(const Node& node) const { return axes.set_of(node.inputs[0]) & ~axes.set_of(node.outputs[0]); }
 };
 
-// The chosen space. Each axis of the subgraph is in `columns`, in `summed` (row axes that accumulating outputs reduce) or
-// in neither (the other row axes).
+// The chosen space. Each axis of the subgraph is in `columns`, in `summed` (row axes that accumulating outputs reduce)
+// or in neither (the other row axes).
 struct ChosenSpace {
   AxisSet columns;
   AxisSet summed;

@@ -36,9 +36,9 @@ bool is_rounding(const Graph& graph, const Node& node) {
          graph.type(node.inputs[0]).dtype == DType::fp32;
 }
 
-// Follows `value` upwards through transposes, scales and a rounding, and returns what they add up to. It stops at a value
-// with other readers, which is computed anyway. It also stops at a scale before a rounding to a type with a smaller range
-// than fp32, such as fp16: without the scale, the rounded values may overflow.
+// Follows `value` upwards through transposes, scales and a rounding, and returns what they add up to. It stops at a
+// value with other readers, which is computed anyway. It also stops at a scale before a rounding to a type with a
+// smaller range than fp32, such as fp16: without the scale, the rounded values may overflow.
 ScaledTranspose scaled_transpose_of(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
   const TensorType& type = graph.type(value);
   ScaledTranspose found{value, type.dtype, identity_permutation(type.shape.rank())};
@@ -160,7 +160,8 @@ class Matcher {
     return is_shifted ? std::optional(scores) : std::nullopt;
   }
 
-  // The operand of `reduction` over the last axis, where `value` is its result and broadcasts along the rows of `square`.
+  // The operand of `reduction` over the last axis, where `value` is its result and broadcasts along the rows of
+  // `square`.
   std::optional<Value> reduced_rows(Op reduction, Value value, const Shape& square) {
     const Shape& shape = graph_.type(value).shape;
     return is_column(shape, square) || shape == square ? operand_of_reduction(reduction, value, square) : std::nullopt;

@@ -45,7 +45,8 @@ class Autocaster {
         if (follows) operands[i] = cast_to(operands[i], *dtype);
       }
     }
-    if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low) set_tf32(node, operands);
+    if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low)
+      set_tf32(node, operands);
     if (operands != node.inputs) rebuild(id, operands);
   }
 
@@ -153,7 +154,8 @@ class Autocaster {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& before = graph_.type(node.outputs[i]);
       with_shape(made[i], graph_.type(made[i]).dtype, before.shape);
-      if (is_update_[node.outputs[i].id]) made[i] = cast_to(made[i], before.dtype);  // the input's storage has the old type
+      if (is_update_[node.outputs[i].id])
+        made[i] = cast_to(made[i], before.dtype);  // the input's storage has the old type
       replacements_[node.outputs[i]] = made[i];
     }
     rewriter_.replace(id, made);
@@ -169,7 +171,7 @@ class Autocaster {
   const AutocastOptions& options_;
   DType low_;
   std::vector<bool> is_update_;
-  std::map<Value, Value> replacements_;                      // replacements of the original values
+  std::map<Value, Value> replacements_;             // replacements of the original values
   std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
   std::vector<bool> is_constant_;                   // by value
   bool changed_ = false;

@@ -13,10 +13,10 @@ struct AutocastOptions {
   std::vector<Op> force_low = {};  // ops that compute in the low type despite their AutocastRule
 };
 
-// Inserts casts so that every node computes in the type that its op's AutocastRule gives. Parameters and state stay fp32;
-// all readers of one share one cast. Differentiation after this pass gives low gradients for low values and fp32
-// gradients for parameters. tf32 sets the attribute `compute` of the products and changes no type; fp32 changes nothing.
-// fp64 values are not cast. Returns whether anything changed.
+// Inserts casts so that every node computes in the type that its op's AutocastRule gives. Parameters and state stay
+// fp32; all readers of one share one cast. Differentiation after this pass gives low gradients for low values and fp32
+// gradients for parameters. tf32 sets the attribute `compute` of the products and changes no type; fp32 changes
+// nothing. fp64 values are not cast. Returns whether anything changed.
 bool autocast(Graph& graph, const AutocastOptions& options);
 
 }  // namespace ridgepoint

@@ -1,9 +1,9 @@
-// Merges the adamw nodes of a step into one node over all their tensors, so that one kernel updates them (a multi-tensor
-// optimizer). The merged node replaces the last of them.
+// Merges the adamw nodes of a step into one node over all their tensors, so that one kernel updates them (a
+// multi-tensor optimizer). The merged node replaces the last of them.
 //
-// The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them: a
-// delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated value,
-// and before an update whose storage the group reads or writes.
+// The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them:
+// a delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated
+// value, and before an update whose storage the group reads or writes.
 #include <algorithm>
 #include <set>
 

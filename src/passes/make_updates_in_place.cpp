@@ -1,7 +1,7 @@
 // Rewrites updates so that a kernel can write every new value over the old one. All updates of a graph are one parallel
-// assignment (Update in graph.h). A new value that no kernel can write in place (a view, an input, a constant, the value
-// of another update, the result of an op that reads the input in another order) is copied at the end of the graph. A node
-// that reads an old value after it is overwritten reads a copy from before instead. The result satisfies
+// assignment (Update in graph.h). A new value that no kernel can write in place (a view, an input, a constant, the
+// value of another update, the result of an op that reads the input in another order) is copied at the end of the
+// graph. A node that reads an old value after it is overwritten reads a copy from before instead. The result satisfies
 // plan/check_updates.h.
 #include <algorithm>
 
@@ -57,8 +57,10 @@ class UpdatePlacer {
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       const Value value = updates_[i].value;
       const Node& producer = graph_.producer_node(value);
-      const auto result = static_cast<std::size_t>(std::ranges::find(producer.outputs, value) - producer.outputs.begin());
-      if (launches(producer.op) && !is_taken[value.id] && can_write_over(producer, result, updates_[i].input, layouts_)) {
+      const auto result =
+          static_cast<std::size_t>(std::ranges::find(producer.outputs, value) - producer.outputs.begin());
+      if (launches(producer.op) && !is_taken[value.id] &&
+          can_write_over(producer, result, updates_[i].input, layouts_)) {
         is_taken[value.id] = true;
       } else {
         copied.push_back(i);
@@ -175,7 +177,7 @@ class UpdatePlacer {
   }
 
   struct OldValue {
-    Value kept;               // a copy of an input's old value, or a view of it
+    Value kept;                      // a copy of an input's old value, or a view of it
     std::size_t overwritten_at = 0;  // position of the node that overwrites it; of inputs
   };
 

@@ -40,8 +40,8 @@ class MatmulOrienter {
     const Node& node = graph_.node(id);
     rewriter_.insert_before(id);
     const Permutation swap = with_last_two_swapped(identity_permutation(graph_.type(node.outputs[0]).shape.rank()));
-    const NodeId made =
-        make_node(graph_, Op::matmul, {transposed(node.inputs[1], swap), transposed(node.inputs[0], swap)}, node.attributes);
+    const NodeId made = make_node(
+        graph_, Op::matmul, {transposed(node.inputs[1], swap), transposed(node.inputs[0], swap)}, node.attributes);
     const Value product = graph_.node(made).outputs[0];
     for (const NodeId reader : readers_.of(node.outputs[0])) {
       const Value result[] = {transposed(product, composed(swap, permutation_of(graph_.node(reader))))};

@@ -1,5 +1,5 @@
-// Removes nodes whose result is bitwise equal to an operand under IEEE arithmetic, and merges chains of views. It removes
-// x - 0, x + (-0), x * 1 and x / 1, but not x + 0, which turns -0 into +0. It does not reassociate.
+// Removes nodes whose result is bitwise equal to an operand under IEEE arithmetic, and merges chains of views. It
+// removes x - 0, x + (-0), x * 1 and x / 1, but not x + 0, which turns -0 into +0. It does not reassociate.
 #include <algorithm>
 #include <cmath>
 #include <optional>

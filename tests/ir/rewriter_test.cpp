@@ -25,7 +25,7 @@ Value value_at(const Graph& graph, std::size_t position) { return graph.node(nod
 
 std::string text_of(const Graph& graph) { return print_graph(parse_graph(print_graph(graph))); }
 
-TEST(Rewriter, gives_new_nodes_phase_scope_source_and_origin_of_what_they_stand_for) {
+TEST(Rewriter, gives_new_nodes_phase_scope_source_and_origin_of_the_replaced_node) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
   const NodeId last = node_at(graph, 3);
@@ -44,7 +44,7 @@ output "z" %3
 )");
 }
 
-TEST(Rewriter, keeps_an_origin_that_a_new_node_has_of_its_own) {
+TEST(Rewriter, keeps_an_origin_that_a_new_node_has_already) {
   Graph graph = parse_graph(kText);
   NodeId made;
   {
@@ -65,7 +65,7 @@ TEST(Rewriter, takes_another_scope_where_one_is_given) {
   EXPECT_EQ(made.phase, Phase::loss);
 }
 
-TEST(Rewriter, puts_back_the_settings_of_the_graph) {
+TEST(Rewriter, restores_the_settings_of_the_graph) {
   Graph graph = parse_graph(kText);
   graph.set_phase(Phase::optimizer);
   graph.set_scope("before");
@@ -95,7 +95,7 @@ TEST(Rewriter, changes_nothing_before_it_finishes) {
   EXPECT_FALSE(rewriter.finish()) << "nothing is left to do";
 }
 
-TEST(Rewriter, takes_back_what_it_made) {
+TEST(Rewriter, erases_the_nodes_that_it_inserted) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
   rewriter.insert_before(node_at(graph, 1));
@@ -115,7 +115,7 @@ TEST(Rewriter, copies_a_value_with_its_labels) {
   verify(graph);
 }
 
-TEST(Rewriter, makes_a_view_again_of_another_type) {
+TEST(Rewriter, rebuilds_a_view_with_another_type) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
   rewriter.insert_before(node_at(graph, 3));
@@ -135,7 +135,7 @@ TEST(Rewriter, rewrites_outputs_by_name) {
   EXPECT_EQ(graph.outputs().size(), 2U);
 }
 
-TEST(Readers, know_who_reads_a_value_and_what_leaves_the_graph) {
+TEST(Readers, know_the_readers_of_a_value_and_the_outputs) {
   const Graph graph = parse_graph(kText);
   const Readers readers(graph);
   const Value x = value_at(graph, 0);
@@ -163,7 +163,7 @@ output "y" %3
   EXPECT_FALSE(integer_value(graph.node(node_at(graph, 0)).attributes)) << "a double, by its point";
 }
 
-TEST(Permutation, composes_as_transposes_in_a_row) {
+TEST(Permutation, composes_like_consecutive_transposes) {
   const Permutation first = {2, 0, 1};
   const Permutation second = {1, 2, 0};
   EXPECT_EQ(composed(first, second), (Permutation{0, 1, 2}));

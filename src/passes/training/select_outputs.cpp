@@ -19,8 +19,8 @@ bool erase_loss(Graph& graph) {
   const std::vector<NodeId> order = nodes_of(graph);
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Node& node = graph.node(*at);
-    const bool is_needed = node.phase != Phase::loss ||
-                           std::ranges::any_of(node.outputs, [&](Value value) { return is_used[value.id]; });
+    const bool is_needed =
+        node.phase != Phase::loss || std::ranges::any_of(node.outputs, [&](Value value) { return is_used[value.id]; });
     if (!is_needed) {
       unused.push_back(*at);
     } else {
