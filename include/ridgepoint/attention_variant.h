@@ -1,5 +1,5 @@
-// The ways to compute attention, by the names a person asks for: the same function, different kernels, different
-// tensors kept for backward.
+// The implementations of attention that a user can choose. All compute the same function; they differ in their kernels
+// and in the tensors that they save for backward.
 #pragma once
 
 #include <array>
@@ -8,13 +8,13 @@
 
 namespace ridgepoint {
 
-// What each keeps of size S x S between forward and backward (beside q, k and v):
+// Tensors of size S x S that each saves for backward, in addition to q, k and v:
 enum class AttentionVariant : std::uint8_t {
-  composite,  // plain ops, each with its own derivative: exponentials and weights
-  softmax,    // the softmax op, one kernel where the device has one: weights
-  weights,    // plain ops forward, the softmax op's derivative: weights
-  recompute,  // plain ops whose scores are computed again for backward: nothing; only the rows' log-sum-exp
-  flash,      // the attention op as one tiled kernel (Dao et al. 2022): the same; no square even for a moment
+  composite,  // primitive ops, each with its own derivative: saves the exponentials and the weights
+  softmax,    // the softmax op, one kernel where the device has one: saves the weights
+  weights,    // primitive ops forward, the derivative of the softmax op: saves the weights
+  recompute,  // backward computes the scores again: saves only the log-sum-exp of each row
+  flash,      // one tiled kernel (Dao et al. 2022): saves the log-sum-exp, and never allocates an S x S tensor
 };
 
 inline constexpr std::array kAllAttentionVariants = {AttentionVariant::composite, AttentionVariant::softmax,

@@ -1,5 +1,5 @@
-// From a model's forward graph to the graph that runs: the options of the one list of passes
-// (src/passes/pass_list.def).
+// The options of compilation: how the passes (src/passes/pass_list.def) rewrite a forward graph into the graph that
+// runs.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 namespace ridgepoint {
 
 // What one run computes. forward: the results of the model. backward: the loss and the gradient of every parameter.
-// step: the same, and AdamW updates the parameters.
+// step: loss, gradients and the update of the parameters by AdamW.
 enum class Mode : std::uint8_t { forward, backward, step };
 inline constexpr std::array kAllModes = {Mode::forward, Mode::backward, Mode::step};
 // forward backward step
@@ -25,8 +25,8 @@ std::string_view name(Mode mode);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Mode mode_from_name(std::string_view text);
 
-// How much the graph is rewritten for speed. off: not at all. fuse: groups of nodes for which the device has one kernel
-// become one node; attention in plain ops becomes the attention op.
+// How much the graph is rewritten for speed. off: not at all. fuse: attention written in primitive ops becomes the
+// attention op.
 enum class Compile : std::uint8_t { off, fuse };
 inline constexpr std::array kAllCompiles = {Compile::off, Compile::fuse};
 // off fuse
@@ -34,8 +34,8 @@ std::string_view name(Compile compile);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Compile compile_from_name(std::string_view text);
 
-// Which activations are kept between forward and backward, and which are computed again. off: all that backward reads
-// are kept.
+// Which activations are saved for backward and which are recomputed. off: every activation that backward reads is
+// saved.
 enum class Checkpoint : std::uint8_t { off };
 
 inline constexpr std::array kAllCheckpoints = {Checkpoint::off};
@@ -68,14 +68,14 @@ struct PassResult {
 struct CompileOptions {
   Mode mode = Mode::forward;
   Precision precision = Precision::fp32;  // fp16 scales its loss
-  std::vector<Op> force_low = {};         // ops that compute in the low type although autocast keeps them in fp32
-  std::vector<Op> decompose = {};         // composites that are decomposed although the device has a kernel for them
+  std::vector<Op> force_low = {};         // ops that compute in bf16 or fp16 although autocast keeps them in fp32
+  std::vector<Op> decompose = {};         // composites that are decomposed even where the device has a kernel
   Compile level = Compile::off;
   KeepOptions keep = {};
   AdamWOptions optimizer = {};
   LossScalingOptions loss_scaling = {};
 
-  std::vector<std::string> skip = {};   // passes left out, by name
+  std::vector<std::string> skip = {};   // names of passes that do not run
   std::string until = {};               // the last pass that runs, by name; empty: all run
   bool verify = verifies_by_default();  // verify() after every pass that changed something
   StopPoint stop_point = {};            // called before every pass
@@ -85,22 +85,22 @@ struct CompileOptions {
   static bool verifies_by_default();  // true in a debug build of the library
 };
 
-// The names of all passes, in the order in which they run. A name that stands twice is one pass that runs twice.
+// The names of all passes, in the order in which they run. A pass that runs twice is listed twice.
 std::vector<std::string_view> pass_names();
 
-// The pass after which the graph is a training graph: what comes later keeps its values.
+// The last pass that adds to the graph what training computes. Later passes do not change any value.
 std::string_view last_training_pass();
 
-// The graph that trains or infers, before anything is said of a device: the passes up to the optimizer. Inputs
+// The graph of options.mode for any device: runs the passes up to last_training_pass(). They add the inputs
 // "optimizer.step", "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME" (mode step) and
-// "optimizer.loss_scale" (fp16) are added to the model's; outputs are the model's and "grad.NAME". A graph that already
-// has a backward phase is left as it is. Throws Error (usage) for an unknown name in `skip` or `until`, or for a mode
+// "optimizer.loss_scale" (fp16), and the outputs "grad.NAME". A graph that already has a backward phase is returned
+// unchanged. Throws Error (usage) for an unknown name in `skip` or `until`, or for a mode
 // that needs a gradient of a graph that has neither a loss nor a floating result.
 Graph training_graph(Graph forward, const CompileOptions& options);
 
-// The floating-point operations of one run of a forward graph in `mode`, by the rules of docs/model.md: of its training
-// graph in fp32, without nodes that nobody reads or that compute the same. Throws Error where 64 bits do not count
-// them.
+// The floating-point operations of one run of a forward graph in `mode`, by the rules of docs/model.md. They are
+// counted on the fp32 training graph, after dead code and common subexpressions are eliminated. Throws Error when the
+// count overflows 64 bits.
 std::int64_t model_flops(Graph forward, Mode mode);
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// Element types of tensors and every fact of them, said once. Pure data, no arithmetic.
+// Element types of tensors, and the one table of their properties.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16, 
 enum class DTypeKind : std::uint8_t { floating, integer, boolean };
 
 struct DTypeTraits {
-  std::string_view name;  // wherever a person reads or types one
+  std::string_view name;  // in options, tables and files
   DTypeKind kind;
   int bits;           // of one element in memory, a multiple of 8
-  int digits;         // bits of the significand, the hidden one included: whole numbers up to 2^digits are exact
+  int digits;         // bits of the significand, the implicit one included: integers up to 2^digits are exact
   int exponent_bits;  // 0 unless floating
-  DType accumulator;  // what sums of its elements, and products of matrices of it, are kept in
+  DType accumulator;  // the dtype in which sums and matrix products accumulate
 };
 
 const DTypeTraits& traits(DType dtype);
@@ -35,21 +35,21 @@ std::string_view name(DType dtype);
 DType dtype_from_name(std::string_view text);
 
 bool is_floating(DType dtype);
-bool is_integer(DType dtype);  // a boolean is none
+bool is_integer(DType dtype);  // false for boolean
 
-// Floating in 16 bits or fewer: what mixed precision rounds to.
+// Whether it is a floating dtype of 16 bits or fewer, such as bf16 and fp16.
 bool is_low(DType dtype);
 
-// What sums of its elements are kept in: fp32 for low dtypes, otherwise the dtype itself.
+// The dtype in which sums accumulate: fp32 for low dtypes, otherwise the dtype itself.
 DType accumulator(DType dtype);
 
-// Whether every value of `narrow` is one of `wide`. Each dtype holds itself.
+// Whether `wide` represents every value of `narrow` exactly. Each dtype holds itself.
 bool holds(DType wide, DType narrow);
 
-// The one of two floating dtypes that holds the other; where neither does (bf16 and fp16), their accumulator.
+// The floating dtype to which both promote: the one that holds the other, or their accumulator (bf16 and fp16: fp32).
 DType widest(DType a, DType b);
 
-// Whether a floating dtype reaches as far as fp32: rounding to it makes no finite fp32 value of ordinary size infinite.
+// Whether a floating dtype has at least the exponent range of fp32. fp16 does not: values above 65504 become infinite.
 bool has_range_of_fp32(DType dtype);
 
 }  // namespace ridgepoint

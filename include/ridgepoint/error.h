@@ -1,4 +1,4 @@
-// The one exception type of the library. A message says what was asked, what was found and what to do.
+// The exceptions of the library. A message says what was requested, what was found and what to do.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,8 @@
 
 namespace ridgepoint {
 
-// usage: the caller asked for something that cannot be (the CLI exits 2).
-// failure: a sound request failed (exit 1).
-// unsupported: sound, but this device or build cannot do it (a sweep row becomes `unsupported`).
+// usage: the request is invalid (the CLI exits 2). failure: a valid request failed (exit 1).
+// unsupported: the request is valid, but this device or build cannot run it (a sweep row becomes `unsupported`).
 enum class ErrorKind { usage, failure, unsupported, out_of_memory };
 
 class Error : public std::runtime_error {
@@ -24,28 +23,29 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// What an allocation lacked. An allocator takes memory from its device in segments, which a request is rounded up to.
+// Why an allocation failed. An allocator takes memory from its device in segments, so it rounds a request up to one.
 struct MemoryShortage {
-  std::string device;  // its own name
-  std::string place;   // "in backward at matmul of layers.3.attn.scores"; empty where nobody said
+  std::string device;  // name of the processor or card
+  std::string place;   // "in backward at matmul of layers.3.attn.scores"; empty where it is not known
   std::string category;
   std::size_t requested_bytes = 0;
-  std::size_t segment_bytes = 0;     // that the request would take
-  std::size_t free_bytes = 0;        // that segments could still be made of
-  bool is_held_elsewhere = false;    // whether others leave the device less than what is not reserved of the capacity
-  std::size_t capacity_bytes = 0;    // the limit where there is one, else all that the device has
-  std::size_t reserved_bytes = 0;    // in segments already
-  std::size_t fragmented_bytes = 0;  // of those, free in blocks that are too small for the request
-  std::optional<std::size_t> needed_bytes;  // by all of the run at its peak, where it was planned
+  std::size_t segment_bytes = 0;  // size of the segment that the request needs
+  std::size_t free_bytes = 0;     // available for new segments
+  bool is_held_elsewhere =
+      false;  // whether libraries or other processes hold memory that this allocator has not reserved
+  std::size_t capacity_bytes = 0;           // the memory limit, or the memory of the device without one
+  std::size_t reserved_bytes = 0;           // in segments that the allocator holds
+  std::size_t fragmented_bytes = 0;         // reserved, but free only in blocks that are too small for the request
+  std::optional<std::size_t> needed_bytes;  // predicted peak of the whole run, where it was planned
 
-  // What is missing: 0 where as much as the segment is free, but not in one piece.
+  // 0 when enough bytes are free but not contiguous.
   std::size_t short_bytes() const { return segment_bytes > free_bytes ? segment_bytes - free_bytes : 0; }
 };
 
-// The sentence of every message about memory that did not suffice.
+// The message of OutOfMemory.
 std::string out_of_memory_sentence(const MemoryShortage& shortage);
 
-// Thrown by allocators; everything allocated before stays valid and the process stays usable.
+// Thrown by allocators. Earlier allocations stay valid.
 class OutOfMemory : public Error {
  public:
   explicit OutOfMemory(MemoryShortage shortage)

@@ -1,6 +1,6 @@
-// A static graph in SSA form: nodes produce values, every value has one producer and a static type.
-// Nodes stand in an order that respects their inputs; that order is the schedule. The text form round-trips
-// (print_graph / parse_graph), and verify() is run after every pass in tests and debug builds.
+// A static graph in SSA form: nodes produce values; every value has one producer and a static type. Nodes are kept in
+// topological order, which is the order of execution. parse_graph() reads what print_graph() writes. verify() runs
+// after every pass in tests and debug builds.
 #pragma once
 
 #include <compare>
@@ -43,12 +43,12 @@ struct TensorType {
   std::string to_string() const;  // fp32[B4,S256]
 };
 
-// Which part of a training step a node belongs to. Time tables, memory attribution and traces group by it.
+// The phase of a training step that a node belongs to. Profiles, memory categories and traces group by it.
 enum class Phase : std::uint8_t { forward, loss, backward, optimizer };
 std::string_view name(Phase phase);
 
-// What an `input` node stands for. Parameters and state persist across runs and may be updated by a run;
-// data is set before each run; constant is set once (masks, rotary tables).
+// The kind of an `input` node. Parameters and state persist across runs and may be updated by a run; data is written
+// before each run; constant is written once (masks, rotary tables).
 enum class Role : std::uint8_t { parameter, state, data, constant };
 std::string_view name(Role role);
 // The inverse of name(); empty for an unknown one.
@@ -85,19 +85,19 @@ struct Node {
   std::vector<Value> outputs;
   Attributes attributes;
   Phase phase = Phase::forward;
-  std::optional<Op> origin;  // the composite of whose decomposition or derivative it is a piece
+  std::optional<Op> origin;  // the composite whose decomposition or derivative created it
   std::uint32_t scope = 0;   // Graph::scope_name
   std::uint32_t source = 0;  // Graph::source_name
   bool alive = true;
 };
 
-// What an output is to the model. `loss` is what differentiation starts from; there is at most one.
+// The kind of an output. Differentiation starts from `loss`; a graph has at most one.
 enum class OutputRole : std::uint8_t { result, loss, gradient, activation };
 std::string_view name(OutputRole role);
 // The inverse of name(); empty for an unknown one.
 std::optional<OutputRole> output_role_from_name(std::string_view text);
 
-// What an `input` node was declared as. Throws Error for another node.
+// The attributes of an `input` node. Throws Error for another node.
 Role input_role(const Node& node);
 const std::string& input_name(const Node& node);
 
@@ -106,11 +106,11 @@ struct Output {
   std::string name;
   Value value;
   OutputRole role = OutputRole::result;
-  std::string of = {};  // gradient: the input that it belongs to; activation: the scope
+  std::string of = {};  // gradient: the name of its input; activation: its scope
 };
 
 // After a run the storage of `input` (a parameter or state) holds `value`. All updates of a graph are one parallel
-// assignment at the end of the run: whatever reads `input`, wherever it stands, reads what it held when the run began.
+// assignment at the end of the run: every node that reads `input` reads the value from before the run.
 struct Update {
   Value input;
   Value value;
@@ -118,8 +118,8 @@ struct Update {
 
 class Graph {
  public:
-  // Appends at the insertion point (the end unless moved). Inputs must exist. Output types are the caller's
-  // word; the builders in ops.h infer them. Phase, scope and source come from the current settings.
+  // Inserts a node at the insertion point, by default the end. Inputs must exist. Output types are not checked here;
+  // the builders in ops.h infer them. The node gets the graph's current phase, scope and source.
   NodeId add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types,
                   Attributes attributes = {});
 
@@ -130,18 +130,18 @@ class Graph {
   const TensorType& type(Value value) const { return values_[value.id].type; }
   void set_type(Value value, TensorType type) { values_[value.id].type = std::move(type); }
   std::size_t value_count() const { return values_.size(); }
-  std::size_t node_capacity() const { return nodes_.size(); }  // ids lie below this
+  std::size_t node_capacity() const { return nodes_.size(); }  // every node id is smaller
   bool contains(Value value) const { return value.id < values_.size() && nodes_[values_[value.id].producer.id].alive; }
 
-  // Live nodes in schedule order. The span holds until the graph next changes. Insertions and removals since the last
-  // call are put in their places here, in one walk: not for two threads at once until one has asked after a change.
+  // Live nodes in schedule order. The span is valid until the graph next changes. The first call after a change
+  // rebuilds the list, so two threads must not make that call at once.
   std::span<const NodeId> order() const;
 
   // Inserts following nodes before `position` until set_insertion_at_end().
   void set_insertion_before(NodeId position);
   void set_insertion_at_end() { insertion_ = {}; }
 
-  // Rewrites every use of values[i].first (nodes, outputs, updates) into values[i].second, in one walk.
+  // Replaces every use of `first` (by nodes, outputs and updates) by `second`, for all pairs in one walk.
   void replace_uses(std::span<const std::pair<Value, Value>> replacements);
   // Removes nodes; their outputs must be unused.
   void erase(std::span<const NodeId> nodes);
@@ -163,13 +163,12 @@ class Graph {
   void erase_outputs(const std::function<bool(const Output&)>& is_unwanted) { std::erase_if(outputs_, is_unwanted); }
   void clear_updates() { updates_.clear(); }
 
-  // Input nodes in order, and by the name they were made with.
+  // Input nodes in schedule order: all, or those of one role.
   std::vector<NodeId> inputs() const;
-  // Of one role.
   std::vector<NodeId> inputs(Role role) const;
   std::optional<Value> find_input(std::string_view input_name) const;
 
-  // Settings stamped on new nodes.
+  // The phase, scope and source that new nodes get.
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
   void set_scope(std::string_view scope) { scope_ = intern(scope); }
@@ -186,7 +185,7 @@ class Graph {
     TensorType type;
     NodeId producer;
   };
-  // The schedule is a list, so that to insert and to remove takes the same time in a graph of any length.
+  // The schedule is a linked list, so that insertion and removal take constant time.
   struct Links {
     NodeId previous;
     NodeId next;
@@ -206,7 +205,7 @@ class Graph {
   std::deque<ValueInfo> values_;
   std::vector<Links> links_;  // by node
   NodeId first_, last_;
-  NodeId insertion_;  // what new nodes stand before; invalid at the end
+  NodeId insertion_;  // new nodes go before it; invalid: at the end
   mutable std::vector<NodeId> order_;
   mutable bool order_is_current_ = true;
   std::vector<Output> outputs_;
@@ -232,18 +231,18 @@ class ScopeGuard {
   std::string previous_;
 };
 
-// Throws Error naming the first broken rule: inputs before uses, as many operands and results as the op has, types as
-// the op's shape rule says, outputs and updates of values that exist, updates of parameters and state alone, each by a
-// value of its type and once.
+// Throws Error naming the first broken rule: operands precede their uses; counts of operands and results match the op;
+// types match the op's shape rule; outputs and updates refer to existing values; only parameters and state are updated,
+// each once, by a value of the same type.
 void verify(const Graph& graph);
-// The part of verify() that asks each node's op, whose operands must exist: the number and types of its results.
+// The check of verify() that infers the types of each node's results. Operands must exist.
 void check_types(const Graph& graph);
 
 // One node a line:  %3:fp32[B4,S256] = add(%1, %2) {dims=[0]} @forward "layers.0.attn" "model.cpp:12" from softmax
-// The attributes and what stands from `from` on, the node's origin, are left out where there are none.
+// Attributes and the origin (`from softmax`) are omitted where there are none.
 std::string print_graph(const Graph& graph);
-// Reads what print_graph wrote, values renumbered. Throws Error with the line and column of what it cannot read, and
-// what verify() throws of the graph that it has read.
+// Reads the output of print_graph() and renumbers the values. Throws Error with the line and column of a syntax error,
+// and the errors of verify().
 Graph parse_graph(std::string_view text);
 
 }  // namespace ridgepoint

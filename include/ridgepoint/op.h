@@ -1,4 +1,4 @@
-// The op enum and the traits of each op: every fact of it that is no function. The list itself is op_list.def.
+// The op enum and the traits of each op. The list itself is op_list.def; functions of an op are in src/ops.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ enum class Op : std::uint8_t {
 #undef RIDGEPOINT_OP
 };
 
-// state: enters the graph. view: re-reads storage. composite: carries a decomposition into simpler ops.
+// state: a value from outside the graph. view: reads the storage of its operand with other strides, without a kernel.
+// composite: has a decomposition into simpler ops.
 enum class OpClass : std::uint8_t {
   state,
   view,
@@ -26,19 +27,19 @@ enum class OpClass : std::uint8_t {
   fused
 };
 
-// What autocast does to the floating operands of an op, as PyTorch's has it. low: they are rounded to the low dtype
-// (products). full: they are widened to fp32. widest: they take the widest dtype among them (constants have none).
-// own: nothing is done to them. A maximum rounds nothing, so it is no reduction here; rope computes in fp32 inside and
-// returns its first operand's dtype.
+// What autocast does to the floating operands of an op, after torch.autocast. low: casts them to bf16 or fp16 (matrix
+// products). full: casts them to fp32. widest: casts them to the widest dtype among them, constants excepted. own:
+// leaves them unchanged. reduce_max is `widest` because a maximum does not round; rope is `own` because it computes in
+// fp32 and returns the dtype of its first operand.
 enum class AutocastRule : std::uint8_t { low, full, widest, own };
 
-// How many floating-point operations a node counts as. each_result: one an element of its result. each_operand: one an
-// element of its operand. decomposition: the sum over its decomposition. formula: OpRule::flops says.
+// How the floating-point operations of a node are counted. each_result: one per element of its result. each_operand:
+// one per element of its operand. decomposition: the sum over its decomposition. formula: OpRule::flops.
 enum class Arithmetic : std::uint8_t { none, each_result, each_operand, decomposition, formula };
 
-// What a kernel is for. Attention is the op that does all of it in one; written out in simpler ops its products are
-// matmuls and its softmax is softmax. Elementwise counts reductions that belong to nothing else; memory movement is
-// copies, look-ups and fills. `unknown` is no op's: it is what no node answers for.
+// The class of a kernel in a profile. attention: the attention op only; attention in simpler ops counts as matmul and
+// softmax. elementwise includes reductions that belong to no other class. memory movement: copies, gathers and fills.
+// unknown: a kernel that no node launched; no op has this class.
 enum class KernelClass : std::uint8_t {
   matmul,
   attention,
@@ -66,7 +67,7 @@ struct OpTraits {
   OpClass op_class;
   AutocastRule autocast;
   Arithmetic arithmetic;
-  KernelClass kernel_class;  // of a node of it, where nothing around it says more
+  KernelClass kernel_class;  // of a node without an origin
 };
 
 const OpTraits& traits(Op op);
@@ -81,7 +82,7 @@ std::string_view name(KernelClass kernel_class);
 int input_count(Op op);
 int output_count(Op op);
 
-// Whether its nodes run as kernels: they neither enter the graph nor re-read storage.
+// Whether nodes of the op run a kernel: all but state and views.
 bool launches(Op op);
 
 }  // namespace ridgepoint

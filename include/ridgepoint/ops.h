@@ -1,5 +1,5 @@
-// Builders: each appends one node, infers its type and returns its value. All throw Error naming the op, the
-// operand types found and the rule they break. Elementwise operands broadcast (numpy rules) and share a dtype.
+// Builders: each appends one node, infers its type and returns its value. All throw Error naming the op, the types of
+// the operands and the broken rule. Elementwise operands broadcast by numpy's rules and must share a dtype.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace ridgepoint {
 
-// Where a node was built; the caller's line unless passed on. std::source_location, but for clang before 16, which
-// lacks it.
+// The file and line that built a node; by default the caller's. It replaces std::source_location, which clang before 16
+// lacks.
 class Source {
  public:
   static constexpr Source current(const char* file_name = __builtin_FILE(), unsigned line = __builtin_LINE()) {
@@ -28,15 +28,18 @@ class Source {
   unsigned line_;
 };
 
-// Appends a node of any op, types inferred by its shape rule. All builders below go through it.
+// Appends a node of any op and infers its types by the op's shape rule. All builders below call it.
 NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
                  const Source& source = Source::current());
+// The first result of such a node.
+Value make_value(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes = {},
+                 const Source& source = Source::current());
 
-// A value from outside. Names are unique within a graph.
+// An input of the graph. Names are unique within a graph.
 Value input(Graph& graph, std::string name, TensorType type, Role role, const Source& source = Source::current());
-// A scalar constant (rank 0); consumers take it as an immediate.
+// A scalar constant (rank 0). Kernels take it as an immediate operand, without memory.
 Value constant(Graph& graph, double value, DType dtype, const Source& source = Source::current());
-// The same of an integer dtype, for numbers that a double does not hold.
+// A constant of an integer dtype, exact where a double is not.
 Value integer_constant(Graph& graph, std::int64_t value, DType dtype, const Source& source = Source::current());
 
 // Views.
@@ -67,7 +70,7 @@ Value equal(Graph& graph, Value a, Value b, const Source& source = Source::curre
 Value less(Graph& graph, Value a, Value b, const Source& source = Source::current());        // bool
 Value less_equal(Graph& graph, Value a, Value b, const Source& source = Source::current());  // bool
 Value where(Graph& graph, Value condition, Value a, Value b, const Source& source = Source::current());
-// Index along `axis` as a value of `dtype`, of the given shape.
+// A tensor of the given shape whose elements are their index along `axis`.
 Value iota(Graph& graph, Shape shape, int axis, DType dtype, const Source& source = Source::current());
 // x * value and x + value with a scalar constant of x's dtype.
 Value scale(Graph& graph, Value x, double factor, const Source& source = Source::current());
@@ -78,7 +81,7 @@ Value reduce_sum(Graph& graph, Value x, std::vector<std::int64_t> axes, bool kee
                  const Source& source = Source::current());
 Value reduce_max(Graph& graph, Value x, std::vector<std::int64_t> axes, bool keep_dims = false,
                  const Source& source = Source::current());
-// Sums x down to `shape`, undoing a broadcast.
+// Sums x over the dimensions that a broadcast from `shape` to x's shape added or enlarged.
 Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source = Source::current());
 
 // a [...,M,K] x b [...,K,N] -> [...,M,N]; leading dimensions equal. Accumulates in fp32 (fp64 for fp64).
@@ -93,7 +96,7 @@ Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64
 // Composites.
 Value relu(Graph& graph, Value x, const Source& source = Source::current());
 Value silu(Graph& graph, Value x, const Source& source = Source::current());  // x * sigmoid(x)
-// x [...,S,K]: element (i,j) kept where j <= i + K - S, else `fill` (-inf for scores, 0 for their gradient).
+// x [...,S,K]: element (i,j) is x where j <= i + K - S, else `fill` (-inf for scores, 0 for their gradient).
 Value causal_mask(Graph& graph, Value x, double fill, const Source& source = Source::current());
 Value softmax(Graph& graph, Value x, const Source& source = Source::current());  // over the last axis
 // x [...,D], weight [D] -> {y [...,D], 1/rms [...,1]}; y = x / sqrt(mean(x^2) + epsilon) * weight.
@@ -104,11 +107,11 @@ std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double eps
 std::array<Value, 3> layer_norm(Graph& graph, Value x, Value weight, Value bias, double epsilon,
                                 const Source& source = Source::current());
 // Rotary embedding on interleaved pairs: x [...,D], position along `axis`; cosines and sines [S,D/2], fp32 for a low x.
-// `inverse` rotates back (its own derivative).
+// `inverse` rotates by the negative angle, which is also the derivative.
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false,
            const Source& source = Source::current());
 // q [...,S,D], k and v [...,K,D] -> {o [...,S,D], log-sum-exp of each row of scores [...,S]}, the latter in fp32 (fp64
-// for fp64); o = softmax(scale q k^T) v, each query seeing itself and the keys before it alone where `causal` (S = K).
+// for fp64); o = softmax(scale q k^T) v. With `causal`, S = K and query i attends to keys 0..i.
 std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
                                   const Source& source = Source::current());
 // logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}.
@@ -126,16 +129,16 @@ struct AdamWOptions {
   double weight_decay = 0.01;
 };
 // New {parameter, first moment, second moment}; `step` is the fp32 scalar count of this update (1 for the first).
-// The new values take the storage of the old. Decoupled weight decay as torch.optim.AdamW.
+// The results may overwrite the operands. Weight decay is decoupled, as in torch.optim.AdamW.
 std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,
                            Value second_moment, const AdamWOptions& options, const Source& source = Source::current());
 
-// Scalars, fp32: gradients are multiplied by `gradient_factor`, and where `skip` is not 0 nothing is updated.
+// fp32 scalars. Gradients are multiplied by `gradient_factor`; where `skip` is not 0, nothing is updated.
 struct UpdateGuard {
   Value gradient_factor;
   Value skip;
 };
-// As adamw(), guarded; `step` may then be 0.
+// adamw() with a guard. `step` may be 0 when the update is skipped.
 std::array<Value, 3> guarded_adamw(Graph& graph, Value step, const UpdateGuard& guard, Value parameter, Value gradient,
                                    Value first_moment, Value second_moment, const AdamWOptions& options,
                                    const Source& source = Source::current());

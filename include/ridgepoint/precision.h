@@ -1,4 +1,4 @@
-// How a model is to be computed, by the names a person asks for.
+// The precisions that a model can be computed in.
 #pragma once
 
 #include <array>
@@ -9,8 +9,9 @@
 
 namespace ridgepoint {
 
-// fp32: IEEE single results throughout. tf32: fp32 values, whose products round their operands to 10 bits of mantissa.
-// bf16 and fp16: values of that type where the autocast pass has them, fp32 elsewhere; parameters are always fp32.
+// fp32: IEEE single precision throughout. tf32: fp32 values; matrix products round their operands to 10 bits of
+// mantissa. bf16 and fp16: mixed precision; the autocast pass chooses the ops that compute in that type. Parameters are
+// always fp32.
 enum class Precision : std::uint8_t { fp32, tf32, bf16, fp16 };
 
 inline constexpr std::array kAllPrecisions = {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16};
@@ -20,7 +21,7 @@ std::string_view name(Precision precision);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Precision precision_from_name(std::string_view text);
 
-// What operands of products are stored as.
+// The dtype of the operands of matrix products.
 DType matmul_dtype(Precision precision);
 
 }  // namespace ridgepoint

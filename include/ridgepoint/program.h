@@ -1,4 +1,4 @@
-// Compile a graph for a device and run it:  forward graph -> passes -> plan -> kernels -> run().
+// Compiles a graph for a device and runs it:  forward graph -> passes -> plan -> kernels -> run().
 #pragma once
 
 #include <cstddef>
@@ -23,36 +23,35 @@ class MemoryTrace;
 
 struct DeviceOptions {
   int threads = 0;                                // cpu: 0 means every core this process may use
-  std::optional<std::size_t> memory_limit_bytes;  // behave like a device with this much memory
+  std::optional<std::size_t> memory_limit_bytes;  // allocations beyond it fail as on a device of this size
 };
 
-// "cuda" or "cuda:1" (a card, numbered from 0), "cpu", "reference" (double-precision loops), "null" (walks the plan,
-// computes nothing). Throws Error (usage) for an unknown name, (unsupported) for one this build or machine lacks.
+// "cuda" or "cuda:1" (a card, numbered from 0), "cpu", "reference" (double-precision loops), "null" (allocates by
+// the plan and computes nothing). Throws Error (usage) for an unknown name, (unsupported) for a device that this build
+// or machine lacks.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
 // "cuda" where the first card can run this build's kernels, else "cpu".
 std::string default_device_name();
-// Every device of this machine, cards first; each opens, unless its card is too old.
+// Every device of this machine, cards first. open_device() refuses a card that is too old for this build.
 std::vector<std::string> device_names();
 
-// One launch of a run: the node of graph() it computes and the kernel that does.
+// One launch of a run: the node of graph() and the kernel that computes it.
 struct LaunchInfo {
   NodeId node;
   std::string kernel;
 };
 
 struct ProgramOptions {
-  CompileOptions compile = {};  // what becomes of the graph before it runs
-  StopPoint stop_point = {};    // called between passes and while kernels, inputs and states are made
-  // Gets every event of the program's allocator, its inputs' included (src/memory/memory_trace.h); it must live as
-  // long.
+  CompileOptions compile = {};  // how the passes rewrite the graph
+  StopPoint stop_point = {};    // called between passes, and while kernels are created and inputs allocated
+  // Records every event of the program's allocator (src/memory/memory_trace.h). It must outlive the program.
   MemoryTrace* memory_trace = nullptr;
 };
 
-// The graph that runs for a forward graph on a device: the whole list of passes. Throws Error.
+// Runs all passes on a forward graph, for a device. Throws Error.
 Graph compile(Graph forward, const Device& device, const CompileOptions& options = {});
 
-// A graph after the passes for a device, and its plan: what a run does is known, no kernel has been made and nothing
-// allocated. Several programs may be made of one.
+// A compiled graph and its plan, before kernels are created and memory is allocated. Several programs may share one.
 class ProgramPlan {
  public:
   // Runs the passes and plans. Throws Error.
@@ -68,30 +67,29 @@ class ProgramPlan {
 
 class Program {
  public:
-  // Plans (see above), resolves kernels, and allocates inputs: they are zero, or what their attribute "initial" says.
-  // Throws Error; OutOfMemory when the persistent
-  // tensors do not fit.
+  // Plans, creates kernels and allocates inputs. Inputs are zero, or the value of their attribute "initial". Throws
+  // Error; OutOfMemory when the inputs do not fit.
   Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
-  // On the plan's device, or on a null device that stands for it (src/backends/null).
+  // Runs on the plan's device, or on a null device that simulates it (src/backends/null).
   explicit Program(const ProgramPlan& plan, std::shared_ptr<Device> device = nullptr,
                    const ProgramOptions& options = {});
   ~Program();
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
 
-  // Names and types as declared by `input` nodes. Integer data used to index an embedding or the loss is checked
-  // against its bound here: Error names the element.
+  // The type must be that of the `input` node. Throws Error for an index of an embedding or of the loss that is outside
+  // its table, naming the element.
   void write_input(std::string_view name, const HostTensor& tensor);
   HostTensor read_input(std::string_view name) const;  // parameters and state after updates
-  // Elements of integer data that index a table lie in [0, bound); empty for other inputs.
+  // The number of rows of the table that an integer input indexes; empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()
 
-  // Any value of graph() that has memory of its own (no view, no constant) while it is alive: between its launch and
-  // its last reader's, as an observer sees them, or an input or output at any time.
+  // Any value of graph() except views and constants, while its buffer is allocated: from its launch until its last
+  // reader's (an observer may call this), and inputs and outputs at any time.
   HostTensor read_value(Value value) const;
 
-  // One execution, asynchronous where the device is; synchronize() waits. OutOfMemory leaves the program usable.
+  // One execution, asynchronous on devices that are; synchronize() waits. The program stays usable after OutOfMemory.
   void run();
   void synchronize();
 
@@ -100,11 +98,11 @@ class Program {
   // Bytes allocated when the last run left its forward and loss phases (0 before a run or without a backward).
   std::size_t before_backward_bytes() const;
 
-  // Of the nodes that run, by the rules of docs/model.md. Throws Error where they are more than 64 bits count.
+  // Floating-point operations of one run, by the rules of docs/model.md. Throws Error when the count overflows 64 bits.
   std::int64_t flops_per_run() const;
   std::size_t launches_per_run() const;
   std::vector<LaunchInfo> launches() const;  // in the order of a run
-  // Has every later run watched (src/runtime/activity.h) until it is called with null; the observer must live as long.
+  // Calls `observer` (src/runtime/activity.h) in every later run; null ends this. The observer must live that long.
   void observe(LaunchObserver* observer);
   const Graph& graph() const;  // after passes
   Device& device();

@@ -35,7 +35,7 @@ class Shape {
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
   std::int64_t elements() const { return elements_; }
 
-  // Sizes only: labels are documentation.
+  // Compares sizes only; labels are documentation.
   friend bool operator==(const Shape& a, const Shape& b);
 
   // `[B4,S256]`, as the graph text writes it.
@@ -50,11 +50,11 @@ class Shape {
 // Element strides of a dense row-major tensor.
 std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape);
 
-// The shape both broadcast to, aligned at the last dimension; labels come from whichever side has one.
+// The shape that both broadcast to, by numpy's rules; labels come from the operand that has one.
 // Throws Error when a pair of sizes differs and neither is 1.
 Shape broadcast_shapes(const Shape& a, const Shape& b);
 
-// Normalises a possibly negative axis; throws Error outside [-rank, rank).
+// The axis counted from the front; `axis` may be negative. Throws Error outside [-rank, rank).
 int normalise_axis(std::int64_t axis, int rank);
 
 }  // namespace ridgepoint

@@ -1,11 +1,11 @@
-// Where long work may be ended from outside.
+// A callback by which a caller interrupts long work.
 #pragma once
 
 #include <functional>
 
 namespace ridgepoint {
 
-// Called every few tenths of a second of long work, which it may end by throwing.
+// Long work calls it every few tenths of a second. It may throw to end the work.
 using StopPoint = std::function<void()>;
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// A dense tensor in host memory: what goes into a program's inputs and comes out of its outputs.
+// A dense tensor in host memory, for the inputs and outputs of a program.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct HostTensor {
 // A floating tensor converted element by element to another floating dtype, rounding to nearest even.
 HostTensor convert(const HostTensor& tensor, DType dtype);
 
-// One element of any dtype as a double, and back (rounded to nearest even).
+// Reads one element of any dtype as a double, and writes one (rounded to nearest even).
 double load_element(DType dtype, const void* element);
 void store_element(DType dtype, void* element, double value);
 

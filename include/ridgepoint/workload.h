@@ -1,5 +1,5 @@
-// What can be measured: a model or a single call, as every experiment sees it. A model of your own is a class that says
-// what it is and builds its forward graph.
+// The interface of a model, or of a single op, that the engine measures. Derive from Workload to measure your own
+// model.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace ridgepoint {
 
-// What tables and records say of a workload. A size that it does not have is 0.
+// The description of a workload in tables and records. A size that the workload does not have is 0.
 struct WorkloadDescription {
   struct Model {
     std::string name;
@@ -48,8 +48,8 @@ class Workload {
   // without a loss is differentiated from its one floating result. `stop_point` may be called again and again.
   virtual Graph build(const StopPoint& stop_point = {}) const = 0;
 
-  // What a parameter holds before the first step, the same for a seed on every machine. Unless overridden: 1 for
-  // vectors, else normal with deviation sqrt(2 / (rows + columns)) truncated at 3 deviations.
+  // The value of a parameter before the first step; a seed gives the same value on every machine. By default: 1 for
+  // vectors, otherwise normal with deviation sqrt(2 / (rows + columns)), truncated at 3 deviations (Glorot).
   virtual HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                                    const StopPoint& stop_point = {}) const;
 
@@ -57,7 +57,7 @@ class Workload {
   // deviation 1 truncated at 3, integer data that index a table are uniform over it.
   virtual void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const;
 
-  // How much one run processes, and of what: rates are given by the second.
+  // The amount of work of one run and its unit, such as tokens. Rates are units per second.
   virtual std::int64_t units() const { return 1; }
   virtual std::string_view unit() const { return "runs"; }
 

@@ -10,7 +10,7 @@
 namespace ridgepoint {
 namespace {
 
-// The reverse sweep. Gradients are kept by value id and summed as uses are met.
+// Reverse-mode differentiation. Gradients are stored by value id; those of several uses of a value are added.
 class Backpropagation {
  public:
   Backpropagation(Graph& graph, std::span<const Value> wrt) : graph_(graph), active_(graph.value_count()) {
@@ -20,7 +20,7 @@ class Backpropagation {
 
   void seed(Value value, Value gradient) { accumulate(value, gradient); }
 
-  // Visits nodes last to first; each must stand after its inputs.
+  // Visits the nodes, which are in topological order, from last to first.
   void sweep(std::span<const NodeId> nodes) {
     for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) visit(*at);
   }
@@ -29,8 +29,7 @@ class Backpropagation {
 
  private:
   void mark_active(const Node& node) {
-    const bool depends = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_active(v); });
-    if (!depends) return;
+    if (std::ranges::none_of(node.inputs, [&](Value v) { return is_active(v); })) return;
     for (const Value value : node.outputs) {
       if (active_.size() <= value.id) active_.resize(graph_.value_count());
       if (is_floating(graph_.type(value).dtype)) active_[value.id] = true;
@@ -43,43 +42,38 @@ class Backpropagation {
     const Node& node = graph_.node(id);
     std::vector<Value> output_gradients;
     for (const Value value : node.outputs) output_gradients.push_back(gradient(value));
-    const bool reached =
-        std::any_of(output_gradients.begin(), output_gradients.end(), [](Value v) { return v.valid(); });
-    const bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return is_active(v); });
-    if (!reached || !wanted) return;
+    const auto is_needed = [&](Value v) { return is_active(v); };
+    if (std::ranges::none_of(output_gradients, &Value::valid) || std::ranges::none_of(node.inputs, is_needed)) return;
     graph_.set_scope(graph_.scope_name(node));
     const OpRule& op_rule = rule(node.op);
-    const bool by_constants =
-        std::any_of(node.inputs.begin() + std::min(op_rule.first_constant_operand, node.inputs.size()),
-                    node.inputs.end(), [&](Value v) { return is_active(v); });
+    const bool needs_decomposition = std::ranges::any_of(
+        std::span(node.inputs).subspan(std::min(op_rule.first_constant_operand, node.inputs.size())), is_needed);
     std::vector<Value> input_gradients;
-    const NodeId first_made = next_node();
-    if (op_rule.vjp != nullptr && !by_constants) input_gradients = op_rule.vjp(graph_, node, output_gradients);
-    note_origin(node, first_made);
-    if (input_gradients.empty()) return through_decomposition(node, output_gradients);
+    const NodeId first_new = next_node(graph_);
+    if (op_rule.vjp != nullptr && !needs_decomposition) input_gradients = op_rule.vjp(graph_, node, output_gradients);
+    set_derivative_origin(node, first_new);
+    if (input_gradients.empty()) return differentiate_decomposition(node, output_gradients);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (input_gradients[i].valid() && is_active(node.inputs[i])) accumulate(node.inputs[i], input_gradients[i]);
     }
   }
 
-  NodeId next_node() const { return {static_cast<std::uint32_t>(graph_.node_capacity())}; }
-
-  // Derivatives of a composite, and of a piece of one, are pieces of it.
-  void note_origin(const Node& node, NodeId first_made) {
+  // The origin of a derivative is the composite that is differentiated, or the origin of the differentiated node.
+  void set_derivative_origin(const Node& node, NodeId first_new) {
     const std::optional<Op> origin = op_class(node.op) == OpClass::composite ? node.op : node.origin;
-    if (origin) set_origin(graph_, first_made, *origin);
+    if (origin) set_origin(graph_, first_new, *origin);
   }
 
-  // Rebuilds the composite from simpler ops, here in the backward phase, and sweeps those.
-  void through_decomposition(const Node& node, std::span<const Value> output_gradients) {
+  // Computes the composite again from simpler ops, in the backward phase, and differentiates those.
+  void differentiate_decomposition(const Node& node, std::span<const Value> output_gradients) {
     const OpRule& op_rule = rule(node.op);
     if (op_rule.decompose == nullptr) {
       throw Error("op '" + std::string(name(node.op)) + "' in '" + graph_.scope_name(node) + "' has no derivative");
     }
     const std::size_t first = graph_.order().size();
-    const NodeId first_made = next_node();
+    const NodeId first_new = next_node(graph_);
     const std::vector<Value> values = op_rule.decompose(graph_, node);
-    note_origin(node, first_made);
+    set_derivative_origin(node, first_new);
     const std::vector<NodeId> made(graph_.order().begin() + static_cast<std::ptrdiff_t>(first), graph_.order().end());
     for (const NodeId id : made) mark_active(graph_.node(id));
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -100,12 +94,12 @@ class Backpropagation {
   std::vector<Value> gradients_;
 };
 
-// Appends the backward graph of `y`; `gradient` makes the value to begin with, in the backward phase.
+// Appends the backward graph of `y`. `gradient` is called in the backward phase and returns the gradient of y.
 template <typename MakeGradient>
 std::vector<Value> append_backward(Graph& graph, Value y, std::span<const Value> wrt, MakeGradient gradient) {
   const GraphSettings settings(graph);
   graph.set_insertion_at_end();
-  const std::vector<NodeId> forward(graph.order().begin(), graph.order().end());
+  const std::vector<NodeId> forward = nodes_of(graph);
   Backpropagation backpropagation(graph, wrt);
   graph.set_phase(Phase::backward);
   graph.set_scope(graph.scope_name(graph.producer_node(y)));
@@ -138,7 +132,7 @@ std::vector<Value> differentiate(Graph& graph, Value y, Value gradient, std::spa
   const TensorType& type = graph.type(y);
   if (!is_floating(type.dtype) || !(graph.type(gradient) == type)) {
     throw Error("cannot differentiate " + type.to_string() + " with a gradient of " + graph.type(gradient).to_string() +
-                    ": both must be of one floating type",
+                    ": both must have the same floating type",
                 ErrorKind::usage);
   }
   return append_backward(graph, y, wrt, [&] { return gradient; });

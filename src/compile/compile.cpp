@@ -23,7 +23,7 @@ bool has_backward(const Graph& graph) {
 void require_no_training(const Graph& graph, const CompileOptions& options) {
   if (options.mode == Mode::forward && options.precision == Precision::fp32 && options.level == Compile::off) return;
   throw Error("graph '" + graph.name +
-                  "' has a backward phase already; mode, precision and fusion apply to a forward graph: leave them out",
+                  "' has a backward phase already; mode, precision and fusion need a forward graph: omit these options",
               ErrorKind::usage);
 }
 
@@ -33,13 +33,11 @@ std::string_view name(Mode mode) { return kModeNames[mode]; }
 Mode mode_from_name(std::string_view text) { return kModeNames.parse(text, "unknown mode '{}'"); }
 
 std::string_view name(Compile compile) { return kCompileNames[compile]; }
-Compile compile_from_name(std::string_view text) {
-  return kCompileNames.parse(text, "graphs are not compiled as '{}'");
-}
+Compile compile_from_name(std::string_view text) { return kCompileNames.parse(text, "unknown compile level '{}'"); }
 
 std::string_view name(Checkpoint checkpoint) { return kCheckpointNames[checkpoint]; }
 Checkpoint checkpoint_from_name(std::string_view text) {
-  return kCheckpointNames.parse(text, "activations are not checkpointed as '{}'");
+  return kCheckpointNames.parse(text, "unknown checkpoint mode '{}'");
 }
 
 bool CompileOptions::verifies_by_default() {
@@ -76,7 +74,7 @@ Graph compile(Graph graph, const PassTarget& target, const CompileOptions& optio
 Graph training_graph(Graph forward, const CompileOptions& options) {
   verify(forward);
   if (options.level != Compile::off)
-    throw Error("fusion asks a device for its kernels; make a Program of the graph", ErrorKind::usage);
+    throw Error("fusion depends on the kernels of a device; create a Program of the graph", ErrorKind::usage);
   if (has_backward(forward)) {
     require_no_training(forward, options);
   } else {

@@ -1,4 +1,5 @@
-// Compilation of a graph for a device: the one list of passes (pipeline.h), from the forward graph to what is planned.
+// Compilation of a graph for a device: runs the passes (pipeline.h) from the forward graph to the graph that is
+// planned.
 #pragma once
 
 #include "passes/pass.h"
@@ -7,8 +8,8 @@
 
 namespace ridgepoint {
 
-// All passes, up to options.until. A graph that has a backward phase was differentiated before: it goes through the
-// passes from the training graph on, and options that ask for more are refused. Throws Error.
+// Runs all passes, up to options.until. For a graph that has a backward phase already, runs only the passes after
+// training_passes(), and throws Error where the options need the others.
 Graph compile(Graph graph, const PassTarget& target, const CompileOptions& options);
 
 }  // namespace ridgepoint

@@ -9,11 +9,11 @@
 namespace ridgepoint {
 
 std::span<const Pass> pipeline();
-// The first of them, which make a training graph of a forward graph.
+// The passes at the beginning of the list, from the forward graph to the training graph.
 std::span<const Pass> training_passes();
 
-// Runs `passes` but those in options.skip, up to options.until. Throws Error (usage) for a name in either that no pass
-// has, and whatever a pass or the verifier throws, naming the pass.
+// Runs `passes` up to options.until, except those in options.skip. Throws Error (usage) for an unknown name in either,
+// the errors of the passes, and those of verify() with the name of the pass.
 void run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& options);
 
 }  // namespace ridgepoint

@@ -10,7 +10,7 @@
 namespace ridgepoint {
 namespace {
 
-// Against the whole list: a part of it may run.
+// Accepts any pass of the pipeline, because `passes` may be a subset of it.
 void check_name(const std::string& asked, std::span<const Pass> passes) {
   std::vector<std::string_view> names = pass_names();
   for (const Pass& pass : passes) names.push_back(pass.name);

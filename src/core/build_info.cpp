@@ -1,6 +1,6 @@
 #include "core/build_info.h"
 
-#include "ridgepoint_revision.h"  // made by cmake/build_info.cmake, as RIDGEPOINT_VERSION and RIDGEPOINT_BUILD are
+#include "ridgepoint_revision.h"  // cmake/build_info.cmake generates it
 
 namespace ridgepoint {
 namespace {

@@ -1,4 +1,4 @@
-// What this binary was built from and with; records carry it.
+// The version, compiler and source revision of this binary. Records contain them.
 #pragma once
 
 #include <string_view>
@@ -7,6 +7,6 @@ namespace ridgepoint {
 
 std::string_view version();   // 0.1.0
 std::string_view compiler();  // gcc 12.2.0, Release
-std::string_view revision();  // of the source, `-dirty` when it had changes; "unknown" outside a checkout
+std::string_view revision();  // git commit, with `-dirty` after local changes; "unknown" outside a checkout
 
 }  // namespace ridgepoint

@@ -1,5 +1,4 @@
-// Products and sums of sizes that may pass 64 bits. They throw Error (usage) naming what was counted;
-// saturated_product() ends at the largest number instead.
+// Products and sums that may overflow 64 bits. The checked functions throw Error (usage) naming `what`.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@ namespace ridgepoint {
 std::int64_t checked_product(std::initializer_list<std::int64_t> factors, std::string_view what);
 std::int64_t checked_sum(std::initializer_list<std::int64_t> terms, std::string_view what);
 
-// Of factors that are not negative.
+// INT64_MAX on overflow. Factors must not be negative.
 std::int64_t saturated_product(std::initializer_list<std::int64_t> factors);
 
 }  // namespace ridgepoint

@@ -1,5 +1,5 @@
-// The names of an enum's values, in one table: what name(), the *_from_name() functions and lists in help texts read.
-// The enum counts up from 0, and the table has its names in that order.
+// A table of the names of an enum's values, for name(), the *_from_name() functions and help texts. The enum's values
+// must be 0, 1, 2, ...; the table lists their names in that order.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace ridgepoint {
 
-// Throws Error (usage): `sentence` with the text in place of {}, then the nearest name or all of them.
+// Throws Error (usage) with `sentence`, whose {} becomes `text`, and a hint() at the names.
 [[noreturn]] void refuse_name(std::string_view text, std::string_view sentence,
                               std::span<const std::string_view> names);
 
@@ -30,7 +30,7 @@ class EnumNames {
     }
     return std::nullopt;
   }
-  // `sentence` as refuse_name() takes it: "unknown mode '{}'".
+  // Calls refuse_name() for an unknown name. A `sentence` is for example "unknown mode '{}'".
   Enum parse(std::string_view text, std::string_view sentence) const {
     if (const std::optional<Enum> value = find(text)) return *value;
     refuse_name(text, sentence, names_);
@@ -46,7 +46,7 @@ constexpr auto enum_names(Names... names) {
   return EnumNames<Enum, sizeof...(Names)>(names...);
 }
 
-// Of an enum that has a name(): the names of `values`.
+// The names of `values` by their name() function.
 template <typename Values>
 std::vector<std::string_view> names_of(const Values& values) {
   std::vector<std::string_view> names;

@@ -1,6 +1,6 @@
-// Conversions of integers as every back end does them, PyTorch's on a CPU where that defines them: a float becomes an
-// integer towards zero, the nearest there is where it lies outside, 0 where it is NaN; an integer becomes a shorter one
-// by its low bits; an integer becomes a float by one rounding to nearest even. Comparisons are exact.
+// Conversions between integers and floats, the same in every back end and as PyTorch defines them on a CPU. Float to
+// integer truncates towards zero, saturates out of range, and maps NaN to 0. Integer to a narrower integer keeps the
+// low bits. Integer to float rounds once, to nearest even.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace ridgepoint {
 
 template <typename Integer>
 Integer to_integer(double value) {
-  // -(2^63), unlike 2^63 - 1, is a double.
+  // -(2^63) is exact as a double; 2^63 - 1 is not.
   constexpr auto kLeast = static_cast<double>(std::numeric_limits<Integer>::min());
   if (value != value) return 0;
   if (value >= -kLeast) return std::numeric_limits<Integer>::max();
@@ -18,8 +18,8 @@ Integer to_integer(double value) {
   return static_cast<Integer>(value);
 }
 
-// Rounded to `bits` of mantissa so that a second rounding, to fewer, is the only one that counts: what does not fit
-// makes the last bit 1.
+// Round to odd, to `bits` of mantissa: the last bit becomes 1 where the value is not exact. A second rounding to fewer
+// bits then gives the correctly rounded result (Boldo & Melquiond 2008).
 inline double to_odd(std::int64_t value, int bits) {
   const std::uint64_t exact = std::uint64_t{1} << bits;
   auto magnitude = value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);

@@ -1,4 +1,4 @@
-// What a block of memory is for. The planner assigns it, allocators and traces carry it.
+// The purpose of a block of memory. The planner assigns it; allocators and traces report it.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,8 @@
 
 namespace ridgepoint {
 
-// activation: made in the forward pass and read in the backward pass. temporary: any other intermediate.
-// data: tokens and constants.
+// activation: computed in forward and read in backward. temporary: any other intermediate result. data: tokens and
+// constants.
 enum class MemoryCategory : std::uint8_t {
   parameter,
   gradient,

@@ -9,14 +9,14 @@
 namespace ridgepoint {
 namespace {
 
-// A hostile word must not buy quadratic time; no known name is this long.
+// Limits the time for a hostile word. No known name is this long.
 constexpr std::size_t kLongestWord = 64;
 
 bool same(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-// Optimal string alignment distance, three rows at a time.
+// Optimal string alignment distance; the table is computed in three rolling rows.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before_last(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) last[j] = j;
@@ -35,16 +35,15 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-// A name cut short counts as one slip, however much of it is missing.
-std::size_t slips(std::string_view word, std::string_view name) {
-  const bool is_cut_short = word.size() < name.size() && std::equal(word.begin(), word.end(), name.begin(), same);
-  return is_cut_short ? 1 : edit_distance(word, name);
+// A prefix of a name counts as one typing error.
+std::size_t typing_errors(std::string_view word, std::string_view name) {
+  const bool is_prefix = word.size() < name.size() && std::equal(word.begin(), word.end(), name.begin(), same);
+  return is_prefix ? 1 : edit_distance(word, name);
 }
 
-// A name that shares hardly a character with the word was not meant.
-bool is_near(std::size_t slips, std::string_view word, std::string_view name) {
+bool is_near(std::size_t errors, std::string_view word, std::string_view name) {
   const std::size_t longer = std::max(word.size(), name.size());
-  return !word.empty() && slips < longer && slips <= std::max<std::size_t>(1, longer / 3);
+  return !word.empty() && errors < longer && errors <= std::max<std::size_t>(1, longer / 3);
 }
 
 }  // namespace
@@ -52,11 +51,11 @@ bool is_near(std::size_t slips, std::string_view word, std::string_view name) {
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates) {
   word = word.substr(0, kLongestWord);
   std::string_view best;
-  std::size_t fewest_slips = std::numeric_limits<std::size_t>::max();
+  std::size_t fewest_errors = std::numeric_limits<std::size_t>::max();
   for (const std::string_view candidate : candidates) {
-    const std::size_t count = slips(word, candidate);
-    if (count < fewest_slips && is_near(count, word, candidate)) {
-      fewest_slips = count;
+    const std::size_t count = typing_errors(word, candidate);
+    if (count < fewest_errors && is_near(count, word, candidate)) {
+      fewest_errors = count;
       best = candidate;
     }
   }

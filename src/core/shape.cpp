@@ -15,17 +15,16 @@ Shape::Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.
 
 Shape::Shape(std::span<const Dim> dims) {
   if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
-    throw Error("a shape of rank " + std::to_string(dims.size()) + " was asked for; the largest rank is " +
+    throw Error("a shape of rank " + std::to_string(dims.size()) + " is too large; the largest rank is " +
                 std::to_string(kMaxRank));
   }
   rank_ = static_cast<int>(dims.size());
   std::copy(dims.begin(), dims.end(), dims_.begin());
-  // Checked over the non-zero sizes, so that no partial product can overflow whatever the order.
+  // Zero sizes are left out: before a 0, a partial product could overflow.
   std::int64_t product = 1;
   bool empty = false;
   for (const Dim& dim : dims) {
-    if (dim.size < 0)
-      throw Error("a dimension of size " + std::to_string(dim.size) + " was asked for; sizes are 0 or more");
+    if (dim.size < 0) throw Error("a dimension has size " + std::to_string(dim.size) + "; sizes must be 0 or more");
     if (dim.size == 0) {
       empty = true;
     } else if (product > kMaxElements / dim.size) {

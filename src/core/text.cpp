@@ -10,14 +10,14 @@ constexpr std::string_view kReplacement = "\uFFFD";
 
 unsigned char byte_at(std::string_view text, std::size_t i) { return static_cast<unsigned char>(text[i]); }
 
-// The least and the most the second byte may be: neither longer than need be, nor a surrogate, nor past U+10FFFF.
+// Excludes overlong encodings, surrogates and code points above U+10FFFF (Unicode, table 3-7).
 bool is_second_byte(unsigned char first, unsigned char second) {
   const unsigned char least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
   const unsigned char most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
   return second >= least && second <= most;
 }
 
-// Bytes of the character that `text` begins with; 0 where it begins with none.
+// Length in bytes of the first character of `text`; 0 where it is not valid UTF-8.
 std::size_t character_length(std::string_view text) {
   const unsigned char first = byte_at(text, 0);
   if (first < 0x80) return 1;

@@ -1,4 +1,4 @@
-// Text that others read: whole UTF-8, and as a terminal, CSV, Markdown and JSON (core/json.h) have it.
+// Text for terminals, Markdown and CSV; core/json.h has JSON.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace ridgepoint {
 
-// Bytes that are not UTF-8 become U+FFFD.
+// Replaces bytes that are not valid UTF-8 by U+FFFD.
 std::string valid_utf8(std::string_view text);
 
-// What a terminal can be shown: control characters become U+FFFD too.
+// valid_utf8(), with control characters replaced too, for terminals.
 std::string printable(std::string_view text);
 
-// A field as RFC 4180 has it: quoted where it has a comma, a quotation mark or a line break. It is valid UTF-8.
+// A CSV field (RFC 4180), quoted where it has a comma, a quotation mark or a line break. It is valid UTF-8.
 std::string csv_field(std::string_view text);
 
 // A cell of a table in Markdown: bars and line breaks, which would end it, are escaped and become blanks; blanks at its

@@ -99,7 +99,7 @@ std::int64_t parse_bytes(std::string_view text) {
   const auto* found = std::ranges::find(kByteUnits, unit, &ByteUnit::name);
   if (found == kByteUnits.end()) fail(text, kExpected);
   const double bytes = number * found->bytes;
-  if (bytes > kMostBytes) fail(text, "is more memory than can be addressed");
+  if (bytes > kMostBytes) fail(text, "is more than 4 EiB");
   if (bytes < 1) fail(text, "is not a positive size; examples: 20GiB, 512MiB, 1GB, 4096");
   return static_cast<std::int64_t>(bytes);
 }
@@ -107,7 +107,7 @@ std::int64_t parse_bytes(std::string_view text) {
 std::int64_t parse_integer(std::string_view text) {
   std::int64_t number = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (code == std::errc::result_out_of_range) fail(text, "does not fit a 64-bit whole number");
+  if (code == std::errc::result_out_of_range) fail(text, "does not fit in a 64-bit integer");
   if (code != std::errc() || end != text.data() + text.size()) fail(text, "is not a whole number");
   return number;
 }

@@ -1,4 +1,4 @@
-// Quantities as people read and type them: bytes in binary units, times, counts and rates in powers of a thousand.
+// Formatting and parsing of quantities: bytes in binary units; times, counts and rates in powers of a thousand.
 // Formatting never fails; parsing throws Error (usage) naming the text, what is wrong and what is accepted.
 #pragma once
 
@@ -19,7 +19,7 @@ std::string format_duration(double seconds);
 
 // "20GiB", "512MiB", "1GB", "1.5GiB", "4096", "64 KiB"; decimal and binary units, case-insensitive. Positive.
 std::int64_t parse_bytes(std::string_view text);
-// A whole number that fits 64 bits: digits, with a leading '-' at most.
+// A 64-bit integer: decimal digits after an optional '-'.
 std::int64_t parse_integer(std::string_view text);
 
 }  // namespace ridgepoint

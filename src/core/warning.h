@@ -1,5 +1,5 @@
-// Things that do not stop the work but that a person should hear of: a cache that cannot be written. The library
-// never prints; whoever embeds it says where warnings go.
+// Warnings: problems that do not stop the work, such as a cache that cannot be written. The library never prints; the
+// program that uses it installs a handler.
 #pragma once
 
 #include <functional>
@@ -7,11 +7,11 @@
 
 namespace ridgepoint {
 
-// Replaces the handler; warnings before the first one is set are dropped. It may be called from any thread, one call
-// at a time. An empty function drops them again.
+// Replaces the handler. Warnings are dropped while there is none or it is empty. The handler may be called from any
+// thread, one call at a time.
 void set_warning_handler(std::function<void(std::string_view message)> handler);
 
-// Hands `message` to the handler, the first time only for each `topic`.
+// Calls the handler with `message`, once for each `topic`.
 void warn_once(std::string_view topic, std::string_view message);
 
 }  // namespace ridgepoint

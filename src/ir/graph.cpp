@@ -34,7 +34,7 @@ std::optional<Role> role_from_name(std::string_view text) { return kRoleNames.fi
 Role input_role(const Node& node) {
   const auto& text = node.attributes.get<std::string>("role");
   const std::optional<Role> role = role_from_name(text);
-  if (!role) throw Error("'" + text + "' is no role of an input");
+  if (!role) throw Error("'" + text + "' is not a role of an input");
   return *role;
 }
 
@@ -64,7 +64,7 @@ const AttributeValue* Attributes::find(std::string_view key) const {
 }
 
 void Attributes::fail_missing(std::string_view key) {
-  throw Error("a node lacks the attribute '" + std::string(key) + "' or has it with another type");
+  throw Error("a node has no attribute '" + std::string(key) + "', or it has another type");
 }
 
 template <typename T>
@@ -142,7 +142,7 @@ void Graph::set_insertion_before(NodeId position) {
 void Graph::replace_uses(std::span<const std::pair<Value, Value>> replacements) {
   std::vector<Value> target(values_.size());
   for (const auto& [from, to] : replacements) target[from.id] = to;
-  // What a long chain of replacements ends in is written beside each of its values, so that it is followed once.
+  // Path compression: each value of a chain of replacements is pointed at the end of the chain.
   const auto resolve = [&](Value& value) {
     Value end = value;
     while (target[end.id].valid()) end = target[end.id];

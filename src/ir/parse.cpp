@@ -1,5 +1,5 @@
-// Reads the text form of a graph (print.cpp). The text is untrusted: every index is checked, sizes are limited,
-// and whatever it says, the result passes verify() or an Error with line and column comes out.
+// Reads the text form of a graph (print.cpp). The text is untrusted: every index is checked and sizes are limited. The
+// result passes verify(); otherwise the parser throws Error with line and column.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "core/enum_names.h"
 #include "core/nearest.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
@@ -57,7 +58,7 @@ class Parser {
     if (is_letter(peek())) {
       const std::string_view text = word();
       const std::optional<OutputRole> role = output_role_from_name(text);
-      if (!role) fail("'" + std::string(text) + "' is no role of an output");
+      if (!role) fail("'" + std::string(text) + "' is not a role of an output");
       made.role = *role;
       skip_spaces();
     }
@@ -81,22 +82,20 @@ class Parser {
     graph_.set_phase(phase());
     graph_.set_scope(quoted());
     graph_.set_source(quoted());
-    const std::optional<Op> from = origin();
+    const std::optional<Op> node_origin = origin();
     end_line();
     const NodeId made = graph_.add_node(op, inputs, types, std::move(attributes));
-    graph_.node(made).origin = from;
+    graph_.node(made).origin = node_origin;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (!values_.emplace(ids[i], graph_.node(made).outputs[i]).second)
-        fail("%" + std::to_string(ids[i]) + " is made twice");
+        fail("%" + std::to_string(ids[i]) + " is defined twice");
     }
   }
 
   Op op_name() {
     const std::string_view text = word();
     if (const auto op = op_from_name(text)) return *op;
-    std::vector<std::string_view> names;
-    for (const Op op : kAllOps) names.push_back(name(op));
-    fail("unknown op '" + std::string(text) + "'" + hint(text, names));
+    fail("unknown op '" + std::string(text) + "'" + hint(text, names_of(kAllOps)));
   }
 
   std::vector<Value> operands() {
@@ -119,7 +118,7 @@ class Parser {
     }
     const Op op = op_name();
     if (op_class(op) != OpClass::composite)
-      fail("a node is made from a composite, which '" + std::string(name(op)) + "' is not");
+      fail("the origin of a node must be a composite op; '" + std::string(name(op)) + "' is not one");
     return op;
   }
 
@@ -230,7 +229,7 @@ class Parser {
   Value value_use() {
     const std::uint32_t id = value_id();
     const auto at = values_.find(id);
-    if (at == values_.end()) fail("%" + std::to_string(id) + " is used before it is made");
+    if (at == values_.end()) fail("%" + std::to_string(id) + " is used before it is defined");
     return at->second;
   }
 

@@ -1,4 +1,4 @@
-// Orders of axes, as a transpose has them: axis i of its result is axis permutation[i] of its operand.
+// Permutations of axes, as in a transpose: axis i of the result is axis permutation[i] of the operand.
 #pragma once
 
 #include <algorithm>
@@ -17,22 +17,21 @@ inline const Permutation& permutation_of(const Node& transpose_node) {
   return transpose_node.attributes.get<Permutation>("permutation");
 }
 
-// Every axis where it was.
-inline Permutation unmoved_axes(int rank) {
+inline Permutation identity_permutation(int rank) {
   Permutation permutation(static_cast<std::size_t>(rank));
   std::iota(permutation.begin(), permutation.end(), 0);
   return permutation;
 }
 
-inline bool moves_nothing(const Permutation& permutation) { return std::ranges::is_sorted(permutation); }
+inline bool is_identity(const Permutation& permutation) { return std::ranges::is_sorted(permutation); }
 
-// The last two axes of the result in each other's place. At least two axes.
+// Swaps the last two axes of the result. The rank must be at least 2.
 inline Permutation with_last_two_swapped(Permutation permutation) {
   std::swap(permutation.end()[-1], permutation.end()[-2]);
   return permutation;
 }
 
-// The one transpose that does what `first` and then `second` do.
+// The permutation of a transpose by `first` followed by a transpose by `second`.
 inline Permutation composed(const Permutation& first, Permutation second) {
   for (std::int64_t& axis : second) axis = first[static_cast<std::size_t>(axis)];
   return second;

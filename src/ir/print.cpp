@@ -23,7 +23,7 @@ void print_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-// Shortest text that reads back as the same double, told from an integer by its point, exponent or name.
+// The shortest text that reads back as the same double. It has a point, an exponent or letters, unlike an integer.
 void print_double(std::string& out, double value) {
   const std::string text = fmt::format("{}", value);
   out += text;

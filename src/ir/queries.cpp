@@ -4,7 +4,7 @@ namespace ridgepoint {
 
 Readers::Readers(const Graph& graph) : uses_(graph.uses()), is_result_(results_of(graph)) {}
 
-bool Readers::is_read_by_alone(Value value, NodeId reader) const {
+bool Readers::has_only_reader(Value value, NodeId reader) const {
   return !is_result(value) && of(value).size() == 1 && of(value).front() == reader;
 }
 
@@ -24,7 +24,7 @@ Value view_root(const Graph& graph, Value value) {
   return value;
 }
 
-std::optional<std::int64_t> whole_value(const Attributes& attributes) {
+std::optional<std::int64_t> integer_value(const Attributes& attributes) {
   for (const auto& [key, value] : attributes.items()) {
     if (key == "value" && std::holds_alternative<std::int64_t>(value)) return std::get<std::int64_t>(value);
   }
@@ -32,12 +32,12 @@ std::optional<std::int64_t> whole_value(const Attributes& attributes) {
 }
 
 double constant_value(const Node& node) {
-  const std::optional<std::int64_t> whole = whole_value(node.attributes);
+  const std::optional<std::int64_t> whole = integer_value(node.attributes);
   return whole ? static_cast<double>(*whole) : node.attributes.get<double>("value");
 }
 
 std::int64_t constant_integer(const Node& node) {
-  const std::optional<std::int64_t> whole = whole_value(node.attributes);
+  const std::optional<std::int64_t> whole = integer_value(node.attributes);
   return whole ? *whole : static_cast<std::int64_t>(node.attributes.get<double>("value"));
 }
 

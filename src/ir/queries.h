@@ -1,4 +1,4 @@
-// Questions that several folders ask of a graph.
+// Queries on a graph that several folders use.
 #pragma once
 
 #include <cstdint>
@@ -9,36 +9,35 @@
 
 namespace ridgepoint {
 
-// Who reads each value of a graph as it was when this was made.
+// The readers of each value, as of the construction of this object.
 class Readers {
  public:
   explicit Readers(const Graph& graph);
   const std::vector<NodeId>& of(Value value) const { return uses_[value.id]; }
-  // Whether it leaves the graph, as an output or an update.
+  // Whether the value is an output or updates an input.
   bool is_result(Value value) const { return is_result_[value.id]; }
-  bool is_read_by_alone(Value value, NodeId reader) const;
+  bool has_only_reader(Value value, NodeId reader) const;
 
  private:
   std::vector<std::vector<NodeId>> uses_;
   std::vector<bool> is_result_;
 };
 
-// By value: whether an output or an update holds it.
+// By value id: whether the value is an output or updates an input.
 std::vector<bool> results_of(const Graph& graph);
 
-// The value that `value` re-reads, itself where it is no view.
+// The value whose storage `value` reads through views; `value` itself where it is not a view.
 Value view_root(const Graph& graph, Value value);
 
-// What a constant node holds. Its attribute `value` is a double or an integer of 64 bits; the text form tells them
-// apart by the point. The constant of an integer dtype is a whole number that the dtype holds (its shape rule sees to
-// that).
+// The value of a constant node. The attribute `value` is a double or a 64-bit integer; in the text form only a double
+// has a point. The shape rule ensures that a constant of an integer dtype is an integer in the range of the dtype.
 double constant_value(const Node& node);
-// Of an integer dtype: exact.
+// Exact, for an integer dtype.
 std::int64_t constant_integer(const Node& node);
-// The integer among a constant's attributes; empty where they hold a double.
-std::optional<std::int64_t> whole_value(const Attributes& attributes);
+// The integer attribute `value`; empty where it is a double.
+std::optional<std::int64_t> integer_value(const Attributes& attributes);
 
-// The constant that every element of the value equals, seen through views.
+// The constant that every element of `value` equals, where `value` is a constant or a view of one.
 std::optional<double> constant_behind(const Graph& graph, Value value);
 
 }  // namespace ridgepoint

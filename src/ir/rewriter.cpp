@@ -1,11 +1,8 @@
 #include "ir/rewriter.h"
 
 namespace ridgepoint {
-namespace {
 
 NodeId next_node(const Graph& graph) { return {static_cast<std::uint32_t>(graph.node_capacity())}; }
-
-}  // namespace
 
 GraphSettings::~GraphSettings() {
   graph_.set_phase(phase_);
@@ -22,38 +19,38 @@ void set_origin(Graph& graph, NodeId first, Op composite) {
 std::vector<NodeId> nodes_of(const Graph& graph) { return {graph.order().begin(), graph.order().end()}; }
 
 Rewriter::~Rewriter() {
-  stamp_new_nodes();
+  set_source_and_origin();
   graph_.set_insertion_at_end();
 }
 
-void Rewriter::stand_before(NodeId node) { stand_before(node, graph_.scope_name(graph_.node(node))); }
+void Rewriter::insert_before(NodeId node) { insert_before(node, graph_.scope_name(graph_.node(node))); }
 
-void Rewriter::stand_before(NodeId node, std::string_view scope) {
-  stand_for(node, scope);
+void Rewriter::insert_before(NodeId node, std::string_view scope) {
+  take_properties_of(node, scope);
   graph_.set_insertion_before(node);
 }
 
-void Rewriter::stand_at_end(NodeId node) {
-  stand_for(node, graph_.scope_name(graph_.node(node)));
+void Rewriter::insert_at_end(NodeId node) {
+  take_properties_of(node, graph_.scope_name(graph_.node(node)));
   graph_.set_insertion_at_end();
 }
 
-void Rewriter::stand_for(NodeId node, std::string_view scope) {
-  stamp_new_nodes();
-  stands_for_ = node;
+void Rewriter::take_properties_of(NodeId node, std::string_view scope) {
+  set_source_and_origin();
+  replaced_ = node;
   graph_.set_phase(graph_.node(node).phase);
   if (graph_.scope() != scope) graph_.set_scope(scope);
 }
 
-void Rewriter::stamp_new_nodes() {
+void Rewriter::set_source_and_origin() {
   const NodeId first = std::exchange(first_new_, next_node(graph_));
-  if (!stands_for_.valid() || first == first_new_) return;
-  const Node& replaced = graph_.node(stands_for_);
+  if (!replaced_.valid() || first == first_new_) return;
+  const Node& replaced = graph_.node(replaced_);
   for (NodeId id = first; id < first_new_; ++id.id) graph_.node(id).source = replaced.source;
   if (replaced.origin) set_origin(graph_, first, *replaced.origin);
 }
 
-void Rewriter::undo() {
+void Rewriter::erase_inserted() {
   std::vector<NodeId> made;
   for (NodeId id = first_new_; id < next_node(graph_); ++id.id) made.push_back(id);
   graph_.erase(made);
@@ -65,7 +62,7 @@ Value Rewriter::copy(Value value) {
   return graph_.node(graph_.add_node(Op::copy, operands, types)).outputs[0];
 }
 
-Value Rewriter::view_again(const Node& view, Value operand) {
+Value Rewriter::rebuild_view(const Node& view, Value operand) {
   const TensorType types[] = {{graph_.type(operand).dtype, graph_.type(view.outputs[0]).shape}};
   const Value operands[] = {operand};
   Node& made = graph_.node(graph_.add_node(view.op, operands, types, view.attributes));

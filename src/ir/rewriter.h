@@ -1,5 +1,5 @@
-// What passes that rewrite a graph share: where new nodes stand and whose phase, scope and source they take, and the
-// one walk that puts new values in the place of old ones.
+// Helpers of passes that rewrite a graph: they insert nodes with the phase, scope and source of the node that these
+// replace, and replace values and remove nodes in one walk at the end.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace ridgepoint {
 
-// Puts back the phase and the scope that new nodes of a graph get.
+// Restores the phase and the scope of the graph on destruction.
 class GraphSettings {
  public:
   explicit GraphSettings(Graph& graph) : graph_(graph), phase_(graph.phase()), scope_(graph.scope()) {}
@@ -26,14 +26,17 @@ class GraphSettings {
   std::string scope_;
 };
 
-// Notes of the nodes from `first` on what composite they are a piece of, where they are a piece of none yet.
+// The id that the next new node will get.
+NodeId next_node(const Graph& graph);
+
+// Sets the origin of the nodes from `first` on that have none.
 void set_origin(Graph& graph, NodeId first, Op composite);
 
-// The nodes in schedule order as they stand now, for a walk that inserts and removes.
+// A copy of graph.order(), for a walk that inserts and removes nodes.
 std::vector<NodeId> nodes_of(const Graph& graph);
 
-// One rewriting of a graph. Values that it replaces and nodes that it removes stay as they are until finish(). At its
-// end the graph's phase and scope are again what they were, and new nodes stand at the end of the graph.
+// One rewriting of a graph. Replacements and removals take effect in finish(). The destructor restores the graph's
+// phase and scope and moves the insertion point to the end.
 class Rewriter {
  public:
   explicit Rewriter(Graph& graph) : graph_(graph), settings_(graph) {}
@@ -41,49 +44,49 @@ class Rewriter {
   Rewriter(const Rewriter&) = delete;
   Rewriter& operator=(const Rewriter&) = delete;
 
-  // New nodes stand before that node and for it: they take its phase, its scope (or the one given), its source and,
-  // where they are a piece of no composite of their own, its origin.
-  void stand_before(NodeId node);
-  void stand_before(NodeId node, std::string_view scope);
-  // New nodes stand for that node at the end of the graph.
-  void stand_at_end(NodeId node);
-  // Removes the nodes made since one of these was called.
-  void undo();
+  // New nodes go before `node` and take its phase, its scope (or `scope`), its source and, where they have none, its
+  // origin.
+  void insert_before(NodeId node);
+  void insert_before(NodeId node, std::string_view scope);
+  // New nodes go to the end of the graph and take the same properties of `node`.
+  void insert_at_end(NodeId node);
+  // Removes the nodes inserted since the last call of insert_before() or insert_at_end().
+  void erase_inserted();
 
-  // A copy of the value, labels included.
+  // A copy of the value, with its labels.
   Value copy(Value value);
-  // The same view of another value of its operand's shape, in the phase and the scope of the view that is given.
-  Value view_again(const Node& view, Value operand);
+  // Applies the view to another operand of the same shape. The new node has the phase and scope of `view`.
+  Value rebuild_view(const Node& view, Value operand);
 
   void replace(Value before, Value after) { replacements_.emplace_back(before, after); }
-  // Every result of a node, which is removed.
+  // Replaces every result of a node and removes the node.
   void replace(NodeId before, std::span<const Value> after);
   void remove(NodeId node);
   bool is_removed(NodeId node) const { return node.id < is_removed_.size() && is_removed_[node.id]; }
 
-  // Rewrites every use of replaced values and erases removed nodes. Returns whether there were any.
+  // Replaces the values and erases the nodes. Returns whether there were any.
   bool finish();
 
  private:
-  void stand_for(NodeId node, std::string_view scope);
-  void stamp_new_nodes();
+  void take_properties_of(NodeId node, std::string_view scope);
+  void set_source_and_origin();
 
   Graph& graph_;
   GraphSettings settings_;
-  NodeId stands_for_;
+  NodeId replaced_;
   NodeId first_new_;
   std::vector<std::pair<Value, Value>> replacements_;
   std::vector<NodeId> removed_;
   std::vector<bool> is_removed_;  // by node
 };
 
-// Puts now(value) in the place of each output's value.
-template <typename Now>
-void rewrite_outputs(Graph& graph, Now now) {
+// Replaces the value of each output by replacement(value).
+template <typename Replacement>
+void rewrite_outputs(Graph& graph, Replacement replacement) {
   std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
   graph.clear_outputs();
   for (Output& output : outputs) {
-    output.value = now(output.value);
+    output.value = replacement(output.value);
     graph.add_output(std::move(output));
   }
 }

@@ -1,4 +1,4 @@
-// Scopes as people read them: the levels of a module's dotted name.
+// The levels of a scope, the dotted name of a module.
 #pragma once
 
 #include <string>
@@ -9,8 +9,7 @@ namespace ridgepoint {
 
 enum class Layers { apart, added_up };
 
-// A number belongs to the name before it: layers.3.attn is {layers.3, attn}, or {layers.*, attn} where layers are added
-// up.
+// A number belongs to the name before it: layers.3.attn is {layers.3, attn}, or {layers.*, attn} with added_up.
 std::vector<std::string> scope_levels(std::string_view scope, Layers layers = Layers::apart);
 
 }  // namespace ridgepoint

@@ -34,10 +34,10 @@ void write(void* address, T value) {
   std::memcpy(address, &value, sizeof value);
 }
 
-int mantissa_bits(DType dtype) { return traits(dtype).digits - 1; }  // but the hidden one
+int mantissa_bits(DType dtype) { return traits(dtype).digits - 1; }  // without the implicit bit
 int exponent_bias(DType dtype) { return (1 << (traits(dtype).exponent_bits - 1)) - 1; }
 
-// Rounds a double to a binary float of 16 bits, nearest even, in one step.
+// Rounds a double to bf16 or fp16, to nearest even, without an intermediate fp32.
 std::uint16_t round_to_16(double value, DType dtype) {
   const int mantissa = mantissa_bits(dtype);
   const int bias = exponent_bias(dtype);
@@ -74,13 +74,13 @@ double widen_16(std::uint16_t bits, DType dtype) {
 
 template <typename T>
 std::span<T> HostTensor::as() {
-  if (!stores<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
+  if (!stores<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " cannot be read as another element type");
   return {reinterpret_cast<T*>(data.data()), data.size() / sizeof(T)};
 }
 
 template <typename T>
 std::span<const T> HostTensor::as() const {
-  if (!stores<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " was read as another element type");
+  if (!stores<T>(type.dtype)) throw Error("a tensor " + type.to_string() + " cannot be read as another element type");
   return {reinterpret_cast<const T*>(data.data()), data.size() / sizeof(T)};
 }
 
@@ -134,8 +134,8 @@ void store_element(DType dtype, void* element, double value) {
 
 HostTensor convert(const HostTensor& tensor, DType dtype) {
   if (!is_floating(tensor.type.dtype) || !is_floating(dtype)) {
-    throw Error("a conversion from " + std::string(name(tensor.type.dtype)) + " to " + std::string(name(dtype)) +
-                " was asked for; only floating tensors convert");
+    throw Error("cannot convert " + std::string(name(tensor.type.dtype)) + " to " + std::string(name(dtype)) +
+                ": only floating tensors can be converted");
   }
   HostTensor result(TensorType{dtype, tensor.type.shape});
   const std::size_t from = size_bytes(tensor.type.dtype);

@@ -1,4 +1,4 @@
-// The structural rules of a graph; those of each op are asked of the op (check_types()).
+// verify(): the structural rules of a graph. check_types() (ops/rule.cpp) checks the shape rules of the ops.
 #include <algorithm>
 #include <string>
 #include <unordered_set>
@@ -12,7 +12,7 @@ namespace {
 
 [[noreturn]] void broken(const Graph& graph, const Node& node, const std::string& what) {
   std::string where = "'" + std::string(name(node.op)) + "'";
-  if (!node.outputs.empty()) where += " making %" + std::to_string(node.outputs[0].id);
+  if (!node.outputs.empty()) where += " defining %" + std::to_string(node.outputs[0].id);
   if (!graph.scope_name(node).empty()) where += " in " + graph.scope_name(node);
   throw Error("graph '" + graph.name + "' is malformed at " + where + ": " + what);
 }
@@ -20,15 +20,15 @@ namespace {
 void check_arity(const Graph& graph, const Node& node) {
   const auto check = [&](int declared, std::size_t found, const char* what) {
     if (declared >= 0 && static_cast<std::size_t>(declared) != found) {
-      broken(graph, node, std::to_string(found) + " " + what + " where the op has " + std::to_string(declared));
+      broken(graph, node, std::to_string(found) + " " + what + " found, the op has " + std::to_string(declared));
     }
   };
   check(input_count(node.op), node.inputs.size(), "inputs");
   check(output_count(node.op), node.outputs.size(), "outputs");
-  if (node.outputs.empty()) broken(graph, node, "it makes no value");
+  if (node.outputs.empty()) broken(graph, node, "it has no results");
 }
 
-// Steps of nodes in the order, or SIZE_MAX where a node is not live.
+// The position of each node in the schedule; SIZE_MAX where it is not live.
 std::vector<std::size_t> positions(const Graph& graph) {
   std::vector<std::size_t> position(graph.node_capacity(), SIZE_MAX);
   std::size_t step = 0;
@@ -36,16 +36,14 @@ std::vector<std::size_t> positions(const Graph& graph) {
   return position;
 }
 
-// Who enters the graph under which name, and as what.
 void check_input(const Graph& graph, const Node& node, std::unordered_set<std::string>& names) {
   const auto input_name = node.attributes.get_or<std::string>("name", "");
   if (!node.attributes.contains("name")) broken(graph, node, "an input has no name");
-  if (!names.insert(input_name).second) broken(graph, node, "a second input is called '" + input_name + "'");
+  if (!names.insert(input_name).second) broken(graph, node, "two inputs have the name '" + input_name + "'");
   const auto role = node.attributes.get_or<std::string>("role", "");
   if (!role_from_name(role)) {
     broken(graph, node,
-           "the role of input '" + input_name + "' is '" + role +
-               "', where an input is a parameter, state, data or constant");
+           "the role of input '" + input_name + "' is '" + role + "'; it must be parameter, state, data or constant");
   }
 }
 
@@ -53,14 +51,13 @@ void check_updates(const Graph& graph) {
   std::unordered_set<std::uint32_t> targets;
   for (const Update& update : graph.updates()) {
     if (!graph.contains(update.input) || !graph.contains(update.value))
-      throw Error("graph '" + graph.name + "' updates a value it does not have");
+      throw Error("graph '" + graph.name + "' has an update of a value that does not exist");
     const Node& target = graph.producer_node(update.input);
     if (target.op != Op::input) broken(graph, target, "only an input can be updated");
     const Role role = input_role(target);
     if (role != Role::parameter && role != Role::state) {
-      broken(
-          graph, target,
-          "it is updated, and its role is '" + std::string(name(role)) + "'; only parameters and state can be updated");
+      broken(graph, target,
+             "an input of role '" + std::string(name(role)) + "' is updated; only parameters and state can be updated");
     }
     if (!targets.insert(update.input.id).second) broken(graph, target, "it is updated twice");
     if (!(graph.type(update.input) == graph.type(update.value))) {
@@ -77,12 +74,12 @@ void verify(const Graph& graph) {
   std::unordered_set<std::string> names;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (!node.alive) broken(graph, node, "an erased node is still scheduled");
+    if (!node.alive) broken(graph, node, "an erased node is in the schedule");
     check_arity(graph, node);
     for (const Value value : node.inputs) {
       if (!graph.contains(value)) broken(graph, node, "operand %" + std::to_string(value.id) + " does not exist");
       if (position[graph.producer(value).id] >= position[id.id])
-        broken(graph, node, "operand %" + std::to_string(value.id) + " is made later");
+        broken(graph, node, "operand %" + std::to_string(value.id) + " is defined later");
     }
     if (node.op == Op::input) check_input(graph, node, names);
   }
@@ -90,11 +87,11 @@ void verify(const Graph& graph) {
   bool has_loss = false;
   for (const Output& output : graph.outputs()) {
     if (!graph.contains(output.value))
-      throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of it");
+      throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of the graph");
     if (!output_names.insert(output.name).second)
-      throw Error("graph '" + graph.name + "' has two outputs called '" + output.name + "'");
+      throw Error("graph '" + graph.name + "' has two outputs with the name '" + output.name + "'");
     if (output.role == OutputRole::loss && std::exchange(has_loss, true))
-      throw Error("output '" + output.name + "' is a second loss of graph '" + graph.name + "'");
+      throw Error("output '" + output.name + "' is the second loss of graph '" + graph.name + "'");
   }
   check_updates(graph);
   check_types(graph);

@@ -8,7 +8,7 @@
 namespace ridgepoint {
 namespace {
 
-// Union-find over dimensions; `find_axes` walks the body once and numbers the classes at the end.
+// Union-find over the dimensions of all values, followed by a numbering of the classes.
 class AxisFinder {
  public:
   explicit AxisFinder(const Graph& body) : body_(body), of_(body.value_count()) {}
@@ -58,7 +58,6 @@ class AxisFinder {
     for (const Dim& dim : body_.type(value).shape.dims()) of_[value.id].push_back(fresh(dim.size));
   }
 
-  // Operands broadcast to the result, aligned at the last dimension.
   void visit_elementwise(const Node& node) {
     const Value result = node.outputs[0];
     make_fresh(result);
@@ -88,7 +87,7 @@ class AxisFinder {
     }
   }
 
-  // Only size-1 dimensions may come and go.
+  // Only a reshape that adds or removes size-1 dimensions is supported.
   bool visit_reshape(const Node& node) {
     const Shape& from = body_.type(node.inputs[0]).shape;
     const Shape& to = body_.type(node.outputs[0]).shape;
@@ -105,7 +104,7 @@ class AxisFinder {
     return std::all_of(from.dims().begin() + next, from.dims().end(), [](Dim dim) { return dim.size == 1; });
   }
 
-  // A value with one axis on two dimensions would be a diagonal.
+  // Two dimensions of a value with the same axis would be a diagonal, which is not supported.
   std::optional<BodyAxes> number() {
     BodyAxes axes;
     std::vector<int> index(parent_.size(), kNoAxis);

@@ -1,5 +1,5 @@
-// Which dimensions of a body's values are the same loop. Dimensions that an op walks together are one axis;
-// size-1 dimensions are none.
+// Assigns the dimensions of a body's values to loops, called axes. Dimensions over which an op iterates together have
+// the same axis; size-1 dimensions have none.
 #pragma once
 
 #include <bitset>
@@ -21,7 +21,7 @@ struct BodyAxes {
   AxisSet set_of(Value value) const;
 };
 
-// Nullopt when the body holds an op that loops do not express (see lower_to_rows) or more than kMaxBodyAxes axes.
+// Nullopt when the body contains an op that lower_to_rows() does not support, or more than kMaxBodyAxes axes.
 std::optional<BodyAxes> find_axes(const Graph& body);
 
 }  // namespace ridgepoint

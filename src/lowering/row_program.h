@@ -1,14 +1,14 @@
-// A row program: elementwise work and row reductions as one pass over a space of rows x columns, free of any
-// device. The CPU's tile interpreter runs it, a code generator can print it as a kernel.
+// A row program: elementwise work and reductions over an iteration space of rows x columns, independent of the device.
+// The CPU's tile interpreter runs it; the CUDA generator prints it as a kernel.
 //
-// The space has up to kMaxRank axes: row axes, outermost first, and one column axis. Row axes [0, kept) number
-// groups of rows; the row axes after them are summed by accumulating outputs. Axes that every access walks as one
-// are merged, so dense elementwise work of any rank is a single row.
+// The space has up to kMaxRank axes: row axes, outermost first, and one column axis. The row axes [0, kept) enumerate
+// groups of rows; accumulating outputs sum over the remaining row axes. Axes that are contiguous in every access are
+// merged, so dense elementwise work of any rank is a single row.
 //
-// Instructions are in SSA order. The level of a value says how often it changes: never (uniform), once a row, or
-// with every column. A `reduce` turns a column value into a row value; what depends on it belongs to the next
-// phase, and a row is swept once for each phase. Row and uniform values of phase p are known before the columns of
-// phase p are swept; those of phase `phases` after the last sweep.
+// Instructions are in SSA order. The level of a value is the rate at which it changes: never (uniform), with each row,
+// or with each column. A `reduce` computes a row value from a column value. Instructions that depend on its result are
+// in the next phase; each phase is one loop over the columns of a row. Row and uniform values of phase p are computed
+// before that loop of phase p; those of phase `phases` after the last loop.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ namespace ridgepoint {
 
 struct RowSpace {
   std::vector<std::int64_t> rows;  // sizes of the row axes
-  int kept = 0;                    // how many of them number groups
+  int kept = 0;                    // number of row axes that enumerate groups
   std::int64_t columns = 1;
 
   std::int64_t group_count() const;
@@ -34,8 +34,8 @@ struct RowSpace {
   std::int64_t row_count() const { return group_count() * rows_per_group(); }
 };
 
-// How an operand or a result lies over the space: strides in elements, 0 where it does not vary. For an iota the
-// same sum is its value.
+// The strides of an operand or result along the axes of the space, in elements; 0 where it does not vary. For an iota,
+// the offset that they give is its value.
 struct RowAccess {
   DType dtype = DType::fp32;
   std::array<std::int64_t, kMaxRank> row_strides{};
@@ -56,21 +56,22 @@ struct RowInstruction {
   RowLevel level = RowLevel::uniform;
   int phase = 0;
   std::array<int, 3> operands{-1, -1, -1};  // earlier instructions
-  int input = -1;                           // load: the body input read
+  int input = -1;                           // load: the index of the body input
   RowAccess access;                         // load, iota
   double value = 0.0;                       // constant
   std::int64_t integer = 0;                 // constant of an integer dtype
 };
 
-// element: one for each row and column. row: one a row. accumulate_columns: reduced over the rows of a group, one
-// for each group and column. accumulate_rows: a row value reduced over the rows of a group, one a group.
+// element: one element per row and column. row: one element per row. accumulate_columns: reduced over the rows of a
+// group, one element per group and column. accumulate_rows: a row value reduced over the rows of a group, one element
+// per group.
 enum class RowStore : std::uint8_t { element, row, accumulate_columns, accumulate_rows };
 std::string_view name(RowStore store);
 
 struct RowOutput {
-  int output = 0;  // which body output
+  int output = 0;  // the index of the body output
   RowStore store = RowStore::element;
-  int value = 0;           // an instruction of column level for element and accumulate_columns, below for the others
+  int value = 0;  // an instruction; of column level for element and accumulate_columns, of a lower level otherwise
   Op op = Op::reduce_sum;  // accumulating stores: reduce_sum or reduce_max
   RowAccess access;
 };
@@ -82,11 +83,11 @@ struct RowProgram {
   std::vector<RowOutput> outputs;
 };
 
-// The programs that compute a body's outputs: one for each part of the body that shares work, in output order. The
-// body holds primitives only and its inputs and outputs are called "0", "1", ...; `inputs` and `outputs` give
-// their layouts (inputs the body does not have, because they are constants there, are ignored). Nullopt when the
-// body does not fit: a contraction or gather, a slice or flip inside, a reshape that does more than add or drop
-// size-1 dimensions, a transpose that meets its own operand, or reductions that do not share one set of axes.
+// The programs that compute a body's outputs: one program for each set of outputs that share work, in output order. The
+// body contains primitives only, and its inputs and outputs are called "0", "1", .... `inputs` and `outputs` give their
+// layouts; the layout of an input that is a constant in the body is ignored. Nullopt for a body that is not supported:
+// it contains a contraction, gather or flip, a reshape that does more than add or remove size-1 dimensions, a value
+// that is combined with its own transpose, or reductions over different sets of axes.
 std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::span<const TensorLayout> inputs,
                                                      std::span<const TensorLayout> outputs);
 

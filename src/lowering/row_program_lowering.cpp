@@ -1,4 +1,4 @@
-// Lowers a body to row programs: splits it into parts, chooses each part's space, emits its instructions.
+// lower_to_rows(): divides a body into subgraphs, chooses the space of each and emits its instructions.
 #include <algorithm>
 #include <numeric>
 #include <optional>
@@ -11,8 +11,8 @@
 namespace ridgepoint {
 namespace {
 
-// The nodes that output `index` depends on, in schedule order.
-std::vector<NodeId> nodes_behind(const Graph& body, std::span<const int> outputs) {
+// The nodes that `outputs` depend on, in schedule order.
+std::vector<NodeId> nodes_needed_by(const Graph& body, std::span<const int> outputs) {
   std::vector<bool> needed(body.node_capacity());
   for (const int index : outputs)
     needed[body.producer(body.outputs()[static_cast<std::size_t>(index)].value).id] = true;
@@ -27,36 +27,39 @@ std::vector<NodeId> nodes_behind(const Graph& body, std::span<const int> outputs
   return nodes;
 }
 
-// Outputs that share a node with axes belong to one part; what has no axes (a step count) is cheap to repeat.
+// Groups the outputs that share a node. A node without axes (such as a step count) is cheap, so it is repeated instead.
 std::vector<std::vector<int>> split_outputs(const Graph& body, const BodyAxes& axes) {
   const int count = static_cast<int>(body.outputs().size());
-  std::vector<int> part(static_cast<std::size_t>(count));
-  std::iota(part.begin(), part.end(), 0);
+  std::vector<int> group(static_cast<std::size_t>(count));
+  std::iota(subgraph.begin(), subgraph.end(), 0);
   std::vector<int> owner(body.node_capacity(), -1);
   for (int i = 0; i < count; ++i) {
-    for (const NodeId id : nodes_behind(body, std::span(&i, 1))) {
+    for (const NodeId id : nodes_needed_by(body, std::span(&i, 1))) {
       if (axes.set_of(body.node(id).outputs[0]).none()) continue;
-      const int other = owner[id.id] < 0 ? -1 : part[static_cast<std::size_t>(owner[id.id])];
+      const int other = owner[id.id] < 0 ? -1 : group[static_cast<std::size_t>(owner[id.id])];
       owner[id.id] = i;
-      if (other >= 0) std::replace(part.begin(), part.end(), part[static_cast<std::size_t>(i)], other);
+      if (other >= 0) std::replace(subgraph.begin(), subgraph.end(), group[static_cast<std::size_t>(i)], other);
     }
   }
-  std::vector<std::vector<int>> parts(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i) parts[static_cast<std::size_t>(part[static_cast<std::size_t>(i)])].push_back(i);
-  std::erase_if(parts, [](const std::vector<int>& outputs) { return outputs.empty(); });
-  return parts;
+  std::vector<std::vector<int>> groups(static_cast<std::size_t>(count));
+  for (int i = 0; i < count; ++i) groups[static_cast<std::size_t>(group[static_cast<std::size_t>(i)])].push_back(i);
+  std::erase_if(groups, [](const std::vector<int>& outputs) { return outputs.empty(); });
+  return groups;
 }
 
 class Emitter {
  public:
-  Emitter(const BodyPart& part, const ChosenSpace& space)
-      : part_(part), space_(space), index_(part.body.value_count(), -1), accumulated_(part.body.value_count()) {
+  Emitter(const Subgraph& subgraph, const ChosenSpace& space)
+      : subgraph_(subgraph),
+        space_(space),
+        index_(subgraph.body.value_count(), -1),
+        accumulated_(subgraph.body.value_count()) {
     program_.space = space.space;
   }
 
   std::optional<RowProgram> run() {
-    for (const NodeId id : part_.nodes) emit(part_.body.node(id));
-    for (const int output : part_.outputs) {
+    for (const NodeId id : subgraph_.nodes) emit(subgraph_.body.node(id));
+    for (const int output : subgraph_.outputs) {
       if (!emit_output(output)) return std::nullopt;
     }
     for (const RowInstruction& instruction : program_.instructions) {
@@ -68,7 +71,7 @@ class Emitter {
   }
 
  private:
-  // Set for the result of a reduction over summed rows: only an accumulating output can hold it.
+  // `pending` for a reduction over summed rows: only an accumulating output can store its result.
   struct Accumulation {
     bool pending = false;
     Op op = Op::reduce_sum;
@@ -77,7 +80,7 @@ class Emitter {
 
   RowInstruction& at(int index) { return program_.instructions[static_cast<std::size_t>(index)]; }
   int index_of(Value value) const { return index_[value.id]; }
-  AxisSet all() const { return part_.all_axes(); }
+  AxisSet all() const { return subgraph_.all_axes(); }
 
   int append(RowInstruction instruction) {
     program_.instructions.push_back(instruction);
@@ -91,7 +94,7 @@ class Emitter {
 
   void emit(const Node& node) {
     int& result = index_[node.outputs[0].id];
-    const DType dtype = part_.body.type(node.outputs[0]).dtype;
+    const DType dtype = subgraph_.body.type(node.outputs[0]).dtype;
     switch (op_class(node.op)) {
       case OpClass::state:
         result = node.op == Op::input ? emit_input(node) : emit_constant(dtype, node);
@@ -104,7 +107,7 @@ class Emitter {
         break;
     }
     if (node.op == Op::iota) {
-      const AxisStrides strides = part_.strides_of(node);
+      const AxisStrides strides = subgraph_.strides_of(node);
       const bool varies = std::any_of(strides.begin(), strides.end(), [](std::int64_t stride) { return stride != 0; });
       result = varies ? emit_access(RowKind::iota, dtype, strides) : emit_constant(dtype, 0.0, 0);
     } else if (node.op == Op::copy || node.op == Op::detach) {
@@ -127,14 +130,14 @@ class Emitter {
 
   int emit_input(const Node& node) {
     const int input = std::stoi(node.attributes.get<std::string>("name"));
-    const TensorLayout& layout = part_.inputs[static_cast<std::size_t>(input)];
+    const TensorLayout& layout = subgraph_.inputs[static_cast<std::size_t>(input)];
     if (layout.immediate) return emit_constant(layout.dtype, *layout.immediate, layout.immediate_integer);
-    const int index = emit_access(RowKind::load, layout.dtype, part_.strides_of(node));
+    const int index = emit_access(RowKind::load, layout.dtype, subgraph_.strides_of(node));
     at(index).input = input;
     return index;
   }
 
-  // The level is read off the strides: a broadcast operand varies less than its shape says.
+  // The strides determine the level, because a broadcast operand does not vary along all of its dimensions.
   int emit_access(RowKind kind, DType dtype, const AxisStrides& strides) {
     RowInstruction instruction;
     instruction.kind = kind;
@@ -147,8 +150,8 @@ class Emitter {
     return append(instruction);
   }
 
-  // When a value is known: a reduction's only in the phase after its sweep.
-  int known_in_phase(int index) { return at(index).phase + (at(index).kind == RowKind::reduce ? 1 : 0); }
+  // The first phase in which a value is available: for a reduction, the phase after its loop.
+  int available_in_phase(int index) { return at(index).phase + (at(index).kind == RowKind::reduce ? 1 : 0); }
 
   int emit_elementwise(Op op, DType dtype, std::span<const Value> operands) {
     RowInstruction instruction;
@@ -159,30 +162,31 @@ class Emitter {
       const int operand = index_of(operands[i]);
       instruction.operands[i] = operand;
       instruction.level = std::max(instruction.level, at(operand).level);
-      instruction.phase = std::max(instruction.phase, known_in_phase(operand));
+      instruction.phase = std::max(instruction.phase, available_in_phase(operand));
     }
     return append(instruction);
   }
 
-  // The value with one element for each column, copied there if it varies less.
+  // The value at column level, copied to it from a lower level.
   int at_column_level(int index) {
     if (at(index).level == RowLevel::column) return index;
     RowInstruction instruction;
     instruction.kind = RowKind::elementwise;
     instruction.dtype = at(index).dtype;
     instruction.level = RowLevel::column;
-    instruction.phase = known_in_phase(index);
+    instruction.phase = available_in_phase(index);
     instruction.operands[0] = index;
     return append(instruction);
   }
 
   void emit_reduction(const Node& node) {
-    const AxisSet reduced = part_.reduced_by(node);
+    const AxisSet reduced = subgraph_.reduced_by(node);
     if (reduced.none()) return alias(node);
     const Value result = node.outputs[0];
     index_[result.id] = index_of(node.inputs[0]);
     if ((reduced & space_.columns).any()) index_[result.id] = emit_row_reduction(node.op, index_of(node.inputs[0]));
-    if ((reduced & ~space_.columns).any()) accumulated_[result.id] = {true, node.op, part_.axes.set_of(node.inputs[0])};
+    if ((reduced & ~space_.columns).any())
+      accumulated_[result.id] = {true, node.op, subgraph_.axes.set_of(node.inputs[0])};
   }
 
   int emit_row_reduction(Op op, int operand) {
@@ -196,16 +200,16 @@ class Emitter {
     return append(instruction);
   }
 
-  // False when the output does not cover the space it would be stored over: storing it would repeat its elements.
+  // False when the output varies along too few axes: the program would store its elements repeatedly.
   bool emit_output(int index) {
-    const Value value = part_.output(index);
-    const TensorLayout& layout = part_.output_layouts[static_cast<std::size_t>(index)];
-    const AxisSet axes = part_.axes.set_of(value);
+    const Value value = subgraph_.output(index);
+    const TensorLayout& layout = subgraph_.output_layouts[static_cast<std::size_t>(index)];
+    const AxisSet axes = subgraph_.axes.set_of(value);
     const Accumulation& accumulation = accumulated_[value.id];
     RowOutput output;
     output.output = index;
     output.value = index_of(value);
-    output.access = space_.access(layout.dtype, axis_strides(part_.axes, value, layout));
+    output.access = space_.access(layout.dtype, axis_strides(subgraph_.axes, value, layout));
     const bool has_columns = space_.columns.any() && (axes & space_.columns) == space_.columns;
     if (accumulation.pending) {
       if (accumulation.operand_axes != all() && accumulation.operand_axes != (all() & ~space_.columns)) return false;
@@ -221,7 +225,7 @@ class Emitter {
     return true;
   }
 
-  const BodyPart& part_;
+  const Subgraph& subgraph_;
   const ChosenSpace& space_;
   std::vector<int> index_;
   std::vector<Accumulation> accumulated_;
@@ -236,10 +240,10 @@ std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::spa
   if (!axes) return std::nullopt;
   std::vector<RowProgram> programs;
   for (const std::vector<int>& indices : split_outputs(body, *axes)) {
-    const BodyPart part{body, *axes, nodes_behind(body, indices), indices, inputs, outputs};
-    const std::optional<ChosenSpace> space = choose_space(part);
+    const Subgraph subgraph{body, *axes, nodes_needed_by(body, indices), indices, inputs, outputs};
+    const std::optional<ChosenSpace> space = choose_space(subgraph);
     if (!space) return std::nullopt;
-    std::optional<RowProgram> program = Emitter(part, *space).run();
+    std::optional<RowProgram> program = Emitter(subgraph, *space).run();
     if (!program) return std::nullopt;
     programs.push_back(std::move(*program));
   }

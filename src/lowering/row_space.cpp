@@ -6,29 +6,29 @@
 namespace ridgepoint {
 namespace {
 
-// A unit-stride axis shorter than this makes rows too short to be worth their overhead; a longer axis walked with a
-// stride is then the better column.
+// Shorter rows cost more in overhead than contiguous access saves; a longer axis with a larger stride is then the
+// better column axis.
 constexpr std::int64_t kShortestColumns = 16;
 
 std::int64_t at(const AxisStrides& strides, int axis) { return strides[static_cast<std::size_t>(axis)]; }
 bool has(const AxisSet& set, int axis) { return set[static_cast<std::size_t>(axis)]; }
 
-// The reductions of a part that take at least one axis away, and whether anything but an output reads each.
+// The reductions of a subgraph over at least one axis.
 struct Reductions {
-  std::vector<AxisSet> inner;     // used by further work: each must reduce the columns
+  std::vector<AxisSet> inner;     // read by other nodes: each must reduce over the columns
   std::vector<AxisSet> terminal;  // outputs only
 };
 
-Reductions find_reductions(const BodyPart& part) {
-  const BodyAxes& axes = part.axes;
-  std::vector<int> carried(part.body.value_count(), -1);  // which reduction a value is, through views
+Reductions find_reductions(const Subgraph& subgraph) {
+  const BodyAxes& axes = subgraph.axes;
+  std::vector<int> carried(subgraph.body.value_count(), -1);  // the reduction that a value is a view of
   std::vector<AxisSet> reduced;
   std::vector<bool> inner;
   const auto use = [&](Value value) {
     if (carried[value.id] >= 0) inner[static_cast<std::size_t>(carried[value.id])] = true;
   };
-  for (const NodeId id : part.nodes) {
-    const Node& node = part.body.node(id);
+  for (const NodeId id : subgraph.nodes) {
+    const Node& node = subgraph.body.node(id);
     if (node.outputs.empty() || node.inputs.empty()) continue;
     const bool same_axes = axes.set_of(node.outputs[0]) == axes.set_of(node.inputs[0]);
     const bool passes = op_class(node.op) == OpClass::view || op_class(node.op) == OpClass::reduction;
@@ -39,7 +39,7 @@ Reductions find_reductions(const BodyPart& part) {
     for (const Value operand : node.inputs) use(operand);
     if (op_class(node.op) != OpClass::reduction) continue;
     carried[node.outputs[0].id] = static_cast<int>(reduced.size());
-    reduced.push_back(part.reduced_by(node));
+    reduced.push_back(subgraph.reduced_by(node));
     inner.push_back(false);
   }
   Reductions found;
@@ -47,13 +47,13 @@ Reductions find_reductions(const BodyPart& part) {
   return found;
 }
 
-// Builds the space from roles: merges axes that every access walks as one, picks the columns, orders the rows.
+// Builds the space: merges axes that are contiguous in every access, chooses the columns and orders the rows.
 class SpaceBuilder {
  public:
-  SpaceBuilder(const BodyPart& part, AxisSet first, AxisSet second)
-      : part_(part), sizes_(part.axes.sizes), members_(sizes_.size()), roles_{first, second} {
+  SpaceBuilder(const Subgraph& subgraph, AxisSet first, AxisSet second)
+      : subgraph_(subgraph), sizes_(subgraph.axes.sizes), members_(sizes_.size()), roles_{first, second} {
     collect_accesses();
-    const AxisSet all = part.all_axes();
+    const AxisSet all = subgraph.all_axes();
     for (int axis = 0; axis < static_cast<int>(sizes_.size()); ++axis) {
       members_[static_cast<std::size_t>(axis)].set(static_cast<std::size_t>(axis));
       if (has(all, axis)) live_.push_back(axis);
@@ -61,10 +61,10 @@ class SpaceBuilder {
     merge();
   }
 
-  // The body axes that a surviving axis stands for.
+  // The body axes that were merged into `axis`.
   AxisSet members(int axis) const { return axis == kNoAxis ? AxisSet() : members_[static_cast<std::size_t>(axis)]; }
 
-  // The only surviving axis of `set`; nullopt if there are more.
+  // The only merged axis of `set`; nullopt if there are several.
   std::optional<int> only_axis(const AxisSet& set) const {
     int found = kNoAxis;
     for (const int axis : live_) {
@@ -75,7 +75,7 @@ class SpaceBuilder {
     return found;
   }
 
-  // The axis along which the leading access is densest.
+  // The axis with the smallest stride in the leading access, or the longest axis where that one is too short.
   int densest_axis() const {
     int best = kNoAxis;
     int longest = kNoAxis;
@@ -110,24 +110,24 @@ class SpaceBuilder {
  private:
   std::int64_t size(int axis) const { return sizes_[static_cast<std::size_t>(axis)]; }
 
-  // Output 0 leads if it spans the space; then the first operand that does; then the widest of all.
+  // The leading access is the first with the most axes: outputs come first, then operands.
   void collect_accesses() {
     std::size_t widest = 0;
     const auto add = [&](AxisStrides strides, Value value) {
-      const std::size_t width = part_.axes.set_of(value).count();
+      const std::size_t width = subgraph_.axes.set_of(value).count();
       if (accesses_.empty() || width > widest) {
         lead_ = strides;
         widest = width;
       }
       accesses_.push_back(std::move(strides));
     };
-    for (const int i : part_.outputs) {
-      add(axis_strides(part_.axes, part_.output(i), part_.output_layouts[static_cast<std::size_t>(i)]),
-          part_.output(i));
+    for (const int i : subgraph_.outputs) {
+      add(axis_strides(subgraph_.axes, subgraph_.output(i), subgraph_.output_layouts[static_cast<std::size_t>(i)]),
+          subgraph_.output(i));
     }
-    for (const NodeId id : part_.nodes) {
-      const Node& node = part_.body.node(id);
-      if (node.op == Op::input || node.op == Op::iota) add(part_.strides_of(node), node.outputs[0]);
+    for (const NodeId id : subgraph_.nodes) {
+      const Node& node = subgraph_.body.node(id);
+      if (node.op == Op::input || node.op == Op::iota) add(subgraph_.strides_of(node), node.outputs[0]);
     }
   }
 
@@ -135,7 +135,7 @@ class SpaceBuilder {
     return std::all_of(roles_.begin(), roles_.end(), [&](const AxisSet& role) { return has(role, a) == has(role, b); });
   }
 
-  // Whether `outer` steps over exactly one whole `inner` in every access.
+  // Whether the stride of `outer` is stride * size of `inner` in every access.
   bool continues(int outer, int inner) const {
     return std::all_of(accesses_.begin(), accesses_.end(), [&](const AxisStrides& strides) {
       return at(strides, outer) == at(strides, inner) * size(inner);
@@ -160,7 +160,7 @@ class SpaceBuilder {
     }
   }
 
-  const BodyPart& part_;
+  const Subgraph& subgraph_;
   std::vector<std::int64_t> sizes_;
   std::vector<AxisSet> members_;
   std::array<AxisSet, 2> roles_;
@@ -169,7 +169,7 @@ class SpaceBuilder {
   AxisStrides lead_;
 };
 
-// With these axes as columns: what the terminal reductions sum besides. Nullopt when they differ.
+// The row axes that the terminal reductions sum, for these columns. Nullopt where no space supports all reductions.
 std::optional<AxisSet> summed_axes(const Reductions& reductions, const AxisSet& columns) {
   AxisSet summed;
   for (const AxisSet& inner : reductions.inner) {
@@ -185,16 +185,17 @@ std::optional<AxisSet> summed_axes(const Reductions& reductions, const AxisSet& 
   return summed;
 }
 
-std::optional<ChosenSpace> space_with_columns(const BodyPart& part, const AxisSet& columns, const AxisSet& summed) {
-  const SpaceBuilder builder(part, columns, summed);
+std::optional<ChosenSpace> space_with_columns(const Subgraph& subgraph, const AxisSet& columns, const AxisSet& summed) {
+  const SpaceBuilder builder(subgraph, columns, summed);
   const std::optional<int> axis = builder.only_axis(columns);
   if (!axis) return std::nullopt;
   return builder.build(*axis, columns, summed);
 }
 
-// No reduction feeds further work, and all take away the same axes (perhaps none): any axis can be the columns.
-ChosenSpace free_space(const BodyPart& part, const AxisSet& reduced) {
-  const SpaceBuilder builder(part, reduced, reduced);
+// For a subgraph without inner reductions, whose terminal reductions all have the axes `reduced` (perhaps none): any
+// axis can be the columns.
+ChosenSpace free_space(const Subgraph& subgraph, const AxisSet& reduced) {
+  const SpaceBuilder builder(subgraph, reduced, reduced);
   const int column = builder.densest_axis();
   const AxisSet columns = builder.members(column);
   return builder.build(column, columns, reduced & ~columns);
@@ -211,7 +212,7 @@ AxisStrides axis_strides(const BodyAxes& axes, Value value, const TensorLayout& 
   return strides;
 }
 
-AxisSet BodyPart::all_axes() const {
+AxisSet Subgraph::all_axes() const {
   AxisSet all;
   for (const NodeId id : nodes) {
     for (const Value value : body.node(id).outputs) all |= axes.set_of(value);
@@ -219,9 +220,9 @@ AxisSet BodyPart::all_axes() const {
   return all;
 }
 
-Value BodyPart::output(int index) const { return body.outputs()[static_cast<std::size_t>(index)].value; }
+Value Subgraph::output(int index) const { return body.outputs()[static_cast<std::size_t>(index)].value; }
 
-AxisStrides BodyPart::strides_of(const Node& node) const {
+AxisStrides Subgraph::strides_of(const Node& node) const {
   const Value value = node.outputs[0];
   if (node.op == Op::input) {
     const auto index = static_cast<std::size_t>(std::stoi(node.attributes.get<std::string>("name")));
@@ -242,20 +243,20 @@ RowAccess ChosenSpace::access(DType dtype, const AxisStrides& strides) const {
   return result;
 }
 
-std::optional<ChosenSpace> choose_space(const BodyPart& part) {
-  const Reductions reductions = find_reductions(part);
+std::optional<ChosenSpace> choose_space(const Subgraph& subgraph) {
+  const Reductions reductions = find_reductions(subgraph);
   if (reductions.inner.empty()) {
     const AxisSet reduced = reductions.terminal.empty() ? AxisSet() : reductions.terminal[0];
     const bool shared = std::all_of(reductions.terminal.begin(), reductions.terminal.end(),
                                     [&](const AxisSet& set) { return set == reduced; });
-    if (shared) return free_space(part, reduced);
+    if (shared) return free_space(subgraph, reduced);
   }
   std::vector<AxisSet> candidates = reductions.inner;
   candidates.insert(candidates.end(), reductions.terminal.begin(), reductions.terminal.end());
   for (const AxisSet& columns : candidates) {
     const std::optional<AxisSet> summed = summed_axes(reductions, columns);
     if (!summed) continue;
-    if (std::optional<ChosenSpace> space = space_with_columns(part, columns, *summed)) return space;
+    if (std::optional<ChosenSpace> space = space_with_columns(subgraph, columns, *summed)) return space;
   }
   return std::nullopt;
 }

@@ -1,4 +1,4 @@
-// Chooses the iteration space of a row program: which axes are rows, which one the columns, and in what order.
+// Chooses the iteration space of a row program: the row axes, their order, and the column axis.
 #pragma once
 
 #include <optional>
@@ -11,12 +11,12 @@
 
 namespace ridgepoint {
 
-// Strides of one operand, result or iota, by axis of the body.
+// The strides of an operand, result or iota, by axis of the body.
 using AxisStrides = std::vector<std::int64_t>;
 AxisStrides axis_strides(const BodyAxes& axes, Value value, const TensorLayout& layout);
 
-// The part of a body that computes some of its outputs.
-struct BodyPart {
+// The nodes of a body that compute some of its outputs.
+struct Subgraph {
   const Graph& body;
   const BodyAxes& axes;
   std::vector<NodeId> nodes;  // in schedule order
@@ -28,12 +28,12 @@ struct BodyPart {
   Value output(int index) const;
   // Strides of an input or iota node's value along the axes.
   AxisStrides strides_of(const Node& node) const;
-  // What a reduction node takes away.
+  // The axes of a reduction node.
   AxisSet reduced_by(const Node& node) const { return axes.set_of(node.inputs[0]) & ~axes.set_of(node.outputs[0]); }
 };
 
-// The chosen space. Each body axis of the part is one of: columns, summed (a row axis that accumulating outputs
-// reduce), kept (any other row axis).
+// The chosen space. Each axis of the subgraph is in `columns`, in `summed` (row axes that accumulating outputs reduce)
+// or in neither (the other row axes).
 struct ChosenSpace {
   AxisSet columns;
   AxisSet summed;
@@ -41,11 +41,11 @@ struct ChosenSpace {
   // The access of an operand with these strides.
   RowAccess access(DType dtype, const AxisStrides& strides) const;
 
-  std::vector<int> row_axes;  // one surviving body axis for each row axis of `space`
-  int column_axis = kNoAxis;  // the surviving column axis
+  std::vector<int> row_axes;  // one merged axis for each row axis of `space`
+  int column_axis = kNoAxis;  // the merged column axis
 };
 
-// Nullopt when the part's reductions do not share one space.
-std::optional<ChosenSpace> choose_space(const BodyPart& part);
+// Nullopt when no space supports all reductions of the subgraph.
+std::optional<ChosenSpace> choose_space(const Subgraph& subgraph);
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// Allocators hand out device memory in blocks and account for it. `caching` follows the rules PyTorch users know.
+// The interface of an allocator of device memory, with statistics by category.
 #pragma once
 
 #include <array>
@@ -21,19 +21,19 @@ class MemoryTrace;
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  // At least `bytes` (0 gives a distinct smallest block), 512-byte aligned. Throws OutOfMemory with what was asked
-  // and what was free; everything allocated before stays valid.
+  // At least `bytes`, 512-byte aligned; 0 bytes allocate a block of the smallest size. `node` is recorded in traces.
+  // Throws OutOfMemory; earlier allocations stay valid.
   virtual void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) = 0;
   virtual void free(void* address) = 0;
-  // Returns wholly free segments to the device.
+  // Returns segments without live blocks to the device.
   virtual void release_cached() = 0;
   virtual MemoryUse use() const = 0;
-  // What the allocated bytes are for, now and at the moment their sum first reached its peak.
+  // Allocated bytes by category, now and when their sum first reached its peak.
   virtual CategoryBytes allocated_by_category() const = 0;
   virtual CategoryBytes peak_by_category() const = 0;
-  // Peaks start again from what is live now.
+  // Sets the peaks to the current values.
   virtual void reset_peak() = 0;
-  // Events are written to `trace` from now on; null stops it. The trace must outlive its use.
+  // Records later events in `trace`; null ends this. The trace must live that long.
   virtual void set_trace(MemoryTrace* trace) = 0;
 };
 

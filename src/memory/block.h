@@ -1,4 +1,4 @@
-// The records a caching allocator keeps of its memory: blocks that tile segments, drawn from a pool.
+// The records of a caching allocator: blocks, which divide segments, and the pool that owns the records.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace ridgepoint {
 
 enum class SegmentPool : std::uint8_t { small, large };
 
-// A piece of a segment. previous and next are its neighbours in the same segment, null at the ends.
+// A contiguous range of a segment. previous and next are its neighbours in the same segment, null at the ends.
 struct Block {
   std::uintptr_t address = 0;
   std::size_t size_bytes = 0;
@@ -25,7 +25,7 @@ struct Block {
   bool live = false;
 };
 
-// Block records at stable addresses. take() and give() touch no heap while spare() > 0.
+// Block records at stable addresses. take() and give() do not allocate.
 class BlockPool {
  public:
   std::size_t spare() const { return spare_; }

@@ -1,5 +1,4 @@
-// The two look-ups of a caching allocator: live blocks by address, free blocks by size. Neither touches the heap
-// between calls of reserve().
+// The indices of a caching allocator: live blocks by address, free blocks by size. Only reserve() allocates.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +57,7 @@ class AddressMap {
   }
   std::size_t following(std::size_t i) const { return (i + 1) & (slots_.size() - 1); }
 
-  // Moves later entries of the probe chain up, so that chains never need markers for what was removed.
+  // Moves later entries of the probe sequence up (backward shift deletion), so that no tombstones are needed.
   void close_gap(std::size_t gap) {
     for (std::size_t i = following(gap); slots_[i].address != 0; i = following(i)) {
       const std::size_t distance_home = (i - home(slots_[i].address)) & (slots_.size() - 1);

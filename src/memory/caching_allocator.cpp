@@ -78,8 +78,9 @@ void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std
 void CachingAllocator::free(void* address) {
   Block* block = live_.take(reinterpret_cast<std::uintptr_t>(address));
   if (block == nullptr) {
-    throw Error(fmt::format("free of {}: no live block begins there; it was freed already or came from elsewhere",
-                            fmt::ptr(address)));
+    throw Error(fmt::format(
+        "cannot free {}: no live block begins at this address; it was freed already, or another allocator owns it",
+        fmt::ptr(address)));
   }
   account_free(*block);
   record(MemoryEventKind::free, *block);
@@ -120,8 +121,8 @@ std::vector<SegmentState> CachingAllocator::segments() const {
   return result;
 }
 
-// One request makes at most two records: a segment's first block and what a split leaves over. Free lists and map
-// get room for every record there is, so that nothing after this can fail half-way.
+// One request needs at most two records: the first block of a segment and the remainder of a split. The indices reserve
+// space for all records, so that no later step of a request can fail.
 void CachingAllocator::ensure_spare_records() {
   if (records_.spare() >= 2) return;
   const std::size_t capacity = records_.capacity() + BlockPool::kChunkBlocks;
@@ -153,7 +154,7 @@ Block* CachingAllocator::take_segment(SegmentPool pool, std::size_t rounded_byte
   return block;
 }
 
-// Cuts `block` down to rounded_bytes; what is left over becomes a free block after it.
+// Reduces `block` to rounded_bytes; the remainder becomes a free block after it.
 void CachingAllocator::split(Block* block, std::size_t rounded_bytes) {
   Block* rest = records_.take();
   rest->address = block->address + rounded_bytes;
@@ -167,7 +168,7 @@ void CachingAllocator::split(Block* block, std::size_t rounded_bytes) {
   free_list(rest->pool).insert(rest);
 }
 
-// Returns the free block that `block` has become part of; it is in no free list.
+// Returns the merged block, which is in no free list.
 Block* CachingAllocator::merge_with_neighbours(Block* block) {
   const auto absorb_next = [this](Block* left) {
     Block* right = left->next;
@@ -226,7 +227,7 @@ void CachingAllocator::record(MemoryEventKind kind, const Block& block) {
                   .category = block.category});
 }
 
-// What may still be reserved: of the limit where there is one, else of the device's memory.
+// The bytes that may still be reserved under the limit, or under the device's memory without one.
 std::size_t CachingAllocator::free_device_bytes() const {
   const std::size_t capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes());
   return capacity_bytes - std::min(capacity_bytes, use_.reserved_bytes);
@@ -234,7 +235,7 @@ std::size_t CachingAllocator::free_device_bytes() const {
 
 void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node) {
   const std::size_t unreserved_bytes = free_device_bytes();
-  // Less may be left than this allocator's share: the device is not its own.
+  // Other processes may use the device, so it may have less free.
   const std::size_t free_bytes = std::min(unreserved_bytes, memory_.free_memory_bytes().value_or(SIZE_MAX));
   if (trace_ != nullptr) {
     trace_->record({.address = free_bytes,

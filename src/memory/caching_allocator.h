@@ -1,14 +1,14 @@
-// The caching allocator: takes segments from a device, hands out blocks of them and keeps what is freed.
-// The rules are those of PyTorch's CUDACachingAllocator with its default settings, so its numbers can be compared:
+// The caching allocator: reserves segments of device memory, allocates blocks of them and caches freed blocks. Its
+// rules are those of PyTorch's CUDACachingAllocator with default settings, so that their statistics can be compared:
 //   - a request is rounded up to a multiple of 512 bytes (at least 512);
-//   - up to 1 MiB comes from 2 MiB segments (the small pool), under 10 MiB from 20 MiB segments, anything larger
-//     from a segment of its own size rounded up to 2 MiB (both the large pool);
-//   - the smallest free block that fits is taken, the lowest in memory among equals;
-//   - it is split when 512 bytes or more (small pool) or more than 1 MiB (large pool) would be left over;
+//   - up to 1 MiB uses 2 MiB segments (the small pool); less than 10 MiB uses 20 MiB segments, and a larger request
+//     its own segment, rounded up to 2 MiB (both the large pool);
+//   - best fit: the smallest free block that fits is used, the one at the lowest address among equals;
+//   - it is split when at least 512 bytes (small pool) or more than 1 MiB (large pool) would remain;
 //   - a freed block merges with free neighbours of its segment;
-//   - when the device has no more, wholly free segments are returned to it and the request is tried once more.
-// In the steady state (no new segment, no more blocks than ever before) allocate() and free() touch no heap.
-// For one thread at a time.
+//   - when the device has no memory left, free segments are returned to it and the request is retried once.
+// allocate() and free() use no host heap unless they need a new segment or more blocks than ever before. Not
+// thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 
 namespace ridgepoint {
 
-// A block and a segment as they are at one moment; blocks stand in order of address and tile their segment.
+// A snapshot of a block and of a segment. The blocks of a segment are in order of address and cover it.
 struct BlockState {
   std::uintptr_t address = 0;
   std::size_t size_bytes = 0;
@@ -43,15 +43,15 @@ struct SegmentState {
 
 class CachingAllocator final : public Allocator {
  public:
-  // Reserved bytes never pass `limit_bytes`. The memory must outlive the allocator, which returns every segment to
-  // it when destroyed, live blocks included.
+  // Reserved bytes never exceed `limit_bytes`. The memory must outlive the allocator, whose destructor returns every
+  // segment to it, live blocks included.
   explicit CachingAllocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes = std::nullopt);
   ~CachingAllocator() override;
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
   void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) override;
-  // Throws Error for an address that is not that of a live block (freed already, or never from here).
+  // Throws Error for an address that is not that of a live block.
   void free(void* address) override;
   void release_cached() override;
   MemoryUse use() const override { return use_; }
@@ -60,12 +60,12 @@ class CachingAllocator final : public Allocator {
   void reset_peak() override;
   void set_trace(MemoryTrace* trace) override { trace_ = trace; }
 
-  // Everything reserved now, in the order in which segments were taken.
+  // A snapshot of all segments, in the order in which they were reserved.
   std::vector<SegmentState> segments() const;
 
  private:
   struct Segment {
-    Block* first;  // the leftmost block keeps its record through splits and merges
+    Block* first;  // splits and merges keep the record of the first block
     std::size_t size_bytes;
   };
 

@@ -1,5 +1,5 @@
-// The one sentence about memory that did not suffice. Its figures agree with one another as they are printed: what is
-// missing is said in bytes of its own, because a segment and what is free may look alike after rounding.
+// The message of OutOfMemory. It prints the missing bytes as a separate figure, because the size of the segment and the
+// free bytes may be equal after rounding.
 #include <fmt/format.h>
 
 #include "core/units.h"
@@ -11,7 +11,7 @@ namespace {
 std::string room(const MemoryShortage& shortage) {
   const std::string free = shortage.free_bytes == 0 ? "none" : format_bytes(shortage.free_bytes);
   std::string text = fmt::format("{} of {} is free", free, format_bytes(shortage.capacity_bytes));
-  text += shortage.short_bytes() == 0 ? ", but not in one piece"
+  text += shortage.short_bytes() == 0 ? ", but not contiguous"
                                       : fmt::format(", {} too little", format_bytes(shortage.short_bytes()));
   return text + (shortage.is_held_elsewhere ? " (libraries and other processes hold some of the rest)" : "");
 }

@@ -24,7 +24,7 @@ MemoryTrace::MemoryTrace(std::size_t capacity)
       start_steady_ns_(now_ns<std::chrono::steady_clock>()),
       start_unix_ns_(now_ns<std::chrono::system_clock>()) {
   if (capacity == 0) {
-    throw Error("a memory trace was asked to hold 0 events; give it room for at least one", ErrorKind::usage);
+    throw Error("the capacity of a memory trace is 0; it must be at least 1", ErrorKind::usage);
   }
 }
 

@@ -1,7 +1,5 @@
-// The history of an allocator: one event for each block and segment that came or went, in order.
-// All storage is taken at construction; recording touches no heap. When the trace is full the oldest events are
-// overwritten and counted, so the newest events always lead up to the allocator's present state.
-// Not safe for use from several threads at once.
+// The history of an allocator: one event for each allocation and release of a block or segment, in order. The storage
+// is a ring buffer of fixed size; when it is full, new events overwrite the oldest, which are counted. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -17,32 +15,32 @@ enum class MemoryEventKind : std::uint8_t { alloc, free, segment_alloc, segment_
 std::string_view name(MemoryEventKind kind);
 
 struct MemoryEvent {
-  std::int64_t time_ns = 0;         // since the trace began
-  std::uint64_t address = 0;        // oom: the bytes that were free instead, as memory snapshots have it
-  std::size_t bytes = 0;            // of the block after rounding and splitting, of the segment, or rounded for oom
-  std::size_t requested_bytes = 0;  // as asked; for segments the same as bytes
-  std::uint32_t node = kNoNode;     // whose allocation this is (also for the free of it); kNoNode for segment_free
+  std::int64_t time_ns = 0;         // since the construction of the trace
+  std::uint64_t address = 0;        // oom: the number of free bytes, as in PyTorch's memory snapshots
+  std::size_t bytes = 0;            // of the block or segment; oom: the rounded request
+  std::size_t requested_bytes = 0;  // before rounding; for segments equal to bytes
+  std::uint32_t node = kNoNode;     // the node that allocated the block, also for its free; kNoNode for segment_free
   MemoryEventKind kind = MemoryEventKind::alloc;
-  MemoryCategory category = MemoryCategory::temporary;  // of the block, or of the request that a segment was taken for
+  MemoryCategory category = MemoryCategory::temporary;  // of the block, or of the request that needed the segment
 };
 
 class MemoryTrace {
  public:
-  // Keeps the newest `capacity` events. Throws Error (usage) for zero.
+  // Stores the newest `capacity` events. Throws Error (usage) for zero.
   explicit MemoryTrace(std::size_t capacity);
 
-  // `event.time_ns` is stamped here.
+  // Sets event.time_ns.
   void record(MemoryEvent event);
 
-  // Kept events, oldest first.
+  // The stored events, oldest first.
   std::size_t size() const { return size_; }
   const MemoryEvent& operator[](std::size_t index) const;
-  // Events overwritten since the trace began or was cleared.
+  // The number of events overwritten since construction or clear().
   std::uint64_t dropped() const { return dropped_; }
-  // Forgets all events; times go on from the same beginning.
+  // Removes all events. Later times still count from the construction.
   void clear();
 
-  // Nanoseconds from the Unix epoch to the beginning of the trace: start_unix_ns() + time_ns is wall-clock time.
+  // Unix time of the construction: start_unix_ns() + time_ns is the Unix time of an event.
   std::int64_t start_unix_ns() const { return start_unix_ns_; }
 
  private:

@@ -7,7 +7,7 @@
 namespace ridgepoint {
 namespace {
 
-// The operand that the node gives to its result `index`, or SIZE_MAX.
+// The operand whose storage result `index` takes over, or SIZE_MAX.
 std::size_t donated_operand(const Node& node, std::size_t index) {
   const OpRule& op_rule = rule(node.op);
   if (op_rule.donations == nullptr) return SIZE_MAX;
@@ -20,15 +20,15 @@ std::size_t donated_operand(const Node& node, std::size_t index) {
 }  // namespace
 
 bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts) {
-  const auto lies_there = [&](Value value) { return layouts[value.id].root == target; };
-  if (std::ranges::none_of(node.inputs, lies_there)) return true;
-  const auto is_whole = [&](Value value) { return layouts[value.id].layout.is_dense(); };
+  const auto is_in_target = [&](Value value) { return layouts[value.id].root == target; };
+  if (std::ranges::none_of(node.inputs, is_in_target)) return true;
+  const auto is_dense = [&](Value value) { return layouts[value.id].layout.is_dense(); };
   if (op_class(node.op) == OpClass::elementwise) {
-    return std::ranges::all_of(node.inputs, [&](Value value) { return !lies_there(value) || is_whole(value); });
+    return std::ranges::all_of(node.inputs, [&](Value value) { return !is_in_target(value) || is_dense(value); });
   }
   const std::size_t donated = donated_operand(node, index);
-  return donated < node.inputs.size() && lies_there(node.inputs[donated]) && is_whole(node.inputs[donated]) &&
-         std::ranges::count_if(node.inputs, lies_there) == 1;
+  return donated < node.inputs.size() && is_in_target(node.inputs[donated]) && is_dense(node.inputs[donated]) &&
+         std::ranges::count_if(node.inputs, is_in_target) == 1;
 }
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// Where the new value of an updated input may be written as it is made: over the old one, in the input's storage.
+// Whether a kernel may write the new value of an updated input over the old one.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace ridgepoint {
 
-// Whether result `index` of a node that launches may lie in the storage of the input `target`: the node reads
-// nothing that lies there, or is elementwise and reads it element for element, or donates that one operand to this
-// result and reads it through no other. `layouts` are those of all values.
+// Whether result `index` of a node may be written to the storage of the input `target`. It may when the node reads
+// nothing in that storage; when the node is elementwise and reads it densely; or when the node reads it through one
+// dense operand that its op donates to this result. `layouts` are those of all values.
 bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts);
 
 }  // namespace ridgepoint

@@ -7,8 +7,8 @@ namespace {
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-// Strides for `to` over the same elements in the same order as `from`, if they exist. Both shapes are walked from
-// the last dimension; each block of `from` dimensions that are contiguous among themselves must split exactly.
+// The strides of `from` reshaped to `to`, if they exist. Both shapes are walked from the last dimension; each run of
+// dimensions of `from` that are contiguous among themselves must divide exactly into dimensions of `to`.
 std::optional<TensorLayout> reshaped(const TensorLayout& from, const Shape& to) {
   TensorLayout result = from;
   result.shape = to;
@@ -20,7 +20,7 @@ std::optional<TensorLayout> reshaped(const TensorLayout& from, const Shape& to) 
   std::int64_t block_stride = 0;  // stride of its innermost dimension
   std::int64_t taken = 1;         // elements of the block already covered by `to`
   bool open = false;
-  const auto cover = [&] {  // covers the open block with dimensions of `to`
+  const auto cover = [&] {  // divides the current block into dimensions of `to`
     while (target >= 0 && (taken < block_size || to[target] == 1)) {
       result.strides[index(target)] = block_stride * taken;
       taken *= to[target];
@@ -74,7 +74,8 @@ ValueLayout broadcasted(const TensorType& type, const ValueLayout& operand) {
   return result;
 }
 
-// Whether the dimensions before the last two are steps of one stride. Broadcast ones are: a copy would write them out.
+// Whether one stride reaches all matrices of a batch. A broadcast dimension counts as such: a copy would materialise
+// it.
 bool one_stride_reaches_all_matrices(const TensorLayout& layout) {
   std::int64_t expected = -1;  // of the next dimension outwards; -1 before the innermost one
   for (int axis = layout.shape.rank() - 3; axis >= 0; --axis) {
@@ -143,7 +144,7 @@ void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayou
     const std::optional<ValueLayout> layout = view_layout(graph, node, layouts[node.inputs[0].id]);
     if (!layout) {
       throw Error("reshape to " + graph.type(node.outputs[0]).to_string() + " in '" + graph.scope_name(node) +
-                  "' re-reads storage that strides cannot express; run the pass insert_copies first");
+                  "' has no strides that express it; run the pass insert_copies first");
     }
     layouts[node.outputs[0].id] = *layout;
     return;

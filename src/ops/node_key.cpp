@@ -3,7 +3,7 @@
 namespace ridgepoint {
 namespace {
 
-// Every part is told from the next by its tag and length, whatever bytes it holds.
+// Writes each value with a tag and its length, so that different lists of values have different keys.
 struct KeyWriter {
   std::string& key;
   void operator()(bool value) const { key += value ? 't' : 'f'; }

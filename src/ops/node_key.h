@@ -1,4 +1,4 @@
-// Texts by which nodes that do the same are known. A model's layers have a few dozen different ones.
+// Keys of nodes: equal keys mean equal computations. A model's layers have a few dozen different keys.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace ridgepoint {
 
-// Its op and its attributes, exactly.
+// The op and the attributes.
 std::string operation_key(const Node& node);
 
-// That, and of each operand the type, or the value where it is a constant: what decides on the node's results' types,
-// on its cost, and on whether a device has a kernel for it.
+// operation_key() with the type of each operand, or its value where it is a constant. Nodes with equal keys have equal
+// result types and costs, and a device has kernels for all of them or for none.
 std::string typed_key(const Graph& graph, const Node& node);
 
-// Appends the bits of a number.
+// Appends the bit pattern of a number.
 void append_bits(std::string& key, double value);
 
 }  // namespace ridgepoint

@@ -52,7 +52,7 @@ std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const A
   }
 }
 
-// Elements that lie in memory behind a value: views re-read, broadcasts repeat, constants are immediates.
+// The elements in memory that a value reads: a broadcast reads each once, constants have no memory.
 std::int64_t stored_elements(const Graph& graph, Value value) {
   const Value root = view_root(graph, value);
   return graph.producer_node(root).op == Op::constant ? 0 : graph.type(root).elements();
@@ -103,22 +103,26 @@ NodeId make_node(Graph& graph, Op op, std::vector<Value> inputs, Attributes attr
   return graph.add_node(op, inputs, outputs, std::move(attributes));
 }
 
+Value make_value(Graph& graph, Op op, std::vector<Value> inputs, Attributes attributes, const Source& source) {
+  return graph.node(make_node(graph, op, std::move(inputs), std::move(attributes), source)).outputs[0];
+}
+
 void check_types(const Graph& graph) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input) continue;  // its type is its own word
+    if (node.op == Op::input) continue;  // its type is declared, not inferred
     const std::vector<TensorType> operands = input_types(graph, node.inputs);
     const std::vector<TensorType> expected = infer(node.op, operands, node.attributes);
     const std::string where = "graph '" + graph.name + "': ";
     if (expected.size() != node.outputs.size()) {
-      throw Error(where + describe(node.op, operands) + " makes " + std::to_string(expected.size()) +
-                  " values, written with " + std::to_string(node.outputs.size()));
+      throw Error(where + describe(node.op, operands) + " has " + std::to_string(expected.size()) +
+                  " results; the graph declares " + std::to_string(node.outputs.size()));
     }
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& found = graph.type(node.outputs[i]);
       if (expected[i] == found) continue;
       throw Error(where + "output " + std::to_string(i) + " of " + describe(node.op, operands) + " is " +
-                  expected[i].to_string() + ", written as " + found.to_string());
+                  expected[i].to_string() + "; the graph declares " + found.to_string());
     }
   }
 }
@@ -133,7 +137,7 @@ Cost cost(const Graph& graph, const Node& node) {
 
 std::int64_t flops_of(const Graph& graph) {
   std::int64_t total = 0;
-  std::unordered_map<std::string, std::int64_t> composites;  // each of those that do the same is taken apart once
+  std::unordered_map<std::string, std::int64_t> composites;  // decomposes one of equal nodes
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::composite) {
@@ -151,10 +155,9 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
   const GraphSettings settings(graph);
   graph.set_phase(node.phase);
   graph.set_scope(graph.scope_name(node));
-  const NodeId first_new{static_cast<std::uint32_t>(graph.node_capacity())};
+  const NodeId first_new = next_node(graph);
   std::vector<Value> values = rule(node.op).decompose(graph, node);
-  // Composites among the new nodes are replaced in turn; later ids are made while this runs. Nobody else reads them
-  // yet.
+  // Decomposes the composites among the new nodes, which nodes outside of the decomposition do not read yet.
   std::vector<NodeId> replaced;
   std::vector<std::pair<Value, Value>> replacements;
   for (std::uint32_t id = first_new.id; id < graph.node_capacity(); ++id) {
@@ -187,7 +190,7 @@ Graph body_of(const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const Node& producer = graph.producer_node(node.inputs[i]);
     if (producer.op == Op::constant) {
-      inputs.push_back(body.node(make_node(body, Op::constant, {}, producer.attributes)).outputs[0]);
+      inputs.push_back(make_value(body, Op::constant, {}, producer.attributes));
     } else {
       inputs.push_back(input(body, std::to_string(i), graph.type(node.inputs[i]), Role::data));
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/permutation.h"
+
 namespace ridgepoint {
 
 DType common_floating_dtype(const ShapeContext& context) {
@@ -41,7 +43,7 @@ std::vector<int> reduced_axes(const Attributes& attributes, int rank) {
 
 std::vector<TensorType> infer_reduction(const ShapeContext& context) {
   const TensorType& x = context.inputs[0];
-  require(is_floating(x.dtype), "a reduction takes a floating operand; cast first");
+  require(is_floating(x.dtype), "the operand of a reduction must be floating; cast first");
   const std::vector<int> axes = reduced_axes(context.attributes, x.shape.rank());
   const bool keep = context.attributes.get<bool>("keep_dims");
   std::vector<Dim> dims;
@@ -68,6 +70,27 @@ Value with_kept_dims(Graph& graph, Value reduced, const TensorType& operand, con
 Value with_labels(Graph& graph, Value value, const Shape& shape) {
   graph.set_type(value, {graph.type(value).dtype, shape});
   return value;
+}
+
+Shape shape_attribute(const Attributes& attributes) {
+  const auto& sizes = attributes.get<std::vector<std::int64_t>>("shape");
+  return Shape(std::vector<Dim>(sizes.begin(), sizes.end()));
+}
+
+std::vector<std::int64_t> sizes_of(const Shape& shape) {
+  std::vector<std::int64_t> sizes;
+  for (const Dim& dim : shape.dims()) sizes.push_back(dim.size);
+  return sizes;
+}
+
+Value swap_last_two_axes(Graph& graph, Value x) {
+  return transpose(graph, x, with_last_two_swapped(identity_permutation(graph.type(x).shape.rank())));
+}
+
+Value cast_to(Graph& graph, Value x, DType dtype) { return graph.type(x).dtype == dtype ? x : cast(graph, x, dtype); }
+
+Value row_mean(Graph& graph, Value x) {
+  return scale(graph, reduce_sum(graph, x, {-1}, true), 1.0 / static_cast<double>(graph.type(x).shape[-1]));
 }
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// Checks and small shape rules that several ops share.
+// Checks, shape rules and subgraphs that several ops share.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ inline void require(bool condition, const std::string& what) {
   if (!condition) throw Error(what, ErrorKind::usage);
 }
 
-// Every operand floating and of one dtype, which is returned.
+// The dtype of all operands. Throws Error unless they share one floating dtype.
 DType common_floating_dtype(const ShapeContext& context);
 
-// The attribute `compute`, where there is one, must be the operands' own dtype, or tf32 of fp32.
+// Throws Error unless the attribute `compute` is absent, the operands' dtype, or tf32 for fp32 operands.
 void require_compute(const Attributes& attributes, DType dtype);
 
-// The one operand's own type, floating.
+// The type of the first operand. Throws Error unless all operands share one floating dtype.
 std::vector<TensorType> infer_same(const ShapeContext& context);
 
-// A value a row of an operand [...,D]: [...,1].
+// The shape of one value per row of an operand [...,D]: [...,1].
 Shape row_shape(const Shape& shape);
 
 // The reduced axes of a reduction node, normalised and sorted.
@@ -30,7 +30,17 @@ std::vector<TensorType> infer_reduction(const ShapeContext& context);
 // A reduction's result (or gradient) with its reduced dimensions as size 1 again.
 Value with_kept_dims(Graph& graph, Value reduced, const TensorType& operand, const Attributes& attributes);
 
-// Gives `value` the labels of `shape` (sizes must already agree).
+// Gives `value` the labels of `shape`, whose sizes must be equal.
 Value with_labels(Graph& graph, Value value, const Shape& shape);
+
+// The attribute `shape` and its inverse.
+Shape shape_attribute(const Attributes& attributes);
+std::vector<std::int64_t> sizes_of(const Shape& shape);
+
+Value swap_last_two_axes(Graph& graph, Value x);
+// `x` itself where it has the dtype already.
+Value cast_to(Graph& graph, Value x, DType dtype);
+// The mean over the last axis, which stays with size 1.
+Value row_mean(Graph& graph, Value x);
 
 }  // namespace ridgepoint

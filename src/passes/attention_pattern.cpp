@@ -11,7 +11,7 @@
 namespace ridgepoint {
 namespace {
 
-// What a product or quotient with a constant, positive and finite, multiplies its other operand by.
+// A multiplication or division of `operand` by a constant, as a factor that is positive and finite.
 struct Scaling {
   Value operand;
   double factor;
@@ -30,17 +30,18 @@ std::optional<Scaling> scaling_of(const Graph& graph, const Node& node) {
   return std::nullopt;
 }
 
-// To a low type. Behind it is no other: what it rounds is not low.
+// Whether the node casts fp32 to a low type.
 bool is_rounding(const Graph& graph, const Node& node) {
   return node.op == Op::cast && is_low(graph.type(node.outputs[0]).dtype) &&
          graph.type(node.inputs[0]).dtype == DType::fp32;
 }
 
-// A value that others read too is computed anyway, so it is not looked behind. A scale behind a rounding to a
-// type of a smaller range than fp32's, as fp16's is, stays there: without it, finite numbers may leave that range.
-ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
+// Follows `value` upwards through transposes, scales and a rounding, and returns what they add up to. It stops at a
+// value with other readers, which is computed anyway. It also stops at a scale before a rounding to a type with a
+// smaller range than fp32, such as fp16: without the scale, the rounded values may overflow.
+ScaledTranspose scaled_transpose_of(const Graph& graph, const Readers& readers, Value value, NodeId reader) {
   const TensorType& type = graph.type(value);
-  ScaledTranspose found{value, type.dtype, unmoved_axes(type.shape.rank())};
+  ScaledTranspose found{value, type.dtype, identity_permutation(type.shape.rank())};
   bool may_scale = true;
   for (;;) {
     const NodeId id = graph.producer(found.base);
@@ -48,7 +49,7 @@ ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& r
     if (node.op == Op::transpose) {
       found.permutation = composed(permutation_of(node), std::move(found.permutation));
       found.base = node.inputs[0];
-    } else if (!readers.is_read_by_alone(found.base, reader)) {
+    } else if (!readers.has_only_reader(found.base, reader)) {
       return found;
     } else if (const std::optional<Scaling> scaling = scaling_of(graph, node)) {
       if (!may_scale) return found;
@@ -64,13 +65,13 @@ ScaledTranspose behind_scale_and_transposes(const Graph& graph, const Readers& r
   }
 }
 
-// Whether the value repeats elements of what it is a view of, as heads do that share keys.
+// Whether the value is an expanded view, such as keys that several heads share.
 bool is_expanded(const Graph& graph, Value value) {
   return graph.type(value).elements() > graph.type(view_root(graph, value)).elements();
 }
 
-// Counts up along axis `from_end` of scores of that shape.
-bool counts_along(const Graph& graph, Value value, const Shape& scores, int from_end) {
+// Whether the value is an index along axis `from_end` (-1 or -2) of scores of that shape.
+bool is_index_along(const Graph& graph, Value value, const Shape& scores, int from_end) {
   const auto passes = [&](const Node& node) {
     return node.op == Op::broadcast || (node.op == Op::add && constant_behind(graph, node.inputs[1]) == 0.0);
   };
@@ -83,22 +84,23 @@ bool counts_along(const Graph& graph, Value value, const Shape& scores, int from
   return axis - type.shape.rank() == from_end && type.shape[from_end] == scores[from_end];
 }
 
-// The operand of which causal_mask, or the where it stands for, lets the causal part through and no other.
+// The operand of a causal mask: of causal_mask or of its decomposition into where(), with a fill of -inf.
 std::optional<Value> causally_masked(const Graph& graph, const Node& node) {
-  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  constexpr double kMasked = -std::numeric_limits<double>::infinity();
   if (node.op == Op::causal_mask) {
-    return node.attributes.get<double>("fill") == kHidden ? std::optional(node.inputs[0]) : std::nullopt;
+    return node.attributes.get<double>("fill") == kMasked ? std::optional(node.inputs[0]) : std::nullopt;
   }
-  if (node.op != Op::where || constant_behind(graph, node.inputs[2]) != kHidden) return std::nullopt;
+  if (node.op != Op::where || constant_behind(graph, node.inputs[2]) != kMasked) return std::nullopt;
   const Shape& shape = graph.type(node.inputs[1]).shape;
   const Node& condition = graph.producer_node(node.inputs[0]);
   const bool is_causal = condition.op == Op::less_equal && shape == graph.type(node.outputs[0]).shape &&
-                         counts_along(graph, condition.inputs[0], shape, -1) &&
-                         counts_along(graph, condition.inputs[1], shape, -2);
+                         is_index_along(graph, condition.inputs[0], shape, -1) &&
+                         is_index_along(graph, condition.inputs[1], shape, -2);
   return is_causal ? std::optional(node.inputs[1]) : std::nullopt;
 }
 
-// Each step backwards notes the nodes it passes and says where it arrived; empty where it is not as it must be.
+// Walks from the last matmul to the first. Each function walks one part of the formula upwards, records its nodes and
+// returns the value above it; empty where the graph does not match.
 class Matcher {
  public:
   Matcher(const Graph& graph, const Readers& readers) : graph_(graph), readers_(readers) {}
@@ -106,68 +108,68 @@ class Matcher {
   std::optional<AttentionPattern> match(NodeId last_product) {
     const Node& last = graph_.node(last_product);
     if (last.op != Op::matmul) return std::nullopt;
-    note(last_product);
+    record(last_product);
     found_.v = last.inputs[1];
     low_ = graph_.type(found_.v).dtype;
     wide_ = accumulator(low_);
-    const std::optional<Value> scores = behind_softmax(last.inputs[0]);
-    const std::optional<NodeId> product = scores ? behind_scale_and_mask(*scores) : std::nullopt;
-    if (!product || !take_operands(*product) || !fits() || is_read_elsewhere()) return std::nullopt;
+    const std::optional<Value> scores = scores_of_softmax(last.inputs[0]);
+    const std::optional<NodeId> product = scores ? product_of_scores(*scores) : std::nullopt;
+    if (!product || !take_operands(*product) || !is_supported() || is_read_elsewhere()) return std::nullopt;
     return std::move(found_);
   }
 
  private:
-  const Node& note(NodeId id) {
+  const Node& record(NodeId id) {
     found_.nodes.push_back(id);
     return graph_.node(id);
   }
-  const Node& note_producer(Value value) { return note(graph_.producer(value)); }
+  const Node& record_producer(Value value) { return record(graph_.producer(value)); }
 
   bool is_low_or_wide(Value value) const {
     const DType dtype = graph_.type(value).dtype;
     return dtype == low_ || dtype == wide_;
   }
 
-  // Past a cast that changes nothing but how closely scores are kept: their types are looked at on the way.
-  Value behind_cast(Value value) {
+  // Skips a cast of scores or weights. The callers check the types on both sides.
+  Value operand_of_cast(Value value) {
     const Node& node = graph_.producer_node(value);
     if (node.op != Op::cast) return value;
-    note_producer(value);
+    record_producer(value);
     return node.inputs[0];
   }
 
-  // From the weights to what softmax, as an op or in plain ops, was taken of.
-  std::optional<Value> behind_softmax(Value weights) {
-    weights = behind_cast(weights);
+  // From the weights to the scores, through the softmax op or its decomposition.
+  std::optional<Value> scores_of_softmax(Value weights) {
+    weights = operand_of_cast(weights);
     if (graph_.type(weights).dtype != wide_) return std::nullopt;
-    const Node& node = note_producer(weights);
-    // A softmax asked for as plain ops stays as it was asked for.
+    const Node& node = record_producer(weights);
+    // The user chose an unfused softmax (kPlainAttribute), so it stays.
     if (node.op == Op::softmax && !node.attributes.get_or(kPlainAttribute, false)) return node.inputs[0];
     if (node.op != Op::div) return std::nullopt;
     const Value exponentials = node.inputs[0];
     if (reduced_rows(Op::reduce_sum, node.inputs[1], graph_.type(exponentials).shape) != exponentials) {
       return std::nullopt;
     }
-    const Node& exponential = note_producer(exponentials);
+    const Node& exponential = record_producer(exponentials);
     if (exponential.op != Op::exp) return std::nullopt;
-    const Node& shifted = note_producer(behind_cast(exponential.inputs[0]));
+    const Node& shifted = record_producer(operand_of_cast(exponential.inputs[0]));
     if (shifted.op != Op::sub) return std::nullopt;
-    // Without this shift, or with another, the exponentials of large scores overflow, and the op's do not.
+    // The row maximum must be subtracted, as the op does; otherwise large scores would overflow here but not in the op.
     const Value scores = shifted.inputs[0];
     const bool is_shifted = reduced_rows(Op::reduce_max, shifted.inputs[1], graph_.type(scores).shape) == scores;
     return is_shifted ? std::optional(scores) : std::nullopt;
   }
 
-  // What was reduced along its rows alone, where the value, met by something of shape `square`, is the result for the
-  // row that each element stands in.
+  // The operand of `reduction` over the last axis, where `value` is its result and broadcasts along the rows of
+  // `square`.
   std::optional<Value> reduced_rows(Op reduction, Value value, const Shape& square) {
     const Shape& shape = graph_.type(value).shape;
-    return is_column(shape, square) || shape == square ? reduced_behind(reduction, value, square) : std::nullopt;
+    return is_column(shape, square) || shape == square ? operand_of_reduction(reduction, value, square) : std::nullopt;
   }
 
-  std::optional<Value> reduced_behind(Op reduction, Value value, const Shape& square) {
+  std::optional<Value> operand_of_reduction(Op reduction, Value value, const Shape& square) {
     for (;;) {
-      const Node& node = note_producer(value);
+      const Node& node = record_producer(value);
       if (node.inputs.empty()) return std::nullopt;
       const Shape& operand = graph_.type(node.inputs[0]).shape;
       if (node.op == reduction) {
@@ -188,11 +190,11 @@ class Matcher {
                       [](const Dim& a, const Dim& b) { return a.size == b.size; });
   }
 
-  // To the product that makes the scores.
-  std::optional<NodeId> behind_scale_and_mask(Value scores) {
+  // From the scores to q k^T, through scales, casts and a causal mask.
+  std::optional<NodeId> product_of_scores(Value scores) {
     while (is_low_or_wide(scores)) {
       const NodeId id = graph_.producer(scores);
-      const Node& node = note(id);
+      const Node& node = record(id);
       if (node.op == Op::matmul) return id;
       if (node.op == Op::cast) {
         scores = node.inputs[0];
@@ -211,17 +213,17 @@ class Matcher {
 
   bool take_operands(NodeId product) {
     const Node& node = graph_.node(product);
-    found_.q = behind_scale_and_transposes(graph_, readers_, node.inputs[0], product);
-    found_.keys = behind_scale_and_transposes(graph_, readers_, node.inputs[1], product);
+    found_.q = scaled_transpose_of(graph_, readers_, node.inputs[0], product);
+    found_.keys = scaled_transpose_of(graph_, readers_, node.inputs[1], product);
     found_.scale *= found_.q.factor * found_.keys.factor;
-    const Permutation& turned = found_.keys.permutation;
-    // Keys that were never rows would have to be copied to become some.
-    const bool were_rows = turned.end()[-1] < turned.end()[-2];
-    return were_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, found_.keys.base) &&
+    const Permutation& permutation = found_.keys.permutation;
+    // The op reads keys as rows; keys that are stored as columns would have to be copied.
+    const bool are_rows = permutation.end()[-1] < permutation.end()[-2];
+    return are_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, found_.keys.base) &&
            !is_expanded(graph_, found_.v);
   }
 
-  bool fits() const {
+  bool is_supported() const {
     const Node& product = graph_.node(found_.nodes.back());
     const TensorType& q = graph_.type(product.inputs[0]);
     const TensorType& v = graph_.type(found_.v);
@@ -231,7 +233,7 @@ class Matcher {
            std::isfinite(found_.scale) && found_.scale > 0;
   }
 
-  // Outside of the pattern: its values would have to be made all the same.
+  // Whether a node outside of the pattern reads one of its values, which would then have to be computed anyway.
   bool is_read_elsewhere() const {
     const auto is_inside = [&](NodeId reader) { return std::ranges::find(found_.nodes, reader) != found_.nodes.end(); };
     return std::any_of(found_.nodes.begin() + 1, found_.nodes.end(), [&](NodeId id) {
@@ -244,7 +246,7 @@ class Matcher {
   const Readers& readers_;
   AttentionPattern found_;
   DType low_ = DType::fp32;   // of the operands
-  DType wide_ = DType::fp32;  // in which the op keeps scores
+  DType wide_ = DType::fp32;  // of the scores inside the attention op
 };
 
 }  // namespace

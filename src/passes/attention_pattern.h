@@ -1,4 +1,4 @@
-// Attention written in plain ops:  cast(softmax(scale q k^T [masked])) v,  found from its last product backwards.
+// Finds attention that is written in primitive ops:  cast(softmax(scale q k^T [masked])) v.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace ridgepoint {
 
-// transpose(base, permutation) * factor, rounded to `dtype` somewhere between
+// transpose(base, permutation) * factor, rounded to `dtype` at some point
 struct ScaledTranspose {
   Value base;
   DType dtype = DType::fp32;
@@ -20,17 +20,18 @@ struct ScaledTranspose {
 
 struct AttentionPattern {
   ScaledTranspose q;     // [...,S,D]
-  ScaledTranspose keys;  // [...,D,K], the rows of its base's keys turned into columns
+  ScaledTranspose keys;  // [...,D,K], the transposed keys
   Value v;               // [...,K,D]
-  double scale = 1.0;    // of the scores, the factors of q and keys included; positive and finite
+  double scale = 1.0;    // of the scores, including the factors of q and keys; positive and finite
   bool causal = false;
-  std::vector<NodeId> nodes;  // last product first, the first product among them; nothing else reads what they make
+  std::vector<NodeId> nodes;  // from the last matmul to the first; only nodes of the pattern read their values
 };
 
-// Nullopt unless the attention op computes the same function from the same operands: a softmax over keys with its row
-// maximum subtracted, in the type in which the op keeps scores; one constant scale; every key seen, or by a mask of
-// -inf those up to the query alone; heads of one size, none shared between heads. Casts may round the operands and the
-// scores to the type of the operands, as the autocast pass has them: the op leaves out the rounding of scores.
+// The attention that ends in the matmul `last_product`; nullopt unless the attention op computes the same function from
+// the same operands. It requires: a softmax over keys that subtracts the row maximum, in the type that the op uses for
+// scores; a constant scale; no mask, or a causal mask of -inf; one head size; no keys or values shared between heads.
+// Casts to the type of the operands may round operands and scores, as autocast inserts them; the op does not round the
+// scores.
 std::optional<AttentionPattern> find_attention(const Graph& graph, const Readers& readers, NodeId last_product);
 
 }  // namespace ridgepoint

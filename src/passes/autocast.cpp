@@ -35,28 +35,29 @@ class Autocaster {
  private:
   void visit(NodeId id) {
     Node& node = graph_.node(id);
-    note_constants(node);
-    rewriter_.stand_before(id);
+    record_constant(node);
+    rewriter_.insert_before(id);
     std::vector<Value> operands;
     operands.reserve(node.inputs.size());
-    for (const Value value : node.inputs) operands.push_back(now(value));
+    for (const Value value : node.inputs) operands.push_back(replacement_of(value));
     if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
         const bool follows = is_floating(graph_.type(operands[i]).dtype) && rule(node.op).accumulator_operand != i;
-        if (follows) operands[i] = as(operands[i], *dtype);
+        if (follows) operands[i] = cast_to(operands[i], *dtype);
       }
     }
-    if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low) mark(node, operands);
+    if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low)
+      set_tf32(node, operands);
     if (operands != node.inputs) rebuild(id, operands);
   }
 
-  void mark(Node& product, const std::vector<Value>& operands) {
+  void set_tf32(Node& product, const std::vector<Value>& operands) {
     if (graph_.type(operands[0]).dtype != DType::fp32) return;
     product.attributes.set("compute", std::string("tf32"));
     changed_ = true;
   }
 
-  // Nullopt: operands stay as they are.
+  // Nullopt: operands are not cast.
   std::optional<DType> compute_dtype(Op op, const std::vector<Value>& operands) const {
     const std::optional<DType> common = widest_dtype(operands);
     if (!common || *common == DType::fp64) return common;
@@ -74,7 +75,7 @@ class Autocaster {
     return std::nullopt;
   }
 
-  // Of the floating operands but constants.
+  // Of the floating operands that are not constants.
   std::optional<DType> widest_dtype(const std::vector<Value>& operands) const {
     std::optional<DType> found;
     for (const Value value : operands) {
@@ -85,28 +86,27 @@ class Autocaster {
     return found;
   }
 
-  // Views of constants are; noted as values are met, each after what it is a view of.
+  // True for constants and for views of constants.
   bool is_constant(Value value) const { return value.id < is_constant_.size() && is_constant_[value.id]; }
 
-  void note_constants(const Node& node) {
+  void record_constant(const Node& node) {
     const bool follows = op_class(node.op) == OpClass::view && is_constant(node.inputs[0]);
     if (node.op != Op::constant && !follows) return;
     if (is_constant_.size() < graph_.value_count()) is_constant_.resize(graph_.value_count());
     is_constant_[node.outputs[0].id] = true;
   }
 
-  // A cast goes below views, so that what is cast is what lies in memory and a weight and its transpose share one. A
-  // view is made again once for each type, whoever reads it.
-  Value as(Value value, DType dtype) {
+  // Casts the operand of a chain of views and rebuilds the views, so that a weight and its transpose share one cast.
+  Value cast_to(Value value, DType dtype) {
     std::vector<Value> views;  // outermost first
     while (!is_known_as(value, dtype) && op_class(graph_.producer_node(value).op) == OpClass::view) {
       views.push_back(value);
-      value = now(graph_.producer_node(value).inputs[0]);
+      value = replacement_of(graph_.producer_node(value).inputs[0]);
     }
-    value = stored_as(value, dtype);
+    value = cast_stored(value, dtype);
     for (const Value view : std::views::reverse(views)) {
-      value = rewriter_.view_again(graph_.producer_node(view), value);
-      note_constants(graph_.producer_node(value));
+      value = rewriter_.rebuild_view(graph_.producer_node(view), value);
+      record_constant(graph_.producer_node(value));
       casts_[{view, dtype}] = value;
     }
     return value;
@@ -116,14 +116,14 @@ class Autocaster {
     return graph_.type(value).dtype == dtype || casts_.contains({value, dtype});
   }
 
-  // Of what is known already, and of what is no view.
-  Value stored_as(Value value, DType dtype) {
+  // Casts a value that is not a view, or returns a cast that exists already.
+  Value cast_stored(Value value, DType dtype) {
     if (graph_.type(value).dtype == dtype) return value;
     if (const auto known = casts_.find({value, dtype}); known != casts_.end()) return known->second;
     const Node& producer = graph_.producer_node(value);
     if (producer.op == Op::constant) {
       const Value cast_constant = constant(graph_, constant_value(producer), dtype);
-      note_constants(graph_.producer_node(cast_constant));
+      record_constant(graph_.producer_node(cast_constant));
       return cast_constant;
     }
     if (producer.op == Op::cast && is_widened_from(producer, dtype)) return producer.inputs[0];
@@ -132,7 +132,7 @@ class Autocaster {
     return made;
   }
 
-  // What was widened from a type is still of it; what was narrowed was rounded, and stays so.
+  // A value that was widened from `dtype` needs no second rounding. A narrowed value was rounded, so its cast stays.
   bool is_widened_from(const Node& cast_node, DType dtype) const {
     const DType before = graph_.type(cast_node.inputs[0]).dtype;
     const DType after = graph_.type(cast_node.outputs[0]).dtype;
@@ -143,7 +143,6 @@ class Autocaster {
     return with_shape(cast(graph_, value, dtype), dtype, graph_.type(value).shape);
   }
 
-  // Labels are kept.
   Value with_shape(Value value, DType dtype, const Shape& shape) {
     graph_.set_type(value, {dtype, shape});
     return value;
@@ -156,15 +155,16 @@ class Autocaster {
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       const TensorType& before = graph_.type(node.outputs[i]);
       with_shape(made[i], graph_.type(made[i]).dtype, before.shape);
-      if (is_update_[node.outputs[i].id]) made[i] = as(made[i], before.dtype);  // it must fit the input's storage
-      now_[node.outputs[i]] = made[i];
+      if (is_update_[node.outputs[i].id])
+        made[i] = cast_to(made[i], before.dtype);  // the input's storage has the old type
+      replacements_[node.outputs[i]] = made[i];
     }
     rewriter_.replace(id, made);
   }
 
-  Value now(Value value) const {
-    const auto found = now_.find(value);
-    return found == now_.end() ? value : found->second;
+  Value replacement_of(Value value) const {
+    const auto found = replacements_.find(value);
+    return found == replacements_.end() ? value : found->second;
   }
 
   Graph& graph_;
@@ -172,7 +172,7 @@ class Autocaster {
   const AutocastOptions& options_;
   DType low_;
   std::vector<bool> is_update_;
-  std::map<Value, Value> now_;                      // what stands for a value of the graph as it was
+  std::map<Value, Value> replacements_;             // replacements of the original values
   std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
   std::vector<bool> is_constant_;                   // by value
   bool changed_ = false;

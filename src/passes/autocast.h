@@ -1,4 +1,4 @@
-// Mixed precision: which ops compute in a low type and which stay in fp32, as PyTorch's autocast has it.
+// Mixed precision: chooses the ops that compute in bf16 or fp16 and those that stay in fp32, after torch.autocast.
 #pragma once
 
 #include <vector>
@@ -10,14 +10,13 @@ namespace ridgepoint {
 
 struct AutocastOptions {
   Precision precision = Precision::bf16;
-  std::vector<Op> force_low = {};  // these ops take the low type whatever their rule says
+  std::vector<Op> force_low = {};  // ops that compute in the low type despite their AutocastRule
 };
 
-// Rewrites a graph so that every node computes in the type that its op's AutocastRule gives it, with casts where types
-// meet. Parameters and state keep their type; each is rounded by one cast, which all its readers share, gradients
-// included when the graph is differentiated afterwards. Differentiated after this pass, low values have low gradients
-// and parameters fp32 ones. tf32 marks the products and changes no type; fp32 changes nothing. fp64 stays as it is.
-// Returns whether anything changed.
+// Inserts casts so that every node computes in the type that its op's AutocastRule gives. Parameters and state stay
+// fp32; all readers of one share one cast. Differentiation after this pass gives low gradients for low values and fp32
+// gradients for parameters. tf32 sets the attribute `compute` of the products and changes no type; fp32 changes
+// nothing. fp64 values are not cast. Returns whether anything changed.
 bool autocast(Graph& graph, const AutocastOptions& options);
 
 }  // namespace ridgepoint

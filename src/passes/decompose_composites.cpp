@@ -1,5 +1,5 @@
-// Replaces every composite the device has no kernel for, or that asks for it (kPlainAttribute), by its decomposition
-// into primitives.
+// Replaces a composite by its decomposition into primitives where the device has no kernel for it or its attribute
+// kPlainAttribute is set.
 #include <string>
 #include <unordered_map>
 
@@ -12,7 +12,7 @@ namespace ridgepoint {
 
 bool decompose_composites(Graph& graph, const PassOptions& options) {
   Rewriter rewriter(graph);
-  std::unordered_map<std::string, bool> has_kernel;  // of nodes that do the same
+  std::unordered_map<std::string, bool> has_kernel;  // by typed_key()
   for (const NodeId id : nodes_of(graph)) {
     const Node& node = graph.node(id);
     if (op_class(node.op) != OpClass::composite) continue;
@@ -21,7 +21,7 @@ bool decompose_composites(Graph& graph, const PassOptions& options) {
       known->second = !node.attributes.get_or(kPlainAttribute, false) && options.target.has_kernel(graph, node);
     }
     if (known->second) continue;
-    rewriter.stand_before(id);
+    rewriter.insert_before(id);
     rewriter.replace(id, decompose_fully(graph, node));
   }
   return rewriter.finish();

@@ -1,6 +1,6 @@
-// Keeps the first of nodes that compute the same thing from the same values. A kernel is shared only within its
-// phase: sharing a forward result with backward would keep it in memory in between, which is a choice for
-// checkpointing to make. Views cost nothing and are shared everywhere.
+// Of nodes that compute the same op on the same values, keeps the first. Nodes with kernels are shared only within a
+// phase: a forward result that backward shares would stay in memory, which is for checkpointing to decide. Views are
+// shared across phases.
 #include <string>
 #include <unordered_map>
 
@@ -29,7 +29,7 @@ bool eliminate_common_subexpressions(Graph& graph, const PassOptions&) {
   Rewriter rewriter(graph);
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // what is written in place is its own
+    if (node.op == Op::input || rule(node.op).donations != nullptr) continue;  // its results overwrite its operands
     const auto [at, is_new] = first.emplace(key_of(graph, node, representative), id);
     if (is_new) continue;
     const Node& kept = graph.node(at->second);

@@ -1,4 +1,4 @@
-// Removes nodes none of whose values reach an output or an update. Inputs stay: they are the program's interface.
+// Removes nodes that no output or update depends on, except inputs, which are the interface of the program.
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"

@@ -1,9 +1,9 @@
-// Merges adamw nodes of one step into one node over all their tensors, which a device that has a kernel for it runs
-// in one launch. The merged node stands where the last of them stood.
+// Merges the adamw nodes of a step into one node over all their tensors, so that one kernel updates them (a
+// multi-tensor optimizer). The merged node replaces the last of them.
 //
-// Merged are nodes with equal attributes and the same step value (and guard), with nothing but views, inputs and other
-// updates between them: moved past a kernel, an update would keep its gradient in memory for longer. A group ends
-// before whatever reads an updated value, and before an update that touches storage the group reads or writes.
+// The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them:
+// a delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated
+// value, and before an update whose storage the group reads or writes.
 #include <algorithm>
 #include <set>
 
@@ -32,7 +32,7 @@ class OptimizerGrouper {
     std::vector<NodeId> members;
     std::set<Value> made;     // the members' results
     std::set<Value> read;     // storage the members read
-    std::set<Value> written;  // storage their results may take
+    std::set<Value> written;  // storage their results may overwrite
   };
 
   void visit(NodeId id) {
@@ -71,7 +71,7 @@ class OptimizerGrouper {
     return static_cast<std::ptrdiff_t>(adamw_scalars(node.attributes));
   }
 
-  // A group grows with the model, what it is held against does not.
+  // Looks up the elements of the smaller set: a group grows with the model, one node's storage does not.
   static bool meet(const std::set<Value>& a, const std::set<Value>& b) {
     const std::set<Value>& smaller = a.size() < b.size() ? a : b;
     const std::set<Value>& larger = a.size() < b.size() ? b : a;
@@ -98,7 +98,7 @@ class OptimizerGrouper {
       merged.outputs.insert(merged.outputs.end(), node.outputs.begin(), node.outputs.end());
     }
     if (!target_.has_kernel(graph_, merged)) return;
-    rewriter_.stand_before(members.back(), "optimizer");
+    rewriter_.insert_before(members.back(), "optimizer");
     const Node& made = graph_.node(make_node(graph_, Op::adamw, merged.inputs, merged.attributes));
     for (std::size_t i = 0; i < merged.outputs.size(); ++i) rewriter_.replace(merged.outputs[i], made.outputs[i]);
     for (const NodeId id : members) rewriter_.remove(id);

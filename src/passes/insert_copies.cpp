@@ -1,6 +1,6 @@
-// Makes every operand lie as its kernel asks: a view that strides cannot express, or that the device cannot read
-// in place, is preceded by a dense copy. Outputs are made dense, so that reading one is one transfer. A view and its
-// transpose that both become matrices of a batch share one copy, whose rows lie as those of the original.
+// Inserts a dense copy before an operand whose strides the kernel does not support, and before a reshape that strides
+// cannot express. Outputs are made dense too, so that one transfer reads them. A batched matrix and its transpose share
+// one copy, which keeps the contiguous dimension of the original.
 #include <map>
 #include <utility>
 
@@ -19,27 +19,27 @@ class CopyInserter {
   bool run() {
     const std::vector<NodeId> nodes = nodes_of(graph_);
     for (const NodeId id : nodes) visit(id);
-    if (!nodes.empty()) rewriter_.stand_at_end(nodes.back());
-    rewrite_outputs(graph_, [&](Value value) { return comply(value, OperandLayout::dense); });
+    if (!nodes.empty()) rewriter_.insert_at_end(nodes.back());
+    rewrite_outputs(graph_, [&](Value value) { return with_layout(value, OperandLayout::dense); });
     return changed_;
   }
 
  private:
   void visit(NodeId id) {
     Node& node = graph_.node(id);
-    rewriter_.stand_before(id);
+    rewriter_.insert_before(id);
     if (node.op == Op::reshape && !view_layout(graph_, node, layouts_[node.inputs[0].id])) {
       node.inputs[0] = dense_copy(node.inputs[0]);
     } else if (op_class(node.op) != OpClass::view) {
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-        node.inputs[i] = comply(node.inputs[i], target_.operand_layout(graph_, node, static_cast<int>(i)));
+        node.inputs[i] = with_layout(node.inputs[i], target_.operand_layout(graph_, node, static_cast<int>(i)));
       }
     }
     assign_layouts(graph_, node, layouts_);
     if (node.op == Op::transpose) transposes_.try_emplace({node.inputs[0], permutation_of(node)}, node.outputs[0]);
   }
 
-  Value comply(Value value, OperandLayout required) {
+  Value with_layout(Value value, OperandLayout required) {
     if (satisfies(layouts_[value.id].layout, required)) return value;
     return required == OperandLayout::batched_matrix ? matrix_copy(value) : dense_copy(value);
   }
@@ -47,14 +47,14 @@ class CopyInserter {
   Value matrix_copy(Value value) {
     const TensorLayout& layout = layouts_[value.id].layout;
     const auto last = static_cast<std::size_t>(layout.shape.rank() - 1);
-    const bool rows_stand = !layout.immediate && layout.strides[last] != 1 && layout.strides[last - 1] == 1;
-    return rows_stand ? rows_as_columns(dense_copy(rows_as_columns(value))) : dense_copy(value);
+    const bool columns_are_contiguous = !layout.immediate && layout.strides[last] != 1 && layout.strides[last - 1] == 1;
+    return columns_are_contiguous ? transposed(dense_copy(transposed(value))) : dense_copy(value);
   }
 
-  Value rows_as_columns(Value value) {
+  Value transposed(Value value) {
     const auto [base, permutation] = origin_of(value);
     const Permutation swapped = with_last_two_swapped(permutation);
-    if (moves_nothing(swapped)) return base;
+    if (is_identity(swapped)) return base;
     const auto [found, is_new] = transposes_.try_emplace({base, swapped}, Value{});
     if (is_new) {
       found->second = transpose(graph_, base, swapped);
@@ -63,20 +63,20 @@ class CopyInserter {
     return found->second;
   }
 
-  // The value as a transpose of another: of itself, with no axis moved, where no transpose makes it.
+  // The operand and permutation of a transpose; `value` and the identity where it is not a transpose.
   std::pair<Value, Permutation> origin_of(Value value) const {
     const Node& producer = graph_.producer_node(value);
     if (producer.op == Op::transpose) return {producer.inputs[0], permutation_of(producer)};
-    return {value, unmoved_axes(graph_.type(value).shape.rank())};
+    return {value, identity_permutation(graph_.type(value).shape.rank())};
   }
 
-  // The first of equal transposes, so that they have one copy.
+  // The first of equal transposes, so that all share its copy.
   Value first_equal(Value value) const {
     const auto found = transposes_.find(origin_of(value));
     return found == transposes_.end() ? value : found->second;
   }
 
-  // One copy serves every later reader.
+  // All readers of a value share one copy.
   Value dense_copy(Value value) {
     value = first_equal(value);
     if (copies_.size() < graph_.value_count()) copies_.resize(graph_.value_count());
@@ -94,7 +94,7 @@ class CopyInserter {
   const PassTarget& target_;
   std::vector<ValueLayout> layouts_;
   std::vector<Value> copies_;
-  std::map<std::pair<Value, Permutation>, Value> transposes_;  // met or made so far
+  std::map<std::pair<Value, Permutation>, Value> transposes_;  // by operand and permutation
   bool changed_ = false;
 };
 

@@ -1,9 +1,8 @@
-// Makes every update one that its maker writes over the old value. All updates of a graph are one parallel assignment
-// (Update in graph.h). Rewriting keeps that meaning, but not the forms that storage can take: an update by a view, an
-// input, a constant, the value of another update or an op that cannot write in place gets a copy of its own at the end
-// of the graph, and what reads an old value after the new one is made reads a copy taken before. A graph whose makers
-// write in place already, and whose old values nobody reads later, stays as it is. What this pass leaves is what the
-// planner asks for (plan/check_updates.h).
+// Rewrites updates so that a kernel can write every new value over the old one. All updates of a graph are one parallel
+// assignment (Update in graph.h). A new value that no kernel can write in place (a view, an input, a constant, the
+// value of another update, the result of an op that reads the input in another order) is copied at the end of the
+// graph. A node that reads an old value after it is overwritten reads a copy from before instead. The result satisfies
+// plan/check_updates.h.
 #include <algorithm>
 
 #include "ir/rewriter.h"
@@ -26,10 +25,10 @@ class UpdatePlacer {
 
   bool run() {
     drop_assignments_to_itself();
-    copy_what_is_not_made_in_place();
+    copy_values_not_written_in_place();
     find_last_reads();
     for (const Update& update : updates_) {
-      if (last_read_[update.input.id] > made_at(update)) keep_old_value(update);
+      if (last_read_[update.input.id] > written_at(update)) keep_old_value(update);
     }
     if (!changed_) return false;
     redirect_late_readers();
@@ -40,11 +39,11 @@ class UpdatePlacer {
 
  private:
   Value root(Value value) const { return layouts_[value.id].root; }
-  // Whether the value is all of what its storage holds, in order.
+  // Whether the value is its whole storage, in order.
   bool is_whole(Value value) const {
     return layouts_[value.id].layout.is_dense() && graph_.type(value).elements() == graph_.type(root(value)).elements();
   }
-  std::size_t made_at(const Update& update) const { return position_[graph_.producer(update.value).id]; }
+  std::size_t written_at(const Update& update) const { return position_[graph_.producer(update.value).id]; }
 
   void drop_assignments_to_itself() {
     changed_ = std::erase_if(updates_, [&](const Update& update) {
@@ -52,14 +51,16 @@ class UpdatePlacer {
                }) > 0;
   }
 
-  void copy_what_is_not_made_in_place() {
+  void copy_values_not_written_in_place() {
     std::vector<bool> is_taken(graph_.value_count());
     std::vector<std::size_t> copied;
     for (std::size_t i = 0; i < updates_.size(); ++i) {
       const Value value = updates_[i].value;
-      const Node& maker = graph_.producer_node(value);
-      const auto result = static_cast<std::size_t>(std::ranges::find(maker.outputs, value) - maker.outputs.begin());
-      if (launches(maker.op) && !is_taken[value.id] && can_write_over(maker, result, updates_[i].input, layouts_)) {
+      const Node& producer = graph_.producer_node(value);
+      const auto result =
+          static_cast<std::size_t>(std::ranges::find(producer.outputs, value) - producer.outputs.begin());
+      if (launches(producer.op) && !is_taken[value.id] &&
+          can_write_over(producer, result, updates_[i].input, layouts_)) {
         is_taken[value.id] = true;
       } else {
         copied.push_back(i);
@@ -69,8 +70,8 @@ class UpdatePlacer {
     for (const std::size_t i : readers_first(copied)) append_copy(i);
   }
 
-  // Of the updates, those by an old value of another input before the update of that one, so that the copies need no
-  // further ones. Where they go round in a circle, any is the first.
+  // Topological order of the copies: an update by the old value of another input precedes the update of that input, so
+  // that no further copy of the old value is needed. A cycle starts anywhere.
   std::vector<std::size_t> readers_first(const std::vector<std::size_t>& copied) const {
     std::vector<std::size_t> update_of(graph_.value_count(), kNone);  // by the input's value
     for (const std::size_t i : copied) update_of[updates_[i].input.id] = i;
@@ -103,9 +104,9 @@ class UpdatePlacer {
     changed_ = true;
     Update& update = updates_[index];
     const Value value = update.value;
-    rewriter_.stand_at_end(graph_.producer(value));
+    rewriter_.insert_at_end(graph_.producer(value));
     graph_.set_phase(graph_.node(graph_.order().back()).phase);
-    // Strides that turn an old value round cannot be written over it as they are read.
+    // A transposed or flipped old value cannot be written over itself, so it is copied twice.
     update.value = copy_of(root(value) == update.input ? copy_of(value) : value);
     if (is_whole(value) && update_by_old_[root(value).id] == kNone) update_by_old_[root(value).id] = index;
   }
@@ -116,7 +117,7 @@ class UpdatePlacer {
     return made;
   }
 
-  // Positions count from 1; storage that nothing reads has 0, and outputs are read at the very end.
+  // Positions count from 1. The last read is 0 where nothing reads, and kNone (the largest) for an output.
   void find_last_reads() {
     position_.resize(graph_.node_capacity());
     last_read_.resize(graph_.value_count());
@@ -131,16 +132,16 @@ class UpdatePlacer {
     old_.resize(graph_.value_count());
   }
 
-  // The copy may itself be what another input is updated with, whose own old value is not read any more by then.
+  // The copy may also become the new value of another input, where the old value of that one is not read later.
   void keep_old_value(const Update& update) {
     changed_ = true;
-    rewriter_.stand_before(graph_.producer(update.value));
+    rewriter_.insert_before(graph_.producer(update.value));
     const Value kept = copy_of(update.input);
-    position_.resize(graph_.node_capacity(), made_at(update));
-    old_[update.input.id] = {kept, made_at(update)};
+    position_.resize(graph_.node_capacity(), written_at(update));
+    old_[update.input.id] = {kept, written_at(update)};
     const std::size_t other = update_by_old_[update.input.id];
     if (other == kNone || !(graph_.type(updates_[other].input) == graph_.type(kept))) return;
-    if (last_read_[updates_[other].input.id] < made_at(update)) updates_[other].value = kept;
+    if (last_read_[updates_[other].input.id] < written_at(update)) updates_[other].value = kept;
   }
 
   void redirect_late_readers() {
@@ -149,42 +150,42 @@ class UpdatePlacer {
       if (!launches(node.op)) continue;
       for (Value& value : node.inputs) {
         if (!is_late(value, position_[id.id])) continue;
-        if (!is_kept(value)) rewriter_.stand_before(id);
-        value = as_kept(value);
+        if (!is_kept(value)) rewriter_.insert_before(id);
+        value = with_kept_value(value);
       }
     }
     graph_.set_insertion_at_end();
-    rewrite_outputs(graph_, [&](Value value) { return is_late(value, kNone) ? as_kept(value) : value; });
+    rewrite_outputs(graph_, [&](Value value) { return is_late(value, kNone) ? with_kept_value(value) : value; });
   }
 
   bool is_late(Value value, std::size_t position) const {
     const OldValue& old = old_[root(value).id];
-    return old.kept.valid() && position > old.lost_at;
+    return old.kept.valid() && position > old.overwritten_at;
   }
   bool is_kept(Value value) const { return value.id < old_.size() && old_[value.id].kept.valid(); }
 
-  // The value as a view of what was kept instead of the input.
-  Value as_kept(Value value) {
+  // The value with the copy in place of the input below its views.
+  Value with_kept_value(Value value) {
     std::vector<Value> views;
     for (; !is_kept(value); value = graph_.producer_node(value).inputs[0]) views.push_back(value);
     Value kept = old_[value.id].kept;
     for (auto view = views.rbegin(); view != views.rend(); ++view) {
-      kept = rewriter_.view_again(graph_.producer_node(*view), kept);
+      kept = rewriter_.rebuild_view(graph_.producer_node(*view), kept);
       old_[view->id] = {kept, 0};
     }
     return kept;
   }
 
   struct OldValue {
-    Value kept;               // a copy of an input's old value, or a view of it
-    std::size_t lost_at = 0;  // where the new one is made; of inputs
+    Value kept;                      // a copy of an input's old value, or a view of it
+    std::size_t overwritten_at = 0;  // position of the node that overwrites it; of inputs
   };
 
   Graph& graph_;
   Rewriter rewriter_;
   std::vector<Update> updates_;
   std::vector<ValueLayout> layouts_;
-  std::vector<std::size_t> update_by_old_;  // by input: an update by all of its old value, in order
+  std::vector<std::size_t> update_by_old_;  // by input: the update by its whole old value
   std::vector<std::size_t> position_;       // by node
   std::vector<std::size_t> last_read_;      // by the value whose storage is read
   std::vector<OldValue> old_;               // by value

@@ -1,6 +1,6 @@
-// Lets rope write its result the way its readers take it: where every reader moves the axes before the last in one way
-// (and may swap the last two after that), they are moved before the rotation instead, whose kernels read any strides.
-// Queries and keys then lie head by head, as the products of attention want them.
+// Moves a transpose from the readers of rope to its operand, where all readers permute the leading axes in the same way
+// (and may then swap the last two). The kernels of rope read any strides and write a dense result, so queries and keys
+// become contiguous for each head, as the matmuls of attention need them.
 #include <algorithm>
 #include <optional>
 
@@ -26,7 +26,7 @@ class RotationOrienter {
   }
 
  private:
-  // How a reader moves the axes before the last, which stays in place or ends one before it.
+  // The permutation of a reader, without a swap of the last two axes; empty where it moves the last axis elsewhere.
   std::optional<Permutation> leading_permutation(const Node& reader) const {
     if (reader.op != Op::transpose) return std::nullopt;
     Permutation permutation = permutation_of(reader);
@@ -41,7 +41,7 @@ class RotationOrienter {
     const std::vector<NodeId>& readers = readers_.of(node.outputs[0]);
     if (readers.empty() || readers_.is_result(node.outputs[0])) return std::nullopt;
     const std::optional<Permutation> shared = leading_permutation(graph_.node(readers.front()));
-    if (!shared || moves_nothing(*shared)) return std::nullopt;
+    if (!shared || is_identity(*shared)) return std::nullopt;
     const bool agree = std::all_of(readers.begin(), readers.end(),
                                    [&](NodeId reader) { return leading_permutation(graph_.node(reader)) == shared; });
     return agree ? shared : std::nullopt;
@@ -49,13 +49,13 @@ class RotationOrienter {
 
   void orient(NodeId id, const Permutation& permutation) {
     const Node& node = graph_.node(id);
-    rewriter_.stand_before(id);
+    rewriter_.insert_before(id);
     const auto axis =
         std::find(permutation.begin(), permutation.end(),
                   normalise_axis(node.attributes.get<std::int64_t>("axis"), static_cast<int>(permutation.size())));
     const Value rotated = rope(graph_, transpose(graph_, node.inputs[0], permutation), node.inputs[1], node.inputs[2],
                                static_cast<int>(axis - permutation.begin()), node.attributes.get<bool>("inverse"));
-    const Permutation swap = with_last_two_swapped(unmoved_axes(static_cast<int>(permutation.size())));
+    const Permutation swap = with_last_two_swapped(identity_permutation(static_cast<int>(permutation.size())));
     for (const NodeId id_of_reader : readers_.of(node.outputs[0])) {
       const Node& reader = graph_.node(id_of_reader);
       const Value result[] = {permutation_of(reader) == permutation ? rotated : transpose(graph_, rotated, swap)};

@@ -11,9 +11,9 @@
 
 namespace ridgepoint {
 
-// What passes ask of the device that the graph is compiled for.
+// The properties of a device that passes depend on.
 struct PassTarget {
-  // The node need not stand in the graph; its operands do.
+  // The operands of the node must be in the graph; the node need not be.
   std::function<bool(const Graph&, const Node&)> has_kernel;
   std::function<OperandLayout(const Graph&, const Node&, int operand)> operand_layout;
 };

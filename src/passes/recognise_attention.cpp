@@ -1,6 +1,5 @@
-// Turns attention written in plain ops (attention_pattern.h) into the attention op where the device has kernels for it
-// and for its derivative. For a forward graph: differentiated after this, it keeps nothing of the scores' size for
-// backward. Once it has been differentiated, backward reads the scores, and they stay.
+// Replaces attention in primitive ops (attention_pattern.h) by the attention op where the device has kernels for it and
+// for its derivative. It runs before differentiation, so that backward does not read the scores.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -15,13 +14,13 @@
 namespace ridgepoint {
 namespace {
 
-Value made(Graph& graph, const ScaledTranspose& operand) {
+Value build(Graph& graph, const ScaledTranspose& operand) {
   Value value = operand.base;
   if (graph.type(value).dtype != operand.dtype) value = cast(graph, value, operand.dtype);
-  return moves_nothing(operand.permutation) ? value : transpose(graph, value, operand.permutation);
+  return is_identity(operand.permutation) ? value : transpose(graph, value, operand.permutation);
 }
 
-// The innermost module that both scopes lie in.
+// The innermost module that contains both scopes.
 std::string common_scope(const std::string& a, const std::string& b) {
   const auto [end, end_of_b] = std::ranges::mismatch(a, b);
   const auto ends = [](const std::string& text, auto at) { return at == text.end() || *at == '.'; };
@@ -41,20 +40,20 @@ bool has_kernels(const Graph& graph, const Node& attention, const PassOptions& o
   return options.target.has_kernel(graph, attention) && options.target.has_kernel(graph, backward);
 }
 
-// Makes the op where the last product stands, whose result it is; empty where the device lacks a kernel for it.
+// Inserts the op before the last matmul; empty where the device has no kernel for it.
 std::optional<Value> make_attention(Graph& graph, Rewriter& rewriter, const AttentionPattern& pattern,
                                     const PassOptions& options) {
   const NodeId last_product = pattern.nodes.front();
   const Node& last = graph.node(last_product);
   const Node& first = graph.node(pattern.nodes.back());
-  rewriter.stand_before(last_product, common_scope(graph.scope_name(last), graph.scope_name(first)));
-  const Value q = made(graph, pattern.q);
+  rewriter.insert_before(last_product, common_scope(graph.scope_name(last), graph.scope_name(first)));
+  const Value q = build(graph, pattern.q);
   ScaledTranspose keys = pattern.keys;
   keys.permutation = with_last_two_swapped(std::move(keys.permutation));
-  const Value k = made(graph, keys);
+  const Value k = build(graph, keys);
   const Value o = attention(graph, q, k, pattern.v, pattern.scale, pattern.causal).first;
   if (!has_kernels(graph, graph.producer_node(o), options)) {
-    rewriter.undo();
+    rewriter.erase_inserted();
     return std::nullopt;
   }
   graph.set_type(o, graph.type(last.outputs[0]));  // with its labels
@@ -65,7 +64,7 @@ std::optional<Value> make_attention(Graph& graph, Rewriter& rewriter, const Atte
 
 bool recognise_attention(Graph& graph, const PassOptions& options) {
   if (options.level == Compile::off) return false;
-  // The graph is rewritten once, at the end: no node of one pattern is read by another's.
+  // `readers` stay valid, because the graph changes only in finish() and patterns do not overlap.
   const Readers readers(graph);
   Rewriter rewriter(graph);
   for (const NodeId id : nodes_of(graph)) {

@@ -1,5 +1,5 @@
-// Removes work whose result is bit for bit one of its operands under IEEE arithmetic, and folds chains of views.
-// x + 0 stays (it turns -0 into +0); x - 0, x + (-0), x * 1, x / 1 go. Nothing is reassociated.
+// Removes nodes whose result is bitwise equal to an operand under IEEE arithmetic, and merges chains of views. It
+// removes x - 0, x + (-0), x * 1 and x / 1, but not x + 0, which turns -0 into +0. It does not reassociate.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -18,7 +18,7 @@ bool is_constant(const Graph& graph, Value value, double expected) {
   return found && *found == expected && std::signbit(*found) == std::signbit(expected);
 }
 
-// The operand a node's result equals, if any; its type is checked by the caller.
+// The operand that the node's result equals, if any. The caller checks that the types are equal.
 std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
   const auto operand = [&](std::size_t i) { return node.inputs[i]; };
   const auto is = [&](std::size_t i, double value) { return is_constant(graph, operand(i), value); };
@@ -29,7 +29,7 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
     case Op::broadcast:
       return operand(0);
     case Op::transpose:
-      return moves_nothing(permutation_of(node)) ? std::optional(operand(0)) : std::nullopt;
+      return is_identity(permutation_of(node)) ? std::optional(operand(0)) : std::nullopt;
     case Op::neg: {
       const Node& inner = graph.producer_node(operand(0));
       return inner.op == Op::neg ? std::optional(inner.inputs[0]) : std::nullopt;
@@ -56,7 +56,7 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
   }
 }
 
-// Builds one view for two in a row; the node's result is replaced by the returned value.
+// One view in place of two consecutive views of the same op.
 std::optional<Value> folded_views(Graph& graph, const Node& node) {
   if (op_class(node.op) != OpClass::view) return std::nullopt;
   const Node& inner = graph.producer_node(node.inputs[0]);
@@ -89,7 +89,7 @@ std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
   if (node.outputs.size() != 1) return std::nullopt;
   const std::optional<Value> same = equal_operand(graph, node);
   if (same && graph.type(*same) == graph.type(node.outputs[0])) return same;
-  rewriter.stand_before(id);
+  rewriter.insert_before(id);
   if (const std::optional<Value> view = folded_views(graph, node)) return view;
   return reduction_of_one(graph, node);
 }
@@ -97,7 +97,7 @@ std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
 bool simplify_once(Graph& graph, Rewriter& rewriter) {
   for (const NodeId id : nodes_of(graph)) {
     const Node& node = graph.node(id);
-    // Two operands that change in the same walk are met again in the next.
+    // A node whose operand changed in this walk is visited again in the next.
     const bool is_stale =
         std::ranges::any_of(node.inputs, [&](Value value) { return rewriter.is_removed(graph.producer(value)); });
     if (is_stale) continue;

@@ -1,4 +1,4 @@
-// What the planner needs of the updates of a graph to write each over the old value.
+// The condition under which every update of a graph can be written over the old value.
 #pragma once
 
 #include <span>
@@ -7,9 +7,9 @@
 
 namespace ridgepoint {
 
-// Throws Error (usage) unless every update is by a value that a kernel makes, that updates nothing else and that can be
-// written over the input (ops/in_place.h), and nothing reads the input, through views or as an output, after that. The
-// pass make_updates_in_place sees to it. `layouts` are those of all values.
+// Throws Error (usage) unless, for every update, a kernel computes the new value and can write it over the input
+// (ops/in_place.h), the value updates no other input, and nothing reads the input afterwards, through views or as an
+// output. The pass make_updates_in_place ensures this. `layouts` are those of all values.
 void check_updates(const Graph& graph, std::span<const ValueLayout> layouts);
 
 }  // namespace ridgepoint

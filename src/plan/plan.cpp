@@ -123,7 +123,7 @@ class Planner {
     }
   }
 
-  // What an optimizer reads as a gradient, and what leaves the graph under a gradient's name.
+  // The gradient operands of optimizers, and the outputs that are gradients.
   std::vector<Value> parameter_gradients() const {
     std::vector<Value> found;
     for (const NodeId id : graph_.order()) {
@@ -147,7 +147,7 @@ class Planner {
 
   const Graph& graph_;
   std::vector<ValueLayout> layouts_;
-  std::vector<BufferId> buffer_of_;  // by value id; views through their root
+  std::vector<BufferId> buffer_of_;  // by value id; not set for views
   std::vector<std::size_t> last_of_buffer_;
   std::vector<Value> update_target_;
   ExecutionPlan plan_;

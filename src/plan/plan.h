@@ -1,5 +1,5 @@
-// The static plan of a graph: which buffer each value lies in, when each buffer is needed and what it is for.
-// Nothing here depends on a device's arithmetic; the executor and every estimate read the same plan.
+// The static plan of a graph: the buffer of each value, and the lifetime and category of each buffer. The executor and
+// the memory estimates use the same plan.
 #pragma once
 
 #include <cstddef>
@@ -19,9 +19,9 @@ inline constexpr BufferId kNoBuffer = UINT32_MAX;  // an immediate operand
 struct Buffer {
   std::size_t bytes = 0;
   MemoryCategory category = MemoryCategory::temporary;
-  Value value;              // the first value that lies in it
-  bool persistent = false;  // an input: lives as long as the program
-  bool output = false;      // readable after the run: freed when the next run begins
+  Value value;              // the first value stored in it
+  bool persistent = false;  // an input: allocated as long as the program exists
+  bool output = false;      // an output: freed when the next run begins
 };
 
 struct Operand {
@@ -30,7 +30,7 @@ struct Operand {
   TensorLayout layout;
 };
 
-// One launch. Buffers in `allocate` come to life before it, those in `release` end after it.
+// One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it.
 struct PlanStep {
   NodeId node;
   std::vector<Operand> inputs;
@@ -42,13 +42,12 @@ struct PlanStep {
 struct ExecutionPlan {
   std::vector<Buffer> buffers;
   std::vector<PlanStep> steps;
-  std::vector<Operand> values;  // where each value lies, by value id (views included)
-  // First step of the backward phase; nullopt without one.
+  std::vector<Operand> values;  // the location of each value, by value id (views included)
+  // The first step of the backward phase; nullopt without one.
   std::optional<std::size_t> backward_begin;
 };
 
-// The graph must have been through the pipeline (composites the device lacks decomposed, copies inserted).
-// Throws Error (usage) for an update that cannot be made in place as it stands (check_updates.h).
+// Plans a graph after all passes. Throws Error (usage) for an update that cannot be in place (check_updates.h).
 ExecutionPlan make_plan(const Graph& graph);
 
 }  // namespace ridgepoint

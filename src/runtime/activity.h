@@ -1,5 +1,5 @@
-// What ran on a device and when: the record every back end's profiler fills, and how it watches an executor.
-// Times are nanoseconds of std::chrono::steady_clock, whichever clock they were taken with.
+// The activity records of a profiler, one format for all back ends, and the interface by which it observes an executor.
+// Times are nanoseconds of std::chrono::steady_clock; a back end converts those of other clocks.
 #pragma once
 
 #include <array>
@@ -18,27 +18,27 @@ inline constexpr std::uint32_t kNoRun = UINT32_MAX;
 struct Activity {
   std::string name;
   ActivityKind kind = ActivityKind::kernel;
-  std::uint32_t run = kNoRun;        // which run since start(), from 0
-  std::uint32_t launch = kNoLaunch;  // whose work it is: the executor's launch, from 0
+  std::uint32_t run = kNoRun;        // index of the run since start(), from 0
+  std::uint32_t launch = kNoLaunch;  // index of the executor's launch, from 0
   std::int64_t start_ns = 0;
   std::int64_t duration_ns = 0;
-  // The host's call that asked for it. Equal to the above where kernels run within the call.
+  // The host's call that launched it. The same times as above where the kernel runs within the call.
   std::int64_t call_start_ns = 0;
   std::int64_t call_duration_ns = 0;
   std::uint32_t stream = 0;
-  // Of kernels on a card; zero elsewhere.
+  // Launch configuration of CUDA kernels; zero elsewhere.
   std::array<std::int32_t, 3> grid{};
   std::array<std::int32_t, 3> block{};
-  std::int32_t registers = 0;     // a thread
-  std::int32_t shared_bytes = 0;  // a block, static and dynamic
+  std::int32_t registers = 0;     // per thread
+  std::int32_t shared_bytes = 0;  // per block, static and dynamic
 };
 
 struct ActivityLog {
   std::vector<Activity> activities;  // in order of start
-  std::uint64_t dropped = 0;         // records that the profiler says it lost
+  std::uint64_t dropped = 0;         // number of records that the profiler lost
 };
 
-// Called by an executor around everything it does; must not throw. after_launch() is left out where the launch throws.
+// Callbacks of an executor around runs and launches. They must not throw. A launch that throws skips after_launch().
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
@@ -48,12 +48,12 @@ class LaunchObserver {
   virtual void run_ends() {}  // also after an exception
 };
 
-// An observer that learns when each launch's work ran.
+// An observer that records when the work of each launch ran.
 class ActivityRecorder : public LaunchObserver {
  public:
-  // Room for `launches` is taken here, so that watching costs little. Throws Error saying why nothing can be recorded.
+  // Reserves space for `launches` records. Throws Error where recording is not possible.
   virtual void start(std::size_t launches) = 0;
-  // The device must have finished its work. What was recorded since start(). Throws Error.
+  // The records since start(). The device must be synchronised. Throws Error.
   virtual ActivityLog stop() = 0;
 };
 

@@ -9,7 +9,7 @@
 namespace ridgepoint {
 namespace {
 
-// As it stands in the sentence of a message.
+// The place of an error, as part of its message.
 std::string place_of(const Graph& graph, const Node& node) {
   if (node.op == Op::input) {
     return "for the " + std::string(name(input_role(node))) + " '" + input_name(node) + "'";
@@ -36,7 +36,7 @@ Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device
 Executor::~Executor() {
   try {
     device_.synchronize();
-  } catch (const Error&) {  // the device has failed, and said so to whoever waited for it
+  } catch (const Error&) {  // the caller got this error from an earlier synchronize()
   }
   release_all(true);
 }
@@ -143,7 +143,7 @@ void Executor::run_step(const Step& step) {
     if (workspace != nullptr) allocator_.free(workspace);
     throw;
   }
-  // Freed before the device is done with it: the next user of the memory is ordered behind this launch.
+  // The device may still use it, but launches are in order, so the next user of the memory runs later.
   if (workspace != nullptr) allocator_.free(workspace);
   for (std::uint32_t i = step.first_release; i < step.end_release; ++i) release(buffer_lists_[i]);
 }

@@ -1,5 +1,5 @@
-// Walks a plan: asks the allocator at each buffer's first use, launches one kernel a node, frees after the last
-// use. Everything is resolved when it is built; run() looks nothing up and, in the steady state, touches no heap.
+// Executes a plan: allocates each buffer before its first use, launches one kernel per node, and frees each buffer
+// after its last use. Kernels are created in the constructor; run() does not use the host heap in the steady state.
 #pragma once
 
 #include <cstddef>
@@ -16,32 +16,32 @@ namespace ridgepoint {
 
 class Executor {
  public:
-  // Makes the kernels and allocates (and zeroes) the persistent buffers. The graph, plan, device and allocator must
-  // outlive it. Throws OutOfMemory, and what `stop_point` throws, having given back what it took.
+  // Creates the kernels, allocates the persistent buffers and sets them to zero. The graph, plan, device and allocator
+  // must outlive the executor. Throws OutOfMemory, and the exceptions of `stop_point`.
   Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator,
            const StopPoint& stop_point = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  // Ends the outputs of the run before, then runs every step; asynchronous where the device is. After an exception
-  // (OutOfMemory, a kernel's Error) only persistent buffers are live and it can run again.
+  // Frees the outputs of the previous run, then runs every step; asynchronous on devices that are. After an exception
+  // (OutOfMemory, a kernel's Error) only persistent buffers are allocated, and run() may be called again.
   void run();
 
-  // The address of an operand: of a persistent buffer at any time, of an output after run(); else null.
+  // The address of an operand; null while its buffer is not allocated.
   void* address(const Operand& operand) const;
 
-  // Watches every run from now on, until it is replaced; null ends that. One branch a node is what it costs then.
+  // Calls `observer` in every later run; null ends this.
   void set_observer(LaunchObserver* observer) { observer_ = observer; }
 
   std::size_t launches() const { return steps_.size(); }
   NodeId launch_node(std::size_t launch) const { return NodeId{steps_[launch].node}; }
   std::string_view kernel_name(std::size_t launch) const { return steps_[launch].kernel->name(); }
-  // Bytes allocated when the last run reached its backward phase; 0 without one.
+  // The bytes allocated when the last run reached its backward phase; 0 without one.
   std::size_t before_backward_bytes() const { return before_backward_bytes_; }
 
  private:
-  // Ranges index the flat tables below.
+  // Ranges are indices into operands_ and buffer_lists_.
   struct Step {
     Kernel* kernel;
     std::uint32_t node;

@@ -1,4 +1,4 @@
-// Activity of devices whose kernels end before launch() returns: the host's clock around each launch.
+// Activity of devices whose kernels end before launch() returns, timed by the host's clock.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace ridgepoint {
 
-// Now, in the nanoseconds of Activity.
+// The current time, in the unit and clock of Activity.
 std::int64_t steady_now_ns();
 
 class HostActivityRecorder final : public ActivityRecorder {

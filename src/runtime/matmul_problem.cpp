@@ -24,28 +24,28 @@ StridedMatrix read_matrix(const TensorLayout& layout) {
   return matrix;
 }
 
-// Whether row `rows` of matrix i is row 0 of matrix i + 1. The stride of a single row means nothing.
+// Whether the rows of matrix i + 1 follow those of matrix i at the same stride. A single row has no row stride.
 bool rows_continue(const StridedMatrix& matrix, std::size_t axis) {
   return matrix.rows == 1 || matrix.batch_strides[axis] == matrix.rows * matrix.row_stride;
 }
 
-StridedMatrix taken_into_rows(StridedMatrix matrix, std::size_t axis, std::int64_t size) {
+StridedMatrix folded_into_rows(StridedMatrix matrix, std::size_t axis, std::int64_t size) {
   if (matrix.rows == 1) matrix.row_stride = matrix.batch_strides[axis];
   matrix.rows *= size;
   matrix.batch_strides[axis] = 0;
   return matrix;
 }
 
-// A single row has any row stride; many rows that follow each other at the stride of a batch may be what BLAS refuses.
+// Folds batch dimensions into M. It stops where BLAS would not support the strides of the folded matrix.
 void fold_into_rows(MatmulProblem& problem) {
   while (!problem.batch.empty()) {
     const std::size_t axis = problem.batch.size() - 1;
     if (problem.b.batch_strides[axis] != 0) return;
     if (!rows_continue(problem.a, axis) || !rows_continue(problem.c, axis)) return;
-    const StridedMatrix a = taken_into_rows(problem.a, axis, problem.batch[axis]);
+    const StridedMatrix a = folded_into_rows(problem.a, axis, problem.batch[axis]);
     if (blas_layout(problem.a) && !blas_layout(a)) return;
     problem.a = a;
-    problem.c = taken_into_rows(problem.c, axis, problem.batch[axis]);
+    problem.c = folded_into_rows(problem.c, axis, problem.batch[axis]);
     problem.batch.pop_back();
   }
 }
@@ -84,7 +84,7 @@ std::optional<BlasLayout> blas_layout(const StridedMatrix& matrix) {
   const std::int64_t columns = matrix.columns;
   const std::int64_t dense_row = std::max<std::int64_t>(columns, 1);
   const std::int64_t dense_column = std::max<std::int64_t>(rows, 1);
-  // The stride of a dimension of size 1 means nothing: BLAS gets one that it accepts.
+  // The stride of a dimension of size 1 is arbitrary, so BLAS gets one that it accepts.
   if (columns <= 1 || matrix.column_stride == 1) {
     if (rows <= 1) return BlasLayout{false, dense_row};
     if (matrix.row_stride >= dense_row) return BlasLayout{false, matrix.row_stride};

@@ -28,7 +28,7 @@ Graph compiled(Graph graph, const Device& device, const ProgramOptions& options)
   return compile(std::move(graph), device, compile_options);
 }
 
-// By input: the exclusive bound that its elements must keep, from the ops that index by it (through views).
+// For each integer input, the number of rows of the smallest table that it indexes, directly or through views.
 std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
   std::vector<std::int64_t> bounds(graph.value_count(), INT64_MAX);
   const auto bound = [&](Value indices, std::int64_t end) { bounds[indices.id] = std::min(bounds[indices.id], end); };
@@ -56,7 +56,7 @@ std::unique_ptr<Allocator> make_allocator(Device& device, MemoryTrace* trace) {
 struct InputSlot {
   std::string name;
   Value value;
-  std::int64_t index_bound = INT64_MAX;  // exclusive; only for int64 data
+  std::int64_t index_bound = INT64_MAX;  // exclusive; of int64 data
 };
 
 }  // namespace
@@ -124,7 +124,7 @@ struct Program::Implementation {
     write_initial_values();
   }
 
-  // Of scalars that do not begin at zero: the loss scale.
+  // Writes the attribute "initial" of inputs, such as the loss scale.
   void write_initial_values() {
     for (const InputSlot& slot : source->inputs) {
       const Node& node = graph.producer_node(slot.value);
@@ -138,10 +138,10 @@ struct Program::Implementation {
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 
-  // `dead` is what an error says when the value has no memory now.
-  HostTensor read(Value value, const char* dead = "an output was read before the program ran") const {
+  // Throws Error with `message` when the value has no memory.
+  HostTensor read(Value value, const char* message = "an output was read before the program ran") const {
     const void* address = executor.address(plan.values[value.id]);
-    if (address == nullptr) throw Error(dead, ErrorKind::usage);
+    if (address == nullptr) throw Error(message, ErrorKind::usage);
     HostTensor tensor(graph.type(value));
     device->synchronize();
     device->copy_to_host(tensor.data.data(), address, tensor.data.size());
@@ -153,7 +153,7 @@ struct Program::Implementation {
   const Graph& graph;
   const ExecutionPlan& plan;
   std::unique_ptr<Allocator> allocator;
-  std::unique_ptr<LaunchObserver> marker;  // null unless a profiler listens
+  std::unique_ptr<LaunchObserver> marker;  // null unless an external profiler is attached
   Executor executor;
 };
 
@@ -170,7 +170,7 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   const InputSlot& slot = self.find_input(name);
   const TensorType& type = self.graph.type(slot.value);
   if (!(tensor.type == type)) {
-    throw Error("input '" + slot.name + "' is " + type.to_string() + "; it was given " + tensor.type.to_string(),
+    throw Error("input '" + slot.name + "' is " + type.to_string() + "; the given tensor is " + tensor.type.to_string(),
                 ErrorKind::usage);
   }
   if (slot.index_bound != INT64_MAX) {
@@ -178,7 +178,7 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
     for (std::size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0 || indices[i] >= slot.index_bound) {
         throw Error("element " + std::to_string(i) + " of '" + slot.name + "' is " + std::to_string(indices[i]) +
-                        "; indices run from 0 to " + std::to_string(slot.index_bound - 1),
+                        "; indices must be from 0 to " + std::to_string(slot.index_bound - 1),
                     ErrorKind::usage);
       }
     }

@@ -1,5 +1,4 @@
-// Numbers for measurements. On zeros a processor draws less power and may clock higher than on data, and a rate
-// measured on them is one that no model sees.
+// Random data for measurements. On zeros a processor draws less power and may clock higher, so rates would be too high.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +8,8 @@
 
 namespace ridgepoint {
 
-// `bytes` bytes of elements in [-1, 1), or a stretch to repeat where that would take long to draw: a whole number of
-// elements, never empty unless `bytes` is 0. The same at every call. `dtype` is a floating one.
+// At most `bytes` bytes of elements in [-1, 1), the same in every call. The result is shorter for large `bytes`, to be
+// repeated by the caller; it is empty only where `bytes` is 0. `dtype` must be floating.
 std::vector<std::byte> random_pattern(DType dtype, std::size_t bytes);
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// Every derivative against central differences, in double on the reference back end.
+// Compares every derivative with central differences, in double precision on the reference back end.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using testing::Tensors;
 
 class Vjp : public ::testing::TestWithParam<OpCase> {};
 
-// A scalar from all floating outputs: the sum of y times fixed uneven weights.
+// A scalar loss: the sum over all floating outputs, with fixed unequal weights.
 Value weighted_sum(Graph& graph) {
   Value total;
   const std::vector<Output> outputs(graph.outputs().begin(), graph.outputs().end());
@@ -73,7 +73,7 @@ TEST_P(Vjp, agrees_with_central_differences) {
     const std::span<const double> analytic = found.at(name).as<double>();
     double scale_of_gradient = 0;
     for (const double g : analytic) scale_of_gradient = std::max(scale_of_gradient, std::fabs(g));
-    const std::size_t stride = std::max<std::size_t>(1, values.size() / 40);  // a spread of elements of large operands
+    const std::size_t stride = std::max<std::size_t>(1, values.size() / 40);  // samples the elements of large operands
     for (std::size_t i = 0; i < values.size(); i += stride) {
       const double centre = values[i];
       const double step = 1e-5 * std::max(1.0, std::fabs(centre));
@@ -106,7 +106,7 @@ TEST(VjpCoverage, every_op_has_a_case) {
   for (const Op op : kAllOps) EXPECT_TRUE(covered.contains(op)) << name(op);
 }
 
-TEST(Differentiate, rope_turns_gradients_back) {
+TEST(Differentiate, rope_rotates_gradients_by_the_negative_angle) {
   // <rope(x), g> = <x, rope_inverse(g)> with tables that are rotations.
   Graph graph;
   const Value x = input(graph, "x", {DType::fp64, {2, 5, 3, 8}}, Role::data);
@@ -122,7 +122,7 @@ TEST(Differentiate, rope_turns_gradients_back) {
   EXPECT_LT(testing::relative_error(outputs.at("grad"), outputs.at("expected")), 1e-15);
 }
 
-TEST(Differentiate, differentiates_rope_by_its_tables_and_rotates_alone_where_nobody_asks_for_them) {
+TEST(Differentiate, decomposes_rope_only_where_gradients_of_its_tables_are_needed) {
   for (const bool by_tables : {false, true}) {
     Graph graph;
     const Value x = input(graph, "x", {DType::bf16, {5, 4}}, Role::data);

@@ -1,5 +1,4 @@
-// The one list of passes as users of the library meet it: modes, fusion, names, and graphs that were differentiated
-// before.
+// The public interface of compilation: modes, fusion, names, and graphs that have a backward phase already.
 #include "compile/compile.h"
 
 #include <gmock/gmock.h>
@@ -26,7 +25,7 @@ Graph attention_in_plain_ops() {
   return graph;
 }
 
-// y = sum(w x), and its square as the loss with a target of its own.
+// y = sum(w x), with the loss (y - target)^2.
 Graph model() {
   Graph graph;
   const Value w = input(graph, "w", {DType::fp32, {3}}, Role::parameter);
@@ -95,7 +94,7 @@ TEST(TrainingGraph, updates_every_parameter_in_a_step) {
   EXPECT_EQ(graph.updates().size(), 4U);
 }
 
-TEST(TrainingGraph, keeps_what_it_is_asked_to) {
+TEST(TrainingGraph, keeps_the_outputs_of_keep_options) {
   const Graph graph = training_graph(model(), {.mode = Mode::step, .keep = {.results = true, .gradients = true}});
   EXPECT_THAT(outputs_of(graph), ElementsAre("y", "loss", "grad.w"));
 }
@@ -106,7 +105,7 @@ TEST(TrainingGraph, takes_the_gradient_of_the_result_where_there_is_no_loss) {
   EXPECT_TRUE(graph.find_input("grad.o").has_value());
 }
 
-// By hand: d loss / d w = 2 (y - target) x, whatever the loss is scaled by.
+// d loss / d w = 2 (y - target) x, for any loss scale.
 TEST(TrainingGraph, has_gradients_without_the_scale_of_the_loss) {
   for (const Precision precision : {Precision::fp32, Precision::fp16}) {
     Program program(model(), open_device("reference"), {.compile = {.mode = Mode::backward, .precision = precision}});
@@ -134,7 +133,7 @@ TEST(TrainingGraph, says_when_there_is_nothing_to_differentiate) {
               ThrowsMessage<Error>(HasSubstr("neither a loss nor a floating result")));
 }
 
-TEST(Compile, takes_a_graph_that_was_differentiated_before_as_it_is) {
+TEST(Compile, does_not_differentiate_a_training_graph_again) {
   Graph graph = model();
   graph.add_output("dw", differentiate(graph, *graph.find_loss(), std::array{*graph.find_input("w")})[0]);
   const ProgramPlan plan(graph, open_device("cpu"));
@@ -143,7 +142,7 @@ TEST(Compile, takes_a_graph_that_was_differentiated_before_as_it_is) {
               ThrowsMessage<Error>(HasSubstr("has a backward phase already")));
 }
 
-TEST(Compile, ends_after_the_pass_that_it_is_asked_for) {
+TEST(Compile, ends_after_the_pass_of_until) {
   std::vector<std::string> ran;
   CompileOptions options{.mode = Mode::backward, .skip = {"autocast"}, .until = "differentiate_outputs"};
   options.after_pass = [&](const PassResult& pass, const Graph&) { ran.emplace_back(pass.name); };

@@ -1,4 +1,4 @@
-// What the runner of passes owns: names, skipping, what is shown, verifying.
+// run_passes(): names, skipped passes, callbacks and verification.
 #include <gmock/gmock.h>
 
 #include "compile/pipeline.h"

@@ -1,4 +1,4 @@
-// The traits of dtypes: each entry of the table against what follows from the others and from how elements are stored.
+// The table of dtype traits, compared with the conversions of HostTensor and with its own other entries.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -11,19 +11,19 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kNames = {"tiny", "small", "medium", "large"};
 
-TEST(Nearest, finds_the_name_one_typing_slip_away) {
+TEST(Nearest, finds_the_name_one_typing_error_away) {
   EXPECT_EQ(nearest("samll", kNames), "small");
   EXPECT_EQ(nearest("medum", kNames), "medium");
   EXPECT_EQ(nearest("largee", kNames), "large");
   EXPECT_EQ(nearest("TINY", kNames), "tiny");
 }
 
-TEST(Nearest, counts_a_swap_of_neighbours_as_one_slip) {
+TEST(Nearest, counts_a_swap_of_neighbours_as_one_error) {
   constexpr std::array<std::string_view, 2> kPair = {"cabc", "abc"};
   EXPECT_EQ(nearest("acb", kPair), "abc");
 }
 
-TEST(Nearest, takes_a_name_cut_short_for_that_name) {
+TEST(Nearest, takes_a_prefix_for_the_name) {
   constexpr std::array<std::string_view, 3> kFlags = {"--seed", "--sequence", "--sequences"};
   EXPECT_EQ(nearest("--seq", kFlags), "--sequence");
   EXPECT_EQ(nearest("MED", kNames), "medium");

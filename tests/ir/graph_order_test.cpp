@@ -1,4 +1,4 @@
-// Where nodes come to stand, and what of a graph is found by name.
+// The order of nodes in a graph, and lookup by name.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -40,14 +40,14 @@ TEST_F(GraphOrder, closes_the_gap_that_an_erased_node_leaves) {
   EXPECT_THROW(graph.set_insertion_before(of(b)), Error);
 }
 
-TEST_F(GraphOrder, goes_on_at_the_end_after_nodes_are_erased) {
+TEST_F(GraphOrder, appends_at_the_end_after_nodes_are_erased) {
   graph.set_insertion_before(of(a));
   graph.erase(std::array{of(b)});
   const Value c = exp(graph, x);
   EXPECT_EQ(order_of(graph).back(), of(c));
 }
 
-TEST_F(GraphOrder, is_kept_by_copies_that_go_their_own_ways) {
+TEST_F(GraphOrder, is_independent_in_copies_of_a_graph) {
   Graph other = graph;
   other.set_insertion_before(of(a));
   const NodeId in_other = other.producer(neg(other, x));

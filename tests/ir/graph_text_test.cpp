@@ -58,7 +58,7 @@ struct Malformed {
 
 class MalformedGraphText : public ::testing::TestWithParam<Malformed> {};
 
-TEST_P(MalformedGraphText, is_refused_with_its_place) {
+TEST_P(MalformedGraphText, is_refused_with_line_and_column) {
   try {
     parse_graph(GetParam().text);
     FAIL() << "accepted";
@@ -76,15 +76,16 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"unknown_op", "graph \"g\"\n%0:fp32[2] = inptu() @forward \"\" \"\"\n", "did you mean 'input'"},
         Malformed{"unknown_dtype", "graph \"g\"\n%0:fp23[2] = input() @forward \"\" \"\"\n", "did you mean 'fp32'"},
         Malformed{"value_from_nowhere", "graph \"g\"\n%1:fp32[2] = exp(%0) @forward \"\" \"\"\n",
-                  "%0 is used before it is made"},
+                  "%0 is used before it is defined"},
         Malformed{"made_twice",
                   "graph \"g\"\n%0:fp32[] = constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n%0:fp32[] = "
                   "constant() {dtype=\"fp32\", value=1.0} @forward \"\" \"\"\n",
-                  "%0 is made twice"},
+                  "%0 is defined twice"},
         Malformed{"huge_shape", "graph \"g\"\n%0:fp32[9223372036854775807,9] = input() @forward \"\" \"\"\n", "2^62"},
         Malformed{"rank_seven", "graph \"g\"\n%0:fp32[1,1,1,1,1,1,1] = input() @forward \"\" \"\"\n",
                   "more than 6 dimensions"},
-        Malformed{"negative_size", "graph \"g\"\n%0:fp32[-1] = input() @forward \"\" \"\"\n", "sizes are 0 or more"},
+        Malformed{"negative_size", "graph \"g\"\n%0:fp32[-1] = input() @forward \"\" \"\"\n",
+                  "sizes must be 0 or more"},
         Malformed{"unknown_phase", "graph \"g\"\n%0:fp32[2] = input() @sideways \"\" \"\"\n",
                   "unknown phase 'sideways'"},
         Malformed{"open_string", "graph \"g", "a string does not end"},
@@ -95,12 +96,12 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"from_an_unknown_op", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" from sofmax\n",
                   "did you mean 'softmax'"},
         Malformed{"from_no_composite", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" from add\n",
-                  "made from a composite, which 'add' is not"},
+                  "must be a composite op; 'add' is not one"},
         Malformed{"more_on_the_line", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" form\n",
                   "expected the end of the line"},
-        Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is made"},
+        Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is defined"},
         Malformed{"wrong_arity", "graph \"g\"\n%0:fp32[2] = exp() @forward \"\" \"\"\n",
-                  "0 inputs where the op has 1"}),
+                  "0 inputs found, the op has 1"}),
     [](const auto& tested) { return tested.param.name; });
 
 TEST(GraphText, is_refused_with_a_type_or_a_number_of_results_that_the_op_does_not_have) {

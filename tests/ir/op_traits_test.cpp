@@ -1,4 +1,5 @@
-// The columns of op_list.def: what autocast does is written here by group, the rest follows from classes and rules.
+// The columns of op_list.def. The autocast column is compared with groups listed here, the others with classes and
+// rules.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -42,7 +43,7 @@ std::set<Op> without(std::set<Op> ops, const std::set<Op>& others) {
 }
 
 const std::set<Op> kExponentials = {Op::exp, Op::expm1, Op::log, Op::rsqrt};
-const std::set<Op> kMoves = {Op::copy, Op::cast, Op::detach, Op::iota};  // elementwise, of no arithmetic
+const std::set<Op> kMoves = {Op::copy, Op::cast, Op::detach, Op::iota};  // elementwise, without arithmetic
 const std::set<Op> kActivations = {Op::relu, Op::silu, Op::silu_backward, Op::causal_mask};
 const std::set<Op> kAttention = {Op::attention, Op::attention_backward};
 
@@ -60,7 +61,7 @@ TEST(Autocast, lets_elementwise_ops_and_activations_follow_their_widest_operand)
   EXPECT_EQ(names(ops_with(AutocastRule::widest)), names(with(with(elementwise, kActivations), {Op::reduce_max})));
 }
 
-TEST(Autocast, leaves_what_computes_nothing_and_what_chooses_for_itself) {
+TEST(Autocast, does_not_cast_operands_of_ops_without_arithmetic_or_with_their_own_rule) {
   std::set<Op> own = with(ops_of(OpClass::state), ops_of(OpClass::view));
   own = with(with(own, ops_of(OpClass::gather)), kMoves);
   EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::rope})));

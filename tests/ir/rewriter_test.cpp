@@ -25,15 +25,15 @@ Value value_at(const Graph& graph, std::size_t position) { return graph.node(nod
 
 std::string text_of(const Graph& graph) { return print_graph(parse_graph(print_graph(graph))); }
 
-TEST(Rewriter, gives_new_nodes_phase_scope_source_and_origin_of_what_they_stand_for) {
+TEST(Rewriter, gives_new_nodes_phase_scope_source_and_origin_of_the_replaced_node) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
   const NodeId last = node_at(graph, 3);
-  rewriter.stand_before(last);
+  rewriter.insert_before(last);
   const Value made[] = {log(graph, value_at(graph, 2))};
   rewriter.replace(last, made);
   EXPECT_TRUE(rewriter.finish());
-  rewriter.stand_at_end(node_at(graph, 1));
+  rewriter.insert_at_end(node_at(graph, 1));
   EXPECT_EQ(text_of(graph), R"(graph "g"
 %0:fp32[A2,B3] = input() {name="x", role="data"} @forward "" ""
 %1:fp32[A2,B3] = neg(%0) @loss "layers.0" "model.cpp:1"
@@ -44,12 +44,12 @@ output "z" %3
 )");
 }
 
-TEST(Rewriter, keeps_an_origin_that_a_new_node_has_of_its_own) {
+TEST(Rewriter, keeps_an_origin_that_a_new_node_has_already) {
   Graph graph = parse_graph(kText);
   NodeId made;
   {
     Rewriter rewriter(graph);
-    rewriter.stand_before(node_at(graph, 3));
+    rewriter.insert_before(node_at(graph, 3));
     made = graph.producer(neg(graph, value_at(graph, 0)));
     set_origin(graph, made, Op::rms_norm);
   }
@@ -59,19 +59,19 @@ TEST(Rewriter, keeps_an_origin_that_a_new_node_has_of_its_own) {
 TEST(Rewriter, takes_another_scope_where_one_is_given) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
-  rewriter.stand_before(node_at(graph, 1), "optimizer");
+  rewriter.insert_before(node_at(graph, 1), "optimizer");
   const Node& made = graph.producer_node(neg(graph, value_at(graph, 0)));
   EXPECT_EQ(graph.scope_name(made), "optimizer");
   EXPECT_EQ(made.phase, Phase::loss);
 }
 
-TEST(Rewriter, puts_back_the_settings_of_the_graph) {
+TEST(Rewriter, restores_the_settings_of_the_graph) {
   Graph graph = parse_graph(kText);
   graph.set_phase(Phase::optimizer);
   graph.set_scope("before");
   {
     Rewriter rewriter(graph);
-    rewriter.stand_before(node_at(graph, 1));
+    rewriter.insert_before(node_at(graph, 1));
     EXPECT_EQ(graph.phase(), Phase::loss);
     EXPECT_EQ(graph.scope(), "layers.0");
   }
@@ -95,14 +95,14 @@ TEST(Rewriter, changes_nothing_before_it_finishes) {
   EXPECT_FALSE(rewriter.finish()) << "nothing is left to do";
 }
 
-TEST(Rewriter, takes_back_what_it_made) {
+TEST(Rewriter, erases_the_nodes_that_it_inserted) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
-  rewriter.stand_before(node_at(graph, 1));
+  rewriter.insert_before(node_at(graph, 1));
   const Value kept = neg(graph, value_at(graph, 0));
-  rewriter.stand_before(node_at(graph, 1));
+  rewriter.insert_before(node_at(graph, 1));
   exp(graph, exp(graph, kept));
-  rewriter.undo();
+  rewriter.erase_inserted();
   EXPECT_EQ(graph.order().size(), 5U);
   EXPECT_TRUE(graph.contains(kept));
 }
@@ -110,17 +110,17 @@ TEST(Rewriter, takes_back_what_it_made) {
 TEST(Rewriter, copies_a_value_with_its_labels) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
-  rewriter.stand_at_end(node_at(graph, 1));
+  rewriter.insert_at_end(node_at(graph, 1));
   EXPECT_EQ(graph.type(rewriter.copy(value_at(graph, 0))).to_string(), "fp32[A2,B3]");
   verify(graph);
 }
 
-TEST(Rewriter, makes_a_view_again_of_another_type) {
+TEST(Rewriter, rebuilds_a_view_with_another_type) {
   Graph graph = parse_graph(kText);
   Rewriter rewriter(graph);
-  rewriter.stand_before(node_at(graph, 3));
+  rewriter.insert_before(node_at(graph, 3));
   const Value low = cast(graph, value_at(graph, 0), DType::bf16);
-  const Value view = rewriter.view_again(graph.producer_node(value_at(graph, 2)), low);
+  const Value view = rewriter.rebuild_view(graph.producer_node(value_at(graph, 2)), low);
   EXPECT_EQ(graph.type(view).to_string(), "bf16[B3,A2]");
   EXPECT_EQ(graph.scope_name(graph.producer_node(view)), "layers.1");
   verify(graph);
@@ -135,15 +135,15 @@ TEST(Rewriter, rewrites_outputs_by_name) {
   EXPECT_EQ(graph.outputs().size(), 2U);
 }
 
-TEST(Readers, know_who_reads_a_value_and_what_leaves_the_graph) {
+TEST(Readers, know_the_readers_of_a_value_and_the_outputs) {
   const Graph graph = parse_graph(kText);
   const Readers readers(graph);
   const Value x = value_at(graph, 0);
   EXPECT_EQ(readers.of(x), (std::vector<NodeId>{node_at(graph, 1), node_at(graph, 2)}));
-  EXPECT_FALSE(readers.is_read_by_alone(x, node_at(graph, 1)));
-  EXPECT_TRUE(readers.is_read_by_alone(value_at(graph, 2), node_at(graph, 3)));
+  EXPECT_FALSE(readers.has_only_reader(x, node_at(graph, 1)));
+  EXPECT_TRUE(readers.has_only_reader(value_at(graph, 2), node_at(graph, 3)));
   EXPECT_TRUE(readers.is_result(value_at(graph, 3)));
-  EXPECT_FALSE(readers.is_read_by_alone(value_at(graph, 3), node_at(graph, 3))) << "it leaves the graph";
+  EXPECT_FALSE(readers.has_only_reader(value_at(graph, 3), node_at(graph, 3))) << "it leaves the graph";
 }
 
 TEST(Queries, look_through_views) {
@@ -160,15 +160,15 @@ output "y" %3
   EXPECT_EQ(constant_behind(graph, value_at(graph, 2)), 2.5);
   EXPECT_EQ(constant_behind(graph, value_at(graph, 3)), std::nullopt);
   EXPECT_EQ(constant_integer(graph.node(node_at(graph, 4))), 9007199254740993);
-  EXPECT_FALSE(whole_value(graph.node(node_at(graph, 0)).attributes)) << "a double, by its point";
+  EXPECT_FALSE(integer_value(graph.node(node_at(graph, 0)).attributes)) << "a double, by its point";
 }
 
-TEST(Permutation, composes_as_transposes_in_a_row) {
+TEST(Permutation, composes_like_consecutive_transposes) {
   const Permutation first = {2, 0, 1};
   const Permutation second = {1, 2, 0};
   EXPECT_EQ(composed(first, second), (Permutation{0, 1, 2}));
-  EXPECT_TRUE(moves_nothing(composed(first, second)));
-  EXPECT_EQ(composed(first, with_last_two_swapped(unmoved_axes(3))), (Permutation{2, 1, 0}));
+  EXPECT_TRUE(is_identity(composed(first, second)));
+  EXPECT_EQ(composed(first, with_last_two_swapped(identity_permutation(3))), (Permutation{2, 1, 0}));
 }
 
 }  // namespace

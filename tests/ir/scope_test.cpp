@@ -19,7 +19,7 @@ TEST(ScopeLevels, gives_every_layer_one_name_where_layers_are_added_up) {
   EXPECT_THAT(scope_levels("layers.3", Layers::added_up), scope_levels("layers.10", Layers::added_up));
 }
 
-TEST(ScopeLevels, leaves_a_name_alone_that_only_has_digits_in_it_or_leads_the_scope) {
+TEST(ScopeLevels, does_not_join_a_name_that_only_contains_digits_or_is_the_first) {
   EXPECT_THAT(scope_levels("block.w1", Layers::added_up), ElementsAre("block", "w1"));
   EXPECT_THAT(scope_levels("7.w", Layers::added_up), ElementsAre("7", "w"));
 }

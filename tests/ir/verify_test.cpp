@@ -44,7 +44,7 @@ TEST(Verify, refuses_two_inputs_of_one_name) {
   EXPECT_THROW(input(graph, "x", {DType::fp32, {2}}, kData), Error);
 }
 
-// It is what the input held when the run began, wherever it is read.
+// A read of the input gives the value from before the run, at any position.
 TEST(Verify, accepts_a_read_of_an_old_value_after_its_update) {
   Graph graph;
   const Value p = input(graph, "p", {DType::fp32, {2}}, Role::parameter);
@@ -133,7 +133,7 @@ TEST(Builders, name_the_op_the_operands_and_the_rule) {
   EXPECT_THROW(causal_mask(graph, transpose(graph, a, {1, 0}), 0.0), Error);
 }
 
-TEST(Builders, refuse_operands_that_a_kernel_would_take_for_others) {
+TEST(Builders, refuse_operands_of_wrong_types) {
   Graph graph;
   const auto in = [&](DType dtype, const Shape& shape) {
     return input(graph, "x" + std::to_string(graph.value_count()), {dtype, shape}, kData);
@@ -148,7 +148,7 @@ TEST(Builders, refuse_operands_that_a_kernel_would_take_for_others) {
   EXPECT_NO_THROW(make_node(graph, Op::cross_entropy_backward, {low, logits, targets, low}));
   refused(Op::cross_entropy_backward, {wide, logits, targets, low});
   refused(Op::cross_entropy_backward, {low, logits, targets, wide});
-  // Nothing has rows here.
+  // Scalars have no rows.
   const Value scalar = in(DType::fp32, {});
   refused(Op::rms_norm_backward, {scalar, scalar, scalar, scalar});
   refused(Op::layer_norm_backward, {scalar, scalar, scalar, scalar, scalar});
@@ -175,8 +175,8 @@ TEST(HostTensor, rounds_to_bf16_and_fp16_nearest_even_in_one_step) {
     store_element(dtype, &bits, value);
     return load_element(dtype, &bits);
   };
-  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8), 1.0);               // a tie goes to even
-  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // the other way
+  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8), 1.0);               // a tie rounds to even
+  EXPECT_EQ(round_trip(DType::bf16, 1.0 + 3 * 0x1p-8), 1.0 + 0x1p-6);  // here: up
   EXPECT_EQ(round_trip(DType::bf16, 1.0 + 0x1p-8 + 0x1p-40), 1.0 + 0x1p-7);
   EXPECT_EQ(round_trip(DType::fp16, 65519.9), 65504.0);
   EXPECT_EQ(round_trip(DType::fp16, 65520.0), INFINITY);

@@ -19,7 +19,7 @@ class RowPrograms : public ::testing::Test {
     return input(graph_, "t" + std::to_string(graph_.node_capacity()), {dtype, std::move(shape)}, Role::data);
   }
 
-  // The programs of the node that made `value`, operands dense unless `inputs` says otherwise.
+  // The programs of the producer of `value`. Operands are dense where `inputs` is empty.
   Programs lower(Value value, std::vector<TensorLayout> inputs = {}) {
     const Node& node = graph_.producer_node(value);
     std::vector<TensorLayout> outputs;
@@ -29,7 +29,7 @@ class RowPrograms : public ::testing::Test {
     return lower_to_rows(body_of(graph_, node), inputs, outputs);
   }
 
-  // A body written out, with inputs "0", "1", ... and outputs "0", "1", ....
+  // The programs of a body with inputs "0", "1", ... and outputs "0", "1", ....
   static Programs lower_body(const Graph& body) {
     std::vector<TensorLayout> inputs;
     std::vector<TensorLayout> outputs;

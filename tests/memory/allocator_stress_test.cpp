@@ -1,4 +1,4 @@
-// Random allocations and frees against what must always hold of the allocator's blocks, sums and peaks.
+// Random allocations and frees, with a check of all invariants of blocks, sums and peaks after each.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Request {
 };
 using Live = std::map<std::uintptr_t, Request>;
 
-// What the blocks of one segment add up to.
+// Sums over the blocks of one segment.
 struct Sums {
   std::size_t allocated_bytes = 0;
   std::size_t live_blocks = 0;
@@ -38,7 +38,7 @@ Sums check_segment(const SegmentState& segment, const Live& live) {
     if (block.live) {
       const auto request = live.find(block.address);
       if (request == live.end()) {
-        ADD_FAILURE() << "a live block that nobody holds";
+        ADD_FAILURE() << "a live block that was freed";
         continue;
       }
       EXPECT_EQ(block.requested_bytes, request->second.bytes);
@@ -105,7 +105,7 @@ TEST_P(AllocatorStress, keeps_every_invariant_through_random_use) {
       try {
         const auto address =
             reinterpret_cast<std::uintptr_t>(allocator.allocate(request.bytes, request.category, request.node));
-        ASSERT_TRUE(live.emplace(address, request).second) << "an address was handed out twice";
+        ASSERT_TRUE(live.emplace(address, request).second) << "an address was allocated twice";
         addresses.push_back(address);
       } catch (const OutOfMemory&) {
         ++out_of_memory_count;
@@ -138,7 +138,7 @@ TEST_P(AllocatorStress, keeps_every_invariant_through_random_use) {
 
 INSTANTIATE_TEST_SUITE_P(seeds, AllocatorStress, testing::Values(1, 2, 3));
 
-// Many more live blocks than one chunk of records: the map and the free lists must have grown with them.
+// More live blocks than one chunk of records, so that the indices must grow.
 TEST(allocator_stress, holds_many_small_blocks) {
   FakeMemory memory;
   CachingAllocator allocator(memory);
@@ -151,7 +151,7 @@ TEST(allocator_stress, holds_many_small_blocks) {
   for (auto it = live.begin(); it != live.end();) {
     allocator.free(reinterpret_cast<void*>(it->first));
     it = live.erase(it);
-    if (it != live.end()) ++it;  // every other block stays: as many holes as there can be
+    if (it != live.end()) ++it;  // every other block stays live, for maximal fragmentation
   }
   check_everything(allocator, memory, live);
 }

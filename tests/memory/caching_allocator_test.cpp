@@ -1,4 +1,4 @@
-// The caching allocator's rules, one by one, with exact numbers.
+// The rules of the caching allocator, with exact numbers.
 #include "memory/caching_allocator.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST_F(CachingAllocatorTest, keeps_small_and_large_requests_in_separate_segments
 
 TEST_F(CachingAllocatorTest, splits_a_small_block_when_512_bytes_are_left) {
   void* hole = allocate(1536);
-  allocate(512);  // keeps the hole from merging with the rest of the segment
+  allocate(512);  // separates the hole from the free rest of the segment
   allocator_.free(hole);
   void* reused = allocate(1024);
   EXPECT_EQ(reused, hole);
@@ -82,7 +82,7 @@ TEST_F(CachingAllocatorTest, splits_a_small_block_when_512_bytes_are_left) {
 TEST_F(CachingAllocatorTest, splits_a_large_block_only_when_more_than_a_mebibyte_is_left) {
   allocator_.free(allocate(12 * kMiB));  // one free segment of exactly 12 MiB
   void* whole = allocate(11 * kMiB);
-  EXPECT_EQ(allocator_.use().allocated_bytes, 12 * kMiB);  // 1 MiB left over stays part of the block
+  EXPECT_EQ(allocator_.use().allocated_bytes, 12 * kMiB);  // the remaining 1 MiB is not split off
   EXPECT_EQ(allocator_.use().requested_bytes, 11 * kMiB);
   allocator_.free(whole);
   void* cut = allocate(11 * kMiB - 512);
@@ -131,7 +131,7 @@ TEST_F(CachingAllocatorTest, merges_free_neighbours_on_both_sides) {
   EXPECT_EQ(allocate(1536), left);
 }
 
-TEST_F(CachingAllocatorTest, keeps_freed_segments_until_told_to_release_them) {
+TEST_F(CachingAllocatorTest, keeps_freed_segments_until_release_cached) {
   void* small = allocate(512);
   void* large = allocate(30 * kMiB);
   allocator_.free(large);

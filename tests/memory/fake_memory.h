@@ -1,4 +1,4 @@
-// Device memory of a chosen size for allocator tests: addresses that are never touched, every segment accounted for.
+// Device memory of a chosen size for allocator tests: addresses that are never accessed, and a record of all segments.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ TEST(memory_trace, records_the_true_size_of_a_block_that_was_not_split) {
   EXPECT_EQ(trace[1].requested_bytes, 19 * kMiB + 1);
 }
 
-TEST(memory_trace, records_running_out_with_what_was_free) {
+TEST(memory_trace, records_out_of_memory_with_the_free_bytes) {
   using enum MemoryEventKind;
   FakeMemory memory;
   CachingAllocator allocator(memory, 32 * kMiB);
@@ -72,7 +72,7 @@ TEST(memory_trace, records_running_out_with_what_was_free) {
   EXPECT_EQ(trace[4].category, MemoryCategory::workspace);
 }
 
-TEST(memory_trace, stops_when_told) {
+TEST(memory_trace, stops_at_a_null_trace) {
   FakeMemory memory;
   CachingAllocator allocator(memory);
   MemoryTrace trace(64);
@@ -123,7 +123,7 @@ TEST(memory_trace, orders_events_by_time_and_dates_them) {
   EXPECT_LE(trace.start_unix_ns(), unix_ns());
 }
 
-TEST(memory_trace, refuses_to_hold_nothing) { EXPECT_THROW(MemoryTrace(0), Error); }
+TEST(memory_trace, refuses_a_capacity_of_zero) { EXPECT_THROW(MemoryTrace(0), Error); }
 
 TEST(memory_names, are_distinct) {
   EXPECT_EQ(name(MemoryEventKind::segment_alloc), "segment_alloc");

@@ -1,4 +1,4 @@
-// Limits and running out: exact numbers, what the message says, and that everything goes on working afterwards.
+// Memory limits and OutOfMemory: exact numbers, the message, and that the allocator stays usable afterwards.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ TEST(out_of_memory, keeps_reserved_bytes_within_the_limit) {
   EXPECT_EQ(allocator.use().peak_reserved_bytes, 64 * kMiB);
 }
 
-TEST(out_of_memory, says_what_was_asked_and_what_was_free) {
+TEST(out_of_memory, says_the_requested_and_the_free_bytes) {
   FakeMemory memory;
   CachingAllocator allocator(memory, 64 * kMiB);
   allocate(allocator, 40 * kMiB);
@@ -66,7 +66,7 @@ TEST(out_of_memory, names_the_memory_lost_to_fragments) {
   CachingAllocator allocator(memory, 20 * kMiB);
   void* first = allocate(allocator, 8 * kMiB);
   allocate(allocator, 4 * kMiB);
-  allocator.free(first);  // free: 8 MiB and 8 MiB, apart
+  allocator.free(first);  // free: 8 MiB and 8 MiB, not adjacent
   try {
     allocate(allocator, 9 * kMiB);
     FAIL() << "9 MiB fitted between";
@@ -79,7 +79,7 @@ TEST(out_of_memory, names_the_memory_lost_to_fragments) {
   }
 }
 
-// What the sentence says of a request that its own size would fit: its segment does not.
+// The request itself would fit, its segment does not.
 TEST(out_of_memory, says_by_how_little_a_segment_fails_where_the_request_would_fit) {
   FakeMemory memory;
   CachingAllocator allocator(memory, 16 * kMiB + 256 * kKiB);
@@ -94,7 +94,7 @@ TEST(out_of_memory, says_by_how_little_a_segment_fails_where_the_request_would_f
   }
 }
 
-// A device that has as much left as the segment takes, in pieces.
+// A device with enough free bytes for the segment, but no contiguous range of that size.
 class BrokenUpMemory : public FakeMemory {
  public:
   using FakeMemory::FakeMemory;
@@ -104,7 +104,7 @@ class BrokenUpMemory : public FakeMemory {
   bool refuses = false;
 };
 
-TEST(out_of_memory, tells_memory_in_pieces_from_too_little) {
+TEST(out_of_memory, distinguishes_fragmented_memory_from_too_little) {
   BrokenUpMemory memory(100 * kMiB);
   CachingAllocator allocator(memory, 100 * kMiB);
   memory.refuses = true;
@@ -113,7 +113,7 @@ TEST(out_of_memory, tells_memory_in_pieces_from_too_little) {
     FAIL() << "a block came out of a device that refuses";
   } catch (const OutOfMemory& error) {
     EXPECT_EQ(error.shortage().short_bytes(), 0u);
-    EXPECT_THAT(error.what(), HasSubstr("a segment of 30.0 MiB; 64.0 MiB of 100.0 MiB is free, but not in one piece "
+    EXPECT_THAT(error.what(), HasSubstr("a segment of 30.0 MiB; 64.0 MiB of 100.0 MiB is free, but not contiguous "
                                         "(libraries and other processes hold some of the rest)"));
   }
   memory.free_bytes = 10 * kMiB;

@@ -1,4 +1,5 @@
-// In the steady state neither allocator nor trace touches the heap. This test program's operator new counts.
+// In the steady state neither allocator nor trace allocates host memory; this program's operator new counts
+// allocations.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +25,7 @@ std::size_t heap_allocations = 0;
 namespace ridgepoint {
 namespace {
 
-// A step as an executor would make it: sizes of all kinds, freed in another order than they came.
+// The allocations of one step: various sizes, freed in another order.
 void run_step(CachingAllocator& allocator) {
   std::array<void*, 600> addresses{};
   for (std::uint32_t i = 0; i < addresses.size(); ++i) {
@@ -46,7 +47,7 @@ TEST(steady_state, touches_no_heap_with_and_without_a_trace) {
   MemoryTrace trace(1000);
   const std::size_t at_start = heap_allocations;
   for (int warmup = 0; warmup < 3; ++warmup) run_step(allocator);  // until no step needs another segment
-  ASSERT_GT(heap_allocations, at_start) << "the counter does not count";
+  ASSERT_GT(heap_allocations, at_start) << "operator new is not replaced";
 
   const std::size_t before = heap_allocations;
   run_step(allocator);
@@ -54,7 +55,7 @@ TEST(steady_state, touches_no_heap_with_and_without_a_trace) {
   allocator.set_trace(&trace);
   run_step(allocator);
   EXPECT_EQ(heap_allocations, before);
-  EXPECT_GT(trace.dropped(), 0u);  // overflowing costs nothing either
+  EXPECT_GT(trace.dropped(), 0u);  // a full trace does not allocate either
 }
 
 }  // namespace

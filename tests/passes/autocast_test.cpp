@@ -1,4 +1,4 @@
-// The autocast pass: what is computed in which type, how often weights are cast, and what stays as it was.
+// The autocast pass: the dtype of each node, the number of casts, and graphs that do not change.
 #include "passes/autocast.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ bool autocast_to(Graph& graph, const PassOptions&) {
   return autocast(graph, {kPrecision});
 }
 
-// Nothing is taken out afterwards, unlike by expect_rewritten.
+// Unlike expect_rewritten(), it keeps dead code.
 template <Precision kPrecision>
 Graph autocast_graph_of(std::string_view lines) {
   Graph graph = testing::graph_of(lines);
@@ -41,7 +41,7 @@ void expect_products_in_tf32(const Graph& graph, std::size_t products) {
   }
 }
 
-// Two operands, their product %2 [4,6], and what a test reads it with.
+// Two operands and their product %2 [4,6], followed by `readers`.
 std::string product_and(const std::string& readers) {
   return R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
@@ -50,7 +50,7 @@ std::string product_and(const std::string& readers) {
 )" + readers;
 }
 
-// The same in bf16, where the product is %4.
+// Two operands and their product in bf16, %4, followed by `readers`.
 std::string bf16_product_and(const std::string& readers) {
   return R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
@@ -132,7 +132,7 @@ output "loss" %15
 )");
 }
 
-TEST(Autocast, forces_an_op_low_when_told) {
+TEST(Autocast, force_low_overrides_the_rule_of_an_op) {
   const auto force_rms_norm = [](Graph& graph, const PassOptions&) {
     return autocast(graph, {Precision::bf16, {Op::rms_norm}});
   };
@@ -147,7 +147,7 @@ output "y" %7
 )"));
 }
 
-TEST(Autocast, fires_on_no_graph_without_products) {
+TEST(Autocast, changes_no_graph_without_products) {
   expect_left(autocast_to<Precision::bf16>, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
 %1:fp32[] = constant() {dtype="fp32", value=2.0}
@@ -183,7 +183,7 @@ output "y" %2
   expect_products_in_tf32(graph, 1 + 2);  // forward, backward of both operands
 }
 
-TEST(Autocast, tf32_stays_on_a_product_that_is_turned_round) {
+TEST(Autocast, tf32_stays_on_a_product_that_is_transposed) {
   const auto mark_and_turn = [](Graph& graph, const PassOptions& options) {
     return autocast(graph, {Precision::tf32}) && orient_matmuls(graph, options);
   };
@@ -202,7 +202,7 @@ output "y" %5
 )");
 }
 
-TEST(Autocast, tf32_reaches_the_products_that_attention_falls_apart_into) {
+TEST(Autocast, tf32_reaches_the_products_of_a_decomposed_attention) {
   Graph graph = autocast_graph_of<Precision::tf32>(
       product_and(R"(%3:fp32[4,6], %4:fp32[4] = attention(%0, %2, %0) {causal=false, scale=0.5}
 output "o" %3
@@ -257,7 +257,7 @@ update %0 %3
 )");
 }
 
-// A second time finds everything in place.
+// The second application of the pass changes nothing.
 TEST(Autocast, a_value_that_was_widened_is_not_rounded_again) {
   const std::string after = bf16_product_and(R"(%5:fp32[4,6] = cast(%4) {dtype="fp32"}
 %6:fp32[4,6] = softmax(%5)
@@ -272,7 +272,7 @@ output "y" %4
   expect_left(autocast_to<Precision::bf16>, after);
 }
 
-// What is summed is what was rounded, widened again; what is multiplied was rounded to fp16 before.
+// Casts of the model to bf16 and fp16 stay, before the casts that autocast inserts.
 TEST(Autocast, an_explicit_rounding_stays_one) {
   expect_rewritten(autocast_to<Precision::bf16>, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
@@ -301,7 +301,7 @@ output "product" %9
 )");
 }
 
-// Every weight of a product once, in forward; none in backward, which shares it.
+// Each weight of a matmul is cast once, in forward; backward uses the same cast.
 TEST(AutocastStep, casts_each_weight_once_a_step) {
   TransformerConfig config = transformer_preset("tiny");
   config.context = 16;

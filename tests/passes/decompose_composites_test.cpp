@@ -1,4 +1,4 @@
-// Composites that the device lacks become what they stand for.
+// Composites without a kernel are replaced by their decomposition.
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
@@ -44,7 +44,7 @@ output "y" %2
 )");
 }
 
-TEST(DecomposeComposites, replaces_what_asks_to_be_plain_even_so) {
+TEST(DecomposeComposites, replaces_a_composite_with_the_plain_attribute) {
   expect_rewritten(decompose_composites, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
 %1:fp32[4,6] = silu(%0) {plain=true}

@@ -1,4 +1,4 @@
-// Work that nobody reads, and work that is done twice.
+// Dead code and common subexpressions.
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
@@ -42,7 +42,7 @@ output "r" %3
 )");
 }
 
-TEST(EliminateCommonSubexpressions, keeps_one_of_two_equal_nodes_and_of_what_hangs_on_them) {
+TEST(EliminateCommonSubexpressions, keeps_one_of_two_equal_nodes_and_of_their_readers) {
   expect_rewritten(eliminate_common_subexpressions, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
 %1:fp32[4,6] = exp(%0)

@@ -1,6 +1,5 @@
-// Graphs as the tests of passes write and compare them: the text form less what does not matter there. A line that says
-// nothing of phase and scope means  @forward "" "";  where nodes were built and what they are pieces of is left out,
-// values are renumbered.
+// Graphs in the tests of passes: the text form with defaults. A line without phase and scope means  @forward "" "".
+// Comparison ignores sources, origins and the numbers of values.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +35,7 @@ inline std::string lines_of(Graph graph) {
   std::istringstream stream(print_graph(parse_graph(print_graph(graph))));
   std::string lines = "\n";
   std::string line;
-  std::getline(stream, line);  // the graph's own
+  std::getline(stream, line);  // the line of the graph
   while (std::getline(stream, line)) {
     if (line.ends_with(kForward)) line.resize(line.size() - kForward.size());
     lines += line + "\n";
@@ -46,7 +45,7 @@ inline std::string lines_of(Graph graph) {
 
 using RunPass = bool (*)(Graph&, const PassOptions&);
 
-// A device with or without kernels for composites, which takes operands as they lie.
+// A device with or without kernels for composites, whose kernels support any layout.
 inline PassTarget target_with_kernels(bool has_kernels = true) {
   PassTarget target;
   target.has_kernel = [has_kernels](const Graph&, const Node&) { return has_kernels; };
@@ -59,7 +58,7 @@ inline std::size_t count(const Graph& graph, Op op) {
       std::ranges::count_if(graph.order(), [&](NodeId id) { return graph.node(id).op == op; }));
 }
 
-// The pass changes the graph, says so and leaves one that holds.
+// Expects that the pass reports a change and that the result passes verify().
 inline void expect_changed(RunPass pass, Graph& graph, const PassTarget& target = target_with_kernels()) {
   PassOptions options({.level = Compile::fuse});
   options.target = target;
@@ -68,7 +67,7 @@ inline void expect_changed(RunPass pass, Graph& graph, const PassTarget& target 
   verify(graph);
 }
 
-// The pass turns the one graph into the other, and says that it changed something. Both begin with a line break.
+// Expects that the pass rewrites `before` into `after` and reports a change. Both begin with a line break.
 inline void expect_rewritten(RunPass pass, std::string_view before, std::string_view after,
                              const PassTarget& target = target_with_kernels()) {
   Graph graph = graph_of(before);
@@ -77,7 +76,7 @@ inline void expect_rewritten(RunPass pass, std::string_view before, std::string_
   EXPECT_EQ(lines_of(graph), after);
 }
 
-// The pass leaves the graph as it is, and says so.
+// Expects that the pass changes nothing and reports no change.
 inline void expect_left(RunPass pass, std::string_view before, const PassTarget& target = target_with_kernels()) {
   Graph graph = graph_of(before);
   const std::string text = print_graph(graph);
@@ -87,7 +86,7 @@ inline void expect_left(RunPass pass, std::string_view before, const PassTarget&
   EXPECT_EQ(print_graph(graph), text);
 }
 
-// The pass changes something, and no bit of what the graph computes on the reference device.
+// Expects that the pass reports a change and that all outputs on the reference device are bitwise equal.
 inline void expect_same_values(RunPass pass, std::string_view before) {
   Graph graph = graph_of(before);
   OpCase positive{Op::input, "", nullptr};

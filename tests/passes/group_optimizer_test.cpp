@@ -1,4 +1,4 @@
-// Updates of many tensors as one node: when they merge, and what keeps them apart.
+// adamw nodes that are merged into one, and those that must not be.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ constexpr const char* kStep = R"(%0:fp32[] = input() {name="step", role="data"})
 
 std::string text_of(const Lines& lines) { return fmt::format("\n{}\n", fmt::join(lines, "\n")); }
 
-// What adamw reads of a tensor, in four lines: the parameter, its two moments and its gradient, from %first on.
+// The inputs of one adamw node: the parameter, its two moments and its gradient, from %first on.
 std::string inputs_of(int first, const std::string& name, const std::string& type) {
   const auto input = [&](int i, const char* suffix, const char* role) {
     return fmt::format(R"(%{}:{} = input() {{name="{}{}", role="{}"}})", first + i, type, name, suffix, role);
@@ -34,21 +34,21 @@ std::string attributes_of(const char* weight_decay = "0.01") {
   return fmt::format("{{beta1=0.9, beta2=0.999, epsilon=1e-08, learning_rate=0.001, weight_decay={}}}", weight_decay);
 }
 
-// One update, whose results are %first to %first+2: the parameter and its moments.
+// One adamw node, whose results are %first to %first+2: the parameter and its moments.
 std::string adamw_of(int first, const std::string& type, const std::string& operands,
                      const std::string& attributes = attributes_of()) {
   return fmt::format("%{0}:{3}, %{1}:{3}, %{2}:{3} = adamw({4}) {5}", first, first + 1, first + 2, type, operands,
                      attributes);
 }
 
-// The inputs %first to %first+3 and their update in step %0, whose results are %first+4 to %first+6.
+// The inputs %first to %first+3 and their adamw node in step %0, whose results are %first+4 to %first+6.
 std::string update_of(int first, const std::string& name, const std::string& type,
                       const std::string& attributes = attributes_of()) {
   const std::string operands = fmt::format("%0, %{}, %{}, %{}, %{}", first, first + 3, first + 1, first + 2);
   return inputs_of(first, name, type) + "\n" + adamw_of(first + 4, type, operands, attributes);
 }
 
-// The parameter and its two moments take the values from %value on.
+// Updates of the parameter and its two moments by the values from %value on.
 std::string written_back(int parameter, int value) {
   return fmt::format("update %{} %{}\nupdate %{} %{}\nupdate %{} %{}", parameter, value, parameter + 1, value + 1,
                      parameter + 2, value + 2);
@@ -95,7 +95,7 @@ TEST(GroupOptimizer, merges_the_updates_of_one_step) {
   expect_merged(before, after);
 }
 
-// Both outputs read updated values: only where they come after both updates do these merge.
+// Both outputs read updated values, so the updates are merged only where both outputs come after them.
 TEST(GroupOptimizer, computes_the_same_bits) {
   const Graph apart = graph_of(text_of({
       kStep,
@@ -223,7 +223,7 @@ TEST(GroupOptimizer, does_not_merge_an_update_with_one_that_reads_its_result) {
   });
 }
 
-// The update of `b` reads the old `a`, through a view.
+// The update of `b` reads the old value of `a` through a view.
 TEST(GroupOptimizer, does_not_write_what_another_update_of_the_launch_reads) {
   expect_apart({
       kStep,

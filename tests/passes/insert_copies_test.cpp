@@ -1,4 +1,4 @@
-// Copies before operands that do not lie as a kernel asks, and none before those that do.
+// Copies before operands whose layout the kernel does not support, and none before others.
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
@@ -100,7 +100,7 @@ output "b" %4
                    asking_for(OperandLayout::matrix));
 }
 
-// [B,S,H,D] as [B,H,S,D] and as [B,H,D,S]: one copy, whose rows stay rows.
+// [B,S,H,D] read as [B,H,S,D] and as [B,H,D,S]: one copy, in which D stays contiguous.
 TEST(InsertCopies, copies_heads_once_for_a_matrix_and_its_transpose) {
   expect_rewritten(insert_copies, R"(
 %0:fp32[2,5,3,4] = input() {name="heads", role="data"}

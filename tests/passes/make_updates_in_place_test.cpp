@@ -1,4 +1,4 @@
-// Which updates get a copy, which old values are kept, and which graphs stay as they are.
+// The updates that need a copy, the old values that are kept, and graphs that do not change.
 #include <gtest/gtest.h>
 
 #include "compile/compile.h"
@@ -12,7 +12,7 @@ namespace {
 using testing::expect_left;
 using testing::expect_rewritten;
 
-TEST(MakeUpdatesInPlace, leaves_makers_that_write_in_place) {
+TEST(MakeUpdatesInPlace, leaves_nodes_that_write_in_place) {
   expect_left(make_updates_in_place, R"(
 %0:fp32[] = input() {name="step", role="state"}
 %1:fp32[2,2] = input() {name="w", role="parameter"}
@@ -107,7 +107,7 @@ update %1 %6
 )");
 }
 
-// A gradient that is the parameter itself: AdamW writes one while it reads the other.
+// The gradient is the parameter itself, which AdamW overwrites while it reads it.
 TEST(MakeUpdatesInPlace, copies_what_is_donated_and_read_twice) {
   expect_rewritten(make_updates_in_place, R"(
 %0:fp32[] = input() {name="step", role="data"}
@@ -126,7 +126,7 @@ update %1 %6
 )");
 }
 
-TEST(MakeUpdatesInPlace, exchanges_two_inputs_through_a_third_place) {
+TEST(MakeUpdatesInPlace, exchanges_two_inputs_through_a_copy) {
   expect_rewritten(make_updates_in_place, R"(
 %0:fp32[4] = input() {name="a", role="state"}
 %1:fp32[4] = input() {name="b", role="state"}
@@ -144,7 +144,7 @@ update %1 %4
 )");
 }
 
-TEST(MakeUpdatesInPlace, shifts_a_row_of_inputs_without_a_third_place) {
+TEST(MakeUpdatesInPlace, shifts_a_row_of_inputs_without_a_copy) {
   expect_rewritten(make_updates_in_place, R"(
 %0:fp32[4] = input() {name="newest", role="state"}
 %1:fp32[4] = input() {name="middle", role="state"}
@@ -168,7 +168,7 @@ update %2 %4
 )");
 }
 
-TEST(MakeUpdatesInPlace, remembers_an_old_value_with_one_copy) {
+TEST(MakeUpdatesInPlace, keeps_an_old_value_with_one_copy) {
   expect_rewritten(make_updates_in_place, R"(
 %0:fp32[4] = input() {name="w", role="parameter"}
 %1:fp32[4] = input() {name="before", role="state"}
@@ -228,7 +228,7 @@ update %0 %2
 )");
 }
 
-TEST(MakeUpdatesInPlace, copies_twice_where_strides_turn_an_input_round_in_its_own_place) {
+TEST(MakeUpdatesInPlace, copies_twice_where_an_input_is_updated_by_its_own_transpose) {
   expect_rewritten(make_updates_in_place, R"(
 %0:fp32[4] = input() {name="w", role="state"}
 %1:fp32[4] = flip(%0) {axis=0}

@@ -1,4 +1,4 @@
-// Products written the way their readers take them, and those that must stay.
+// Matmuls whose result is written transposed, and those that must not change.
 #include <gtest/gtest.h>
 
 #include "compile/compile.h"
@@ -13,7 +13,7 @@ using testing::expect_left;
 using testing::expect_rewritten;
 using testing::expect_same_values;
 
-// Two operands, their product %2 [2,3,5], and what a test reads it with.
+// Two operands and their product %2 [2,3,5], followed by `readers`.
 std::string product_and(const std::string& readers) {
   return R"(
 %0:fp32[2,3,4] = input() {name="a", role="data"}
@@ -22,7 +22,7 @@ std::string product_and(const std::string& readers) {
 )" + readers;
 }
 
-TEST(OrientMatmuls, lets_a_transposed_product_lie_dense) {
+TEST(OrientMatmuls, writes_a_transposed_product_densely) {
   const std::string before = product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
 %4:fp32[2,5,3] = exp(%3)
 output "y" %4
@@ -67,7 +67,7 @@ output "z" %6
 )"));
 }
 
-TEST(OrientMatmuls, turns_a_product_of_a_turned_product) {
+TEST(OrientMatmuls, transposes_a_product_of_a_transposed_product) {
   const std::string before = product_and(R"(%3:fp32[2,5,3] = transpose(%2) {permutation=[0,2,1]}
 %4:fp32[2,3,6] = input() {name="c", role="data"}
 %5:fp32[2,5,6] = matmul(%3, %4)

@@ -1,4 +1,4 @@
-// Rotations written the way their readers take them, and those that must stay.
+// Rotations whose transpose moves to their operand, and those that must not change.
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
@@ -10,7 +10,7 @@ using testing::expect_left;
 using testing::expect_rewritten;
 using testing::expect_same_values;
 
-// A rotation %3 [2,5,3,4] along axis 1, and what a test reads it with.
+// A rotation %3 [2,5,3,4] along axis 1, followed by its readers.
 std::string rotation_and(const std::string& readers) {
   return R"(
 %0:fp32[2,5,3,4] = input() {name="x", role="data"}
@@ -60,7 +60,7 @@ output "z" %7
 )");
 }
 
-TEST(OrientRotations, turns_an_inverse_rotation_and_one_along_another_axis) {
+TEST(OrientRotations, moves_an_inverse_rotation_and_one_along_another_axis) {
   const std::string before = R"(
 %0:fp32[3,2,5,4] = input() {name="x", role="data"}
 %1:fp32[5,2] = input() {name="cosines", role="constant"}

@@ -1,4 +1,5 @@
-// The transformer's attention in plain ops: every layer is recognised, and takes no more memory than the op does.
+// The transformer with attention in primitive ops: the pass finds every layer, and the memory is that of the attention
+// op.
 #include <gtest/gtest.h>
 
 #include "models/transformer.h"

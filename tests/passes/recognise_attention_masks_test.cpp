@@ -1,4 +1,4 @@
-// Attention written in plain ops whose scores are masked, spread or biased otherwise than recognise_attention asks.
+// Near misses of recognise_attention by a mask, a broadcast or a bias of the scores.
 #include <gtest/gtest.h>
 
 #include "passes/attention_lines.h"
@@ -11,7 +11,7 @@ using testing::expect_left;
 using testing::products_and;
 using testing::scores_and;
 
-// exp(-1e9 - max) is 0 only where the scores are not themselves as low.
+// -1e9 is not -inf: exp(-1e9 - max) is not 0 where the maximum itself is near -1e9.
 TEST(RecogniseAttentionNearMiss, leaves_a_mask_of_finite_fill) {
   expect_left(recognise_attention, scores_and(R"(%7:fp32[2,6,6] = causal_mask(%6) {fill=-1000000000.0}
 %8:fp32[2,6,6] = softmax(%7)
@@ -52,7 +52,7 @@ output "o" %11
 )"));
 }
 
-TEST(RecogniseAttentionNearMiss, leaves_scores_spread_over_a_batch) {
+TEST(RecogniseAttentionNearMiss, leaves_scores_broadcast_over_a_batch) {
   expect_left(recognise_attention, R"(
 %0:fp32[1,6,4] = input() {name="q", role="data"}
 %1:fp32[1,6,4] = input() {name="k", role="data"}

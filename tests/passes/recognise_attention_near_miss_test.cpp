@@ -1,5 +1,5 @@
-// Attention written in plain ops with one thing otherwise than recognise_attention asks: the graph must stay as it is.
-// Near misses by their mask and by their types have files of their own.
+// Near misses of recognise_attention: graphs that differ from attention in one respect and must not change. Near misses
+// by masks and by types are in other files.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -75,7 +75,7 @@ output "o" %13
 )"));
 }
 
-TEST(RecogniseAttentionNearMiss, leaves_the_sums_of_rows_laid_along_the_columns) {
+TEST(RecogniseAttentionNearMiss, leaves_row_sums_broadcast_along_the_columns) {
   // [6] meets [6,6] at its last axis
   expect_left(recognise_attention, R"(
 %0:fp32[6,4] = input() {name="q", role="data"}
@@ -104,7 +104,7 @@ output "o" %9
 )");
 }
 
-TEST(RecogniseAttentionNearMiss, leaves_the_sums_of_columns_laid_along_the_rows) {
+TEST(RecogniseAttentionNearMiss, leaves_column_sums_broadcast_along_the_rows) {
   expect_left(recognise_attention, scores_and(R"(%7:fp32[2,6,1] = reduce_max(%6) {axes=[-1], keep_dims=true}
 %8:fp32[2,6,6] = sub(%6, %7)
 %9:fp32[2,6,6] = exp(%8)
@@ -322,7 +322,7 @@ output "o" %19
 )"));
 }
 
-// It overflows where the scores pass 88; the op would not, and the values would differ.
+// exp() overflows for scores above 88; the attention op does not, so the results would differ.
 TEST(RecogniseAttentionNearMiss, leaves_exponentials_without_a_shift) {
   expect_left(recognise_attention, scores_and(R"(%7:fp32[2,6,6] = exp(%6)
 %8:fp32[2,6,1] = reduce_sum(%7) {axes=[-1], keep_dims=true}
@@ -332,7 +332,7 @@ output "o" %10
 )"));
 }
 
-TEST(RecogniseAttentionNearMiss, leaves_keys_that_are_not_turned) {
+TEST(RecogniseAttentionNearMiss, leaves_keys_that_are_not_transposed) {
   expect_left(recognise_attention, R"(
 %0:fp32[2,4,4] = input() {name="q", role="data"}
 %1:fp32[2,4,4] = input() {name="k", role="data"}

@@ -1,4 +1,4 @@
-// What the attention op reads and where it stands, once it has taken the place of plain ops.
+// The operands and the position of the attention op that recognise_attention inserts.
 #include <gtest/gtest.h>
 
 #include "passes/attention_lines.h"

@@ -1,4 +1,4 @@
-// Attention written in plain ops: the forms that become the attention op, with the same values and gradients.
+// The forms of attention in primitive ops that become the attention op, with the same values and gradients.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -330,7 +330,7 @@ output "o" %14
 %17:fp32[2,3,5,4] = transpose(%16) {permutation=[0,2,1,3]}
 output "o" %17
 )"},
-    // Leading axes swapped with the last two: other pairs of heads, but pairs all the same.
+    // Leading axes are permuted too, in the same way in all operands.
     {.name = "keys_of_other_heads", .lines = R"(
 %0:fp32[3,3,5,4] = input() {name="q", role="data"}
 %1:fp32[3,3,5,4] = input() {name="k", role="data"}
@@ -345,7 +345,8 @@ output "o" %8
 )"},
 };
 
-// o, and the gradients of sum(o w) by q, k and v, in double; recognised in between where asked for.
+// o, and the gradients of sum(o w) with respect to q, k and v, in double, with or without the pass before
+// differentiation.
 Graph gradient_graph(const Form& form, bool recognised) {
   Graph graph = graph_of(form.lines);
   widen_to_fp64(graph);

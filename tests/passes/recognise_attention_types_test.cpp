@@ -1,4 +1,4 @@
-// Attention written in plain ops that rounds where recognise_attention must not take the rounding out.
+// Near misses of recognise_attention by a dtype or a rounding that the attention op would not have.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -51,7 +51,7 @@ output "o" %19
 )"));
 }
 
-// Both graphs scale an input before they round it to fp16, and agree where that input is past fp16's range.
+// Both graphs scale an input before they round it to fp16, so they agree where the unscaled input exceeds fp16's range.
 void expect_scale_left_on(const std::string& input, const std::string& before, const std::string& after) {
   expect_rewritten(recognise_attention, before, after);
   const Graph graph = testing::graph_of(before);
@@ -62,7 +62,7 @@ void expect_scale_left_on(const std::string& input, const std::string& before, c
   EXPECT_LT(testing::relative_error(found, expected), 2e-2);
 }
 
-// 2^18 is no fp16, and a hundred thousandth of it is: taken out of the cast, the scale would leave infinities behind.
+// 2^18 overflows fp16, but 2^18 * 1e-5 does not: without the scale before the cast, the values would be infinite.
 TEST(RecogniseAttentionNearMiss, leaves_a_scale_behind_a_rounding_to_fp16) {
   expect_scale_left_on("q", operands_and(R"(%3:fp32[] = constant() {dtype="fp32", value=1e-05}
 %4:fp32[2,6,4] = mul(%0, %3)

@@ -1,4 +1,4 @@
-// Work whose result is an operand bit for bit, and what only looks like it.
+// Nodes whose result is bitwise equal to an operand, and nodes that only look like it.
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
@@ -35,7 +35,7 @@ output "y" %0
 )");
 }
 
-// -0 + 0 is +0, and so is -0 - -0; 0 times NaN is NaN, infinity less itself too; 3 and its reciprocal round twice.
+// -0 + 0 and -0 - -0 are +0; 0 * NaN and infinity - infinity are NaN; * 3 and * 1/3 both round.
 TEST(SimplifyAlgebra, keeps_what_changes_a_bit) {
   expect_left(simplify_algebra, R"(
 %0:fp32[4,6] = input() {name="x", role="data"}
@@ -131,7 +131,7 @@ output "y" %1
 )");
 }
 
-// The update is then by an input: make_updates_in_place sees to that.
+// An input then updates another input, which make_updates_in_place handles.
 TEST(SimplifyAlgebra, simplifies_the_value_of_an_update) {
   expect_rewritten(simplify_algebra, R"(
 %0:fp32[4] = input() {name="w", role="state"}

@@ -1,4 +1,4 @@
-// The executor's steady state touches no heap: counted on the null device, whose kernels do nothing.
+// The executor does not allocate host memory in the steady state. It runs on the null device, whose kernels do nothing.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@ std::atomic<long> heap_allocations{0};
 
 }  // namespace
 
-// Not inlined: the compiler would otherwise see malloc() meet delete.
+// Not inlined: the compiler would warn of delete for memory from malloc().
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
   heap_allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* address = std::malloc(bytes)) return address;

@@ -1,4 +1,4 @@
-// How an executor tells an observer what it does, and what the host's clock makes of it.
+// The calls of an executor to its observer, and the records of HostActivityRecorder.
 #include "runtime/host_activity.h"
 
 #include <gmock/gmock.h>
@@ -41,7 +41,7 @@ TEST(LaunchObserver, hears_of_every_launch_in_order) {
   EXPECT_THAT(notes.lines, ElementsAre("run", "before 0", "after 0", "before 1", "after 1", "end"));
 }
 
-TEST(LaunchObserver, hears_nothing_any_more_once_it_is_taken_off) {
+TEST(LaunchObserver, is_not_called_after_it_is_removed) {
   Program program = two_launches();
   Notes notes;
   program.observe(&notes);
@@ -86,7 +86,7 @@ TEST(HostActivity, gives_each_launch_a_span_and_each_run_a_number) {
   EXPECT_LE(previous_end_ns, end_ns);
 }
 
-TEST(HostActivity, starts_afresh) {
+TEST(HostActivity, forgets_earlier_records_on_start) {
   Program program = two_launches();
   const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
   for (int i = 0; i < 2; ++i) {

@@ -1,5 +1,5 @@
-// Graphs of tens of thousands of nodes in one chain: nothing recurses over them, and eight times as many take eight
-// times as long, not sixty-four.
+// Graphs of tens of thousands of nodes in one chain: no function recurses over them, and all work is linear in their
+// length.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -21,11 +21,11 @@ namespace ridgepoint {
 namespace {
 
 constexpr int kLong = 30000;
-// What is compared is this much shorter: linear work takes an eighth, quadratic work a sixty-fourth.
+// The ratio of the compared lengths. Quadratic work would take 64 times as long, linear work 8 times.
 constexpr int kTimesShorter = 8;
 constexpr double kMostTimes = 24;
 
-// Views that neither fold into one another nor lie as their operand does.
+// Views that cannot be merged with their neighbours.
 std::string chained_views(int length) {
   std::string text = "graph \"views\"\n%0:fp32[6,4] = input() {name=\"x\", role=\"data\"} @forward \"\" \"\"\n";
   bool is_turned = false;
@@ -64,7 +64,7 @@ Graph autocast_graph(const std::string& text) {
   return graph;
 }
 
-// Reads, types, plans and walks it, as `precision --graph` and a program do.
+// Parses, casts, prints and plans the graph, and forecasts its memory.
 void take_through_everything(const std::string& text) {
   const Graph cast = autocast_graph(text);
   types_of(cast);
@@ -93,7 +93,7 @@ TEST(LongGraphs, of_views_take_time_in_proportion) { expect_linear(chained_views
 TEST(LongGraphs, of_products_take_time_in_proportion) { expect_linear(chained_products); }
 
 TEST(LongGraphs, compute_what_short_ones_do) {
-  // An even number of turns and flips of one axis each: as it was.
+  // Each four views reverse both axes, and an even number of reversals is the identity.
   on_small_stack([] {
     Program program(parse_graph(chained_views(kLong)), open_device("reference"));
     HostTensor x({DType::fp32, {6, 4}});
@@ -102,7 +102,6 @@ TEST(LongGraphs, compute_what_short_ones_do) {
     program.run();
     const HostTensor y = program.read_output("y");
     ASSERT_EQ(y.type.shape, x.type.shape);
-    // transpose, flip, transpose, flip: both axes turned once; 7,500 times.
     for (std::size_t i = 0; i < 24; ++i) EXPECT_FLOAT_EQ(y.as<float>()[i], std::exp(x.as<float>()[i]));
   });
 }

@@ -1,4 +1,4 @@
-// Random graphs through all passes, the plan and a device, two runs each, against what they mean by definition.
+// Runs random graphs twice through all passes, the plan and a device, and compares them with run_by_definition().
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::Tensors;
 
-constexpr int kRuns = 2;  // the second begins with what the first left
+constexpr int kRuns = 2;  // the second starts with the state of the first
 constexpr std::uint64_t kGraphs = 1000;
 
 struct Result {
@@ -39,7 +39,7 @@ Result on_device(const Graph& graph, const Tensors& inputs, std::shared_ptr<Devi
   return result;
 }
 
-// The largest difference of two elements, over 1 and the largest magnitude; infinite where one is NaN alone.
+// The largest difference of two elements, divided by max(1, largest magnitude); infinite where only one is NaN.
 double difference(const HostTensor& found, const HostTensor& expected) {
   const std::size_t bytes = size_bytes(expected.type.dtype);
   double largest = 0;
@@ -83,13 +83,13 @@ void compare(const Graph& graph, std::uint64_t seed) {
   const Tensors inputs = testing::random_whole_inputs(graph, seed);
   const Result expected = by_definition(graph, inputs);
   expect_equal(on_device(graph, inputs, make_reference_device()), expected, 0.0);
-  if (has_values(graph, [](DType dtype) { return dtype == DType::fp64; })) return;  // the cpu has none
-  // A rounding to 8 bits that falls the other way, a few times over.
+  if (has_values(graph, [](DType dtype) { return dtype == DType::fp64; })) return;  // the cpu does not support fp64
+  // A few bf16 roundings in the other direction.
   const bool has_low = has_values(graph, is_low);
   expect_equal(on_device(graph, inputs, open_device("cpu")), expected, has_low ? 0.1 : 1e-4);
 }
 
-TEST(RandomGraphs, mean_on_every_device_what_they_mean_by_definition) {
+TEST(RandomGraphs, compute_on_every_device_what_the_definition_says) {
   for (std::uint64_t seed = 1; seed <= kGraphs; ++seed) {
     const Graph graph = testing::random_graph(seed);
     EXPECT_NO_THROW(compare(graph, seed));

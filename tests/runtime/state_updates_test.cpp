@@ -1,5 +1,5 @@
-// Updates as one parallel assignment, in every form that a graph can write them: graphs that once lost an update or
-// read a value after it was gone.
+// Updates are one parallel assignment, in every form that a graph can have. Each graph once lost an update or read an
+// old value after it was overwritten.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -118,7 +118,7 @@ update %0 %3
   EXPECT_THAT(input("w"), ElementsAre(11, 12));
 }
 
-TEST_P(StateUpdates, leave_an_old_value_behind_a_view_and_an_output) {
+TEST_P(StateUpdates, keep_an_old_value_that_a_view_and_an_output_read) {
   compile(R"(
 %0:fp32[2,2] = input() {name="w", role="state"}
 %1:fp32[2,2] = input() {name="x", role="data"}
@@ -137,7 +137,7 @@ update %0 %3
   EXPECT_THAT(input("w"), ElementsAre(11, 12, 13, 14));
 }
 
-TEST_P(StateUpdates, rotate_three_inputs_and_turn_one_round_in_place) {
+TEST_P(StateUpdates, rotate_three_inputs_and_transpose_one_in_place) {
   compile(R"(
 %0:fp32[2] = input() {name="a", role="state"}
 %1:fp32[2] = input() {name="b", role="state"}

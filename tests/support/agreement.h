@@ -1,4 +1,4 @@
-// A back end against the oracle: every case of op_cases() in fp32 there, in double on the reference back end.
+// Compares a back end in fp32 with the reference back end in double, for every case of op_cases().
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What the tests know of the tree they were built from. Said in one source alone, so that test objects are the same in
-// every checkout and ccache finds them.
+// Paths of the source tree. Only one source file contains them, so that ccache can share the other objects between
+// checkouts.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,4 @@
-// How work grows, told without a clock on the wall: the processor time of this thread, the least of a few runs, so that
-// what else the machine does hardly matters.
+// The processor time of this thread, as the minimum of a few runs, so that other processes hardly matter.
 #pragma once
 
 #include <ctime>

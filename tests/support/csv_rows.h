@@ -1,4 +1,4 @@
-// CSV as RFC 4180 has it, read back: each line below the heading as its cells by column name.
+// A reader of CSV (RFC 4180): each row is a map from column name to cell.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@ namespace ridgepoint {
 
 using CsvRow = std::map<std::string, std::string>;
 
-// Throws std::runtime_error for a line with more or fewer cells than the heading, and for text behind a closing quote.
+// Throws std::runtime_error for a line with more or fewer cells than the heading, and for text after a closing quote.
 inline std::vector<CsvRow> csv_rows(const std::string& text) {
   std::vector<std::vector<std::string>> lines(1, std::vector<std::string>(1));
   bool is_quoted = false;
@@ -30,7 +30,7 @@ inline std::vector<CsvRow> csv_rows(const std::string& text) {
       cell += c;
     }
   }
-  lines.pop_back();  // behind the last line's end
+  lines.pop_back();  // the empty text after the last line break
   std::vector<CsvRow> rows;
   for (std::size_t line = 1; line < lines.size(); ++line) {
     if (lines[line].size() != lines[0].size()) throw std::runtime_error("a line of another length: " + lines[line][0]);

@@ -1,4 +1,4 @@
-// One small graph or more for every op of op_list.def: what derivative tests and back-end agreement tests run over.
+// Small graphs for every op of op_list.def, for the tests of derivatives and of agreement between back ends.
 #pragma once
 
 #include <functional>

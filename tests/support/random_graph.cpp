@@ -12,11 +12,11 @@
 namespace ridgepoint::testing {
 namespace {
 
-constexpr std::int64_t kIndexBound = 3;  // of what embeddings are asked for
-constexpr double kInputBound = 4.0;      // of what an input holds at first, and is updated with
-constexpr double kSmoothBound = 64.0;    // larger values would make errors large too
+constexpr std::int64_t kIndexBound = 3;  // exclusive bound of indices
+constexpr double kInputBound = 4.0;      // bound of inputs and of their updates
+constexpr double kSmoothBound = 64.0;    // bound of values that are not integers, for small errors
 
-// The whole numbers up to this are exact in the dtype and in the accumulators of its kernels.
+// Integers up to this are exact in the dtype and in the accumulators of its kernels.
 double largest_whole(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -44,7 +44,7 @@ class Generator {
     for (int tries = 0, made = 0; made < nodes && tries < 20 * nodes; ++tries) {
       try {
         made += add_node() ? 1 : 0;
-      } catch (const Error&) {  // operands that the op does not take
+      } catch (const Error&) {  // the operands do not fit the op
       }
     }
     if (pick(3) == 0) add_gradient();
@@ -58,7 +58,7 @@ class Generator {
  private:
   struct Known {
     Value value;
-    bool is_whole = true;  // every element a whole number
+    bool is_whole = true;  // every element is an integer
     double bound = 0;      // of the absolute values
     bool is_index = false;
   };
@@ -67,7 +67,7 @@ class Generator {
   const TensorType& type(const Known& known) const { return graph_.type(known.value); }
   bool is_float(const Known& known) const { return is_floating(type(known).dtype); }
 
-  // The later ones more often, so that graphs become deep.
+  // Prefers later values, so that graphs become deep.
   Known any() {
     const int n = static_cast<int>(pool_.size());
     return pool_[static_cast<std::size_t>(std::max(pick(n), pick(n)))];
@@ -97,7 +97,7 @@ class Generator {
     return true;
   }
 
-  // Of two sizes a graph, so that operands often fit one another.
+  // Uses two sizes per graph, so that operands often have equal shapes.
   Shape random_shape() {
     constexpr std::array kRanks = {0, 1, 1, 2, 2, 2, 3, 4};
     std::vector<Dim> dims(static_cast<std::size_t>(kRanks[static_cast<std::size_t>(pick(kRanks.size()))]));
@@ -109,7 +109,7 @@ class Generator {
     constexpr std::array kRoles = {Role::state, Role::parameter, Role::state, Role::data};
     constexpr std::array kTypes = {DType::fp32,  DType::fp32,  DType::fp32,  DType::bf16,   DType::fp16,
                                    DType::int64, DType::int64, DType::int32, DType::boolean};
-    // Several of one type, so that each can be updated with the others.
+    // Several inputs have one type, so that they can update one another.
     const bool again = number > 0 && pick(2) == 0;
     const TensorType made =
         again ? type(pool_.back()) : TensorType{kTypes[static_cast<std::size_t>(pick(kTypes.size()))], random_shape()};
@@ -296,7 +296,7 @@ class Generator {
         return type(known) == TensorType{t.dtype, Shape{t.shape.dim(-1)}} && known.bound <= 8;
       });
     };
-    // Of rows that are nearly nothing, a small epsilon would make large ones.
+    // A small epsilon would scale rows near zero to large values.
     constexpr double kEpsilon = 0.5;
     switch (pick(6)) {
       case 0:
@@ -342,7 +342,7 @@ class Generator {
     }
   }
 
-  // Of what is smooth in fp32: two values that round to one in a low type would share their gradient there alone.
+  // Only in fp32 graphs: in a low type, two values may round to one maximum and share its gradient.
   void add_gradient() {
     std::vector<Value> inputs;
     for (const NodeId id : graph_.inputs()) {
@@ -360,7 +360,7 @@ class Generator {
       const Known by = any_that([&](const Known& known) { return type(known) == type(y) && known.bound <= 8; });
       for (const Value gradient : differentiate(graph_, y.value, by.value, inputs))
         pool_.push_back({gradient, false, kSmoothBound + 1});
-    } catch (const Error&) {  // nothing that fits
+    } catch (const Error&) {  // the pool has no suitable value
     }
   }
 
@@ -381,13 +381,13 @@ class Generator {
       pool_.push_back({made[0], false, parameter.bound + 0.02 * first_bound});
       pool_.push_back({made[1], false, first_bound});
       pool_.push_back({made[2], false, 4 + 0.001 * gradient.bound * gradient.bound});
-    } catch (const Error&) {  // nothing that fits
+    } catch (const Error&) {  // the pool has no suitable value
     }
   }
 
   void add_updates() {
     for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
-      const Known target = pool_[i];  // inputs were the first
+      const Known target = pool_[i];  // inputs come first in the pool
       const Node& node = graph_.producer_node(target.value);
       if (node.attributes.get<std::string>("role") == name(Role::data) || pick(4) == 0) continue;
       try {
@@ -396,7 +396,7 @@ class Generator {
                  known.is_whole >= target.is_whole && known.bound <= kInputBound;
         });
         graph_.add_update(target.value, value.value);
-      } catch (const Error&) {  // nothing that fits
+      } catch (const Error&) {  // the pool has no suitable value
       }
     }
   }

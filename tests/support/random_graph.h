@@ -1,5 +1,5 @@
-// Random graphs that any device computes alike: what they read is small whole numbers, so that most values are exact on
-// every device, and nothing that jumps (a comparison, a conversion to integers) is fed with values that are not.
+// Random graphs with the same results on every device. Inputs are small integers, so that most values are exact;
+// operands of discontinuous ops (comparisons, conversions to integers) are always exact.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace ridgepoint::testing {
 
-// A graph over all dtypes, views and most ops, with outputs and updates of any of its values: of views, inputs and
-// constants too, one value for several inputs, inputs in exchange for one another. The same for a seed everywhere.
+// A graph of all dtypes, views and most ops. Its outputs and updates use any values: also views, inputs and constants,
+// one value for several inputs, inputs that exchange their values. A seed gives the same graph on every machine.
 Graph random_graph(std::uint64_t seed);
 
-// Whole numbers from -3 to 3 for every input, or 0 to 2 where they may be indices.
+// Integers from -3 to 3 for every input, or from 0 to 2 where they may be indices.
 Tensors random_whole_inputs(const Graph& graph, std::uint64_t seed);
 
 }  // namespace ridgepoint::testing

@@ -6,7 +6,7 @@
 namespace ridgepoint::testing {
 namespace {
 
-// The node's results, from its operands' values, constants among them as tensors.
+// The results of one node for given values of its operands.
 std::vector<HostTensor> run_alone(const Graph& graph, const Node& node, const std::vector<HostTensor>& values) {
   Graph body;
   std::vector<Value> operands;

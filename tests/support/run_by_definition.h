@@ -1,12 +1,12 @@
-// What a graph means, worked out without passes, plan or storage: every node alone, on the reference back end, in
-// order, each value kept to itself; then all updates at once.
+// Interprets a graph without passes or plan, as a reference: runs every node alone on the reference back end, stores
+// every value separately, and applies all updates at the end.
 #pragma once
 
 #include "support/run_graph.h"
 
 namespace ridgepoint::testing {
 
-// Outputs of one run by name. `inputs` must have all of the graph's, and are updated where they can be.
+// The outputs of one run by name. `inputs` must contain all inputs of the graph; updates change them.
 Tensors run_by_definition(const Graph& graph, Tensors& inputs);
 Tensors run_by_definition(const Graph& graph, const Tensors& inputs);
 

@@ -16,13 +16,13 @@ using Tensors = std::map<std::string, HostTensor>;
 // Random tensors for the inputs of a graph built by `op_case`, the same for a seed whatever the dtype.
 Tensors random_inputs(const Graph& graph, const OpCase& op_case, unsigned seed);
 
-// The same numbers as tensors of the types that `graph`'s inputs have.
+// `inputs` converted to the types of `graph`'s inputs.
 Tensors converted_inputs(const Tensors& tensors, const Graph& graph);
 
-// Verifies after every pass; returns every output.
+// Runs the graph once, with verify() after every pass, and returns all outputs.
 Tensors run_graph(Graph graph, std::shared_ptr<Device> device, const Tensors& inputs);
 
-// ||a - b|| / ||b||, elements as doubles; infinite when one has a NaN the other lacks. Equal infinities agree.
+// ||a - b|| / ||b||, elements as doubles; infinite when only one has a NaN at some position. Equal infinities agree.
 double relative_error(const HostTensor& a, const HostTensor& b);
 
 }  // namespace ridgepoint::testing

@@ -47,18 +47,18 @@ std::string read_to_end(int descriptor) {
   return text;
 }
 
-// The file's text; the file is gone afterwards.
+// Reads and deletes a file.
 std::string take(const std::string& path) {
   std::string text = text_of(path);
   ::unlink(path.c_str());
   return text;
 }
 
-// The one line that depends on what else this machine does; it may come in any test that measures.
+// Removes the warning of a busy processor, which depends on other processes.
 std::string without_load_warning(std::string text) {
   std::size_t begin = text.find("ridgepoint: warning: the processor was busy with something else");
   if (begin == std::string::npos) return text;
-  constexpr std::string_view kCleared = "\r\x1b[K";  // on a terminal, where a progress line may stand
+  constexpr std::string_view kCleared = "\r\x1b[K";  // clears a progress line
   if (std::string_view(text).substr(0, begin).ends_with(kCleared)) begin -= kCleared.size();
   return text.erase(begin, std::min(text.find('\n', begin), text.size() - 1) + 1 - begin);
 }
@@ -138,11 +138,11 @@ ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments,
   ::ioctl(terminal, TIOCSWINSZ, &size);
   const TemporaryFolder folder;
   const std::string pipe = folder / "pipe";
-  // Open before the child opens its end, which would wait otherwise.
+  // Opened before the child opens its end, because that call waits for a reader.
   const int reader = ::mkfifo(pipe.c_str(), 0600) == 0 ? ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK) : -1;
   const std::string name = ::ptsname(terminal);
   ChildProgram child(arguments, name, to == OutputTo::pipe ? pipe : to == OutputTo::terminal ? name : "");
-  // The read fails once the child, the only one with the other end open, has ended.
+  // The read fails when the child, the only other process with this terminal, has ended.
   const std::string received = read_to_end(terminal);
   ProgramResult result = child.wait();
   result.error = without_load_warning(received);

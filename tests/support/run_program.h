@@ -9,15 +9,15 @@
 namespace ridgepoint {
 
 struct ProgramResult {
-  int exit_code = -1;  // 128 + signal when one ended it, as shells say
+  int exit_code = -1;  // 128 + signal number when a signal ended it
   std::string output;
-  std::string error;  // without the warning of a busy machine
+  std::string error;  // without the warning of a busy processor
 };
 
-// A child that runs until it ends by itself or is signalled; killed when it is still there at destruction.
+// A child process. The destructor kills it if it is still running.
 class ChildProgram {
  public:
-  // Standard error and output go to the paths given, where they are.
+  // Standard error and output go to the given paths, where they are not empty.
   explicit ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path = "",
                         const std::string& output_path = "");
   ~ChildProgram();
@@ -26,7 +26,7 @@ class ChildProgram {
 
   void signal(int number) const;
   std::string output_so_far() const;
-  ProgramResult wait();  // once
+  ProgramResult wait();  // call it once
 
  private:
   pid_t pid_ = -1;
@@ -37,14 +37,14 @@ class ChildProgram {
 // Whether this machine offers pseudo-terminals; a bare chroot without /dev/pts does not.
 bool has_terminals();
 
-// `arguments` with `more` behind them, whose options take the place of those of the same name.
+// `arguments` followed by `more`, whose options replace those of the same name.
 std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more);
 
 ProgramResult run_program(const std::vector<std::string>& arguments);
-// Where standard output goes while standard error goes to a terminal.
+// The destination of standard output while standard error is a terminal.
 enum class OutputTo { file, pipe, terminal };
-// With standard error on a terminal of that many columns; `error` is what the terminal received. A pipe is read at the
-// end: `output` must fit into it.
+// Runs with standard error on a terminal of that many columns; `error` is the text that the terminal received. A pipe
+// is read at the end, so the output must fit in its buffer.
 ProgramResult run_program_on_terminal(const std::vector<std::string>& arguments, OutputTo to = OutputTo::file,
                                       unsigned short columns = 100);
 

@@ -1,4 +1,4 @@
-// Profiles that no run made, with times small enough to add up by hand.
+// Synthetic profiles with simple times.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Records that no run made, every field set: for tests of what reads, writes and prints them.
+// Synthetic records with every field set.
 #pragma once
 
 #include "ridgepoint/record.h"
@@ -33,7 +33,7 @@ inline Record sample_record(Mode mode = Mode::step) {
   return record;
 }
 
-// Of attention by itself: forward 2 ms and backward 5 ms at 256 tokens, four times that for each doubling.
+// A record of command attention: forward 2 ms and backward 5 ms at 256 tokens, four times that for each doubling.
 inline Record attention_record(AttentionVariant variant = AttentionVariant::flash, std::int64_t sequence = 256) {
   Record record = sample_record(Mode::backward);
   record.experiment = Experiment::attention;

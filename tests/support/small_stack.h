@@ -1,4 +1,4 @@
-// Runs work on a thread whose stack holds a few hundred frames, where recursion over a long graph would end.
+// Runs work on a thread with a stack of a few hundred frames, which recursion over a long graph would overflow.
 #pragma once
 
 #include <pthread.h>

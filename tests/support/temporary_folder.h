@@ -1,4 +1,4 @@
-// A folder of its own for one test, removed with all its content when the test ends.
+// A temporary folder, deleted with its content by the destructor.
 #pragma once
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// The rules of Chrome's trace event format, as Perfetto reads it, for the events this project writes.
+// Checks the rules of Chrome's trace event format, as Perfetto reads it, for the events that this project writes.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace ridgepoint::testing {
 
-// What is wrong with a trace; empty when nothing is.
+// The broken rules of a trace.
 class TraceRules {
  public:
   static std::vector<std::string> broken_by(const nlohmann::json& trace) {
@@ -38,7 +38,7 @@ class TraceRules {
     double at;
     Track track;
   };
-  // Half the least step between two timestamps, a nanosecond.
+  // Half the resolution of timestamps, which is a nanosecond.
   static constexpr double kGrain = 0.0005;
 
   void fail(const std::string& what, const Json& event) { broken_.push_back(what + ": " + event.dump()); }
@@ -85,7 +85,7 @@ class TraceRules {
     if (!ends.try_emplace(key, FlowEnd{event["ts"], track}).second) fail("a flow begins and ends once", event);
   }
 
-  // Slices of a track follow one another or lie within one another; a parent comes before its children in the file.
+  // Slices of a track are disjoint or nested; a parent comes before its children in the file.
   void check_nesting() {
     for (auto& [track, slices] : slices_) {
       std::ranges::stable_sort(slices, {}, &Slice::begin);

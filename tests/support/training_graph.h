@@ -1,4 +1,4 @@
-// Training graphs of the models, for tests of what comes after.
+// Training graphs of the models, for tests of later passes.
 #pragma once
 
 #include <utility>

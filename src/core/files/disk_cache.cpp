@@ -24,17 +24,17 @@ std::uint64_t hash(std::string_view text) {
   return value;
 }
 
-// Says what follows, so that a file cut short or of another key is known for what it is.
+// Detects a truncated file, and a file of another key with the same hash.
 std::string header(std::string_view key, std::string_view contents) {
   return fmt::format("ridgepoint cache 1 {} {} {:016x}\n{}\n", key.size(), contents.size(), hash(contents), key);
 }
 
 std::string name_of(std::string_view key) { return fmt::format("{:016x}", hash(key)); }
 
-// All that is wrong with the folders of one base is said once.
+// One warning for each base folder.
 void warn(const fs::path& base, std::string_view what, std::string_view reason) {
   warn_once("the cache in " + base.string(),
-            fmt::format("{}: {}; name a folder of your own in XDG_CACHE_HOME", what, reason));
+            fmt::format("{}: {}; set XDG_CACHE_HOME to a folder that only you can write to", what, reason));
 }
 
 }  // namespace
@@ -62,7 +62,7 @@ std::optional<std::string> DiskCache::load(std::string_view key) const {
     warn(base_, "cached results are not used", error.what());
   }
   if (!text) return std::nullopt;
-  // The key stands after the first line; the contents after the key.
+  // The file has the header line, the key, a line break and the contents.
   const std::size_t begin = std::min(text->find('\n'), text->size()) + key.size() + 2;
   const std::string_view contents = begin <= text->size() ? std::string_view(*text).substr(begin) : std::string_view();
   if (begin > text->size() || std::string_view(*text).substr(0, begin) != header(key, contents)) {

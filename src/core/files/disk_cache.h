@@ -1,9 +1,9 @@
-// Small files that save the next process some work: compiled kernels, chosen algorithms. One file an entry, written
-// whole or not at all, so any number of processes may share a folder without locks. A cache is a convenience: an
-// entry that is damaged counts as missing, and a folder that cannot be written, or that others can write to, costs one
-// warning (core/warning.h) that says what to do.
+// A cache on disk for results that take long to compute: compiled kernels, chosen algorithms. Each entry is one file,
+// written atomically, so that processes may share a folder without locks. A damaged entry counts as missing. A folder
+// that cannot be written to, or that other users can write to, causes one warning (core/warning.h).
 //
-// Entries are believed, machine code among them: the folders are this user's alone (core/files/private_folder.h).
+// Entries may contain machine code and are not verified, so only this user may write to the folders
+// (core/files/private_folder.h).
 #pragma once
 
 #include <filesystem>
@@ -15,22 +15,22 @@ namespace ridgepoint {
 
 class DiskCache {
  public:
-  // In $XDG_CACHE_HOME, else ~/.cache; with neither variable set nothing is kept.
+  // In $XDG_CACHE_HOME, else in ~/.cache. Without $XDG_CACHE_HOME and $HOME nothing is stored.
   static DiskCache in_user_folder(std::string_view name);
-  // In `base`/ridgepoint/`name`. An empty `base` keeps nothing.
+  // In `base`/ridgepoint/`name`. With an empty `base` nothing is stored.
   DiskCache(std::filesystem::path base, std::string_view name);
 
-  // The contents stored under exactly this key. Never throws for what it finds on disk.
+  // The contents stored for this key. Problems on disk cause a warning, never an exception.
   std::optional<std::string> load(std::string_view key) const;
-  // Creates the folders where needed. Never throws for what it finds on disk.
+  // Creates the folders where needed. Problems on disk cause a warning, never an exception.
   void store(std::string_view key, std::string_view contents) const;
 
-  // Where an entry lives, for tests and messages.
+  // The path of an entry, for tests and messages.
   std::filesystem::path path_of(std::string_view key) const;
 
  private:
   std::filesystem::path base_;
-  std::filesystem::path levels_;  // below it, this program's own
+  std::filesystem::path levels_;  // the private folders below base_
 };
 
 }  // namespace ridgepoint

@@ -11,31 +11,19 @@
 #include <system_error>
 #include <utility>
 
+#include "core/files/system_call.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
-// Linux moves at most this much in one read or write.
+// Linux transfers at most 2 GiB in one read or write.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
-
-[[noreturn]] void fail(std::string_view action, const std::filesystem::path& path, int error) {
-  const std::string reason = std::generic_category().message(error);
-  throw Error(fmt::format("cannot {} '{}': {}", action, path.string(), reason));
-}
 
 [[noreturn]] void fail_writing(const std::filesystem::path& path, int error) {
   const std::string reason = std::generic_category().message(error);
   throw Error(
-      fmt::format("cannot write '{}': {}; name a file in a folder that can be written to", path.string(), reason));
-}
-
-// Repeats a system call that a signal interrupted.
-template <typename Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
+      fmt::format("cannot write '{}': {}; choose a file in a folder that you can write to", path.string(), reason));
 }
 
 void close_quietly(int& descriptor) noexcept {
@@ -47,7 +35,7 @@ std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
 }
 
-// The rename itself is only durable once the folder is; a file system that cannot sync folders is left alone.
+// A rename is durable only after its folder is synced. Some file systems cannot sync folders, so errors are ignored.
 void sync_folder(const std::filesystem::path& folder) noexcept {
   int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor >= 0) ::fsync(descriptor);
@@ -59,14 +47,14 @@ void sync_folder(const std::filesystem::path& folder) noexcept {
 InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
   // O_NONBLOCK: opening a pipe without a writer must fail below rather than hang here.
   descriptor_ = uninterrupted([&] { return ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (descriptor_ < 0) fail("read", path_, errno);
+  if (descriptor_ < 0) throw_system_error("read", path_, errno);
   struct stat status {};
   const int error = ::fstat(descriptor_, &status) == 0 ? 0 : errno;
   if (error != 0 || !S_ISREG(status.st_mode)) {
     close_quietly(descriptor_);
-    if (error != 0) fail("read", path_, error);
-    throw Error(fmt::format("cannot read '{}': it is {}, and a regular file is needed", path_.string(),
-                            S_ISDIR(status.st_mode) ? "a folder" : "not a regular file"));
+    if (error != 0) throw_system_error("read", path_, error);
+    throw Error(fmt::format("cannot read '{}': it is {}, not a regular file", path_.string(),
+                            S_ISDIR(status.st_mode) ? "a folder" : "a device or pipe"));
   }
   size_bytes_ = static_cast<std::uint64_t>(status.st_size);
 }
@@ -87,15 +75,17 @@ InputFile& InputFile::operator=(InputFile&& other) noexcept {
 
 void InputFile::read_at(std::uint64_t offset, std::span<std::byte> into) const {
   if (offset > size_bytes_ || into.size() > size_bytes_ - offset) {
-    throw Error(fmt::format("cannot read '{}': {} bytes at {} were asked for and the file has {}", path_.string(),
+    throw Error(fmt::format("cannot read '{}': {} bytes at offset {} are needed and the file has {}", path_.string(),
                             into.size(), offset, size_bytes_));
   }
   while (!into.empty()) {
     const std::size_t wanted = std::min(into.size(), kMaxTransferBytes);
     const ssize_t got =
         uninterrupted([&] { return ::pread(descriptor_, into.data(), wanted, static_cast<off_t>(offset)); });
-    if (got < 0) fail("read", path_, errno);
-    if (got == 0) throw Error(fmt::format("cannot read '{}': it was shortened while being read", path_.string()));
+    if (got < 0) throw_system_error("read", path_, errno);
+    if (got == 0)
+      throw Error(
+          fmt::format("cannot read '{}': another program truncated it while it was being read", path_.string()));
     into = into.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
@@ -103,7 +93,7 @@ void InputFile::read_at(std::uint64_t offset, std::span<std::byte> into) const {
 
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes) {
   int descriptor = uninterrupted([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC); });
-  if (descriptor < 0) fail("read", path, errno);
+  if (descriptor < 0) throw_system_error("read", path, errno);
   std::string contents;
   std::string buffer(std::size_t{1} << 16, '\0');
   ssize_t got = 0;
@@ -114,10 +104,9 @@ std::string read_file(const std::filesystem::path& path, std::uint64_t limit_byt
     if (got > 0) contents.append(buffer.data(), static_cast<std::size_t>(got));
   } while (got > 0 && contents.size() <= limit_bytes);
   close_quietly(descriptor);
-  if (error != 0) fail("read", path, error);
+  if (error != 0) throw_system_error("read", path, error);
   if (contents.size() > limit_bytes) {
-    throw Error(fmt::format("cannot read '{}': it has more than the {} bytes that are allowed here", path.string(),
-                            limit_bytes));
+    throw Error(fmt::format("cannot read '{}': it is larger than the limit of {} bytes", path.string(), limit_bytes));
   }
   return contents;
 }
@@ -134,7 +123,7 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
     if (descriptor_ < 0) fail_writing(path_, errno);
     return;
   }
-  // A file that may not be written is not to be replaced either, though its folder would allow it.
+  // rename() would replace a read-only file, because it needs only permission for the folder.
   if (exists && ::access(path_.c_str(), W_OK) != 0) fail_writing(path_, errno);
   open_temporary();
   if (exists) ::fchmod(descriptor_, status.st_mode & 0777);
@@ -169,7 +158,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 void OutputFile::commit() {
   const bool direct = temporary_.empty();
   if (!direct && uninterrupted([&] { return ::fsync(descriptor_); }) != 0) fail_writing(path_, errno);
-  // Linux frees the descriptor even when close is interrupted: it must not be closed twice.
+  // Linux frees the descriptor even when close() is interrupted, so it must not be closed again.
   if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR) fail_writing(path_, errno);
   if (direct) return;
   if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail_writing(path_, errno);

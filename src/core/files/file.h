@@ -1,6 +1,5 @@
-// Files as this library reads and writes them. Reading is bounded by a limit the caller names. Writing is whole or
-// not at all: the bytes go to a temporary file beside the target, which is synced and then renamed over it. Every
-// failure is an Error that names the path and the system's reason.
+// Reading and writing of files. Writing is atomic: the bytes go to a temporary file in the target's folder, which is
+// synced and then renamed to the target. Every failure throws Error with the path and the system's reason.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +21,8 @@ class InputFile {
   InputFile& operator=(InputFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
-  std::uint64_t size_bytes() const { return size_bytes_; }  // when it was opened
-  // Fills `into` from `offset`. Throws Error when the file ends before that.
+  std::uint64_t size_bytes() const { return size_bytes_; }  // when the file was opened
+  // Reads into.size() bytes from `offset`. Throws Error when the file has fewer.
   void read_at(std::uint64_t offset, std::span<std::byte> into) const;
 
  private:
@@ -35,10 +34,10 @@ class InputFile {
 // The whole content of a file or pipe. Throws Error when it has more than `limit_bytes`.
 std::string read_file(const std::filesystem::path& path, std::uint64_t limit_bytes);
 
-// A file being written. Nothing appears at `path` before commit(); without it the destructor removes the temporary.
+// A file being written. `path` does not change before commit(); without commit() the destructor deletes the temporary
+// file.
 // A symbolic link is followed; an existing file's permissions are kept. A target that is not a regular file
-// (/dev/stdout, a named pipe) is written to directly. The constructor throws Error when the target cannot be
-// written, so a caller learns of that before it starts its work.
+// (/dev/stdout, a named pipe) is written to directly. The constructor throws Error when the target cannot be written.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -48,7 +47,7 @@ class OutputFile {
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text.data(), text.size()))); }
-  // Syncs to disk and renames. Throws Error; the target is then as it was. No write() may follow.
+  // Syncs and renames; the last call on this object. Throws Error and leaves the target unchanged.
   void commit();
 
  private:
@@ -60,11 +59,10 @@ class OutputFile {
   int descriptor_ = -1;
 };
 
-// Replaces the file at `path` with `contents`, whole or not at all.
+// Replaces the file at `path` atomically.
 void write_file(const std::filesystem::path& path, std::string_view contents);
 
-// Throws the Error that OutputFile would for `path`, and leaves no trace: for work that takes long before it has
-// anything to write.
+// Throws the Error that OutputFile would throw for `path`, and changes nothing. For a check before long work.
 void check_writable(const std::filesystem::path& path);
 
 }  // namespace ridgepoint

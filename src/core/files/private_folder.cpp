@@ -11,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "core/files/system_call.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -23,7 +24,6 @@ constexpr mode_t kForOthersToWrite = 0022;
 constexpr mode_t kForOthers = 0077;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
-// Closes at the end.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -40,25 +40,13 @@ class Descriptor {
   int number_;
 };
 
-// Repeats a system call that a signal interrupted.
-template <typename Call>
-auto uninterrupted(Call call) {
-  auto result = call();
-  while (result < 0 && errno == EINTR) result = call();
-  return result;
-}
-
-[[noreturn]] void fail(std::string_view action, const fs::path& path, int error) {
-  throw Error(fmt::format("cannot {} '{}': {}", action, path.string(), std::generic_category().message(error)));
-}
-
 [[noreturn]] void refuse(const fs::path& path, std::string_view what) {
   throw Error(fmt::format("'{}' {}", path.string(), what));
 }
 
 struct stat status_of(int descriptor, const fs::path& path) {
   struct stat status {};
-  if (::fstat(descriptor, &status) != 0) fail("read", path, errno);
+  if (::fstat(descriptor, &status) != 0) throw_system_error("read", path, errno);
   return status;
 }
 
@@ -67,45 +55,47 @@ void require_own(const fs::path& path, const struct stat& status) {
     refuse(path, fmt::format("belongs to user {} and this program runs as user {}", status.st_uid, ::geteuid()));
   }
   if ((status.st_mode & kForOthersToWrite) != 0) {
-    refuse(path, fmt::format("can be written to by other users (its mode is {:04o}); remove it, for what they may have "
-                             "left there is not to be trusted",
+    refuse(path, fmt::format("can be written to by other users (its mode is {:04o}); delete it, because its files "
+                             "cannot be trusted",
                              status.st_mode & 07777));
   }
 }
 
-// One level below an open folder, or -1 where it is missing.
+// The descriptor of a folder inside an open folder, or -1 where it is missing.
 int open_level(int above, const std::string& name, const fs::path& path, bool create) {
-  if (create && ::mkdirat(above, name.c_str(), kForTheUserAlone) != 0 && errno != EEXIST) fail("make", path, errno);
+  if (create && ::mkdirat(above, name.c_str(), kForTheUserAlone) != 0 && errno != EEXIST)
+    throw_system_error("create", path, errno);
   Descriptor folder(uninterrupted([&] { return ::openat(above, name.c_str(), kFolderFlags | O_NOFOLLOW); }));
   if (!folder.is_open()) {
     if (errno == ENOENT && !create) return -1;
     struct stat status {};
     const bool is_link = ::fstatat(above, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
-    if (is_link) refuse(path, "is a link, which is not followed");
-    fail("open", path, errno);
+    if (is_link) refuse(path, "is a symbolic link, which is not followed");
+    throw_system_error("open", path, errno);
   }
   const struct stat status = status_of(folder.number(), path);
   require_own(path, status);
-  // Reading is let go of too, where the file system takes that.
+  // Also withdraws read permission from other users, where the file system supports it.
   if ((status.st_mode & kForOthers) != 0) ::fchmod(folder.number(), status.st_mode & kForTheUserAlone);
   return folder.release();
 }
 
-// As `mkdir -p`, but for this user alone.
+// Like `mkdir -p`, with mode 0700.
 void make_folders(const fs::path& path) {
   if (::mkdir(path.c_str(), kForTheUserAlone) == 0 || errno == EEXIST) return;
-  if (errno != ENOENT || !path.has_parent_path() || path.parent_path() == path) fail("make", path, errno);
+  if (errno != ENOENT || !path.has_parent_path() || path.parent_path() == path)
+    throw_system_error("create", path, errno);
   make_folders(path.parent_path());
-  if (::mkdir(path.c_str(), kForTheUserAlone) != 0 && errno != EEXIST) fail("make", path, errno);
+  if (::mkdir(path.c_str(), kForTheUserAlone) != 0 && errno != EEXIST) throw_system_error("create", path, errno);
 }
 
 void write_all(int descriptor, std::string_view contents, const fs::path& path) {
   while (!contents.empty()) {
     const ssize_t put = uninterrupted([&] { return ::write(descriptor, contents.data(), contents.size()); });
-    if (put < 0) fail("write", path, errno);
+    if (put < 0) throw_system_error("write", path, errno);
     contents.remove_prefix(static_cast<std::size_t>(put));
   }
-  if (uninterrupted([&] { return ::fsync(descriptor); }) != 0) fail("write", path, errno);
+  if (uninterrupted([&] { return ::fsync(descriptor); }) != 0) throw_system_error("write", path, errno);
 }
 
 }  // namespace
@@ -116,7 +106,7 @@ std::optional<PrivateFolder> PrivateFolder::open(const fs::path& base, const fs:
   Descriptor folder(uninterrupted([&] { return ::open(base.c_str(), kFolderFlags); }));
   if (!folder.is_open()) {
     if (errno == ENOENT && !create) return std::nullopt;
-    fail("open", base, errno);
+    throw_system_error("open", base, errno);
   }
   int deepest = folder.release();
   for (const fs::path& level : levels) {
@@ -143,26 +133,26 @@ PrivateFolder& PrivateFolder::operator=(PrivateFolder&& other) noexcept {
 
 std::optional<std::string> PrivateFolder::read(const std::string& name, std::uint64_t limit_bytes) const {
   const fs::path path = path_ / name;
-  // O_NONBLOCK: opening a pipe without a writer must not wait for one.
+  // O_NONBLOCK: open() must not wait for the writer of a pipe.
   const Descriptor file(uninterrupted(
       [&] { return ::openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
   if (!file.is_open()) {
     if (errno == ENOENT) return std::nullopt;
-    if (errno == ELOOP) refuse(path, "is a link, which is not followed");
-    fail("read", path, errno);
+    if (errno == ELOOP) refuse(path, "is a symbolic link, which is not followed");
+    throw_system_error("read", path, errno);
   }
   const struct stat status = status_of(file.number(), path);
-  if (!S_ISREG(status.st_mode)) refuse(path, "is not a file");
+  if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file");
   require_own(path, status);
   if (static_cast<std::uint64_t>(status.st_size) > limit_bytes) {
-    refuse(path, fmt::format("has more than the {} bytes that are allowed here", limit_bytes));
+    refuse(path, fmt::format("is larger than the limit of {} bytes", limit_bytes));
   }
   std::string contents(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t filled = 0;
   while (filled < contents.size()) {
     const ssize_t got =
         uninterrupted([&] { return ::read(file.number(), contents.data() + filled, contents.size() - filled); });
-    if (got < 0) fail("read", path, errno);
+    if (got < 0) throw_system_error("read", path, errno);
     if (got == 0) break;
     filled += static_cast<std::size_t>(got);
   }
@@ -181,11 +171,12 @@ void PrivateFolder::write(const std::string& name, std::string_view contents) co
       return ::openat(descriptor_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     });
   } while (number < 0 && errno == EEXIST);
-  if (number < 0) fail("write", path, errno);
+  if (number < 0) throw_system_error("write", path, errno);
   const Descriptor file(number);
   try {
     write_all(file.number(), contents, path);
-    if (::renameat(descriptor_, temporary.c_str(), descriptor_, name.c_str()) != 0) fail("write", path, errno);
+    if (::renameat(descriptor_, temporary.c_str(), descriptor_, name.c_str()) != 0)
+      throw_system_error("write", path, errno);
   } catch (...) {
     ::unlinkat(descriptor_, temporary.c_str(), 0);
     throw;

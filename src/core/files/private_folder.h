@@ -1,8 +1,8 @@
-// A folder that nobody else can write to: made with mode 0700, owned by this process's user, no link in its place. Its
-// files are small, named by this program, and appear whole or not at all.
+// A folder that only this process's user can write to: it has mode 0700, belongs to that user and is not a symbolic
+// link. Its files are small and are written atomically.
 //
-// It is for files that are believed without further proof, such as machine code: what another user can write there, he
-// can have run.
+// It is for files that this program executes or trusts without verification, such as machine code: another user who
+// could write them could run code as this user.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace ridgepoint {
 
 class PrivateFolder {
  public:
-  // Opens `base`/`levels`, each of whose levels must be private; `base` may be anyone's and may be a link. With
-  // `create` what is missing is made; without it the result is empty where something is missing. Throws Error where a
-  // level is not private, saying whose it is and what to do, and where it cannot be opened.
+  // Opens `base`/`levels`. Each folder of `levels` must be private; `base` may belong to anyone and may be a link.
+  // `create` creates missing folders; without it the result is empty where one is missing. Throws Error for a folder
+  // that is not private, naming its owner, and for one that cannot be opened.
   static std::optional<PrivateFolder> open(const std::filesystem::path& base, const std::filesystem::path& levels,
                                            bool create);
   ~PrivateFolder();
   PrivateFolder(PrivateFolder&& other) noexcept;
   PrivateFolder& operator=(PrivateFolder&& other) noexcept;
 
-  // The whole content; nullopt when there is no such file. Throws Error for what is not a file of this user's own, for
-  // more than `limit_bytes`, and where reading fails.
+  // The whole content; nullopt when there is no such file. Throws Error when it is not a regular file of this user or
+  // is larger than `limit_bytes`, and where reading fails.
   std::optional<std::string> read(const std::string& name, std::uint64_t limit_bytes) const;
-  // Makes the file or replaces it. Throws Error, and leaves what was there before.
+  // Creates or replaces the file. Throws Error and leaves the old file unchanged.
   void write(const std::string& name, std::string_view contents) const;
 
  private:

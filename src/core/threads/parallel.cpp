@@ -12,7 +12,7 @@
 namespace ridgepoint {
 namespace {
 
-// One loop in flight. It lives on the caller's stack; a thread reaches it only while it holds one of its ranges.
+// The state of one running loop, on the caller's stack. A thread accesses it only while it runs one of its ranges.
 struct Job {
   detail::RangeFunction function;
   void* body;
@@ -30,7 +30,7 @@ std::atomic<int>& configured_threads() {
   return threads;
 }
 
-// A loop made for more workers than the pool has ranges gives some threads several.
+// A range runs several workers where the loop has more workers than the pool has ranges.
 void run_range(void* context, int range) {
   Job& job = *static_cast<Job*>(context);
   inside_loop = true;
@@ -48,7 +48,7 @@ void run_range(void* context, int range) {
 
 void set_thread_count(int count) {
   if (count < 0 || count > kMostThreads) {
-    throw Error("a thread count of " + std::to_string(count) + " was asked for; give 1 to " +
+    throw Error("the thread count " + std::to_string(count) + " is out of range; give 1 to " +
                     std::to_string(kMostThreads) + ", or 0 for every processor this process may use",
                 ErrorKind::usage);
   }

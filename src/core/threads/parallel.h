@@ -1,6 +1,5 @@
-// Loops over all processors, on the process's one pool of threads (core/threads/thread_pool.h). A call allocates
-// nothing; the partition depends only on the count, the grain and the thread count, never on timing: only which thread
-// runs which range does.
+// Parallel loops on the process's thread pool (core/threads/thread_pool.h). A call allocates no memory. The partition
+// depends only on the count, the grain and the thread count, never on timing.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +8,19 @@
 
 namespace ridgepoint {
 
-// How many threads loops use from now on, the caller's included; 0 means every processor this process may use
-// (core/threads/processors.h). OpenMP's variables mean nothing here. Throws Error (usage) for a count below 0 or above
-// 1024.
+// The number of threads of later loops, the caller's included; 0 means usable_processors(). OpenMP's environment
+// variables have no effect. Throws Error (usage) for a count below 0 or above 1024.
 void set_thread_count(int count);
 int thread_count();
 
-// Into how many ranges a loop of `count` iterations splits when one range should hold at least `grain` of them.
+// The number of ranges of a loop of `count` iterations with at least `grain` iterations in each.
 int worker_count(std::int64_t count, std::int64_t grain);
 
 struct IndexRange {
   std::int64_t begin;
   std::int64_t end;
 };
-// The share of one of `workers` in [0, count): contiguous, in order, sizes differing by at most one.
+// The range of one of `workers` in [0, count). Ranges are contiguous and in order; sizes differ by at most one.
 IndexRange worker_range(std::int64_t count, int workers, int worker);
 
 namespace detail {
@@ -30,9 +28,9 @@ using RangeFunction = void (*)(void* body, int worker, IndexRange range);
 void run_parallel(std::int64_t count, int workers, RangeFunction function, void* body);
 }  // namespace detail
 
-// Calls body(worker, begin, end) once for each worker in [0, workers), concurrently. The first exception a body
-// throws is rethrown here when all have ended. A loop within a loop that threads share runs on the thread it is met on;
-// loops of different host threads take turns.
+// Calls body(worker, begin, end) once for each worker in [0, workers), concurrently. The first exception of a body is
+// rethrown when all have ended. A nested loop runs on the calling thread alone; loops of different host threads run one
+// after another.
 template <typename Body>
 void parallel_for_workers(std::int64_t count, int workers, Body&& body) {
   using Callable = std::remove_reference_t<Body>;
@@ -43,7 +41,7 @@ void parallel_for_workers(std::int64_t count, int workers, Body&& body) {
 }
 
 // Calls body(begin, end) on disjoint ranges that cover [0, count), each of at least `grain` iterations if there
-// are that many; runs on the caller alone when one range is enough.
+// are that many. A single range runs on the calling thread.
 template <typename Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
   if (count <= 0) return;

@@ -24,8 +24,8 @@ bool names_controller(std::string_view list, std::string_view controller) {
   return false;
 }
 
-// Microseconds of processor time in each period. Version 2: "max 100000" or "150000 100000"; version 1 has a file for
-// either, and a quota of -1 for none.
+// Quota and period in microseconds. Version 2 has both in one file: "max 100000" (no quota) or "150000 100000". Version
+// 1 has two files, and a quota of -1 means none.
 std::optional<double> processors_of(const std::filesystem::path& folder, int version) {
   std::ifstream quota_file(folder / (version == 2 ? "cpu.max" : "cpu.cfs_quota_us"));
   std::ifstream period_file(folder / "cpu.cfs_period_us");
@@ -36,7 +36,7 @@ std::optional<double> processors_of(const std::filesystem::path& folder, int ver
   return quota / period;
 }
 
-// The mask may be longer than cpu_set_t on a machine of more than 1024 processors.
+// A machine of more than 1024 processors needs a mask longer than cpu_set_t.
 int scheduled_processors() {
   for (int count = CPU_SETSIZE; count <= 1 << 20; count *= 2) {
     std::vector<cpu_set_t> set(static_cast<std::size_t>(count / CPU_SETSIZE));

@@ -20,7 +20,7 @@ void pause_processor() {
 #endif
 }
 
-// Whether `done` came true within the time that a thread may keep its processor without work.
+// Busy-waits for at most kSpin. Returns whether `done` became true.
 template <typename Condition>
 bool spin_until(const Condition& done) {
   constexpr int kLooksPerClock = 32;
@@ -43,7 +43,7 @@ std::uint32_t next_call(const std::atomic<std::uint32_t>& called, std::uint32_t 
   return loop;
 }
 
-// The program's own threads are the ones to handle signals; a new thread inherits this one's mask.
+// Blocks signals while pool threads are created: they inherit this thread's mask, so other threads handle signals.
 class NoSignals {
  public:
   NoSignals() {
@@ -72,9 +72,8 @@ void ThreadPool::make_threads(int count) {
   try {
     for (; threads_ < count; ++threads_) std::thread([this, thread = threads_ + 1] { serve(thread); }).detach();
   } catch (const std::system_error& error) {
-    throw Error("loops were to run on " + std::to_string(count + 1) +
-                " threads, and the system refused to make number " + std::to_string(threads_ + 2) + " (" +
-                error.code().message() + "); ask for fewer");
+    throw Error("cannot create thread " + std::to_string(threads_ + 2) + " of " + std::to_string(count + 1) + ": " +
+                error.code().message() + "; use fewer threads");
   }
 }
 
@@ -86,15 +85,15 @@ void ThreadPool::serve(int thread) {
   }
 }
 
-// A thread begins with the range of its own number, whose memory it has met in loops before.
+// A thread starts with the range of its own number, whose data may be in its cache from an earlier loop.
 void ThreadPool::take_ranges(std::uint32_t loop, int first) {
   const int ranges = ranges_.load(std::memory_order_relaxed);
   for (int i = 0; i < ranges; ++i) {
     const int range = (first + i) % ranges;
-    std::uint32_t unbegun = 2 * loop;
+    std::uint32_t unclaimed = 2 * loop;
     std::atomic<std::uint32_t>& state = slots_[static_cast<std::size_t>(range)].range;
-    if (state.load(std::memory_order_relaxed) != unbegun) continue;
-    if (!state.compare_exchange_strong(unbegun, unbegun + 1, std::memory_order_acquire)) continue;
+    if (state.load(std::memory_order_relaxed) != unclaimed) continue;
+    if (!state.compare_exchange_strong(unclaimed, unclaimed + 1, std::memory_order_acquire)) continue;
     run_range_(context_, range);
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
   }

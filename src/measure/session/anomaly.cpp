@@ -4,6 +4,7 @@
 #include <cmath>
 #include <exception>
 
+#include "ir/queries.h"
 #include "measure/precision/compare_tensors.h"
 #include "ir/queries.h"
 #include "ops/layout.h"

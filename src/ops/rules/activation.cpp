@@ -19,7 +19,7 @@ std::vector<Value> decompose_silu(Graph& graph, const Node& node) {
 }
 
 std::vector<Value> vjp_silu(Graph& graph, const Node& node, std::span<const Value> g) {
-  return {graph.node(make_node(graph, Op::silu_backward, {g[0], node.inputs[0]})).outputs[0]};
+  return {make_value(graph, Op::silu_backward, {g[0], node.inputs[0]})};
 }
 
 std::vector<TensorType> infer_silu_backward(const ShapeContext& context) {
@@ -43,11 +43,7 @@ extern const OpRule rule_relu{.infer = infer_same, .vjp = vjp_relu, .decompose =
 extern const OpRule rule_silu{.infer = infer_same, .vjp = vjp_silu, .decompose = decompose_silu};
 extern const OpRule rule_silu_backward{.infer = infer_silu_backward, .decompose = decompose_silu_backward};
 
-Value relu(Graph& graph, Value x, const Source& source) {
-  return graph.node(make_node(graph, Op::relu, {x}, {}, source)).outputs[0];
-}
-Value silu(Graph& graph, Value x, const Source& source) {
-  return graph.node(make_node(graph, Op::silu, {x}, {}, source)).outputs[0];
-}
+Value relu(Graph& graph, Value x, const Source& source) { return make_value(graph, Op::relu, {x}, {}, source); }
+Value silu(Graph& graph, Value x, const Source& source) { return make_value(graph, Op::silu, {x}, {}, source); }
 
 }  // namespace ridgepoint

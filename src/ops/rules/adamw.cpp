@@ -1,7 +1,7 @@
-// AdamW (Loshchilov & Hutter 2019) as torch.optim.AdamW computes it. Operands: the step count, then parameter,
-// gradient, first and second moment of each tensor; results: the new parameter and moments of each, in the storage
-// of the old. Any number of tensors. With the attribute `guarded` two more scalars follow the step count: a factor for
-// every gradient, and whether (not 0) to leave everything as it is.
+// AdamW (Loshchilov & Hutter 2019) as torch.optim.AdamW computes it, for any number of tensors. Operands: the step
+// count, then parameter, gradient, first and second moment of each tensor. Results: the new parameter and moments of
+// each, which may overwrite the old ones. With the attribute `guarded`, two scalars follow the step count: a factor of
+// every gradient, and a flag that skips the update where it is not 0.
 #include "ops/rules/adamw.h"
 
 #include <cmath>
@@ -14,16 +14,17 @@ namespace {
 
 std::vector<TensorType> infer_adamw(const ShapeContext& context) {
   const std::size_t scalars = adamw_scalars(context.attributes);
-  require(context.inputs.size() >= scalars + 4 && context.inputs.size() % 4 == scalars % 4,
-          "operands must be " + std::to_string(scalars) + " scalar(s) and four a tensor");
+  require(context.inputs.size() >= scalars + kAdamWOperandsPerTensor &&
+              context.inputs.size() % kAdamWOperandsPerTensor == scalars % kAdamWOperandsPerTensor,
+          "operands must be " + std::to_string(scalars) + " scalar(s) and four operands per tensor");
   common_floating_dtype(context);
   for (std::size_t i = 0; i < scalars; ++i) {
-    require(context.inputs[i].shape.rank() == 0, "the step and what follows it must be scalars");
+    require(context.inputs[i].shape.rank() == 0, "the step count and the guard must be scalars");
   }
   for (const char* key : {"learning_rate", "beta1", "beta2", "epsilon", "weight_decay"})
     context.attributes.get<double>(key);
   std::vector<TensorType> outputs;
-  for (std::size_t i = scalars; i < context.inputs.size(); i += 4) {
+  for (std::size_t i = scalars; i < context.inputs.size(); i += kAdamWOperandsPerTensor) {
     for (std::size_t j = 1; j < 4; ++j) {
       require(context.inputs[i + j].shape == context.inputs[i].shape,
               "a parameter, its gradient and its moments must have one shape");
@@ -33,7 +34,7 @@ std::vector<TensorType> infer_adamw(const ShapeContext& context) {
   return outputs;
 }
 
-// 1 - beta^step = -expm1(step ln beta): exact to rounding in fp32, where 1 - pow() would cancel at early steps.
+// 1 - beta^step = -expm1(step ln beta). 1 - pow() would lose digits to cancellation in early steps.
 Value bias_correction(Graph& graph, Value step, double beta) {
   return neg(graph, expm1(graph, scale(graph, step, std::log(beta))));
 }
@@ -44,25 +45,26 @@ std::vector<Value> decompose_adamw(Graph& graph, const Node& node) {
   const double learning_rate = node.attributes.get<double>("learning_rate");
   const DType dtype = graph.type(node.inputs[0]).dtype;
   const Value rate = div(graph, constant(graph, learning_rate, dtype), bias_correction(graph, node.inputs[0], beta1));
-  const Value spread = rsqrt(graph, bias_correction(graph, node.inputs[0], beta2));
+  const Value second_correction = rsqrt(graph, bias_correction(graph, node.inputs[0], beta2));
   const std::size_t scalars = adamw_scalars(node.attributes);
   const bool guarded = scalars > 1;
   std::vector<Value> results;
-  for (std::size_t i = scalars; i < node.inputs.size(); i += 4) {
+  for (std::size_t i = scalars; i < node.inputs.size(); i += kAdamWOperandsPerTensor) {
     const Value gradient = guarded ? mul(graph, node.inputs[i + 1], node.inputs[1]) : node.inputs[i + 1];
     const Value first = add(graph, scale(graph, node.inputs[i + 2], beta1), scale(graph, gradient, 1.0 - beta1));
     const Value second =
         add(graph, scale(graph, node.inputs[i + 3], beta2), scale(graph, mul(graph, gradient, gradient), 1.0 - beta2));
-    const Value divisor = shift(graph, mul(graph, sqrt(graph, second), spread), node.attributes.get<double>("epsilon"));
+    const Value divisor =
+        shift(graph, mul(graph, sqrt(graph, second), second_correction), node.attributes.get<double>("epsilon"));
     const Value decayed =
         scale(graph, node.inputs[i], 1.0 - learning_rate * node.attributes.get<double>("weight_decay"));
     results.insert(results.end(), {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second});
     if (!guarded) continue;
-    const Value keeps = equal(graph, node.inputs[2], constant(graph, 0.0, dtype));
+    const Value is_taken = equal(graph, node.inputs[2], constant(graph, 0.0, dtype));
     const Value before[] = {node.inputs[i], node.inputs[i + 2], node.inputs[i + 3]};
     for (std::size_t j = 0; j < 3; ++j) {
       Value& result = results[results.size() - 3 + j];
-      result = where(graph, keeps, result, before[j]);
+      result = where(graph, is_taken, result, before[j]);
     }
   }
   return results;

@@ -1,4 +1,4 @@
-// How the operands of an adamw node are laid out, for those who take several apart.
+// The order of an adamw node's operands.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace ridgepoint {
 
-// Scalars before the four operands of each tensor: the step count and, where guarded, the gradient factor and skip.
+// The number of scalars before the operands of the tensors: the step count and, where guarded, the two of UpdateGuard.
 std::size_t adamw_scalars(const Attributes& attributes);
 inline constexpr std::size_t kAdamWOperandsPerTensor = 4;  // parameter, gradient, first and second moment
 

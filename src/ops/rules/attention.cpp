@@ -1,9 +1,8 @@
-// attention: o = softmax(scale q k^T [masked]) v and the log-sum-exp of each row of scores, and its derivative from
-// those two (Dao et al. 2022): nothing of size S x S is kept between the two. The attribute `compute` is that of the
-// products it falls apart into (ops/rules/matmul.cpp). Scores, their exponentials and sums are kept in the accumulator
-// of the operands' dtype.
+// attention: o = softmax(scale q k^T [masked]) v and the log-sum-exp of each row of scores. attention_backward computes
+// the derivative from these two results (Dao et al. 2022), so that no S x S tensor is saved. The attribute `compute` is
+// passed to the matmuls of the decomposition (ops/rules/matmul.cpp). Scores, exponentials and sums have the accumulator
+// dtype of the operands.
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "ops/shape_rules.h"
@@ -42,25 +41,16 @@ std::vector<TensorType> infer_attention(const ShapeContext& context) {
   return {q, {accumulator(dtype), without_last(q.shape)}};
 }
 
-Value swap_last_two(Graph& graph, Value x) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(graph.type(x).shape.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  return transpose(graph, x, order);
-}
-
 Value product(Graph& graph, Value a, Value b, const Attributes& attributes) {
   Attributes own;
   const std::string compute = attributes.get_or<std::string>("compute", "");
   if (!compute.empty()) own.set("compute", compute);
-  return graph.node(make_node(graph, Op::matmul, {a, b}, own)).outputs[0];
+  return make_value(graph, Op::matmul, {a, b}, own);
 }
-
-Value to(Graph& graph, Value x, DType dtype) { return graph.type(x).dtype == dtype ? x : cast(graph, x, dtype); }
 
 Value scores_of(Graph& graph, Value q, Value k, const Attributes& attributes) {
   const DType dtype = accumulator(graph.type(q).dtype);
-  const Value products = to(graph, product(graph, q, swap_last_two(graph, k), attributes), dtype);
+  const Value products = cast_to(graph, product(graph, q, swap_last_two_axes(graph, k), attributes), dtype);
   const Value scores = scale(graph, products, attributes.get<double>("scale"));
   if (!attributes.get<bool>("causal")) return scores;
   return causal_mask(graph, scores, -std::numeric_limits<double>::infinity());
@@ -74,12 +64,12 @@ std::vector<Value> decompose_attention(Graph& graph, const Node& node) {
   const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
   const Value exponentials = exp(graph, sub(graph, scores, top));
   const Value sum = reduce_sum(graph, exponentials, {-1}, true);
-  const Value o = product(graph, to(graph, div(graph, exponentials, sum), dtype), v, node.attributes);
+  const Value o = product(graph, cast_to(graph, div(graph, exponentials, sum), dtype), v, node.attributes);
   return {o, reshape(graph, add(graph, top, log(graph, sum)), rows)};
 }
 
 std::vector<Value> vjp_attention(Graph& graph, const Node& node, std::span<const Value> g) {
-  if (!g[0].valid() || g[1].valid()) return {};  // the log-sum-exp itself is differentiated: the decomposition's rule
+  if (!g[0].valid() || g[1].valid()) return {};  // a gradient of the log-sum-exp needs the decomposition
   const Node& made = graph.node(make_node(
       graph, Op::attention_backward,
       {g[0], node.inputs[0], node.inputs[1], node.inputs[2], node.outputs[0], node.outputs[1]}, node.attributes));
@@ -94,14 +84,14 @@ std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
     require(context.inputs[i].dtype == q.dtype && is_floating(q.dtype), "operands must be of one floating dtype");
   }
   require(context.inputs[0].shape == q.shape && context.inputs[4].shape == q.shape,
-          "the result and its gradient must be shaped as q");
+          "the result and its gradient must have the shape of q");
   require(context.inputs[5] == TensorType(accumulator(q.dtype), without_last(q.shape)),
           "the log-sum-exp must be [...,S], in fp32 (fp64 for fp64)");
   return {q, context.inputs[2], context.inputs[3]};
 }
 
-// Of what attention made of the same q, k and v: no weight is above 1. With p = exp(scores - lse):  dv = p^T do,  ds =
-// scale p (do v^T - sum(do o)),  dq = ds k,  dk = ds^T q.
+// With p = exp(scores - lse):  dv = p^T do,  ds = scale p (do v^T - sum(do o)),  dq = ds k,  dk = ds^T q. exp() does
+// not overflow, because o and lse are the results of attention for the same q, k and v.
 std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) {
   const Value d_o = node.inputs[0];
   const Value q = node.inputs[1];
@@ -112,12 +102,13 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
   const Shape column = as_column(graph.type(node.inputs[5]).shape);
   const Value scores = scores_of(graph, q, k, node.attributes);
   const Value p = exp(graph, sub(graph, scores, reshape(graph, node.inputs[5], column)));
-  const Value dv = product(graph, swap_last_two(graph, to(graph, p, dtype)), d_o, node.attributes);
-  const Value dp = to(graph, product(graph, d_o, swap_last_two(graph, v), node.attributes), wide);
-  const Value products = mul(graph, to(graph, d_o, wide), to(graph, node.inputs[4], wide));
+  const Value dv = product(graph, swap_last_two_axes(graph, cast_to(graph, p, dtype)), d_o, node.attributes);
+  const Value dp = cast_to(graph, product(graph, d_o, swap_last_two_axes(graph, v), node.attributes), wide);
+  const Value products = mul(graph, cast_to(graph, d_o, wide), cast_to(graph, node.inputs[4], wide));
   const Value difference = sub(graph, dp, reduce_sum(graph, products, {-1}, true));
-  const Value ds = to(graph, scale(graph, mul(graph, p, difference), node.attributes.get<double>("scale")), dtype);
-  return {product(graph, ds, k, node.attributes), product(graph, swap_last_two(graph, ds), q, node.attributes), dv};
+  const Value ds = cast_to(graph, scale(graph, mul(graph, p, difference), node.attributes.get<double>("scale")), dtype);
+  return {product(graph, ds, k, node.attributes), product(graph, swap_last_two_axes(graph, ds), q, node.attributes),
+          dv};
 }
 
 }  // namespace

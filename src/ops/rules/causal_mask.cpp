@@ -1,4 +1,4 @@
-// causal_mask: of scores [...,S,K], keeps (i,j) with j <= i + K - S and fills the rest.
+// causal_mask of scores [...,S,K]: keeps the elements (i,j) with j <= i + K - S and replaces the others by `fill`.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -33,7 +33,7 @@ extern const OpRule rule_causal_mask{
     .infer = infer_causal_mask, .vjp = vjp_causal_mask, .decompose = decompose_causal_mask};
 
 Value causal_mask(Graph& graph, Value x, double fill, const Source& source) {
-  return graph.node(make_node(graph, Op::causal_mask, {x}, {{"fill", fill}}, source)).outputs[0];
+  return make_value(graph, Op::causal_mask, {x}, {{"fill", fill}}, source);
 }
 
 }  // namespace ridgepoint

@@ -1,5 +1,5 @@
-// cross_entropy of logits [T,V] against targets [T]: log-sum-exp minus the target's logit, a row each.
-// Indices are compared as fp32, exact for vocabularies up to 2^24.
+// cross_entropy of logits [T,V] and targets [T]: the log-sum-exp of each row minus the logit of its target. Indices are
+// compared in fp32, which is exact for vocabularies up to 2^24.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -14,11 +14,9 @@ void require_logits(const TensorType& logits, const TensorType& targets) {
           "targets must be int64 [T]");
 }
 
-Shape as_column(const Shape& rows) { return Shape{rows.dim(0), Dim(1)}; }
-
 // bool [T,V]: true at each row's target.
 Value target_mask(Graph& graph, Value targets, const Shape& logits) {
-  const Value index = cast(graph, reshape(graph, targets, Shape{logits.dim(0), Dim(1)}), DType::fp32);
+  const Value index = cast(graph, reshape(graph, targets, row_shape(logits)), DType::fp32);
   return equal(graph, iota(graph, Shape{logits.dim(1)}, 0, DType::fp32), index);
 }
 
@@ -42,10 +40,9 @@ std::vector<Value> decompose_cross_entropy(Graph& graph, const Node& node) {
 }
 
 std::vector<Value> vjp_cross_entropy(Graph& graph, const Node& node, std::span<const Value> g) {
-  if (!g[0].valid() || g[1].valid()) return {};  // the log-sum-exp itself is differentiated: the decomposition's rule
-  const NodeId made =
-      make_node(graph, Op::cross_entropy_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]});
-  return {graph.node(made).outputs[0], Value{}};
+  if (!g[0].valid() || g[1].valid()) return {};  // a gradient of the log-sum-exp needs the decomposition
+  const std::vector<Value> operands = {g[0], node.inputs[0], node.inputs[1], node.outputs[1]};
+  return {make_value(graph, Op::cross_entropy_backward, operands), Value{}};
 }
 
 std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context) {
@@ -64,7 +61,7 @@ std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context
 std::vector<Value> decompose_cross_entropy_backward(Graph& graph, const Node& node) {
   const Value logits = node.inputs[1];
   const TensorType type = graph.type(logits);
-  const Shape column = as_column(Shape{type.shape.dim(0)});
+  const Shape column = row_shape(type.shape);
   const Value probability = exp(graph, sub(graph, logits, reshape(graph, node.inputs[3], column)));
   const Value minus_one = shift(graph, probability, -1.0);
   const Value difference = where(graph, target_mask(graph, node.inputs[2], type.shape), minus_one, probability);

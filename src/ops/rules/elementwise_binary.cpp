@@ -5,7 +5,7 @@ namespace ridgepoint {
 namespace {
 
 Value binary(Graph& graph, Op op, Value a, Value b, const Source& source) {
-  return graph.node(make_node(graph, op, {a, b}, {}, source)).outputs[0];
+  return make_value(graph, op, {a, b}, {}, source);
 }
 
 std::vector<TensorType> infer_binary(const ShapeContext& context) {
@@ -15,7 +15,7 @@ std::vector<TensorType> infer_binary(const ShapeContext& context) {
 
 using Gradients = std::span<const Value>;
 
-// Gradients reduced to the operands' own shapes.
+// The gradients of both operands, summed to the operands' shapes.
 std::vector<Value> for_operands(Graph& graph, const Node& node, Value a, Value b) {
   return {sum_to(graph, a, graph.type(node.inputs[0]).shape), sum_to(graph, b, graph.type(node.inputs[1]).shape)};
 }
@@ -24,7 +24,7 @@ std::vector<Value> vjp_add(Graph& graph, const Node& node, Gradients g) {
   return for_operands(graph, node, g[0], g[0]);
 }
 
-// Signs are changed after the sum that undoes a broadcast, on the smaller tensor.
+// neg comes after the sum over broadcast dimensions, where the tensor is smaller.
 std::vector<Value> vjp_sub(Graph& graph, const Node& node, Gradients g) {
   const std::vector<Value> sums = for_operands(graph, node, g[0], g[0]);
   return {sums[0], neg(graph, sums[1])};
@@ -41,7 +41,7 @@ std::vector<Value> vjp_div(Graph& graph, const Node& node, Gradients g) {
   return {sums[0], neg(graph, sums[1])};
 }
 
-// The gradient goes where the value came from; to the first operand on a tie.
+// The gradient goes to the larger operand, on a tie to the first.
 std::vector<Value> vjp_maximum(Graph& graph, const Node& node, Gradients g) {
   const Value zero = constant(graph, 0.0, graph.type(g[0]).dtype);
   const Value second = less(graph, node.inputs[0], node.inputs[1]);

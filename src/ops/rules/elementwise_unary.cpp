@@ -4,9 +4,7 @@
 namespace ridgepoint {
 namespace {
 
-Value unary(Graph& graph, Op op, Value x, const Source& source) {
-  return graph.node(make_node(graph, op, {x}, {}, source)).outputs[0];
-}
+Value unary(Graph& graph, Op op, Value x, const Source& source) { return make_value(graph, op, {x}, {}, source); }
 
 std::vector<TensorType> infer_copy(const ShapeContext& context) { return {context.inputs[0]}; }
 
@@ -84,7 +82,7 @@ Value sigmoid(Graph& graph, Value x, const Source& source) { return unary(graph,
 Value tanh(Graph& graph, Value x, const Source& source) { return unary(graph, Op::tanh, x, source); }
 
 Value cast(Graph& graph, Value x, DType dtype, const Source& source) {
-  return graph.node(make_node(graph, Op::cast, {x}, {{"dtype", std::string(name(dtype))}}, source)).outputs[0];
+  return make_value(graph, Op::cast, {x}, {{"dtype", std::string(name(dtype))}}, source);
 }
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// embedding gathers rows of a table; its derivative sums gradient rows back by index.
+// embedding gathers rows of a table. embedding_backward adds each gradient row to the table row of its index.
 #include "core/checked.h"
 #include "ops/shape_rules.h"
 
@@ -36,11 +36,11 @@ std::vector<Value> vjp_embedding_backward(Graph& graph, const Node& node, std::s
   return {embedding(graph, g[0], node.inputs[1]), Value{}};
 }
 
-// Rows that are not indexed are not read.
+// A gather reads each row that it writes, and no other rows.
 std::int64_t bytes_embedding(const Graph& graph, const Node& node) {
   const auto bytes = [&](Value value) { return static_cast<std::int64_t>(graph.type(value).bytes()); };
   return checked_sum({bytes(node.inputs[1]), bytes(node.outputs[0]), bytes(node.outputs[0])},
-                     "the number of bytes of a look-up");
+                     "the number of bytes of an embedding");
 }
 
 std::int64_t flops_embedding_backward(const Graph& graph, const Node& node) {
@@ -54,11 +54,11 @@ extern const OpRule rule_embedding_backward{
     .infer = infer_embedding_backward, .vjp = vjp_embedding_backward, .flops = flops_embedding_backward};
 
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source) {
-  return graph.node(make_node(graph, Op::embedding, {weight, indices}, {}, source)).outputs[0];
+  return make_value(graph, Op::embedding, {weight, indices}, {}, source);
 }
 
 Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64_t rows, const Source& source) {
-  return graph.node(make_node(graph, Op::embedding_backward, {gradient, indices}, {{"rows", rows}}, source)).outputs[0];
+  return make_value(graph, Op::embedding_backward, {gradient, indices}, {{"rows", rows}}, source);
 }
 
 }  // namespace ridgepoint

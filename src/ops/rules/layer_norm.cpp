@@ -1,13 +1,9 @@
 // layer_norm: y = (x - m) r w + b with m = mean(x) and r = 1 / sqrt(mean((x - m)^2) + epsilon) over the last axis
-// (Ba et al. 2016), m and r saved.
+// (Ba et al. 2016). m and r are results too, saved for backward.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
-
-Value row_mean(Graph& graph, Value x) {
-  return scale(graph, reduce_sum(graph, x, {-1}, true), 1.0 / static_cast<double>(graph.type(x).shape[-1]));
-}
 
 std::vector<TensorType> infer_layer_norm(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
@@ -31,7 +27,7 @@ std::vector<Value> decompose_layer_norm(Graph& graph, const Node& node) {
 }
 
 std::vector<Value> vjp_layer_norm(Graph& graph, const Node& node, std::span<const Value> g) {
-  if (!g[0].valid() || g[1].valid() || g[2].valid()) return {};  // a saved row value: the decomposition's rule
+  if (!g[0].valid() || g[1].valid() || g[2].valid()) return {};  // gradients of m and r need the decomposition
   const NodeId made = make_node(graph, Op::layer_norm_backward,
                                 {g[0], node.inputs[0], node.inputs[1], node.outputs[1], node.outputs[2]});
   return graph.node(made).outputs;
@@ -49,7 +45,8 @@ std::vector<TensorType> infer_layer_norm_backward(const ShapeContext& context) {
   return {x, context.inputs[2], context.inputs[2]};
 }
 
-// With n = (x - m) r and g = dy w:  dx = r (g - mean(g) - n mean(g n)),  dw = sum over rows of dy n,  db = of dy.
+// With n = (x - m) r and g = dy w:  dx = r (g - mean(g) - n mean(g n)),  dw = sum over rows of dy n,  db = sum over
+// rows of dy.
 std::vector<Value> decompose_layer_norm_backward(Graph& graph, const Node& node) {
   const Value dy = node.inputs[0];
   const Value r = node.inputs[4];

@@ -1,7 +1,5 @@
-// matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal. The attribute `compute`, where there is
-// one, is tf32: of fp32 operands the products take 10 bits of mantissa.
-#include <numeric>
-
+// matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal. With the attribute `compute` = tf32,
+// fp32 operands are rounded to 10 bits of mantissa.
 #include "core/checked.h"
 #include "ops/shape_rules.h"
 
@@ -26,19 +24,11 @@ std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   return {{dtype, Shape(dims)}};
 }
 
-Value swap_last_two(Graph& graph, Value x) {
-  std::vector<std::int64_t> permutation(static_cast<std::size_t>(graph.type(x).shape.rank()));
-  std::iota(permutation.begin(), permutation.end(), 0);
-  std::swap(permutation[permutation.size() - 1], permutation[permutation.size() - 2]);
-  return transpose(graph, x, permutation);
-}
-
 // da = g b^T, db = a^T g
 std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Value> g) {
-  const auto product = [&](Value a, Value b) {
-    return graph.node(make_node(graph, Op::matmul, {a, b}, node.attributes)).outputs[0];
-  };
-  return {product(g[0], swap_last_two(graph, node.inputs[1])), product(swap_last_two(graph, node.inputs[0]), g[0])};
+  const auto product = [&](Value a, Value b) { return make_value(graph, Op::matmul, {a, b}, node.attributes); };
+  return {product(g[0], swap_last_two_axes(graph, node.inputs[1])),
+          product(swap_last_two_axes(graph, node.inputs[0]), g[0])};
 }
 
 std::int64_t flops_matmul(const Graph& graph, const Node& node) {
@@ -51,7 +41,7 @@ std::int64_t flops_matmul(const Graph& graph, const Node& node) {
 extern const OpRule rule_matmul{.infer = infer_matmul, .vjp = vjp_matmul, .flops = flops_matmul};
 
 Value matmul(Graph& graph, Value a, Value b, const Source& source) {
-  return graph.node(make_node(graph, Op::matmul, {a, b}, {}, source)).outputs[0];
+  return make_value(graph, Op::matmul, {a, b}, {}, source);
 }
 
 }  // namespace ridgepoint

@@ -1,6 +1,6 @@
-// nonfinite: 0 where every element is finite, NaN where one is infinite or NaN; a scalar. x * 0 is 0 or NaN.
-#include <numeric>
-
+// nonfinite: a scalar, 0 where every element is finite, otherwise NaN. It sums x * 0, which is NaN for infinite x and
+// NaN.
+#include "ir/permutation.h"
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -12,9 +12,7 @@ std::vector<TensorType> infer_nonfinite(const ShapeContext& context) {
 
 std::vector<Value> decompose_nonfinite(Graph& graph, const Node& node) {
   const Value x = node.inputs[0];
-  std::vector<std::int64_t> axes(static_cast<std::size_t>(graph.type(x).shape.rank()));
-  std::iota(axes.begin(), axes.end(), 0);
-  return {reduce_sum(graph, scale(graph, x, 0.0), axes)};
+  return {reduce_sum(graph, scale(graph, x, 0.0), identity_permutation(graph.type(x).shape.rank()))};
 }
 
 std::vector<Value> vjp_nonfinite(Graph&, const Node&, std::span<const Value>) { return {Value{}}; }
@@ -24,7 +22,7 @@ std::vector<Value> vjp_nonfinite(Graph&, const Node&, std::span<const Value>) { 
 extern const OpRule rule_nonfinite{.infer = infer_nonfinite, .vjp = vjp_nonfinite, .decompose = decompose_nonfinite};
 
 Value nonfinite(Graph& graph, Value x, const Source& source) {
-  return graph.node(make_node(graph, Op::nonfinite, {x}, {}, source)).outputs[0];
+  return make_value(graph, Op::nonfinite, {x}, {}, source);
 }
 
 }  // namespace ridgepoint

@@ -1,12 +1,11 @@
-// reduce_sum and reduce_max over any set of axes, and sum_to, which undoes a broadcast.
+// reduce_sum and reduce_max over any set of axes, and sum_to, the derivative of a broadcast.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
 
 Value reduce(Graph& graph, Op op, Value x, std::vector<std::int64_t> axes, bool keep_dims, const Source& source) {
-  return graph.node(make_node(graph, op, {x}, {{"axes", std::move(axes)}, {"keep_dims", keep_dims}}, source))
-      .outputs[0];
+  return make_value(graph, op, {x}, {{"axes", std::move(axes)}, {"keep_dims", keep_dims}}, source);
 }
 
 std::vector<Value> vjp_reduce_sum(Graph& graph, const Node& node, std::span<const Value> g) {
@@ -14,7 +13,7 @@ std::vector<Value> vjp_reduce_sum(Graph& graph, const Node& node, std::span<cons
   return {broadcast(graph, with_kept_dims(graph, g[0], x, node.attributes), x.shape)};
 }
 
-// The gradient is shared equally by the elements that reach the maximum.
+// All elements equal to the maximum get the same share of the gradient.
 std::vector<Value> vjp_reduce_max(Graph& graph, const Node& node, std::span<const Value> g) {
   const Value x = node.inputs[0];
   const TensorType& type = graph.type(x);

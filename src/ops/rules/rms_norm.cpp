@@ -1,4 +1,5 @@
-// rms_norm: y = x r w with r = 1 / sqrt(mean(x^2) + epsilon) over the last axis (Zhang & Sennrich 2019), r saved.
+// rms_norm: y = x r w with r = 1 / sqrt(mean(x^2) + epsilon) over the last axis (Zhang & Sennrich 2019). r is
+// a result too, saved for backward.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -16,14 +17,13 @@ std::vector<TensorType> infer_rms_norm(const ShapeContext& context) {
 
 std::vector<Value> decompose_rms_norm(Graph& graph, const Node& node) {
   const Value x = node.inputs[0];
-  const double width = static_cast<double>(graph.type(x).shape[-1]);
-  const Value mean_square = scale(graph, reduce_sum(graph, mul(graph, x, x), {-1}, true), 1.0 / width);
+  const Value mean_square = row_mean(graph, mul(graph, x, x));
   const Value r = rsqrt(graph, shift(graph, mean_square, node.attributes.get<double>("epsilon")));
   return {mul(graph, mul(graph, x, r), node.inputs[1]), r};
 }
 
 std::vector<Value> vjp_rms_norm(Graph& graph, const Node& node, std::span<const Value> g) {
-  if (!g[0].valid() || g[1].valid()) return {};  // r itself is differentiated: the decomposition's rule
+  if (!g[0].valid() || g[1].valid()) return {};  // a gradient of r needs the decomposition
   const Node& made =
       graph.node(make_node(graph, Op::rms_norm_backward, {g[0], node.inputs[0], node.inputs[1], node.outputs[1]}));
   return {made.outputs[0], made.outputs[1]};
@@ -44,9 +44,8 @@ std::vector<Value> decompose_rms_norm_backward(Graph& graph, const Node& node) {
   const Value x = node.inputs[1];
   const Value weight = node.inputs[2];
   const Value r = node.inputs[3];
-  const double width = static_cast<double>(graph.type(x).shape[-1]);
   const Value g = mul(graph, dy, weight);
-  const Value mean = scale(graph, reduce_sum(graph, mul(graph, g, x), {-1}, true), 1.0 / width);
+  const Value mean = row_mean(graph, mul(graph, g, x));
   const Value coefficient = mul(graph, mul(graph, mul(graph, r, r), r), mean);
   const Value dx = sub(graph, mul(graph, g, r), mul(graph, x, coefficient));
   const Value dw = sum_to(graph, mul(graph, dy, mul(graph, x, r)), graph.type(weight).shape);

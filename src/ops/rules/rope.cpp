@@ -1,6 +1,6 @@
 // rope: rotary position embedding (Su et al. 2021) on interleaved pairs:
-// (a, b) at position p, frequency i  ->  (a cos - b sin, a sin + b cos) with cos, sin at [p, i]. A bf16 or fp16 operand
-// takes fp32 tables; arithmetic is fp32 and the result rounded once.
+// (a, b) at position p, frequency i  ->  (a cos - b sin, a sin + b cos) with cos, sin at [p, i]. For a bf16 or fp16
+// operand the tables are fp32; the arithmetic is fp32 and the result is rounded once.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -25,8 +25,8 @@ std::vector<TensorType> infer_rope(const ShapeContext& context) {
   return {context.inputs[0]};
 }
 
-// In the space [..., D/2, 2] the partner of each element is the flipped pair, and the sign of its sine is the
-// pair index i mapped to 2i - 1: minus for the first, plus for the second (the other way round when inverse).
+// In the shape [..., D/2, 2] a flip of the last axis swaps the elements of each pair. The sign of the sine is 2i - 1
+// for element i of a pair: minus for the first, plus for the second; the opposite when inverse.
 std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   const TensorType type = graph.type(node.inputs[0]);
   const int rank = type.shape.rank();
@@ -43,18 +43,16 @@ std::vector<Value> decompose_rope(Graph& graph, const Node& node) {
   table_dims.insert(table_dims.end(), {pairs, Dim(1)});
 
   const DType dtype = accumulator(type.dtype);
-  const Value wide = dtype == type.dtype ? node.inputs[0] : cast(graph, node.inputs[0], dtype);
-  const Value x = reshape(graph, wide, Shape(pair_dims));
+  const Value x = reshape(graph, cast_to(graph, node.inputs[0], dtype), Shape(pair_dims));
   const Value cosines = reshape(graph, node.inputs[1], Shape(table_dims));
   const Value sines = reshape(graph, node.inputs[2], Shape(table_dims));
   const double direction = node.attributes.get<bool>("inverse") ? -1.0 : 1.0;
   const Value sign = shift(graph, scale(graph, iota(graph, Shape{2}, 0, dtype), 2.0 * direction), -direction);
   const Value rotated = add(graph, mul(graph, x, cosines), mul(graph, flip(graph, x, rank), mul(graph, sines, sign)));
-  const Value narrow = dtype == type.dtype ? rotated : cast(graph, rotated, type.dtype);
-  return {reshape(graph, narrow, type.shape)};
+  return {reshape(graph, cast_to(graph, rotated, type.dtype), type.shape)};
 }
 
-// A rotation's transpose is its inverse. The tables are constants (first_constant_operand).
+// The transpose of a rotation is its inverse. The tables are treated as constants (first_constant_operand).
 std::vector<Value> vjp_rope(Graph& graph, const Node& node, std::span<const Value> g) {
   const bool inverse = node.attributes.get<bool>("inverse");
   const int axis = static_cast<int>(node.attributes.get<std::int64_t>("axis"));
@@ -67,10 +65,7 @@ extern const OpRule rule_rope{
     .infer = infer_rope, .vjp = vjp_rope, .first_constant_operand = 1, .decompose = decompose_rope};
 
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse, const Source& source) {
-  return graph
-      .node(
-          make_node(graph, Op::rope, {x, cosines, sines}, {{"axis", std::int64_t{axis}}, {"inverse", inverse}}, source))
-      .outputs[0];
+  return make_value(graph, Op::rope, {x, cosines, sines}, {{"axis", std::int64_t{axis}}, {"inverse", inverse}}, source);
 }
 
 }  // namespace ridgepoint

@@ -1,11 +1,11 @@
-// Comparisons, where and iota: what masks are made of.
+// Comparisons, where and iota, of which masks are built.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
 
 Value compare(Graph& graph, Op op, Value a, Value b, const Source& source) {
-  return graph.node(make_node(graph, op, {a, b}, {}, source)).outputs[0];
+  return make_value(graph, op, {a, b}, {}, source);
 }
 
 std::vector<TensorType> infer_comparison(const ShapeContext& context) {
@@ -21,9 +21,7 @@ std::vector<TensorType> infer_where(const ShapeContext& context) {
 }
 
 std::vector<TensorType> infer_iota(const ShapeContext& context) {
-  std::vector<Dim> dims;
-  for (const std::int64_t size : context.attributes.get<std::vector<std::int64_t>>("shape")) dims.emplace_back(size);
-  const Shape shape(dims);
+  const Shape shape = shape_attribute(context.attributes);
   normalise_axis(context.attributes.get<std::int64_t>("axis"), shape.rank());
   return {{dtype_from_name(context.attributes.get<std::string>("dtype")), shape}};
 }
@@ -52,16 +50,12 @@ Value less_equal(Graph& graph, Value a, Value b, const Source& source) {
 }
 
 Value where(Graph& graph, Value condition, Value a, Value b, const Source& source) {
-  return graph.node(make_node(graph, Op::where, {condition, a, b}, {}, source)).outputs[0];
+  return make_value(graph, Op::where, {condition, a, b}, {}, source);
 }
 
 Value iota(Graph& graph, Shape shape, int axis, DType dtype, const Source& source) {
-  std::vector<std::int64_t> sizes;
-  for (const Dim& dim : shape.dims()) sizes.push_back(dim.size);
-  const NodeId id =
-      make_node(graph, Op::iota, {},
-                {{"shape", sizes}, {"axis", std::int64_t{axis}}, {"dtype", std::string(name(dtype))}}, source);
-  return with_labels(graph, graph.node(id).outputs[0], shape);
+  Attributes attributes{{"shape", sizes_of(shape)}, {"axis", std::int64_t{axis}}, {"dtype", std::string(name(dtype))}};
+  return with_labels(graph, make_value(graph, Op::iota, {}, std::move(attributes), source), shape);
 }
 
 }  // namespace ridgepoint

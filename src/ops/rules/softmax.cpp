@@ -9,7 +9,7 @@ std::vector<TensorType> infer_softmax(const ShapeContext& context) {
   return infer_same(context);
 }
 
-// The shift by the row maximum does not change the value, so no gradient need flow through it.
+// detach: the result does not depend on the subtracted maximum, so its gradient is zero.
 std::vector<Value> decompose_softmax(Graph& graph, const Node& node) {
   const Value x = node.inputs[0];
   const Value e = exp(graph, sub(graph, x, detach(graph, reduce_max(graph, x, {-1}, true))));
@@ -17,7 +17,7 @@ std::vector<Value> decompose_softmax(Graph& graph, const Node& node) {
 }
 
 std::vector<Value> vjp_softmax(Graph& graph, const Node& node, std::span<const Value> g) {
-  return {graph.node(make_node(graph, Op::softmax_backward, {g[0], node.outputs[0]})).outputs[0]};
+  return {make_value(graph, Op::softmax_backward, {g[0], node.outputs[0]})};
 }
 
 std::vector<TensorType> infer_softmax_backward(const ShapeContext& context) {
@@ -40,8 +40,6 @@ std::vector<Value> decompose_softmax_backward(Graph& graph, const Node& node) {
 extern const OpRule rule_softmax{.infer = infer_softmax, .vjp = vjp_softmax, .decompose = decompose_softmax};
 extern const OpRule rule_softmax_backward{.infer = infer_softmax_backward, .decompose = decompose_softmax_backward};
 
-Value softmax(Graph& graph, Value x, const Source& source) {
-  return graph.node(make_node(graph, Op::softmax, {x}, {}, source)).outputs[0];
-}
+Value softmax(Graph& graph, Value x, const Source& source) { return make_value(graph, Op::softmax, {x}, {}, source); }
 
 }  // namespace ridgepoint

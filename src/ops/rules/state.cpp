@@ -1,4 +1,4 @@
-// input and constant: the values that enter a graph.
+// input and constant: the nodes without operands.
 #include <cmath>
 #include <limits>
 
@@ -15,12 +15,12 @@ bool fits(DType dtype, std::int64_t value) {
 
 std::vector<TensorType> infer_constant(const ShapeContext& context) {
   const DType dtype = dtype_from_name(context.attributes.get<std::string>("dtype"));
-  const std::optional<std::int64_t> whole = whole_value(context.attributes);
-  const double value = whole ? static_cast<double>(*whole) : context.attributes.get<double>("value");
+  const std::optional<std::int64_t> integer = integer_value(context.attributes);
+  const double value = integer ? static_cast<double>(*integer) : context.attributes.get<double>("value");
   if (is_integer(dtype)) {
-    const bool is_whole = whole || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
-    require(is_whole && fits(dtype, whole ? *whole : static_cast<std::int64_t>(value)),
-            "a constant of " + std::string(name(dtype)) + " must be a whole number that it holds");
+    const bool is_integral = integer || (std::trunc(value) == value && value >= -0x1p63 && value < 0x1p63);
+    require(is_integral && fits(dtype, integer ? *integer : static_cast<std::int64_t>(value)),
+            "a constant of " + std::string(name(dtype)) + " must be an integer in the range of the dtype");
   }
   return {{dtype, Shape()}};
 }
@@ -39,14 +39,12 @@ Value input(Graph& graph, std::string name, TensorType type, Role role, const So
 }
 
 Value constant(Graph& graph, double value, DType dtype, const Source& source) {
-  const NodeId id = make_node(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
-  return graph.node(id).outputs[0];
+  return make_value(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
 }
 
 Value integer_constant(Graph& graph, std::int64_t value, DType dtype, const Source& source) {
-  require(is_integer(dtype), "an integer constant of " + std::string(name(dtype)) + " was asked for; use constant()");
-  const NodeId id = make_node(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
-  return graph.node(id).outputs[0];
+  require(is_integer(dtype), "an integer constant of " + std::string(name(dtype)) + " is not possible; use constant()");
+  return make_value(graph, Op::constant, {}, {{"value", value}, {"dtype", std::string(name(dtype))}}, source);
 }
 
 }  // namespace ridgepoint

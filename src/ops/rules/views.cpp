@@ -1,23 +1,8 @@
-// reshape, transpose, flip, broadcast: re-read the storage of their operand; no launch.
-#include <algorithm>
-#include <numeric>
-
+// reshape, transpose, flip, broadcast: they read the storage of their operand with other strides, without a kernel.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
-
-Shape shape_attribute(const Attributes& attributes) {
-  std::vector<Dim> dims;
-  for (const std::int64_t size : attributes.get<std::vector<std::int64_t>>("shape")) dims.emplace_back(size);
-  return Shape(dims);
-}
-
-std::vector<std::int64_t> sizes_of(const Shape& shape) {
-  std::vector<std::int64_t> sizes;
-  for (const Dim& dim : shape.dims()) sizes.push_back(dim.size);
-  return sizes;
-}
 
 std::vector<TensorType> infer_reshape(const ShapeContext& context) {
   const Shape shape = shape_attribute(context.attributes);
@@ -48,7 +33,8 @@ std::vector<TensorType> infer_flip(const ShapeContext& context) {
 
 std::vector<TensorType> infer_broadcast(const ShapeContext& context) {
   const Shape shape = shape_attribute(context.attributes);
-  require(broadcast_shapes(context.inputs[0].shape, shape) == shape, "does not broadcast to " + shape.to_string());
+  require(broadcast_shapes(context.inputs[0].shape, shape) == shape,
+          "the operand does not broadcast to " + shape.to_string());
   return {{context.inputs[0].dtype, shape}};
 }
 
@@ -80,21 +66,19 @@ extern const OpRule rule_flip{.infer = infer_flip, .vjp = vjp_flip};
 extern const OpRule rule_broadcast{.infer = infer_broadcast, .vjp = vjp_broadcast};
 
 Value reshape(Graph& graph, Value x, Shape shape, const Source& source) {
-  const NodeId id = make_node(graph, Op::reshape, {x}, {{"shape", sizes_of(shape)}}, source);
-  return with_labels(graph, graph.node(id).outputs[0], shape);
+  return with_labels(graph, make_value(graph, Op::reshape, {x}, {{"shape", sizes_of(shape)}}, source), shape);
 }
 
 Value transpose(Graph& graph, Value x, std::vector<std::int64_t> permutation, const Source& source) {
-  return graph.node(make_node(graph, Op::transpose, {x}, {{"permutation", std::move(permutation)}}, source)).outputs[0];
+  return make_value(graph, Op::transpose, {x}, {{"permutation", std::move(permutation)}}, source);
 }
 
 Value flip(Graph& graph, Value x, int axis, const Source& source) {
-  return graph.node(make_node(graph, Op::flip, {x}, {{"axis", std::int64_t{axis}}}, source)).outputs[0];
+  return make_value(graph, Op::flip, {x}, {{"axis", std::int64_t{axis}}}, source);
 }
 
 Value broadcast(Graph& graph, Value x, Shape shape, const Source& source) {
-  const NodeId id = make_node(graph, Op::broadcast, {x}, {{"shape", sizes_of(shape)}}, source);
-  return with_labels(graph, graph.node(id).outputs[0], shape);
+  return with_labels(graph, make_value(graph, Op::broadcast, {x}, {{"shape", sizes_of(shape)}}, source), shape);
 }
 
 }  // namespace ridgepoint

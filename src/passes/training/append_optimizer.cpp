@@ -1,7 +1,6 @@
 // Mode step: AdamW updates every parameter from its gradient, with the states "optimizer.step",
-// "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME". Where the loss is scaled, a step whose gradients
-// are not all finite updates nothing, and the scale follows (loss_scaling.h). Gradients leave the outputs unless they
-// are to be kept.
+// "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME". With loss scaling, a step with a gradient that is
+// not finite is skipped (loss_scaling.h). Gradients are removed from the outputs unless options.keep.gradients is set.
 #include <array>
 #include <string>
 #include <vector>

@@ -1,7 +1,7 @@
-// Appends the backward graph, and every gradient as an output "grad.NAME" in the phase backward. A graph with a loss is
-// differentiated from it, by its parameters. A graph without (one call of attention) is differentiated from each of its
-// floating results, whose gradients become inputs "grad.RESULT", by its parameters or, where it has none, by its
-// floating data.
+// Appends the backward graph and adds every gradient as an output "grad.NAME". The gradients are those of the loss with
+// respect to the parameters. A graph without a loss (such as one call of attention) is differentiated from its one
+// floating result, whose gradient becomes the input "grad.RESULT". Without parameters, the gradients are those with
+// respect to the floating data.
 #include <string>
 #include <vector>
 
@@ -25,7 +25,7 @@ Value result_to_differentiate(const Graph& graph) {
   for (const Output& output : graph.outputs()) {
     if (output.role != OutputRole::result || !is_floating(graph.type(output.value).dtype)) continue;
     if (found.valid()) {
-      throw Error("graph '" + graph.name + "' has several results and no loss; make the one to differentiate the loss",
+      throw Error("graph '" + graph.name + "' has several results and no loss; give one of them the role loss",
                   ErrorKind::usage);
     }
     found = output.value;

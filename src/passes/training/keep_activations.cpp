@@ -1,4 +1,4 @@
-// Makes the last floating value of every module an output "activation.SCOPE", in the order in which they are made.
+// Adds the last floating value of every module as an output "activation.SCOPE", in schedule order.
 #include <map>
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@ namespace ridgepoint {
 
 bool keep_activations(Graph& graph, const PassOptions& options) {
   if (!options.keep.activations) return false;
-  std::vector<std::string> scopes;  // in the order of their last values
+  std::vector<std::string> scopes;  // by the position of their last value
   std::map<std::string, Value> last;
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);

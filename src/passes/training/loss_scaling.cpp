@@ -6,7 +6,7 @@ namespace {
 Value scalar_state(Graph& graph, const char* name) { return input(graph, name, {DType::fp32, {}}, Role::state); }
 Value scalar(Graph& graph, double value) { return constant(graph, value, DType::fp32); }
 
-// true where no gradient holds an infinity or a NaN.
+// A boolean scalar: whether no gradient contains an infinity or a NaN.
 Value all_finite(Graph& graph, std::span<const Value> gradients) {
   Value sum;
   for (const Value gradient : gradients) {

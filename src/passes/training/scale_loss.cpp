@@ -1,5 +1,5 @@
 // fp16: multiplies the loss by the state "optimizer.loss_scale" before it is differentiated, so that small gradients do
-// not underflow. The output "loss" stays without the scale.
+// not underflow. The output "loss" is not scaled.
 #include <string>
 
 #include "passes/pass.h"

@@ -1,7 +1,9 @@
-// Keeps the outputs that the mode asks for. A forward run computes no loss: its nodes go, and with them the inputs that
+// Removes the outputs that the mode does not need. Mode forward also removes the nodes of the loss, and the inputs that
 // only they read (the targets).
+#include <algorithm>
 #include <vector>
 
+#include "ir/rewriter.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -14,11 +16,11 @@ bool erase_loss(Graph& graph) {
   for (const Output& output : graph.outputs()) is_used[output.value.id] = true;
   for (const Update& update : graph.updates()) is_used[update.value.id] = is_used[update.input.id] = true;
   std::vector<NodeId> unused;
-  const std::vector<NodeId> order(graph.order().begin(), graph.order().end());
+  const std::vector<NodeId> order = nodes_of(graph);
   for (auto at = order.rbegin(); at != order.rend(); ++at) {
     const Node& node = graph.node(*at);
-    bool is_needed = node.phase != Phase::loss;
-    for (const Value value : node.outputs) is_needed = is_needed || is_used[value.id];
+    const bool is_needed =
+        node.phase != Phase::loss || std::ranges::any_of(node.outputs, [&](Value value) { return is_used[value.id]; });
     if (!is_needed) {
       unused.push_back(*at);
     } else {

@@ -1,4 +1,4 @@
-// What the passes share that make a training graph of a forward graph.
+// Names that the passes of this folder share.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace ridgepoint {
 
-// State, fp32 and scalar: what the loss is multiplied by in fp16.
+// The state, an fp32 scalar, by which the loss is multiplied in fp16.
 inline constexpr std::string_view kLossScale = "optimizer.loss_scale";
-// The output that scale_loss adds and differentiate_outputs takes away.
+// The output that scale_loss adds and differentiate_outputs removes.
 inline constexpr std::string_view kScaledLoss = "scaled_loss";
 
-// The module of a parameter: "layers.0.ln1" of "layers.0.ln1.weight".
+// The module of a parameter: "layers.0.ln1" for "layers.0.ln1.weight".
 inline std::string module_of(std::string_view parameter) {
   const std::size_t dot = parameter.rfind('.');
   return std::string(parameter.substr(0, dot == std::string_view::npos ? 0 : dot));

@@ -1,4 +1,5 @@
-// Divides the gradients among the outputs by the scale of the loss, before the optimizer's nodes: they update the scale.
+// Divides the gradients among the outputs by the scale of the loss. The division precedes the optimizer's nodes, which
+// update the scale.
 #include "passes/pass.h"
 #include "passes/training/training.h"
 

@@ -48,7 +48,7 @@ TEST_F(DiskCacheTest, gives_back_what_was_stored_under_the_key) {
   EXPECT_THAT(warnings_, IsEmpty());
 }
 
-TEST_F(DiskCacheTest, takes_every_kind_of_damage_for_a_missing_entry_and_warns_once) {
+TEST_F(DiskCacheTest, treats_a_damaged_entry_as_missing_and_warns_once) {
   cache_.store("key", "some contents");
   const std::string whole = read_file(cache_.path_of("key"), 1 << 20);
   std::string flipped = whole;
@@ -63,7 +63,7 @@ TEST_F(DiskCacheTest, takes_every_kind_of_damage_for_a_missing_entry_and_warns_o
   EXPECT_EQ(cache_.load("key"), "mended");
 }
 
-TEST_F(DiskCacheTest, an_entry_of_another_key_in_its_place_is_not_taken) {
+TEST_F(DiskCacheTest, an_entry_of_another_key_is_not_returned) {
   cache_.store("key", "contents");
   std::filesystem::copy_file(cache_.path_of("key"), cache_.path_of("other"));
   EXPECT_EQ(cache_.load("other"), std::nullopt);
@@ -94,13 +94,13 @@ TEST_F(DiskCacheTest, a_link_in_an_entrys_place_is_not_followed_and_is_replaced)
   std::filesystem::rename(cache_.path_of("key"), folder_ / "moved");
   std::filesystem::create_symlink(folder_ / "moved", cache_.path_of("key"));
   EXPECT_EQ(cache_.load("key"), std::nullopt);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is a link")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("is a symbolic link")));
   cache_.store("key", "newer");
   EXPECT_EQ(cache_.load("key"), "newer");
   EXPECT_FALSE(std::filesystem::is_symlink(cache_.path_of("key")));
 }
 
-// Root writes everywhere, and so is somebody else for as long as one lives.
+// Root can write to every folder, so the process becomes another user for the lifetime of this object.
 class OrdinaryUser {
  public:
   explicit OrdinaryUser(const std::filesystem::path& folder) {

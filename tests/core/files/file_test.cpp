@@ -70,13 +70,13 @@ TEST(File, reads_at_an_offset_and_no_further_than_the_end) {
   EXPECT_THROW(file.read_at(UINT64_MAX, std::as_writable_bytes(std::span(got))), Error);
 }
 
-TEST(File, a_file_shortened_while_open_is_an_error) {
+TEST(File, a_file_truncated_while_open_is_an_error) {
   const TemporaryFolder folder;
   write_file(folder / "a", "0123456789");
   const InputFile file(folder / "a");
   std::filesystem::resize_file(folder / "a", 5);
   std::array<std::byte, 10> into{};
-  EXPECT_THAT([&] { file.read_at(0, into); }, ThrowsMessage<Error>(HasSubstr("shortened")));
+  EXPECT_THAT([&] { file.read_at(0, into); }, ThrowsMessage<Error>(HasSubstr("truncated")));
 }
 
 TEST(File, nothing_appears_before_commit_and_nothing_stays_without_it) {
@@ -113,7 +113,7 @@ TEST(File, a_write_that_fails_half_way_leaves_the_old_content) {
   EXPECT_EQ(files_in(folder), 1u);
 }
 
-TEST(File, a_folder_that_does_not_exist_is_found_out_before_the_work) {
+TEST(File, a_missing_folder_is_an_error_before_the_work) {
   EXPECT_THAT([] { OutputFile("/nowhere/x"); },
               ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
   EXPECT_THROW(check_writable("/nowhere/x"), Error);

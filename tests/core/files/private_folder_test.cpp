@@ -80,7 +80,7 @@ TEST_F(PrivateFolderTest, gives_back_what_was_written) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(PrivateFolderTest, an_older_one_that_others_could_read_is_closed_to_them) {
+TEST_F(PrivateFolderTest, withdraws_read_permission_of_others) {
   fs::create_directories(folder_ / "ours/kernels");
   fs::permissions(folder_ / "ours", fs::perms(0755));
   fs::permissions(folder_ / "ours/kernels", fs::perms(0755));
@@ -95,10 +95,10 @@ TEST_F(PrivateFolderTest, one_that_others_can_write_to_is_refused_at_every_level
       made();
       ASSERT_EQ(::chmod((folder_ / level).c_str(), mode), 0);
       EXPECT_THAT(refusal(),
-                  AllOf(HasSubstr((folder_ / level).string()), HasSubstr("other users"), HasSubstr("remove")));
+                  AllOf(HasSubstr((folder_ / level).string()), HasSubstr("other users"), HasSubstr("delete")));
       EXPECT_THAT(refusal_of([&] { PrivateFolder::open(folder_.path(), "ours/kernels", false); }),
                   HasSubstr("other users"));
-      EXPECT_EQ(mode_of(folder_ / level), mode) << "what others could write to stays what it is";
+      EXPECT_EQ(mode_of(folder_ / level), mode) << "the mode of a refused folder is not changed";
       ASSERT_EQ(::chmod((folder_ / level).c_str(), 0700), 0);
     }
   }
@@ -117,7 +117,7 @@ TEST_F(PrivateFolderTest, one_of_another_user_is_refused_with_both_users) {
 TEST_F(PrivateFolderTest, a_link_in_its_place_is_refused_and_one_above_it_is_not) {
   const TemporaryFolder elsewhere;
   fs::create_directory_symlink(elsewhere.path(), folder_ / "ours");
-  EXPECT_THAT(refusal(), HasSubstr("is a link"));
+  EXPECT_THAT(refusal(), HasSubstr("is a symbolic link"));
   EXPECT_TRUE(fs::is_empty(elsewhere.path()));
   fs::remove(folder_ / "ours");
   fs::create_directory_symlink(elsewhere.path(), folder_ / "linked");
@@ -131,18 +131,18 @@ TEST_F(PrivateFolderTest, files_that_are_not_its_users_own_are_refused) {
   const auto reading = [&] { return refusal_of([&] { folder.read("file", kLimit); }); };
   std::ofstream(folder_ / "planted") << "planted";
   fs::create_symlink(folder_ / "planted", file);
-  EXPECT_THAT(reading(), HasSubstr("is a link"));
-  folder.write("file", "ours");  // takes the place of the link
+  EXPECT_THAT(reading(), HasSubstr("is a symbolic link"));
+  folder.write("file", "ours");  // replaces the link
   EXPECT_EQ(folder.read("file", kLimit), "ours");
   EXPECT_EQ(fs::file_size(folder_ / "planted"), 7U);
   ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
   EXPECT_THAT(reading(), HasSubstr("other users"));
   fs::remove(file);
   fs::create_directory(file);
-  EXPECT_THAT(reading(), HasSubstr("not a file"));
+  EXPECT_THAT(reading(), HasSubstr("not a regular file"));
   fs::remove(file);
   ASSERT_EQ(::mkfifo(file.c_str(), 0600), 0);
-  EXPECT_THAT(reading(), HasSubstr("not a file"));
+  EXPECT_THAT(reading(), HasSubstr("not a regular file"));
   if (::geteuid() != 0) return;
   folder.write("file", "ours");
   ASSERT_EQ(::chown(file.c_str(), kAnotherUser, kAnotherUser), 0);
@@ -152,11 +152,11 @@ TEST_F(PrivateFolderTest, files_that_are_not_its_users_own_are_refused) {
 TEST_F(PrivateFolderTest, a_file_larger_than_allowed_is_refused) {
   const PrivateFolder folder = made();
   folder.write("file", std::string(101, 'x'));
-  EXPECT_THAT(refusal_of([&] { folder.read("file", 100); }), HasSubstr("more than the 100 bytes"));
+  EXPECT_THAT(refusal_of([&] { folder.read("file", 100); }), HasSubstr("larger than the limit of 100 bytes"));
   EXPECT_EQ(folder.read("file", 101)->size(), 101U);
 }
 
-// A file system that is full, by the limit of a process on the size of a file.
+// RLIMIT_FSIZE stands for a full disk.
 TEST_F(PrivateFolderTest, a_disk_that_is_full_leaves_what_was_there) {
   const PrivateFolder folder = made();
   folder.write("file", "before");

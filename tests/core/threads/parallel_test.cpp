@@ -13,7 +13,7 @@
 namespace ridgepoint {
 namespace {
 
-// Gives back the thread count a test found.
+// Restores the thread count.
 class Parallel : public ::testing::Test {
  protected:
   ~Parallel() override { set_thread_count(before_); }

@@ -13,7 +13,7 @@
 namespace ridgepoint {
 namespace {
 
-// A system's control groups as files: `membership` as /proc/self/cgroup has it.
+// Simulated control groups; `membership` is the content of /proc/self/cgroup.
 class Processors : public ::testing::Test {
  protected:
   void write(const std::string& file, const std::string& text) {
@@ -28,7 +28,7 @@ class Processors : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(Processors, takes_the_quota_of_its_group) {
+TEST_F(Processors, uses_the_quota_of_its_group) {
   write("work/cpu.max", "400000 100000\n");
   EXPECT_EQ(granted("0::/work\n"), 4);
 }
@@ -40,7 +40,7 @@ TEST_F(Processors, rounds_a_quota_down_but_not_to_none) {
   EXPECT_EQ(granted("0::/work\n"), 1);
 }
 
-TEST_F(Processors, takes_the_least_of_a_group_and_those_around_it) {
+TEST_F(Processors, uses_the_smallest_quota_of_a_group_and_its_parents) {
   write("outer/inner/cpu.max", "max 100000\n");
   write("outer/cpu.max", "300000 100000\n");
   write("cpu.max", "800000 100000\n");
@@ -66,7 +66,7 @@ TEST_F(Processors, no_quota_is_no_limit) {
 
 TEST_F(Processors, counts_those_the_scheduler_may_use) {
   int usable = 0;
-  std::thread([&] {  // whose mask is its own
+  std::thread([&] {  // the affinity mask is per thread
     cpu_set_t all;
     CPU_ZERO(&all);
     ASSERT_EQ(sched_getaffinity(0, sizeof all, &all), 0);

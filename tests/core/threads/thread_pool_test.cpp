@@ -20,7 +20,7 @@ class ThreadPoolTest : public ::testing::Test {
   int before_ = thread_count();
 };
 
-// Whether it came true in a time that no test waits for in vain.
+// Waits up to 20 s for the condition. Returns whether it became true.
 template <typename Condition>
 bool comes_true(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -37,7 +37,7 @@ double processor_ms() {
   return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
 }
 
-TEST_F(ThreadPoolTest, runs_the_ranges_of_a_thread_that_is_held_up) {
+TEST_F(ThreadPoolTest, other_threads_run_the_ranges_of_a_blocked_thread) {
   set_thread_count(2);
   for (const int held_up : {0, 1, 2, 3}) {
     std::atomic<int> done{0};
@@ -66,14 +66,14 @@ TEST_F(ThreadPoolTest, follows_a_thread_count_that_changes_between_loops) {
   std::atomic<std::int64_t> sum{0};
   for (const int threads : {4, 1, 2, 5, 2}) {
     set_thread_count(threads);
-    // Made for five workers, whatever there is now.
+    // Five workers, whatever the thread count.
     parallel_for_workers(100, 5, [&](int, std::int64_t begin, std::int64_t end) { sum += end - begin; });
     expected += 100;
     EXPECT_EQ(sum, expected) << threads << " threads";
   }
 }
 
-// The time is that of this process's threads alone, so that what else runs does not matter.
+// Measures the processor time of this process, so that other processes do not matter.
 TEST_F(ThreadPoolTest, its_threads_sleep_when_there_is_no_loop) {
   set_thread_count(3);
   parallel_for_workers(3, 3, [](int, std::int64_t, std::int64_t) {});
@@ -88,7 +88,7 @@ TEST_F(ThreadPoolTest, the_caller_sleeps_while_a_thread_has_the_last_range) {
   std::atomic<bool> elsewhere{false};
   parallel_for_workers(2, 2, [&](int worker, std::int64_t, std::int64_t) {
     if (worker == 0) {
-      comes_true([&] { return elsewhere.load(); });  // the other thread has the other range
+      comes_true([&] { return elsewhere.load(); });  // until the other thread runs the other range
       return;
     }
     elsewhere = true;

@@ -1,4 +1,4 @@
-// Loss scaling inside the graph: the schedule of its factor, and steps that are skipped.
+// Dynamic loss scaling: the schedule of the scale, and skipped steps.
 #include "passes/training/loss_scaling.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ HostTensor scalar(float value) {
   return tensor;
 }
 
-// One parameter whose gradient is written from outside.
+// One parameter whose gradient is an input.
 class LossScaling : public ::testing::TestWithParam<const char*> {
  protected:
   static Graph build(const LossScalingOptions& options) {
@@ -105,7 +105,7 @@ TEST(LossScalingStep, skips_steps_until_the_factor_fits_and_then_learns) {
   Program program(testing::transformer_graph(config, 2, Mode::step, {.precision = Precision::fp16}),
                   open_device("cpu"));
   initialise(program, Transformer(config, 2), 1);
-  // 2^31 times a gradient is past what fp16 holds.
+  // A gradient times 2^31 overflows fp16.
   program.write_input("optimizer.loss_scale", scalar(std::ldexp(1.0F, 31)));
   const HostTensor before = program.read_input("lm_head.weight");
   program.run();
