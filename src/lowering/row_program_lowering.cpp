@@ -31,14 +31,14 @@ std::vector<NodeId> nodes_needed_by(const Graph& body, std::span<const int> outp
 std::vector<std::vector<int>> split_outputs(const Graph& body, const BodyAxes& axes) {
   const int count = static_cast<int>(body.outputs().size());
   std::vector<int> group(static_cast<std::size_t>(count));
-  std::iota(subgraph.begin(), subgraph.end(), 0);
+  std::iota(group.begin(), group.end(), 0);
   std::vector<int> owner(body.node_capacity(), -1);
   for (int i = 0; i < count; ++i) {
     for (const NodeId id : nodes_needed_by(body, std::span(&i, 1))) {
       if (axes.set_of(body.node(id).outputs[0]).none()) continue;
       const int other = owner[id.id] < 0 ? -1 : group[static_cast<std::size_t>(owner[id.id])];
       owner[id.id] = i;
-      if (other >= 0) std::replace(subgraph.begin(), subgraph.end(), group[static_cast<std::size_t>(i)], other);
+      if (other >= 0) std::replace(group.begin(), group.end(), group[static_cast<std::size_t>(i)], other);
     }
   }
   std::vector<std::vector<int>> groups(static_cast<std::size_t>(count));
