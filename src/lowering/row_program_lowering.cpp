@@ -28,7 +28,7 @@ std::vector<NodeId> nodes_needed_by(const Graph& body, std::span<const int> outp
 }
 
 // Groups the outputs that share a node. A node without axes (such as a step count) is cheap, so it is repeated instead.
-std::vector<std::vector<int>> split_outputs(const Graph& body, const BodyAxes& axes) {
+std::vector<std::vector<int>> grouped_outputs(const Graph& body, const BodyAxes& axes) {
   const int count = static_cast<int>(body.outputs().size());
   std::vector<int> group(static_cast<std::size_t>(count));
   std::iota(group.begin(), group.end(), 0);
@@ -239,7 +239,7 @@ std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::spa
   const std::optional<BodyAxes> axes = find_axes(body);
   if (!axes) return std::nullopt;
   std::vector<RowProgram> programs;
-  for (const std::vector<int>& indices : split_outputs(body, *axes)) {
+  for (const std::vector<int>& indices : grouped_outputs(body, *axes)) {
     const Subgraph subgraph{body, *axes, nodes_needed_by(body, indices), indices, inputs, outputs};
     const std::optional<ChosenSpace> space = choose_space(subgraph);
     if (!space) return std::nullopt;
