@@ -1,4 +1,4 @@
-// What one allocate + free costs: in the steady state, with much fragmentation, with the trace on.
+// The cost of one allocation and release: in the steady state, with much fragmentation, with a memory trace.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kKiB = std::size_t{1} << 10;
 
-// Addresses that are never touched: only the allocator's own work is timed.
+// Addresses that are never accessed: only the allocator's own work is timed.
 class BumpMemory : public DeviceMemory {
  public:
   std::string name() const override { return "bump"; }
@@ -53,7 +53,7 @@ void pair_with_trace(benchmark::State& state) {
 }
 BENCHMARK(pair_with_trace);
 
-// As a training step: `blocks` activations of several sizes come, each with a temporary beside it, and go in
+// Like a training step: `blocks` activations of several sizes are allocated, each with a temporary, and released in
 // reverse order. The time is that of one pair.
 void step(benchmark::State& state) {
   BumpMemory memory;

@@ -1,8 +1,9 @@
-// One attention layer on the CPU, forward, and forward and backward, by each variant. Counters: flops a second, two
-// products of scores forward and five backward, causal counted half; MiB at the peak, and above inputs and results.
+// One attention layer on the CPU, forward alone and with backward, for each variant. Counters: flop/s, with two
+// products of scores forward and five backward, and half of that if causal; MiB at the peak, and without inputs and
+// results.
 // Names: variant / dtype / mode / batch x sequence x head size [/ causal].
-//   build/bench/attention_bench --benchmark_filter='(composite|flash)/bf16/forward/8x4096x64/real'
-//   --benchmark_repetitions=5
+// build/bench/attention_bench --benchmark_filter='(composite|flash)/bf16/forward/8x4096x64/real'
+// --benchmark_repetitions=5
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -75,7 +76,7 @@ void run(benchmark::State& state, const Case& c) {
   }
   Program program(std::move(graph), open_device("cpu"));
   for (const auto& [name, type] : inputs) program.write_input(name, random_tensor(type));
-  program.run();  // takes memory from the system
+  program.run();  // allocates memory from the system
   for (auto _ : state) program.run();
   const auto peak = static_cast<double>(program.memory_use().peak_allocated_bytes);
   state.counters["flops"] = benchmark::Counter(c.flops(), benchmark::Counter::kIsIterationInvariantRate);

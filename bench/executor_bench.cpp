@@ -1,5 +1,5 @@
-// What the executor itself costs a node: a training step walked on the null device, which computes nothing.
-// (That it touches no heap there is a test: tests/runtime/executor_heap_test.cpp.)
+// The executor's own cost for each node: a training step on the null device, which computes nothing.
+// (tests/runtime/executor_heap_test.cpp tests that it does not allocate.)
 #include <benchmark/benchmark.h>
 
 #include "models/transformer.h"

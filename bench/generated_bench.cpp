@@ -1,11 +1,10 @@
-// The generated kernels of the models' ops on card 0, each beside its floor: the bytes it must move over the copy
-// bandwidth measured in the same run, or the time of a launch that does nothing, whichever is longer.
-//   generated_bench [rows of a model's activations, default 8192] [part of a name]
+// The generated kernels of the models' ops on GPU 0, each with its floor: the time of the bytes that it must move at
+// the copy bandwidth of the same run, or that of an empty launch, whichever is longer.
+// generated_bench [rows of a model's activations, default 8192] [part of a name]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <random>
@@ -29,7 +28,7 @@ constexpr int kLaunches = 20;  // timed together
 
 struct Operand {
   TensorType type;
-  std::vector<std::int64_t> permutation = {};  // the view that the kernel reads; empty: as it lies
+  std::vector<std::int64_t> permutation = {};  // the view that the kernel reads; empty: none
 };
 
 struct Case {
@@ -77,12 +76,12 @@ class Instance {
  private:
   void* allocated(std::size_t bytes) {
     void* address = device_.allocate_memory(bytes);
-    if (address == nullptr) throw Error("the card has no room for the benchmark");
+    if (address == nullptr) throw Error("the GPU has not enough memory for the benchmark");
     memory_.emplace_back(address, bytes);
     return address;
   }
 
-  // Random numbers near 1, repeated: what they are does not change the time, but zeros would.
+  // Repeated random numbers near 1: their values do not change the time, but zeros would.
   void* filled(const TensorType& type, std::int64_t index_bound) {
     std::mt19937 random(1);
     std::uniform_real_distribution<double> real(0.5, 1.5);
@@ -135,7 +134,7 @@ Floors measure_floors(Device& device) {
   cuda::CudaContext& context = cuda::CudaContext::of_card(0);
   void* from = device.allocate_memory(kCopiedBytes);
   void* to = device.allocate_memory(kCopiedBytes);
-  if (from == nullptr || to == nullptr) throw Error("the card has no room for the benchmark");
+  if (from == nullptr || to == nullptr) throw Error("the GPU has not enough memory for the benchmark");
   device.fill_zero(from, kCopiedBytes);
   const double copy_ms = median_ms(device, [&](int) {
     cuda::check(context.driver().cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(to),

@@ -1,7 +1,7 @@
-// The hand-written CUDA kernels on the shapes of the model presets, each beside its two floors: the bytes it must move
-// over the copy bandwidth measured in the same run, and the time of its launches.
+// The hand-written CUDA kernels on the shapes of the model presets, each with two floors: the time of the bytes that it
+// must move at the copy bandwidth of the same run, and the time of its launches.
 //   hand_written_bench [part of a label] [device, default cuda]
-// What one H200 should take, microseconds at 4.25 TB/s of copy and 50 TFLOP/s of fp32 (bytes / arithmetic):
+// The expected microseconds of an H200 at 4.25 TB/s of copy and 50 TFLOP/s of fp32 (bytes / arithmetic):
 //   embedding            1024 x 768: 1.5 / 0        32768 x 2560: 158 / 0
 //   embedding_backward   1024 x 768, V 10000: 8.0 / 0.02      32768 x 768: 31 / 0.5      32768 x 2560: 103 / 1.7
 //   rope                 [4,256,12,64]: 1.5 / 0.1       [32,1024,12,64]: 47 / 1.5
@@ -37,14 +37,14 @@ struct Case {
   std::string label;
   std::function<NodeId(Graph&)> build;  // float operands named "positive..." have no negative element
   std::int64_t index_bound = 1;
-  double hot_share = 0;  // of indices that are all the same
+  double hot_share = 0;  // share of indices that are all equal
 };
 
 class DeviceBuffer {
  public:
   DeviceBuffer(Device& device, std::size_t bytes) : device_(device), bytes_(std::max<std::size_t>(bytes, 1)) {
     address_ = static_cast<std::byte*>(device.allocate_memory(bytes_));
-    if (address_ == nullptr) throw Error("the card has no room for the benchmark");
+    if (address_ == nullptr) throw Error("the GPU has not enough memory for the benchmark");
   }
   ~DeviceBuffer() { device_.release_memory(address_, bytes_); }
   DeviceBuffer(const DeviceBuffer&) = delete;
@@ -57,7 +57,7 @@ class DeviceBuffer {
   std::byte* address_ = nullptr;
 };
 
-// One copy of a case's operands and results, with the node's kernel. Results take over what the op donates.
+// One copy of a case's operands and results, with the node's kernel. Results reuse donated operands.
 class Instance {
  public:
   Instance(Device& device, const Case& what) : device_(device), node_(what.build(graph_)) {
@@ -96,7 +96,7 @@ class Instance {
     return buffers_.back()->address();
   }
 
-  // Random numbers, repeated over large tensors: what they are does not change the time, but zeros would.
+  // Repeated random numbers: their values do not change the time, but zeros would.
   void* filled(Value value, const Case& what) {
     const TensorType& type = graph_.type(value);
     const bool positive = graph_.producer_node(value).attributes.get<std::string>("name").starts_with("positive");
@@ -240,7 +240,7 @@ NodeId build_optimizer(Graph& graph, const std::string& preset) {
 
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  // The ceiling, and the shortest launch.
+  // The copy bandwidth, and the time of an empty launch.
   cases.push_back({"copy 1 GiB", [](Graph& g) { return make_node(g, Op::copy, {tensor(g, "x", {1 << 28})}); }});
   cases.push_back(
       {"embedding 1 x 4", [](Graph& g) {

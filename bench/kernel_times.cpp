@@ -1,7 +1,7 @@
-// Where a run's device time goes, kernel by kernel: kernel_times DEVICE PRESET BATCH CONTEXT forward|backward|step
-// [LINES] Every launch is timed between two marks of the device's own timer, so kernels do not overlap and gaps between
-// them are not counted. Lines are the sums over launches of one kernel on one set of shapes, the largest first, with
-// the rate against the operations and bytes that the op must do.
+// The device time of a run by kernel: kernel_times DEVICE PRESET BATCH CONTEXT forward|backward|step [LINES]
+// Every launch is timed between two marks of the device's timer, so kernels do not overlap and gaps between them do not
+// count. A line is the sum over the launches of one kernel with one set of shapes, the largest first, with the rate of
+// the operations and bytes that the op needs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ class TimedKernel : public Kernel {
   Mark mark_;
 };
 
-// Another device whose kernels are timed.
+// Wraps another device and times its kernels.
 class TimedDevice : public Device {
  public:
   explicit TimedDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -85,7 +85,7 @@ class TimedDevice : public Device {
     return timed;
   }
 
-  // What one finished run took, added up.
+  // The times of one finished run, summed.
   void collect() {
     for (const TimedKernel* kernel : kernels_) kernel->collect();
   }

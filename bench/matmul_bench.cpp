@@ -1,7 +1,7 @@
-// The products of one Transformer layer, forward and both gradients, by each way the CPU back end has: SGEMM over
-// tiles (what it uses for fp32) and oneDNN's matmul primitive. The counter is operations per second, to compare with
-// the square products. The first part of a name is the product, the second its shape.
-//   build/bench/matmul_bench --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
+// The products of one Transformer layer, forward and both gradients, by each implementation of the CPU back end: SGEMM
+// over tiles (its choice for fp32) and oneDNN's matmul primitive. The counter is operations per second, to compare with
+// the square products. A name is the product and its shape.
+// build/bench/matmul_bench --benchmark_repetitions=5 --benchmark_enable_random_interleaving=true
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -10,7 +10,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/memory.h"
@@ -84,7 +83,7 @@ void add(const std::string& name, MatmulProblem problem) {
   add_one("bf16_primitive", problem, cpu::make_primitive_matmul);
 }
 
-// y[T,out] = x[T,in] w[out,in]^T, and what its derivative computes: dx = dy w, dw = dy^T x.
+// y[T,out] = x[T,in] w[out,in]^T and its gradients dx = dy w, dw = dy^T x.
 void add_linear(std::int64_t tokens, std::int64_t in, std::int64_t out) {
   const std::string shape = fmt::format("{}->{}", in, out);
   const StridedMatrix x = dense(tokens, in);

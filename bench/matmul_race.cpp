@@ -1,14 +1,14 @@
-// What the race between matmul algorithms chooses on card 0, beside what the race before decision 0014 chose: for each
-// product of a model's layers the two choices, how long each race took, and both choices timed by turns, with operands
-// that come from memory (cold) and with operands that the launch before has left in the cache (warm). Nothing is read
-// from the cache on disk or written to it. Microseconds a product; a ratio under 1 says that the new choice is faster.
-//   matmul_race [fp32|tf32|bf16|fp16, default fp32 and bf16] [tokens, default 32 128 512 2048]
+// The choice of the race between matmul algorithms on GPU 0, compared with the choice of the race before decision 0014:
+// for each product of a model's layers the two choices, the time of each race, and the times of both choices in
+// alternation, with operands from memory (cold) and operands that the previous launch left in the cache (warm). The
+// disk cache is neither read nor written. Times are microseconds for each product; a ratio below 1 means that the new
+// choice is faster.
+// matmul_race [fp32|tf32|bf16|fp16, default fp32 and bf16] [tokens, default 32 128 512 2048]
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,7 +39,7 @@ struct Case {
   TensorLayout a, b, c;
 };
 
-// One product with everything that measuring it needs; what refers to what stays where it is.
+// One product with all objects that its measurement needs; they refer to one another, so it does not move.
 struct Contest {
   Contest(CudaContext& on, const Case& what)
       : context(on),
@@ -60,7 +60,7 @@ struct Contest {
     return problem;
   }
 
-  // The launches follow each other on the same operands; as many that are not timed come before.
+  // Times consecutive launches on the same operands, after as many untimed ones.
   double warm_batch_ms(std::size_t way, int launches, int untimed) {
     const cuda::MatmulAddresses operands = search.timer().operands(0);
     for (int i = 0; i < untimed; ++i) search.launch(way)(operands);
@@ -86,8 +86,8 @@ struct Contest {
   cuda::Event start, stop;
 };
 
-// As the race was: one launch, gap and all, decides whether a way is measured on, against the best of batches of
-// launches before it.
+// The former race: the time of one launch, including the gap, decides whether a candidate is measured further, compared
+// with the best of earlier batches.
 double old_style_ms(Contest& contest, std::size_t way, double best_so_far_ms) {
   if (!(contest.warm_batch_ms(way, 1, 0) < INFINITY)) return INFINITY;
   const double again_ms = contest.warm_batch_ms(way, 1, 0);
@@ -100,7 +100,7 @@ double old_style_ms(Contest& contest, std::size_t way, double best_so_far_ms) {
   return best;
 }
 
-// Over the ways that the new race has found, which are in the old one's order.
+// Runs over the candidates of the new race, which are in the order of the former one.
 std::size_t old_style_winner(Contest& contest, std::size_t ranked) {
   const std::vector<MatmulAlgorithm>& ways = contest.search.ways();
   const auto is_split = [&](std::size_t way) { return std::holds_alternative<cuda::SplitTiling>(ways[way]); };
@@ -148,7 +148,7 @@ double taken_ms(const Call& call) {
 void run(CudaContext& context, const Case& what) {
   Contest contest(context, what);
   const CudaContext::Scope scope(context);
-  if (!contest.search.can_measure()) throw Error("the card has no room for the operands of " + what.label);
+  if (!contest.search.can_measure()) throw Error("the GPU has not enough memory for the operands of " + what.label);
   const std::vector<cublasLtMatmulAlgo_t> ranked = contest.plan.candidates(kRanked);
   const double new_search_ms = taken_ms([&] { contest.search.fastest(ranked); });
   if (contest.search.race().finalists().empty()) return;

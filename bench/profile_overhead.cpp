@@ -1,10 +1,9 @@
-// What a profile costs the step it watches: profile_overhead DEVICE PRESET BATCH CONTEXT forward|backward|step [ROUNDS]
-// Steps with and without the device's recorder take turns, so that both see the same machine; each recorded one has its
-// recorder started before and stopped after its clock. Medians, and the median of the ratios of neighbours.
+// The cost of a profile for the step that it records: profile_overhead DEVICE PRESET BATCH CONTEXT
+// forward|backward|step [ROUNDS]
+// Steps with and without the device's recorder alternate, so that both run in the same conditions; the recorder starts
+// before and stops after the timed step. Prints medians, and the median of the ratios of neighbouring steps.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 

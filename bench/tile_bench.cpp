@@ -1,5 +1,5 @@
-// The tile interpreter's bandwidth on the elementwise and row work of a training step, beside a plain copy. Bytes are
-// those of ops/rule.h: every operand once, every result once; `copy` is the ceiling to compare with. Threads: all.
+// The tile interpreter's bandwidth for the elementwise ops and row reductions of a training step, compared with a copy.
+// Bytes are those of ops/rule.h: each operand once, each result once; `copy` is the ceiling. Uses all threads.
 #include <benchmark/benchmark.h>
 
 #include <cmath>
@@ -46,14 +46,14 @@ class KernelOnBuffers {
     return layout;
   }
 
-  // 512-byte aligned, as the allocators give it.
+  // Aligned to 512 bytes, as by the allocators.
   void* allocate(std::size_t bytes) {
     buffers_.emplace_back(bytes + 512);
     const auto start = reinterpret_cast<std::uintptr_t>(buffers_.back().data());
     return reinterpret_cast<void*>((start + 511) / 512 * 512);
   }
 
-  // Scattered values in [0.1, 2.1), cheap to make.
+  // Different values in [0.1, 2.1), cheap to compute.
   void fill(float* numbers, Value value) const {
     std::uint32_t state = 1;
     for (std::int64_t i = 0; i < graph_.type(value).elements(); ++i) {

@@ -1,7 +1,7 @@
-# Tells src/core/build_info.cpp what it is built from. The revision is looked up at every build, so that a record
-# never names a commit that the binary was not built from; nothing is rebuilt while it stays the same.
-#   include(build_info), then ridgepoint_add_build_info(<target>)
-# Run as a script (cmake -P) with SOURCE and OUTPUT it writes the header.
+# Gives src/core/build_info.cpp the revision and the options of the build. The revision is read at every build, so that
+# a record never names a commit that the binary was not built from; nothing is rebuilt if it is unchanged.
+# include(build_info), then ridgepoint_add_build_info(<target>)
+# Run as a script (cmake -P) with SOURCE and OUTPUT, this file writes the header.
 
 if(CMAKE_SCRIPT_MODE_FILE)
   set(revision unknown)

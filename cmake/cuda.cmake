@@ -1,13 +1,13 @@
-# The CUDA back end, where there is a toolkit to build it with. Nothing of CUDA is linked: headers are used, kernels
-# become fat binaries inside the program, and libraries are opened when they are needed (docs/decisions/0006).
-#   include(cuda), then ridgepoint_add_cuda(<target>)
+# The CUDA back end, if there is a CUDA toolkit. Nothing of CUDA is linked: the build uses its headers, embeds kernels
+# as fat binaries, and libraries are loaded when they are needed (docs/decisions/0006).
+# include(cuda), then ridgepoint_add_cuda(<target>)
 # Sets RIDGEPOINT_HAS_CUDA, and the toolkit's RIDGEPOINT_CUDA_MAJOR.
 set(RIDGEPOINT_CUDA AUTO CACHE STRING "Build the CUDA back end: ON, OFF, or AUTO for where a CUDA toolkit (12.4 or newer) is found")
 set_property(CACHE RIDGEPOINT_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(RIDGEPOINT_HAS_CUDA OFF)
 set(least_toolkit 12.4)
 
-# A toolkit of NVIDIA's has its headers beside nvcc's folder; Debian's nvidia-cuda-toolkit has them in /usr/include.
+# NVIDIA's toolkit has its headers next to nvcc's folder; Debian's nvidia-cuda-toolkit has them in /usr/include.
 function(ridgepoint_find_toolkit)
   find_program(RIDGEPOINT_NVCC nvcc HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda /opt/cuda PATH_SUFFIXES bin)
   if(NOT RIDGEPOINT_NVCC)
@@ -25,8 +25,8 @@ function(ridgepoint_find_toolkit)
   mark_as_advanced(RIDGEPOINT_NVCC RIDGEPOINT_CUDA_INCLUDE_DIR RIDGEPOINT_CUPTI_INCLUDE_DIR)
 endfunction()
 
-# The C++ compiler whose headers nvcc reads. Every toolkit refuses a GCC newer than itself (12.4 takes up to 13), so where
-# the project's compiler is refused the newest that is not takes its place; device code alone is compiled with it.
+# The host compiler of nvcc. Every toolkit refuses a GCC newer than itself (12.4 accepts up to 13); if it refuses the
+# project's compiler, the newest GCC that it accepts is used instead, for device code only.
 function(ridgepoint_find_nvcc_host_compiler)
   if(RIDGEPOINT_NVCC_HOST_COMPILER)
     return()
@@ -66,14 +66,14 @@ if(RIDGEPOINT_CUDA)
     string(REGEX MATCH "^[0-9]+" RIDGEPOINT_CUDA_MAJOR "${nvcc_version}")
     message(STATUS "CUDA back end: toolkit ${nvcc_version} (${RIDGEPOINT_NVCC} with ${RIDGEPOINT_NVCC_HOST_COMPILER})")
   elseif(RIDGEPOINT_CUDA STREQUAL AUTO)
-    message(STATUS "CUDA back end: left out, ${missing}")
+    message(STATUS "CUDA back end: not built: ${missing}")
   else()
     message(FATAL_ERROR "RIDGEPOINT_CUDA is ON, but ${missing}")
   endif()
 endif()
 
-# One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for what comes after;
-# for Hopper alone where the kernel is written in those instructions (<name>_wgmma.cu).
+# One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for later GPUs; for
+# Hopper only if the kernel uses its instructions (<name>_wgmma.cu).
 function(ridgepoint_compile_kernel source fatbin)
   set(targets -gencode arch=compute_90a,code=sm_90a)
   if(NOT source MATCHES "_wgmma\\.cu$")
@@ -87,7 +87,7 @@ function(ridgepoint_compile_kernel source fatbin)
     COMMENT "Compiling kernels of ${source}")
 endfunction()
 
-# Adds the kernels of src/backends/cuda to a target, and the file that holds them: its assembly includes the bytes.
+# Adds the kernels of src/backends/cuda to a target, and the generated file whose assembly includes their binaries.
 function(ridgepoint_add_cuda target)
   set(root ${CMAKE_SOURCE_DIR}/src/backends/cuda/kernels)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${root}/*.cu)

@@ -1,4 +1,4 @@
-# Everything comes from Debian 12 (see `dev` for the package names).
+# All dependencies are packages of Debian 12 (`dev` has their names).
 find_package(hwy REQUIRED)
 find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -1,4 +1,4 @@
-# `cmake --install`: headers, static library, program, and the package that find_package(ridgepoint) reads.
+# `cmake --install`: headers, static library, program, and the package for find_package(ridgepoint).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ridgepoint)
 

@@ -1,4 +1,4 @@
-# Build options, the language standard and the flags every target of the project shares.
+# Build options, the language standard and the flags that all targets of the project share.
 option(RIDGEPOINT_TESTS "Build the test suite" ON)
 option(RIDGEPOINT_BENCHMARKS "Build the micro-benchmarks" ON)
 option(RIDGEPOINT_FUZZERS "Build the libFuzzer programs (needs clang++)" OFF)
@@ -21,13 +21,13 @@ add_library(ridgepoint_build_flags INTERFACE)
 target_compile_options(ridgepoint_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)  # GCC 12 warns falsely of std::string operator+ (its bug 105651)
 
-# Much of the build would be spent on reading these headers again for every file. A file still includes what it uses:
-# clang-tidy and the fuzzers compile it without them.
+# Precompiled headers: parsing these headers for every file would take much of the build time. A file still includes
+# what it uses, because clang-tidy and the fuzzers compile it without them.
 set(ridgepoint_precompiled_headers <algorithm> <array> <cmath> <cstdint> <functional> <map> <memory> <numeric> <optional>
   <span> <string> <string_view> <utility> <vector> <fmt/format.h>)
 target_compile_options(ridgepoint_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)  # for ccache
 
-# For code that runs once, beside what it waits for: parsing options, printing, testing. It compiles in two thirds of the time.
+# For code whose run time does not matter: parsing options, printing, tests. It compiles in two thirds of the time.
 add_library(ridgepoint_quick_to_compile INTERFACE)
 target_compile_options(ridgepoint_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
 

@@ -2,7 +2,7 @@
 # usage: with_ccache.sh CCACHE COMPILER...
 # The compiler through ccache, set up to keep precompiled headers and what is compiled with them.
 export CCACHE_SLOPPINESS=pch_defines,time_macros
-# An old precompiled header would be read into the new one, which then is like that of no other build folder.
+# An old precompiled header would become part of the new one, which would then differ from that of other build folders.
 for word; do
   case "$word" in *.gch) rm -f "$word" ;; esac
 done

@@ -1,7 +1,7 @@
-// Everything behind the graph text: parser, verifier, passes, plan and executor. Whatever the text, each throws Error
-// or does its work: a graph that verify() accepts is verified again after every pass, is planned for a device that has
-// every kernel and for one that has those of primitives alone, runs twice on the null device and, where it is small, on
-// the reference device.
+// The path of a graph text through parser, verifier, passes, plan and executor. For any text each stage throws Error or
+// succeeds: a graph that verify() accepts is verified again after every pass, is planned for a device with all kernels
+// and for one with kernels of primitive ops only, and runs twice on the null device and, if it is small, on the
+// reference device.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +20,7 @@
 
 namespace {
 
-// What keeps one input under a second or so.
+// Limits that keep the time of one input to about a second.
 constexpr std::size_t kMaxTextBytes = 1 << 16;
 constexpr std::int64_t kMaxPlanned = 1 << 28;    // elements of one value, so that a product of two can be planned
 constexpr std::int64_t kMaxElements = 1 << 14;   // of one value, for the reference device
@@ -43,7 +43,7 @@ bool is_small(const ridgepoint::Graph& graph) {
     if (node.op != ridgepoint::Op::matmul && node.op != ridgepoint::Op::attention &&
         node.op != ridgepoint::Op::attention_backward)
       continue;
-    // No more products than elements of the one operand times those of the other.
+    // At most the product of the numbers of elements of both operands.
     std::int64_t products = 1;
     for (const ridgepoint::Value value : node.inputs) {
       products *= 1 + graph.type(value).elements();
@@ -53,7 +53,7 @@ bool is_small(const ridgepoint::Graph& graph) {
   return true;
 }
 
-// Autocast and fused where `precision` says so.
+// With autocast and fusion if `precision` asks for them.
 void plan_for_every_kernel(ridgepoint::Graph graph, std::optional<ridgepoint::Precision> precision) {
   ridgepoint::PassOptions options;
   options.verify = true;
@@ -78,10 +78,10 @@ void plan_for_every_kernel(ridgepoint::Graph graph, std::optional<ridgepoint::Pr
       graph.set_insertion_at_end();
     }
     graph = ridgepoint::compile(std::move(graph), options.target, {.verify = true});
-  } catch (const ridgepoint::Error&) {  // a decomposition of more dimensions than there are, say
+  } catch (const ridgepoint::Error&) {  // for example a decomposition that needs too many dimensions
     return;
   }
-  (void)ridgepoint::make_plan(graph);  // what the passes leave can be planned
+  (void)ridgepoint::make_plan(graph);  // the result of the passes can be planned
 }
 
 void run(const ridgepoint::Graph& graph, std::shared_ptr<ridgepoint::Device> device) {

@@ -1,5 +1,5 @@
-// The graph text parser and the checks behind it. Whatever the text, parse_graph throws Error or yields a graph whose
-// own text reads back as itself.
+// The graph text parser and the verifier. For any text, parse_graph throws Error or returns a graph whose own text
+// reads back as the same graph.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -1,5 +1,5 @@
-// Runs a fuzz target over every file of the folders given as arguments, each whole and cut at every eighth of its
-// length. Exits 1 when there was no file at all; a fault in the target ends the process as it would under the fuzzer.
+// Runs a fuzz target on every file of the given folders, whole and truncated at every eighth of its length. Exits with
+// 1 if there is no file; a failure in the target ends the process as under the fuzzer.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@ void replay(const std::filesystem::path& path) {
   std::ifstream stream(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(stream), {}};
   for (std::size_t eighth = 0; eighth <= 8; ++eighth) {
-    // A copy of exactly this size, so that a sanitizer sees a read past its end.
+    // A copy of exactly this size, so that a sanitizer detects a read beyond its end.
     const std::vector<std::uint8_t> bytes(text.begin(),
                                           text.begin() + static_cast<std::ptrdiff_t>(text.size() * eighth / 8));
     LLVMFuzzerTestOneInput(bytes.data(), bytes.size());

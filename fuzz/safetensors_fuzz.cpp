@@ -1,5 +1,5 @@
-// The safetensors reader, whole files and bare headers. Whatever the bytes, it throws Error or yields tensors that
-// lie inside the file and cover its data.
+// The safetensors reader, with whole files and with headers only. For any bytes it throws Error or returns tensors that
+// are inside the file and cover its data.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -15,10 +15,10 @@
 
 namespace {
 
-// Under this many bytes no header can describe a tensor, and the fuzzer soon learns to go past it.
+// A shorter header cannot describe a tensor; the fuzzer soon finds longer ones.
 constexpr std::uint64_t kBareHeaderDataBytes = 8;
 
-// A file in memory: the reader takes paths, and a disk would be what is measured.
+// A file in memory: the reader needs a path, and a disk would dominate the time.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("input", MFD_CLOEXEC)) {
@@ -54,7 +54,7 @@ void read_file(std::string_view bytes) {
     for (const std::string& name : file.names()) {
       try {
         RIDGEPOINT_REQUIRE(file.read(name).data.size() == file.type(name).bytes());
-      } catch (const ridgepoint::Error&) {  // a bool that is none
+      } catch (const ridgepoint::Error&) {  // a bool that is neither 0 nor 1
       }
     }
   } catch (const ridgepoint::Error&) {

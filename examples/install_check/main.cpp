@@ -1,6 +1,7 @@
-// Least squares with the installed library: build a graph, differentiate it, run it, check it by hand.
-//   prediction = x w,  loss = mean((prediction - y)^2),  d loss / d w = 2/3 x^T (prediction - y)
-// Prints loss and gradient for each device; exits 1 where they are not the expected numbers.
+// Least squares with the installed library: builds a graph, differentiates it, runs it, and compares with values
+// computed by hand.
+// prediction = x w,  loss = mean((prediction - y)^2),  d loss / d w = 2/3 x^T (prediction - y)
+// Prints loss and gradient for each device; exits with 1 if they are not the expected numbers.
 #include <ridgepoint/autodiff.h>
 #include <ridgepoint/error.h>
 #include <ridgepoint/ops.h>

@@ -1,4 +1,4 @@
-// Opens a back end by the name a person types.
+// Opens a device by its name: cpu, cuda, cuda:1, reference or null.
 #include <fmt/format.h>
 
 #include <array>
@@ -21,7 +21,7 @@ namespace {
 
 struct Backend {
   std::string_view name;
-  // `ordinal` is what follows the colon of "cuda:1"; 0 without one.
+  // `ordinal` is the number after the colon, as in "cuda:1"; 0 without one.
   std::shared_ptr<Device> (*open)(int ordinal, const DeviceOptions&);
   bool numbered = false;
 };
@@ -30,7 +30,7 @@ std::shared_ptr<Device> open_cpu(int, const DeviceOptions& options) { return mak
 
 std::shared_ptr<Device> open_reference(int, const DeviceOptions& options) { return make_reference_device(options); }
 
-// The null device stands in for this machine's CPU. Its memory has no end unless limited: that is what it is for.
+// The null device takes this machine's CPU as its target. Its memory is unlimited unless `options` limits it.
 std::shared_ptr<Device> open_null(int, const DeviceOptions& options) {
   return make_null_device(make_cpu_device(options), options.memory_limit_bytes);
 }
@@ -42,9 +42,8 @@ std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
   static_cast<void>(ordinal);
   static_cast<void>(options);
   throw Error(
-      "this build has no CUDA back end; configure it where a CUDA toolkit (12.4 or newer) is installed "
-      "(RIDGEPOINT_CUDA=ON "
-      "says what is missing)",
+      "this build has no CUDA back end; configure it with -DRIDGEPOINT_CUDA=ON on a machine with the CUDA toolkit 12.4 "
+      "or newer",
       ErrorKind::unsupported);
 #endif
 }
@@ -57,8 +56,9 @@ int read_ordinal(std::string_view name, std::string_view number) {
   int ordinal = 0;
   const auto read = std::from_chars(number.data(), number.data() + number.size(), ordinal);
   if (number.empty() || read.ec != std::errc() || read.ptr != number.data() + number.size() || ordinal < 0) {
-    throw Error(fmt::format("'{}' names no card; write cuda for the first one, cuda:1 for the second", name),
-                ErrorKind::usage);
+    throw Error(
+        fmt::format("'{}' is not the name of a GPU; write cuda for the first one and cuda:1 for the second", name),
+        ErrorKind::usage);
   }
   return ordinal;
 }
@@ -75,8 +75,9 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
     if (backend.name != kind) continue;
     if (colon == std::string_view::npos) return backend.open(0, options);
     if (backend.numbered) return backend.open(read_ordinal(name, name.substr(colon + 1)), options);
-    throw Error(fmt::format("there is one device '{}', without a number; it was asked for as '{}'", kind, name),
-                ErrorKind::usage);
+    throw Error(
+        fmt::format("there is only one device '{}', so its name takes no number; '{}' was asked for", kind, name),
+        ErrorKind::usage);
   }
   throw Error(fmt::format("unknown device '{}'{}", name, hint(kind, names)), ErrorKind::usage);
 }

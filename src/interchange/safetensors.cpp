@@ -15,25 +15,25 @@
 namespace ridgepoint {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tensor data is copied to and from disk unswapped");
+static_assert(std::endian::native == std::endian::little, "tensor data is read and written without swapping bytes");
 
 constexpr std::size_t kLengthBytes = 8;
 
 std::uint64_t read_header_length(const InputFile& file) {
   if (file.size_bytes() < kLengthBytes) {
-    throw Error(fmt::format("'{}' is not a safetensors file: it has {} bytes, and the header length alone takes {}",
+    throw Error(fmt::format("'{}' is not a safetensors file: it has {} bytes, and the header length alone needs {}",
                             file.path().string(), file.size_bytes(), kLengthBytes));
   }
   std::array<std::byte, kLengthBytes> raw;
   file.read_at(0, raw);
   const auto length = std::bit_cast<std::uint64_t>(raw);
   if (length > kMaxSafetensorsHeaderBytes) {
-    throw Error(fmt::format("'{}' is not a safetensors file: it claims a header of {} bytes, and the most is {}",
+    throw Error(fmt::format("'{}' is not a safetensors file: its header length is {} bytes, and at most {} are allowed",
                             file.path().string(), length, kMaxSafetensorsHeaderBytes));
   }
   if (length > file.size_bytes() - kLengthBytes) {
-    throw Error(fmt::format("'{}' is truncated: it claims a header of {} bytes and {} follow", file.path().string(),
-                            length, file.size_bytes() - kLengthBytes));
+    throw Error(fmt::format("'{}' is truncated: its header length is {} bytes, and {} bytes follow",
+                            file.path().string(), length, file.size_bytes() - kLengthBytes));
   }
   return length;
 }
@@ -49,17 +49,17 @@ SafetensorsHeader read_header(const InputFile& file) {
   }
 }
 
-// Any byte but 0 and 1 in a bool would be undefined behaviour in whoever reads it.
+// A bool whose byte is neither 0 nor 1 has undefined behaviour in C++.
 void check_booleans(const HostTensor& tensor, const std::string& name) {
   if (tensor.type.dtype != DType::boolean) return;
   const auto bad = std::ranges::find_if(tensor.data, [](std::byte b) { return b > std::byte{1}; });
   if (bad != tensor.data.end()) {
-    throw Error(fmt::format("tensor {} is BOOL and its element {} is {}; 0 and 1 are allowed", quote_name(name),
+    throw Error(fmt::format("tensor {} is BOOL, but its element {} is {}; only 0 and 1 are allowed", quote_name(name),
                             bad - tensor.data.begin(), std::to_integer<int>(*bad)));
   }
 }
 
-// Wide dtypes first keeps every tensor aligned to its element; otherwise the caller's order.
+// The widest dtypes come first, which aligns every tensor to its element size; otherwise the caller's order.
 std::vector<std::size_t> data_order(std::span<const TensorDeclaration> declarations) {
   std::vector<std::size_t> order(declarations.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -79,10 +79,10 @@ void check_declarations(std::span<const TensorDeclaration> declarations) {
   for (const TensorDeclaration& declaration : declarations) names.push_back(declaration.name);
   std::ranges::sort(names);
   if (const auto repeated = std::ranges::adjacent_find(names); repeated != names.end()) {
-    throw Error(fmt::format("two tensors to be written are called {}", quote_name(*repeated)));
+    throw Error(fmt::format("two tensors to be written have the name {}", quote_name(*repeated)));
   }
   if (std::ranges::binary_search(names, kSafetensorsMetadataKey)) {
-    throw Error(fmt::format("no tensor can be called '{}': the format reserves it", kSafetensorsMetadataKey));
+    throw Error(fmt::format("a tensor cannot be named '{}': the format reserves this name", kSafetensorsMetadataKey));
   }
 }
 
@@ -94,7 +94,7 @@ std::string header_text(std::span<const TensorDeclaration> declarations, std::sp
   for (const std::size_t i : order) {
     const auto& [name, type] = declarations[i];
     const std::uint64_t end = offset + type.bytes();
-    // Built outside operator[]: its search for the key is linear, and names are known to be unique.
+    // operator[] searches the keys linearly, and names are known to be unique here.
     json.get_ref<nlohmann::ordered_json::object_t&>().push_back({name,
                                                                  {{"dtype", safetensors_name(type.dtype)},
                                                                   {"shape", shape_json(type.shape)},
@@ -105,7 +105,7 @@ std::string header_text(std::span<const TensorDeclaration> declarations, std::sp
   try {
     text = json.dump();
   } catch (const nlohmann::json::exception&) {
-    throw Error("a tensor name or metadata entry to be written is not UTF-8; safetensors allows nothing else");
+    throw Error("a tensor name or metadata entry to be written is not UTF-8, which the safetensors format requires");
   }
   text.append((kLengthBytes - text.size() % kLengthBytes) % kLengthBytes, ' ');
   return text;
@@ -134,13 +134,14 @@ const SafetensorsEntry* SafetensorsFile::find(std::string_view name) const {
 const SafetensorsEntry& SafetensorsFile::entry(std::string_view name) const {
   if (const SafetensorsEntry* found = find(name)) return *found;
   if (header_.entries.empty()) {
-    throw Error(fmt::format("'{}' has no tensor {}: it has none at all", path().string(), quote_name(name)));
+    throw Error(fmt::format("'{}' has no tensor {}: it has no tensors at all", path().string(), quote_name(name)));
   }
   std::vector<std::string_view> known;
   for (const SafetensorsEntry& entry : header_.entries) known.push_back(entry.name);
   const std::string near = nearest(name, known);
-  throw Error(fmt::format("'{}' has no tensor {} among its {}{}", path().string(), quote_name(name), known.size(),
-                          near.empty() ? "" : fmt::format("; the nearest is {}", quote_name(near))));
+  throw Error(fmt::format("'{}' has no tensor {} among its {} tensors{}", path().string(), quote_name(name),
+                          known.size(),
+                          near.empty() ? "" : fmt::format("; the most similar name is {}", quote_name(near))));
 }
 
 HostTensor SafetensorsFile::read(std::string_view name) const {
@@ -164,7 +165,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   for (const std::size_t i : order) {
     const HostTensor written = tensor(i);
     if (written.type != declarations[i].type || written.data.size() != written.type.bytes()) {
-      throw Error(fmt::format("tensor {} was declared as {} and is {}", quote_name(declarations[i].name),
+      throw Error(fmt::format("tensor {} was declared as {}, but its data is {}", quote_name(declarations[i].name),
                               declarations[i].type.to_string(), written.type.to_string()));
     }
     file.write(written.data);

@@ -1,10 +1,10 @@
-// The safetensors format: a 64-bit little-endian header length, a JSON header
+// The safetensors format (https://github.com/huggingface/safetensors#format): a 64-bit little-endian header length, a
+// JSON header
 // {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [begin, end]}, ..., "__metadata__": {"key": "text"}}
-// and the dense little-endian data the offsets count into.
-// https://github.com/huggingface/safetensors#format
+// and the data, dense and little-endian; data_offsets count from the start of the data.
 //
-// Files are read as hostile: every claim of the header is checked against the file before anything is allocated
-// for it, and every Error says which tensor broke which rule.
+// A file may be malicious: each number in the header is checked against the file before memory is allocated for it, and
+// every Error names the tensor and the rule that it breaks.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace ridgepoint {
 
-// The longest header read: room for a hundred thousand tensors, and what it unpacks to still fits any machine.
+// The longest header that is read: enough for a hundred thousand tensors, and parsing it fits any machine's memory.
 inline constexpr std::uint64_t kMaxSafetensorsHeaderBytes = std::uint64_t{16} << 20;
 
 struct SafetensorsEntry {
@@ -36,11 +36,11 @@ struct SafetensorsHeader {
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 
-// Reads the JSON header of a file with `data_bytes` bytes of data behind it. The tensors must cover the data exactly,
-// without overlap or hole. Throws Error for anything else, and for a dtype or rank this library does not have.
+// Parses the JSON header of a file with `data_bytes` bytes of data. The tensors must cover the data exactly, without
+// overlap or gap. Throws Error for any other header, and for a dtype or rank that this library does not support.
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes);
 
-// An open file: the header is read and checked at once, tensors one at a time as they are asked for.
+// An open file. The constructor reads and checks the header; read() reads one tensor.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
@@ -49,7 +49,7 @@ class SafetensorsFile {
   const SafetensorsHeader& header() const { return header_; }
   std::vector<std::string> names() const;  // sorted
   bool contains(std::string_view name) const { return find(name) != nullptr; }
-  // Throw Error naming the nearest tensor when there is none of that name.
+  // Both throw Error with the most similar name when there is no tensor `name`.
   const TensorType& type(std::string_view name) const { return entry(name).type; }
   HostTensor read(std::string_view name) const;
 
@@ -62,16 +62,16 @@ class SafetensorsFile {
   std::uint64_t data_offset_bytes_ = 0;
 };
 
-// A tensor to be written: its name and type are known before its data.
+// A tensor to be written; its name and type are needed before its data.
 struct TensorDeclaration {
   std::string name;
   TensorType type;
 };
 
-// Writes a file, whole or not at all. `tensor(i)` supplies the data of declarations[i] and is called once each, wide
-// dtypes first and in order otherwise (which keeps every tensor aligned), so that one tensor at a time is in memory.
-// Throws Error for a repeated or reserved name, a name that is not UTF-8, a tensor of another type than declared,
-// and when the file cannot be written.
+// Writes a whole file, or none if it fails. tensor(i) returns the data of declarations[i] and is called once for each
+// i, the widest dtypes first (which aligns every tensor), so that one tensor at a time is in memory. Throws Error for a
+// repeated or reserved name, a name that is not UTF-8, a tensor of another type than declared, and a file that cannot
+// be written.
 void write_safetensors(const std::filesystem::path& path, std::span<const TensorDeclaration> declarations,
                        const std::function<HostTensor(std::size_t)>& tensor,
                        std::span<const std::pair<std::string, std::string>> metadata = {});

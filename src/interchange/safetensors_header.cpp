@@ -1,5 +1,5 @@
-// The JSON header of a safetensors file. A SAX reader with its own small state keeps memory and nesting bounded by
-// the format itself: anything that is not the expected next token is refused on the spot.
+// Parses the JSON header of a safetensors file with a SAX reader and a small state machine, which bound memory and
+// nesting by what the format allows: any other token than the expected one is an Error at once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ridgepoint {
 namespace {
 
-// One tensor's description as it stands in the file, before it is believed.
+// One tensor's entry as the file has it, not yet checked.
 struct RawEntry {
   std::string name;
   std::optional<std::string> dtype;
@@ -55,7 +55,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (state_ == State::tensors) return begin_member(text);
     if (state_ == State::fields) return begin_field(text);
     if (!seen_metadata_.insert(text).second) {
-      throw Error(fmt::format("its metadata has {} twice", quote_name(text)));
+      throw Error(fmt::format("its metadata has the key {} twice", quote_name(text)));
     }
     metadata.emplace_back(text, "");
     state_ = State::metadata_text;
@@ -84,9 +84,9 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool number_unsigned(number_unsigned_t value) override {
     if (state_ != State::list_items) refuse("a number");
-    // No list of a header we can use is longer than the largest rank; the rank itself is judged later, by name.
+    // A longer list is neither a shape nor data_offsets; the rank is checked later, where the message can name it.
     if ((*list_)->size() > static_cast<std::size_t>(kMaxRank)) {
-      throw Error(fmt::format("tensor {} has a list of more than {} numbers; the largest rank is {}",
+      throw Error(fmt::format("tensor {} has a list of more than {} numbers; the maximum rank is {}",
                               quote_name(entries.back().name), kMaxRank + 1, kMaxRank));
     }
     (*list_)->push_back(value);
@@ -104,11 +104,11 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t, const string_t&) override { refuse("a number that is not a 64-bit integer"); }
   bool binary(binary_t&) override { refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    throw Error(fmt::format("its header is not JSON in UTF-8: the fault is at byte {}", position));
+    throw Error(fmt::format("its header is not valid JSON in UTF-8: the error is at byte {}", position));
   }
 
  private:
-  // What the next token may be. `start`, and everything named *_value or *_text, waits for exactly one value.
+  // Which tokens may come next. `start` and the states *_value and *_text expect exactly one value.
   enum class State {
     start,
     tensors,
@@ -124,7 +124,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   };
 
   bool begin_member(const std::string& name) {
-    if (!seen_.insert(name).second) throw Error(fmt::format("it has {} twice", quote_name(name)));
+    if (!seen_.insert(name).second) throw Error(fmt::format("it has the tensor {} twice", quote_name(name)));
     if (name == kSafetensorsMetadataKey) {
       state_ = State::metadata_value;
     } else {
@@ -138,12 +138,12 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     RawEntry& entry = entries.back();
     const bool is_dtype = field == "dtype";
     if (!is_dtype && field != "shape" && field != "data_offsets") {
-      throw Error(fmt::format("tensor {} has a field {}; dtype, shape and data_offsets are allowed",
+      throw Error(fmt::format("tensor {} has a field {}; only dtype, shape and data_offsets are allowed",
                               quote_name(entry.name), quote_name(field)));
     }
     list_ = field == "shape" ? &entry.shape : &entry.data_offsets;
     if (is_dtype ? entry.dtype.has_value() : list_->has_value()) {
-      throw Error(fmt::format("tensor {} has {} twice", quote_name(entry.name), quote_name(field)));
+      throw Error(fmt::format("tensor {} has the field {} twice", quote_name(entry.name), quote_name(field)));
     }
     state_ = is_dtype ? State::dtype_value : State::list_value;
     return true;
@@ -158,14 +158,14 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
   [[noreturn]] void refuse(std::string_view found) const {
-    if (state_ == State::start) throw Error(fmt::format("its header is {}; an object is needed", found));
+    if (state_ == State::start) throw Error(fmt::format("its header is {}, but must be an object", found));
     const bool in_metadata = state_ == State::metadata_value || state_ == State::metadata_text;
     const std::string where = in_metadata ? "its metadata" : "tensor " + quote_name(entries.back().name);
     std::string_view needed = "an object";
     if (state_ == State::dtype_value || state_ == State::metadata_text) needed = "a string";
     if (state_ == State::list_value) needed = "a list";
-    if (state_ == State::list_items) needed = "a 64-bit integer from 0 up";
-    throw Error(fmt::format("{} has {} where {} is needed", where, found, needed));
+    if (state_ == State::list_items) needed = "a non-negative 64-bit integer";
+    throw Error(fmt::format("{} has {} where {} is expected", where, found, needed));
   }
 
   State state_ = State::start;
@@ -177,7 +177,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 TensorType type_of(const RawEntry& raw) {
   const std::optional<DType> dtype = dtype_from_safetensors_name(*raw.dtype);
   if (!dtype) {
-    throw Error(fmt::format("tensor {} is of dtype {}; this library reads F64, F32, BF16, F16, I64, I32 and BOOL",
+    throw Error(fmt::format("tensor {} has dtype {}; this library reads F64, F32, BF16, F16, I64, I32 and BOOL",
                             quote_name(raw.name), quote_name(*raw.dtype)));
   }
   std::vector<Dim> dims;
@@ -200,22 +200,23 @@ SafetensorsEntry checked_entry(const RawEntry& raw, std::uint64_t data_bytes) {
   SafetensorsEntry entry{raw.name, type_of(raw), 0};
   const std::vector<std::uint64_t>& offsets = *raw.data_offsets;
   if (offsets.size() != 2) {
-    throw Error(
-        fmt::format("tensor {} has {} data_offsets; begin and end are needed", quote_name(raw.name), offsets.size()));
+    throw Error(fmt::format("tensor {} has {} data_offsets, but must have two: begin and end", quote_name(raw.name),
+                            offsets.size()));
   }
   if (offsets[0] > offsets[1] || offsets[1] > data_bytes) {
-    throw Error(fmt::format("tensor {} claims bytes {} to {} of data that has {}; the file is truncated or wrong",
-                            quote_name(raw.name), offsets[0], offsets[1], data_bytes));
+    throw Error(fmt::format(
+        "tensor {} has the data_offsets {} and {}, but the data has {} bytes; the file is truncated or corrupt",
+        quote_name(raw.name), offsets[0], offsets[1], data_bytes));
   }
   if (offsets[1] - offsets[0] != entry.type.bytes()) {
-    throw Error(fmt::format("tensor {} is {}, {} bytes, and its data_offsets span {}", quote_name(raw.name),
+    throw Error(fmt::format("tensor {} is {}, which takes {} bytes, but its data_offsets span {}", quote_name(raw.name),
                             entry.type.to_string(), entry.type.bytes(), offsets[1] - offsets[0]));
   }
   entry.offset_bytes = offsets[0];
   return entry;
 }
 
-// The tensors must tile the data: no overlap, no hole, nothing behind the last.
+// The tensors must cover the data exactly: no overlap, no gap, no bytes after the last one.
 void check_coverage(std::vector<SafetensorsEntry>& entries, std::uint64_t data_bytes) {
   std::ranges::sort(entries, {}, [](const SafetensorsEntry& entry) {
     return std::pair(entry.offset_bytes, entry.offset_bytes + entry.type.bytes());
@@ -223,21 +224,21 @@ void check_coverage(std::vector<SafetensorsEntry>& entries, std::uint64_t data_b
   std::uint64_t end = 0;
   for (const SafetensorsEntry& entry : entries) {
     if (entry.offset_bytes != end) {
-      throw Error(fmt::format("tensor {} begins at byte {} of the data and the one before ends at {}: {}",
+      throw Error(fmt::format("tensor {} begins at byte {} of the data, but the tensor before it ends at byte {}: {}",
                               quote_name(entry.name), entry.offset_bytes, end,
-                              entry.offset_bytes < end ? "they overlap" : "nothing covers what lies between"));
+                              entry.offset_bytes < end ? "they overlap" : "no tensor covers the gap"));
     }
     end += entry.type.bytes();
   }
   if (end != data_bytes) {
-    throw Error(fmt::format("its tensors end at byte {} of the data and {} more follow", end, data_bytes - end));
+    throw Error(fmt::format("its tensors end at byte {} of the data, but {} more bytes follow", end, data_bytes - end));
   }
 }
 
 }  // namespace
 
 SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes) {
-  // Both would pass the JSON reader: it skips a byte-order mark and takes a NUL for the end.
+  // The JSON library would accept both: it skips a byte-order mark and ends at a NUL.
   if (!json.starts_with('{') || json.find('\0') != std::string_view::npos) {
     throw Error("its header is not a JSON object");
   }

@@ -17,7 +17,7 @@
 namespace ridgepoint {
 namespace {
 
-// Processes and tracks (threads, to the format).
+// Ids of processes and tracks; the format calls a track a thread.
 constexpr int kHost = 1;
 constexpr int kDevice = 2;
 constexpr int kSteps = 1;
@@ -33,7 +33,7 @@ struct Track {
   std::uint32_t thread;
 };
 
-// Nanoseconds as microseconds, exactly.
+// Nanoseconds to microseconds, without rounding.
 std::string microseconds(std::int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
@@ -121,14 +121,15 @@ class TraceWriter {
     }
   }
 
-  // A run of consecutive kernels of one phase, or of one module at some level.
+  // Consecutive kernels of one phase, or of one module at some level of nesting.
   struct Range {
     std::string name;
     Slice at;
     std::size_t level;
   };
 
-  // The ranges of one track, as kernels come in order of start. Levels shared with the kernel before stay open.
+  // Collects the ranges of one track from kernels in order of their start. Levels that a kernel shares with the
+  // previous kernel stay open.
   class RangeTrack {
    public:
     void extend(const std::vector<std::string>& path, const KernelRecord& kernel) {
@@ -144,7 +145,7 @@ class TraceWriter {
       std::move(open_.begin() + static_cast<std::ptrdiff_t>(keep), open_.end(), std::back_inserter(closed_));
       open_.resize(keep);
     }
-    // A parent before its children where both begin together: viewers nest slices in that order.
+    // A parent comes before a child that begins at the same time: viewers nest slices in this order.
     const std::vector<Range>& in_order() {
       close();
       std::ranges::stable_sort(closed_, [](const Range& a, const Range& b) {
@@ -167,7 +168,7 @@ class TraceWriter {
         modules.close();
         step = kernel.step;
       }
-      // A fill in between is no phase of its own to look at.
+      // Copies and fills belong to no phase.
       if (kernel.kind != ActivityKind::kernel) continue;
       phases.extend({std::string(name(kernel.phase))}, kernel);
       modules.extend(scope_levels(kernel.scope), kernel);
@@ -179,26 +180,27 @@ class TraceWriter {
   void kernels() {
     std::map<std::uint32_t, std::int64_t> stream_end_ns;
     std::int64_t calls_end_ns = INT64_MIN;
-    std::int64_t call_begin_ns = INT64_MIN;  // of the slice being pointed from, as it was recorded
+    std::int64_t call_begin_ns = INT64_MIN;  // as recorded, of the slice where the flow begins
     Slice call{0, 0};
     for (std::size_t i = 0; i < profile_.kernels.size(); ++i) {
       const KernelRecord& kernel = profile_.kernels[i];
-      // Several kernels of one call share its slice.
+      // One API call may start several kernels; they share its slice.
       if (kernel.call_start_ns != call_begin_ns) {
         call_begin_ns = kernel.call_start_ns;
         call = following(calls_end_ns, kernel.call_start_ns, kernel.call_start_ns + kernel.call_duration_ns);
-        slice({kHost, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call, purpose(kernel));
+        slice({kHost, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call, node_arguments(kernel));
       }
       const Track track{kDevice, kFirstStream + kernel.stream};
       std::int64_t& end_ns = stream_end_ns.try_emplace(kernel.stream, INT64_MIN).first->second;
       const Slice ran = following(end_ns, kernel.start_ns, kernel.end_ns());
-      slice(track, kernel.name, name(kernel.kernel_class), ran, purpose(kernel) + "," + shape(kernel, i));
+      slice(track, kernel.name, name(kernel.kernel_class), ran,
+            node_arguments(kernel) + "," + launch_arguments(kernel, i));
       flow("s", {kHost, kLaunches}, i, call.begin_ns);
       flow("f", track, i, std::max(ran.begin_ns, call.begin_ns));
     }
   }
 
-  // The slice, moved behind the one that ended at `end_ns`, which it replaces.
+  // Moves a slice so that it begins no earlier than `end_ns`, the end of the previous slice, and updates `end_ns`.
   static Slice following(std::int64_t& end_ns, std::int64_t begin, std::int64_t end) {
     const Slice moved{std::max(begin, end_ns), std::max({begin, end, end_ns})};
     end_ns = moved.end_ns;
@@ -210,12 +212,12 @@ class TraceWriter {
                       microseconds(at_ns), kind == "f" ? ",\"bp\":\"e\"" : ""));
   }
 
-  static std::string purpose(const KernelRecord& kernel) {
+  static std::string node_arguments(const KernelRecord& kernel) {
     return fmt::format(R"("op":{},"scope":{},"phase":"{}","node":{})", dump_json(kernel.op), dump_json(kernel.scope),
                        name(kernel.phase), kernel.node == UINT32_MAX ? -1 : static_cast<std::int64_t>(kernel.node));
   }
 
-  static std::string shape(const KernelRecord& kernel, std::size_t correlation) {
+  static std::string launch_arguments(const KernelRecord& kernel, std::size_t correlation) {
     std::string text =
         fmt::format(R"("flops":{},"bytes":{},"correlation":{})", kernel.flops, kernel.bytes, correlation);
     if (kernel.grid[0] > 0) {

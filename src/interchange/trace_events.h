@@ -1,9 +1,11 @@
-// A profile as a trace file: the JSON object form of Chrome's trace events, which Perfetto and chrome://tracing open.
+// Writes a profile as a trace file in the JSON object form of Chrome's trace events, which Perfetto and
+// chrome://tracing open.
 //
-// Two processes: the host, with a track of steps and one of launches; and the device, with tracks of phases, of modules
-// (a slice within a slice for each level), and one for each stream. A flow leads from each launch to each kernel it
-// asked for. Times are microseconds since the profile began; a slice that begins before the one ahead of it on its
-// track has ended (by the clocks' grain) begins where that one ends, so that slices nest or follow one another.
+// The trace has two processes. The host has a track of steps and one of launches. The device has a track of phases, one
+// of modules (nested slices, one for each level) and one for each stream. A flow leads from each launch to each of its
+// kernels. Times are microseconds from the start of the profile. The resolution of the clocks can make a slice begin
+// before the previous slice of its track ends; such a slice begins where the previous one ends, so that slices nest or
+// follow one another.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +14,7 @@
 
 namespace ridgepoint {
 
-// Whole or not at all. Throws Error naming the file.
+// Writes the whole file, or none if it fails. Throws Error with the file's name.
 void write_trace(const std::filesystem::path& path, const Profile& profile);
 
 }  // namespace ridgepoint

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -28,10 +27,10 @@ Value swap_last_two(Graph& graph, Value x) {
   return transpose(graph, x, order);
 }
 
-// The shift by the maximum cancels in the quotient, so nothing flows back through it.
+// The shift by the maximum cancels in the quotient, so it needs no gradient.
 Value softmax_in_plain_ops(Graph& graph, Value scores) {
-  const Value top = detach(graph, reduce_max(graph, scores, {-1}, true));
-  const Value exponentials = exp(graph, sub(graph, scores, top));
+  const Value maximum = detach(graph, reduce_max(graph, scores, {-1}, true));
+  const Value exponentials = exp(graph, sub(graph, scores, maximum));
   return div(graph, exponentials, reduce_sum(graph, exponentials, {-1}, true));
 }
 
@@ -51,7 +50,7 @@ Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
 
 std::string_view name(AttentionVariant variant) { return kNames[variant]; }
 AttentionVariant attention_variant_from_name(std::string_view text) {
-  return kNames.parse(text, "there is no attention variant '{}'");
+  return kNames.parse(text, "unknown attention variant '{}'");
 }
 
 std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Device& device) {
@@ -65,7 +64,7 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
   }
   if (lacking == nullptr) return std::nullopt;
   const std::string message = fmt::format(
-      "{} has no tiled {} kernel for {}: flash attention runs there as recompute does, with S x S temporaries",
+      "{} has no flash {} kernel for {}: the variant 'recompute' runs instead, with temporaries of size S x S",
       device.name(), lacking->op == Op::attention ? "attention" : "attention backward",
       graph.type(lacking->inputs[1]).to_string());
   warn_once(message, message);

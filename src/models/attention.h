@@ -1,4 +1,5 @@
-// Attention variants as graph builders: the same function, different kernels and different tensors kept for backward.
+// Builds the graph of each attention variant. All compute the same function, with different kernels and different
+// tensors saved for backward.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,13 @@ namespace ridgepoint {
 
 class Device;
 
-// Tiled attention that the device has no kernel for runs as its decomposition, which keeps what `recompute` keeps. That
-// variant where this befalls a node of the graph, with a warning once for each device and operand; empty where every
-// such node has its kernel.
+// Flash attention without a kernel on the device runs as its decomposition, which saves what `recompute` saves. Returns
+// that variant if a node of the graph has no kernel, and warns once for each device and operand type; empty if every
+// attention node has a kernel.
 std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Device& device);
 
-// softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]; causal: each query sees the keys up to
-// its own position alone (S = K).
+// softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]. `causal` applies the causal mask, which
+// needs S = K: query i attends to keys 0 to i.
 Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal);
 
 }  // namespace ridgepoint

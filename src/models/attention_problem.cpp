@@ -37,8 +37,8 @@ void validate(const AttentionProblem& p) {
     fail("causal attention needs as many queries (--sequence " + std::to_string(p.queries) + ") as keys (--keys " +
          std::to_string(p.keys) + ")");
   }
-  // In the widest type anything is computed in, and more operations a score than any variant counts forward and
-  // backward (14 D in seven products, under 32 beside them): no size or count of this problem overflows later.
+  // The bounds are generous: the widest dtype, and more operations for each score than any variant counts (14 D in
+  // seven products, and under 32 elementwise), so that no later size or count can overflow.
   constexpr std::int64_t kWidestBytes = 8;
   checked_product({kWidestBytes, p.batch, p.d_model, std::max(p.queries, p.keys)}, "the size of q, k and v");
   checked_product({kWidestBytes, p.batch, p.heads, p.queries, p.keys}, "the size of the scores");

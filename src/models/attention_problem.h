@@ -1,4 +1,4 @@
-// One call of attention by itself, forward alone or with its derivative: what `ridgepoint attention` measures.
+// One call of attention, forward alone or with its backward: the workload that `ridgepoint attention` measures.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace ridgepoint {
 struct AttentionProblem {
   std::int64_t batch = 8;
   std::int64_t heads = 1;
-  std::int64_t d_model = 64;  // of all heads together
+  std::int64_t d_model = 64;  // all heads together
   std::int64_t queries = 256;
   std::int64_t keys = 256;
   bool causal = false;
@@ -24,20 +24,19 @@ struct AttentionProblem {
   std::int64_t head_size() const { return d_model / heads; }
 };
 
-// Throws Error (usage): sizes not positive, heads not dividing d_model, causal with unequal lengths, operands or
-// scores whose size overflows.
+// Throws Error (usage) for a size that is not positive, heads that do not divide d_model, a causal mask with unequal
+// numbers of queries and keys, and sizes that overflow.
 void validate(const AttentionProblem& problem);
 
-// 4 B H S K D for S queries, K keys and heads of size D (two products of 2 B H S K D), half of that where causal:
-// the convention of published figures, whatever the variant computes. A backward pass is counted as 2.5 times that.
+// 4 B H S K D for S queries, K keys and head size D (two products of 2 B H S K D), and half of it if causal, for every
+// variant: the convention of the FlashAttention papers. Backward counts as 2.5 times forward.
 double forward_flops(const AttentionProblem& problem);
 double backward_flops(const AttentionProblem& problem);
 
-// The forward graph: inputs "q" [B,H,S,D], "k" and "v" [B,H,K,D] of matmul_dtype(precision), output "o" [B,H,S,D]. Mode
-// backward adds the input "grad.o", of the shape and type of o, and the outputs "grad.q", "grad.k", "grad.v".
+// The forward graph: inputs "q" [B,H,S,D], "k" and "v" [B,H,K,D] in matmul_dtype(precision), output "o" [B,H,S,D]. Mode
+// backward adds the input "grad.o" with o's type, and the outputs "grad.q", "grad.k" and "grad.v".
 Graph build_attention_problem(const AttentionProblem& problem);
 
-// The types that the problem asks for, in `mode`.
 CompileOptions compile_options(const AttentionProblem& problem, Mode mode);
 
 class AttentionCall final : public Workload {

@@ -30,7 +30,7 @@ namespace {
 
 void require_positive(std::int64_t value, const char* option) {
   if (value <= 0)
-    throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be 1 or more", ErrorKind::usage);
+    throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1", ErrorKind::usage);
 }
 
 }  // namespace
@@ -56,12 +56,12 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
   }
   if ((c.d_model / c.heads) % 2 != 0) {
     throw Error("--d-model " + std::to_string(c.d_model) + " over --heads " + std::to_string(c.heads) +
-                    " gives an odd head width " + std::to_string(c.d_model / c.heads) +
+                    " gives the odd head size " + std::to_string(c.d_model / c.heads) +
                     "; rotary embedding needs an even one",
                 ErrorKind::usage);
   }
   parameter_count(c);
-  // The two largest activations, in bytes of the widest type.
+  // These are the two largest activations, in bytes of the widest dtype.
   checked_product({8, batch, c.context, std::max(c.vocab, c.d_ff)}, "the size of the logits");
   checked_product({8, batch, c.context, c.context, c.heads}, "the size of the attention scores");
 }

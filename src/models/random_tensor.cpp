@@ -47,7 +47,7 @@ std::uint64_t random_stream(const std::string& name, std::uint64_t seed) {
 
 void fill_truncated_normal(std::span<float> values, double sigma, std::uint64_t stream, const StopPoint& stop_point) {
   constexpr std::int64_t kGrain = 16384;
-  constexpr std::int64_t kBetweenStopPoints = 1 << 22;  // some 50 ms of one core
+  constexpr std::int64_t kBetweenStopPoints = 1 << 22;  // about 50 ms on one core
   const auto count = static_cast<std::int64_t>(values.size());
   for (std::int64_t first = 0; first < count; first += kBetweenStopPoints) {
     if (stop_point) stop_point();

@@ -1,5 +1,5 @@
-// Random tensors whose every element is a function of the seed, the tensor's name and the element's index, so that
-// they do not depend on threads or order.
+// Random tensors. Each element depends on the seed, the tensor's name and the element's index only, so that values do
+// not depend on the number of threads or on any order.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace ridgepoint {
 
-// What tells one tensor's numbers from another's.
+// The random stream of the tensor `name`.
 std::uint64_t random_stream(const std::string& name, std::uint64_t seed);
 
-// Normal with mean 0 and deviation `sigma`, cut at 3 sigma.
+// Normal distribution with mean 0 and standard deviation `sigma`, truncated at 3 sigma.
 void fill_truncated_normal(std::span<float> values, double sigma, std::uint64_t stream,
                            const StopPoint& stop_point = {});
 // Uniform in [0, end).

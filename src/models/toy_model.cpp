@@ -1,7 +1,6 @@
 #include "models/toy_model.h"
 
 #include <array>
-#include <string_view>
 
 #include "ridgepoint/ops.h"
 

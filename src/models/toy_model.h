@@ -1,5 +1,5 @@
-// A model small enough to follow every value through: fc1 (linear, no bias), relu, layer norm, fc2 (linear, no bias),
-// mean cross-entropy. It is the model of the mixed-precision exercise of the course the workload comes from.
+// A model small enough to follow every value: fc1 (linear, no bias), relu, layer norm, fc2 (linear, no bias), mean
+// cross-entropy. It comes from the mixed-precision exercise of the course on which the workload is based.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class ToyModel final : public Workload {
 
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& = {}) const override { return build_toy_model(config_); }
-  // The bias is 0.
+  // "ln.bias" is 0; weights as in Workload.
   HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                            const StopPoint& stop_point = {}) const override;
-  // x is as small as a weight of its shape; targets are the row's number modulo `outputs`.
+  // x has the distribution of a weight of its shape; the target of row i is i modulo `outputs`.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return config_.batch; }
   std::string_view unit() const override { return "rows"; }

@@ -31,7 +31,7 @@ class TransformerBuilder {
     return input(graph_, name, {DType::fp32, shape}, Role::parameter);
   }
 
-  // Named after the scope it stands in.
+  // The parameter `weight` of the current scope.
   Value parameter_here(Shape shape) { return parameter(graph_.scope() + ".weight", shape); }
 
   Value forward() {
@@ -65,7 +65,7 @@ class TransformerBuilder {
     return rms_norm(graph_, x, parameter_here({model_}), kNormEpsilon).first;
   }
 
-  // x [T,in] -> [T,out] by a weight [out,in].
+  // x [T,in] times the transpose of the weight [out,in] -> [T,out].
   Value linear(Value x, std::int64_t out, char label, const char* name) {
     const ScopeGuard scope(graph_, name);
     const Value weight = parameter_here({{out, label}, graph_.type(x).shape.dim(-1)});
@@ -126,8 +126,8 @@ Transformer::Transformer(TransformerConfig config, std::int64_t batch) : config_
 }
 
 WorkloadDescription Transformer::describe() const {
-  return {.model = {config_.name, parameter_count(config_), config_.layers, config_.d_model, config_.d_ff, config_.heads,
-                    config_.vocab},
+  return {.model = {config_.name, parameter_count(config_), config_.layers, config_.d_model, config_.d_ff,
+                    config_.heads, config_.vocab},
           .batch = batch_,
           .context = config_.context,
           .attention = config_.attention};

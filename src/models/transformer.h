@@ -24,11 +24,12 @@ struct TransformerConfig {
   AttentionVariant attention = AttentionVariant::composite;
 };
 
-// tiny 22.7m small medium large xl 2.35b 2.7b, by their number of parameters.
+// tiny, 22.7m, small, medium, large, xl, 2.35b and 2.7b, in this order.
 const std::vector<TransformerConfig>& transformer_presets();
-// Throws Error (usage) naming the nearest preset, or all.
+// Throws Error (usage) with the most similar name, or all names.
 TransformerConfig transformer_preset(std::string_view name);
-// Throws Error (usage): sizes not positive, heads not dividing d_model, odd head width, products that overflow.
+// Throws Error (usage) for a size that is not positive, heads that do not divide d_model, an odd head size, and
+// products that overflow.
 void validate(const TransformerConfig& config, std::int64_t batch);
 // Throws Error (usage) when the count overflows.
 std::int64_t parameter_count(const TransformerConfig& config);
@@ -37,7 +38,7 @@ std::int64_t parameter_count(const TransformerConfig& config);
 // Outputs: "logits" fp32 [B,S,V] and the loss, "loss", an fp32 scalar. `stop_point` is called for each layer.
 Graph build_transformer(const TransformerConfig& config, std::int64_t batch, const StopPoint& stop_point = {});
 
-// The language model as a workload: tokens are uniform, targets too.
+// The language model as a workload; tokens and targets are uniformly distributed.
 class Transformer final : public Workload {
  public:
   // Throws Error (usage) as validate() does.
@@ -47,14 +48,14 @@ class Transformer final : public Workload {
 
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& stop_point = {}) const override;
-  // The rows of the embedding have deviation 1.
+  // The embedding has standard deviation 1; other weights as in Workload.
   HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                            const StopPoint& stop_point = {}) const override;
-  // The rotary tables too.
+  // Also writes the rotary tables.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return batch_ * config_.context; }
   std::string_view unit() const override { return "tokens"; }
-  // Of the model with attention in plain ops, whatever it is run as.
+  // Counts the model with the attention variant `composite`, so that all variants have the same count.
   std::int64_t flops(Mode mode) const override;
 
  private:

@@ -1,6 +1,6 @@
-// The whole model against PyTorch: tests/golden/data holds weights, tokens and what PyTorch makes of them in double
-// precision (tools/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps agree
-// to a relative L2 error under 1e-5.
+// The whole model against PyTorch: tests/golden/data has weights, tokens and PyTorch's results in double
+// (tools/make_golden.py). Logits, loss, every gradient, and the parameters after three AdamW steps must agree to a
+// relative L2 error below 1e-5.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,14 +23,14 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr double kTolerance = 1e-5;
-// What update_tolerance() says of why an update may be further off.
+// The reason for which update_tolerance() allows an update a larger error.
 constexpr double kUpdateTolerance = 1e-2;
 
 std::filesystem::path golden_file(const std::string& golden, const std::string& file) {
   return source_folder() / "tests/golden/data" / golden / (file + ".safetensors");
 }
 
-// ||actual - expected|| / ||expected||, and infinite where a zero is expected and not met.
+// ||actual - expected|| / ||expected||, and infinity if 0 is expected and the actual value is not 0.
 double relative_error(const HostTensor& actual, const HostTensor& expected) {
   const std::span<const float> a = actual.as<float>();
   const std::span<const float> e = expected.as<float>();
@@ -48,7 +48,7 @@ struct GoldenCase {
   std::string device;
 };
 
-// What the golden file says it was made with.
+// The settings in the golden file.
 struct Configuration {
   TransformerConfig model;
   std::int64_t batch = 0;
@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(PyTorch, Golden,
                                            GoldenCase{"narrow", "cpu"}, GoldenCase{"narrow", "reference"}),
                          [](const auto& test) { return test.param.golden + "_on_" + test.param.device; });
 
-// The same through the program.
+// The same through the command-line program.
 struct Outcome {
   int exit_code = 0;
   std::string output;

@@ -1,5 +1,5 @@
-// The toy model under autocast against the published table (fp16) and against PyTorch on the CPU (bf16; the file is
-// made by tools/make_toy_golden.py).
+// Compares the toy model under autocast with the published table (fp16) and with PyTorch on the CPU (bf16;
+// tools/make_toy_golden.py makes the file).
 #include "models/toy_model.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Trace files against the rules of their format: of a profile made up, and of real runs.
+// Trace files against the rules of their format, for a made-up profile and for real runs.
 #include "interchange/trace_events.h"
 
 #include <gmock/gmock.h>
@@ -60,7 +60,7 @@ TEST(Trace, of_a_real_step_keeps_the_rules) {
   EXPECT_THAT(events(trace, "X", "step"), SizeIs(2));
 }
 
-// 36 layers wide in launches, if not in arithmetic: what a step of `large` has.
+// 36 layers: as many launches as a step of `large`, with little arithmetic.
 TEST(Trace, of_as_many_launches_as_a_step_of_large_keeps_the_rules) {
   const Profile profile = real_profile(36);
   EXPECT_GT(profile.kernels.size(), 5000U);

@@ -1,4 +1,4 @@
-// One call of attention as a graph: its shapes, its gradients, what it keeps, and what it refuses.
+// One call of attention as a graph: its shapes, its gradients, its saved activations, and its errors.
 #include "models/attention_problem.h"
 
 #include <gmock/gmock.h>
@@ -106,7 +106,7 @@ TEST(AttentionProblem, draws_operands_that_differ_and_repeat) {
   }
   const auto count = static_cast<double>(values.size());
   EXPECT_NEAR(sum / count, 0, 0.05);
-  EXPECT_NEAR(squares / count, 0.97, 0.05);  // cut at 3 sigma
+  EXPECT_NEAR(squares / count, 0.97, 0.05);  // truncated at 3 sigma
 }
 
 TEST(AttentionProblem, counts_operations_by_the_published_convention) {
@@ -152,7 +152,7 @@ TEST_F(AttentionFallback, is_named_where_there_is_no_kernel_and_warned_of_once) 
   }
   ASSERT_THAT(warnings_, SizeIs(1));
   EXPECT_THAT(warnings_[0], HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D4]"));
-  // A null device has the kernels of the device it stands in for.
+  // A null device has the kernels of its target.
   EXPECT_EQ(attention_fallback(testing::attention_graph(problem_, Mode::backward), *make_null_device(device)),
             AttentionVariant::recompute);
   problem_.queries = problem_.keys = 9;

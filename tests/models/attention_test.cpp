@@ -1,4 +1,4 @@
-// Attention variants: one function, and what each keeps for backward.
+// Attention variants: all compute the same function, and differ in the activations that they save.
 #include "models/attention.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 
 using testing::Tensors;
 
-// o, and the gradients of sum(o w) by q, k and v.
+// o, and the gradients of sum(o w) with respect to q, k and v.
 Graph gradient_graph(AttentionVariant variant, const Shape& queries, const Shape& keys, bool causal) {
   Graph graph;
   const Value q = input(graph, "q", {DType::fp64, queries}, Role::data);

@@ -10,7 +10,7 @@
 namespace ridgepoint {
 namespace {
 
-// A language with something to learn and something that cannot be: half of the tokens follow from the one before.
+// A language of which half can be learned: every second token depends on the previous one.
 class Language {
  public:
   explicit Language(std::int64_t vocab) : vocab_(vocab) {}

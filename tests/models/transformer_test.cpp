@@ -114,7 +114,8 @@ TEST(Initialisation, is_a_truncated_normal_with_the_documented_spread) {
   }
   const double n = 240000;
   EXPECT_NEAR(sum / n, 0.0, 4 * sigma / std::sqrt(n));
-  // A normal cut at three sigma has variance 1 - 6 phi(3) / (Phi(3) - Phi(-3)) = 0.97331 of the uncut one.
+  // A normal distribution truncated at three sigma has variance 1 - 6 phi(3) / (Phi(3) - Phi(-3)) = 0.97331 of the full
+  // one.
   EXPECT_NEAR(squares / n / (sigma * sigma), 0.97331, 0.01);
   EXPECT_LE(widest, 3.0 * sigma * (1 + 1e-6));
   EXPECT_GT(widest, 2.9 * sigma);
@@ -145,7 +146,7 @@ TEST(Initialisation, fills_a_large_parameter_to_its_end_without_repeating_itself
   const HostTensor large = initial_value("large.weight", {DType::fp32, {3, 2000000}}, 1);
   const std::span<const float> values = large.as<float>();
   EXPECT_NE(values.back(), 0.0F);
-  // It is filled piece by piece.
+  // The table is filled in several pieces.
   for (std::size_t i = 1 << 20; i < values.size(); i += 1 << 20) EXPECT_NE(values[i], values[0]) << i;
 }
 

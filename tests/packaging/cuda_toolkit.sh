@@ -53,14 +53,14 @@ expect_text "has ON major 12 host /usr/bin/g++-"
 sed -i 's|^\[\[.*|false|' "$work/debian/usr/bin/nvcc"
 run -DRIDGEPOINT_NVCC="$work/debian/usr/bin/nvcc" -DCMAKE_CXX_COMPILER=/refused/c++
 expect_status 0
-expect_text "left out, nvcc 12.4 does not work with /refused/c++"
+expect_text "not built: nvcc 12.4 does not work with /refused/c++"
 expect_text "has OFF"
 
 # One too old, or without the headers: left out, or refused where it was asked for.
 toolkit old 12.3 bin include
 run -DRIDGEPOINT_NVCC="$work/old/bin/nvcc"
 expect_status 0
-expect_text "left out, $work/old/bin/nvcc is of CUDA 12.3, and 12.4 or newer is needed"
+expect_text "not built: $work/old/bin/nvcc is of CUDA 12.3, and 12.4 or newer is needed"
 run -DRIDGEPOINT_CUDA=ON -DRIDGEPOINT_NVCC="$work/old/bin/nvcc"
 expect_status 1
 expect_text "RIDGEPOINT_CUDA is ON, but"

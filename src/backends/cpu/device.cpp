@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 
 #include "backends/cpu/attention/attention.h"
@@ -13,22 +12,11 @@
 #include "backends/cpu/processor.h"
 #include "backends/cpu/rope.h"
 #include "backends/cpu/tile/kernel.h"
+#include "backends/wall_clock_timer.h"
 #include "core/threads/parallel.h"
 
 namespace ridgepoint {
 namespace {
-
-// Kernels end before launch() returns, so the clock on the wall is the device's.
-class SteadyTimer : public DeviceTimer {
- public:
-  void start() override { start_ = std::chrono::steady_clock::now(); }
-  void stop() override { stop_ = std::chrono::steady_clock::now(); }
-  double elapsed_ms() override { return std::chrono::duration<double, std::milli>(stop_ - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point stop_;
-};
 
 class CpuDevice : public Device {
  public:
@@ -50,8 +38,7 @@ class CpuDevice : public Device {
   }
   std::optional<std::size_t> free_memory_bytes() const override { return cpu::available_memory_bytes(); }
 
-  // Linux promises more memory than there is and kills who comes to collect, so large requests are checked against
-  // what is there.
+  // Linux overcommits memory and kills processes that touch too much, so large requests are checked here.
   void* allocate_memory(std::size_t bytes) override {
     const std::size_t held = held_bytes_.fetch_add(bytes);
     const bool fits = bytes <= total_memory_bytes_ && held <= total_memory_bytes_ - bytes &&
@@ -81,7 +68,7 @@ class CpuDevice : public Device {
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
-  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<SteadyTimer>(); }
+  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<WallClockTimer>(); }
 
  private:
   static constexpr std::int64_t kZeroGrainBytes = 1 << 20;
@@ -91,8 +78,8 @@ class CpuDevice : public Device {
   std::atomic<std::size_t> held_bytes_{0};
 };
 
-// rope in other dtypes, and composites too large for a tile, run as their decomposition. An update of several tensors
-// at once gains nothing here.
+// Other dtypes of rope, and composites too large for a tile, run as their decomposition. So does an AdamW node of
+// several tensors: one kernel for all of them would be no faster here.
 bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
   switch (op_class(node.op)) {
     case OpClass::elementwise:

@@ -1,4 +1,4 @@
-// The CPU back end: kernels of this folder on all cores, memory from the operating system in large pages.
+// The CPU back end: the kernels of this folder on all cores, with memory from the operating system in huge pages.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,9 @@
 
 namespace ridgepoint {
 
-// `options.threads` counts for the whole process: the device opened last decides.
-// total_memory_bytes() is what this process may use (the machine's memory, a control group's limit), or
-// `options.memory_limit_bytes` where that is smaller; allocate_memory() stays within it.
-// Throws Error (usage) for a negative thread count.
+// `options.threads` applies to the whole process: the device that was opened last decides. total_memory_bytes() is the
+// memory that this process may use (the machine's, or the limit of its control group), or `options.memory_limit_bytes`
+// if that is smaller; allocate_memory() stays within it. Throws Error (usage) for a negative thread count.
 std::shared_ptr<Device> make_cpu_device(const DeviceOptions& options = {});
 
 }  // namespace ridgepoint

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 #include "core/threads/parallel.h"
@@ -56,8 +55,8 @@ class EmbeddingForward : public Kernel {
   std::size_t row_bytes_;
 };
 
-// Sorts the positions by index (a counting sort, so that positions of one index stay in order); then every output
-// row is summed and written once, by whichever thread has it.
+// A counting sort orders the positions by index and keeps their order within an index; then one thread sums each output
+// row and writes it once.
 class EmbeddingBackward : public Kernel {
  public:
   explicit EmbeddingBackward(const KernelSpec& spec)
@@ -68,7 +67,7 @@ class EmbeddingBackward : public Kernel {
 
   std::string_view name() const override { return "embedding_backward_sorted"; }
 
-  // Where each row's positions end (one slot more, for the sort), and the positions.
+  // The workspace holds the end of each row's positions (and one element for the sort), and the positions.
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(rows_ + 1 + count_) * sizeof(std::int64_t);
   }
@@ -88,7 +87,7 @@ class EmbeddingBackward : public Kernel {
  private:
   using Positions = std::span<const std::int64_t>;
 
-  // After counting and summing, ends[row] is where the row's positions begin; placing them moves it to their end.
+  // After the prefix sum, ends[row] is where the row's positions begin; placing them moves it to their end.
   void sort_positions(const std::int64_t* indices, std::int64_t* ends, std::int64_t* positions) const {
     std::fill_n(ends, rows_ + 1, 0);
     for (std::int64_t i = 0; i < count_; ++i) {

@@ -1,5 +1,5 @@
-// Gathering rows of a table by index, and summing gradient rows back by index.
-// Both check every index against the table and throw Error naming the first bad one; nothing is written out of bounds.
+// Embedding (rows of a table by index) and its gradient (rows summed by index). Both check every index against the
+// table and throw Error with the first bad one; nothing is written out of bounds.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace ridgepoint::cpu {
 std::unique_ptr<Kernel> make_embedding_kernel(const KernelSpec& spec);
 
 // gradient [...,D] of a floating dtype, indices int64 [...] -> [V,D]; all dense. Each row is the sum of its gradients
-// in the order of their positions (in fp32 for bf16 and fp16), whatever the thread count.
+// in the order of their positions (in fp32 for bf16 and fp16), for any thread count.
 std::unique_ptr<Kernel> make_embedding_backward_kernel(const KernelSpec& spec);
 
 }  // namespace ridgepoint::cpu

@@ -16,13 +16,13 @@ namespace {
 struct Limit {
   std::string_view name;
   dnnl::cpu_isa onednn;
-  std::int64_t highway;  // better targets have lower bits
+  std::int64_t highway;  // a wider instruction set has a lower bit
 };
 
 constexpr std::array<Limit, 2> kLimits = {
     {{"avx2", dnnl::cpu_isa::avx2, HWY_AVX2}, {"avx512", dnnl::cpu_isa::avx512_core, HWY_AVX3}}};
 
-std::string_view wanted() {
+std::string_view requested() {
   const char* value = std::getenv(kInstructionSetVariable);
   return value == nullptr ? "" : value;
 }
@@ -34,38 +34,38 @@ const Limit* find_limit(std::string_view name) {
   return nullptr;
 }
 
-dnnl::status hold_down() {
-  const Limit* limit = find_limit(wanted());
+dnnl::status limit_instruction_set() {
+  const Limit* limit = find_limit(requested());
   if (limit == nullptr) return dnnl::status::success;
   hwy::DisableTargets(limit->highway - 1);
   return dnnl::set_max_cpu_isa(limit->onednn);
 }
 
-// Both libraries choose at their first call, which may come from a test or from the calling program.
-const dnnl::status kHeldDown = hold_down();
+// Set at load time: both libraries choose at their first call, which may come from a test or from the calling program.
+const dnnl::status kLimitStatus = limit_instruction_set();
 
 }  // namespace
 
 void require_known_instruction_set() {
-  const std::string_view name = wanted();
+  const std::string_view name = requested();
   if (name.empty()) return;
   const std::string variable = kInstructionSetVariable;
   if (find_limit(name) == nullptr) {
-    throw Error(variable + " is '" + std::string(name) + "'; set it to avx2 or avx512, or unset it for all that this " +
-                    "processor has",
+    throw Error(variable + " is '" + std::string(name) + "'; set it to avx2 or avx512, or unset it to use all " +
+                    "instructions of this processor",
                 ErrorKind::usage);
   }
-  if (kHeldDown == dnnl::status::unimplemented) {
-    throw Error("this oneDNN was built without the switch that " + variable + " needs; unset it",
+  if (kLimitStatus == dnnl::status::unimplemented) {
+    throw Error("this oneDNN was built without support for limiting its instruction set; unset " + variable,
                 ErrorKind::unsupported);
   }
-  if (kHeldDown != dnnl::status::success) {
+  if (kLimitStatus != dnnl::status::success) {
     throw Error(variable + " was set after oneDNN had chosen its kernels; set it before the program starts",
                 ErrorKind::usage);
   }
 }
 
-// An instruction set's number has the bits of those it holds.
+// The number of an instruction set has the bits of all sets that it includes.
 std::string_view instruction_set() {
   using Isa = dnnl::cpu_isa;
   constexpr std::array<std::pair<Isa, std::string_view>, 4> kNames = {{{Isa::avx512_core_amx, "amx"},

@@ -1,20 +1,19 @@
-// Which of the processor's instructions the CPU back end uses: all that its kernels and oneDNN's are made for, or fewer
-// where the environment asks for it, so that one machine can stand for an older one.
+// The instruction set that the CPU back end uses: the widest that the processor and the libraries have, or a narrower
+// one that an environment variable asks for, so that one machine can stand in for an older one.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 namespace ridgepoint::cpu {
 
-// Holds Highway's kernels and oneDNN's down to it: avx2, or avx512 (no bf16 products, no AMX). Unset or empty: all. It
-// is read when the program is loaded, before either has chosen a kernel.
+// The environment variable. It limits the kernels of Highway and oneDNN to avx2, or to avx512 (no bf16 products, no
+// AMX); unset or empty means no limit. It is read when the program is loaded, before either library chooses a kernel.
 inline constexpr const char* kInstructionSetVariable = "RIDGEPOINT_CPU_ISA";
 
-// Throws Error (usage) where the variable has another value.
+// Throws Error (usage) if the variable has another value.
 void require_known_instruction_set();
 
-// The widest in use: avx2, avx512, avx512_bf16, amx; empty where oneDNN names another.
+// The widest instruction set in use: avx2, avx512, avx512_bf16 or amx; empty if oneDNN reports another one.
 std::string_view instruction_set();
 
 }  // namespace ridgepoint::cpu

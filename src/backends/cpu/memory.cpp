@@ -6,14 +6,14 @@
 
 #include <cstdint>
 
+#include "backends/rounding.h"
+
 namespace ridgepoint::cpu {
 namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20;
-// The most that any packing buffer takes, with room to spare.
+// More than any packing buffer takes.
 constexpr int kKeptBytes = 256 << 20;
-
-std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
 
 std::size_t page_bytes() {
   static const auto bytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
@@ -31,7 +31,7 @@ void* map_pages(std::size_t bytes) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   const std::size_t whole_bytes = round_up(bytes == 0 ? 1 : bytes, page_bytes());
   if (whole_bytes < kHugePageBytes) return map(whole_bytes);
-  // An aligned address is cut out of a longer mapping.
+  // mmap() aligns to small pages only: a longer mapping has an aligned address, and the rest is unmapped.
   std::byte* first = map(whole_bytes + kHugePageBytes);
   if (first == nullptr) return nullptr;
   const auto address = reinterpret_cast<std::uintptr_t>(first);
@@ -39,7 +39,7 @@ void* map_pages(std::size_t bytes) {
   const std::size_t after = kHugePageBytes - before;
   if (before > 0) munmap(first, before);
   if (after > 0) munmap(first + before + whole_bytes, after);
-  madvise(first + before, whole_bytes, MADV_HUGEPAGE);  // a wish: small pages do as well
+  madvise(first + before, whole_bytes, MADV_HUGEPAGE);  // advice only: small pages work as well
   return first + before;
 }
 

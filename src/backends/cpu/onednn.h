@@ -1,15 +1,14 @@
-// How this back end calls oneDNN: always on the one thread that calls, since the loops around the calls share the work
-// between threads. oneDNN would otherwise run on OpenMP's threads, beside ours.
+// This back end calls oneDNN on one thread at a time, because its own loops around the calls share the work between
+// threads; oneDNN would otherwise start OpenMP threads of its own.
 #pragma once
 
 #include <omp.h>
 
 namespace ridgepoint::cpu {
 
-// While it lives, oneDNN runs and makes primitives for this thread alone. The calling program's setting, which is the
-// thread's own, comes back at the end. oneDNN shares a primitive's work between as many threads as it could have when
-// the primitive was made, and leaves undone the shares of those that are missing when it runs: with one there is
-// nothing to miss.
+// While an object exists, oneDNN runs and makes primitives for this thread only. The destructor restores the setting of
+// the calling program, which is local to the thread. oneDNN divides a primitive's work by the number of threads at its
+// creation, and silently skips the work of threads that are missing when it runs; one thread is never missing.
 class OneThread {
  public:
   OneThread() : threads_(omp_get_max_threads()) {

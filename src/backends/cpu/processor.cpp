@@ -23,7 +23,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text.substr(begin, text.find_last_not_of(kWhitespace) - begin + 1));
 }
 
-// A limit file holds a byte count, or "max" for none.
+// A limit file has a number of bytes, or "max" for no limit.
 std::optional<std::size_t> read_limit(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::uint64_t bytes = 0;
@@ -31,8 +31,8 @@ std::optional<std::size_t> read_limit(const std::filesystem::path& path) {
   return static_cast<std::size_t>(bytes);
 }
 
-// What a group may still take: its limit less what it holds, but for the file pages that the kernel drops when asked.
-// Empty where a file is missing or there is no limit.
+// The bytes that a control group may still take: its limit less its usage, without file pages that Linux can drop.
+// Empty if a file is missing or there is no limit.
 std::optional<std::size_t> free_in_group(const std::filesystem::path& group, std::string_view limit_file,
                                          std::string_view usage_file) {
   const std::optional<std::size_t> limit = read_limit(group / limit_file);
@@ -54,7 +54,8 @@ struct GroupMemory {
   std::size_t free_bytes = std::numeric_limits<std::size_t>::max();
 };
 
-// The least of a group and all it lies in. Version 2 keeps the limit in memory.max, version 1 in memory.limit_in_bytes.
+// The minimum over this process's group and its ancestors. Version 2 has the limit in memory.max, version 1 in
+// memory.limit_in_bytes.
 GroupMemory control_group_memory() {
   GroupMemory least;
   for_each_control_group("memory", [&](const std::filesystem::path& folder, int version) {

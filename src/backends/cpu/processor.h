@@ -1,4 +1,4 @@
-// What the operating system says of this machine.
+// The processor and memory of this machine, as the operating system reports them.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace ridgepoint::cpu {
 
-// The model as /proc/cpuinfo has it; "CPU" where it names none.
+// The model name in /proc/cpuinfo; "CPU" if it has none.
 std::string processor_name();
 
-// Physical memory, or the smallest limit of the control groups this process is in where that is less.
+// Physical memory, or the smallest limit of this process's control groups if that is less.
 std::size_t usable_memory_bytes();
 
-// What could be taken now without swapping, by the kernel's own estimate, or what the control groups still allow where
-// that is less; SIZE_MAX where nothing is known.
+// The bytes that could be allocated now without swapping, by Linux's estimate, or the bytes that the control groups
+// still allow if that is less; SIZE_MAX if neither is known.
 std::size_t available_memory_bytes();
 
 }  // namespace ridgepoint::cpu

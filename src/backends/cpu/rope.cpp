@@ -11,14 +11,14 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/rope.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Highway requires these after foreach_target.h.
 #include "hwy/highway.h"
 
 #ifndef RIDGEPOINT_ROPE_ROWS
 #define RIDGEPOINT_ROPE_ROWS
 namespace ridgepoint::cpu {
 
-// The rows of a [...,D] operand, D = 2 * half: a loop nest over its leading dimensions.
+// The rows of a [...,D] operand with D = 2 * half, as a loop nest over its leading dimensions.
 struct RopeRows {
   int depth = 0;
   int position_axis = 0;
@@ -29,7 +29,7 @@ struct RopeRows {
   bool inverse = false;
 };
 
-// Elements of x and y are float, or bf16 in their storage bits.
+// x and y have elements of type float, or the bits of bf16.
 template <typename T>
 struct RopeOperands {
   const T* x;
@@ -52,7 +52,7 @@ using WordTag = hn::RebindToUnsigned<FloatTag>;
 HWY_INLINE float widened(float value) { return value; }
 HWY_INLINE float widened(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 HWY_INLINE void narrow(float value, float* target) { *target = value; }
-// To nearest even; NaN stays NaN.
+// Rounds to nearest even; NaN stays NaN.
 HWY_INLINE void narrow(float value, std::uint16_t* target) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
@@ -64,7 +64,7 @@ using FloatVector = hn::Vec<FloatTag>;
 HWY_INLINE void load_pairs(const float* x, FloatVector& first, FloatVector& second) {
   hn::LoadInterleaved2(FloatTag(), x, first, second);
 }
-// A pair of bf16 is one word: the second is its high half as it stands, the first its low half moved up.
+// A pair of bf16 is one 32-bit word: the high half is the bits of the second float, the low half those of the first.
 HWY_INLINE void load_pairs(const std::uint16_t* x, FloatVector& first, FloatVector& second) {
   const WordTag words;
   const auto pairs = hn::LoadU(words, reinterpret_cast<const std::uint32_t*>(x));
@@ -90,7 +90,7 @@ HWY_INLINE void store_pairs(FloatVector first, FloatVector second, std::uint16_t
   hn::StoreU(pairs, words, reinterpret_cast<std::uint32_t*>(y));
 }
 
-// One row. Returns how many pairs were done: the rest does not fill a vector, or x has another stride than 1.
+// Rotates whole vectors of one row with element stride 1, and returns the number of pairs done.
 template <typename T>
 HWY_INLINE std::int64_t rotate_vectors(const T* x, const float* cosines, const float* sines, bool inverse,
                                        std::int64_t half, T* y) {
@@ -205,7 +205,7 @@ class RopeVectors : public Kernel {
   }
 
  private:
-  // An immediate has no memory: every element is the one kept here.
+  // An immediate has no memory: `immediate_` stands for every element.
   template <typename T>
   RopeOperands<T> operands(const LaunchArguments& arguments) const {
     const void* x = arguments.inputs[0] != nullptr ? arguments.inputs[0] : &immediate_;
@@ -216,7 +216,7 @@ class RopeVectors : public Kernel {
   RopeRows rows_;
   DType dtype_;
   std::int64_t count_;
-  float immediate_ = 0.0F;  // room for an element of any of the types
+  float immediate_ = 0.0F;  // holds an element of either dtype
 };
 
 }  // namespace

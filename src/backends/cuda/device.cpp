@@ -66,7 +66,7 @@ class CudaDevice : public Device {
     const CudaContext::Scope scope(context_);
     cuda::check(context_.driver().cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(device_address), host, bytes,
                                                     context_.stream()),
-                "copy to the card");
+                "copy to the GPU");
     context_.synchronize();
   }
   void copy_to_host(void* host, const void* device_address, std::size_t bytes) override {
@@ -74,7 +74,7 @@ class CudaDevice : public Device {
     const CudaContext::Scope scope(context_);
     cuda::check(context_.driver().cuMemcpyDtoHAsync(host, reinterpret_cast<CUdeviceptr>(device_address), bytes,
                                                     context_.stream()),
-                "copy from the card");
+                "copy from the GPU");
     context_.synchronize();
   }
   void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
@@ -95,7 +95,7 @@ class CudaDevice : public Device {
   }
 
  private:
-  // Counts `bytes` as held where the limit allows that.
+  // Counts `bytes` as held if the limit allows it.
   bool take(std::size_t bytes) {
     std::size_t held = held_bytes_;
     do {
@@ -124,7 +124,7 @@ bool CudaDevice::has_kernel(const Graph& graph, const Node& node) const {
 }
 
 OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, int index) const {
-  if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch reads a whole batch
+  if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch computes a whole batch
   if (cuda::has_hand_written(context_.card(), graph, node))
     return cuda::hand_written_layout(context_.card(), graph, node, index);
   return OperandLayout::any;
@@ -153,7 +153,7 @@ std::shared_ptr<Device> make_cuda_device(int ordinal, const DeviceOptions& optio
 int cuda_card_count() {
   try {
     int count = 0;
-    cuda::check(cuda::driver().cuDeviceGetCount(&count), "count the cards");
+    cuda::check(cuda::driver().cuDeviceGetCount(&count), "count the GPUs");
     return count;
   } catch (const Error&) {
     return 0;

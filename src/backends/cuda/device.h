@@ -1,4 +1,4 @@
-// The CUDA back end: one card, its memory, and the kernels of this folder on one stream.
+// The CUDA back end: one GPU, its memory, and the kernels of this folder on one stream.
 #pragma once
 
 #include <memory>
@@ -8,15 +8,15 @@
 
 namespace ridgepoint {
 
-// Card `ordinal` as the driver numbers them. total_memory_bytes() is the card's memory, or
-// `options.memory_limit_bytes` where that is smaller; allocate_memory() stays within it.
-// Throws Error (unsupported) without a driver or with one that is too old, and for a card older than sm_80;
-// (usage) when there is no such card. No call of the device leaves another CUDA context current than it found.
+// Opens GPU `ordinal` in the driver's numbering. total_memory_bytes() is the GPU's memory, or
+// `options.memory_limit_bytes` if that is smaller; allocate_memory() stays within it. Throws Error (unsupported)
+// without a driver, with a driver that is too old, and for a GPU older than sm_80; (usage) if there is no such GPU.
+// Every call of the device restores the CUDA context that was current before.
 std::shared_ptr<Device> make_cuda_device(int ordinal, const DeviceOptions& options = {});
 
-// How many cards this machine has; 0 without a driver.
+// The number of GPUs; 0 without a driver.
 int cuda_card_count();
-// Whether card 0 and the CUDA libraries this build needs are here. Cheap after the first call, which starts the driver.
+// Whether GPU 0 and the CUDA libraries can be used. The first call starts the driver; later calls are cheap.
 bool has_usable_cuda_card();
 
 }  // namespace ridgepoint

@@ -6,14 +6,16 @@
 #include <unordered_map>
 #include <utility>
 
+#include "backends/rounding.h"
 #include "ops/node_key.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr std::size_t kAlignmentBytes = 512;
-constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
-// Above every user-space address, so a stray access faults at once; exact in the doubles of trace viewers.
+constexpr std::size_t kUnlimitedBytes = std::size_t{1} << 60;
+// The first address is above all of user space, so that a stray access faults at once, and a double holds it exactly,
+// as trace viewers require.
 constexpr std::uintptr_t kFirstAddress = std::uintptr_t{1} << 48;
 
 class NullKernel : public Kernel {
@@ -53,13 +55,13 @@ class NullDevice : public Device {
   std::string name() const override { return target_->name(); }
   std::size_t total_memory_bytes() const override { return memory_bytes_; }
 
-  // Addresses are given out once and in order; the space starts again whenever nothing is held.
+  // Addresses ascend and are not reused; they start over once everything is released.
   void* allocate_memory(std::size_t bytes) override {
     if (bytes > memory_bytes_ || held_bytes_ > memory_bytes_ - bytes) return nullptr;
     if (held_bytes_ == 0) next_address_ = kFirstAddress;
     if (bytes > UINTPTR_MAX - kAlignmentBytes - next_address_) return nullptr;
     const std::uintptr_t address = next_address_;
-    next_address_ += (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    next_address_ += round_up(bytes, kAlignmentBytes);
     held_bytes_ += bytes;
     return reinterpret_cast<void*>(address);
   }
@@ -95,14 +97,14 @@ class NullDevice : public Device {
   std::size_t memory_bytes_;
   std::size_t held_bytes_ = 0;
   std::uintptr_t next_address_ = kFirstAddress;
-  std::unordered_map<std::string, KernelOutline> outlines_;  // of nodes that do the same on operands that lie the same
+  std::unordered_map<std::string, KernelOutline> outlines_;  // by operation and operand layouts
 };
 
 }  // namespace
 
 std::shared_ptr<Device> make_null_device(std::shared_ptr<Device> target,
                                          std::optional<std::size_t> memory_limit_bytes) {
-  return std::make_shared<NullDevice>(std::move(target), memory_limit_bytes.value_or(kEndlessBytes));
+  return std::make_shared<NullDevice>(std::move(target), memory_limit_bytes.value_or(kUnlimitedBytes));
 }
 
 }  // namespace ridgepoint

@@ -1,6 +1,6 @@
-// A device that computes nothing. It takes its kernel choices, operand layouts, kernel names and workspace sizes from
-// a target device, hands out addresses that are never touched, and so walks a plan exactly as the target would, for
-// models far larger than this machine: memory is predicted, and the executor's own cost is what is left to measure.
+// A device that computes nothing. Kernel choices, operand layouts, kernel names and workspace sizes are those of a
+// target device, and addresses are never accessed. So an executor runs a plan here as it would on the target: the
+// memory of models larger than this machine can be predicted, and the executor's own time can be measured.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace ridgepoint {
 
-// Without a limit memory has no end (total_memory_bytes() says 2^60), whatever the target has: give the target's
-// total_memory_bytes() to learn whether a model fits it. Of a kernel only the outline is asked of the target
-// (Device::outline). Copies to the host leave zeros.
+// Without `memory_limit_bytes`, memory is unlimited: total_memory_bytes() returns 2^60 whatever the target has. Pass
+// the target's total_memory_bytes() to learn whether a model fits the target. The target makes no kernels; it is asked
+// for their outlines only (Device::outline). Copies to the host write zeros.
 std::shared_ptr<Device> make_null_device(std::shared_ptr<Device> target,
                                          std::optional<std::size_t> memory_limit_bytes = std::nullopt);
 

@@ -1,4 +1,4 @@
-// Runs of evenly spaced elements of any dtype to doubles and back, and of integers to integers of 64 bits and back.
+// Loads and stores of runs (evenly spaced elements of any dtype), as doubles or as 64-bit integers.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace ridgepoint::reference {
 
-// values[i] = element `offset + i * stride` of the operand at `base`; its immediate where it has one.
+// values[i] = element `offset + i * stride` of the operand at `base`, or the operand's immediate.
 void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
               std::int64_t count, double* values);
-// Of an integer or boolean operand, exactly.
+// The same for an integer or boolean operand; exact.
 void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
               std::int64_t count, std::int64_t* values);
 
-// The reverse, rounded to nearest even for floating dtypes and towards zero for integers; a boolean is value != 0.
+// Stores a run: rounded to nearest even for floating dtypes and towards zero for integers; a boolean is value != 0.
 void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
                const double* values);
-// To integers modulo 2^bits; to floating dtypes rounded once.
+// The same from integers: modulo 2^bits for integer dtypes, rounded once for floating ones.
 void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
                const std::int64_t* values);
 

@@ -1,6 +1,6 @@
-// Elementwise ops: loads a run of every operand, applies the op's formula, stores the run. Runs are of doubles, or of
-// 64-bit integers where the op moves, compares or converts integers.
-// An output may be exactly one of the inputs: a run is loaded whole before it is stored.
+// Elementwise ops: each kernel loads a run of every operand, applies the op's formula and stores the run. Runs hold
+// doubles, or 64-bit integers where the op moves, compares or converts integers. An output may share memory with an
+// input of the same layout: a whole run is loaded before it is stored.
 #include <cmath>
 
 #include "backends/reference/element_runs.h"
@@ -16,7 +16,7 @@ using Run = std::array<T, kRunElements>;
 template <typename T>
 using RunFunction = void (*)(const std::array<Run<T>, 3>& inputs, std::int64_t count, Run<T>& output);
 
-// Turns a formula on elements into a function on runs.
+// These make a function on runs of a formula on elements.
 template <typename T = double, typename Formula>
 RunFunction<T> unary(Formula) {
   return [](const std::array<Run<T>, 3>& in, std::int64_t count, Run<T>& out) {
@@ -37,13 +37,13 @@ RunFunction<T> ternary(Formula) {
 }
 
 [[noreturn]] void fail_without_formula(Op op) {
-  throw Error("the reference device has no formula for elementwise op '" + std::string(name(op)) + "'",
+  throw Error("the reference device has no formula for the elementwise op '" + std::string(name(op)) + "'",
               ErrorKind::unsupported);
 }
 
-// What runs of doubles and of integers have in common; null where there is more to an op.
+// The ops that doubles and integers share; null for the others.
 template <typename T>
-RunFunction<T> moving_or_comparing(Op op) {
+RunFunction<T> shared_function(Op op) {
   switch (op) {
     case Op::copy:
     case Op::cast:
@@ -62,14 +62,14 @@ RunFunction<T> moving_or_comparing(Op op) {
   }
 }
 
-// Each side only exponentiates a number that is not positive, so neither overflows.
+// Each branch exponentiates a number that is not positive, so neither overflows.
 double sigmoid(double x) {
   if (x >= 0.0) return 1.0 / (1.0 + std::exp(-x));
   const double e = std::exp(x);
   return e / (1.0 + e);
 }
 
-RunFunction<double> calculating(Op op) {
+RunFunction<double> double_function(Op op) {
   switch (op) {
     case Op::neg:
       return unary([](double x) { return -x; });
@@ -95,7 +95,7 @@ RunFunction<double> calculating(Op op) {
       return binary([](double a, double b) { return a * b; });
     case Op::div:
       return binary([](double a, double b) { return a / b; });
-    case Op::maximum:  // NaN wins from either side
+    case Op::maximum:  // NaN if either operand is, as in PyTorch
       return binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
     case Op::minimum:
       return binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
@@ -106,12 +106,12 @@ RunFunction<double> calculating(Op op) {
 
 template <typename T>
 RunFunction<T> run_function(Op op) {
-  if (const RunFunction<T> found = moving_or_comparing<T>(op)) return found;
-  if constexpr (std::is_same_v<T, double>) return calculating(op);
+  if (const RunFunction<T> found = shared_function<T>(op)) return found;
+  if constexpr (std::is_same_v<T, double>) return double_function(op);
   fail_without_formula(op);
 }
 
-// Output first, then the inputs.
+// Operand 0 is the output, the inputs follow.
 LoopNest elementwise_loops(const KernelSpec& spec) {
   const Shape& shape = spec.outputs[0].shape;
   std::array<Strides, kMaxOperands> strides{spec.outputs[0].strides};
@@ -148,13 +148,13 @@ class ElementwiseKernel : public ReferenceKernel {
   Run<T> result_{};
 };
 
-// Whether the numbers that the op takes are integers; the first operand of where is a condition.
+// Whether the op computes on integers; the first operand of `where` is a condition.
 bool takes_integers(const KernelSpec& spec) {
   const std::size_t first = spec.node.op == Op::where ? 1 : 0;
   return is_integer(spec.inputs[first].dtype);
 }
 
-// The index along one axis. That is the offset of an operand with stride 1 along the axis and 0 elsewhere.
+// The index along one axis is the offset of an operand with stride 1 along that axis and 0 along the others.
 class IotaKernel : public ReferenceKernel {
  public:
   explicit IotaKernel(const KernelSpec& spec)

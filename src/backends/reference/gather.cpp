@@ -1,5 +1,5 @@
-// embedding (rows of a table by index) and its derivative (rows summed back by index). An index outside the table
-// throws Error when launched: on this device nothing is read or written out of bounds.
+// embedding (rows of a table by index) and its gradient (rows summed by index). An index outside the table throws Error
+// at launch, before anything is read or written out of bounds.
 #include <algorithm>
 
 #include "backends/reference/element_runs.h"
@@ -18,17 +18,13 @@ std::int64_t checked_row(double index, std::int64_t rows) {
   return static_cast<std::int64_t>(index);
 }
 
-// Over the indices [...]: the indices themselves, and the leading dimensions of the rows [...,D] they stand for.
+// A loop over the indices [...]: operand 0 is the index, operand 1 the row [...,D] that belongs to it.
 LoopNest index_loops(const TensorLayout& indices, const TensorLayout& rows) {
   Strides row_strides{};
   if (!rows.immediate) {
     std::copy_n(rows.strides.begin(), static_cast<std::size_t>(indices.shape.rank()), row_strides.begin());
   }
   return LoopNest(indices.shape, std::array{broadcast_strides(indices, indices.shape), row_strides});
-}
-
-std::int64_t stride_of(const TensorLayout& layout, int axis) {
-  return layout.immediate ? 0 : layout.strides[static_cast<std::size_t>(axis < 0 ? axis + layout.shape.rank() : axis)];
 }
 
 class EmbeddingKernel : public ReferenceKernel {
@@ -41,7 +37,7 @@ class EmbeddingKernel : public ReferenceKernel {
         width_(table_.shape[1]),
         loops_(index_loops(indices_, output_)) {}
 
-  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(width_) * sizeof(double); }  // a row
+  std::size_t workspace_bytes() const override { return static_cast<std::size_t>(width_) * sizeof(double); }
 
   void launch(const LaunchArguments& arguments) override {
     auto* row = static_cast<double*>(arguments.workspace);
@@ -76,7 +72,7 @@ class EmbeddingBackwardKernel : public ReferenceKernel {
         width_(output_.shape[1]),
         loops_(index_loops(indices_, gradient_)) {}
 
-  // The sums as doubles and one row of the gradient.
+  // The workspace holds the sums in double and one row of the gradient.
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>((rows_ + 1) * width_) * sizeof(double);
   }

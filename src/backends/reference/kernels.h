@@ -1,6 +1,6 @@
-// The kernels of the reference back end, one maker for each class of op. All arithmetic is in double; results are
-// rounded once, to the output's dtype. Operands may have any strides and dtypes. What moves, compares or converts
-// integers does so exactly.
+// The kernels of the reference back end, one factory function for each class of op. All arithmetic is in double, and a
+// result is rounded once, to the output's dtype. Operands may have any strides and dtypes. Ops that move, compare or
+// convert integers are exact.
 #pragma once
 
 #include <memory>

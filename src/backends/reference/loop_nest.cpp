@@ -30,7 +30,7 @@ LoopNest::LoopNest(const Shape& shape, std::span<const Strides> strides) : empty
   }
 }
 
-// Whether every operand's step along `outer` is a whole walk along the dimension that follows it.
+// Whether, for every operand, one step along `outer` is as long as the whole dimension that follows it.
 bool LoopNest::mergeable(std::size_t outer, std::int64_t inner_size, std::span<const Strides> strides,
                          std::size_t inner) const {
   for (std::size_t i = 0; i < strides.size(); ++i) {

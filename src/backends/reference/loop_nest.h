@@ -1,6 +1,6 @@
-// Walks several operands over one index space in row-major order, a run of elements at a time, so that the cost of
-// index arithmetic is paid once a run. Dimensions of size 1 are dropped and neighbours that every operand crosses
-// with an even stride are merged: dense operands become one long row.
+// Iterates over several operands in one index space, in row-major order and in runs of elements, so that index
+// arithmetic is done once a run. Dimensions of size 1 are dropped, and neighbouring dimensions that every operand steps
+// through evenly are merged: dense operands become one long row.
 #pragma once
 
 #include <algorithm>
@@ -19,19 +19,23 @@ inline constexpr std::int64_t kRunElements = 512;  // the longest run: one opera
 using Strides = std::array<std::int64_t, kMaxRank>;
 using Offsets = std::array<std::int64_t, kMaxOperands>;
 
-// The strides with which an operand is walked over `shape`, to which it broadcasts (aligned at the last dimension).
+// The operand's element strides over `shape`, to which it is broadcast as in NumPy: 0 along broadcast dimensions.
 Strides broadcast_strides(const TensorLayout& operand, const Shape& shape);
+// The element stride along `axis`, counted from the end if negative; 0 for an immediate.
+inline std::int64_t stride_of(const TensorLayout& layout, int axis) {
+  return layout.immediate ? 0 : layout.strides[static_cast<std::size_t>(axis < 0 ? axis + layout.shape.rank() : axis)];
+}
 
 class LoopNest {
  public:
-  // strides[i] are operand i's element strides over `shape`; at most kMaxOperands.
+  // strides[i] are the element strides of operand i over `shape`. At most kMaxOperands operands.
   LoopNest(const Shape& shape, std::span<const Strides> strides);
 
   // Distance in elements between neighbours of a run.
   std::int64_t run_stride(std::size_t operand) const { return strides_[operand][last()]; }
 
-  // Calls body(offsets, count) for each run: the element offset of every operand's first element, and the number of
-  // elements (at most kRunElements). No calls for an empty space.
+  // Calls body(offsets, count) for each run: the offset of each operand's first element, in elements, and the number of
+  // elements, at most kRunElements. An empty space has no runs.
   template <typename Body>
   void for_each_run(Body&& body) const {
     if (empty_) return;
@@ -50,7 +54,7 @@ class LoopNest {
  private:
   std::size_t last() const { return rank_ - 1; }
 
-  // Moves on over every dimension but the last; false past the end.
+  // Advances to the next row; false after the last one.
   bool next_row(std::array<std::int64_t, kMaxRank>& index, Offsets& row) const {
     for (std::size_t axis = last(); axis-- > 0;) {
       const bool carry = ++index[axis] == sizes_[axis];

@@ -1,6 +1,6 @@
-// a [...,M,K] x b [...,K,N] -> [...,M,N], any strides, sums in double in order of k.
-// For each matrix b is unpacked to dense doubles, then each output row gathers multiples of b's rows, so that the
-// innermost loop runs over contiguous memory whatever the strides were.
+// a [...,M,K] x b [...,K,N] -> [...,M,N] with any strides; sums in double in the order of k. Each matrix b is first
+// copied to dense doubles, and each output row is a sum of multiples of rows of b, so that the inner loop reads
+// contiguous memory for any strides.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,11 +14,7 @@
 namespace ridgepoint::reference {
 namespace {
 
-std::int64_t stride_from_end(const TensorLayout& layout, int distance) {
-  return layout.immediate ? 0 : layout.strides[static_cast<std::size_t>(layout.shape.rank() - distance)];
-}
-
-// Over the leading dimensions: a, b, output.
+// A loop over the batch dimensions of a, b and the output.
 LoopNest batch_loops(const KernelSpec& spec) {
   const auto lead = static_cast<std::size_t>(spec.outputs[0].shape.rank() - 2);
   std::array<Strides, 3> strides{};
@@ -29,7 +25,7 @@ LoopNest batch_loops(const KernelSpec& spec) {
   return LoopNest(Shape(spec.outputs[0].shape.dims().first(lead)), strides);
 }
 
-// fp32 values to 10 bits of mantissa, to nearest even, as tensor cores take them.
+// Rounds fp32 values to 10 bits of mantissa, to nearest even, as TF32 tensor cores do.
 void round_to_tf32(double* values, std::int64_t count) {
   constexpr std::uint32_t kDropped = (1U << 13) - 1;
   for (std::int64_t i = 0; i < count; ++i) {
@@ -53,7 +49,7 @@ class MatmulKernel : public ReferenceKernel {
         tf32_(is_tf32(spec.node)),
         batches_(batch_loops(spec)) {}
 
-  // b as doubles, one row of a, one row of the output.
+  // The workspace holds b, one row of a and one row of the output in double.
   std::size_t workspace_bytes() const override { return static_cast<std::size_t>(k_ * n_ + k_ + n_) * sizeof(double); }
 
   void launch(const LaunchArguments& arguments) override {
@@ -72,12 +68,11 @@ class MatmulKernel : public ReferenceKernel {
     double* a_row = b_dense + k_ * n_;
     double* sums = a_row + k_;
     for (std::int64_t k = 0; k < k_; ++k) {
-      load_run(b_, arguments.inputs[1], b_offset + k * stride_from_end(b_, 2), stride_from_end(b_, 1), n_,
-               b_dense + k * n_);
+      load_run(b_, arguments.inputs[1], b_offset + k * stride_of(b_, -2), stride_of(b_, -1), n_, b_dense + k * n_);
     }
     if (tf32_) round_to_tf32(b_dense, k_ * n_);
     for (std::int64_t m = 0; m < m_; ++m) {
-      load_run(a_, arguments.inputs[0], a_offset + m * stride_from_end(a_, 2), stride_from_end(a_, 1), k_, a_row);
+      load_run(a_, arguments.inputs[0], a_offset + m * stride_of(a_, -2), stride_of(a_, -1), k_, a_row);
       if (tf32_) round_to_tf32(a_row, k_);
       std::fill_n(sums, n_, 0.0);
       for (std::int64_t k = 0; k < k_; ++k) {
@@ -85,8 +80,8 @@ class MatmulKernel : public ReferenceKernel {
         const double* b_row = b_dense + k * n_;
         for (std::int64_t n = 0; n < n_; ++n) sums[n] += factor * b_row[n];
       }
-      store_run(output_.dtype, arguments.outputs[0], output_offset + m * stride_from_end(output_, 2),
-                stride_from_end(output_, 1), n_, sums);
+      store_run(output_.dtype, arguments.outputs[0], output_offset + m * stride_of(output_, -2), stride_of(output_, -1),
+                n_, sums);
     }
   }
 

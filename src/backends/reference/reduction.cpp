@@ -1,5 +1,5 @@
-// reduce_sum and reduce_max over any axes. The input is walked once in its own order; every output element has a
-// double accumulator in the workspace, which the walk sees as an operand with stride 0 along the reduced axes.
+// reduce_sum and reduce_max over any axes. The input is read once, in its own order. Each output element has a double
+// in the workspace, which the loop addresses as an operand with stride 0 along the reduced axes.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,12 +15,12 @@ struct Sum {
   static constexpr double kIdentity = 0.0;
   double operator()(double total, double x) const { return total + x; }
 };
-struct Max {  // NaN wins
+struct Max {  // NaN if any element is NaN
   static constexpr double kIdentity = -std::numeric_limits<double>::infinity();
   double operator()(double largest, double x) const { return largest > x || std::isnan(largest) ? largest : x; }
 };
 
-// Input first, then the accumulators.
+// Operand 0 is the input, operand 1 the accumulators.
 LoopNest reduction_loops(const KernelSpec& spec) {
   const Shape& shape = spec.inputs[0].shape;
   std::array<bool, kMaxRank> reduced{};

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
 #include "backends/reference/kernels.h"
+#include "backends/rounding.h"
+#include "backends/wall_clock_timer.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -18,18 +19,6 @@ std::size_t machine_memory_bytes() {
   return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Kernels run inside launch(), so wall-clock time is device time.
-class WallClockTimer : public DeviceTimer {
- public:
-  void start() override { start_ = std::chrono::steady_clock::now(); }
-  void stop() override { stop_ = std::chrono::steady_clock::now(); }
-  double elapsed_ms() override { return std::chrono::duration<double, std::milli>(stop_ - start_).count(); }
-
- private:
-  std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point stop_;
-};
-
 class ReferenceDevice : public Device {
  public:
   explicit ReferenceDevice(std::size_t memory_bytes) : memory_bytes_(memory_bytes) {}
@@ -40,7 +29,7 @@ class ReferenceDevice : public Device {
 
   void* allocate_memory(std::size_t bytes) override {
     if (bytes > memory_bytes_ || allocated_bytes_ > memory_bytes_ - bytes) return nullptr;
-    const std::size_t whole_bytes = (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes;
+    const std::size_t whole_bytes = round_up(bytes, kAlignmentBytes);
     void* address = std::aligned_alloc(kAlignmentBytes, whole_bytes);
     if (address != nullptr) allocated_bytes_ += bytes;
     return address;
@@ -87,8 +76,8 @@ std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
       return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
     default:
       throw Error("the reference device was asked for a kernel for " + std::string(ridgepoint::name(spec.node.op)) +
-                      ", which is a " + std::string(ridgepoint::name(op_class(spec.node.op))) +
-                      " op; it runs primitives only: decompose composites first, views need no kernel",
+                      ", a " + std::string(ridgepoint::name(op_class(spec.node.op))) +
+                      " op; it runs primitive ops only: decompose composites first, and resolve views",
                   ErrorKind::unsupported);
   }
 }

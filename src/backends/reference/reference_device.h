@@ -1,5 +1,6 @@
-// The oracle: every primitive in plain double-precision loops on one thread, for any strides and dtypes. Composites
-// have no kernels here, they are decomposed. Clear before fast; a tiny model still runs in it within seconds.
+// The device whose results tests compare others with: every primitive op as plain double-precision loops on one thread,
+// for any strides and dtypes. Composite ops have no kernel here and are decomposed. The code is written to be clear
+// rather than fast; a tiny model takes seconds.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,7 @@
 
 namespace ridgepoint {
 
-// `options.memory_limit_bytes` bounds what may be allocated at once (this machine's memory where none is given).
+// `options.memory_limit_bytes` bounds the bytes allocated at one time; the default is this machine's memory.
 std::shared_ptr<Device> make_reference_device(const DeviceOptions& options = {});
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// The cpu back end against the reference back end, op by op.
+// Compares the CPU back end with the reference back end, op by op.
 #include "support/agreement.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The CPU device itself: its name, its memory and its limits, and opening devices by name.
+// The CPU device: its name, its memory and its limits, and opening devices by name.
 #include "backends/cpu/device.h"
 
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ TEST(CpuDevice, says_what_it_is) {
   EXPECT_GT(device->total_memory_bytes(), 64 * kMiB);
 }
 
-// One of those that the variable can hold it down to, where it does.
+// If the variable limits the instruction set, the set is one of its values.
 TEST(CpuDevice, says_which_instructions_it_uses) {
   const std::optional<std::string> set = make_cpu_device()->facts().instruction_set;
   ASSERT_TRUE(set.has_value());

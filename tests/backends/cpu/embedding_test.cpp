@@ -1,4 +1,4 @@
-// Gathering and summing back rows by index on the CPU.
+// Embedding and its gradient on the CPU.
 #include <gmock/gmock.h>
 
 #include <cstring>
@@ -81,7 +81,7 @@ TEST_F(CpuEmbedding, sums_gradient_rows_by_index) {
   for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
     for (const std::int64_t width : {1, 5, 260}) {
       const Operand gradient = testing::random_operand(dtype, {4, 25, width}, random_);
-      const std::vector<std::int64_t> indices = random_indices(100, kRows - 2);  // two rows without any
+      const std::vector<std::int64_t> indices = random_indices(100, kRows - 2);  // no index for the last two rows
       const KernelRun run = backward(gradient, testing::index_operand({4, 25}, indices), kRows);
       std::vector<double> sums(static_cast<std::size_t>(kRows * width));
       for (std::int64_t i = 0; i < 100 * width; ++i) {

@@ -1,4 +1,4 @@
-// Integers on the CPU and on the reference back end, which is its oracle elsewhere, against formulas written here.
+// Integers on the CPU and on the reference back end against formulas in this file.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ using testing::Tensors;
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
-// Neighbours that fp32, then double, takes for one, and the ends of 32 and 64 bits.
+// Neighbouring integers that are equal in fp32, then in double, and the limits of 32 and 64 bits.
 std::vector<std::int64_t> values() {
   std::vector<std::int64_t> all;
   for (const std::int64_t middle :
@@ -34,7 +34,7 @@ std::vector<std::int64_t> values() {
     }
   }
   all.insert(all.end(), {kLeast, kLeast + 1, kMost, kMost - 1, 65504, 65519, 65520, 65536});
-  // More than a tile, whose end is no whole vector.
+  // More than one tile, ending in an incomplete vector.
   for (std::int64_t i = 0; all.size() < 613; ++i) all.push_back((i * 0x9E3779B97F4A7C15LL) >> (i % 60));
   return all;
 }
@@ -61,7 +61,7 @@ HostTensor int32_tensor(const std::vector<std::int64_t>& elements) {
   return tensor(DType::int32, {static_cast<std::int64_t>(low.size())}, low);
 }
 
-// To nearest even at so many bits of mantissa: a long double holds every int64.
+// Rounds to nearest even with so many bits of mantissa; a long double represents every int64.
 double nearest(std::int64_t value, int bits) {
   if (value == 0) return 0.0;
   const auto exact = static_cast<long double>(value);
@@ -125,7 +125,7 @@ TEST_P(Integers, are_chosen_whole) {
   }
 }
 
-// These two are one number in fp32.
+// These two are equal in fp32.
 TEST_P(Integers, constants_keep_their_digits) {
   for (const DType dtype : {DType::int64, DType::int32}) {
     Graph graph;
@@ -251,7 +251,7 @@ TEST_P(Integers, count_columns_and_are_compared_with_what_is_no_column) {
   }
 }
 
-// One row that no fp32 counts through.
+// One row that is too long for fp32 indices.
 TEST(CpuIntegers, count_past_what_fp32_holds) {
   constexpr std::int64_t kCount = (std::int64_t{1} << 24) + 5;
   Graph graph;
@@ -265,7 +265,7 @@ TEST(CpuIntegers, count_past_what_fp32_holds) {
     EXPECT_EQ(bytes[static_cast<std::size_t>(i)], i == kCount - 2 ? 1 : 0) << i;
 }
 
-// A loss of a target that fp32 would take for a column.
+// The target would be a valid column if it were rounded to fp32.
 TEST(CpuIntegers, a_target_past_the_vocabulary_picks_nothing) {
   const std::int64_t out = (std::int64_t{1} << 33) + 2;
   std::vector<HostTensor> losses;

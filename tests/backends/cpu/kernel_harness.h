@@ -42,10 +42,10 @@ struct Operand {
   TensorType type() const { return {layout.dtype, layout.shape}; }
 };
 
-// How an operand lies: dimensions stored in the order of `storage_order`, each followed by `padding` unused elements
-// a step; `broadcast` ones have stride 0, `flipped` ones run backwards.
+// The layout of an operand: dimensions are stored in the order of `storage_order`, each with `padding` unused elements
+// after each step; `broadcast` ones have stride 0, `flipped` ones run backwards.
 struct LayoutChoice {
-  std::vector<int> storage_order = {};  // empty: as the shape has them
+  std::vector<int> storage_order = {};  // empty: the order of the shape
   std::vector<int> broadcast = {};
   std::vector<int> flipped = {};
   std::int64_t padding = 0;
@@ -107,7 +107,7 @@ inline Operand index_operand(const Shape& shape, std::span<const std::int64_t> v
   return operand;
 }
 
-// A dense index of `shape`, from its row-major position.
+// The multi-index in `shape` of a row-major position.
 inline std::vector<std::int64_t> unravel(const Shape& shape, std::int64_t element) {
   std::vector<std::int64_t> index(static_cast<std::size_t>(shape.rank()));
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
@@ -117,7 +117,7 @@ inline std::vector<std::int64_t> unravel(const Shape& shape, std::int64_t elemen
   return index;
 }
 
-// A kernel with its one dense output, and a workspace full of garbage that ends in a guard.
+// A kernel with one dense output, and a workspace that is filled with a pattern and ends in a guard.
 class KernelRun {
  public:
   KernelRun(Device& device, Op op, std::vector<Operand> operands, Attributes attributes = {})
@@ -155,7 +155,7 @@ class KernelRun {
   HostTensor output;
 
  private:
-  static constexpr std::byte kGuard{0x7f};  // as a float 3e38: a stale element is far from any result
+  static constexpr std::byte kGuard{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
   static constexpr std::ptrdiff_t kGuardBytes = 64;
 
   Graph graph_;

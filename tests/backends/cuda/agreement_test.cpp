@@ -1,4 +1,4 @@
-// The cuda back end against the reference back end, op by op.
+// Compares the CUDA back end with the reference back end, op by op.
 #include "support/agreement.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Tests that need a card: their suites are called OnCard... (tests/CMakeLists.txt labels those `cuda`) and skip where
-// there is none, saying why.
+// Tests that need a GPU: their suites are called OnCard... (tests/CMakeLists.txt gives them the label `cuda`), and they
+// skip with a reason if there is none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 
 namespace ridgepoint::testing {
 
-// Why cuda cannot be tested here; empty where it can.
+// Why CUDA cannot be tested here; empty if it can.
 inline std::string missing_card() {
   try {
     cuda::require_supported(cuda::card_facts(0));

@@ -1,4 +1,4 @@
-// Runs one kernel on the card on operands with chosen layouts, as backends/cpu/kernel_harness.h does on the host.
+// Runs one kernel on the GPU on operands with chosen layouts, as backends/cpu/kernel_harness.h does on the host.
 #pragma once
 
 #include "backends/cpu/kernel_harness.h"
@@ -11,7 +11,7 @@ class DeviceCopy {
  public:
   DeviceCopy(Device& device, std::span<const std::byte> bytes) : device_(device), bytes_(bytes.size()) {
     address_ = device.allocate_memory(bytes_);
-    if (address_ == nullptr) throw Error("no memory on the card for a test's operands");
+    if (address_ == nullptr) throw Error("the GPU has no memory for a test's operands");
     device.copy_to_device(address_, bytes.data(), bytes_);
   }
   ~DeviceCopy() { device_.release_memory(address_, bytes_); }
@@ -31,7 +31,7 @@ class DeviceCopy {
   void* address_ = nullptr;
 };
 
-// A kernel with its one dense output. Output and workspace begin full of garbage and end in a guard.
+// A kernel with one dense output. Output and workspace are filled with a pattern and end in a guard.
 class CardRun {
  public:
   CardRun(Device& device, Op op, std::vector<Operand> operands, Attributes attributes = {})
@@ -59,7 +59,7 @@ class CardRun {
   HostTensor output;
 
  private:
-  static constexpr std::byte kGuard{0x7f};  // as a float 3e38: a stale element is far from any result
+  static constexpr std::byte kGuard{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
   static constexpr std::size_t kGuardBytes = 64;
 
   void launch(Device& device) {

@@ -1,4 +1,4 @@
-// The card as a device: its memory, copies, clock and limits.
+// The GPU as a device: its memory, copies, timer and limits.
 #include "backends/cuda/device.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ TEST_F(OnCardDevice, a_card_that_is_not_there_is_refused_with_the_count) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_THAT(error.what(),
-                AllOf(HasSubstr("no card " + std::to_string(count)), HasSubstr("has " + std::to_string(count))));
+                AllOf(HasSubstr("no GPU " + std::to_string(count)), HasSubstr("has " + std::to_string(count))));
   }
 }
 
@@ -78,7 +78,7 @@ TEST_F(OnCardDevice, has_no_memory_past_its_limit_and_none_past_the_card) {
   limited->release_memory(half, std::size_t{4} << 20);
   EXPECT_EQ(device_->allocate_memory(device_->total_memory_bytes()), nullptr);  // the context holds some of it
   void* after = device_->allocate_memory(std::size_t{1} << 20);
-  EXPECT_NE(after, nullptr) << "a failed allocation must leave the card usable";
+  EXPECT_NE(after, nullptr) << "a failed allocation must leave the GPU usable";
   device_->release_memory(after, std::size_t{1} << 20);
 }
 
@@ -86,7 +86,7 @@ TEST_F(OnCardDevice, tells_memory_that_others_hold_from_its_own) {
   const std::size_t free_bytes = *device_->free_memory_bytes();
   EXPECT_LT(free_bytes, device_->total_memory_bytes());
   EXPECT_GT(*device_->facts().used_at_start_bytes, 0);
-  // Held outside the allocator, as another process would.
+  // Allocated outside the allocator, as another process would.
   const std::size_t other_bytes = free_bytes / 4 * 3;
   void* other = device_->allocate_memory(other_bytes);
   ASSERT_NE(other, nullptr);
@@ -132,7 +132,7 @@ TEST_F(OnCardDevice, works_from_a_thread_that_never_saw_it) {
   EXPECT_EQ(back, bytes);
 }
 
-// As beside a program that made a context of its own.
+// In a program that has created a context of its own.
 TEST_F(OnCardDevice, works_beside_another_context_and_leaves_it_current) {
   const cuda::SharedLibrary library("libcuda.so.1");
   const auto create = reinterpret_cast<CUresult (*)(CUcontext*, unsigned, CUdevice)>(library.find("cuCtxCreate_v2"));

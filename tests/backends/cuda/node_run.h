@@ -1,7 +1,6 @@
-// Runs one node of any number of outputs on the card, and on the reference back end in double precision.
+// Runs one node with any number of outputs on the GPU, and on the reference back end in double.
 #pragma once
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +13,7 @@
 
 namespace ridgepoint::testing {
 
-// The operand's storage begins one element later: nothing of it lies on a vector boundary.
+// The operand's storage begins one element later, so that nothing is aligned to vectors.
 inline Operand shifted(Operand operand) {
   operand.storage.insert(operand.storage.begin(), size_bytes(operand.layout.dtype), std::byte{0});
   ++operand.offset;
@@ -27,7 +26,7 @@ inline std::vector<std::int64_t> random_indices(std::int64_t count, std::int64_t
   return indices;
 }
 
-// The node that `op` makes of `operands`, in a graph of its own.
+// The node of `op` on `operands`, in a graph of its own.
 struct LoneNode {
   LoneNode(Op op, const std::vector<Operand>& operands, const Attributes& attributes,
            std::optional<DType> floating = std::nullopt) {
@@ -70,8 +69,8 @@ inline std::vector<HostTensor> reference_outputs(Op op, const std::vector<Operan
   return outputs;
 }
 
-// A kernel of the card. Outputs and workspace begin as garbage (in_place: those that the op donates begin as their
-// operand) and end in a guard.
+// A kernel of the GPU. Outputs and workspace are filled with a pattern (with in_place, a donated operand's output has
+// its values) and end in a guard.
 class NodeRun {
  public:
   NodeRun(Device& device, Op op, const std::vector<Operand>& operands, const Attributes& attributes,
@@ -118,10 +117,10 @@ class NodeRun {
   Kernel& kernel() { return *kernel_; }
 
  private:
-  static constexpr std::byte kGuard{0x7f};  // as a float 3e38: a stale element is far from any result
+  static constexpr std::byte kGuard{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
   static constexpr std::size_t kGuardBytes = 64;
 
-  // By output: the operand whose storage it takes, or -1.
+  // For each output: the operand whose storage it takes, or -1.
   std::vector<int> donors() const {
     std::vector<int> donor(lone_.node().outputs.size(), -1);
     if (!in_place_) return donor;

@@ -1,4 +1,4 @@
-// The null device: everything about the target but its arithmetic and its memory.
+// The null device: the properties of the target, without its arithmetic and its memory.
 #include "backends/null/null_device.h"
 
 #include <gtest/gtest.h>

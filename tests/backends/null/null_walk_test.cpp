@@ -1,4 +1,4 @@
-// Whole models on the null device: memory known without running, for models no machine here could hold.
+// Whole models on the null device: the memory of models that no machine here could hold.
 #include <gtest/gtest.h>
 
 #include "backends/null/null_device.h"
@@ -42,7 +42,7 @@ TEST(null_walk, walks_a_model_larger_than_the_machine) {
   config.context = 1024;
   Program program(testing::transformer_graph(config, 64, Mode::step), make_null_device(make_reference_device()));
   program.run();
-  // Parameters and both moments alone, in fp32.
+  // The fp32 parameters and both moments alone.
   EXPECT_GT(program.memory_use().peak_allocated_bytes, 3 * 4 * static_cast<std::size_t>(parameter_count(config)));
   EXPECT_GT(program.memory_use().peak_allocated_bytes, 1000 * kGiB);
 }

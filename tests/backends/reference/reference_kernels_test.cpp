@@ -1,4 +1,4 @@
-// Every primitive of the reference back end against values worked out by hand.
+// Every primitive op of the reference back end against values computed by hand.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -100,7 +100,7 @@ TEST_F(ReferenceKernels, casts_with_the_rounding_of_the_target) {
 }
 
 TEST_F(ReferenceKernels, moves_and_compares_integers_exactly) {
-  constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1;  // no double
+  constexpr std::int64_t kOdd = (std::int64_t{1} << 53) + 1;  // not representable as a double
   const std::array<std::int64_t, 4> numbers = {kOdd, kOdd - 1, -kOdd, std::numeric_limits<std::int64_t>::max()};
   const auto run_integers = [&](Value result) {
     const Node& node = graph_.producer_node(result);
@@ -133,7 +133,7 @@ TEST_F(ReferenceKernels, moves_and_compares_integers_exactly) {
   EXPECT_THAT(integers(run_integers(chosen)), testing::ElementsAreArray(numbers));
 }
 
-// Once: by way of a double, the first would become a tie, and fall to the even side.
+// Rounded once: rounded to double first, the first value would be a tie and round to even.
 TEST_F(ReferenceKernels, rounds_integers_once) {
   constexpr std::int64_t kAboveATie = (std::int64_t{1} << 60) + (std::int64_t{1} << 36) + 1;
   const Value result = cast(graph_, integer_constant(graph_, kAboveATie, DType::int64), DType::fp32);
@@ -236,7 +236,7 @@ TEST_F(ReferenceKernels, refuses_indices_outside_the_table) {
   }
 }
 
-// What the node of `build` makes of these numbers, by definition.
+// The result of the node of `build` for these numbers, by definition.
 const std::vector<double> kX = {0.25, 0.5, 1, 2};
 const std::vector<double> kY = {2, 0.5, 3, 0.125};
 const std::vector<double> kCondition = {1, 0, 0, 1};
@@ -287,7 +287,7 @@ std::optional<double> by_definition(Op op, double x, double y) {
   }
 }
 
-// Empty for an op that this test does not know: give it its values here.
+// Empty for an op that this test does not know; add its values here.
 std::vector<double> expected(Op op) {
   switch (op) {
     case Op::where:
@@ -343,7 +343,7 @@ Value build(Graph& graph, Op op) {
   }
 }
 
-// The list of ops is the test's list: an op that is added there without a kernel here fails.
+// The test covers the list of ops: a new op without a kernel here fails.
 TEST(reference_device, runs_every_primitive_in_the_op_list) {
   const std::shared_ptr<Device> device = make_reference_device();
   for (const Op op : kAllOps) {

@@ -1,5 +1,5 @@
-// The reference kernels through transposed, reversed, broadcast and windowed operands, on random data, against the
-// same kernels on dense copies of what those windows show.
+// Compares the reference kernels on transposed, reversed, broadcast and windowed operands with the same kernels on
+// dense copies, with random data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void for_each_element(const TensorLayout& layout, Visit&& visit) {
   }
 }
 
-// A random window of `type`: dimensions permuted in storage, some reversed, some broadcast, some with gaps.
+// A random window of `type`: dimensions are permuted in storage, some reversed, some broadcast, some with gaps.
 TestOperand random_window(const TensorType& type, std::mt19937& random, double low, double high) {
   TestOperand operand;
   TensorLayout layout{type.dtype, type.shape, {}, std::nullopt};

@@ -1,10 +1,8 @@
-// Runs one node of a graph on a device, operands given and results returned as doubles.
+// Runs one node of a graph on a device, with operands and results as doubles.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <limits>
 #include <vector>
 
 #include "ops/layout.h"
@@ -13,7 +11,7 @@
 
 namespace ridgepoint {
 
-// An operand's storage and the window on it that the node sees. Constants need none.
+// An operand's storage and the node's view of it. Constants need none.
 struct TestOperand {
   std::vector<double> storage;
   std::int64_t offset = 0;             // of element (0,...,0)
@@ -27,7 +25,7 @@ inline std::vector<std::byte> to_bytes(DType dtype, const std::vector<double>& v
   return bytes;
 }
 
-// The layout of a node's operand: an immediate for a constant, else as the test says.
+// The layout of a node's operand: an immediate for a constant, otherwise the test's choice.
 inline TensorLayout operand_layout(const Graph& graph, Value value, const TestOperand& operand) {
   TensorLayout layout = operand.layout.value_or(dense_layout(graph.type(value)));
   const Node& producer = graph.producer_node(value);
@@ -39,7 +37,7 @@ inline TensorLayout operand_layout(const Graph& graph, Value value, const TestOp
   return layout;
 }
 
-// The first output. Memory is prefilled with a pattern, so that an element left unwritten shows.
+// The first output. Memory is filled with a pattern, which shows elements that are not written.
 inline std::vector<double> run_node(Device& device, const Graph& graph, Value result,
                                     const std::vector<TestOperand>& operands) {
   const Node& node = graph.producer_node(result);

@@ -177,7 +177,7 @@ TEST(PrecisionCommand, says_what_is_wrong_with_a_graph_file) {
 TEST(PrecisionCommand, a_type_that_the_device_lacks_is_said) {
   const ProgramResult result = precision({"--error", "--device", "cpu", "--dtype", "tf32"});
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.error, HasSubstr("the cpu has no tf32"));
+  EXPECT_THAT(result.error, HasSubstr("the CPU has no tf32"));
 }
 
 TEST(BenchCommand, compares_types_and_counts_skipped_steps) {

@@ -151,7 +151,7 @@ TEST(Errors, tf32_is_shown_by_the_reference_device) {
 TEST(Errors, a_precision_that_the_device_lacks_is_said) {
   try {
     measure_precision_errors(narrow_transformer(), 3, {{Precision::tf32}}, open_device("cpu"), 1);
-    FAIL() << "the cpu has no tf32";
+    FAIL() << "the CPU has no tf32";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
     EXPECT_NE(std::string(error.what()).find("tf32"), std::string::npos);

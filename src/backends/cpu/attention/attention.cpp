@@ -12,8 +12,8 @@
 namespace ridgepoint::cpu {
 namespace {
 
-// A unit of work is a block of queries of one matrix. Where later queries see more, first and last take turns, so that
-// equal counts of units are equal work.
+// A unit of work is one block of queries of one matrix. With a causal mask later blocks attend to more keys, so units
+// alternate between the first and the last remaining block: equal counts of units are then equal work.
 class Attention : public Kernel {
  public:
   explicit Attention(const KernelSpec& spec)
@@ -46,7 +46,7 @@ class Attention : public Kernel {
   }
 
  private:
-  // Scores, and what they add to the result once they are weights.
+  // The shapes of the two products: scores = q k^T, and o += weights v.
   std::array<BlockProduct, 2> block_products(std::int64_t query, std::int64_t key, DType weights) const {
     const std::int64_t width = problem_.width;
     const std::int64_t rows = problem_.rows(query);
@@ -64,34 +64,34 @@ class Attention : public Kernel {
     return make_block_products(problem_.dtype, all, workers_);
   }
 
-  float* scratch(const LaunchArguments& arguments, int worker, std::size_t part) const {
+  float* scratch(const LaunchArguments& arguments, int worker, std::size_t offset) const {
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
-    return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(worker) * scratch_bytes_ + part);
+    return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(worker) * scratch_bytes_ + offset);
   }
 
   void compute(const LaunchArguments& arguments, int worker, std::int64_t unit) const {
     const std::int64_t blocks = problem_.query_blocks();
     const std::int64_t matrix = unit / blocks;
-    const std::int64_t turn = unit % blocks;
-    const std::int64_t query = (turn % 2 == 0 ? turn / 2 : blocks - 1 - turn / 2) * kQueries;
+    const std::int64_t i = unit % blocks;
+    const std::int64_t query = (i % 2 == 0 ? i / 2 : blocks - 1 - i / 2) * kQueries;
     const std::int64_t width = problem_.width;
     const std::int64_t rows = problem_.rows(query);
     const std::int64_t first = (matrix * problem_.queries + query) * width;
-    float* top = scratch(arguments, worker, row_sums_);
-    const RowSums sums{top, top + kQueries, top + 2 * kQueries};
+    float* maximum = scratch(arguments, worker, row_sums_);
+    const RowSums sums{maximum, maximum + kQueries, maximum + 2 * kQueries};
     float* o = elements_.sums(arguments.outputs[0], first, scratch(arguments, worker, result_));
     const void* q = elements_.operand(arguments.inputs[0], first, rows * width, scratch(arguments, worker, queries_));
 
-    std::fill_n(sums.top, kQueries, -std::numeric_limits<float>::infinity());
+    std::fill_n(sums.maximum, kQueries, -std::numeric_limits<float>::infinity());
     std::fill_n(sums.sum, kQueries, 0.0F);
     std::fill_n(o, rows * width, 0.0F);
-    for (std::int64_t key = 0; key < problem_.keys_seen(query); key += kKeys) {
+    for (std::int64_t key = 0; key < problem_.visible_keys(query); key += kKeys) {
       add_keys(arguments, worker, matrix, query, key, q, sums, o);
     }
     float* log_sum_exp = static_cast<float*>(arguments.outputs[1]) + matrix * problem_.queries + query;
     for (std::int64_t row = 0; row < rows; ++row) {
       scale_row(o + row * width, width, 1.0F / sums.sum[row]);
-      log_sum_exp[row] = sums.top[row] + std::log(sums.sum[row]);
+      log_sum_exp[row] = sums.maximum[row] + std::log(sums.sum[row]);
     }
     elements_.store(o, arguments.outputs[0], first, rows * width);
   }
@@ -110,7 +110,7 @@ class Attention : public Kernel {
     const void* k = elements_.operand(arguments.inputs[1], first, count, widened);
     products_->multiply(scores_of, worker, products_scratch, q, k, scores);
     const std::int64_t visible = problem_.causal ? query + 1 - key : scores_of.columns;
-    take_exponentials({scores, scores_of.rows, scores_of.columns, kKeys, visible, problem_.causal ? 1 : 0},
+    compute_exponentials({scores, scores_of.rows, scores_of.columns, kKeys, visible, problem_.causal ? 1 : 0},
                       problem_.scale, sums, operand);
     for (std::int64_t row = 0; key > 0 && row < scores_of.rows; ++row) {
       if (sums.factor[row] != 1.0F) scale_row(o + row * width, width, sums.factor[row]);
@@ -124,7 +124,7 @@ class Attention : public Kernel {
   int workers_;
   std::unique_ptr<BlockProducts> products_;
   BlockElements elements_;
-  // Where a worker's parts of its workspace begin.
+  // Byte offsets in a worker's workspace.
   std::size_t scores_, row_sums_, result_, queries_, keys_, products_scratch_;
   std::size_t scratch_bytes_;
 };

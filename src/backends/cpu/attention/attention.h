@@ -1,10 +1,10 @@
-// Tiled attention on the CPU (Dao et al. 2022): blocks of scores that stay in a core's cache, softmax row by row as
-// blocks come, nothing of size S x S in memory. Operands dense, in fp32, bf16 or fp16; scores, exponentials, sums and
-// the log-sum-exp in fp32. Where the processor multiplies bf16, weights are rounded to it for their product with v;
-// other 16-bit operands are widened block by block, and their weights are not rounded. Results depend on the thread
-// count by rounding alone, and repeat to the bit for one.
-// A key hidden from a query has no effect on its result and its gradient, even where it is NaN. A value, a query or a
-// gradient that is NaN or infinite may spoil what is hidden from it, as 0 times it is NaN in plain ops too.
+// Flash attention on the CPU (Dao et al. 2022): blocks of scores stay in a core's cache, the softmax is computed
+// online, and nothing of size S x S is in memory. Operands are dense fp32, bf16 or fp16; scores, exponentials, sums and
+// the log-sum-exp are fp32. If the processor multiplies bf16, the weights are rounded to bf16 for the product with v;
+// otherwise 16-bit operands are converted to fp32 block by block, and the weights are not rounded. Another thread count
+// changes results by rounding only; with the same thread count they are bit for bit the same.
+// A masked key has no effect on a query's result and gradient, even if the key is NaN. A NaN or infinite value, query
+// or gradient may make masked positions NaN, because 0 times it is NaN, as in the composite variant.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace ridgepoint::cpu {
 
-// Whether `attention` or `attention_backward` runs as this kernel.
+// Whether make_attention_kernel() or make_attention_backward_kernel() takes the node.
 bool has_attention(const Graph& graph, const Node& node);
 
 std::unique_ptr<Kernel> make_attention_kernel(const KernelSpec& spec);

@@ -11,15 +11,16 @@ namespace {
 
 constexpr std::int64_t kGrain = 1 << 14;
 
-// A unit of work is one matrix and every `parts_`-th of its blocks of keys: those gradients of k and v are its own.
-// Where a matrix has several units each sums the gradient of q apart, and the sums are added in order. Blocks of scores
-// have keys as rows: three of the four products with them then read them as they lie.
+// A unit of work is one matrix and every `units_per_matrix_`-th of its blocks of keys; no other unit writes the
+// gradients of those k and v. If a matrix has several units, each of them has a partial sum of the gradient of q, and
+// the partial sums are added in order. Blocks of scores have keys as rows: three of the four products that read them
+// then need no transpose.
 class AttentionBackward : public Kernel {
  public:
   explicit AttentionBackward(const KernelSpec& spec)
       : problem_(read_tiled_problem(spec, 1)),
-        parts_(choose_parts(problem_)),
-        units_(problem_.batch * parts_),
+        units_per_matrix_(choose_units_per_matrix(problem_)),
+        units_(problem_.batch * units_per_matrix_),
         workers_(worker_count(std::max<std::int64_t>(units_, 1), 1)),
         products_(make_products()),
         elements_(problem_.dtype, products_->operand_dtype()) {
@@ -27,11 +28,11 @@ class AttentionBackward : public Kernel {
     Scratch scratch;
     scores_ = scratch.take(kQueries * kKeys);
     gradients_ = scratch.take(kQueries * kKeys);
-    // Read to the end of a vector, which is shorter than a block.
+    // The row functions read up to the end of the last vector, which is shorter than a block.
     log_sum_exp_ = scratch.take(problem_.queries + kQueries);
     row_products_ = scratch.take(problem_.queries + kQueries);
     key_sums_ = scratch.take(elements_.in_place() ? 0 : 2 * kKeys * width);
-    query_sums_ = scratch.take(elements_.in_place() || parts_ > 1 ? 0 : problem_.queries * width);
+    query_sums_ = scratch.take(elements_.in_place() || units_per_matrix_ > 1 ? 0 : problem_.queries * width);
     queries_ = scratch.take(elements_.in_place() ? 0 : 2 * kQueries * width);
     keys_ = scratch.take(elements_.widens() ? 2 * kKeys * width : 0);
     products_scratch_ = scratch.take<std::byte>(static_cast<std::int64_t>(products_->scratch_bytes()));
@@ -44,19 +45,20 @@ class AttentionBackward : public Kernel {
   }
   std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(workers_) * scratch_bytes_ +
-           static_cast<std::size_t>(parts_apart() * query_elements()) * sizeof(float);
+           static_cast<std::size_t>(sums_in_workspace() * query_elements()) * sizeof(float);
   }
 
   void launch(const LaunchArguments& arguments) override {
     if (units_ == 0) return;
     parallel_for_workers(units_, workers_, [&](int worker, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t unit = begin; unit < end; ++unit) compute(arguments, worker, unit / parts_, unit % parts_);
+      for (std::int64_t unit = begin; unit < end; ++unit)
+        compute(arguments, worker, unit / units_per_matrix_, unit % units_per_matrix_);
     });
-    if (parts_ == 1) return;
+    if (units_per_matrix_ == 1) return;
     parallel_for(query_elements(), kGrain, [&](std::int64_t begin, std::int64_t end) {
-      float* sum = part_of_query_gradient(arguments, 0) + begin;
-      for (std::int64_t part = 1; part < parts_; ++part) {
-        add_row(sum, part_of_query_gradient(arguments, part) + begin, end - begin);
+      float* sum = query_gradient_sum(arguments, 0) + begin;
+      for (std::int64_t i = 1; i < units_per_matrix_; ++i) {
+        add_row(sum, query_gradient_sum(arguments, i) + begin, end - begin);
       }
       elements_.store(sum, arguments.outputs[0], begin, end - begin);
     });
@@ -66,7 +68,7 @@ class AttentionBackward : public Kernel {
   enum Product : std::size_t { scores_of, gradients_of, add_to_values, add_to_keys, add_to_queries };
   static constexpr std::size_t kProducts = 5;
 
-  static std::int64_t choose_parts(const TiledProblem& problem) {
+  static std::int64_t choose_units_per_matrix(const TiledProblem& problem) {
     const std::int64_t batch = std::max<std::int64_t>(problem.batch, 1);
     return std::clamp<std::int64_t>((thread_count() + batch - 1) / batch, 1,
                                     std::max<std::int64_t>(problem.key_blocks(), 1));
@@ -92,36 +94,37 @@ class AttentionBackward : public Kernel {
   }
 
   std::int64_t query_elements() const { return problem_.batch * problem_.queries * problem_.width; }
-  // Gradients of q that lie behind the workers' scratch: in fp32 the first part's is the output.
-  std::int64_t parts_apart() const { return elements_.in_place() ? parts_ - 1 : (parts_ > 1 ? parts_ : 0); }
+  // Partial sums of the gradient of q behind the workers' scratch; for fp32 the first one is the output itself.
+  std::int64_t sums_in_workspace() const {
+    return elements_.in_place() ? units_per_matrix_ - 1 : (units_per_matrix_ > 1 ? units_per_matrix_ : 0);
+  }
 
-  float* scratch(const LaunchArguments& arguments, int worker, std::size_t part) const {
+  float* scratch(const LaunchArguments& arguments, int worker, std::size_t offset) const {
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
-    return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(worker) * scratch_bytes_ + part);
+    return reinterpret_cast<float*>(workspace + static_cast<std::size_t>(worker) * scratch_bytes_ + offset);
   }
 
-  // [batch, queries, width], where a matrix has several parts.
-  float* part_of_query_gradient(const LaunchArguments& arguments, std::int64_t part) const {
-    if (elements_.in_place() && part == 0) return static_cast<float*>(arguments.outputs[0]);
-    const std::int64_t apart = elements_.in_place() ? part - 1 : part;
-    return scratch(arguments, workers_, 0) + apart * query_elements();
+  // Partial sum number `i` of the gradient of q, [batch, queries, width].
+  float* query_gradient_sum(const LaunchArguments& arguments, std::int64_t i) const {
+    if (elements_.in_place() && i == 0) return static_cast<float*>(arguments.outputs[0]);
+    return scratch(arguments, workers_, 0) + (elements_.in_place() ? i - 1 : i) * query_elements();
   }
 
-  void compute(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t part) const {
+  void compute(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t unit) const {
     const std::int64_t count = problem_.queries * problem_.width;
-    float* dq = parts_ > 1
-                    ? part_of_query_gradient(arguments, part) + matrix * count
+    float* dq = units_per_matrix_ > 1
+                    ? query_gradient_sum(arguments, unit) + matrix * count
                     : elements_.sums(arguments.outputs[0], matrix * count, scratch(arguments, worker, query_sums_));
     std::fill_n(dq, count, 0.0F);
-    take_query_terms(arguments, worker, matrix);
-    for (std::int64_t key = part * kKeys; key < problem_.keys; key += parts_ * kKeys) {
+    compute_query_terms(arguments, worker, matrix);
+    for (std::int64_t key = unit * kKeys; key < problem_.keys; key += units_per_matrix_ * kKeys) {
       compute_keys(arguments, worker, matrix, key, dq);
     }
-    if (parts_ == 1) elements_.store(dq, arguments.outputs[0], matrix * count, count);
+    if (units_per_matrix_ == 1) elements_.store(dq, arguments.outputs[0], matrix * count, count);
   }
 
-  // sum(do o) and the log-sum-exp of each query.
-  void take_query_terms(const LaunchArguments& arguments, int worker, std::int64_t matrix) const {
+  // Computes sum(do o) for each query, and copies the log-sum-exp.
+  void compute_query_terms(const LaunchArguments& arguments, int worker, std::int64_t matrix) const {
     const std::int64_t width = problem_.width;
     float* widened = scratch(arguments, worker, queries_);
     float* products = scratch(arguments, worker, row_products_);
@@ -142,8 +145,8 @@ class AttentionBackward : public Kernel {
     float* widened = scratch(arguments, worker, keys_);
     const void* k = elements_.operand(arguments.inputs[2], first, count, widened);
     const void* v = elements_.operand(arguments.inputs[3], first, count, widened + kKeys * width);
-    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of all that it has a part
-    // in. To the gradients of queries that do not see it, it would come as 0 NaN.
+    // If a key has a NaN, so has the log-sum-exp of every query that attends to it, and their gradients are NaN
+    // already. A masked query would get 0 NaN = NaN from the product with k, so NaN in k is replaced by 0.
     std::vector<std::byte> cleared;
     if (problem_.causal) k = elements_.without_nan(k, count, cleared);
     float* sums = scratch(arguments, worker, key_sums_);
@@ -163,7 +166,7 @@ class AttentionBackward : public Kernel {
     const void* v;
     float* dk;
     float* dv;
-    float* dq;  // of the queries at hand
+    float* dq;  // of the current block of queries
   };
 
   void add_queries(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t query,
@@ -184,21 +187,21 @@ class AttentionBackward : public Kernel {
     multiply(scores_of, keys.k, q, scores);
     multiply(gradients_of, keys.v, d_o, gradients);
     const std::int64_t hidden = problem_.causal ? key - query : 0;
-    take_score_gradients({scores, gradients, rows, columns, kQueries, hidden, problem_.causal ? 1 : 0}, problem_.scale,
-                         scratch(arguments, worker, log_sum_exp_) + query,
-                         scratch(arguments, worker, row_products_) + query, operand);
+    compute_score_gradients({scores, gradients, rows, columns, kQueries, hidden, problem_.causal ? 1 : 0},
+                            problem_.scale, scratch(arguments, worker, log_sum_exp_) + query,
+                            scratch(arguments, worker, row_products_) + query, operand);
     multiply(add_to_values, scores, d_o, keys.dv);
     multiply(add_to_keys, gradients, q, keys.dk);
     multiply(add_to_queries, gradients, keys.k, keys.dq);
   }
 
   TiledProblem problem_;
-  std::int64_t parts_;
+  std::int64_t units_per_matrix_;
   std::int64_t units_;
   int workers_;
   std::unique_ptr<BlockProducts> products_;
   BlockElements elements_;
-  // Where a worker's parts of its workspace begin.
+  // Byte offsets in a worker's workspace.
   std::size_t scores_, gradients_, log_sum_exp_, row_products_, key_sums_, query_sums_, queries_, keys_;
   std::size_t products_scratch_;
   std::size_t scratch_bytes_;

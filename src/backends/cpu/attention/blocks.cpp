@@ -3,7 +3,7 @@
 namespace ridgepoint::cpu {
 namespace {
 
-// Whether the bits are a NaN's: those of a magnitude above infinity's. Loops without a way out are vectorised.
+// A NaN has a magnitude above infinity's bits. The loop has no early exit, so that the compiler vectorises it.
 template <typename Bits>
 bool any_above(const Bits* elements, std::int64_t count, Bits infinity) {
   constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
@@ -13,12 +13,12 @@ bool any_above(const Bits* elements, std::int64_t count, Bits infinity) {
 }
 
 template <typename Bits>
-const void* cleared(const void* elements, std::int64_t count, Bits infinity, std::vector<std::byte>& apart) {
+const void* cleared(const void* elements, std::int64_t count, Bits infinity, std::vector<std::byte>& buffer) {
   constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
   const auto* from = static_cast<const Bits*>(elements);
   if (!any_above(from, count, infinity)) return elements;
-  apart.resize(static_cast<std::size_t>(count) * sizeof(Bits));
-  auto* to = reinterpret_cast<Bits*>(apart.data());
+  buffer.resize(static_cast<std::size_t>(count) * sizeof(Bits));
+  auto* to = reinterpret_cast<Bits*>(buffer.data());
   for (std::int64_t i = 0; i < count; ++i) to[i] = (from[i] & kMagnitude) > infinity ? Bits{0} : from[i];
   return to;
 }
@@ -65,13 +65,13 @@ const float* BlockElements::fp32(const void* tensor, std::int64_t first, std::in
   return widened;
 }
 
-const void* BlockElements::without_nan(const void* elements, std::int64_t count, std::vector<std::byte>& apart) const {
-  if (operand_dtype_ == DType::fp32) return cleared<std::uint32_t>(elements, count, 0x7F80'0000, apart);
-  return cleared<std::uint16_t>(elements, count, 0x7F80, apart);  // bf16
+const void* BlockElements::without_nan(const void* elements, std::int64_t count, std::vector<std::byte>& buffer) const {
+  if (operand_dtype_ == DType::fp32) return cleared<std::uint32_t>(elements, count, 0x7F80'0000, buffer);
+  return cleared<std::uint16_t>(elements, count, 0x7F80, buffer);  // bf16
 }
 
-float* BlockElements::sums(void* tensor, std::int64_t first, float* apart) const {
-  return in_place() ? static_cast<float*>(at(tensor, first)) : apart;
+float* BlockElements::sums(void* tensor, std::int64_t first, float* buffer) const {
+  return in_place() ? static_cast<float*>(at(tensor, first)) : buffer;
 }
 
 void BlockElements::store(const float* sums, void* tensor, std::int64_t first, std::int64_t count) const {

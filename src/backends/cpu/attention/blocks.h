@@ -1,5 +1,5 @@
-// What attention's forward and backward share: the problem, its blocks, and how elements of q, k, v and what is made of
-// them become operands of products and come back.
+// Code that attention's forward and backward share: the problem, its blocks, and conversion between the elements of
+// tensors and the operands of products.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,12 @@
 
 #include "backends/cpu/attention/products.h"
 #include "backends/cpu/tile/functions/functions.h"
+#include "backends/rounding.h"
 #include "runtime/device.h"
 
 namespace ridgepoint::cpu {
 
-// A block of scores takes 128 KiB, two of them fit into a core's second cache beside the operands' blocks.
+// A block of scores takes 128 KiB; two of them and the operands' blocks fit in a core's level-2 cache.
 inline constexpr std::int64_t kQueries = 128;
 inline constexpr std::int64_t kKeys = 256;
 
@@ -30,46 +31,49 @@ struct TiledProblem {
   std::int64_t query_blocks() const { return (queries + kQueries - 1) / kQueries; }
   std::int64_t key_blocks() const { return (keys + kKeys - 1) / kKeys; }
   std::int64_t rows(std::int64_t query) const { return std::min(kQueries, queries - query); }
-  // Where the keys end that some query of the block from `query` sees.
-  std::int64_t keys_seen(std::int64_t query) const { return causal ? std::min(keys, query + rows(query)) : keys; }
-  // Of the block of keys from `key`, how many those are.
-  std::int64_t columns(std::int64_t query, std::int64_t key) const { return std::min(kKeys, keys_seen(query) - key); }
-  // The first block of queries of which one sees `key`.
+  // The number of keys that at least one query of the block at `query` attends to.
+  std::int64_t visible_keys(std::int64_t query) const { return causal ? std::min(keys, query + rows(query)) : keys; }
+  // How many of these are in the block of keys at `key`.
+  std::int64_t columns(std::int64_t query, std::int64_t key) const {
+    return std::min(kKeys, visible_keys(query) - key);
+  }
+  // The first block of queries that attends to `key`.
   std::int64_t first_query(std::int64_t key) const { return causal ? key / kQueries * kQueries : 0; }
 };
 
-// `q` is the operand's index in the node.
+// `q` is the index of the operand q in the node.
 TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q);
 
-// Calls body(query, key) for pairs of blocks among which is every shape of those that are multiplied: of the keys that
-// a block of queries sees, all blocks but the last are whole.
+// Calls body(query, key) for pairs of blocks that have every shape which occurs: of the keys that a block of queries
+// attends to, only the last block can be incomplete.
 template <typename Body>
 void for_each_block_shape(const TiledProblem& problem, const Body& body) {
   for (std::int64_t query = 0; query < problem.queries; query += kQueries) {
     body(query, 0);
-    body(query, (problem.keys_seen(query) - 1) / kKeys * kKeys);
+    body(query, (problem.visible_keys(query) - 1) / kKeys * kKeys);
   }
 }
 
-// Adds those of `products` that are not in `all`.
+// Adds the `products` that `all` lacks.
 void add_missing(std::vector<BlockProduct>& all, std::span<const BlockProduct> products);
 
-// Elements of a tensor of one dtype as products take them (as they lie, or widened to fp32), and fp32 results rounded
-// to it. `first` and `count` are elements.
+// Converts elements of a tensor: to operands of products (in place, or widened to fp32), and from fp32 results to the
+// tensor's dtype. `first` and `count` are in elements.
 class BlockElements {
  public:
   BlockElements(DType dtype, DType operand_dtype);
-  // Whether operands are copied.
+  // Whether operands are converted to fp32.
   bool widens() const { return dtype_ != operand_dtype_; }
-  // Whether results are summed where they belong.
+  // Whether results are summed in the output tensor itself.
   bool in_place() const { return dtype_ == DType::fp32; }
 
   const void* operand(const void* tensor, std::int64_t first, std::int64_t count, float* widened) const;
   const float* fp32(const void* tensor, std::int64_t first, std::int64_t count, float* widened) const;
-  // Elements that operand() gave, with zeros for those that are NaN: themselves where none is, else written to `apart`.
-  const void* without_nan(const void* elements, std::int64_t count, std::vector<std::byte>& apart) const;
-  // Where to sum results up that end in elements from `first` of the tensor.
-  float* sums(void* tensor, std::int64_t first, float* apart) const;
+  // Elements that operand() returned, with 0 in place of NaN: the same address if no element is NaN, otherwise a copy
+  // in `buffer`.
+  const void* without_nan(const void* elements, std::int64_t count, std::vector<std::byte>& buffer) const;
+  // The fp32 memory in which to sum the elements from `first` on: in the tensor itself, or `buffer`.
+  float* sums(void* tensor, std::int64_t first, float* buffer) const;
   void store(const float* sums, void* tensor, std::int64_t first, std::int64_t count) const;
 
  private:
@@ -81,14 +85,14 @@ class BlockElements {
   tile::Function store_;
 };
 
-// Hands out parts of a worker's workspace, each aligned for any use.
+// Assigns offsets in a worker's workspace, each aligned for any type.
 class Scratch {
  public:
   template <typename T = float>
   std::size_t take(std::int64_t count) {
     const std::size_t offset = bytes_;
     const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
-    bytes_ += (bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
+    bytes_ += round_up(bytes, kScratchAlignment);
     return offset;
   }
   std::size_t bytes() const { return bytes_; }

@@ -18,7 +18,7 @@ namespace {
 
 void require_success(dnnl_status_t status, const BlockProduct& product) {
   if (status == dnnl_success) return;
-  throw Error(fmt::format("oneDNN refused a {} x {} x {} product of attention (status {})", product.rows,
+  throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product of attention (status {})", product.rows,
                           product.columns, product.inner, static_cast<int>(status)));
 }
 
@@ -59,14 +59,14 @@ dnnl::matmul::primitive_desc describe(const BlockProduct& product, const dnnl::e
 
 class PrimitiveProducts : public BlockProducts {
  public:
-  // Throws dnnl::error where oneDNN has no kernel of its own.
+  // Throws dnnl::error if oneDNN has only its reference kernel.
   PrimitiveProducts(std::span<const BlockProduct> products, int workers)
       : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
     const OneThread one_thread;
     for (const BlockProduct& product : products) {
       const dnnl::matmul::primitive_desc description = describe(product, engine_);
       if (std::string_view(description.impl_info_str()).starts_with("ref")) {
-        throw dnnl::error(dnnl_unimplemented, "plain loops alone");
+        throw dnnl::error(dnnl_unimplemented, "reference kernel only");
       }
       scratch_bytes_ = std::max(scratch_bytes_, description.scratchpad_desc().get_size());
       Entry entry{product, dnnl::matmul(description), {}};
@@ -94,7 +94,7 @@ class PrimitiveProducts : public BlockProducts {
   }
 
  private:
-  // A worker's own, since they hold the addresses.
+  // Each worker has its own, because they hold the addresses.
   struct Arguments {
     Arguments(const dnnl::matmul::primitive_desc& description, const dnnl::engine& engine)
         : memory{dnnl::memory(description.src_desc(), engine, DNNL_MEMORY_NONE),
@@ -125,10 +125,10 @@ std::unique_ptr<BlockProducts> make_block_products(DType dtype, std::span<const 
   if (dtype == DType::bf16 && has_bf16_products()) {
     try {
       return std::make_unique<PrimitiveProducts>(products, workers);
-    } catch (const dnnl::error&) {  // how oneDNN says that it has none
+    } catch (const dnnl::error&) {  // oneDNN has no such kernel
     }
   }
-  if (dtype != DType::fp32) say_emulated(dtype);
+  if (dtype != DType::fp32) warn_emulated(dtype);
   return std::make_unique<SgemmProducts>();
 }
 

@@ -1,5 +1,5 @@
-// Products of the blocks that attention is cut into, each run by one thread: fp32 by oneDNN's SGEMM, bf16 with fp32
-// sums by its matmul primitives where the processor has them, made once for each shape.
+// Matrix products of attention's blocks, each on one thread: in fp32 by oneDNN's SGEMM; in bf16 with fp32 sums by its
+// matmul primitives if the processor has them, made once for each shape.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace ridgepoint::cpu {
 
-// c = a b, or c += a b: a [rows, inner] and b [inner, columns] in memory as they are or transposed, c in fp32. Strides
-// are elements between the rows of what lies in memory.
+// c = a b, or c += a b if `adds`: a [rows, inner], b [inner, columns], each stored in this order or transposed; c is
+// fp32. A stride is the number of elements between two stored rows.
 struct BlockProduct {
   bool a_transposed = false;
   bool b_transposed = false;
@@ -28,18 +28,18 @@ struct BlockProduct {
 class BlockProducts {
  public:
   virtual ~BlockProducts() = default;
-  // Of a and b: fp32 or bf16.
+  // The dtype of a and b: fp32 or bf16.
   virtual DType operand_dtype() const = 0;
-  // What each worker lends multiply(), aligned to kScratchAlignment.
+  // The scratch memory of each worker, aligned to kScratchAlignment.
   virtual std::size_t scratch_bytes() const = 0;
-  // `product` is one of those this was made for; `worker` is below the count of workers, and no other thread's.
+  // `product` is one that make_block_products() got. No two threads use the same `worker` at one time.
   virtual void multiply(const BlockProduct& product, int worker, void* scratch, const void* a, const void* b,
                         float* c) = 0;
 };
 
 inline constexpr std::size_t kScratchAlignment = 64;
 
-// For operands of `dtype`: of those that this processor does not multiply, products take fp32.
+// For operands of `dtype`; products take fp32 if this processor does not multiply the dtype.
 std::unique_ptr<BlockProducts> make_block_products(DType dtype, std::span<const BlockProduct> products, int workers);
 
 }  // namespace ridgepoint::cpu

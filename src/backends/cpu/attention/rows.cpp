@@ -7,7 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/attention/rows.cpp"
 #include "hwy/foreach_target.h"
-// After foreach_target.h, as Highway asks.
+// Highway requires these after foreach_target.h.
 #include "backends/cpu/tile/functions/bf16-inl.h"
 #include "backends/cpu/tile/functions/math-inl.h"
 #include "hwy/highway.h"
@@ -22,10 +22,10 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 HWY_INLINE std::int64_t lanes() { return static_cast<std::int64_t>(hn::Lanes(Tag())); }
 
-// Rounds to nearest even. Only for processors with bf16 products.
+// Rounds to nearest even. Called only on processors with bf16 products.
 HWY_INLINE void store_bf16(Vector x, std::uint16_t* address) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
-  // Those have the conversion too, but Highway's targets end before it. It replaces nine instructions.
+  // These processors have the instruction, but Highway's target does not include it. It replaces nine instructions.
   __m256i rounded;
   asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x.raw));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(address), rounded);
@@ -54,7 +54,7 @@ HWY_INLINE void clear(float* row, std::int64_t begin, std::int64_t end) {
   }
 }
 
-// The lanes i, i + 1, ... that lie in [begin, end).
+// A mask of the lanes i, i + 1, ... that are in [begin, end).
 HWY_INLINE hn::Mask<Tag> lanes_between(std::int64_t i, std::int64_t begin, std::int64_t end) {
   const hn::RebindToSigned<Tag> integers;
   const auto lane = hn::Iota(integers, static_cast<std::int32_t>(i));
@@ -63,7 +63,7 @@ HWY_INLINE hn::Mask<Tag> lanes_between(std::int64_t i, std::int64_t begin, std::
   return hn::RebindMask(Tag(), hn::AndNot(before_begin, before_end));
 }
 
-// The largest scale x[i], -inf for none. NaN is passed over: it reaches the row through its exponential.
+// The largest scale x[i], or -inf for count 0. NaN is ignored here: the exponential passes it on.
 HWY_INLINE float largest(const float* x, std::int64_t count, float scale) {
   const Tag tag;
   const auto factor = hn::Set(tag, scale);
@@ -78,13 +78,12 @@ HWY_INLINE float largest(const float* x, std::int64_t count, float scale) {
   return hn::GetLane(hn::MaxOfLanes(tag, most));
 }
 
-// What scores are multiplied by before exponential<kNarrow>() takes them: weights on their way to bf16 are powers of
-// two, which saves the change of base.
+// exponential<kNarrow>() takes scores times this: base 2 saves a multiplication where weights become bf16.
 template <bool kNarrow>
 constexpr float kUnit = kNarrow ? 1.44269504F : 1.0F;
 
-// e^(x / kUnit). The power of two is within 1e-7 of it, not below 2^-126: further down lie the numbers on which
-// processors are slow. NaN stays, whatever way round the processor has its maximum.
+// e^(x / kUnit). For base 2 the relative error is below 1e-7, and the result is at least 2^-126, because processors are
+// slow on subnormal numbers. NaN stays NaN for either operand order of the processor's maximum.
 template <bool kNarrow>
 HWY_INLINE Vector exponential(Vector x) {
   const Tag tag;
@@ -100,7 +99,7 @@ HWY_INLINE Vector exponential(Vector x) {
   return tile::HWY_NAMESPACE::scale_by_power(tag, hn::MulAdd(y, r, hn::Set(tag, 1.0F)), n);
 }
 
-// The first `visible` of a row become exp(scale x - shift), those behind up to `count` 0; returns the sum.
+// The first `visible` elements of a row become exp(scale x - shift), those up to `count` become 0; returns the sum.
 template <bool kNarrow>
 HWY_INLINE float exponentials(float* x, std::int64_t visible, std::int64_t count, float scale, float shift) {
   const Tag tag;
@@ -125,31 +124,32 @@ HWY_INLINE float exponentials(float* x, std::int64_t visible, std::int64_t count
 }
 
 template <bool kNarrow>
-void take_exponentials_as(const ScoreBlock& block, float scale, const RowSums& sums) {
+void compute_exponentials_as(const ScoreBlock& block, float scale, const RowSums& sums) {
   for (std::int64_t row = 0; row < block.rows; ++row) {
     float* scores = block.scores + row * block.stride;
     const std::int64_t visible = std::clamp<std::int64_t>(block.visible + row * block.more, 0, block.columns);
-    const float top = std::max(sums.top[row], largest(scores, visible, scale));
-    if (top == -kInfinity) {  // nothing so far but -inf, which weighs nothing, and NaN, which the row then is
+    const float maximum = std::max(sums.maximum[row], largest(scores, visible, scale));
+    if (maximum == -kInfinity) {  // every score so far is -inf, with weight 0, or NaN, which makes the row NaN
       if (std::any_of(scores, scores + visible, [&](float x) { return std::isnan(scale * x); })) sums.sum[row] = NAN;
       clear<kNarrow>(scores, 0, block.columns);
       sums.factor[row] = 1.0F;
       continue;
     }
-    sums.factor[row] = top == sums.top[row] ? 1.0F : std::exp(sums.top[row] - top);
+    sums.factor[row] = maximum == sums.maximum[row] ? 1.0F : std::exp(sums.maximum[row] - maximum);
     sums.sum[row] =
-        sums.sum[row] * sums.factor[row] + exponentials<kNarrow>(scores, visible, block.columns, scale, top);
-    sums.top[row] = top;
+        sums.sum[row] * sums.factor[row] + exponentials<kNarrow>(scores, visible, block.columns, scale, maximum);
+    sums.maximum[row] = maximum;
   }
 }
 
-void take_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
-  if (to == DType::bf16) return take_exponentials_as<true>(block, scale, sums);
-  take_exponentials_as<false>(block, scale, sums);
+void compute_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
+  if (to == DType::bf16) return compute_exponentials_as<true>(block, scale, sums);
+  compute_exponentials_as<false>(block, scale, sums);
 }
 
 template <bool kNarrow>
-void take_score_gradients_as(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products) {
+void compute_score_gradients_as(const GradientBlock& block, float scale, const float* log_sum_exp,
+                                const float* products) {
   const Tag tag;
   const auto factor = hn::Set(tag, scale);
   const auto score_factor = hn::Set(tag, scale * kUnit<kNarrow>);
@@ -177,10 +177,10 @@ void take_score_gradients_as(const GradientBlock& block, float scale, const floa
   }
 }
 
-void take_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
-                          DType to) {
-  if (to == DType::bf16) return take_score_gradients_as<true>(block, scale, log_sum_exp, products);
-  take_score_gradients_as<false>(block, scale, log_sum_exp, products);
+void compute_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
+                             DType to) {
+  if (to == DType::bf16) return compute_score_gradients_as<true>(block, scale, log_sum_exp, products);
+  compute_score_gradients_as<false>(block, scale, log_sum_exp, products);
 }
 
 void scale_row(float* x, std::int64_t count, float factor) {
@@ -216,18 +216,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ridgepoint::cpu {
 
-HWY_EXPORT(take_exponentials);
-HWY_EXPORT(take_score_gradients);
+HWY_EXPORT(compute_exponentials);
+HWY_EXPORT(compute_score_gradients);
 HWY_EXPORT(scale_row);
 HWY_EXPORT(add_row);
 HWY_EXPORT(dot);
 
-void take_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
-  HWY_DYNAMIC_DISPATCH(take_exponentials)(block, scale, sums, to);
+void compute_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
+  HWY_DYNAMIC_DISPATCH(compute_exponentials)(block, scale, sums, to);
 }
-void take_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
-                          DType to) {
-  HWY_DYNAMIC_DISPATCH(take_score_gradients)(block, scale, log_sum_exp, products, to);
+void compute_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
+                             DType to) {
+  HWY_DYNAMIC_DISPATCH(compute_score_gradients)(block, scale, log_sum_exp, products, to);
 }
 void scale_row(float* x, std::int64_t count, float factor) { HWY_DYNAMIC_DISPATCH(scale_row)(x, count, factor); }
 void add_row(float* x, const float* y, std::int64_t count) { HWY_DYNAMIC_DISPATCH(add_row)(x, y, count); }

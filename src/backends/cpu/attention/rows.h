@@ -1,6 +1,6 @@
-// What attention does to the rows of a block of scores, vectorised. Blocks are row-major, `stride` floats between rows,
-// a multiple of a vector, so that a row may be read and written to the end of its last vector. Results take the place
-// of what they are made of; those in bf16 fill the first half of their row.
+// Vectorised row functions of attention. Blocks are row-major with `stride` floats between rows, a multiple of a
+// vector: a row may be read and written up to the end of its last vector. Results overwrite their inputs; bf16 results
+// fill the first half of their row.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace ridgepoint::cpu {
 
-// Scores of queries (rows) against keys. The first row sees the first `visible` keys, each next one `more` keys further
-// (0 or 1), between none and all of them.
+// Scores of queries (rows) and keys (columns). The first row attends to the first `visible` keys, and each following
+// row to `more` keys more (0 or 1), within [0, columns].
 struct ScoreBlock {
   float* scores;
   std::int64_t rows;
@@ -20,20 +20,20 @@ struct ScoreBlock {
   std::int64_t more;
 };
 
-// Of each row's softmax so far: the largest scaled score, the sum of exponentials shifted by it, and, after a call, the
-// factor by which what was summed before must shrink.
+// The state of each row's online softmax: the largest scaled score, the sum of exponentials shifted by it, and, after a
+// call, the factor by which earlier sums must be multiplied.
 struct RowSums {
-  float* top;
+  float* maximum;
   float* sum;
   float* factor;
 };
 
-// Online softmax (Milakov & Gimelshein 2018): scores become exp(scale s - top), hidden ones 0, in fp32 or bf16; the
-// sums are of the exponentials before rounding.
-void take_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to);
+// Online softmax (Milakov & Gimelshein 2018): scores become exp(scale s - maximum) in fp32 or bf16, and 0 where masked;
+// the sums are of exponentials before rounding.
+void compute_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to);
 
-// Scores of keys (rows) against queries, and the gradients of the weights they become. The first row is hidden from the
-// first `hidden` queries, each next one from `more` further.
+// Scores of keys (rows) and queries (columns), and the gradients of the weights. The first `hidden` queries do not
+// attend to the first row's key, and for each following row `more` queries more.
 struct GradientBlock {
   float* scores;
   float* gradients;
@@ -44,11 +44,11 @@ struct GradientBlock {
   std::int64_t more;
 };
 
-// Scores become weights, w = exp(scale s - log_sum_exp), gradients g those of scores, w (g - product) scale; both 0
-// where hidden, in fp32 or bf16. `log_sum_exp` and `products` have an element a query and may be read to the end of a
-// vector.
-void take_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
-                          DType to);
+// Scores become weights, w = exp(scale s - log_sum_exp); gradients g of weights become gradients of scores, w (g -
+// product) scale; both are 0 where masked, in fp32 or bf16. `log_sum_exp` and `products` have one element for each
+// query and may be read up to the end of a vector.
+void compute_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
+                             DType to);
 
 // x[i] *= factor.
 void scale_row(float* x, std::int64_t count, float factor);

@@ -8,8 +8,8 @@ namespace ridgepoint::cpu {
 
 namespace {
 
-// Whether a matrix is one vector whose elements do not lie next to each other: `along` is its long axis, counted from
-// the last.
+// Whether a matrix is a single row or column whose elements are not contiguous. `along` is the vector's axis, counted
+// from the last.
 bool is_strided_vector(const dnnl::memory::desc& matrix, std::size_t along) {
   const dnnl::memory::dims sizes = matrix.get_dims();
   const std::size_t across = 3 - along;
@@ -19,8 +19,8 @@ bool is_strided_vector(const dnnl::memory::desc& matrix, std::size_t along) {
 
 }  // namespace
 
-// The kernels called "brg" take an a of one row and a c of one column for dense, whatever their strides say (3.7.2; 2.6
-// does not): the next kernel that oneDNN has computes those.
+// oneDNN 3.7.2 (but not 2.6) has kernels named "brg" that read an a of one row and write a c of one column as if it
+// were dense, whatever the strides. Such products use the next kernel.
 dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& a,
                                              const dnnl::memory::desc& b, const dnnl::memory::desc& c,
                                              const dnnl::primitive_attr& attributes) {

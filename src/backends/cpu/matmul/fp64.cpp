@@ -1,4 +1,4 @@
-// fp64 products in plain loops: gradient checks and comparisons want them right, nobody wants them fast.
+// fp64 products in plain loops: gradient checks and comparisons use them, so they need not be fast.
 #include <algorithm>
 
 #include "backends/cpu/matmul/matmul.h"
@@ -25,7 +25,7 @@ class Fp64Matmul : public Kernel {
  private:
   static constexpr std::int64_t kGrainFlops = 1 << 16;
 
-  // The strides of an immediate are 0: all its elements are one.
+  // An immediate has strides 0, so one element stands for all of them.
   static const double* first_element(const StridedMatrix& matrix, const void* address) {
     return matrix.immediate ? &*matrix.immediate : static_cast<const double*>(address);
   }

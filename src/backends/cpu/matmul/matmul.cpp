@@ -8,13 +8,13 @@
 
 namespace ridgepoint::cpu {
 
-void say_emulated(DType dtype) {
+void warn_emulated(DType dtype) {
   warn_once("cpu product " + std::string(name(dtype)),
-            "this processor multiplies " + std::string(name(dtype)) +
-                " as fp32 and rounds the results: right, but slower than fp32");
+            "this processor has no " + std::string(name(dtype)) +
+                " products: they are computed in fp32 and rounded, which is correct but slower than fp32");
 }
 
-// An instruction set's number has the bits of those it holds.
+// The number of an instruction set has the bits of all sets that it includes.
 bool has_bf16_products() {
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
@@ -23,14 +23,14 @@ bool has_bf16_products() {
 std::unique_ptr<Kernel> make_matmul_kernel(const KernelSpec& spec) {
   const MatmulProblem problem = read_matmul_problem(spec);
   if (problem.tf32) {
-    throw Error("the cpu has no tf32 products; ask for --dtype fp32 or bf16, or run on a card", ErrorKind::unsupported);
+    throw Error("the CPU has no tf32 products; use --dtype fp32 or bf16, or run on a GPU", ErrorKind::unsupported);
   }
   if (problem.c.dtype == DType::fp64) return make_fp64_matmul(problem);
   if (problem.c.dtype == DType::bf16) {
     if (std::unique_ptr<Kernel> kernel = make_primitive_matmul(problem)) return kernel;
   }
   const bool emulated = problem.c.dtype == DType::fp16 || (problem.c.dtype == DType::bf16 && !has_bf16_products());
-  if (emulated) say_emulated(problem.c.dtype);
+  if (emulated) warn_emulated(problem.c.dtype);
   return make_sgemm_matmul(problem);
 }
 

@@ -1,6 +1,6 @@
-// Matrix multiplication on the CPU: oneDNN's SGEMM over a grid of tiles for fp32, its matmul primitive for bf16 where
-// the processor has it, and plain loops for fp64. Any strides are accepted; those no BLAS takes are packed into the
-// workspace first, as are fp16 (and bf16 without hardware) operands, which are widened to fp32.
+// Matrix multiplication on the CPU: oneDNN's SGEMM over a grid of tiles for fp32, its matmul primitive for bf16 if the
+// processor has bf16 products, and plain loops for fp64. Operands may have any strides. Those that BLAS cannot read are
+// first packed into the workspace; fp16 operands (and bf16 ones without hardware support) are packed as fp32.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,12 @@ namespace ridgepoint::cpu {
 
 std::unique_ptr<Kernel> make_matmul_kernel(const KernelSpec& spec);
 
-// Whether the processor has products of bf16, and what is said, once for a dtype, where products are by way of fp32.
+// Whether the processor has bf16 products, and the warning, once for a dtype, that products are computed in fp32.
 bool has_bf16_products();
-void say_emulated(DType dtype);
+void warn_emulated(DType dtype);
 
-// The single ways, for those who must compare them. make_primitive_matmul() gives null where oneDNN has no kernel of
-// its own for the dtypes and strides (a plain-loop one does not count).
+// The single implementations, for benchmarks and tests. make_primitive_matmul() returns null if oneDNN has only its
+// reference kernel for the dtypes and strides.
 std::unique_ptr<Kernel> make_sgemm_matmul(const MatmulProblem& problem);
 std::unique_ptr<Kernel> make_primitive_matmul(const MatmulProblem& problem);
 std::unique_ptr<Kernel> make_fp64_matmul(const MatmulProblem& problem);

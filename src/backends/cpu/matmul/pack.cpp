@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kGrainElements = 1 << 12;
 
-// The problem with broadcast batch dimensions of `matrix` reduced to one.
+// The problem with size 1 in the batch dimensions along which `matrix` is broadcast.
 MatmulProblem distinct_batches(const MatmulProblem& problem, const StridedMatrix& matrix) {
   MatmulProblem distinct = problem;
   for (std::size_t axis = 0; axis < distinct.batch.size(); ++axis) {
@@ -19,7 +19,7 @@ MatmulProblem distinct_batches(const MatmulProblem& problem, const StridedMatrix
   return distinct;
 }
 
-// Calls body(first, packed row index) for every row of every distinct matrix, `first` being its element offset.
+// Calls body(first, packed row index) for every row of every distinct matrix; `first` is the row's element offset.
 template <typename Body>
 void for_each_row(const MatmulProblem& problem, const StridedMatrix& matrix, const Body& body) {
   const MatmulProblem distinct = distinct_batches(problem, matrix);

@@ -5,14 +5,14 @@
 
 namespace ridgepoint::cpu {
 
-// The layout pack_matrices() writes: dense fp32, batch dimensions that are broadcast (stride 0) kept once.
+// The layout that pack_matrices() writes: dense fp32, with broadcast batch dimensions (stride 0) stored once.
 StridedMatrix packed_layout(const MatmulProblem& problem, const StridedMatrix& matrix);
 std::int64_t packed_elements(const MatmulProblem& problem, const StridedMatrix& matrix);
 
 // `source` is element 0 of `matrix` (null for an immediate); `packed` holds packed_elements().
 void pack_matrices(const MatmulProblem& problem, const StridedMatrix& matrix, const void* source, float* packed);
 
-// Rounds dense fp32 matrices to the dtype and strides of `matrix`, none of which may be 0.
+// Rounds dense fp32 matrices to the dtype of `matrix` and writes them with its strides, none of which may be 0.
 void unpack_matrices(const MatmulProblem& problem, const StridedMatrix& matrix, const float* packed, void* target);
 
 }  // namespace ridgepoint::cpu

@@ -8,7 +8,7 @@ namespace {
 
 using BatchRanges = std::array<MatmulRange, kMaxBatchRank>;
 
-StridedMatrix part_of(StridedMatrix matrix, std::int64_t rows, std::int64_t columns) {
+StridedMatrix with_size(StridedMatrix matrix, std::int64_t rows, std::int64_t columns) {
   matrix.rows = rows;
   matrix.columns = columns;
   return matrix;
@@ -20,7 +20,7 @@ std::int64_t offset_of(const StridedMatrix& matrix, const BatchRanges& batch, st
   return offset;
 }
 
-// Batch dimensions that have become of size 1 go: no matrix moves along them.
+// Drops batch dimensions that have size 1 in the piece.
 void set_batch(MatmulProblem& piece, const BatchRanges& ranges, std::size_t rank) {
   piece.batch.clear();
   for (std::size_t axis = 0; axis < rank; ++axis) {
@@ -38,9 +38,9 @@ MatmulPiece make_piece(const MatmulProblem& whole, const BatchRanges& batch, Mat
   piece.a_offset = offset_of(whole.a, batch, rows.begin, 0);
   piece.b_offset = offset_of(whole.b, batch, 0, columns.begin);
   piece.c_offset = offset_of(whole.c, batch, rows.begin, columns.begin);
-  piece.problem.a = part_of(whole.a, rows.end - rows.begin, whole.a.columns);
-  piece.problem.b = part_of(whole.b, whole.b.rows, columns.end - columns.begin);
-  piece.problem.c = part_of(whole.c, rows.end - rows.begin, columns.end - columns.begin);
+  piece.problem.a = with_size(whole.a, rows.end - rows.begin, whole.a.columns);
+  piece.problem.b = with_size(whole.b, whole.b.rows, columns.end - columns.begin);
+  piece.problem.c = with_size(whole.c, rows.end - rows.begin, columns.end - columns.begin);
   set_batch(piece.problem, batch, whole.batch.size());
   return piece;
 }
@@ -54,7 +54,7 @@ MatmulGrid choose_grid(std::int64_t rows, std::int64_t columns, std::int64_t par
     if (parts % row_tiles != 0) continue;
     const std::int64_t column_tiles = parts / row_tiles;
     const std::int64_t perimeter = rows / row_tiles + columns / column_tiles;
-    // Of equals, fewer columns: rows of b and c stay long.
+    // Among equals the grid with fewer column tiles wins, because its rows of b and c are longer.
     if (perimeter > smallest) continue;
     smallest = perimeter;
     best = {row_tiles, column_tiles};
@@ -67,17 +67,17 @@ MatmulRange tile_range(std::int64_t size, std::int64_t step, std::int64_t tiles,
   return {std::min(steps * tile / tiles * step, size), std::min(steps * (tile + 1) / tiles * step, size)};
 }
 
-std::vector<MatmulPiece> cut_into_pieces(const MatmulProblem& problem, int parts, std::int64_t least_flops) {
-  std::int64_t left = std::clamp<std::int64_t>(problem.flops() / least_flops, 1, parts);
-  std::array<std::int64_t, kMaxBatchRank> cuts{};
-  cuts.fill(1);
+std::vector<MatmulPiece> split_into_pieces(const MatmulProblem& problem, int parts, std::int64_t least_flops) {
+  std::int64_t remaining = std::clamp<std::int64_t>(problem.flops() / least_flops, 1, parts);
+  std::array<std::int64_t, kMaxBatchRank> batch_pieces{};
+  batch_pieces.fill(1);
   std::int64_t batches = 1;
   for (std::size_t axis = 0; axis < problem.batch.size(); ++axis) {
-    cuts[axis] = std::gcd(left, problem.batch[axis]);
-    left /= cuts[axis];
-    batches *= cuts[axis];
+    batch_pieces[axis] = std::gcd(remaining, problem.batch[axis]);
+    remaining /= batch_pieces[axis];
+    batches *= batch_pieces[axis];
   }
-  const MatmulGrid grid = choose_grid(problem.c.rows, problem.c.columns, left);
+  const MatmulGrid grid = choose_grid(problem.c.rows, problem.c.columns, remaining);
   std::vector<MatmulPiece> pieces;
   for (std::int64_t tile = 0; tile < batches * grid.row_tiles * grid.column_tiles; ++tile) {
     const MatmulRange columns =
@@ -86,11 +86,11 @@ std::vector<MatmulPiece> cut_into_pieces(const MatmulProblem& problem, int parts
         tile_range(problem.c.rows, kMatmulRowStep, grid.row_tiles, tile / grid.column_tiles % grid.row_tiles);
     if (rows.begin == rows.end || columns.begin == columns.end) continue;
     BatchRanges batch{};
-    std::int64_t number = tile / (grid.column_tiles * grid.row_tiles);
+    std::int64_t index = tile / (grid.column_tiles * grid.row_tiles);
     for (std::size_t axis = problem.batch.size(); axis-- > 0;) {
-      const std::int64_t size = problem.batch[axis] / cuts[axis];
-      batch[axis] = {number % cuts[axis] * size, (number % cuts[axis] + 1) * size};
-      number /= cuts[axis];
+      const std::int64_t size = problem.batch[axis] / batch_pieces[axis];
+      batch[axis] = {index % batch_pieces[axis] * size, (index % batch_pieces[axis] + 1) * size};
+      index /= batch_pieces[axis];
     }
     pieces.push_back(make_piece(problem, batch, rows, columns));
   }

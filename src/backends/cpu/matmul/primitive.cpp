@@ -1,4 +1,4 @@
-// Products by oneDNN's matmul primitive, which has kernels for matrix units that its BLAS interface has not.
+// Products by oneDNN's matmul primitive, which uses matrix units (AMX) that its BLAS interface does not use.
 #include <algorithm>
 #include <array>
 #include <dnnl.hpp>
@@ -10,6 +10,7 @@
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/matmul/pieces.h"
 #include "backends/cpu/onednn.h"
+#include "backends/rounding.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
 
@@ -24,7 +25,7 @@ dnnl::engine& engine() {
 dnnl::memory::desc descriptor(const MatmulProblem& problem, const StridedMatrix& matrix) {
   dnnl::memory::dims sizes;
   dnnl::memory::dims strides;
-  // Broadcast batch dimensions are of size 1 to oneDNN.
+  // oneDNN broadcasts batch dimensions of size 1.
   for (std::size_t axis = 0; axis < problem.batch.size(); ++axis) {
     const bool broadcast = matrix.batch_strides[axis] == 0;
     sizes.push_back(broadcast ? 1 : problem.batch[axis]);
@@ -44,16 +45,15 @@ dnnl::matmul::primitive_desc describe(const MatmulProblem& problem) {
       describe_matmul(engine(), descriptor(problem, problem.a), descriptor(problem, problem.b),
                       descriptor(problem, problem.c), attributes);
   if (std::string_view(description.impl_info_str()).starts_with("ref")) {
-    throw dnnl::error(dnnl_unimplemented, "plain loops alone");
+    throw dnnl::error(dnnl_unimplemented, "reference kernel only");
   }
   return description;
 }
 
-// One thread's share. Goes through the C interface to run: the C++ one builds a list of arguments on the heap at every
-// call.
+// The product of one thread. It uses the C interface, because the C++ one allocates a list of arguments at every call.
 class PieceProduct {
  public:
-  // Throws dnnl::error where oneDNN has no kernel of its own.
+  // Throws dnnl::error if oneDNN has only its reference kernel.
   explicit PieceProduct(const MatmulPiece& piece) : PieceProduct(piece, describe(piece.problem)) {}
 
   std::size_t scratch_bytes() const { return scratch_bytes_; }
@@ -91,16 +91,15 @@ class PieceProduct {
   std::size_t scratch_bytes_;
 };
 
-// As many products as there were threads when it was made, each for one thread: whichever threads come do all of them.
+// One single-threaded product for each thread at the time of construction; any number of threads can run them.
 class PrimitiveMatmul : public Kernel {
  public:
   explicit PrimitiveMatmul(const MatmulProblem& problem)
       : name_("matmul_" + std::string(ridgepoint::name(problem.c.dtype)) + "_primitive") {
     const OneThread one_thread;
-    for (const MatmulPiece& piece : cut_into_pieces(problem, thread_count(), kMinTileFlops)) {
+    for (const MatmulPiece& piece : split_into_pieces(problem, thread_count(), kMinTileFlops)) {
       products_.emplace_back(piece);
-      scratch_bytes_ =
-          std::max(scratch_bytes_, (products_.back().scratch_bytes() + kAlignment - 1) / kAlignment * kAlignment);
+      scratch_bytes_ = std::max(scratch_bytes_, round_up(products_.back().scratch_bytes(), kAlignment));
     }
   }
 
@@ -134,7 +133,7 @@ std::unique_ptr<Kernel> make_primitive_matmul(const MatmulProblem& problem) {
   if (problem.flops() == 0 || !blas_layout(problem.a) || !blas_layout(problem.b)) return nullptr;
   try {
     return std::make_unique<PrimitiveMatmul>(problem);
-  } catch (const dnnl::error&) {  // how oneDNN says that it has none
+  } catch (const dnnl::error&) {  // oneDNN has no such kernel
     return nullptr;
   }
 }

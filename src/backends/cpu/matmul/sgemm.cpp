@@ -1,6 +1,6 @@
-// fp32 products by oneDNN's SGEMM, one single-threaded call a tile. Measured against its matmul primitive (which cuts
-// the work itself) this is 5 to 15 % faster on the shapes of a Transformer, twice as fast where a row stride is a
-// multiple of 3072 elements, and a quarter faster on the small matrices of attention: bench/matmul_bench.cpp.
+// fp32 products by oneDNN's SGEMM, one single-threaded call for each tile. Compared with its matmul primitive (which
+// divides the work itself) this is 5 to 15 % faster on the shapes of a Transformer, twice as fast where a row stride is
+// a multiple of 3072 elements, and a quarter faster on the small matrices of attention (bench/matmul_bench.cpp).
 #include <dnnl.h>
 #include <fmt/format.h>
 
@@ -18,9 +18,9 @@
 namespace ridgepoint::cpu {
 namespace {
 
-// With this many matrices a thread the last round of an uneven share costs little, and matrices stay whole.
+// With this many matrices for each thread an uneven last round costs little, and matrices need no tiling.
 constexpr std::int64_t kMatricesPerThread = 8;
-// How each matrix is cut so that all threads have an equal share. SGEMM packs its part of a and b for each tile.
+// The tiling that gives all threads equal work. SGEMM packs its rows of a and columns of b for each tile.
 MatmulGrid choose_tiles(const MatmulProblem& problem) {
   const std::int64_t threads = thread_count();
   const std::int64_t batches = std::max<std::int64_t>(problem.batch_count(), 1);
@@ -53,7 +53,7 @@ class SgemmMatmul : public Kernel {
   }
 
  private:
-  // A matrix as SGEMM reads it: where the node has it, or packed into the workspace.
+  // A matrix as SGEMM reads it: in the node's own memory, or packed into the workspace.
   struct Operand {
     StridedMatrix matrix;
     bool packed = false;
@@ -85,7 +85,7 @@ class SgemmMatmul : public Kernel {
     return packed;
   }
 
-  // A sum over no terms is 0 in every dtype.
+  // A sum of no terms is 0, whose bits are 0 in every dtype.
   void clear_output(const LaunchArguments& arguments) const {
     const std::int64_t elements = problem_.batch_count() * problem_.c.rows * problem_.c.columns;
     if (elements == 0) return;
@@ -109,7 +109,7 @@ class SgemmMatmul : public Kernel {
                    columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading, 0.0F,
                    c, std::max<std::int64_t>(c_.matrix.columns, 1));
     if (status != dnnl_success) {
-      throw Error(fmt::format("oneDNN refused a {} x {} x {} matrix product (status {})", problem_.c.rows,
+      throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product (status {})", problem_.c.rows,
                               problem_.c.columns, problem_.a.columns, static_cast<int>(status)));
     }
   }

@@ -8,11 +8,11 @@
 namespace ridgepoint::cpu {
 namespace {
 
-// While building, a slot is its kind and its number within the kind.
+// Until finish(), a slot is its kind and its number within the kind.
 enum class SlotKind : std::uint16_t { column, access, constant, scalar, reduction, tile_register, integer };
 constexpr int kKindShift = 12;
 constexpr TileSlot kNumberMask = (1u << kKindShift) - 1;
-// Memory walked with a stride brings a cache line a column: narrower tiles keep those lines until the next row.
+// Each column of strided memory uses its own cache line: in a narrow tile these stay in cache for the next row.
 constexpr std::int64_t kStridedTileColumns = 128;
 constexpr std::int64_t kTileStep = 64;
 
@@ -25,7 +25,7 @@ bool is_access(TileSlot slot) { return slot >> kKindShift == static_cast<int>(Sl
 }  // namespace
 
 void refuse_tile(const std::string& what) {
-  throw Error("the cpu's tile interpreter cannot run " + what, ErrorKind::unsupported);
+  throw Error("the CPU's tile interpreter cannot run " + what, ErrorKind::unsupported);
 }
 
 TileBuilder::TileBuilder(const RowProgram& rows) : rows_(rows) {
@@ -52,7 +52,7 @@ TileSlot TileBuilder::tile_register(int number) const {
 
 TileSlot TileBuilder::new_access(TileMemory kind, int number, const RowAccess& access, std::int64_t element_bytes) {
   TileAccess made{.memory = kind, .number = number, .column_bytes = access.column_stride * element_bytes};
-  std::int64_t walked = 0;  // by the axes within
+  std::int64_t walked = 0;  // by the inner axes
   bool varies = false;
   for (std::size_t d = rows_.space.rows.size(); d-- > 0;) {
     made.row_bytes[d] = access.row_strides[d] * element_bytes;
@@ -100,18 +100,18 @@ void TileBuilder::collect_moving(TilePhase& made) const {
 void TileBuilder::check_limits() const {
   if (program.accesses.size() > kMaxTileAccesses || program.scalars > kMaxTileScalars ||
       program.reductions > kMaxTileReductions || program.slots() > kMaxTileSlots) {
-    refuse_tile("a body of this size (" + std::to_string(rows_.instructions.size()) + " instructions)");
+    refuse_tile("a body of " + std::to_string(rows_.instructions.size()) + " instructions");
   }
 }
 
-// Registers must fit in scratch; a column accumulation may need its fp32 and double totals there besides.
+// Registers must fit in the scratch memory, and so must the fp32 and double totals of column accumulations.
 void TileBuilder::choose_tile_columns() {
   const std::size_t column_bytes = program.registers * program.value_bytes +
                                    static_cast<std::size_t>(program.column_accumulations) * 3 * sizeof(float);
   if (column_bytes > 0) {
     const auto fitting = static_cast<std::int64_t>(kTileScratchBytes / column_bytes);
     if (fitting < kTileStep) {
-      refuse_tile("a body with " + std::to_string(column_bytes) + " bytes of values a column at once");
+      refuse_tile("a body that holds " + std::to_string(column_bytes) + " bytes of values for each column");
     }
     program.tile_columns = std::min(fitting / kTileStep * kTileStep, kMaxTileColumns);
   }
@@ -121,12 +121,12 @@ void TileBuilder::choose_tile_columns() {
 TileProgram TileBuilder::finish() {
   check_limits();
   choose_tile_columns();
-  for (TilePhase& made : program.phases) {
-    collect_moving(made);
-    renumber(made.row_steps);
-    renumber(made.steps);
-    for (TileReduction& reduction : made.reductions) reduction.slot = renumbered(reduction.slot);
-    for (TileSlot& moving : made.moving) moving = renumbered(moving);
+  for (TilePhase& phase : program.phases) {
+    collect_moving(phase);
+    renumber(phase.row_steps);
+    renumber(phase.steps);
+    for (TileReduction& reduction : phase.reductions) reduction.slot = renumbered(reduction.slot);
+    for (TileSlot& moving : phase.moving) moving = renumbered(moving);
   }
   for (TileSlot& varying : program.row_varying) varying = renumbered(varying);
   renumber(program.uniform_steps);

@@ -1,4 +1,4 @@
-// The slots of a tile program under construction: hands them out by kind, numbers them across kinds at the end.
+// Builds a tile program: assigns slots by kind, and numbers them across kinds at the end.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ridgepoint::cpu {
 
-// Throws Error (unsupported): "the cpu's tile interpreter cannot run <what>".
+// Throws Error (unsupported): "the CPU's tile interpreter cannot run <what>".
 [[noreturn]] void refuse_tile(const std::string& what);
 
 class TileBuilder {
@@ -20,20 +20,20 @@ class TileBuilder {
   TileSlot integer(std::int64_t value);
   TileSlot tile_register(int number) const;
 
-  // Memory of the body, walked as the access says. Refuses fp64.
+  // An input or output of the body, accessed with the strides of `access`. Refuses fp64.
   TileSlot memory(TileMemory kind, int number, const RowAccess& access);
-  // The same memory at column 0 of the current row, whatever the sweep does.
+  // The same memory at column 0 of the current row, during the whole sweep.
   TileSlot row_start(TileMemory kind, int number, RowAccess access);
-  // A row of the interpreter's own: of fp32 sums, or of values as registers hold them.
+  // A row in the interpreter's memory: of fp32 sums, or of values as registers have them.
   TileSlot buffer(TileMemory kind, int number);
-  // The row part of an iota: the address is the value.
+  // The part of an iota that depends on the row: the slot's address is the value.
   TileSlot row_index(const RowAccess& access);
 
-  // Row values of a phase; those of the phase after the last sweep are computed at the end of a row.
+  // The steps that compute row values before a phase's sweep; for the phase after the last one, at the end of the row.
   std::vector<TileStep>& row_steps(int phase);
   TilePhase& phase(int phase) { return program.phases[static_cast<std::size_t>(phase)]; }
 
-  // Numbers the slots and fixes the tile width. Refuses programs beyond the limits of tile_program.h.
+  // Numbers the slots and chooses the tile width. Refuses programs beyond the limits of program.h.
   TileProgram finish();
 
   TileProgram program;

@@ -1,6 +1,5 @@
-// Compiles a row program to tile steps. Operands that are fp32 or int64 with unit stride are read where they lie and
-// results that are stored so are computed where they go; everything else passes through registers of one tile.
-#include <cstdlib>
+// Compiles a row program to tile steps. Operands in fp32 or int64 with unit stride are read from their own memory, and
+// such results are computed in the output; other values pass through registers, each of one tile.
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +25,7 @@ tile::Function store_function(DType dtype, std::int64_t stride) {
   return is_integer(dtype) ? tile::integer_store_function(dtype) : tile::store_function(dtype, stride);
 }
 
-// Of one element in cache, on one core: enough to tell light work from heavy.
+// The time of one element on one core, in cache; rough, to tell cheap work from expensive work.
 double cost_ns(Op op) {
   switch (op) {
     case Op::exp:
@@ -53,7 +52,7 @@ class Compiler {
     if (has_integer_columns()) build_.program.value_bytes = sizeof(std::int64_t);
     for (int i = 0; i < static_cast<int>(rows_.instructions.size()); ++i) place(i);
     for (int phase = 0; phase < rows_.phases; ++phase) compile_phase(phase);
-    compile_end();
+    compile_row_end();
     return build_.finish();
   }
 
@@ -66,7 +65,7 @@ class Compiler {
 
   bool holds_integers(int i) const { return is_integer(at(i).dtype); }
 
-  // Columns of integers that are computed or loaded; absorbed ones are not.
+  // Whether column values of integer dtype are computed or loaded; absorbed instructions do not count.
   bool has_integer_columns() const {
     for (int i = 0; i < static_cast<int>(rows_.instructions.size()); ++i) {
       if (is_column(i) && holds_integers(i) && !plan_.fusion(i).absorbed) return true;
@@ -74,12 +73,12 @@ class Compiler {
     return false;
   }
 
-  // Where a value that does not vary with the column is computed.
+  // The steps that compute a value which does not vary with the column.
   std::vector<TileStep>& steps_of(const RowInstruction& instruction) {
     return instruction.level == RowLevel::uniform ? build_.program.uniform_steps : build_.row_steps(instruction.phase);
   }
 
-  // Gives every operand in memory its access, and every value that does not vary with the column its slot and step.
+  // Assigns an access to every operand in memory, and a slot and a step to every value that is not a column value.
   void place(int i) {
     const RowInstruction& instruction = at(i);
     switch (instruction.kind) {
@@ -113,7 +112,7 @@ class Compiler {
     steps_of(load).push_back({.function = load_function(load.dtype, 1), .result = where(i), .a = memory(i)});
   }
 
-  // The scalar is read off the double at the start of the next phase.
+  // The double becomes an fp32 scalar at the start of the next phase.
   void place_reduction(int i) {
     const TileSlot total = build_.new_reduction();
     where(i) = build_.new_scalar();
@@ -138,7 +137,7 @@ class Compiler {
   void place_index(int i) {
     const RowAccess& access = at(i).access;
     if (!holds_integers(i) && largest_index(rows_.space, access) > tile::kFirstInexactIndex) {
-      refuse_tile("an iota past 2^24, which fp32 does not hold exactly");
+      refuse_tile("an iota beyond 2^24, which fp32 does not represent exactly");
     }
     if (is_column(i)) return;
     where(i) = build_.new_scalar();
@@ -147,7 +146,7 @@ class Compiler {
                                    .a = build_.row_index(access)});
   }
 
-  // The operands' slots must be those of the moment. A row value is a tile of one column, its operands too.
+  // Uses the operands' current slots. A row value is a tile of one column, and so are its operands.
   TileStep elementwise_step(int i, TileSlot result) {
     const RowInstruction& instruction = at(i);
     const TileFusion& fusion = plan_.fusion(i);
@@ -182,7 +181,7 @@ class Compiler {
     return step;
   }
 
-  // Null for an instruction that neither takes nor makes an integer.
+  // Null for an instruction without integer operands and results.
   tile::Function integer_function(int i, const bool (&scalar)[3]) const {
     const RowInstruction& instruction = at(i);
     const DType from = at(instruction.operands[0]).dtype;
@@ -202,7 +201,7 @@ class Compiler {
     build_.program.registers = std::max(build_.program.registers, static_cast<std::size_t>(schedule.registers));
     for (const ScheduledValue& value : schedule.values) {
       compute(phase, value);
-      use(phase, value.instruction);
+      reduce_value(phase, value.instruction);
     }
     for (const int i : schedule.stores_at_end) {
       add_step(phase, store_step(output(i), output(i).access.column_stride), Op::copy);
@@ -221,7 +220,7 @@ class Compiler {
     return buffers_[static_cast<std::size_t>(number)];
   }
 
-  TileSlot place_of(const ScheduledValue& value) {
+  TileSlot slot_of(const ScheduledValue& value) {
     switch (value.place) {
       case ValuePlace::in_memory:
         return memory(value.instruction);
@@ -236,11 +235,11 @@ class Compiler {
     return kColumnSlot;
   }
 
-  // Notes where a column value lies in this phase, and computes it if it is not there yet.
+  // Records the slot of a column value in this phase, and computes the value if necessary.
   void compute(int phase, const ScheduledValue& value) {
     const int i = value.instruction;
     const RowInstruction& instruction = at(i);
-    const TileSlot target = place_of(value);
+    const TileSlot target = slot_of(value);
     where(i) = target;
     if (value.place == ValuePlace::in_memory || value.place == ValuePlace::reloaded) return;
     const std::int64_t stride = instruction.access.column_stride;
@@ -260,8 +259,8 @@ class Compiler {
     }
   }
 
-  // Columns over a row's own sum: one division a row and a product a column instead. Rounds once more, and needs
-  // sums that are normal numbers; a plain division by an operand stays one.
+  // Columns divided by a reduction of the row: one division for each row and one product for each column. This rounds
+  // once more and needs a reduction that is a normal number; a division by an operand stays a division.
   bool divides_by_reduction(const RowInstruction& instruction) const {
     if (instruction.op != Op::div || !is_column(instruction.operands[0])) return false;
     const RowInstruction& divisor = at(instruction.operands[1]);
@@ -276,8 +275,8 @@ class Compiler {
     return inverse;
   }
 
-  // Row reductions and column accumulations that take the value in.
-  void use(int phase, int value) {
+  // Adds the steps of row reductions and column accumulations that read the value.
+  void reduce_value(int phase, int value) {
     for (const auto& [i, total] : totals_) {
       if (at(i).operands[0] != value || at(i).phase != phase) continue;
       add_step(phase, {.function = tile::reduce_function(at(i).op), .result = total, .a = where(value)}, at(i).op);
@@ -312,7 +311,7 @@ class Compiler {
             .stride = at(load).access.column_stride};
   }
 
-  void compile_end() {
+  void compile_row_end() {
     TileProgram& program = build_.program;
     for (const RowOutput& out : rows_.outputs) {
       if (out.store == RowStore::row) program.end_steps.push_back(store_step(out, 1));

@@ -1,7 +1,6 @@
 #include "backends/cpu/tile/fusion.h"
 
 #include <algorithm>
-#include <optional>
 
 namespace ridgepoint::cpu {
 namespace {
@@ -39,7 +38,7 @@ class Fuser {
   bool is_column(int i) const { return at(i).level == RowLevel::column; }
   bool is_elementwise(int i, Op op) const { return at(i).kind == RowKind::elementwise && at(i).op == op; }
 
-  // An operand that `user` can take over: a column value of its phase, used once.
+  // An operand that can be computed within `user`: a column value of the same phase with no other user.
   bool can_absorb(int operand, int user) {
     return operand >= 0 && is_column(operand) && at(operand).phase == at(user).phase &&
            uses_[static_cast<std::size_t>(operand)] == 1;
@@ -92,7 +91,7 @@ class Fuser {
     }
   }
 
-  // sum(where(index == scalar, x, 0)) with x in memory. The comparison was fused before.
+  // sum(where(index == scalar, x, 0)) with x in memory, whose comparison is already fused.
   void fuse_pick(int i) {
     const int chosen = at(i).operands[0];
     if (at(i).op != Op::reduce_sum || !can_absorb(chosen, i) || !is_elementwise(chosen, Op::where)) return;

@@ -1,27 +1,24 @@
 #include "backends/cpu/tile/interpreter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
+#include "backends/rounding.h"
 #include "core/threads/parallel.h"
 
 namespace ridgepoint::cpu {
 namespace {
 
-// Work below this is not worth waking another thread for.
+// Less work than this is not worth the time to wake a thread.
 constexpr double kWorkPerThreadNs = 4000.0;
-// fp32 partial sums of columns take in this many rows before they are added to the doubles.
+// Columns are summed in fp32 over this many rows, then added to doubles.
 constexpr std::int64_t kRowsPerFlush = 128;
 constexpr std::int64_t kNarrowestUnit = 64;
 constexpr std::int64_t kCacheLineFloats = 16;
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-std::int64_t round_up(std::int64_t a, std::int64_t b) { return divide_up(a, b) * b; }
-
 }  // namespace
 
-// One call of run().
+// The arguments of one call of run().
 struct TileInterpreter::Run {
   void* const* inputs;
   void* const* outputs;
@@ -32,7 +29,7 @@ TileInterpreter::TileInterpreter(TileProgram program, int threads)
     : program_(std::move(program)), narrow_(tile::narrow_function()), workers_(useful_workers(threads)) {
   padded_columns_ = round_up(program_.space.columns, kCacheLineFloats);
   split_ = choose_split();
-  const std::int64_t share = divide_up(program_.space.columns, workers_);
+  const std::int64_t share = ceil_divide(program_.space.columns, workers_);
   unit_columns_ = std::clamp(round_up(share, kCacheLineFloats), kNarrowestUnit, program_.tile_columns);
   for (const TileAccumulation& accumulation : program_.accumulations) {
     functions_.push_back({tile::flush_function(accumulation.op), tile::combine_function(accumulation.op),
@@ -70,7 +67,7 @@ std::size_t TileInterpreter::accumulation_bytes() const {
   const std::size_t columns = static_cast<std::size_t>(program_.column_accumulations) *
                               static_cast<std::size_t>(padded_columns_) * (sizeof(float) + sizeof(double));
   const std::size_t rows = static_cast<std::size_t>(program_.row_accumulations) * sizeof(double);
-  return columns + (rows + 63) / 64 * 64;
+  return columns + round_up(rows, 64);
 }
 
 std::size_t TileInterpreter::workspace_bytes() const {
@@ -79,9 +76,9 @@ std::size_t TileInterpreter::workspace_bytes() const {
   return workers * worker_bytes();
 }
 
-// A worker's memory: row buffers, fp32 partial sums, double sums of columns, double sums of row values.
+// A worker's memory: row buffers, fp32 partial sums of columns, double sums of columns, double sums of row values.
 TileMemoryMap TileInterpreter::memory_of(const Run& run, int worker) const {
-  const bool shared = split_ == Split::sweeps;  // one row at a time, its buffer filled by all
+  const bool shared = split_ == Split::sweeps;  // all workers fill the buffer of the current row
   std::byte* start = run.workspace + (shared ? 0 : static_cast<std::size_t>(worker) * worker_bytes());
   return {run.inputs, run.outputs, start, start + row_buffer_bytes(), padded_columns_};
 }
@@ -122,11 +119,11 @@ void TileInterpreter::run(void* const* inputs, void* const* outputs, void* works
   }
 }
 
-// Tiles in memory order: all of a row, then the next row.
+// Tiles in memory order: all tiles of a row, then the next row.
 void TileInterpreter::run_tiles(const Run& run) const {
   const std::int64_t columns = program_.space.columns;
   const std::int64_t width = program_.tile_columns;
-  const std::int64_t tiles = divide_up(columns, width);
+  const std::int64_t tiles = ceil_divide(columns, width);
   parallel_for_workers(program_.space.row_count() * tiles, workers_, [&](int w, std::int64_t next, std::int64_t end) {
     if (next == end) return;
     TileWorker worker(program_, memory_of(run, w));
@@ -143,13 +140,12 @@ void TileInterpreter::run_tiles(const Run& run) const {
   });
 }
 
-// One range of columns through all rows before the next: memory walked with a stride is met again, a row further,
-// while it is still in cache.
+// One range of columns over all rows, then the next: the next row uses the cache lines of strided memory again.
 void TileInterpreter::run_strided_tiles(const Run& run) const {
   const std::int64_t columns = program_.space.columns;
   const std::int64_t width = program_.tile_columns;
   const std::int64_t rows = program_.space.row_count();
-  parallel_for_workers(rows * divide_up(columns, width), workers_, [&](int w, std::int64_t next, std::int64_t end) {
+  parallel_for_workers(rows * ceil_divide(columns, width), workers_, [&](int w, std::int64_t next, std::int64_t end) {
     TileWorker worker(program_, memory_of(run, w));
     while (next < end) {
       const std::int64_t first = next / rows * width;
@@ -168,7 +164,7 @@ void TileInterpreter::run_strided_tiles(const Run& run) const {
 }
 
 void TileInterpreter::run_columns(const Run& run) const {
-  const std::int64_t units = divide_up(program_.space.columns, unit_columns_);
+  const std::int64_t units = ceil_divide(program_.space.columns, unit_columns_);
   parallel_for_workers(program_.space.group_count() * units, workers_, [&](int w, std::int64_t next, std::int64_t end) {
     if (next == end) return;
     TileWorker worker(program_, memory_of(run, w));
@@ -179,7 +175,7 @@ void TileInterpreter::run_columns(const Run& run) const {
   });
 }
 
-// The sums of one range of columns over one group, kept in this thread's scratch behind the registers.
+// Sums one range of columns over one group, in this thread's scratch memory behind the registers.
 void TileInterpreter::run_column_unit(TileWorker& worker, std::int64_t group, std::int64_t begin,
                                       std::int64_t end) const {
   const std::int64_t width = program_.tile_columns;
@@ -250,7 +246,7 @@ void TileInterpreter::flush_columns(const Run& run, int worker) const {
   }
 }
 
-// Leaves the sums of these rows in the worker's memory.
+// Sums these rows into the worker's memory.
 void TileInterpreter::run_rows_of_group(const Run& run, int worker, TileWorker& state, std::int64_t rows) const {
   begin_group(run, worker, state);
   for (std::int64_t row = 1; row <= rows; ++row) {
@@ -278,7 +274,7 @@ void TileInterpreter::store_columns(const TileAccumulation& accumulation, const 
   }
 }
 
-// Stores worker 0's sums; `state` stands at the group.
+// Stores the sums in worker 0's memory; `state` is at the group's first row.
 void TileInterpreter::store_group(const Run& run, TileWorker& state) const {
   for (const TileAccumulation& accumulation : program_.accumulations) {
     std::byte* row = state.row_address(accumulation.output);
@@ -294,7 +290,7 @@ void TileInterpreter::run_groups(const Run& run) const {
   const std::int64_t rows = program_.space.rows_per_group();
   parallel_for_workers(program_.space.group_count(), workers_, [&](int w, std::int64_t group, std::int64_t end) {
     if (group == end) return;
-    // Seen from this worker, its own memory is the first.
+    // The memory of this worker takes the place of worker 0's, so that worker 0 below is this one.
     const Run own{run.inputs, run.outputs, run.workspace + static_cast<std::size_t>(w) * worker_bytes()};
     TileWorker worker(program_, memory_of(own, 0));
     for (; group < end; ++group) {
@@ -329,7 +325,7 @@ void TileInterpreter::run_group_rows(const Run& run) const {
   }
 }
 
-// Every sweep is a loop of its own. A worker finds the totals of earlier sweeps where the caller left them.
+// Each sweep is a parallel loop of its own; `state` has the totals of earlier sweeps.
 void TileInterpreter::run_sweeps(const Run& run) const {
   const std::int64_t columns = program_.space.columns;
   auto* partials = reinterpret_cast<double*>(run.workspace + row_buffer_bytes());

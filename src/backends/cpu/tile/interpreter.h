@@ -1,5 +1,5 @@
-// Runs a compiled row program over all cores. Which loop is split between threads is decided once, from the shape of
-// the space: rows, groups of rows, columns, or single tiles. A run allocates nothing; its result does not depend on
+// Runs a compiled row program on all cores. The shape of the row space decides once which loop is split between
+// threads: rows, groups of rows, columns, or single tiles. A run allocates nothing. Its result does not depend on
 // timing, and for elementwise work not on the number of threads either.
 #pragma once
 
@@ -14,22 +14,22 @@ namespace ridgepoint::cpu {
 
 class TileInterpreter {
  public:
-  // `threads` bounds how many will be used; the workspace is sized for them.
+  // Uses at most `threads` threads; the workspace is sized for them.
   TileInterpreter(TileProgram program, int threads);
 
   std::size_t workspace_bytes() const;
 
-  // Arrays of the body's inputs and outputs (element (0,...,0) of each) and workspace_bytes() of memory, 64-byte
-  // aligned. An output may be exactly one of the inputs.
+  // `inputs` and `outputs` are the addresses of the body's operands (element (0,...,0) of each); `workspace` has
+  // workspace_bytes(), aligned to 64 bytes. An output may be in the same memory as an input.
   void run(void* const* inputs, void* const* outputs, void* workspace) const;
 
  private:
-  // tiles: independent tiles of all rows. columns: ranges of columns, each over all rows of a group, whose sums are
-  // then complete. rows, groups: whole rows or groups. group_rows: one group after the other, its rows split and the
-  // partial sums combined. sweeps: few long rows, the columns of each sweep split.
+  // How the work is split between threads. tiles: independent tiles of all rows. columns: ranges of columns over all
+  // rows of a group, which gives complete sums. rows, groups: whole rows or groups. group_rows: the rows of one group
+  // after the other, with partial sums that are combined. sweeps: the columns of each sweep, for few long rows.
   enum class Split : std::uint8_t { tiles, columns, rows, groups, group_rows, sweeps };
 
-  // What an accumulation needs besides its step.
+  // The functions of an accumulation besides its step.
   struct AccumulationFunctions {
     tile::Function flush;
     tile::Function combine;

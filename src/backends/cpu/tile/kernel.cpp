@@ -68,8 +68,8 @@ std::unique_ptr<Kernel> make_tile_kernel(const KernelSpec& spec) {
   std::optional<std::vector<RowProgram>> programs;
   if (may_fit(spec.node.op)) programs = lower_to_rows(body_of(spec.graph, spec.node), spec.inputs, spec.outputs);
   if (!programs) {
-    throw Error("the cpu's tile interpreter was asked for '" + op +
-                    "', which is not rows of elementwise work and reductions; decompose it first",
+    throw Error("the CPU's tile interpreter cannot run '" + op +
+                    "': it is not made of elementwise ops and reductions over rows; decompose it first",
                 ErrorKind::unsupported);
   }
   return std::make_unique<TileKernel>("tile_" + op, *programs);

@@ -1,4 +1,4 @@
-// Elementwise ops, reductions and composites of both as one kernel, run by the tile interpreter.
+// One kernel for elementwise ops, reductions, and composites of both; the tile interpreter runs it.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,11 @@
 
 namespace ridgepoint::cpu {
 
-// Whether make_tile_kernel() takes the node. Layouts do not matter for the decompositions in src/ops, whose
-// reductions are over the last axis, nor for single ops.
+// Whether make_tile_kernel() takes the node. The answer does not depend on layouts for single ops, nor for the
+// decompositions in src/ops, which reduce over the last axis.
 bool fits_tile(const Graph& graph, const Node& node);
 
-// Throws Error (unsupported) for a node that does not fit: another kind of op, fp64, indices past 2^24.
+// Throws Error (unsupported) for another class of op, fp64, or indices beyond 2^24.
 std::unique_ptr<Kernel> make_tile_kernel(const KernelSpec& spec);
 
 }  // namespace ridgepoint::cpu

@@ -10,12 +10,12 @@ namespace {
 
 constexpr int kNever = -1;
 constexpr int kAtEnd = std::numeric_limits<int>::max();
-// In cheap operations: what computing a value once more may cost before a row buffer pays.
-constexpr int kCheapAgain = 2;
+// Costs in cheap operations: a value that costs more than kCheapRecompute is kept in a row buffer, not computed again.
+constexpr int kCheapRecompute = 2;
 constexpr int kExpensive = 8;
 
-// Whether memory holds what a tile function reads and writes.
-bool lies_as_computed(const RowAccess& access) {
+// Whether a tile function can read and write this memory without conversion.
+bool needs_no_conversion(const RowAccess& access) {
   return (access.dtype == DType::fp32 || access.dtype == DType::int64) && access.column_stride == 1;
 }
 
@@ -36,11 +36,13 @@ PhasePlan::PhasePlan(const RowProgram& program)
   int buffers = 0;
   for (int i = 0; i < static_cast<int>(buffer_.size()); ++i) {
     if (!is_column(i) || at(i).kind != RowKind::elementwise || fusion(i).absorbed || !used_after_own_phase(i)) continue;
-    if (cost_again(i) > kCheapAgain) buffer_[static_cast<std::size_t>(i)] = buffers++;
+    if (recompute_cost(i) > kCheapRecompute) buffer_[static_cast<std::size_t>(i)] = buffers++;
   }
 }
 
-bool PhasePlan::readable_in_place(int i) const { return at(i).kind == RowKind::load && lies_as_computed(at(i).access); }
+bool PhasePlan::readable_in_place(int i) const {
+  return at(i).kind == RowKind::load && needs_no_conversion(at(i).access);
+}
 
 bool PhasePlan::stored_in(const RowOutput& output, int phase) const {
   if (output.store == RowStore::element) return phase == last_phase_ && moved_load(output) < 0;
@@ -60,11 +62,11 @@ bool PhasePlan::used_after_own_phase(int value) const {
          });
 }
 
-int PhasePlan::cost_again(int value) const {
+int PhasePlan::recompute_cost(int value) const {
   if (!is_column(value) || readable_in_place(value) || buffer_[static_cast<std::size_t>(value)] >= 0) return 0;
   int cost = is_expensive(at(value).op) ? kExpensive : 1;
   for (const int operand : fusion(value).operands) {
-    if (operand >= 0 && cost <= kExpensive) cost += cost_again(operand);
+    if (operand >= 0 && cost <= kExpensive) cost += recompute_cost(operand);
   }
   return cost;
 }
@@ -77,7 +79,7 @@ int PhasePlan::moved_load(const RowOutput& output) const {
   return repeats && output.store <= RowStore::row ? value : -1;
 }
 
-// Values used before their definition appear first in the list of instructions, so one walk backwards is enough.
+// Operands come before their users in the list, so one backward walk is enough.
 std::vector<bool> PhasePlan::needed_in(int phase) const {
   std::vector<bool> needed(program_.instructions.size());
   const auto need = [&](int value) {
@@ -104,7 +106,7 @@ std::vector<int> PhasePlan::last_uses(int phase, const std::vector<bool>& needed
   std::vector<int> last_use(needed.size(), kNever);
   for (int i = 0; i < static_cast<int>(needed.size()); ++i) {
     if (!needed[static_cast<std::size_t>(i)]) continue;
-    last_use[static_cast<std::size_t>(i)] = i;  // reductions and accumulations take a value in as it is made
+    last_use[static_cast<std::size_t>(i)] = i;  // reductions and accumulations read a value when it is computed
     if (buffer_[static_cast<std::size_t>(i)] >= 0 && at(i).phase < phase) continue;
     for (const int operand : fusion(i).operands) {
       if (operand >= 0) last_use[static_cast<std::size_t>(operand)] = i;
@@ -113,7 +115,7 @@ std::vector<int> PhasePlan::last_uses(int phase, const std::vector<bool>& needed
   return last_use;
 }
 
-// Whether storing the output at `position` could change an operand that is read later.
+// Whether storing the output at `position` could overwrite an operand that is read later.
 bool PhasePlan::could_overwrite(const RowOutput& output, int position, const std::vector<int>& read_until) const {
   for (int i = 0; i < static_cast<int>(read_until.size()); ++i) {
     if (at(i).kind == RowKind::load && at(i).access == output.access &&
@@ -123,7 +125,7 @@ bool PhasePlan::could_overwrite(const RowOutput& output, int position, const std
   return false;
 }
 
-// Lets values be computed where they are stored, one output each; what is left is stored at the end of the tile.
+// Computes a value directly in its output where possible; other outputs are stored at the end of the tile.
 void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& last_use) const {
   std::vector<int> read_until(last_use.size(), kNever);
   for (const ScheduledValue& value : schedule.values) {
@@ -138,7 +140,7 @@ void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& l
                                     [&](const ScheduledValue& v) { return v.instruction == output.value; });
     const bool free = value != schedule.values.end() && value->place == ValuePlace::tile_register &&
                       at(output.value).kind == RowKind::elementwise;
-    if (free && lies_as_computed(output.access) && !could_overwrite(output, output.value, read_until)) {
+    if (free && needs_no_conversion(output.access) && !could_overwrite(output, output.value, read_until)) {
       value->place = ValuePlace::output;
       value->number = o;
     } else {
@@ -147,8 +149,8 @@ void PhasePlan::place_outputs(PhaseSchedule& schedule, const std::vector<int>& l
   }
 }
 
-// Integers are twice as wide as the rest.
-bool PhasePlan::meets_other_width(int value) const {
+// Whether an operand has another element width: integers take 8 bytes, other values 4.
+bool PhasePlan::has_operand_of_other_width(int value) const {
   const auto differs = [&](int operand) {
     return operand >= 0 && is_integer(at(operand).dtype) != is_integer(at(value).dtype);
   };
@@ -159,8 +161,8 @@ void PhasePlan::assign_registers(PhaseSchedule& schedule, const std::vector<int>
   std::vector<int> held_until;  // by register
   for (ScheduledValue& value : schedule.values) {
     if (value.place != ValuePlace::tile_register) continue;
-    // A result may take the register of an operand that is used for the last time, if its elements are as wide.
-    const int free_from = value.instruction + (meets_other_width(value.instruction) ? 0 : 1);
+    // A result may reuse the register of an operand after its last use, if both have the same element width.
+    const int free_from = value.instruction + (has_operand_of_other_width(value.instruction) ? 0 : 1);
     auto found = std::find_if(held_until.begin(), held_until.end(), [&](int until) { return until < free_from; });
     if (found == held_until.end()) found = held_until.insert(held_until.end(), 0);
     *found = std::max(last_use[static_cast<std::size_t>(value.instruction)], value.instruction + 1);
@@ -181,7 +183,7 @@ PhaseSchedule PhasePlan::schedule(int phase) const {
     const auto index = static_cast<std::size_t>(i);
     if (!needed[index]) continue;
     ScheduledValue value{.instruction = i, .place = ValuePlace::tile_register};
-    // Of several outputs, one could overwrite an operand that another only repeats: that one is read early.
+    // With several outputs, one could overwrite an operand that another one copies; such an operand is loaded early.
     const bool repeated = last_use[index] == kAtEnd && !one_element_output_;
     if (readable_in_place(i) && !repeated) value.place = ValuePlace::in_memory;
     if (buffer_[index] >= 0) {

@@ -1,4 +1,4 @@
-// What each sweep over a row's columns computes, in which order, and where every column value lies meanwhile.
+// Plans what each sweep over a row's columns computes, in which order, and where each column value is kept.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace ridgepoint::cpu {
 
-// in_memory: read where the operand lies. output: computed where it is stored. row_buffer: computed into a buffer of
-// one row, for a later sweep. reloaded: read from the buffer an earlier sweep filled.
+// in_memory: read from the operand's memory. output: computed in the output's memory. row_buffer: computed into a
+// buffer of one row, for a later sweep. reloaded: read from a buffer that an earlier sweep filled.
 enum class ValuePlace : std::uint8_t { in_memory, tile_register, row_buffer, reloaded, output };
 
 struct ScheduledValue {
@@ -24,17 +24,17 @@ struct PhaseSchedule {
   int registers = 0;
 };
 
-// A value needed by a later sweep is computed again when that is cheap and kept in a row buffer otherwise. Elements
-// are stored in the last sweep only, after every operand that the output could share memory with (same dtype and
-// strides) has been read.
+// A value that a later sweep needs is computed again if that is cheap, and kept in a row buffer otherwise. Elements are
+// stored in the last sweep only, after all reads of an operand that could share memory with the output (same dtype and
+// strides).
 class PhasePlan {
  public:
   explicit PhasePlan(const RowProgram& program);
   PhaseSchedule schedule(int phase) const;
   const TileFusion& fusion(int i) const { return fusions_[static_cast<std::size_t>(i)]; }
 
-  // Whether the output only repeats a load of its own dtype: its bits can be moved without passing through fp32.
-  // Then the load's instruction, -1 otherwise.
+  // The instruction of a load that the output copies in the same dtype, so that its bits can be moved without
+  // conversion; -1 if there is none.
   int moved_load(const RowOutput& output) const;
 
  private:
@@ -43,8 +43,8 @@ class PhasePlan {
   bool readable_in_place(int i) const;
   bool stored_in(const RowOutput& output, int phase) const;
   bool used_after_own_phase(int value) const;
-  int cost_again(int value) const;
-  bool meets_other_width(int value) const;
+  int recompute_cost(int value) const;
+  bool has_operand_of_other_width(int value) const;
   std::vector<bool> needed_in(int phase) const;
   bool could_overwrite(const RowOutput& output, int position, const std::vector<int>& read_until) const;
   std::vector<int> last_uses(int phase, const std::vector<bool>& needed) const;

@@ -1,5 +1,5 @@
-// A row program compiled for the tile interpreter: flat lists of steps, each one vectorised function over a tile of
-// columns, with every operand resolved to a slot. While running, a slot is an address.
+// A row program compiled for the tile interpreter: lists of steps, each one vectorised function over a tile of columns,
+// with slots as operands. At run time a slot is an address.
 #pragma once
 
 #include <array>
@@ -11,16 +11,16 @@
 
 namespace ridgepoint::cpu {
 
-// Limits that let a worker keep its state on the stack; compile_tiles() refuses what does not fit.
+// Limits that allow a worker to have its state on the stack; compile_tiles() refuses larger programs.
 inline constexpr std::size_t kMaxTileSlots = 256;
 inline constexpr std::size_t kMaxTileAccesses = 64;
 inline constexpr std::size_t kMaxTileScalars = 96;
 inline constexpr std::size_t kMaxTileReductions = 16;
 inline constexpr std::size_t kTileScratchBytes = 24 * 1024;  // leaves room in a 32 KiB level-1 cache for operands
-// Short enough for the processor to run ahead: one step's loads from memory overlap the arithmetic of those before.
+// Short enough for out-of-order execution to overlap one step's loads with the arithmetic of earlier steps.
 inline constexpr std::int64_t kMaxTileColumns = 256;
 
-// Slot 0 is the address of the sweep's column number; operands that a step does not have name it too.
+// Slot 0 is the address of the sweep's column number; it also stands for operands that a step does not have.
 using TileSlot = std::uint16_t;
 inline constexpr TileSlot kColumnSlot = 0;
 
@@ -33,15 +33,15 @@ struct TileStep {
   std::int64_t stride = 1;
 };
 
-// What an address walks over. `index` is no memory: the address itself is a row index (an iota's value).
-// `accumulator` holds fp32 partial sums of columns.
+// What an address points into. `index` is not memory: the address itself is a row index (an iota's value).
+// `accumulator` has fp32 partial sums of columns.
 enum class TileMemory : std::uint8_t { input, output, row_buffer, accumulator, index };
 
 struct TileAccess {
   TileMemory memory = TileMemory::input;
   int number = 0;  // which input, output, buffer or accumulator
   std::array<std::int64_t, kMaxRank> row_bytes{};
-  // What to add to the address when row axis d moves on and those within it start afresh.
+  // The bytes to add to the address when row axis d advances and the inner axes return to 0.
   std::array<std::int64_t, kMaxRank> row_advance{};
   std::int64_t column_bytes = 0;
 };
@@ -56,11 +56,11 @@ struct TilePhase {
   std::vector<TileStep> row_steps;        // run once, before the sweep
   std::vector<TileStep> steps;            // run for each tile
   std::vector<TileSlot> moving;           // accesses whose address changes with the column
-  std::vector<TileReduction> reductions;  // begun before the sweep
+  std::vector<TileReduction> reductions;  // reset before the sweep
 };
 
-// A reduction over the rows of a group. Columns: fp32 partial sums in accumulator `number`, doubles beside them.
-// Otherwise a row value, reduced in double.
+// A reduction over the rows of a group. `columns`: fp32 partial sums in accumulator `number`, then doubles. Otherwise a
+// row value that is reduced in double.
 struct TileAccumulation {
   Op op = Op::reduce_sum;
   bool columns = true;
@@ -74,14 +74,13 @@ struct TileAccumulation {
 struct TileProgram {
   RowSpace space;
   std::int64_t tile_columns = kMaxTileColumns;
-  std::size_t value_bytes = sizeof(float);  // of a register's or row buffer's element: 8 where some are integers
+  std::size_t value_bytes = sizeof(float);  // of an element in registers and row buffers: 8 if some are integers
   std::vector<TileStep> uniform_steps;
   std::vector<TilePhase> phases;
   std::vector<TileStep> end_steps;  // after the last sweep of a row
   std::vector<TileAccumulation> accumulations;
 
-  // Slots stand in this order: the column number, accesses, constants, scalars, reductions, registers,
-  // integers.
+  // Slots are numbered in this order: the column number, accesses, constants, scalars, reductions, registers, integers.
   std::vector<TileAccess> accesses;
   std::vector<TileSlot> row_varying;  // accesses whose address changes with the row
   std::vector<float> constants;
@@ -93,17 +92,16 @@ struct TileProgram {
   int column_accumulations = 0;
   int row_accumulations = 0;
 
-  bool strided = false;          // some operand is walked column by column with a stride
+  bool strided = false;          // some operand has a column stride above 1
   bool reduces_rows = false;     // has a row reduction
-  double element_cost_ns = 0.0;  // rough, to decide how many threads are worth waking
+  double element_cost_ns = 0.0;  // rough, to choose the number of threads
 
   std::size_t slots() const {
     return accesses.size() + constants.size() + scalars + reductions + registers + 1 + integers.size();
   }
 };
 
-// Throws Error (unsupported) for fp64, for indices in fp32 past 2^24 (it would not hold them) and for programs beyond
-// the limits above.
+// Throws Error (unsupported) for fp64, for fp32 indices beyond 2^24, and for programs beyond the limits above.
 TileProgram compile_tiles(const RowProgram& program);
 
 }  // namespace ridgepoint::cpu

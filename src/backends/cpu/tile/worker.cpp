@@ -40,7 +40,7 @@ void TileWorker::point_slots(const TileMemoryMap& memory) {
     set_row_address(static_cast<TileSlot>(slot), base_[slot]);
     ++slot;
   }
-  // Steps only read what is const here.
+  // Steps only read constants, so const_cast is safe here.
   for (const float& constant : program_.constants) address_[slot++] = const_cast<float*>(&constant);
   for (std::size_t i = 0; i < program_.scalars; ++i) address_[slot++] = scalars_[i];
   for (std::size_t i = 0; i < program_.reductions; ++i) address_[slot++] = &totals_[i];

@@ -1,4 +1,4 @@
-// One thread's state while it runs a tile program: the addresses behind the slots, scalars, and running totals.
+// One thread's state while it runs a tile program: the addresses of the slots, scalars, and running totals.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,10 @@
 
 namespace ridgepoint::cpu {
 
-// This thread's registers, aligned to a cache line.
+// This thread's memory for registers, aligned to a cache line.
 std::byte* tile_scratch();
 
-// Where a worker's memory begins. Row buffers and column accumulations lie one after the other, `columns`
-// elements apart.
+// The addresses of a worker's memory. Row buffers and column accumulators are contiguous, with `columns` elements each.
 struct TileMemoryMap {
   void* const* inputs = nullptr;
   void* const* outputs = nullptr;
@@ -29,23 +28,23 @@ class TileWorker {
   TileWorker& operator=(const TileWorker&) = delete;
 
   void seek_row(std::int64_t row);
-  // The first row of a group; the group may have none.
+  // Moves to the first row of a group; the group may be empty.
   void seek_group(std::int64_t group);
   void next_row();
 
-  // Row values of the phase; its reductions start afresh.
+  // Resets the phase's reductions and computes its row values.
   void begin_phase(std::size_t phase) {
     const TilePhase& current = program_.phases[phase];
     for (const TileReduction& reduction : current.reductions) total(reduction.slot) = tile::identity(reduction.op);
     run(current.row_steps, 1);
   }
-  // The columns [begin, end) of the phase.
+  // Runs the phase over columns [begin, end).
   void sweep(std::size_t phase, std::int64_t begin, std::int64_t end);
   void end_row() { run(program_.end_steps, 1); }
-  // Every phase of the current row.
+  // Runs every phase of the current row.
   void run_row();
 
-  // The running total behind a reduction's or a row accumulation's slot.
+  // The running total of a reduction or a row accumulation.
   double& total(TileSlot slot) { return *static_cast<double*>(address_[slot]); }
   // The address of an access at the current row, column 0.
   std::byte* row_address(TileSlot access) const { return reinterpret_cast<std::byte*>(row_address_[access]); }
@@ -68,9 +67,10 @@ class TileWorker {
   const TileProgram& program_;
   std::int64_t column_ = 0;
   std::int64_t index_[kMaxRank] = {};
-  void* address_[kMaxTileSlots];                      // by slot
-  std::uintptr_t row_address_[kMaxTileAccesses + 1];  // by access slot; integers, for they may leave the object
-  std::uintptr_t base_[kMaxTileAccesses + 1];         // the same at row 0
+  void* address_[kMaxTileSlots];  // by slot
+  std::uintptr_t
+      row_address_[kMaxTileAccesses + 1];      // by access slot; integers, because they may point outside the object
+  std::uintptr_t base_[kMaxTileAccesses + 1];  // the same at row 0
   alignas(std::int64_t) std::byte scalars_[kMaxTileScalars][sizeof(std::int64_t)];  // a float or an integer each
   double totals_[kMaxTileReductions];
 };

@@ -1,4 +1,4 @@
-// A row of floats of any length at any address, as 16-byte vectors with loose elements at both ends.
+// A row of floats at any address: 16-byte vectors, and single elements before and after them.
 #pragma once
 
 #include "backends/cuda/device/packet.cuh"
@@ -7,8 +7,8 @@ namespace ridgepoint::cuda {
 
 struct AlignedRow {
   static constexpr int kWidth = kVectorBytes / static_cast<int>(sizeof(float));
-  int head;     // loose elements before the first vector
-  int vectors;  // whole ones
+  int head;  // single elements before the first vector
+  int vectors;
   int length;
 
   __device__ __forceinline__ AlignedRow(const float* row, int elements) : length(elements) {
@@ -16,13 +16,13 @@ struct AlignedRow {
     head = min((kWidth - past) % kWidth, elements);
     vectors = (elements - head) / kWidth;
   }
-  // Two rows walked together; all loose where their vectors do not begin at the same element.
+  // Two rows that are read together; all elements are single if the vectors of both begin at different elements.
   __device__ __forceinline__ AlignedRow(const float* row, const float* other, int elements)
       : AlignedRow(row, elements) {
     if (AlignedRow(other, elements).head != head) vectors = 0;
   }
 
-  // How many loose elements there are, and where the i-th lies.
+  // The number of single elements, and the index of the i-th one.
   __device__ __forceinline__ int edges() const { return length - vectors * kWidth; }
   __device__ __forceinline__ int edge(int i) const { return i < head ? i : vectors * kWidth + i; }
 };

@@ -1,7 +1,7 @@
-// fp32 elements as bf16 parts, for products of them on the tensor cores to the accuracy of fp32 (docs/decisions/0008).
-// An element is the exact sum of three bf16 numbers of 8 bits each; of the nine products of two elements' parts the six
-// largest are to be summed.
-// An infinity has no such parts: it counts as NaN. Elements under 2^-110 lose their last bits.
+// Splits fp32 elements into bf16 numbers, for products on tensor cores with the accuracy of fp32 (docs/decisions/0008).
+// An element is the exact sum of three bf16 numbers, its parts, with 8 bits of mantissa each; of the nine products
+// between the parts of two elements, the callers sum the six largest. An infinity has no such parts and becomes NaN.
+// Elements below 2^-110 lose their last bits.
 #pragma once
 
 #include "backends/cuda/device/packet.cuh"
@@ -11,7 +11,7 @@ namespace ridgepoint::cuda {
 
 inline constexpr int kParts = 3;
 
-// Two elements as the three parts of both, packed, x in the low half. Returns what is NaN when one is not finite.
+// The three parts of two elements, packed, x in the low half. The result is NaN if x or y is not finite.
 __device__ __forceinline__ float split(float x, float y, unsigned& first, unsigned& second, unsigned& third) {
   const unsigned x_bits = __float_as_uint(x);
   const unsigned y_bits = __float_as_uint(y);
@@ -25,7 +25,7 @@ __device__ __forceinline__ float split(float x, float y, unsigned& first, unsign
   return x_rest + y_rest;
 }
 
-// Eight elements likewise, each part in a vector.
+// The same for eight elements; each part is one vector.
 __device__ __forceinline__ float split(const float4& low, const float4& high, uint4 (&parts)[kParts]) {
   return split(low.x, low.y, parts[0].x, parts[1].x, parts[2].x) +
          split(low.z, low.w, parts[0].y, parts[1].y, parts[2].y) +

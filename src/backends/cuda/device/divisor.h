@@ -1,12 +1,12 @@
-// Division by a number that is known before a launch: plain structs that the host fills and device code reads, so this
-// header compiles under both compilers and includes nothing of the library.
+// Division by a number that is known before a launch. Host and device code both include this header, so it uses plain
+// structs and no other header of the library.
 #pragma once
 
 #include <cstdint>
 
 namespace ridgepoint::cuda {
 
-// Division of n < 2^31 by a number fixed at construction: a multiplication and a shift (Granlund & Montgomery 1994).
+// Division of n < 2^31 as a multiplication and a shift (Granlund & Montgomery 1994).
 struct Divisor {
   std::uint32_t value = 1;
   std::uint32_t multiplier = 1;

@@ -1,11 +1,11 @@
-// Products of fp32 operands on the tensor cores, to the accuracy of fp32, by one warp (docs/decisions/0011). Scaled by
-// a power of two so that the largest of its tile lies between 2^14 and 2^15, an element x is the sum of two fp16
-// numbers of 11 bits, x = x0 + x1 / 2^11, but for 2^-23 of it. Of the four products of two elements' parts x1 y1, 2^-22
-// of the whole at most, is left out. What a tile loses: elements are kept to 2^-50 of its largest, so that one under
-// 2^-27 of the largest keeps fewer than 24 bits and one under 2^-50 none.
-// Tensor cores cut their sums off instead of rounding them: no sum should be longer than 64, longer ones are put
-// together in rounded fp32. An infinity or a NaN has a NaN among its parts, whatever its tile's scale, and does not
-// count for that.
+// Products of fp32 operands on tensor cores with the accuracy of fp32, for one warp (docs/decisions/0011). A tile is
+// scaled by a power of two so that its largest element is between 2^14 and 2^15. An element x is then the sum of two
+// fp16 numbers with 11 bits of mantissa, x = x0 + x1 / 2^11, with a relative error of 2^-23. Of the four products
+// between the parts of two elements, x1 y1 is omitted, which is at most 2^-22 of the result. The absolute error of an
+// element is 2^-50 of the tile's largest: below 2^-27 of the largest an element keeps fewer than 24 bits, below 2^-50
+// none.
+// Tensor cores truncate their sums and do not round: a sum should have at most 64 terms, and longer sums are added in
+// rounded fp32. An infinity or NaN becomes NaN at any scale, and does not count as the largest element.
 #pragma once
 
 #include "backends/cuda/device/packet.cuh"
@@ -17,29 +17,29 @@ inline constexpr int kFp16Parts = 2;
 inline constexpr int kScaledBits = 14;
 inline constexpr float kSecondUnit = 1.0F / 2048;
 
-// Powers of two that a tile is multiplied by and by which its products are, from its largest element, not negative.
+// The power of two by which a tile is multiplied, and its inverse for the products; `largest` is not negative.
 struct TileScale {
   float up, down;
 
   __device__ __forceinline__ explicit TileScale(float largest) {
-    // Exponents as they are stored; those under 2^-112 have no counterpart.
+    // Biased exponents; one below 2^-112 would have no inverse.
     const unsigned exponent = max(__float_as_uint(largest) >> 23, kScaledBits + 1U);
     up = __uint_as_float((254 + kScaledBits - exponent) << 23);
     down = __uint_as_float((exponent - kScaledBits) << 23);
   }
 };
 
-// NaN for what is not finite: fmaxf() passes over it.
+// NaN if x is not finite, because fmaxf() ignores NaN.
 __device__ __forceinline__ float finite_or_nan(float x) { return fmaf(x, 0.0F, x); }
 
-// Two elements as the two parts of both, packed, x in the low half.
+// The two parts of two elements, packed, x in the low half.
 __device__ __forceinline__ void split(float x, float y, unsigned& first, unsigned& second) {
   first = pack<__half>(x, y);
   const float2 firsts = unpack(first);
   second = pack<__half>((x - firsts.x) / kSecondUnit, (y - firsts.y) / kSecondUnit);
 }
 
-// The first operand of products, 16 x 16, in parts.
+// The first operand of a product, 16 x 16, as two parts.
 using PartsOfOperand = unsigned[kFp16Parts][4];
 
 __device__ __forceinline__ void split_operand(PartsOfOperand& operand, const float (&left)[4],
@@ -50,7 +50,7 @@ __device__ __forceinline__ void split_operand(PartsOfOperand& operand, const flo
   split(right[2], right[3], operand[0][3], operand[1][3]);
 }
 
-// From tiles of parts that lie `part_bytes` apart in shared memory.
+// Loads from tiles of parts that are `part_bytes` apart in shared memory.
 __device__ __forceinline__ void load_parts(PartsOfOperand& operand, std::uint32_t address, int part_bytes) {
 #pragma unroll
   for (int i = 0; i < kFp16Parts; ++i) load_matrices(operand[i], address + i * part_bytes);
@@ -60,7 +60,7 @@ __device__ __forceinline__ void load_parts_transposed(PartsOfOperand& operand, s
   for (int i = 0; i < kFp16Parts; ++i) load_matrices_transposed(operand[i], address + i * part_bytes);
 }
 
-// Sums of products side by side, 16 x 8 each, an even number.
+// Sums of kTiles adjacent products, 16 x 8 each; kTiles is even.
 template <int kTiles>
 class SplitSums {
  public:
@@ -72,14 +72,15 @@ class SplitSums {
     }
   }
 
-  // b holds the tiles' second operands, two in each. Between two products of one sum lie others, as products take long.
+  // Each element of b has the second operands of two tiles. Consecutive products are for different sums, which hides
+  // their latency.
   __device__ __forceinline__ void multiply(const PartsOfOperand& a, const PartsOfOperand (&b)[kTiles / 2]) {
     add(seconds_, a[1], b, 0);
     add(firsts_, a[0], b, 0);
     add(seconds_, a[0], b, 1);
   }
 
-  // The same to the last bit as multiply() with a and b exchanged.
+  // Bit for bit the same as multiply() with a and b exchanged.
   __device__ __forceinline__ void multiply_exchanged(const PartsOfOperand& a, const PartsOfOperand (&b)[kTiles / 2]) {
     add(seconds_, a[0], b, 1);
     add(firsts_, a[0], b, 0);
@@ -102,15 +103,14 @@ class SplitSums {
   float firsts_[kTiles][4], seconds_[kTiles][4];
 };
 
-// Raises `largest`, the bits of a float in shared memory, to the largest x of a warp, none negative or NaN.
+// Raises `largest`, the bits of a float in shared memory, to the largest x of a warp. No x is negative or NaN.
 __device__ __forceinline__ void raise_largest(unsigned* largest, float x) {
   const unsigned of_warp = __reduce_max_sync(kAllLanes, __float_as_uint(x));
   if (threadIdx.x % 32 == 0) atomicMax(largest, of_warp);
 }
 
-// Brings kRows rows of up to kWidth fp32 elements into shared memory as tiles of parts, by a whole block. Copies go
-// through a place where every thread has its own part: what it copied, it takes apart, so that no barrier comes
-// between.
+// A whole thread block copies kRows rows of up to kWidth fp32 elements to shared memory and splits them into tiles of
+// parts. Each thread splits the elements that it copied itself, so no barrier is needed between.
 template <int kRows, int kWidth, int kThreads>
 class SplitCopier {
   static constexpr int kRowChunks = kWidth / 8;  // of eight elements
@@ -128,7 +128,7 @@ class SplitCopier {
         row_(static_cast<int>(threadIdx.x) / kRowChunks),
         chunk_(static_cast<int>(threadIdx.x) % kRowChunks) {}
 
-  // Rows from `rows_left` on and elements from the width on are zero. Asynchronous.
+  // Starts an asynchronous copy. Rows from `rows_left` on and elements from the width on become 0.
   __device__ __forceinline__ void copy(std::uint32_t to, const float* rows, int rows_left) const {
     const float* from = rows + row_ * width_ + chunk_ * 8;
     to += threadIdx.x * 16;
@@ -142,7 +142,7 @@ class SplitCopier {
     }
   }
 
-  // After the thread's own wait: raises `largest`, in shared memory, to the size of the largest finite element.
+  // Raises `largest`, in shared memory, to the largest finite magnitude. The thread must have waited for its copies.
   __device__ __forceinline__ void find_largest(const char* copy, unsigned* largest) const {
     copy += threadIdx.x * 16;
     float mine = 0;
@@ -155,10 +155,10 @@ class SplitCopier {
     raise_largest(largest, mine);
   }
 
-  // Tiles of parts lie `part_bytes` apart. kClears: what is not finite becomes zero.
+  // Tiles of parts are `part_bytes` apart. kClears: elements that are not finite become 0.
   template <bool kClears = false>
-  __device__ __forceinline__ void take_apart(const char* copy, char* tile, float scale,
-                                             int part_bytes = kPartBytes) const {
+  __device__ __forceinline__ void split_into_parts(const char* copy, char* tile, float scale,
+                                                   int part_bytes = kPartBytes) const {
     const auto scaled = [scale](float x) {
       x *= scale;
       return kClears && x - x != 0 ? 0.0F : x;

@@ -1,6 +1,6 @@
-// Hopper's own instructions (sm_90a; PTX ISA 8, "Asynchronous Warpgroup Level Matrix Instructions" and "mbarrier"):
-// barriers in shared memory, register hand-over between warpgroups, and matrix products of four warps whose second
-// operand lies in shared memory.
+// Instructions of Hopper (sm_90a; PTX ISA 8, "Asynchronous Warpgroup Level Matrix Instructions" and "mbarrier"):
+// barriers in shared memory, reallocation of registers between warpgroups, and matrix products of a warpgroup with the
+// second operand in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace ridgepoint::cuda {
 
 inline constexpr int kWarpgroupThreads = 128;
 
-// A barrier of `arrivals` arrivals a phase. Phases are told apart by their parity, 0 first.
+// A barrier whose phase ends after `arrivals` arrivals. Parity tells phases apart; the first phase has parity 0.
 struct SharedBarrier {
   std::uint64_t state;
 
@@ -21,11 +21,11 @@ struct SharedBarrier {
   __device__ __forceinline__ void arrive() {
     asm volatile("mbarrier.arrive.release.cta.shared::cta.b64 _, [%0];" ::"r"(shared_address(&state)) : "memory");
   }
-  // Arrives once every copy_in() of this thread so far is there.
+  // Arrives when all earlier copy_in() of this thread have completed.
   __device__ __forceinline__ void arrive_with_copies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&state)) : "memory");
   }
-  // Until the phase of this parity has ended.
+  // Waits until the phase of this parity has ended.
   __device__ __forceinline__ void wait(unsigned parity) {
     asm volatile(
         "{\n"
@@ -39,46 +39,45 @@ struct SharedBarrier {
   }
 };
 
-// Makes this thread's ordinary writes to shared memory visible to the tensor cores; then a barrier.
+// Makes this thread's writes to shared memory visible to the tensor cores; a barrier must follow.
 __device__ __forceinline__ void publish_to_tensor_cores() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-// Barriers initialised by one thread become visible to all, after a __syncthreads().
+// Makes barriers that one thread initialised visible to the others; a __syncthreads() must follow.
 __device__ __forceinline__ void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
 template <int kRegisters>
-__device__ __forceinline__ void give_registers() {
+__device__ __forceinline__ void release_registers() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void acquire_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// A second operand's tile of 16-bit elements in shared memory is lines of 64 elements, 128 bytes; eight lines are an
-// atom, in which the 16-byte chunk c of line l lies at chunk c ^ (l mod 8), so that neither side meets bank conflicts.
-// Where K is contiguous there is a line for each column; otherwise a line for each k, and tiles of 64 columns follow
-// each other.
+// The layout of a second operand in shared memory: lines of 64 16-bit elements, 128 bytes. Eight lines are an atom, in
+// which the 16-byte chunk c of line l is at chunk c ^ (l mod 8), so that neither reads nor writes have bank conflicts.
+// If K is contiguous, each column is a line; otherwise each k is a line, and tiles of 64 columns follow one another.
 inline constexpr int kLineElements = 64;
 inline constexpr int kLineBytes = 128;
 inline constexpr int kAtomBytes = 8 * kLineBytes;
 
 __device__ __forceinline__ int swizzled(int line, int chunk) { return line * kLineBytes + ((chunk ^ (line & 7)) << 4); }
 
-// The descriptor of such a tile. `block_bytes`: from 64 columns to the next 64 where K is not contiguous.
+// The matrix descriptor of such a tile. `block_bytes`: between tiles of 64 columns, if K is not contiguous.
 __device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address, int block_bytes) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;
   return kSwizzle128 | (static_cast<std::uint64_t>(kAtomBytes >> 4) << 32) |
          (static_cast<std::uint64_t>(block_bytes >> 4) << 16) | ((address & 0x3FFFF) >> 4);
 }
-// Sixteen further along K, in descriptor units.
+// The distance of 16 elements along K, in descriptor units.
 template <bool kInnerContiguous>
 inline constexpr int kDescriptorStep = (kInnerContiguous ? 16 * 2 : 2 * kAtomBytes) >> 4;
 
-// Before the first product of a batch, once the accumulators' registers are ready; after the last; and until all but
-// the newest kPending batches are done.
+// begin_products() comes before the first product of a batch, when the accumulators are ready; end_products() after the
+// last one. wait_for_products() waits until all but the newest kPending batches are done.
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void end_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int kPending>
@@ -90,10 +89,10 @@ __device__ __forceinline__ void wait_for_products() {
 #define RIDGEPOINT_R16(r, i) \
   RIDGEPOINT_R4(r, i), RIDGEPOINT_R4(r, i + 4), RIDGEPOINT_R4(r, i + 8), RIDGEPOINT_R4(r, i + 12)
 
-// sum[64 x 2 kSums] = (keep ? sum : 0) + a[64 x 16] b[16 x 2 kSums], bf16 with fp32 sums, by a whole warpgroup.
-// Thread t holds rows r = 16 (t / 32) + t % 32 / 4 and r + 8. Of a, columns k = 2 (t % 4) and the next, packed: a[0] of
-// row r, a[1] of row r + 8, a[2] and a[3] those 8 columns on. Of sum, columns 8 j + k and the next: sum[4 j],
-// sum[4 j + 1] of row r, sum[4 j + 2], sum[4 j + 3] of row r + 8. b is a tile_descriptor().
+// sum[64 x N] = (keep ? sum : 0) + a[64 x 16] b[16 x N], N = 128 or 64, in bf16 with fp32 sums, by a whole warpgroup.
+// Thread t has rows r = 16 (t / 32) + t % 32 / 4 and r + 8. Of a it has columns k = 2 (t % 4) and k + 1, packed: a[0]
+// in row r, a[1] in row r + 8, and a[2] and a[3] 8 columns further. Of sum it has columns 8 j + k and 8 j + k + 1:
+// sum[4 j] and sum[4 j + 1] in row r, sum[4 j + 2] and sum[4 j + 3] in row r + 8. b is a tile_descriptor().
 template <bool kBInnerContiguous>
 __device__ __forceinline__ void multiply(float (&sum)[64], const unsigned (&a)[4], std::uint64_t b, bool keep) {
   asm volatile(

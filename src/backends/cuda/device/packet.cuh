@@ -1,4 +1,4 @@
-// Elements moved together: one aligned memory access of up to 16 bytes.
+// Elements that one aligned memory access of up to 16 bytes moves.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,7 +17,7 @@ inline constexpr int kVectorBytes = 16;
 inline constexpr int kWarpLanes = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffU;
 
-// What sums of T are kept in.
+// The type in which elements of type T are summed.
 template <typename T>
 struct AccumulatorOf {
   using Type = float;
@@ -34,7 +34,7 @@ __device__ __forceinline__ To convert_to(From value) {
   return static_cast<To>(value);
 }
 
-// Whether every address given lies on a vector boundary.
+// Whether every address is a multiple of 16 bytes.
 template <typename... Pointers>
 __device__ __forceinline__ bool are_vector_aligned(Pointers... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) | ...) % kVectorBytes) == 0;

@@ -1,5 +1,5 @@
-// Copies into shared memory that go on while the threads do other work (cp.async, sm_80 and later; PTX ISA 8, "Data
-// Movement and Conversion Instructions").
+// Asynchronous copies to shared memory (cp.async, sm_80 and later; PTX ISA 8, "Data Movement and Conversion
+// Instructions").
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* pointer) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// Copies 16 bytes from global to shared memory, both at multiples of 16, or writes zeros. Asynchronous.
+// Starts an asynchronous copy of 16 bytes, both addresses multiples of 16, or writes zeros.
 __device__ __forceinline__ void copy_in(std::uint32_t to, const void* from, bool zeros) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(zeros ? 0 : 16) : "memory");
 }
 
-// Closes a batch of this thread's copies; waits until all but the newest kPending batches are there. Other threads'
-// copies are there after a barrier that follows their own wait.
+// end_copies() ends a batch of this thread's copies; wait_for_copies() waits until all but the newest kPending batches
+// have completed. Another thread's copies are visible after its own wait and a barrier.
 __device__ __forceinline__ void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kPending>
 __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// Waits for the `threads` threads that use barrier `id`, 1 to 15.
+// A barrier for `threads` threads; `id` is 1 to 15.
 __device__ __forceinline__ void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }

@@ -1,11 +1,11 @@
-// Matrix products of one warp on the tensor cores, sm_80 and later (PTX ISA 8, "Matrix multiply-accumulate operation
-// using mma instruction"): fragments of 16-bit elements from shared memory, sums in fp32.
+// Matrix products of one warp on tensor cores, sm_80 and later (PTX ISA 8, "Matrix multiply-accumulate operation using
+// mma instruction"): fragments of 16-bit elements from shared memory, sums in fp32.
 //
-// A lane of a warp holds, with g = lane / 4 and t = lane % 4:
-//   of a [16 x 16]: columns 2 t and the next of row g, of row g + 8; then both rows' columns eight on;
-//   of b [16 x 8]: rows 2 t and the next of column g; then those eight on;
-//   of c [16 x 8]: columns 2 t and the next of row g, of row g + 8.
-// So the sums of two products side by side, packed, are the first operand of the next.
+// With g = lane / 4 and t = lane % 4, a lane has:
+// of a [16 x 16]: columns 2 t and 2 t + 1 of rows g and g + 8, then the same rows 8 columns further;
+// of b [16 x 8]: rows 2 t and 2 t + 1 of column g, then 8 rows further;
+// of c [16 x 8]: columns 2 t and 2 t + 1 of rows g and g + 8.
+// So the sums of two adjacent products, packed, are the first operand of another product.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,8 +17,8 @@
 
 namespace ridgepoint::cuda {
 
-// Four 8 x 8 matrices; lane 8 i + r names the address of row r of matrix i. A lane gets elements 2 t and the next of
-// row g of each; transposed, of column g.
+// Loads four 8 x 8 matrices; lane 8 i + r passes the address of row r of matrix i. A lane gets elements 2 t and 2 t + 1
+// of row g of each matrix, or of column g if transposed.
 __device__ __forceinline__ void load_matrices(unsigned (&to)[4], std::uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -49,7 +49,7 @@ __device__ __forceinline__ void multiply<__half>(float (&c)[4], const unsigned (
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Two neighbours, rounded to nearest; x in the low half.
+// Two elements, rounded to nearest and packed; x is in the low half.
 template <class T>
 __device__ __forceinline__ unsigned pack(float x, float y);
 template <>
@@ -65,7 +65,7 @@ __device__ __forceinline__ unsigned pack<__half>(float x, float y) {
   return packed;
 }
 
-// Two packed neighbours, zero for those that are NaN.
+// Two packed elements, with 0 in place of NaN.
 template <class T>
 __device__ __forceinline__ unsigned without_nan(unsigned packed);
 template <>
@@ -79,7 +79,7 @@ __device__ __forceinline__ unsigned without_nan<__half>(unsigned packed) {
   return packed & __heq2_mask(pair, pair);
 }
 
-// Two packed fp16 neighbours again.
+// The inverse of pack<__half>().
 __device__ __forceinline__ float2 unpack(unsigned packed) {
   float2 pair;
   asm("{\n"
@@ -93,15 +93,15 @@ __device__ __forceinline__ float2 unpack(unsigned packed) {
   return pair;
 }
 
-// 2^x to about one unit in the last place of a tensor core's operands, 2^-22 relative; 0 for -infinity.
+// 2^x with a relative error of 2^-22; 0 for -infinity.
 __device__ __forceinline__ float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
 
-// A tile of rows of kRowChunks 16-byte chunks in shared memory, a power of two of them. Chunks are permuted within a
-// row so that eight rows' same chunk, which is what load_matrices() reads, lie in different banks.
+// A tile in shared memory whose rows have kRowChunks 16-byte chunks, a power of two. Chunks are permuted within a row
+// so that the same chunk of eight rows, which load_matrices() reads, is in different banks.
 template <int kRowChunks>
 struct SwizzledTile {
   static_assert(kRowChunks >= 4 && (kRowChunks & (kRowChunks - 1)) == 0);

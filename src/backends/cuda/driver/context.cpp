@@ -14,7 +14,7 @@ constexpr int kLeastCapability = 80;
 
 int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
   int value = 0;
-  check(driver.cuDeviceGetAttribute(&value, which, device), "ask the card for its properties");
+  check(driver.cuDeviceGetAttribute(&value, which, device), "read the GPU's properties");
   return value;
 }
 
@@ -22,9 +22,9 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   CardFacts card;
   card.ordinal = ordinal;
   std::array<char, 256> text{};
-  check(driver.cuDeviceGetName(text.data(), static_cast<int>(text.size()), device), "ask the card for its name");
+  check(driver.cuDeviceGetName(text.data(), static_cast<int>(text.size()), device), "read the GPU's name");
   card.name = text.data();
-  check(driver.cuDeviceTotalMem(&card.memory_bytes, device), "ask the card for its memory");
+  check(driver.cuDeviceTotalMem(&card.memory_bytes, device), "read the size of the GPU's memory");
   const auto value = [&](CUdevice_attribute which) { return attribute(driver, device, which); };
   const auto bytes = [&](CUdevice_attribute which) { return static_cast<std::size_t>(value(which)); };
   card.capability = {value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
@@ -38,7 +38,7 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   return card;
 }
 
-// Whether the fault lies in the image.
+// Whether the error is due to the image.
 bool is_refusal(CUresult result) {
   switch (result) {
     case CUDA_ERROR_INVALID_IMAGE:
@@ -84,28 +84,28 @@ CUfunction Module::function(const char* function_name) const {
 CardFacts card_facts(int ordinal) {
   const Driver& table = cuda::driver();
   int count = 0;
-  check(table.cuDeviceGetCount(&count), "count the cards");
+  check(table.cuDeviceGetCount(&count), "count the GPUs");
   if (ordinal < 0 || ordinal >= count) {
-    throw Error(fmt::format("there is no card {}: this machine has {}, numbered from 0", ordinal, count),
+    throw Error(fmt::format("there is no GPU {}: this machine has {}, numbered from 0", ordinal, count),
                 ErrorKind::usage);
   }
   CUdevice device = 0;
-  check(table.cuDeviceGet(&device, ordinal), "open the card");
+  check(table.cuDeviceGet(&device, ordinal), "open the GPU");
   return read_facts(table, device, ordinal);
 }
 
 void require_supported(const CardFacts& card) {
   if (card.capability.number() >= kLeastCapability) return;
-  throw Error(fmt::format("card {} ({}) has compute capability {}.{}; kernels need {}.{} (Ampere) or newer",
+  throw Error(fmt::format("GPU {} ({}) has compute capability {}.{}; the kernels need {}.{} (Ampere) or newer",
                           card.ordinal, card.name, card.capability.major, card.capability.minor, kLeastCapability / 10,
                           kLeastCapability % 10),
               ErrorKind::unsupported);
 }
 
-// Never deleted: see the class.
+// Never deleted; the class comment says why.
 CudaContext& CudaContext::of_card(int ordinal) {
   static std::mutex mutex;
-  static auto& contexts = *new std::map<int, CudaContext*>;  // kept too, so that none is lost at the end
+  static auto& contexts = *new std::map<int, CudaContext*>;  // not deleted either, so that leak checkers still reach the contexts
   const std::lock_guard lock(mutex);
   CudaContext*& context = contexts[ordinal];
   if (context == nullptr) context = new CudaContext(ordinal);
@@ -114,8 +114,8 @@ CudaContext& CudaContext::of_card(int ordinal) {
 
 CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_facts(ordinal)) {
   require_supported(card_);
-  check(driver_.cuDeviceGet(&device_, ordinal), "open the card");
-  check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "make a context on", card_.name.c_str());
+  check(driver_.cuDeviceGet(&device_, ordinal), "open the GPU");
+  check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "create a context on", card_.name.c_str());
   try {
     start();
   } catch (...) {
@@ -128,7 +128,7 @@ void CudaContext::start() {
   const Scope scope(*this);
   const MemoryInfo info = memory_info();
   used_at_start_bytes_ = info.total_bytes - info.free_bytes;
-  check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
+  check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
 }
 
 void CudaContext::Scope::enter(const CudaContext& context) {
@@ -164,13 +164,13 @@ void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
 
 void CudaContext::synchronize() const {
   const Scope scope(*this);
-  check(driver_.cuStreamSynchronize(stream_), "finish its work");
+  check(driver_.cuStreamSynchronize(stream_), "finish the work on its stream");
 }
 
 void CudaContext::allow_shared(CUfunction function, std::size_t bytes) const {
   const Scope scope(*this);
   check(driver_.cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(bytes)),
-        "give a kernel its shared memory");
+        "allow a kernel's dynamic shared memory");
 }
 
 CUfunction CudaContext::kernel(std::string_view image, const char* function_name) {
@@ -181,7 +181,7 @@ CUfunction CudaContext::kernel(std::string_view image, const char* function_name
     for (const KernelImage& candidate : kernel_images()) {
       if (candidate.path == image) data = candidate.data;
     }
-    if (data == nullptr) throw Error(fmt::format("no kernels '{}' were compiled into this program", image));
+    if (data == nullptr) throw Error(fmt::format("this program was built without the kernels '{}'", image));
     found = modules_.emplace(image, std::make_unique<Module>(*this, data, std::string(image))).first;
   }
   return found->second->function(function_name);
@@ -204,7 +204,7 @@ void CudaContext::release(void* device_address) const noexcept {
 CudaContext::MemoryInfo CudaContext::memory_info() const {
   const Scope scope(*this);
   MemoryInfo info;
-  check(driver_.cuMemGetInfo(&info.free_bytes, &info.total_bytes), "ask how much memory is free");
+  check(driver_.cuMemGetInfo(&info.free_bytes, &info.total_bytes), "read the size of free memory");
   return info;
 }
 

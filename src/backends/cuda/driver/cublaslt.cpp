@@ -17,17 +17,13 @@ CublasLt load() {
   const std::string file = toolkit_library("cublasLt");
   const SharedLibrary library(file);
   if (!library.is_open()) {
-    throw Error(fmt::format("matmuls on a card run in {}, which could not be opened ({}); install the CUDA {} "
-                            "toolkit's cuBLAS or name its folder in LD_LIBRARY_PATH",
+    throw Error(fmt::format("matmuls on a GPU need {}, which could not be opened ({}); install the CUDA {} "
+                            "toolkit's cuBLAS, or add its folder to LD_LIBRARY_PATH",
                             file, library.reason(), toolkit_major()),
                 ErrorKind::unsupported);
   }
   CublasLt table;
-  const auto find = [&](auto& entry, const char* symbol) {
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(library.find(symbol));
-    if (entry == nullptr) throw Error(fmt::format("{} has no function {}", file, symbol), ErrorKind::unsupported);
-  };
-#define RIDGEPOINT_CUBLASLT_FIND(name) find(table.name, #name);
+#define RIDGEPOINT_CUBLASLT_FIND(name) library.load(table.name, #name);
   RIDGEPOINT_CUBLASLT_FUNCTIONS(RIDGEPOINT_CUBLASLT_FIND)
 #undef RIDGEPOINT_CUBLASLT_FIND
   return table;

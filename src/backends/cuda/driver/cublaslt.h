@@ -1,9 +1,8 @@
-// cuBLASLt (libcublasLt.so) as a table of entry points, found at run time like the driver, and its objects.
+// cuBLASLt (libcublasLt.so) as a table of functions, loaded at run time like the driver, and owners of its objects.
 #pragma once
 
 #include <cublasLt.h>
 
-#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -11,15 +10,14 @@
 
 namespace ridgepoint::cuda {
 
-// clang-format indents such a list of calls further every time.
-// clang-format off
-#define RIDGEPOINT_CUBLASLT_FUNCTIONS(F) \
-  F(cublasLtCreate) F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtMatmul) \
-  F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulDescCreate) \
-  F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
-  F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) \
-  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute) \
-  F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
+#define RIDGEPOINT_CUBLASLT_FUNCTIONS(F)                                                                               \
+  F(cublasLtCreate)                                                                                                    \
+  F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtMatmul) F(cublasLtMatmulAlgoGetHeuristic)                 \
+      F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy)                              \
+          F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy)               \
+              F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy) \
+                  F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute)                         \
+                      F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
 // clang-format on
 
 struct CublasLt {
@@ -28,12 +26,12 @@ struct CublasLt {
 #undef RIDGEPOINT_CUBLASLT_MEMBER
 };
 
-// Throws Error (unsupported) when the library is not there; says where it was looked for.
+// Throws Error (unsupported) with the places that were searched if the library is missing.
 const CublasLt& cublaslt();
-// The library's handle on a card, made on first use and kept like the context.
+// The library's handle for a GPU, made at first use and kept like the context.
 cublasLtHandle_t cublaslt_handle(CudaContext& context);
 
-// Throws Error with the library's own words; `doing` continues "cuBLASLt could not".
+// Throws Error with the library's text for the status; `doing` completes "cuBLASLt could not ...".
 [[noreturn]] void throw_cublaslt_error(cublasStatus_t status, std::string_view doing);
 inline void check(cublasStatus_t status, std::string_view doing) {
   if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]

@@ -1,5 +1,5 @@
-// The CUDA driver (libcuda.so.1) as a table of entry points, found at run time; nothing links against it. A member
-// is named as in cuda.h, whose macros pick the version of each.
+// The CUDA driver (libcuda.so.1) as a table of functions, loaded at run time, so that nothing links against it. Members
+// are named as in cuda.h, whose macros choose the version of each function.
 #pragma once
 
 #include <cuda.h>
@@ -8,8 +8,6 @@
 
 namespace ridgepoint::cuda {
 
-// clang-format indents such a list of calls further every time.
-// clang-format off
 #define RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(F) \
   F(cuInit) F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString) F(cuDeviceGetCount) F(cuDeviceGet) \
   F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) \
@@ -28,13 +26,13 @@ struct Driver {
 #undef RIDGEPOINT_CUDA_MEMBER
 };
 
-// The initialised driver. Throws Error (unsupported) when there is none, it is older than the toolkit this was built
-// with, or there is no card; says which.
+// The initialised driver. Throws Error (unsupported) that says whether the driver is missing, older than the toolkit of
+// this build, or without a GPU.
 const Driver& driver();
-// The same from a library of another name, not kept.
+// The same from another library file, loaded at every call.
 Driver open_driver(std::string_view file);
 
-// Throws Error: what was being done, what the driver says of it, and what helps. `doing` continues "CUDA could not".
+// Throws Error with the failed action, the driver's text and advice. `doing` completes "CUDA could not ...".
 [[noreturn]] void throw_driver_error(CUresult result, const char* doing, const char* object = nullptr);
 inline void check(CUresult result, const char* doing, const char* object = nullptr) {
   if (result != CUDA_SUCCESS) [[unlikely]]

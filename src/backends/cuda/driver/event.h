@@ -9,7 +9,7 @@ class Event {
  public:
   explicit Event(const CudaContext& context) : context_(context) {
     const CudaContext::Scope scope(context);
-    check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "make an event");
+    check(context.driver().cuEventCreate(&event_, CU_EVENT_DEFAULT), "create an event");
   }
   ~Event() {
     const CudaContext::Scope scope(context_, std::nothrow);
@@ -22,12 +22,12 @@ class Event {
     const CudaContext::Scope scope(context_);
     check(context_.driver().cuEventRecord(event_, context_.stream()), "record an event");
   }
-  // Waits for this event; both must have been recorded.
+  // Milliseconds from `start` to this event; both must have been recorded. Waits for this one.
   double ms_since(const Event& start) const {
     const CudaContext::Scope scope(context_);
-    check(context_.driver().cuEventSynchronize(event_), "finish its work");
+    check(context_.driver().cuEventSynchronize(event_), "finish the work before an event");
     float ms = 0;
-    check(context_.driver().cuEventElapsedTime(&ms, start.event_, event_), "measure time");
+    check(context_.driver().cuEventElapsedTime(&ms, start.event_, event_), "read the time between events");
     return static_cast<double>(ms);
   }
 

@@ -18,11 +18,11 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Threads that compile what is queued, in order. What is still queued when the process ends is dropped.
+// Threads that compile queued sources in order. Sources that are still queued at the end of the process are dropped.
 class CompilerThreads {
  public:
   static CompilerThreads& instance() {
-    nvrtc();  // made before this object, so that it outlives the threads
+    nvrtc();  // constructed first, so that it outlives the threads
     static CompilerThreads threads;
     return threads;
   }
@@ -60,14 +60,14 @@ class CompilerThreads {
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::deque<std::packaged_task<std::string()>> queue_;
-  std::vector<std::jthread> threads_;  // last: they end before what they use
+  std::vector<std::jthread> threads_;  // last, so that they end before the members that they use
 };
 
 DiskCache cache() { return DiskCache::in_user_folder("kernels"); }
 
 std::vector<std::string> options() { return {"--minimal"}; }
 
-// Everything that machine code depends on. The driver is not among it: code that one refuses is compiled again.
+// Everything on which machine code depends, except the driver: code that a driver refuses is compiled again.
 std::string key_of(const std::string& source, int architecture) {
   return fmt::format("nvrtc {} for compute capability {}: {}\n{}", nvrtc().version(), architecture,
                      fmt::join(nvrtc().options(architecture, options()), " "), source);

@@ -1,5 +1,5 @@
-// From generated source to functions on a card: compiled once for each source and architecture by NVRTC, on several
-// threads in the background, kept on disk for later processes, loaded once for each context.
+// From generated source to functions on a GPU: NVRTC compiles each source once for each architecture, on background
+// threads; the code is cached on disk for later processes and loaded once for each context.
 #pragma once
 
 #include <atomic>
@@ -7,43 +7,40 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "backends/cuda/driver/context.h"
 
 namespace ridgepoint::cuda {
 
-// The machine code of a source, from the user's disk cache or from the compiler (nvrtc.h says what it throws).
-// `name` is for messages.
+// The machine code of a source, from the user's disk cache or from the compiler (nvrtc.h documents its errors). `name`
+// is for messages.
 std::string compiled_image(const std::string& source, const std::string& name, int architecture);
-// The same from the compiler, whatever the cache holds, which keeps the new code instead.
+// The same, but always compiled; the new code replaces the cached one.
 std::string recompiled_image(const std::string& source, const std::string& name, int architecture);
 
-// Whose turn it is to say what becomes of a source in the queue: the compiler's, which begins, or the owner's, who
-// gives up. The first to say so decides.
+// The state of a queued source. A compiler thread begins it, or its owner gives it up; the first of the two decides.
 enum class Compilation : std::uint8_t { queued, begun, given_up };
 
-// The same on one of the compiler's threads: as many as there are processors to use, 32 at most. Throws Error
-// (unsupported) at once when there is no compiler. A source that is given up before its turn is not compiled: the
-// result is empty.
+// The same as compiled_image() on a background thread; there is one for each usable processor, at most 32. Throws Error
+// (unsupported) at once if there is no compiler. A source that is given up while queued is not compiled, and the result
+// is empty.
 std::shared_future<std::string> compile_in_background(std::string source, std::string name, int architecture,
                                                       std::shared_ptr<std::atomic<Compilation>> state = nullptr);
 
-// A source's code on a card.
+// The code of a source on a GPU.
 class LoadedSource {
  public:
-  // Begins to compile, unless this process already has the source on that card: then all share it.
+  // Starts to compile, or shares the code if this process already has the source for that GPU.
   static std::shared_ptr<LoadedSource> open(CudaContext& context, const std::string& source, const std::string& name);
 
   LoadedSource(CudaContext& context, const std::string& source, const std::string& name);
-  // Gives the code up; waits only where its compilation has begun, for the compiler does not survive the end of the
-  // process at work.
+  // Gives the code up. Waits if its compilation has begun, because NVRTC must not be running when the process ends.
   ~LoadedSource();
   LoadedSource(const LoadedSource&) = delete;
   LoadedSource& operator=(const LoadedSource&) = delete;
 
-  // Waits for the compiler, then loads the module if nobody has. Code that the driver refuses, as it may refuse what
-  // the cache kept, is compiled again, once. Throws Error.
+  // Waits for the compiler, then loads the module if necessary. Code that the driver refuses (it may come from the disk
+  // cache) is compiled again, once. Throws Error.
   CUfunction function(const std::string& entry);
 
  private:

@@ -1,16 +1,14 @@
-// The device code compiled from kernels/<op>/*.cu, as the build embedded it (cmake/cuda.cmake): one fat binary a file,
-// with machine code for sm_80 and sm_90a and PTX for cards that come after; <name>_wgmma.cu is compiled for sm_90a
-// alone.
+// The device code of kernels/<op>/*.cu, embedded by the build (cmake/cuda.cmake): one fat binary for each file, with
+// machine code for sm_80 and sm_90a and PTX for later GPUs; <name>_wgmma.cu is compiled for sm_90a only.
 #pragma once
 
-#include <cstddef>
 #include <span>
 #include <string_view>
 
 namespace ridgepoint::cuda {
 
 struct KernelImage {
-  std::string_view path;  // of its file in kernels/, without .cu: "rope/rope"
+  std::string_view path;  // relative to kernels/, without .cu: "rope/rope"
   const void* data;
 };
 

@@ -1,4 +1,4 @@
-// What the host side of hand-written kernels shares.
+// Helpers for the host side of hand-written kernels.
 #pragma once
 
 #include <fmt/format.h>
@@ -7,13 +7,14 @@
 #include <initializer_list>
 
 #include "backends/cuda/driver/context.h"
+#include "backends/rounding.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 
 inline constexpr std::int64_t kVectorBytes = 16;
 
-// A kernel function and the grid it runs with.
+// A kernel function and its launch shape.
 struct Launchable {
   CUfunction function = nullptr;
   const char* name = "";
@@ -30,14 +31,14 @@ inline bool are_vector_aligned(std::initializer_list<const void*> addresses) {
 
 // ceil(items / per_block).
 inline unsigned block_count(std::int64_t items, std::int64_t per_block) {
-  return static_cast<unsigned>((items + per_block - 1) / per_block);
+  return static_cast<unsigned>(ceil_divide(items, per_block));
 }
 
-// Throw Error (unsupported) naming what is too large: for sizes that kernels hold in 32 bits, and for those that the
-// second dimension of a grid runs over, which has few blocks.
+// The following throw Error (unsupported) with `what` if a size does not fit in 32 bits, or in the second dimension of
+// a grid, which has at most 65535 blocks.
 inline void require_at_most(std::int64_t size, std::int64_t largest, const char* what) {
   if (size <= largest) return;
-  throw Error(fmt::format("{} is {}; CUDA kernels take up to {}; make it smaller", what, size, largest),
+  throw Error(fmt::format("{} is {}, but CUDA kernels support at most {}", what, size, largest),
               ErrorKind::unsupported);
 }
 inline int checked_int(std::int64_t size, const char* what) {

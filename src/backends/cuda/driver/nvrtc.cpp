@@ -11,18 +11,12 @@ namespace ridgepoint::cuda {
 
 Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
   if (!library_.is_open()) {
-    throw Error(fmt::format("NVIDIA's run-time compiler is not here ({}); install the CUDA {} toolkit's NVRTC, or name "
-                            "the toolkit's folder in CUDA_HOME",
+    throw Error(fmt::format("NVIDIA's run-time compiler is missing ({}); install the CUDA {} toolkit's NVRTC, or set "
+                            "CUDA_HOME to the toolkit's folder",
                             library_.reason(), toolkit_major()),
                 ErrorKind::unsupported);
   }
-  const auto find = [&](auto& function, const char* symbol) {
-    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(library_.find(symbol));
-    if (function == nullptr) {
-      throw Error(fmt::format("NVIDIA's run-time compiler is too old: it has no {}", symbol), ErrorKind::unsupported);
-    }
-  };
-#define RIDGEPOINT_NVRTC_FIND(name) find(call_.name, #name);
+#define RIDGEPOINT_NVRTC_FIND(name) library_.load(call_.name, #name, "; install a newer CUDA toolkit");
   RIDGEPOINT_NVRTC_FUNCTIONS(RIDGEPOINT_NVRTC_FIND)
 #undef RIDGEPOINT_NVRTC_FIND
   int major = 0;
@@ -32,9 +26,8 @@ Nvrtc::Nvrtc() : library_(toolkit_library("nvrtc")) {
                        call_.nvrtcGetNumSupportedArchs(&count) == NVRTC_SUCCESS && count > 0;
   if (answers) architectures_.resize(static_cast<std::size_t>(count));
   if (!answers || call_.nvrtcGetSupportedArchs(architectures_.data()) != NVRTC_SUCCESS) {
-    throw Error(
-        "NVIDIA's run-time compiler does not say which cards it compiles for; reinstall the CUDA toolkit's NVRTC",
-        ErrorKind::unsupported);
+    throw Error("NVIDIA's run-time compiler does not report its architectures; reinstall the CUDA toolkit's NVRTC",
+                ErrorKind::unsupported);
   }
   version_ = fmt::format("{}.{}", major, minor);
 }
@@ -44,7 +37,7 @@ const Nvrtc& nvrtc() {
   return compiler;
 }
 
-// Machine code where the compiler has it for this card, else PTX of the newest older one, which the driver finishes.
+// Machine code if the compiler supports this GPU; otherwise PTX of an older architecture for the driver to compile.
 std::string Nvrtc::architecture_option(int architecture) const {
   if (std::find(architectures_.begin(), architectures_.end(), architecture) != architectures_.end()) {
     return fmt::format("--gpu-architecture=sm_{}{}", architecture, architecture == 90 ? "a" : "");
@@ -54,10 +47,10 @@ std::string Nvrtc::architecture_option(int architecture) const {
     if (known < architecture) newest = std::max(newest, known);
   }
   if (newest == 0) {
-    throw Error(
-        fmt::format("NVRTC {} has no code for compute capability {}.{}; it begins at {}.{}", version_,
-                    architecture / 10, architecture % 10, architectures_.front() / 10, architectures_.front() % 10),
-        ErrorKind::unsupported);
+    throw Error(fmt::format("NVRTC {} does not support compute capability {}.{}; the oldest that it supports is {}.{}",
+                            version_, architecture / 10, architecture % 10, architectures_.front() / 10,
+                            architectures_.front() % 10),
+                ErrorKind::unsupported);
   }
   return fmt::format("--gpu-architecture=compute_{}", newest);
 }
@@ -80,7 +73,7 @@ CompiledImage Nvrtc::compile(const std::string& source, const std::string& sourc
         fmt::format("NVRTC could not {} kernel '{}': {}", what, source_name, call_.nvrtcGetErrorString(result)));
   };
   nvrtcProgram program = nullptr;
-  check(call_.nvrtcCreateProgram(&program, source.c_str(), source_name.c_str(), 0, nullptr, nullptr), "take");
+  check(call_.nvrtcCreateProgram(&program, source.c_str(), source_name.c_str(), 0, nullptr, nullptr), "read");
   const auto destroy = [&](nvrtcProgram* made) { call_.nvrtcDestroyProgram(made); };
   const std::unique_ptr<nvrtcProgram, decltype(destroy)> owner(&program, destroy);
 
@@ -97,9 +90,9 @@ CompiledImage Nvrtc::compile(const std::string& source, const std::string& sourc
                             call_.nvrtcGetErrorString(result), image.log));
   }
   const bool machine_code = all.front().find("sm_") != std::string::npos;
-  check((machine_code ? call_.nvrtcGetCUBINSize : call_.nvrtcGetPTXSize)(program, &size), "measure");
+  check((machine_code ? call_.nvrtcGetCUBINSize : call_.nvrtcGetPTXSize)(program, &size), "read the code size of");
   image.bytes.resize(size);
-  check((machine_code ? call_.nvrtcGetCUBIN : call_.nvrtcGetPTX)(program, image.bytes.data()), "hand over");
+  check((machine_code ? call_.nvrtcGetCUBIN : call_.nvrtcGetPTX)(program, image.bytes.data()), "read the code of");
   return image;
 }
 

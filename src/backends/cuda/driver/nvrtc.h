@@ -1,4 +1,4 @@
-// NVIDIA's run-time compiler, opened when it is first needed so that the program also starts without it.
+// NVIDIA's run-time compiler, loaded at first use so that the program also runs without it.
 #pragma once
 
 #include <nvrtc.h>
@@ -11,12 +11,10 @@
 namespace ridgepoint::cuda {
 
 struct CompiledImage {
-  std::string bytes;  // a cubin; PTX for a card newer than the compiler
+  std::string bytes;  // a cubin; PTX for a GPU newer than the compiler
   std::string log;
 };
 
-// clang-format indents such a list of calls further every time.
-// clang-format off
 #define RIDGEPOINT_NVRTC_FUNCTIONS(F) \
   F(nvrtcVersion) F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) \
   F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize) \
@@ -25,17 +23,16 @@ struct CompiledImage {
 
 class Nvrtc {
  public:
-  // Throws Error (unsupported) when the library is not there or too old.
+  // Throws Error (unsupported) if the library is missing or too old.
   Nvrtc();
 
   const std::string& version() const { return version_; }  // "13.0"
 
-  // What compile() hands to the compiler. `architecture` is the compute capability, 10 * major + minor. Throws Error
-  // (unsupported) when the card is older than the compiler knows.
+  // The options that compile() passes. `architecture` is the compute capability, 10 * major + minor. Throws Error
+  // (unsupported) if the compiler no longer supports such an old GPU.
   std::vector<std::string> options(int architecture, const std::vector<std::string>& more = {}) const;
 
-  // Safe from several threads. Throws Error with the compiler's log when the source does not compile, and what
-  // options() does.
+  // Thread-safe. Throws Error with the compiler's log if the source does not compile, and as options() does.
   CompiledImage compile(const std::string& source, const std::string& source_name, int architecture,
                         const std::vector<std::string>& more = {}) const;
 
@@ -50,10 +47,10 @@ class Nvrtc {
   SharedLibrary library_;
   Functions call_;
   std::string version_;
-  std::vector<int> architectures_;  // that it has machine code for
+  std::vector<int> architectures_;  // for which it makes machine code
 };
 
-// The one of this process. Throws Error (unsupported) as the constructor does.
+// The compiler of this process. Throws Error (unsupported) as the constructor does.
 const Nvrtc& nvrtc();
 
 }  // namespace ridgepoint::cuda

@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint::cuda {
 namespace {
 
@@ -28,16 +30,20 @@ int toolkit_major() { return CUDA_VERSION / 1000; }
 
 std::string toolkit_library(std::string_view name) { return fmt::format("lib{}.so.{}", name, toolkit_major()); }
 
-SharedLibrary::SharedLibrary(std::string_view file) {
+SharedLibrary::SharedLibrary(std::string_view file) : file_(file) {
   for (const std::string& folder : folders()) {
-    const std::string path = folder + std::string(file);
+    const std::string path = folder + file_;
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ != nullptr) return;
     const char* words = dlerror();
-    if (reason_.empty() && words != nullptr) reason_ = words;  // of the first place: later ones only say "no such file"
+    if (reason_.empty() && words != nullptr) reason_ = words;  // the first reason; later ones only say "no such file"
   }
 }
 
 void* SharedLibrary::find(const char* symbol) const { return dlsym(handle_, symbol); }
+
+void SharedLibrary::refuse(const char* symbol, std::string_view advice) const {
+  throw Error(fmt::format("{} has no function {}{}", file_, symbol, advice), ErrorKind::unsupported);
+}
 
 }  // namespace ridgepoint::cuda

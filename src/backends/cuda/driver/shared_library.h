@@ -1,4 +1,4 @@
-// Libraries of the CUDA toolkit and driver, opened when first needed: the program starts on machines without them.
+// Libraries of the CUDA toolkit and driver, loaded at first use, so that the program runs on machines without them.
 #pragma once
 
 #include <string>
@@ -6,25 +6,34 @@
 
 namespace ridgepoint::cuda {
 
-// The toolkit this was built with: only libraries of its major version have the interface that its headers describe.
+// The major version of the toolkit of this build; only libraries of this version match its headers.
 int toolkit_major();
-// "libcublasLt.so.13", for "cublasLt".
+// "cublasLt" -> "libcublasLt.so.13".
 std::string toolkit_library(std::string_view name);
 
-// Looks where the loader looks (LD_LIBRARY_PATH, the system's folders), then in $CUDA_HOME, $CUDA_PATH,
-// /usr/local/cuda, /usr/local/cuda-13 (the toolkit's major version) and /opt/cuda. Once open a library stays open.
+// Searches where the loader searches (LD_LIBRARY_PATH, the system's folders), then $CUDA_HOME, $CUDA_PATH,
+// /usr/local/cuda, /usr/local/cuda-13 (the toolkit's major version) and /opt/cuda. A library is never closed.
 class SharedLibrary {
  public:
-  // `file` as the loader knows it: "libcuda.so.1".
+  // `file` is the loader's name: "libcuda.so.1".
   explicit SharedLibrary(std::string_view file);
 
   bool is_open() const { return handle_ != nullptr; }
-  // The loader's own words when it is not.
+  // The loader's error message if it is not open.
   const std::string& reason() const { return reason_; }
-  // Null when the library has no such symbol.
+  // Null if the library has no such symbol.
   void* find(const char* symbol) const;
+  // Sets `function` to the library's `symbol`. Throws Error (unsupported) with `advice` at its end if there is none.
+  template <typename Function>
+  void load(Function& function, const char* symbol, std::string_view advice = "") const {
+    function = reinterpret_cast<Function>(find(symbol));
+    if (function == nullptr) refuse(symbol, advice);
+  }
 
  private:
+  [[noreturn]] void refuse(const char* symbol, std::string_view advice) const;
+
+  std::string file_;
   void* handle_ = nullptr;
   std::string reason_;
 };

@@ -124,7 +124,7 @@ void BodyPrinter::print_types() {
   code_.line("using Count = {};", wide_ ? "unsigned long long" : "unsigned");
 }
 
-// Whether the access steps evenly over axes [first, end) taken as one.
+// Whether the access has one even stride over axes [first, end), so that they can be one axis.
 bool BodyPrinter::merges(const RowAccess& access, int first, int end) const {
   for (int d = first; d + 1 < end; ++d) {
     const auto i = static_cast<std::size_t>(d);

@@ -1,10 +1,10 @@
-// Prints the pieces of a row program that all variants share: parameters, indices, loads, formulas, stores.
+// Prints the code that all variants share: parameters, indices, loads, formulas, stores.
 //
-// Names in the text: in<n>, out<n>, part<n> are pointers; `group` numbers the kept rows and `row` the rows of a
-// group; i<d> is the index along row axis d; p<n>[u] is the packet that load n filled, x<n>[u][k] a kept value,
-// v<n> a column value, r<n> a row or uniform value, h<n>[u] one loaded ahead, a<n> the partial result of
-// reduction n, c<n> that of accumulating output n, q<n> the packet of output n. A thread owns vectors (u) of
-// `width` elements (k); j numbers the vectors of a row.
+// Names in the generated code: in<n>, out<n> and part<n> are pointers; `group` is the number of the kept rows, and
+// `row` the number of a row within the group; i<d> is the index along row axis d; p<n>[u] is the packet of load n,
+// x<n>[u][k] a kept value, v<n> a column value, r<n> a row or uniform value, h<n>[u] a row value that is loaded ahead,
+// a<n> the partial result of reduction n, c<n> that of accumulating output n, q<n> the packet of output n. A thread has
+// vectors (u) of `width` elements (k); j is the number of a vector within the row.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@
 
 namespace ridgepoint::cuda {
 
-// RowInstruction::input of a load from the workspace: this plus the number of the region.
+// For a load from the workspace, RowInstruction::input is this plus the number of the region.
 inline constexpr int kWorkspaceInput = 1 << 16;
 std::string input_name(int input);  // in<n> or part<n>
 
-// Elements in one access: 16 bytes of the narrowest operand, fewer where rows do not divide or an operand does not
-// lie so. A program of a single row may end in a part of a vector if `tail_allowed`.
+// The number of elements in one access: 16 bytes of the narrowest operand, fewer if the row length or an operand's
+// strides are not multiples of it. If `tail_allowed`, a program with one row may end in an incomplete vector.
 int vector_width(const RowProgram& program, bool tail_allowed, bool scalar);
 
 class BodyPrinter {
@@ -34,41 +34,42 @@ class BodyPrinter {
   int width() const { return width_; }
   std::int64_t vectors_per_row() const { return (program_.space.columns + width_ - 1) / width_; }
 
-  // The pointers the program uses, in the order of the parameter list; offsets into the workspace are left 0.
+  // The pointers that the program uses, in the order of the parameter list; offsets into the workspace are 0 here.
   std::vector<GeneratedParameter> parameters() const;
   std::string parameter_list() const;
 
-  // Types `Index` and `Count`: 32 bits where all offsets fit.
+  // Types `Index` and `Count`: 32 bits if all offsets fit, otherwise 64.
   void print_types();
-  // i<d> of row axes [first, end) from the number `index`, where an access needs them.
+  // Prints i<d> of row axes [first, end), computed from the number `index`, if an access needs them.
   void print_indices(int first, int end, std::string_view index);
   void print_group_indices() { print_indices(0, program_.space.kept, "group"); }
   void print_row_indices() { print_indices(program_.space.kept, row_axes(), "row"); }
-  // Instead: the caller prints i<d> of every axis itself.
+  // Alternatively the caller prints i<d> of every axis itself.
   void index_by_axis() { by_axis_ = true; }
-  // Values that do not vary with the column: the uniform ones, or the row values of one phase.
+  // Prints values that do not vary with the column: the uniform ones, or the row values of one phase.
   void print_uniform_values();
   void print_row_values(int phase);
 
-  // Row values of phase 0 are needed for `vectors` rows at once: their loads are issued with those of packets.
+  // Row values of phase 0 are needed for `vectors` rows at the same time: their loads are issued together with those of
+  // packets.
   void load_rows_ahead(int vectors);
   void declare_packets(const std::vector<int>& loads, int vectors);
   void declare_kept(const SweepPlan& plan, int vectors);
-  // Fills p<n>[u] and h<n>[u] for vector j of a row.
+  // Loads p<n>[u] and h<n>[u] for vector j of a row.
   void print_loads(const std::vector<int>& loads);
 
-  // Formulas of a sweep for vector j: a<n>, c<n> and q<n> take their share. Column k of output n is accumulated in
-  // c<n> followed by `accumulator`, in a statement that begins with `condition`.
+  // Prints the formulas of a sweep for vector j, which update a<n>, c<n> and q<n>. Column k of output n is accumulated
+  // in c<n> followed by `accumulator`, in a statement that begins with `condition`.
   void print_elements(const SweepPlan& plan, const Sweep& sweep, std::string_view condition,
                       std::string_view accumulator);
   void print_element_stores(const Sweep& sweep);
-  // From here on kept values of the sweep are read, not computed.
+  // After this call, kept values of the sweep are read and not computed again.
   void finish_sweep(const SweepPlan& plan, const Sweep& sweep);
-  // The outputs that have one element for each row.
+  // Stores the outputs that have one element for each row.
   void print_row_stores();
 
   std::string offset(const RowAccess& access) const;  // along the row axes
-  std::string reference(int instruction) const;       // how later text names a value
+  std::string reference(int instruction) const;       // the expression for a value in later code
 
  private:
   const RowInstruction& at(int i) const { return program_.instructions[static_cast<std::size_t>(i)]; }
@@ -93,7 +94,7 @@ class BodyPrinter {
   bool wide_ = false;
   bool rows_ahead_ = false;
   bool by_axis_ = false;
-  std::vector<bool> in_register_;  // kept values that earlier sweeps have made
+  std::vector<bool> in_register_;  // kept values that an earlier sweep computed
 };
 
 }  // namespace ridgepoint::cuda

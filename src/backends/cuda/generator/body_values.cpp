@@ -1,4 +1,4 @@
-// The part of BodyPrinter that prints values: loads, formulas, stores.
+// The methods of BodyPrinter that print values: loads, formulas, stores.
 #include "backends/cuda/generator/body.h"
 #include "backends/cuda/generator/types.h"
 
@@ -31,7 +31,7 @@ void BodyPrinter::print_row_values(int phase) {
   }
 }
 
-// Values named r<i> outside the columns, v<i> within.
+// Column values are named v<i>, other values r<i>.
 void BodyPrinter::print_value(int i) {
   const RowInstruction& instruction = at(i);
   const std::string name = fmt::format("{}{}", is_column(i) ? 'v' : 'r', i);
@@ -125,7 +125,7 @@ void BodyPrinter::print_elements(const SweepPlan& plan, const Sweep& sweep, std:
       code_.line("{0}c{1}{2} = {3}::of(c{1}{2}, {4});", condition, o, accumulator, reduction_type(output.op),
                  reference(output.value));
     } else if (at(output.value).kind == RowKind::load && at(output.value).access.dtype == output.access.dtype) {
-      code_.line("q{}.items[k] = p{}[u].items[k];", o, output.value);  // a move keeps every bit, a NaN's too
+      code_.line("q{}.items[k] = p{}[u].items[k];", o, output.value);  // a move keeps all bits, also those of a NaN
     } else {
       code_.line("q{}.items[k] = Narrow<{}>::of({});", o, memory_type(output.access.dtype), reference(output.value));
     }

@@ -7,9 +7,9 @@ namespace {
 
 constexpr int kThreads = 256;
 constexpr int kMostVectors = 4;
-constexpr std::int64_t kBytesInFlight = 64;  // a thread's: enough, over a full multiprocessor, to hide memory's latency
+constexpr std::int64_t kBytesInFlight = 64;  // per thread; hides memory latency on a fully occupied multiprocessor
 
-// How many vectors a thread takes: more loads in flight, as long as every multiprocessor still has several blocks.
+// The number of vectors for each thread: as many loads in flight as leave several blocks for every multiprocessor.
 int vectors_per_thread(const RowProgram& program, int width, std::int64_t vectors, std::int64_t multiprocessors) {
   std::int64_t bytes = 0;
   for (const RowInstruction& load : program.instructions) {
@@ -52,7 +52,7 @@ void print_elementwise(Generation& generation, const RowProgram& program) {
   body.print_uniform_values();
   body.declare_packets(sweep.loads, count);
   body.load_rows_ahead(count);
-  // All loads before the first store: results may lie where operands do, so the compiler must not move loads up.
+  // All loads come before the first store: results may share memory with operands, so no load can move up.
   open_vector();
   body.print_loads(sweep.loads);
   code.close();
@@ -60,8 +60,7 @@ void print_elementwise(Generation& generation, const RowProgram& program) {
   body.print_row_values(0);
   body.print_elements(plan, sweep, "", "");
   body.print_element_stores(sweep);
-  if (std::any_of(program.outputs.begin(), program.outputs.end(),
-                  [](const RowOutput& output) { return output.store == RowStore::row; })) {
+  if (stores_rows(program)) {
     code.open("if (j == 0)");
     body.print_row_stores();
     code.close();

@@ -11,7 +11,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// The launches of one version of a node, with room for their arguments.
+// The launches of one version of a node, with memory for their arguments.
 class LaunchSequence {
  public:
   LaunchSequence(CudaContext& context, const std::vector<GeneratedSource>& sources) : context_(context) {
@@ -28,7 +28,7 @@ class LaunchSequence {
   LaunchSequence(const LaunchSequence&) = delete;
   LaunchSequence& operator=(const LaunchSequence&) = delete;
 
-  // The accesses that the kernels make must be aligned as their launches say.
+  // Whether all addresses are aligned as the kernels' accesses require.
   bool accepts(const LaunchArguments& arguments) const {
     std::uintptr_t misaligned = 0;
     for (const Step& step : steps_) {
@@ -58,7 +58,7 @@ class LaunchSequence {
     }
     const GeneratedLaunch& launch;
     LoadedSource& loaded;
-    CUfunction function = nullptr;  // once the first launch has waited for the compiler
+    CUfunction function = nullptr;  // set by the first launch, which waits for the compiler
     LaunchShape shape;
     std::vector<void*> pointers;
     std::vector<void*> arguments;  // addresses of the pointers
@@ -100,7 +100,7 @@ class GeneratedKernel : public Kernel {
   std::string name_;
   std::shared_ptr<const GeneratedNode> node_;
   LaunchSequence vectors_;
-  std::unique_ptr<LaunchSequence> scalar_;  // made when an operand first turns up misaligned
+  std::unique_ptr<LaunchSequence> scalar_;  // made at the first launch with a misaligned operand
 };
 
 std::string kernel_name(const GeneratedNode& node, Op op) {

@@ -1,5 +1,4 @@
-// Nodes that run as generated kernels: every elementwise op and reduction, and composites whose bodies are row
-// programs.
+// Generated kernels: for every elementwise op and reduction, and for composites whose bodies are row programs.
 #pragma once
 
 #include <memory>
@@ -9,14 +8,14 @@
 
 namespace ridgepoint::cuda {
 
-// Whether make_generated_kernel() takes the node, whatever the layouts of its operands.
+// Whether make_generated_kernel() takes the node; this does not depend on the layouts of operands.
 bool fits_generated(const Graph& graph, const Node& node);
 
-// The kernel is compiled in the background; its first launch waits for that and throws what went wrong. Throws Error
-// (unsupported) for a node that does not fit and where there is no compiler.
+// The kernel is compiled in the background; its first launch waits for the compiler and throws its errors. Throws Error
+// (unsupported) for a node that cannot be generated, and without a compiler.
 std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const KernelSpec& spec);
 
-// Writes the source and compiles nothing.
+// Generates the source without compiling it.
 KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec);
 
 }  // namespace ridgepoint::cuda

@@ -1,9 +1,8 @@
-// A node's generated sources. Nodes of the same op, attributes and layouts share one object: a model's layers are
-// generated once.
+// The generated sources of a node. Nodes with the same op, attributes and layouts share one object, so that the layers
+// of a model are generated once.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,15 +12,15 @@
 namespace ridgepoint::cuda {
 
 struct GeneratedNode {
-  std::vector<GeneratedSource> sources;  // one a row program, run in order
-  std::vector<GeneratedSource> scalar;   // the same for operands that are not aligned for vectors
-  std::size_t workspace_bytes = 0;       // of any of them
+  std::vector<GeneratedSource> sources;  // one for each row program, in the order of execution
+  std::vector<GeneratedSource> scalar;   // the same for operands that are not aligned to vectors
+  std::size_t workspace_bytes = 0;       // the maximum of all
 };
 
-// Everything that a node's sources depend on, but the card.
+// Everything on which a node's sources depend, except the GPU.
 std::string node_signature(const KernelSpec& spec);
 
-// Throws Error (unsupported) when the node does not lower to row programs. Safe from several threads.
+// Throws Error (unsupported) if the node cannot be lowered to row programs. Thread-safe.
 std::shared_ptr<const GeneratedNode> generate_node(const KernelSpec& spec, int architecture, int multiprocessors);
 
 }  // namespace ridgepoint::cuda

@@ -24,7 +24,7 @@ __device__ inline fp16 to_fp16(float x) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
   return result;
 }
-// Rounded to odd: the second rounding, to fewer bits, is then the only one that counts.
+// Rounds to odd, which makes a second rounding to fewer bits correct.
 __device__ inline float to_odd(double x) {
   const float toward_zero = __double2float_rz(x);
   const bool exact = static_cast<double>(toward_zero) == x || x != x;
@@ -35,7 +35,7 @@ __device__ inline int to_int(double x) { return x != x ? 0 : __double2int_rz(x);
 __device__ inline long long to_int64(float x) { return x != x ? 0 : __float2ll_rz(x); }
 __device__ inline long long to_int64(double x) { return x != x ? 0 : __double2ll_rz(x); }
 
-// NaN wins from either side.
+// NaN if either operand is NaN.
 __device__ inline float maximum(float a, float b) {
   float result;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -61,14 +61,14 @@ __device__ inline long long widen(long long x) { return x; }
 __device__ inline int widen(int x) { return x; }
 __device__ inline bool widen(boolean x) { return x.bits != 0; }
 
-// Of 64 bits those that a double holds, rounded to odd as well.
+// Bits that a double cannot represent are rounded to odd too.
 __device__ inline float to_odd(long long x) {
   const bool is_double = -(1LL << 53) <= x && x <= 1LL << 53;
   return to_odd(static_cast<double>(is_double ? x : (x & ~0x7FFLL) | ((x & 0x7FF) != 0 ? 0x800 : 0)));
 }
 
-// To memory types, as src/core/integers.h says: floats to integers towards zero and no further than there are any,
-// integers to shorter ones by their low bits, integers to floats by one rounding.
+// Conversion to memory types, as in src/core/integers.h: floats to integers towards zero and saturating, integers to
+// shorter ones by their low bits, integers to floats with one rounding.
 template <typename T> struct Narrow {
   template <typename S> __device__ static T of(S x) { return static_cast<T>(x); }
 };
@@ -100,7 +100,7 @@ template <typename T> __device__ inline T maximum(T a, T b) { return a > b || a 
 template <typename T> __device__ inline T minimum(T a, T b) { return a < b || a != a ? a : b; }
 __device__ inline float reciprocal_root(float x) { return rsqrtf(x); }
 __device__ inline double reciprocal_root(double x) { return 1.0 / sqrt(x); }
-// Exponentiates a number that is not positive, so nothing overflows.
+// Exponentiates a number that is not positive, so that nothing overflows.
 __device__ inline float sigmoid(float x) {
   const float e = expf(-fabsf(x));
   return (x >= 0.0f ? 1.0f : e) / (1.0f + e);
@@ -124,7 +124,7 @@ struct Max {
   template <typename T> __device__ static T of(T a, T b) { return maximum(a, b); }
 };
 
-// Reduces over groups of `lanes` neighbouring lanes; every lane gets the same bits.
+// Reduces over groups of `lanes` neighbouring lanes; all lanes get bit for bit the same result.
 template <typename Reduction, int lanes, typename T> __device__ inline T across_lanes(T x) {
 #pragma unroll
   for (int distance = lanes / 2; distance > 0; distance /= 2) {
@@ -140,7 +140,7 @@ template <> struct WordOf<4> { using Type = unsigned; };
 template <> struct WordOf<8> { using Type = uint2; };
 template <> struct WordOf<16> { using Type = uint4; };
 
-// Neighbouring elements as memory holds them, moved up to 16 bytes at a time.
+// Contiguous elements in their memory type, moved up to 16 bytes at a time.
 template <typename T, int count> union Packet {
   static constexpr int kWordBytes = sizeof(T) * count < 16 ? sizeof(T) * count : 16;
   static constexpr int kWords = sizeof(T) * count / kWordBytes;
@@ -167,7 +167,7 @@ template <typename T, int count> __device__ inline void store(T* to, const Packe
 #pragma unroll
   for (int i = 0; i < Packet<T, count>::kWords; ++i) reinterpret_cast<Word*>(to)[i] = packet.words[i];
 }
-// The first elements of a packet, at the end of a tensor. None behind them is touched.
+// The first elements of a packet, at the end of a tensor. Memory behind them is not accessed.
 template <int count, int valid, typename T> __device__ inline Packet<T, count> load_first(const T* from) {
   Packet<T, count> packet;
 #pragma unroll

@@ -5,10 +5,10 @@
 
 namespace ridgepoint::cuda {
 
-// What only a GPU has: conversions of 16-bit floats, NaN-propagating maxima, bit casts.
+// Functions that exist on a GPU only: conversions of 16-bit floats, maxima that propagate NaN, bit casts.
 std::string_view generated_intrinsics();
-// Everything else: memory types, packets, conversions, formulas, exchanges between lanes. Plain C++ on top of the
-// intrinsics and of __shfl_xor_sync.
+// All other functions: memory types, packets, conversions, formulas, shuffles between lanes. Plain C++ that uses the
+// intrinsics above and __shfl_xor_sync.
 std::string_view generated_prelude();
 
 }  // namespace ridgepoint::cuda

@@ -30,9 +30,8 @@ bool is_accumulating(const RowOutput& output) {
   return output.store == RowStore::accumulate_columns || output.store == RowStore::accumulate_rows;
 }
 
-bool has_reductions(const RowProgram& program) {
-  return std::any_of(program.instructions.begin(), program.instructions.end(),
-                     [](const RowInstruction& instruction) { return instruction.kind == RowKind::reduce; });
+bool stores_rows(const RowProgram& program) {
+  return std::ranges::any_of(program.outputs, [](const RowOutput& output) { return output.store == RowStore::row; });
 }
 
 int round_up_to_power(std::int64_t count) {
@@ -44,11 +43,11 @@ int round_up_to_power(std::int64_t count) {
 int Generation::reserve(std::int64_t elements, DType dtype) {
   const std::size_t bytes = static_cast<std::size_t>(elements) * size_bytes(dtype);
   regions_.push_back({source_.workspace_bytes, dtype});
-  source_.workspace_bytes += (bytes + kRegionAlignmentBytes - 1) / kRegionAlignmentBytes * kRegionAlignmentBytes;
+  source_.workspace_bytes += round_up(bytes, kRegionAlignmentBytes);
   return static_cast<int>(regions_.size()) - 1;
 }
 
-// A node with several sums may need the same variant for each.
+// A number makes the name unique: a node with several sums may need the same variant for each.
 std::string Generation::unused_entry(std::string_view variant) const {
   const std::string first = fmt::format("{}_{}", name_, variant);
   const auto is_used = [&](const std::string& entry) {
@@ -62,9 +61,9 @@ std::string Generation::unused_entry(std::string_view variant) const {
 void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body, const Code& code,
                             const std::vector<int>& written) {
   if (header.grid > kMaxGrid) {
-    throw Error(
-        fmt::format("a kernel for '{}' would need {} blocks; a launch has at most {}", name_, header.grid, kMaxGrid),
-        ErrorKind::unsupported);
+    throw Error(fmt::format("a kernel for '{}' would need {} thread blocks, but a launch has at most {}", name_,
+                            header.grid, kMaxGrid),
+                ErrorKind::unsupported);
   }
   GeneratedLaunch launch;
   launch.entry = unused_entry(header.variant);
@@ -96,7 +95,8 @@ GeneratedSource Generation::finish() {
 }
 
 void print_program(Generation& generation, const RowProgram& program) {
-  const bool reductions = has_reductions(program);
+  const bool reductions = std::ranges::any_of(
+      program.instructions, [](const RowInstruction& instruction) { return instruction.kind == RowKind::reduce; });
   const bool accumulates = std::any_of(program.outputs.begin(), program.outputs.end(), is_accumulating);
   if (!reductions && !accumulates) {
     return wants_tiles(program) ? print_tiled(generation, program) : print_elementwise(generation, program);

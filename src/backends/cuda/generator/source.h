@@ -1,9 +1,9 @@
-// CUDA C++ for a row program: the text of one translation unit (no includes; NVRTC compiles it as it is) and how to
-// launch what it defines. One generator serves elementwise work, row reductions, column reductions and their
-// mixtures (docs/decisions/0007 says which variant is chosen when). Results are the same bits on every run.
+// Generates CUDA C++ for a row program: the text of one translation unit (without includes, for NVRTC) and the launches
+// of its kernels. One generator serves elementwise ops, row reductions, column reductions and their combinations
+// (docs/decisions/0007 explains the choice of a variant). Results are bit for bit reproducible.
 //
-// Arithmetic: fp32 for fp32, bf16 and fp16 values, double for fp64; sums are kept in the same type, several partial
-// sums a result. Division and square root round as IEEE asks, other functions are those of CUDA's accurate library.
+// Arithmetic is fp32 for fp32, bf16 and fp16 values and double for fp64; sums have the same type, with several partial
+// sums for each result. Division and square root round as IEEE 754 requires; other functions are CUDA's.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +17,11 @@ namespace ridgepoint::cuda {
 
 struct GeneratorTarget {
   int architecture = 90;      // compute capability, 10 * major + minor
-  int multiprocessors = 132;  // decides how finely work is cut
-  bool scalar = false;        // element by element: for operands that are not aligned for vector accesses
+  int multiprocessors = 132;  // determines how many blocks share the work
+  bool scalar = false;        // single elements, for operands that are not aligned for vector accesses
 };
 
-// One kernel parameter, a pointer. `alignment_bytes` is what the kernel's widest access to it needs.
+// One kernel parameter, a pointer. `alignment_bytes` is the alignment that the widest access needs.
 struct GeneratedParameter {
   enum class Kind { input, output, workspace };
   Kind kind = Kind::input;
@@ -37,15 +37,15 @@ struct GeneratedLaunch {
   std::vector<GeneratedParameter> parameters;
 };
 
-// The launches run in order. None when there is nothing to compute.
+// The launches run in order. There are none if there is nothing to compute.
 struct GeneratedSource {
   std::string text;
   std::vector<GeneratedLaunch> launches;
   std::size_t workspace_bytes = 0;
 };
 
-// `name` begins the entries' names; `add` becomes `add_vector`. Throws Error (unsupported) when the program's space
-// is too large to launch.
+// Names of entries begin with `name`: `add` becomes `add_vector`. Throws Error (unsupported) if the program is too
+// large for a launch.
 GeneratedSource generate_source(const RowProgram& program, std::string_view name, const GeneratorTarget& target);
 
 }  // namespace ridgepoint::cuda

@@ -11,14 +11,14 @@ namespace {
 constexpr int kTile = 32;          // columns and rows of a tile
 constexpr int kTileThreads = 256;  // 8 rows of a tile at a time
 constexpr int kSteps = kTile * kTile / kTileThreads;
-constexpr std::int64_t kFewestElements = 4096;  // below that nothing is gained
+constexpr std::int64_t kFewestElements = 4096;  // a tile is not faster for fewer
 constexpr std::int64_t kShortestAxis = 4;
 
 bool is_scattered(const RowInstruction& load) {
   return load.kind == RowKind::load && load.level == RowLevel::column && std::abs(load.access.column_stride) != 1;
 }
 
-// The row axis along which neighbours of the first scattered operand lie.
+// The row axis along which the first scattered operand is contiguous.
 std::optional<int> neighbour_axis(const RowProgram& program) {
   for (const RowInstruction& load : program.instructions) {
     if (!is_scattered(load)) continue;
@@ -62,7 +62,7 @@ class TiledPrinter {
   }
 
  private:
-  // Which tile this block owns; indices of the row axes but the tile's own.
+  // Prints the position of this block's tile, and the indices of all row axes except the tile's own.
   void print_position(std::int64_t column_tiles, std::int64_t row_tiles) {
     body_.print_types();
     body_.print_uniform_values();
@@ -79,7 +79,7 @@ class TiledPrinter {
     code_.line("const int fast = threadIdx.x % {};", kTile);
     code_.line("const int slow = threadIdx.x / {};", kTile);
     for (const int i : staged_) {
-      // One column of padding spreads a tile's columns over the banks.
+      // One column of padding avoids bank conflicts.
       code_.line("__shared__ {} t{}[{}][{}];",
                  memory_type(program_.instructions[static_cast<std::size_t>(i)].access.dtype), i, kTile, kTile + 1);
     }

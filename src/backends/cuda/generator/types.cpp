@@ -29,7 +29,7 @@ const TypeNames& names(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
-// The shortest decimal that is read back as the same bits.
+// The shortest decimal that reads back as the same bits.
 template <typename Float>
 std::string floating_literal(Float value, std::string_view suffix) {
   if (std::isnan(value)) return fmt::format("not_a_number(0.0{})", suffix);
@@ -41,12 +41,12 @@ std::string floating_literal(Float value, std::string_view suffix) {
 
 template <typename Integer>
 std::string integer_literal(std::int64_t value, std::string_view suffix) {
-  // Not a literal: its digits without the sign are past the largest number.
+  // C++ has no literal for it: the digits without the sign exceed the maximum.
   if (value == std::numeric_limits<Integer>::min()) return fmt::format("({}{} - 1)", value + 1, suffix);
   return fmt::format("{}{}", value, suffix);
 }
 
-// CUDA's functions for fp32 end in f.
+// Names of CUDA's fp32 functions end in f.
 std::string call(std::string_view function, DType dtype, const std::string& a) {
   return fmt::format("{}{}({})", function, names(dtype).compute == "float" ? "f" : "", a);
 }
@@ -67,7 +67,7 @@ std::string literal(DType dtype, double value, std::int64_t integer) {
       return integer_literal<std::int64_t>(integer, "LL");
     case DType::fp64:
       return floating_literal(value, "");
-    default:  // computed with in fp32, whose range the value may pass
+    default:  // computed in fp32; the value may exceed its range
       return floating_literal(static_cast<float>(value), "f");
   }
 }

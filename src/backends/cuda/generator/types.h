@@ -1,4 +1,4 @@
-// How dtypes and reductions are called in generated sources.
+// The names of dtypes and reductions in generated sources.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@
 
 namespace ridgepoint::cuda {
 
-std::string_view memory_type(DType dtype);   // as elements lie in memory
-std::string_view compute_type(DType dtype);  // as they are computed with: in the accumulator
+std::string_view memory_type(DType dtype);   // of elements in memory
+std::string_view compute_type(DType dtype);  // of values in computations
 // Sum or Max.
 std::string_view reduction_type(Op op);
-// A constant of the dtype's compute type: `integer` where the dtype is one, else `value`.
+// A constant of the dtype's compute type: `integer` for an integer dtype, otherwise `value`.
 std::string literal(DType dtype, double value, std::int64_t integer);
-// The call or expression of an elementwise op on operands already printed. Throws Error (unsupported) for an op
-// that is not elementwise.
+// The expression of an elementwise op on printed operands. Throws Error (unsupported) for other ops.
 std::string formula(Op op, DType dtype, const std::string& a, const std::string& b, const std::string& c);
 
 }  // namespace ridgepoint::cuda

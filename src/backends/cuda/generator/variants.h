@@ -1,5 +1,5 @@
-// The variants of kernels and the source they are printed into. Each print_ function appends one kernel or more to
-// the generation and reserves the workspace they need.
+// The variants of kernels, and the source to which they are printed. Each print_ function appends kernels to the
+// generation and reserves their workspace.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,16 @@
 #include "backends/cuda/generator/body.h"
 #include "backends/cuda/generator/code.h"
 #include "backends/cuda/generator/source.h"
+#include "backends/rounding.h"
 #include "lowering/row_program.h"
 
 namespace ridgepoint::cuda {
 
 struct KernelHeader {
-  std::string variant;  // ends the entry's name
+  std::string variant;  // the end of the entry's name
   std::uint64_t grid = 1;
   int block = 1;
-  int blocks_per_multiprocessor = 0;  // that registers must leave room for; 0: the compiler's choice
+  int blocks_per_multiprocessor = 0;  // for __launch_bounds__; 0: the compiler's choice
 };
 
 // One source under construction.
@@ -29,10 +30,10 @@ class Generation {
   const GeneratorTarget& target() const { return target_; }
   std::int64_t multiprocessors() const { return target_.multiprocessors; }
 
-  // A part of the workspace that passes partial results of this type to a later launch.
+  // Reserves a region of the workspace that passes partial results to a later launch, and returns its number.
   int reserve(std::int64_t elements, DType dtype);
 
-  // Appends the kernel whose body `code` holds. `written` are regions it writes, as part<n>.
+  // Appends the kernel with the body `code`. `written` are the regions that it writes, as part<n>.
   void add_kernel(const KernelHeader& header, const BodyPrinter& body, const Code& code,
                   const std::vector<int>& written = {});
   GeneratedSource finish();
@@ -51,35 +52,36 @@ class Generation {
   std::vector<Region> regions_;
 };
 
-// Chooses the variant. Also prints the programs that finish what a first launch began.
+// Chooses the variant. Also prints the launches that combine the partial results of the first one.
 void print_program(Generation& generation, const RowProgram& program);
 
-// No reductions: a thread computes a few vectors of elements.
+// Without reductions: a thread computes a few vectors of elements.
 void print_elementwise(Generation& generation, const RowProgram& program);
-// No reductions, but an operand whose neighbours lie along a row axis: tiles of it pass through shared memory.
+// Without reductions, for an operand that is contiguous along a row axis: its tiles pass through shared memory.
 bool wants_tiles(const RowProgram& program);
 void print_tiled(Generation& generation, const RowProgram& program);
-// Reductions of rows, and accumulating outputs beside them: a row belongs to some lanes of a warp or to a block.
+// Row reductions, also with accumulating outputs: a row is computed by some lanes of a warp or by a block.
 void print_rows(Generation& generation, const RowProgram& program);
-// A few long rows reduced in one sweep: many blocks a row, then a second launch.
+// A few long rows that one sweep reduces: many blocks for each row, then a second launch.
 bool wants_split_rows(const Generation& generation, const RowProgram& program);
 void print_split_rows(Generation& generation, const RowProgram& program);
-// Accumulated columns without reductions of rows: a thread owns some columns of a range of rows. `single_launch`
-// keeps all rows of a group in one block.
+// Accumulated columns without row reductions: a thread computes some columns over a range of rows. `single_launch` has
+// all rows of a group in one block.
 void print_columns(Generation& generation, const RowProgram& program, bool single_launch = false);
 
-bool is_accumulating(const RowOutput& output);
-bool has_reductions(const RowProgram& program);
+inline constexpr int kWarp = 32;
 
-// Programs that reduce partial results of a first launch, `parts` of them for each result, to what `program`'s
-// outputs hold. Output `index` accumulates; its partial results lie part by part (columns) or group by group (rows).
+bool is_accumulating(const RowOutput& output);
+bool stores_rows(const RowProgram& program);
+
+// Programs that combine the partial results of a first launch, `parts` for each result, to `program`'s outputs. Partial
+// results are stored part after part (columns) or group after group (rows).
 RowProgram combine_columns(const RowProgram& program, const RowOutput& output, int region, std::int64_t parts);
 RowProgram combine_rows(const RowProgram& program, const RowOutput& output, int region, std::int64_t parts);
-// Every reduction of a program of one sweep has `parts` partial results a row, in regions[i] for the i-th.
+// For a program of one sweep: reduction i has `parts` partial results for each row in regions[i].
 RowProgram combine_reductions(const RowProgram& program, const std::vector<int>& regions, std::int64_t parts);
 
-inline std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-// The smallest power of two that is not less.
+// The smallest power of two that is at least `count`.
 int round_up_to_power(std::int64_t count);
 
 }  // namespace ridgepoint::cuda

@@ -7,7 +7,6 @@
 #include "backends/cuda/kernels/cross_entropy/cross_entropy.h"
 #include "backends/cuda/kernels/embedding/embedding.h"
 #include "backends/cuda/kernels/rope/rope.h"
-#include "ir/queries.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -50,7 +49,7 @@ OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, con
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {
   const KernelVariant* variant = find_variant(context.card(), spec.graph, spec.node);
   if (variant == nullptr) {
-    throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; ask has_hand_written() first",
+    throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
                             ridgepoint::name(spec.node.op)),
                 ErrorKind::unsupported);
   }

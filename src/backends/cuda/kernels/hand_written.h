@@ -1,25 +1,24 @@
-// The kernels written by hand, where a generator does not fit: embedding and its gradient, rope, cross-entropy and its
-// gradient, attention and its gradient, AdamW. One list of all tables of variants (variant.h), and the choice of a row.
+// The hand-written kernels: embedding, rope, cross-entropy and attention with their gradients, and AdamW. This is the
+// list of all tables of variants (variant.h), and the choice of a variant.
 #pragma once
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "backends/cuda/kernels/variant.h"
 
 namespace ridgepoint::cuda {
 
-// Every variant of every op, an op's preferred ones first.
+// All variants; for each op the preferred ones come first.
 std::span<const KernelVariant> kernel_variants();
-// The first that applies to the node on such a card; null where none does.
+// The first variant that applies to the node on such a GPU; null if none does.
 const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, const Node& node);
 
-// Whether the node runs as a hand-written kernel on such a card.
+// Whether the node runs as a hand-written kernel on such a GPU.
 bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node);
-// How such a node wants its operand to lie.
+// The layout that operand `index` of such a node needs.
 OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index);
-// Throws Error when the node has none.
+// Throws Error if the node has no hand-written kernel.
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec);
 
 }  // namespace ridgepoint::cuda

@@ -1,5 +1,5 @@
-// What a hand-written kernel is to the host: one row of its op's table (kernels/<op>/), read by hand_written.h. A new
-// kernel is a __global__ function in a .cu and a row here; a row that comes first is preferred.
+// A hand-written kernel is one row in the table of its op (kernels/<op>/), which hand_written.h reads. A new kernel is
+// a __global__ function in a .cu file and a row; earlier rows are preferred.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace ridgepoint::cuda {
 
-// What one block computes, and what a launch gives it. `rows` and `columns` are counted in what the op's table says.
+// The tile of one block and its launch resources. The op's table defines the units of `rows` and `columns`.
 struct KernelTiling {
-  int width = 0;  // the widest row that the kernel holds; 0: it holds none
+  int width = 0;  // the longest row that fits the kernel; 0: rows are not limited
   int rows = 1;
   int columns = 1;
   int threads = 0;
@@ -19,8 +19,8 @@ struct KernelTiling {
 };
 
 struct KernelVariant {
-  // The predicate: the op, the dtype of the input number `operand`, the card, and what the op's own function asks of
-  // shapes and attributes.
+  // The predicate: the op, the dtype of input number `operand`, the GPU, and the conditions of `accepts` on shapes and
+  // attributes.
   Op op;
   DType dtype;
   int operand = 0;
@@ -28,17 +28,17 @@ struct KernelVariant {
   bool (*accepts)(const KernelVariant& variant, const Graph& graph, const Node& node) = nullptr;
 
   KernelTiling tiling;
-  const char* image = nullptr;          // its .cu, as kernel_images.h names it: "rope/rope"
-  const char* entry = nullptr;          // the __global__ function; its name is the kernel's
-  const char* scalar_entry = nullptr;   // in its place for operands that cannot be read in vectors of 16 bytes
-  const char* prepare_entry = nullptr;  // launched before it
-  const char* finish_entry = nullptr;   // launched after it
+  const char* image = nullptr;          // the .cu file, as in kernel_images.h: "rope/rope"
+  const char* entry = nullptr;          // the __global__ function, and the kernel's name
+  const char* scalar_entry = nullptr;   // for operands that cannot be read in vectors of 16 bytes
+  const char* prepare_entry = nullptr;  // launched before `entry`
+  const char* finish_entry = nullptr;   // launched after `entry`
 
-  // How input number `index` has to lie; null: all dense.
+  // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
-  // Whether the node can run as this kernel on such a card.
+  // Whether the node can run as this kernel on such a GPU.
   bool applies(const CardFacts& card, const Graph& graph, const Node& node) const;
 };
 

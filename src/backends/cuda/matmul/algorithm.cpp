@@ -13,7 +13,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kRanked = 12;  // of the library's own proposals
+constexpr int kRanked = 12;  // candidates of cuBLASLt's heuristic
 constexpr std::size_t kWordDigits = 16;
 
 constexpr std::string_view kSplit = "split ";
@@ -28,11 +28,11 @@ Choices& choices() {
   return instance;
 }
 
-// Everything that a choice depends on: what is computed, among which ways, how they were measured, and by what.
+// Everything on which a choice depends: the product, the candidates, the method of measurement, and the versions.
 std::string full_key(const CudaContext& context, const LtProblem& problem, const SplitMatmulPlan* split) {
   const CardFacts& card = context.card();
   int driver_version = 0;
-  check(context.driver().cuDriverGetVersion(&driver_version), "tell its driver's version");
+  check(context.driver().cuDriverGetVersion(&driver_version), "read the driver's version");
   return fmt::format("{} | cublasLt {} {} | driver {} | {} sm_{} with {} multiprocessors | {}", kMatmulSearchVersion,
                      cublaslt().cublasLtGetVersion(),
                      split == nullptr ? std::string("alone") : fmt::format("and split {}", SplitMatmulPlan::kVersion),
@@ -61,7 +61,7 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
   if (!algorithm || !accepts(context, plan, split, *algorithm)) {
     const std::vector<cublasLtMatmulAlgo_t> ranked = plan.candidates(kRanked);
     if (ranked.empty()) {
-      throw Error(fmt::format("cuBLASLt has no algorithm on {} for {}", context.card().name, problem.key()),
+      throw Error(fmt::format("cuBLASLt on {} has no algorithm for the product {}", context.card().name, problem.key()),
                   ErrorKind::unsupported);
     }
     MatmulSearch search(context, plan, problem, split);

@@ -1,5 +1,6 @@
-// How a matmul is computed: the fastest of cuBLASLt's algorithms and, for fp32 on Hopper, of our own kernel's tilings,
-// measured once for each shape, card, driver and library version, and remembered by this process and on disk.
+// Chooses the algorithm of a matmul: the fastest of cuBLASLt's algorithms and, for fp32 on Hopper, of our own kernel's
+// tilings. It is measured once for each shape, GPU, driver and library version, and remembered by the process and on
+// disk.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,13 @@
 
 namespace ridgepoint::cuda {
 
-// `split` is null where our own kernel does not apply. Measuring takes memory of its own for a moment, outside every
-// allocator and limit; where the card has none left the library's first candidate is taken and not remembered on disk.
-// Throws Error (unsupported) when the library has no algorithm at all.
+// `split` is null if our own kernel does not apply. Measuring allocates temporary memory outside every allocator and
+// limit; without enough memory the library's first candidate is chosen and not remembered on disk. Throws Error
+// (unsupported) if the library has no algorithm at all.
 MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
                                  const SplitMatmulPlan* split);
 
-// How an algorithm is written to disk, and read back; nullopt for anything else.
+// The text form of an algorithm on disk, and the reverse; nullopt for other text.
 std::string algorithm_to_text(const MatmulAlgorithm& algorithm);
 std::optional<MatmulAlgorithm> algorithm_from_text(std::string_view text);
 

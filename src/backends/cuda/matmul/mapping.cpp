@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 
 #include "ridgepoint/error.h"
@@ -19,13 +18,13 @@ bool continues(const BatchAxis& outer, const BatchAxis& inner) {
   return true;
 }
 
-// The transpose of a row-major matrix is the same memory read column by column.
+// The transpose of a row-major matrix is the same memory in column-major order.
 LtMatrix transposed_view(const StridedMatrix& matrix, const char* which) {
   const std::optional<BlasLayout> blas = blas_layout(matrix);
   if (!blas) {
     throw Error(
-        fmt::format("matmul on cuda was given a {} operand of {} x {} with strides {} and {}; one of them must "
-                    "be 1 and the other at least the row's length",
+        fmt::format("the {} operand of a CUDA matmul, {} x {}, has strides {} and {}; one of them must "
+                    "be 1, and the other at least the length of a row or column",
                     which, matrix.rows, matrix.columns, matrix.row_stride, matrix.column_stride));
   }
   if (blas->transposed) return {matrix.rows, matrix.columns, blas->leading, 0, true};
@@ -49,9 +48,10 @@ std::vector<LtProblem::Launch> launches_over(const std::vector<BatchAxis>& axes)
 void require_sizes(const LtProblem& problem) {
   for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.batch}) {
     if (size > INT32_MAX) {
-      throw Error(fmt::format("a matmul of {} x {} x {}, batch {}, is too large for cuBLASLt, whose sizes end at 2^31",
-                              problem.n, problem.m, problem.k, problem.batch),
-                  ErrorKind::unsupported);
+      throw Error(
+          fmt::format("a matmul of {} x {} x {}, batch {}, is too large for cuBLASLt, whose sizes must be below 2^31",
+                      problem.n, problem.m, problem.k, problem.batch),
+          ErrorKind::unsupported);
     }
   }
 }

@@ -1,5 +1,5 @@
-// A matmul as cuBLASLt sees it. The library stores matrices column by column, so a row-major product is handed over
-// as its transpose: c^T = b^T a^T. Its first operand is then the node's second, and no data moves. Needs no card.
+// A matmul in cuBLASLt's terms. The library's matrices are column-major, so a row-major product is computed as its
+// transpose, c^T = b^T a^T: its first operand is the node's second, and no data moves. Needs no GPU.
 #pragma once
 
 #include <array>
@@ -17,21 +17,21 @@ struct BatchAxis {
   std::int64_t size;
   std::array<std::int64_t, 3> strides;
 };
-// Outermost first; neighbours that one stride walks for all three matrices are one.
+// The batch dimensions, outermost first; neighbours with one even stride for all three matrices are merged.
 std::vector<BatchAxis> merged_batch(const MatmulProblem& problem);
 
-// Stored column by column, columns `leading` elements apart; `transposed` says that the product uses its transpose.
+// Column-major, with `leading` elements between columns; `transposed`: the product uses the transpose.
 struct LtMatrix {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t leading = 1;
   std::int64_t batch_stride = 0;
   bool transposed = false;
-  // From the first element to behind the last one of the whole batch.
+  // The number of elements from the first to the last one of the whole batch.
   std::int64_t elements(std::int64_t batch) const;
 };
 
-// m x k times k x n, `batch` of them in one launch.
+// m x k times k x n; one launch computes `batch` products.
 struct LtProblem {
   DType dtype = DType::fp32;
   bool tf32 = false;  // products of fp32 operands in TF32
@@ -42,31 +42,31 @@ struct LtProblem {
   LtMatrix c;
   std::vector<BatchAxis> axes;  // every batch dimension, merged; one of them is `batch`
 
-  // Batch dimensions that one stride does not reach are launched one after the other; offsets in elements.
+  // Batch dimensions that one stride does not cover need one launch for each index; offsets are in elements.
   struct Launch {
     std::int64_t a = 0, b = 0, c = 0;
   };
   std::vector<Launch> launches;
-  // What the addresses of every launch are multiples of, when those of the operands are of kMatmulAlignmentBytes.
+  // The alignment of the addresses of every launch if the operands are aligned to kMatmulAlignmentBytes.
   std::int64_t alignment_bytes = 0;
 
-  // From the first element of a matrix to behind the last that any launch touches: elements(a, &Launch::a).
+  // The number of elements from the first to the last one that any launch uses: elements(a, &Launch::a).
   std::int64_t elements(const LtMatrix& matrix, std::int64_t Launch::*offset) const;
-  // Everything a choice of algorithm may depend on, but for the card and the library: fp32 512x256x64 nt ...
+  // Everything on which the choice of an algorithm may depend, except the GPU and the library: fp32 512x256x64 nt ...
   std::string key() const;
-  // Memory for the launch, a fixed rule so that it is known without a card: room for the partial sums of up to
-  // kMaxSplits parts of k where k is long enough to be worth splitting, and at most kMaxWorkspaceBytes.
+  // The workspace of a launch, by a fixed rule that needs no GPU: the partial sums of up to kMaxSplits splits of k if k
+  // is long enough for split-K, and at most kMaxWorkspaceBytes.
   std::size_t workspace_bytes() const;
 };
 
-// Where operands must begin; allocators give 512.
+// The alignment that operands need; allocators guarantee 512.
 inline constexpr std::int64_t kMatmulAlignmentBytes = 256;
 inline constexpr std::size_t kMaxWorkspaceBytes = std::size_t{32} << 20;
 inline constexpr std::int64_t kMaxSplits = 16;
 inline constexpr std::int64_t kLeastSplitK = 256;
 
-// Throws Error for operands that no BLAS layout describes (OperandLayout::matrix rules them out) and (unsupported)
-// for sizes past 2^31.
+// Throws Error for operands that no BLAS layout describes (OperandLayout::matrix excludes them), and (unsupported) for
+// sizes of 2^31 and more.
 LtProblem map_matmul(const MatmulProblem& problem);
 
 }  // namespace ridgepoint::cuda

@@ -24,15 +24,15 @@ std::string kernel_name(const MatmulProblem& problem) {
 void require_tensor_cores(const CudaContext& context, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.c.dtype == DType::bf16;
   if (!asks || context.card().capability.major >= 8) return;
-  throw Error(fmt::format("{} has no {}, which begins with compute capability 8.0; ask for --dtype fp32 or fp16",
+  throw Error(fmt::format("{} does not support {}, which needs compute capability 8.0; use --dtype fp32 or fp16",
                           context.card().name, problem.tf32 ? "tf32" : "bf16"),
               ErrorKind::unsupported);
 }
 
 void require_aligned(std::string_view kernel, const void* address) {
   if (reinterpret_cast<std::uintptr_t>(address) % kMatmulAlignmentBytes != 0) [[unlikely]] {
-    throw Error(fmt::format("{} was given an operand that does not begin at a multiple of {} bytes", kernel,
-                            kMatmulAlignmentBytes));
+    throw Error(
+        fmt::format("an operand of {} does not begin at a multiple of {} bytes", kernel, kMatmulAlignmentBytes));
   }
 }
 
@@ -90,7 +90,7 @@ class SplitKernel : public Kernel {
   std::size_t workspace_bytes_;
 };
 
-// A sum over nothing.
+// A product with K = 0 is zero.
 class ZeroKernel : public Kernel {
  public:
   ZeroKernel(CudaContext& context, const TensorLayout& output)
@@ -107,7 +107,7 @@ class ZeroKernel : public Kernel {
   std::string name_;
 };
 
-// What both ways of computing it need of the problem.
+// The problem in the terms of both implementations.
 struct Mapping {
   explicit Mapping(const CudaContext& context, const MatmulProblem& problem)
       : library(map_matmul(problem)),

@@ -1,5 +1,5 @@
-// Matrix multiplication, by cuBLASLt or, where it is faster, by our own fp32 kernel for Hopper: strided, batched and
-// transposed operands are read where they lie.
+// Matrix multiplication by cuBLASLt or, if it is faster, by our own fp32 kernel for Hopper. Strided, batched and
+// transposed operands need no copy.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace ridgepoint::cuda {
 
-// Operands must lie as OperandLayout::matrix says and begin at multiples of 256 bytes. Where they also lie as
-// OperandLayout::batched_matrix the whole batch is one launch; otherwise, for cuBLASLt, each index of all but one of
-// the batch dimensions is a launch that fills a part of the card.
+// Operands must have the layout OperandLayout::matrix and begin at multiples of 256 bytes. If they also have the layout
+// OperandLayout::batched_matrix, one launch computes the whole batch; otherwise cuBLASLt needs one launch for each
+// index of all batch dimensions but one.
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec);
 
-// Before the choice between algorithms, which is measured: the name is the library's kernel.
+// The outline does not measure algorithms, so the name is that of the library's kernel.
 KernelOutline outline_matmul(const CudaContext& context, const KernelSpec& spec);
 
 }  // namespace ridgepoint::cuda

@@ -21,7 +21,7 @@ cudaDataType data_type(DType dtype) {
     case DType::fp16:
       return CUDA_R_16F;
     default:
-      throw Error(fmt::format("matmul of {} is not defined", name(dtype)));
+      throw Error(fmt::format("there is no matmul for {}", name(dtype)));
   }
 }
 
@@ -106,7 +106,7 @@ std::vector<cublasLtMatmulAlgo_t> MatmulPlan::variants(std::span<const cublasLtM
   constexpr std::uint32_t kNoReduction = CUBLASLT_REDUCTION_SCHEME_NONE;
   constexpr std::uint32_t kReduceInOrder = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
   std::vector<cublasLtMatmulAlgo_t> found;
-  std::set<std::pair<std::int32_t, std::uint32_t>> kernels;  // id and stages met already
+  std::set<std::pair<std::int32_t, std::uint32_t>> kernels;  // id and stages of seeds that are already covered
   for (const cublasLtMatmulAlgo_t& seed : seeds) {
     const auto id = configured<std::int32_t>(seed, CUBLASLT_ALGO_CONFIG_ID);
     const auto stages = configured<std::uint32_t>(seed, CUBLASLT_ALGO_CONFIG_STAGES_ID);

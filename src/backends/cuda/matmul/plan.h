@@ -1,4 +1,4 @@
-// A matmul with its cuBLASLt descriptors made: what remains is an algorithm and the addresses.
+// A matmul with its cuBLASLt descriptors; a launch then needs an algorithm and addresses only.
 #pragma once
 
 #include <span>
@@ -9,29 +9,29 @@
 
 namespace ridgepoint::cuda {
 
-// fp32 computes in IEEE single precision, or in TF32 where the problem says so, fp64 in double; bf16 and fp16 multiply
-// in their own precision and accumulate in fp32.
+// fp32 is computed in IEEE single precision, or in TF32 if the problem asks for it, and fp64 in double; bf16 and fp16
+// are multiplied in their own precision with fp32 sums.
 class MatmulPlan {
  public:
   MatmulPlan(CudaContext& context, const LtProblem& problem);
 
-  // The library's own ranking, best first, none of which needs more than problem.workspace_bytes().
+  // The candidates of the library's heuristic, best first; none needs more than problem.workspace_bytes().
   std::vector<cublasLtMatmulAlgo_t> candidates(int most) const;
-  // What the ranking leaves out: each seed's kernel with every output tile it offers and, where `splits` says so, the
-  // inner dimension split 2 to 16 ways (partial sums are added in a fixed order, so results repeat). Small products
-  // need them to occupy the card. The library takes some 30 microseconds to check one.
+  // Algorithms that the heuristic omits: each seed's kernel with every output tile and, if `splits`, with split-K by 2
+  // to 16 (partial sums are added in a fixed order, so results are reproducible). Small products need them to occupy
+  // the GPU. The library takes about 30 microseconds to check one.
   std::vector<cublasLtMatmulAlgo_t> variants(std::span<const cublasLtMatmulAlgo_t> seeds, bool splits) const;
-  // Whether an algorithm read from disk still runs here within the workspace.
+  // Whether an algorithm that was read from disk can run here within the workspace.
   bool accepts(const cublasLtMatmulAlgo_t& algorithm) const;
 
-  // One launch of problem.batch matrices on the context's stream.
+  // Launches problem.batch products on the context's stream.
   cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, const void* a, const void* b, void* c,
                         void* workspace) const {
     return library_.cublasLtMatmul(handle_, operation_.get(), &one_, a, a_.get(), b, b_.get(), &zero_, c, c_.get(), c,
                                    c_.get(), &algorithm, workspace, workspace_bytes_, stream_);
   }
 
-  // All of problem.launches.
+  // Launches all of problem.launches.
   cublasStatus_t launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const void* a,
                             const void* b, void* c, void* workspace) const;
 

@@ -48,7 +48,7 @@ void MatmulRace::screen_up_to(std::size_t count) {
       }
       screening_launches_ = launches_for(rules_.screening_ms, launch_ms, rules_.most_screening_launches);
     }
-    // One at a time where that is long already, so that the budget is kept.
+    // Long batches are timed one at a time, to keep the budget.
     const bool is_long = spent_ms_ > rules_.budget_ms / static_cast<double>(rules_.screened_at_once);
     std::vector<std::size_t> ways(std::min(count - first, is_long ? 1 : rules_.screened_at_once));
     std::iota(ways.begin(), ways.end(), first);
@@ -108,7 +108,7 @@ void MatmulRace::run_final(const std::vector<std::size_t>& ways) {
   }
 }
 
-// Those that cost about the least, then the others, both by the card's time.
+// First the ones that cost about the least, then the others, both in the order of GPU time.
 void MatmulRace::rank(std::vector<Finalist>& ways) const {
   double least_ms = INFINITY;
   for (const Finalist& way : ways) least_ms = std::min(least_ms, way.cost_ms());

@@ -1,10 +1,10 @@
-// Finds the fastest of several ways to compute one product, by times that can be compared: all ways are timed with the
-// same number of launches queued behind each other. Needs no card: a function times batches.
+// Finds the fastest of several candidates ("ways") to compute one product. All are timed with the same number of
+// consecutive launches, so that the times are comparable. Needs no GPU: a function times batches.
 //
-// Every way is screened by one batch. Those within reach of the fastest meet in the final: in each round every finalist
-// runs one batch, in turns, so that a clock that drifts touches all of them alike, and medians decide. A launch costs
-// the time of the card or that of the host, whichever is longer: a way that splits K into two kernels may be fast on
-// the card and hold up the host. Among ways that cost about the same, the card's time decides.
+// One batch screens each candidate. Those that are close to the fastest run in a final: in each round every finalist
+// runs one batch, in alternating order, so that a drifting clock affects all of them equally, and medians decide. A
+// launch costs its time on the GPU or on the host, whichever is longer: a candidate that splits K into two kernels may
+// be fast on the GPU but slow on the host. Among candidates of about the same cost, the GPU time decides.
 #pragma once
 
 #include <algorithm>
@@ -16,50 +16,49 @@
 
 namespace ridgepoint::cuda {
 
-// The time that the launches of one batch take together: the card to compute them, infinite when they do not run, and
-// the host to queue them.
+// The total time of the launches of one batch: on the GPU, infinite if they cannot run, and on the host to queue them.
 struct MatmulBatch {
   double card_ms = 0;
   double host_ms = 0;
 };
 
 struct MatmulRaceRules {
-  // A batch has as many launches as last this long, so that the events around it, which tell times apart by about half
-  // a microsecond, and the gap before the first launch do not decide; and no more than so many launches.
+  // A batch has as many launches as take this time, up to a maximum number. It is long enough that the resolution of
+  // events, about half a microsecond, and the gap before the first launch do not matter.
   double screening_ms = 0.015;
   int most_screening_launches = 4;
-  std::size_t screened_at_once = 32;  // batches that are queued behind each other
+  std::size_t screened_at_once = 32;  // batches that are queued together
   double final_ms = 0.1;
   int most_final_launches = 24;
 
-  // A way slower on the card than this, relative to the fastest of the screening, is not in the final; nor are more
-  // ways than these.
+  // A candidate whose GPU time, relative to the fastest one in the screening, is above this is not in the final, nor
+  // are more candidates than these.
   double within_reach = 1.5;
   std::size_t most_finalists = 12;
   int rounds = 7;
   int least_rounds = 3;
-  // Ways that cost no more than this, relative to the least, cost about the same.
+  // Candidates that cost at most this, relative to the least cost, cost about the same.
   double same_cost = 1.1;
 
-  // Time of launches after which no further way is screened and the final has its least rounds.
+  // The total launch time after which no more candidates are screened and the final has its minimum of rounds.
   double budget_ms = 2000;
 };
 
 class MatmulRace {
  public:
-  // Runs a batch of `launches` launches of each of the ways, one batch after the other.
+  // Runs a batch of `launches` launches of each candidate, one batch after the other.
   using RunBatches = std::function<std::vector<MatmulBatch>(std::span<const std::size_t> ways, int launches)>;
 
   explicit MatmulRace(RunBatches run_batches, const MatmulRaceRules& rules = {})
       : run_batches_(std::move(run_batches)), rules_(rules) {}
 
-  // Screens the ways from those of the last call up to `count`.
+  // Screens the candidates up to number `count` that are not screened yet.
   void screen_up_to(std::size_t count);
-  // The fastest of the screening so far, and the time of one of its launches; nullopt while none has run.
+  // The fastest candidate so far, and the time of one of its launches; nullopt if none has run.
   std::optional<std::size_t> leader() const;
   double leader_ms() const;
 
-  // Runs the final among all that were screened. nullopt when none runs.
+  // Runs the final among all screened candidates. nullopt if none can run.
   std::optional<std::size_t> winner();
 
   struct Finalist {
@@ -68,7 +67,7 @@ class MatmulRace {
     double host_ms = 0;
     double cost_ms() const { return std::max(card_ms, host_ms); }
   };
-  // After winner(), the best first. A single finalist has the times of its screening.
+  // The finalists after winner(), best first. A single finalist has the times of the screening.
   const std::vector<Finalist>& finalists() const { return finalists_; }
 
  private:
@@ -80,7 +79,7 @@ class MatmulRace {
 
   RunBatches run_batches_;
   MatmulRaceRules rules_;
-  int screening_launches_ = 0;      // of every way; known once one has run
+  int screening_launches_ = 0;      // of every candidate; set after the first one
   std::vector<Finalist> screened_;  // by way
   std::vector<Finalist> finalists_;
   double spent_ms_ = 0;

@@ -9,12 +9,11 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// A longer product fills the card whatever its tiles: the library's own ranking is left as it is; and it has no better
-// variant of what our own kernel beats.
+// A longer product fills the GPU with any tiling, so the candidates of the heuristic are enough; and no variant of the
+// library is faster than our own kernel if that leads.
 constexpr double kWorthSearchingMs = 0.5;
 
-// Whether the result has fewer small tiles than the card has multiprocessors, so that splits of the inner dimension may
-// pay.
+// Whether the result has fewer small tiles than the GPU has multiprocessors, so that split-K may be faster.
 bool leaves_multiprocessors_idle(const LtProblem& problem, int multiprocessors) {
   constexpr std::int64_t kSmallTile = 64;
   const auto tiles = [](std::int64_t size) { return (size + kSmallTile - 1) / kSmallTile; };
@@ -76,7 +75,7 @@ void MatmulSearch::add_split() {
         return true;
       };
       add(tiling, launch);
-    } catch (const Error&) {  // no room for its code or its blocks: the other ways are left
+    } catch (const Error&) {  // not enough memory for its code or blocks: the other candidates remain
     }
   }
 }

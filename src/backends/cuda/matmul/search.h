@@ -1,10 +1,8 @@
-// The ways to compute one product on a card, measured against each other.
+// Measures the candidates to compute one product on a GPU.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -18,32 +16,32 @@ namespace ridgepoint::cuda {
 
 using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling>;
 
-// How the ways are found and measured: choices that another version made are made anew.
+// The version of the search: choices of another version are measured again.
 inline constexpr std::string_view kMatmulSearchVersion = "race 4, operands cold";
 
 class MatmulSearch {
  public:
-  // `split` is null where our own kernel does not apply. All arguments must outlive it.
+  // `split` is null if our own kernel does not apply. All arguments must outlive this object.
   MatmulSearch(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem, const SplitMatmulPlan* split);
 
   MatmulSearch(const MatmulSearch&) = delete;
   MatmulSearch& operator=(const MatmulSearch&) = delete;
 
-  // Whether the card had room for operands; without it nothing can be measured.
+  // Whether the GPU had enough memory for operands; otherwise nothing can be measured.
   bool can_measure() const { return timer_.has_memory(); }
 
-  // The fastest of our own kernel's tilings, of `ranked`, cuBLASLt's own ranking, and, where it leads and the product
-  // is short, of its variants. nullopt when none runs.
+  // The fastest of our own kernel's tilings, of cuBLASLt's candidates `ranked` and, if one of these leads and the
+  // product is short, of their variants. nullopt if none can run.
   std::optional<MatmulAlgorithm> fastest(std::span<const cublasLtMatmulAlgo_t> ranked);
 
-  // What was measured, for whoever wants to know more than the winner.
+  // The measurements, for benchmarks and tests.
   const MatmulRace& race() const { return race_; }
   const std::vector<MatmulAlgorithm>& ways() const { return ways_; }
   const MatmulLaunch& launch(std::size_t way) const { return launches_[way]; }
   MatmulTimer& timer() { return timer_; }
 
  private:
-  void add(const MatmulAlgorithm& algorithm, MatmulLaunch launch);  // where it runs
+  void add(const MatmulAlgorithm& algorithm, MatmulLaunch launch);  // if it can run
   void add_library(std::span<const cublasLtMatmulAlgo_t> algorithms);
   void add_split();
   std::vector<MatmulBatch> run_batches(std::span<const std::size_t> ways, int launches);

@@ -6,20 +6,21 @@
 #include <deque>
 #include <vector>
 
+#include "backends/rounding.h"
 #include "runtime/random_pattern.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-// Memory is allocated at multiples of this by the driver, and so lies every operand.
+// The driver allocates memory at multiples of this, and operands are placed in the same way.
 constexpr std::size_t kAlignmentBytes = 512;
 constexpr std::size_t kMostCopies = 32;
-// Launching takes the host longer than this only seldom, and filling memory is seldom faster.
+// A launch seldom takes the host longer, and a fill is seldom faster.
 constexpr double kLaunchUs = 5;
 constexpr double kFillBytesPerUs = 4e6;
 constexpr int kMostFills = 16;
 
-std::size_t aligned(std::size_t bytes) { return (bytes + kAlignmentBytes - 1) / kAlignmentBytes * kAlignmentBytes; }
+std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignmentBytes); }
 
 class Scratch {
  public:
@@ -39,19 +40,19 @@ class Scratch {
   bool fits_;
 };
 
-// The pattern is copied up once and doubled on the card until it fills the memory.
+// The pattern is copied to the GPU once and doubled there until it fills the memory.
 void fill_random(const CudaContext& context, DType dtype, void* target, std::size_t bytes) {
   if (bytes == 0) return;
   const std::vector<std::byte> pattern = random_pattern(dtype, bytes);
   const auto address = reinterpret_cast<CUdeviceptr>(target);
   const Driver& driver = context.driver();
   const CudaContext::Scope scope(context);
-  check(driver.cuMemcpyHtoDAsync(address, pattern.data(), pattern.size(), context.stream()), "copy to the card");
+  check(driver.cuMemcpyHtoDAsync(address, pattern.data(), pattern.size(), context.stream()), "copy to the GPU");
   for (std::size_t filled = pattern.size(); filled < bytes; filled *= 2) {
     check(driver.cuMemcpyDtoDAsync(address + filled, address, std::min(filled, bytes - filled), context.stream()),
-          "copy on the card");
+          "copy on the GPU");
   }
-  context.synchronize();  // the pattern is about to go
+  context.synchronize();  // `pattern` is destroyed after this
 }
 
 }  // namespace
@@ -73,7 +74,7 @@ struct MatmulTimer::State {
     return events[index];
   }
 
-  // Overwrites the cache, and keeps the card busy for about as long as the host takes to queue the batch.
+  // Overwrites the cache, and keeps the GPU busy for about as long as the host needs to queue the batch.
   void clear_cache(int launches) const {
     const double queueing_us = kLaunchUs * launches * static_cast<double>(sizes.kernels);
     const double fill_us = static_cast<double>(overwritten_bytes) / kFillBytesPerUs;
@@ -87,7 +88,7 @@ struct MatmulTimer::State {
   std::size_t overwritten_bytes;
   std::size_t copies;
   Scratch operands, workspace, overwritten;
-  std::deque<Event> events;  // which do not move
+  std::deque<Event> events;  // a deque, because events cannot move
   std::size_t next_copy = 0;
 };
 
@@ -112,7 +113,7 @@ MatmulAddresses MatmulTimer::operands(std::size_t copy) const {
   return {a, b, b + aligned(state_->sizes.b_bytes), state_->workspace.address()};
 }
 
-// Queues the batch; the card's time is known later.
+// Queues the batch; the GPU time is read later.
 MatmulBatch MatmulTimer::cold_batch(const MatmulLaunch& launch, int launches, Event& start, Event& stop) {
   using Clock = std::chrono::steady_clock;
   State& state = *state_;

@@ -1,8 +1,8 @@
-// Times products on the card, for the race between ways to compute one (matmul_race.h).
+// Times products on the GPU, for the choice between candidates (race.h).
 //
-// Operands are cold: a step of a model meets each weight once, long after it last did. Each launch of a batch has
-// operands of its own among many, and the cache is overwritten before a batch begins. While it is, the host queues the
-// launches, so that the card's time is that of its work and not that of the host's.
+// Operands are not in the cache, because a step of a model uses each weight long after its last use: each launch of a
+// batch has its own operands, and the cache is overwritten before a batch begins. During that the host queues the
+// launches, so that the GPU time does not include host time.
 #pragma once
 
 #include <cstddef>
@@ -24,29 +24,29 @@ struct MatmulAddresses {
   void* workspace;
 };
 
-// Launches the whole product once, asynchronously; false when it cannot.
+// Launches the whole product once, asynchronously; false if it cannot.
 using MatmulLaunch = std::function<bool(const MatmulAddresses&)>;
 
-// Operands of random numbers in memory of their own, apart from every allocator and limit, for as long as it lives:
-// those of one product, or of as many as fill the second-level cache twice, and the memory that overwrites it.
+// Owns random operands outside every allocator and limit: those of one product, or of as many products as fill the L2
+// cache twice, and the memory that overwrites the cache.
 class MatmulTimer {
  public:
   struct Sizes {
     DType dtype = DType::fp32;
     std::size_t a_bytes = 0, b_bytes = 0, c_bytes = 0, workspace_bytes = 0;
-    std::size_t kernels = 1;  // that one launch of the product queues
+    std::size_t kernels = 1;  // kernel launches for one product
   };
   MatmulTimer(CudaContext& context, const Sizes& sizes);
   ~MatmulTimer();
 
-  // Whether the card had room; without it nothing can be measured.
+  // Whether the GPU had enough memory; otherwise nothing can be measured.
   bool has_memory() const;
-  // Operands of one launch; there are copies() of them, used in turn.
+  // The operands of one launch; there are copies() of them, used in rotation.
   MatmulAddresses operands(std::size_t copy) const;
   std::size_t copies() const;
-  // Launches once, untimed: the first launch of a kernel loads its code. False when it fails.
+  // Launches once, untimed, because the first launch of a kernel loads its code. False if it fails.
   bool runs(const MatmulLaunch& launch) const { return launch(operands(0)); }
-  // A batch of each, one after the other; infinite when a launch fails. Waits for the last only.
+  // Runs a batch of each, one after the other; the time is infinite if a launch fails. Waits for the last batch only.
   std::vector<MatmulBatch> cold_batches(std::span<const MatmulLaunch* const> ways, int launches);
 
  private:

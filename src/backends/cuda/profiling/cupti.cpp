@@ -10,25 +10,24 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// What a person can do about an error; empty where the error itself says it.
+// What the user can do about an error; empty if the error itself says it.
 std::string_view advice(CUptiResult result) {
   switch (result) {
     case CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED:
     case CUPTI_ERROR_DISABLED:
     case CUPTI_ERROR_HARDWARE_BUSY:
-      return "; another tool (nsys, ncu, cuda-gdb, compute-sanitizer) has the card's profiler, and there is only one: "
-             "run "
-             "without it";
+      return "; another tool (nsys, ncu, cuda-gdb, compute-sanitizer) uses the GPU's only profiler: run without the "
+             "tool";
     case CUPTI_ERROR_INSUFFICIENT_PRIVILEGES:
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES:
-      return "; the driver keeps profiling to administrators: see NVreg_RestrictProfilingToAdminUsers";
+      return "; the driver restricts profiling to administrators: see NVreg_RestrictProfilingToAdminUsers";
     case CUPTI_ERROR_VIRTUALIZED_DEVICE_NOT_SUPPORTED:
     case CUPTI_ERROR_CONFIDENTIAL_COMPUTING_NOT_SUPPORTED:
-      return "; this machine does not let its cards be profiled";
+      return "; this machine does not allow profiling of its GPUs";
     case CUPTI_ERROR_NOT_INITIALIZED:
-      return "; the library and the driver may not go together: CUPTI must be of the driver's CUDA version or older";
+      return "; the library may not match the driver: CUPTI must have the driver's CUDA version or an older one";
     case CUPTI_ERROR_OUT_OF_MEMORY:
-      return "; it needs some megabytes of the card's memory for itself";
+      return "; it needs a few megabytes of the GPU's memory";
     default:
       return "";
   }
@@ -39,17 +38,13 @@ std::string_view advice(CUptiResult result) {
 Cupti open_cupti(std::string_view file) {
   const SharedLibrary library(file);
   if (!library.is_open()) {
-    throw Error(fmt::format("kernels on a card are recorded by {}, which could not be opened ({}); install the CUDA {} "
-                            "toolkit's CUPTI or name its folder in LD_LIBRARY_PATH",
+    throw Error(fmt::format("profiling a GPU needs {}, which could not be opened ({}); install the CUDA {} "
+                            "toolkit's CUPTI, or add its folder to LD_LIBRARY_PATH",
                             file, library.reason(), toolkit_major()),
                 ErrorKind::unsupported);
   }
   Cupti table;
-  const auto find = [&](auto& entry, const char* symbol) {
-    entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(library.find(symbol));
-    if (entry == nullptr) throw Error(fmt::format("{} has no function {}", file, symbol), ErrorKind::unsupported);
-  };
-#define RIDGEPOINT_CUPTI_FIND(name) find(table.name, #name);
+#define RIDGEPOINT_CUPTI_FIND(name) library.load(table.name, #name);
   RIDGEPOINT_CUPTI_FUNCTIONS(RIDGEPOINT_CUPTI_FIND)
 #undef RIDGEPOINT_CUPTI_FIND
   return table;

@@ -1,20 +1,19 @@
-// CUPTI, NVIDIA's profiling library, as a table of entry points, found at run time like the driver.
+// CUPTI, NVIDIA's profiling library, as a table of functions, loaded at run time like the driver.
 #pragma once
 
 #include <cupti.h>
 
-#include <string>
 #include <string_view>
 
 namespace ridgepoint::cuda {
 
-// clang-format indents such a list of calls further every time.
-// clang-format off
-#define RIDGEPOINT_CUPTI_FUNCTIONS(F) \
-  F(cuptiGetVersion) F(cuptiGetResultString) F(cuptiGetTimestamp) F(cuptiSubscribe) F(cuptiUnsubscribe) \
-  F(cuptiActivityRegisterCallbacks) F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityFlushAll) \
-  F(cuptiActivityGetNextRecord) F(cuptiActivityGetNumDroppedRecords) \
-  F(cuptiActivityPushExternalCorrelationId) F(cuptiActivityPopExternalCorrelationId)
+#define RIDGEPOINT_CUPTI_FUNCTIONS(F)                                                                                 \
+  F(cuptiGetVersion)                                                                                                  \
+  F(cuptiGetResultString)                                                                                             \
+  F(cuptiGetTimestamp) F(cuptiSubscribe) F(cuptiUnsubscribe) F(cuptiActivityRegisterCallbacks) F(cuptiActivityEnable) \
+      F(cuptiActivityDisable) F(cuptiActivityFlushAll) F(cuptiActivityGetNextRecord)                                  \
+          F(cuptiActivityGetNumDroppedRecords) F(cuptiActivityPushExternalCorrelationId)                              \
+              F(cuptiActivityPopExternalCorrelationId)
 // clang-format on
 
 struct Cupti {
@@ -24,12 +23,12 @@ struct Cupti {
 #undef RIDGEPOINT_CUPTI_MEMBER
 };
 
-// Throws Error (unsupported) when the library is not there, or lacks a function; says which.
+// Throws Error (unsupported) that says whether the library or one of its functions is missing.
 const Cupti& cupti();
-// The same from a library of another name, not kept.
+// The same from another library file, loaded at every call.
 Cupti open_cupti(std::string_view file);
 
-// Throws Error: what was being done, what the library says of it, and what helps. `doing` continues "CUPTI could not".
+// Throws Error with the failed action, the library's text and advice. `doing` completes "CUPTI could not ...".
 [[noreturn]] void throw_cupti_error(const Cupti& table, CUptiResult result, const char* doing);
 inline void check(const Cupti& table, CUptiResult result, const char* doing) {
   if (result != CUPTI_SUCCESS) [[unlikely]]

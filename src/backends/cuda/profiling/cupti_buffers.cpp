@@ -17,17 +17,17 @@ CuptiBuffers& CuptiBuffers::only_one() {
 
 CuptiBuffers& CuptiBuffers::instance() {
   static const bool registered = [] {
-    check(cupti(), cupti().cuptiActivityRegisterCallbacks(requested, completed), "take buffers for its records");
+    check(cupti(), cupti().cuptiActivityRegisterCallbacks(requested, completed), "register callbacks for its buffers");
     return true;
   }();
   static_cast<void>(registered);
   return only_one();
 }
 
-// Called by CUPTI: nothing may be thrown. Without a buffer it drops records and counts them.
+// CUPTI calls this, so nothing may be thrown. Without a buffer CUPTI drops records and counts them.
 void CuptiBuffers::requested(std::uint8_t** buffer, std::size_t* size, std::size_t* most_records) {
   CuptiBuffers& self = only_one();
-  *most_records = 0;  // as many as fit
+  *most_records = 0;  // no limit but the buffer's size
   *size = kBytes;
   const std::lock_guard lock(self.mutex_);
   if (self.spare_.empty()) {

@@ -1,5 +1,5 @@
-// The memory that CUPTI writes its records to: 4 MiB at a time, handed out on request and taken back full, on whichever
-// thread CUPTI likes. Its callbacks carry no pointer of ours, so that there is one of these a process.
+// The buffers to which CUPTI writes its records, 4 MiB each, requested and completed on any thread. CUPTI's callbacks
+// have no user pointer, so a process has one such object.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,7 @@ namespace ridgepoint::cuda {
 class CuptiBuffers {
  public:
   static constexpr std::size_t kBytes = std::size_t{4} << 20;
-  // Ready before recording begins, so that a step rarely waits for new memory: a step of 1,000 launches fills a
-  // quarter of one.
+  // Allocated before recording begins, so that a step rarely waits for memory: 1,000 launches fill a quarter of one.
   static constexpr std::size_t kReady = 4;
 
   struct Filled {
@@ -24,10 +23,10 @@ class CuptiBuffers {
     std::size_t bytes = 0;
   };
 
-  // Made and registered with CUPTI on first use. Throws Error.
+  // Made and registered with CUPTI at first use. Throws Error.
   static CuptiBuffers& instance();
 
-  // What has been filled since the last call, and how many records CUPTI had no buffer for.
+  // The buffers filled since the last call, and the number of records for which CUPTI had no buffer.
   std::vector<Filled> take();
   std::uint64_t take_dropped();
   void give_back(std::vector<Filled> buffers);
@@ -39,7 +38,7 @@ class CuptiBuffers {
   static void CUPTIAPI completed(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t size,
                                  std::size_t valid_bytes);
 
-  // Never deleted: CUPTI's thread may outlive everything else.
+  // Never deleted, because CUPTI's thread may outlive static objects.
   static CuptiBuffers& only_one();
 
   std::mutex mutex_;

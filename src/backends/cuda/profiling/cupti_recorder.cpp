@@ -16,7 +16,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Concurrent kernels, never plain ones: those would run one at a time. Calls are needed for external correlation.
+// Concurrent kernels, because the plain kind serialises kernels. External correlation needs the records of API calls.
 constexpr std::array kKinds = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
                                CUPTI_ACTIVITY_KIND_DRIVER,
                                CUPTI_ACTIVITY_KIND_RUNTIME,
@@ -27,12 +27,12 @@ constexpr auto kOurs = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
 
 void CUPTIAPI ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
 
-// Being CUPTI's one subscriber, with every kind of record switched on, for as long as it lives.
+// While an object exists, this process is CUPTI's only subscriber and all kinds of records are enabled.
 class Subscription {
  public:
   Subscription() : call_(cupti()) {
     CuptiBuffers::instance();
-    // No callback is wanted; subscribing is how one learns that another tool was first.
+    // The callback is not needed, but only a subscription shows whether another tool uses CUPTI.
     check(call_, call_.cuptiSubscribe(&subscriber_, ignore_callback, nullptr), "start recording");
     try {
       for (const CUpti_ActivityKind kind : kKinds) {
@@ -48,8 +48,8 @@ class Subscription {
   Subscription(const Subscription&) = delete;
   Subscription& operator=(const Subscription&) = delete;
 
-  // Records that are complete arrive in the buffers; with CUPTI_ACTIVITY_FLAG_FLUSH_FORCED all others too.
-  void flush(std::uint32_t flags) const { check(call_, call_.cuptiActivityFlushAll(flags), "hand over its records"); }
+  // Moves complete records to the buffers; with CUPTI_ACTIVITY_FLAG_FLUSH_FORCED all other records too.
+  void flush(std::uint32_t flags) const { check(call_, call_.cuptiActivityFlushAll(flags), "flush its records"); }
 
  private:
   void end() noexcept {
@@ -62,7 +62,7 @@ class Subscription {
   std::size_t enabled_ = 0;
 };
 
-// What to add to CUPTI's timestamps; the closest of several readings.
+// The offset of the steady clock from CUPTI's timestamps, from the closest of several readings.
 std::int64_t clock_offset_ns(const Cupti& call) {
   constexpr int kReadings = 16;
   std::int64_t offset = 0;
@@ -70,7 +70,7 @@ std::int64_t clock_offset_ns(const Cupti& call) {
   for (int i = 0; i < kReadings; ++i) {
     std::uint64_t stamp = 0;
     const std::int64_t before = steady_now_ns();
-    check(call, call.cuptiGetTimestamp(&stamp), "tell the time");
+    check(call, call.cuptiGetTimestamp(&stamp), "read its clock");
     const std::int64_t after = steady_now_ns();
     if (after - before >= closest) continue;
     closest = after - before;
@@ -118,7 +118,7 @@ class CuptiRecorder : public ActivityRecorder {
     launches_.back().end_ns = steady_now_ns();
     pop();
   }
-  // A launch that threw left its id behind.
+  // A launch that threw did not pop its id.
   void run_ends() override {
     if (is_pushed_) pop();
   }
@@ -130,14 +130,14 @@ class CuptiRecorder : public ActivityRecorder {
     is_pushed_ = false;
   }
 
-  // Of an earlier recording that was given up.
+  // Discards the records of an earlier recording that was aborted.
   static void discard_old_records() {
     CuptiBuffers& buffers = CuptiBuffers::instance();
     buffers.give_back(buffers.take());
     buffers.take_dropped();
   }
 
-  // The card is done, but its times may still be on their way into the records.
+  // The GPU has finished, but its times may not have reached the records yet.
   void read_complete(CuptiRecords& records) const {
     constexpr int kTries = 50;
     constexpr std::chrono::milliseconds kPause{2};

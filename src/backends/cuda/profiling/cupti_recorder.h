@@ -1,4 +1,4 @@
-// Records what a card does while an executor runs, by CUPTI's activity records.
+// Records the activities of a GPU while an executor runs, with CUPTI's activity records.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace ridgepoint::cuda {
 
-// start() throws Error (unsupported) where CUPTI is missing, refuses, or is taken by another tool.
+// start() throws Error (unsupported) if CUPTI is missing, fails, or is in use by another tool.
 std::unique_ptr<ActivityRecorder> make_cupti_recorder(const CudaContext& context);
 
 }  // namespace ridgepoint::cuda

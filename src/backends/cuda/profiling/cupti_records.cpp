@@ -12,7 +12,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// What copies are called, by CUpti_ActivityMemcpyKind.
+// The name of a copy by its CUpti_ActivityMemcpyKind.
 const char* copy_name(std::uint8_t kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
@@ -26,7 +26,7 @@ const char* copy_name(std::uint8_t kind) {
   }
 }
 
-// The parenthesis that opens the parameter list at the end of a demangled name, or npos.
+// The position of the parenthesis that opens the parameter list at the end of a demangled name, or npos.
 std::size_t parameter_list(const std::string& name) {
   if (name.empty() || name.back() != ')') return std::string::npos;
   int depth = 0;
@@ -50,8 +50,7 @@ std::string readable_kernel_name(const char* name) {
   return text.starts_with("void ") ? text.substr(5) : text;
 }
 
-// Records grow at their end from one toolkit to the next; these versions of them are in the headers of each from 12.4
-// on.
+// New toolkits add fields at the end of records; all headers from 12.4 on have these versions.
 void CuptiRecords::add(const CUpti_Activity& record) {
   switch (record.kind) {
     case CUPTI_ACTIVITY_KIND_KERNEL:
@@ -111,7 +110,7 @@ void CuptiRecords::add_fill(const CUpti_ActivityMemset4& record) {
   add_timed(std::move(activity), record.start, record.end, record.correlationId);
 }
 
-// A runtime call and the driver call within it may share an id: the outer one counts.
+// A runtime call and its driver call may share an id: the outer one counts.
 void CuptiRecords::add_call(const CUpti_ActivityAPI& record) {
   if (record.start == 0 || record.end == 0) return;
   const Call found{steady(record.start), steady(record.end)};
@@ -126,7 +125,7 @@ const HostLaunch* CuptiRecords::launch_of(std::uint32_t correlation, std::span<c
   if (external != external_.end() && external->second < launches.size()) return &launches[external->second];
   const auto call = calls_.find(correlation);
   if (call == calls_.end()) return nullptr;
-  // Its middle: calls take microseconds, and the two clocks are closer than that.
+  // The middle of the call is compared, because the two clocks differ by less than half of a call's microseconds.
   const std::int64_t middle_ns = std::midpoint(call->second.begin_ns, call->second.end_ns);
   const auto after = std::ranges::upper_bound(launches, middle_ns, {}, &HostLaunch::begin_ns);
   if (after == launches.begin()) return nullptr;

@@ -1,8 +1,8 @@
-// From CUPTI's records to activities: which launch of the executor each kernel, copy and fill belongs to.
+// Converts CUPTI's records to activities, and assigns each kernel, copy and fill to a launch of the executor.
 //
-// The executor's launches are pushed as external correlation ids, so that CUPTI says which launch each driver or
-// runtime call was made for, and each kernel carries the correlation id of its call. Where that link is missing the
-// call's own time decides: it lies within one launch's.
+// The executor's launches are pushed as external correlation ids, so CUPTI reports the launch of each driver or runtime
+// call, and each kernel has the correlation id of its call. If this link is missing, the time of the call decides,
+// because it is within the time of one launch.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ridgepoint::cuda {
 
-// A launch of the executor as the host saw it; its place in the list is its external id. Steady nanoseconds.
+// A launch of the executor on the host; its index in the list is its external id. Steady nanoseconds.
 struct HostLaunch {
   std::uint32_t run = 0;
   std::uint32_t launch = 0;
@@ -27,15 +27,15 @@ struct HostLaunch {
 
 class CuptiRecords {
  public:
-  // CUPTI's timestamps plus `clock_offset_ns` are steady nanoseconds.
+  // A CUPTI timestamp plus `clock_offset_ns` is steady nanoseconds.
   explicit CuptiRecords(std::int64_t clock_offset_ns) : clock_offset_ns_(clock_offset_ns) {}
 
   void add(const CUpti_Activity& record);
   // Every kernel, copy and fill, in order of start.
   std::vector<Activity> activities(std::span<const HostLaunch> launches) const;
-  // How many of them have a kernel, copy or fill so far.
+  // The number of launches that have a kernel, copy or fill so far.
   std::size_t launches_heard_of(std::span<const HostLaunch> launches) const;
-  // Records without times: the device had no room to note them.
+  // The number of records without times, for which the device had no memory.
   std::uint64_t untimed() const { return untimed_; }
 
  private:
@@ -63,7 +63,7 @@ class CuptiRecords {
   std::uint64_t untimed_ = 0;
 };
 
-// A kernel's name as a person reads it: demangled, without its return type and parameter list.
+// A kernel's demangled name without its return type and parameter list.
 std::string readable_kernel_name(const char* name);
 
 }  // namespace ridgepoint::cuda

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "ir/scope.h"
@@ -15,13 +14,13 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Null where no tool listens: that is how NVTX says so. Made once and kept.
+// Null if no tool is attached. Made once and kept.
 nvtxDomainHandle_t domain() {
   static const nvtxDomainHandle_t handle = nvtxDomainCreateA("ridgepoint");
   return handle;
 }
 
-// Phase, modules, op: from the outside in.
+// The names of nested ranges, outermost first: phase, modules, op.
 std::vector<std::string> path_of(const Graph& graph, const Node& node) {
   std::vector<std::string> path = {std::string(name(node.phase))};
   std::ranges::move(scope_levels(graph.scope_name(node)), std::back_inserter(path));
@@ -32,7 +31,7 @@ std::vector<std::string> path_of(const Graph& graph, const Node& node) {
 class NvtxRanges : public LaunchObserver {
  public:
   NvtxRanges(const Graph& graph, std::span<const NodeId> launches) {
-    std::vector<std::string> open;  // modules that are open when a launch comes; its op never is
+    std::vector<std::string> open;  // ranges that are open before a launch; the op's is not
     for (const NodeId id : launches) {
       const std::vector<std::string> path = path_of(graph, graph.node(id));
       const auto modules = static_cast<std::ptrdiff_t>(path.size()) - 1;

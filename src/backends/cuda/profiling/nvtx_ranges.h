@@ -1,5 +1,5 @@
-// NVTX ranges around the launches of an executor: phase, the levels of the module, op, one within the other. For tools
-// that listen from outside (nsys, ncu); without one nothing is made and nothing is called.
+// Nested NVTX ranges around the launches of an executor: phase, the levels of the module, op. They are for tools such
+// as nsys and ncu; without a tool nothing is made and nothing is called.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace ridgepoint::cuda {
 
-// Null where no tool listens. `launches` are nodes in the order of their launches.
+// Null if no tool is attached. `launches` are nodes in the order of their launches.
 std::unique_ptr<LaunchObserver> make_nvtx_ranges(const Graph& graph, std::span<const NodeId> launches);
 
 }  // namespace ridgepoint::cuda

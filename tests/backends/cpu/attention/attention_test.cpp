@@ -1,4 +1,5 @@
-// Tiled attention against the reference back end's plain ops, at sizes of several blocks and at awkward ones.
+// Compares flash attention with its decomposition on the reference back end, at sizes of several blocks and at sizes
+// that no block divides.
 #include "backends/cpu/attention/attention.h"
 
 #include <gtest/gtest.h>
@@ -24,8 +25,8 @@ struct Case {
   Shape queries, keys;
   bool causal = false;
   DType dtype = DType::fp32;
-  std::optional<double> scale = {};  // by default one over the root of the head size
-  bool plain = false;                // written out in plain ops
+  std::optional<double> scale = {};  // default: 1 / sqrt(head size)
+  bool plain = false;                // as its decomposition
 };
 
 // The result, the log-sum-exp, and the gradients of sum(o w).
@@ -77,7 +78,7 @@ std::string describe(const Case& c) {
          (c.causal ? " causal" : "");
 }
 
-// The root of the mean square over the elements of what `error` makes of each.
+// The root mean square of error(i) over the elements.
 template <typename Error>
 double root_mean_square(const HostTensor& tensor, const Error& error) {
   double squares = 0;
@@ -89,7 +90,7 @@ double difference(const HostTensor& a, const HostTensor& b) {
   return root_mean_square(b, [&](std::int64_t i) { return get(a, i) - get(b, i); });
 }
 
-// What rounding alone makes of the tensor once it has been moved away from zero and back.
+// The tensor after it is moved away from zero and back, which leaves rounding errors.
 double rounding_error(const HostTensor& exact, DType dtype) {
   const auto rounded = [&](double x) {
     std::array<std::byte, 8> element{};
@@ -102,10 +103,10 @@ double rounding_error(const HostTensor& exact, DType dtype) {
   });
 }
 
-// No further from the exact result than twice what plain ops of the same precision are, and rounding. Further is meant
-// over all elements: an element's error is a sum of roundings of either sign, so that of N elements the root mean
-// square settles to 1 / sqrt(N) of itself whatever order a processor's kernels sum in, while the largest of them stays
-// a matter of luck. One element of 100,000 that is wrong by 1e-4 of their size still doubles the fp32 one.
+// The error must be at most twice that of the decomposition in the same precision, plus rounding, as a root mean square
+// over all elements. An element's error is a sum of roundings of either sign: the root mean square of N elements is
+// stable to 1 / sqrt(N) for any order of sums, but the largest error is random. One element of 100,000 that is wrong by
+// 1e-4 of their size still doubles the fp32 root mean square.
 void expect_as_good_as_plain_ops(const Case& c) {
   const Graph graph = attention_graph(c);
   Case in_double = c;
@@ -147,7 +148,7 @@ class CpuAttentionDtypes : public ::testing::TestWithParam<DType> {};
 
 TEST_P(CpuAttentionDtypes, any_length_is_as_good_as_plain_ops) {
   for (const std::int64_t length : {1, 3, 113, 239, 799, 1023}) {
-    // Of few elements the largest error is a matter of luck.
+    // With few elements the largest error is random.
     const std::int64_t batch = std::clamp<std::int64_t>(800 / length, 2, 64);
     for (const bool causal : {false, true}) {
       expect_as_good_as_plain_ops({{batch, length, 16}, {batch, length, 16}, causal, GetParam()});
@@ -184,7 +185,7 @@ TEST_P(CpuAttentionDtypes, a_scale_that_is_not_finite_makes_what_plain_ops_make_
     const Tensors expected = testing::run_graph(graph, open_device("reference"), inputs);
     const Tensors found = testing::run_graph(graph, open_device("cpu"), inputs);
     for (const auto& [tensor, value] : expected) {
-      // That of scores that are all -inf is -inf here.
+      // The log-sum-exp of scores that are all -inf is -inf here.
       if (tensor == "log_sum_exp" && std::isinf(scale)) continue;
       for (std::int64_t i = 0; i < value.type.elements(); ++i) {
         ASSERT_EQ(std::isnan(get(found.at(tensor), i)), std::isnan(get(value, i))) << tensor << " at scale " << scale;
@@ -217,7 +218,7 @@ TEST_P(CpuAttentionDtypes, repeats_bit_for_bit) {
   set_thread_count(0);
 }
 
-// Rows of the result that are NaN, and whether each is so throughout.
+// The rows of the result that are NaN, and whether every element of each is NaN.
 std::vector<bool> rows_with_nan(const HostTensor& tensor) {
   const std::int64_t width = tensor.type.shape[-1];
   std::vector<bool> rows;
@@ -243,7 +244,7 @@ TEST_P(CpuAttentionDtypes, nan_reaches_the_queries_that_plain_ops_give_it_to) {
   }
 }
 
-// Plain ops give dq of every query a NaN, as 0 times it.
+// The decomposition gives dq of every query NaN, because 0 times NaN is NaN.
 TEST_P(CpuAttentionDtypes, a_hidden_key_that_is_nan_reaches_nothing) {
   constexpr std::int64_t kKey = 300;
   const Graph graph = attention_graph({{600, 16}, {600, 16}, true, GetParam()});
@@ -265,7 +266,7 @@ TEST_P(CpuAttentionDtypes, a_hidden_key_that_is_nan_reaches_nothing) {
   }
 }
 
-// The first block of keys is all NaN, or all weighs nothing, before any that is not.
+// The first block of keys is all NaN, or all with weight 0, and later ones are not.
 TEST_P(CpuAttentionDtypes, a_block_of_nan_is_not_one_of_no_weight) {
   const Graph graph = attention_graph({{3, 1}, {600, 1}, false, GetParam()});
   for (const double value : {std::nan(""), -std::numeric_limits<double>::infinity()}) {

@@ -1,4 +1,4 @@
-// The CPU's matmul against double loops: every layout the planner may hand over, and those it would copy first.
+// The CPU's matmul against loops in double: every layout that the planner may pass, and those that it would copy first.
 #include <gmock/gmock.h>
 
 #include <omp.h>
@@ -195,7 +195,7 @@ TEST_F(CpuMatmul, multiplies_every_floating_dtype) {
   }
 }
 
-// A kernel keeps its plan when the thread count changes between plan and run, in this thread or in another.
+// A kernel's plan stays valid if the thread count changes between plan and run, in this thread or in another.
 TEST_F(CpuMatmul, is_whole_whatever_number_of_threads_it_was_made_for) {
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     const std::vector<Operand> operands = {random({2, 160, 100}, {}, dtype),
@@ -218,7 +218,7 @@ TEST_F(CpuMatmul, is_whole_whatever_number_of_threads_it_was_made_for) {
   }
 }
 
-// Where OpenMP, had oneDNN its threads from there, would give it this one alone.
+// If oneDNN took its threads from OpenMP, it would have only this one here.
 TEST_F(CpuMatmul, is_whole_within_a_loop) {
   device_ = testing::cpu_with_threads(4);
   for (const DType dtype : {DType::fp32, DType::bf16}) {

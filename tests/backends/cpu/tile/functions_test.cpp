@@ -1,4 +1,4 @@
-// The vectorised functions alone, for every vector width this processor has, against double.
+// The vectorised functions, for every vector width that this processor has, against double.
 #include "backends/cpu/tile/functions/functions.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// Runs `check` once for each instruction set the functions are compiled for and this processor has.
+// Runs `check` once for each instruction set of the functions that this processor has.
 template <typename Check>
 void for_each_target(Check check) {
   for (std::int64_t left = hwy::SupportedTargets() & HWY_TARGETS; left != 0; left &= left - 1) {
@@ -30,7 +30,7 @@ void for_each_target(Check check) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-// In units of the last place of the expected float; results that are the same float differ by 0.
+// The error in units of the last place of the expected float; 0 for the same float.
 double distance(float found, double expected) {
   const auto nearest = static_cast<float>(expected);
   if (found == nearest || (std::isnan(found) && std::isnan(nearest))) return 0;
@@ -44,7 +44,7 @@ struct Accuracy {
   double (*exact)(double);
   double low;
   double high;
-  double units;  // how far a result may be off
+  double units;  // the largest allowed error
 };
 
 const std::vector<Accuracy> kAccuracies = {
@@ -182,7 +182,7 @@ TEST(TileFunctions, narrowing_rounds_as_store_element_does) {
     std::vector<float> x(50000);
     for (float& value : x) value = std::bit_cast<float>(static_cast<std::uint32_t>(random()));
     for (std::size_t i = 0; i < x.size(); i += 2)
-      x[i] = std::ldexp(x[i], -(std::ilogb(x[i]) % 40));  // more of usual size
+      x[i] = std::ldexp(x[i], -(std::ilogb(x[i]) % 40));  // more numbers of usual size
     for (const DType dtype : {DType::bf16, DType::fp16}) {
       std::vector<std::uint16_t> narrow(x.size());
       tile::store_function(dtype, 1)(narrow.data(), x.data(), nullptr, nullptr, static_cast<std::int64_t>(x.size()), 1);

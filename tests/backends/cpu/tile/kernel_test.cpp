@@ -1,4 +1,4 @@
-// The tile interpreter against the reference back end: layouts, reductions over any axes, aliasing, threads.
+// Compares the tile interpreter with the reference back end: layouts, reductions over any axes, aliasing, threads.
 #include "backends/cpu/tile/kernel.h"
 
 #include <cmath>
@@ -196,7 +196,7 @@ TEST(TileKernel, softmax_gives_masked_scores_exactly_zero) {
   expect_agreement({Op::softmax, {x}});
 }
 
-// Shapes that take every way of splitting work between threads, and odd ones.
+// Shapes that need every split of the work between threads, and odd shapes.
 TEST(TileKernel, composites_agree_at_sizes_that_use_all_threads) {
   std::mt19937 random(8);
   for (const Shape& shape : {Shape{257, 130}, Shape{1, 30000}, Shape{2, 15000}, Shape{9000, 3}, Shape{33, 1}}) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,8 +35,8 @@ inline const Node& add_case(Graph& graph, const TileCase& test, std::optional<DT
   return graph.node(make_node(graph, test.op, values, test.attributes));
 }
 
-// Outputs of the kernel. `in_place` pairs {output, operand} share memory; the operands are copied, not changed.
-// Checks that nothing is written past an output or the workspace.
+// The kernel's outputs. The pairs {output, operand} of `in_place` share memory; the operands themselves are copied.
+// Checks that nothing is written beyond an output or the workspace.
 inline std::vector<HostTensor> run_tile(TileCase test, int threads,
                                         const std::vector<std::pair<int, int>>& in_place = {}) {
   constexpr std::byte kGuard{0x7f};
@@ -68,7 +67,7 @@ inline std::vector<HostTensor> run_tile(TileCase test, int threads,
   void* aligned = workspace.data();
   std::size_t space = workspace.size();
   std::align(64, kernel->workspace_bytes(), aligned, space);
-  // Twice: the second run must not depend on what the first left in its workspace.
+  // It runs twice, because the second run must not depend on the contents of its workspace.
   if (in_place.empty()) kernel->launch({input_addresses.data(), output_addresses.data(), aligned});
   kernel->launch({input_addresses.data(), output_addresses.data(), aligned});
   set_thread_count(threads_before);
@@ -87,7 +86,7 @@ inline std::vector<HostTensor> run_tile(TileCase test, int threads,
   return results;
 }
 
-// The same in double, by the reference back end.
+// The same outputs in double, from the reference back end.
 inline std::vector<HostTensor> expected_of(const TileCase& test) {
   Graph graph;
   const Node node = add_case(graph, test, DType::fp64);

@@ -1,10 +1,9 @@
-// The library beside a program that uses cards too: whatever context that program has made current, calls go to the
-// library's own, and the program finds its own again.
+// The library in a program that uses CUDA too: calls go to the library's own context, and restore the context that the
+// program made current.
 #include "backends/cuda/driver/context.h"
 
 #include <gmock/gmock.h>
 
-#include <array>
 #include <memory>
 #include <thread>
 
@@ -30,7 +29,7 @@ CUcontext current() {
   return context;
 }
 
-// What the program around the library does.
+// The program that uses the library.
 CUcontext make_another_current() {
   static char object;
   const auto context = reinterpret_cast<CUcontext>(&object);
@@ -120,10 +119,10 @@ TEST_F(CudaContextOnFakeCard, a_program_runs_beside_one_that_switches_between_it
 TEST_F(CudaContextOnFakeCard, a_run_asks_for_the_current_context_once_however_many_its_launches) {
   on_fake_card([] {
     Program program(two_products(), make_cuda_device(0));
-    program.run();  // takes memory from the driver
+    program.run();  // allocates memory from the driver
     const int before = fake_count("fake_card_context_calls");
     program.run();
-    EXPECT_EQ(fake_count("fake_card_context_calls") - before, 3);  // which it is, to the card's, and back
+    EXPECT_EQ(fake_count("fake_card_context_calls") - before, 3);  // get the current context, push, pop
   });
 }
 

@@ -1,4 +1,4 @@
-// What a person is told where cuda cannot run.
+// The messages of a machine on which CUDA cannot run.
 #include "backends/cuda/driver/driver.h"
 
 #include <fmt/format.h>
@@ -48,7 +48,7 @@ TEST(CudaDriver, one_without_the_functions_it_should_have_names_the_first) {
 
 TEST(CudaDriver, one_without_a_card_says_so) {
   EXPECT_THAT(refusal_of(RIDGEPOINT_FAKE_CARDLESS_DRIVER),
-              AllOf(HasSubstr("finds no card"), HasSubstr("nvidia-smi"), HasSubstr("CUDA_VISIBLE_DEVICES")));
+              AllOf(HasSubstr("finds no GPU"), HasSubstr("nvidia-smi"), HasSubstr("CUDA_VISIBLE_DEVICES")));
 }
 
 TEST(CudaDriver, one_that_does_not_start_is_quoted) {
@@ -66,7 +66,7 @@ TEST(CudaCard, one_of_an_unsupported_architecture_is_refused_by_name) {
     FAIL() << "sm_75 was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::unsupported);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("card 2"), HasSubstr("Tesla T4"), HasSubstr("7.5"), HasSubstr("8.0")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("GPU 2"), HasSubstr("Tesla T4"), HasSubstr("7.5"), HasSubstr("8.0")));
   }
   card.capability = {8, 0};
   EXPECT_NO_THROW(require_supported(card));

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -80,7 +79,7 @@ TEST_F(KernelCache, hands_a_background_compilers_error_to_who_waits) {
   EXPECT_FALSE(cuda::compile_in_background(kSource, "nothing", 90).get().empty());
 }
 
-// The key of an entry, as its file says it.
+// The key of a cache entry, from its file.
 std::string key_of(const std::filesystem::path& entry) {
   const std::string text = read_file(entry, 1 << 20);
   std::size_t bytes = 0;
@@ -97,7 +96,7 @@ TEST_F(KernelCache, knows_the_compiler_and_its_options) {
   }
 }
 
-// Puts what no driver takes into the place of a kernel's code, and has the kernel loaded.
+// Replaces a kernel's cached code by data that no driver accepts, and loads the kernel.
 void expect_refused_code_is_replaced(cuda::CudaContext& card, const std::filesystem::path& cache_home) {
   const std::string image = cuda::compiled_image(kSource, "nothing", card.card().capability.number());
   const DiskCache cache(cache_home, "kernels");
@@ -119,7 +118,7 @@ class KernelCacheOnFakeCard : public testing::OnFakeCard {};
 
 TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_is_compiled_again_and_replaced) {
   on_fake_card([&] {
-    auto& card = cuda::CudaContext::of_card(0);  // before the compiler looks for one
+    auto& card = cuda::CudaContext::of_card(0);  // before the compiler opens the GPU
     expect_refused_code_is_replaced(card, cache_home());
   });
 }

@@ -1,10 +1,10 @@
-// A driver with one card that computes nothing, so that a machine without one can run the host's side of a model: every
-// allocation, copy, module and launch. Its memory is the host's, untouched until written. From the environment:
-// FAKE_CARD_HELD_BYTES is what other processes hold, FAKE_CARD_MODULE_BYTES what each loaded module takes,
-// FAKE_CARD_FAILS_AFTER the launch after which it answers nothing but errors, as a card does after a kernel's bad
-// access; with FAKE_CARD_REFUSES_STREAMS it makes none, and with FAKE_CARD_REFUSES_IMAGES it takes no code. Work takes
-// a fixed time, one piece after the other, and synchronising waits for it. Whatever needs the card's context fails
-// while the calling thread has none or another, and is counted.
+// A fake driver with one GPU that computes nothing, so that a machine without a GPU can run the host side of a model:
+// every allocation, copy, module and launch. Its memory is host memory, untouched until written. Environment variables:
+// FAKE_CARD_HELD_BYTES is the memory of other processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the
+// launch FAKE_CARD_FAILS_AFTER every call returns an error, as after an illegal access of a kernel; with
+// FAKE_CARD_REFUSES_STREAMS no stream can be created, and with FAKE_CARD_REFUSES_IMAGES no code can be loaded. Each
+// piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and is
+// counted, if the calling thread has none or another one.
 #include "backends/cuda/fake/fake_card.h"
 
 #include <cuda.h>
@@ -47,7 +47,7 @@ CUcontext primary() {
   return reinterpret_cast<CUcontext>(&object);
 }
 
-// What every call that needs the card answers first.
+// The status of a call that needs the GPU's context.
 CUresult state() {
   static const std::size_t last = from_environment("FAKE_CARD_FAILS_AFTER", SIZE_MAX);
   if (launches > last) return CUDA_ERROR_ILLEGAL_ADDRESS;
@@ -56,7 +56,7 @@ CUresult state() {
   return CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// Machine code, what nvcc packs, or the text that the driver compiles.
+// Whether the image is a cubin, a fatbin or PTX.
 bool is_image(const void* image) {
   const auto begins_with = [&](const char* text) {
     return std::strncmp(static_cast<const char*>(image), text, std::strlen(text)) == 0;
@@ -92,7 +92,7 @@ std::atomic<std::int64_t> busy_until_ns{0};
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Queues work behind what is queued already.
+// Queues work behind earlier work.
 void do_work(FakeWork work) {
   work.call_begin_ns = now_ns();
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
@@ -118,7 +118,7 @@ int fake_card_context_calls() { return context_calls; }
 int fake_card_retained() { return retained; }
 void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
 
-// The compiler starts the driver too, and finds no card: it would ask for tables that are not here.
+// NVRTC initialises the driver too, for tables that do not exist here, so it finds no GPU.
 CUresult cuInit(unsigned) {
   static std::atomic<int> calls{0};
   return calls++ == 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;

@@ -1,4 +1,4 @@
-// What the card of fake_card.cpp tells whoever watches it: fake_cupti.cpp, and what fake_cublaslt.cpp asks of it.
+// The interface between the GPU of fake_card.cpp and its observers, fake_cupti.cpp and fake_cublaslt.cpp.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,12 @@ struct FakeWork {
 using FakeWatcher = void (*)(const FakeWork&);
 
 extern "C" {
-// Every piece of work from now on is told to the watcher; null ends that.
+// Calls the observer for every later piece of work; null ends this.
 void fake_card_watch(FakeWatcher watcher);
-// A library's own kernel.
+// Launches a kernel of a library.
 void fake_card_run(const char* name);
-// Calls that failed for want of the card's context; calls that asked for the current context or changed it; how often
-// the card's context is held.
+// The number of calls that failed without the GPU's context; of calls that read or changed the current context; and of
+// contexts retained.
 int fake_card_calls_elsewhere();
 int fake_card_context_calls();
 int fake_card_retained();

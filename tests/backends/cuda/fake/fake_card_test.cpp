@@ -1,5 +1,5 @@
-// The program on a card that computes nothing: what the host does in a run, and what a person is told when the card
-// fails, is full, or its cache cannot be kept. Kernels are compiled for real.
+// The program on the fake GPU: the host side of a run, and the messages when the GPU fails or is full, or the cache
+// cannot be written. Kernels are compiled by NVRTC.
 #include <gmock/gmock.h>
 
 #include <cstdlib>

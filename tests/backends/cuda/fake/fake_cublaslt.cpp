@@ -1,6 +1,5 @@
-// cuBLASLt for the card of fake_card.cpp: takes every description, offers three algorithms, computes nothing. It
-// refuses what the library refuses: attributes of the wrong size, matrices whose columns overlap, a workspace that is
-// not there.
+// A fake cuBLASLt for the GPU of fake_card.cpp: accepts every description, offers three algorithms, computes nothing.
+// Like the library it refuses attributes of the wrong size, matrices whose columns overlap, and a missing workspace.
 #include <cublasLt.h>
 #include <dlfcn.h>
 
@@ -24,7 +23,7 @@ cublasStatus_t drop(void* handle) {
 }
 cublasStatus_t expect(bool condition) { return condition ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE; }
 
-// The card has been opened already, by the same name.
+// The fake driver is already open under this name.
 void run_on_card(const char* kernel) {
   static const auto run = [] {
     void* card = dlopen("libcuda.so.1", RTLD_NOW);

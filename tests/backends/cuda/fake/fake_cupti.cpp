@@ -1,7 +1,7 @@
-// CUPTI for the card of fake_card.cpp: the records that the real one makes of the same work, on a clock of its own, in
-// buffers that fill early, the last of them only when asked twice. From the environment: FAKE_CUPTI_TAKEN, another tool
-// was first; FAKE_CUPTI_DROPS, how many kernels are lost for want of a buffer; FAKE_CUPTI_UNLINKED, calls carry no
-// external correlation.
+// A fake CUPTI for the GPU of fake_card.cpp: it makes the records of the real one, with a clock of its own, in small
+// buffers, and returns the last ones only when flushed twice. Environment variables: FAKE_CUPTI_TAKEN: another tool
+// uses CUPTI; FAKE_CUPTI_DROPS: the number of kernels that are dropped without a buffer; FAKE_CUPTI_UNLINKED: calls
+// have no external correlation.
 #include <cupti.h>
 #include <dlfcn.h>
 
@@ -17,7 +17,7 @@
 
 namespace {
 
-// From the steady clock to this library's.
+// The offset from the steady clock to this library's clock.
 constexpr std::int64_t kClockOffsetNs = 1'000'000'000'000'000;
 constexpr std::size_t kRecordsABuffer = 100;
 
@@ -123,7 +123,7 @@ void watch_card(FakeWatcher watcher) {
   if (set != nullptr) set(watcher);
 }
 
-// Hands over up to kRecordsABuffer records; false when there are none left.
+// Passes up to kRecordsABuffer records; false if none are left.
 bool hand_over_buffer() {
   std::uint8_t* buffer = nullptr;
   std::size_t size = 0, most = 0, used = 0, count = 0;
@@ -175,7 +175,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc asks
 }
 CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) {
   const std::lock_guard lock(mutex);
-  if (kind == CUPTI_ACTIVITY_KIND_KERNEL) return CUPTI_ERROR_NOT_COMPATIBLE;  // would run them one at a time
+  if (kind == CUPTI_ACTIVITY_KIND_KERNEL) return CUPTI_ERROR_NOT_COMPATIBLE;  // would serialise kernels
   enabled.insert(kind);
   watch_card(watch);
   return CUPTI_SUCCESS;

@@ -1,5 +1,5 @@
-// Stands in for NVIDIA's driver where a test needs one that fails: FAKE_VERSION is the CUDA version it claims,
-// FAKE_START what cuInit returns, FAKE_COMPLETE whether it has the rest of the functions.
+// A fake driver for tests of failures: FAKE_VERSION is its CUDA version, FAKE_START the result of cuInit, and
+// FAKE_COMPLETE whether it has the other functions.
 extern "C" {
 
 int cuDriverGetVersion(int* version) {
@@ -22,20 +22,19 @@ int cuGetErrorString(int, const char** text) {
   return 0;
 }
 
-// clang-format indents such a list of calls further every time.
-// clang-format off
 #define FAKE(name) \
   int name() { return 999; }
-FAKE(cuDeviceGet) FAKE(cuDeviceGetName) FAKE(cuDeviceGetAttribute) FAKE(cuDeviceTotalMem_v2)
-FAKE(cuDevicePrimaryCtxRetain) FAKE(cuDevicePrimaryCtxRelease_v2) FAKE(cuCtxGetCurrent) FAKE(cuCtxPushCurrent_v2)
-FAKE(cuCtxPopCurrent_v2) FAKE(cuCtxSynchronize) FAKE(cuMemGetInfo_v2)
-FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2) FAKE(cuMemAllocHost_v2) FAKE(cuMemFreeHost) FAKE(cuMemcpyHtoDAsync_v2)
-FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async) FAKE(cuMemsetD32Async)
-FAKE(cuStreamCreate) FAKE(cuStreamSynchronize) FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
-FAKE(cuEventRecord) FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
-FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute)
-FAKE(cuFuncSetAttribute) FAKE(cuLaunchKernel) FAKE(cuLaunchCooperativeKernel)
-FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+FAKE(cuDeviceGet)
+FAKE(cuDeviceGetName) FAKE(cuDeviceGetAttribute) FAKE(cuDeviceTotalMem_v2) FAKE(cuDevicePrimaryCtxRetain)
+    FAKE(cuDevicePrimaryCtxRelease_v2) FAKE(cuCtxGetCurrent) FAKE(cuCtxPushCurrent_v2) FAKE(cuCtxPopCurrent_v2)
+        FAKE(cuCtxSynchronize) FAKE(cuMemGetInfo_v2) FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2) FAKE(cuMemAllocHost_v2)
+            FAKE(cuMemFreeHost) FAKE(cuMemcpyHtoDAsync_v2) FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2)
+                FAKE(cuMemsetD8Async) FAKE(cuMemsetD32Async) FAKE(cuStreamCreate) FAKE(cuStreamSynchronize)
+                    FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2) FAKE(cuEventRecord)
+                        FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
+                            FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction)
+                                FAKE(cuFuncGetAttribute) FAKE(cuFuncSetAttribute) FAKE(cuLaunchKernel)
+                                    FAKE(cuLaunchCooperativeKernel) FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 // clang-format on
 
 #endif

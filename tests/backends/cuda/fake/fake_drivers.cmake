@@ -7,7 +7,7 @@ function(add_fake_driver name version start complete)
   add_dependencies(backends_cuda_test ${library})
 endfunction()
 
-# Of the major version before the toolkit's, and of its own.
+# One has the major version before the toolkit's, the other has the toolkit's.
 math(EXPR previous_version "(${RIDGEPOINT_CUDA_MAJOR} - 1) * 1000 + 40")
 math(EXPR version "${RIDGEPOINT_CUDA_MAJOR} * 1000")
 add_fake_driver(OLD ${previous_version} 0 0)
@@ -15,7 +15,7 @@ add_fake_driver(INCOMPLETE ${version} 0 0)
 add_fake_driver(CARDLESS ${version} 100 1)
 add_fake_driver(BROKEN ${version} 999 1)
 
-# A card that computes nothing, its cuBLASLt and CUPTI, and a tool that listens to NVTX, in a folder of their own.
+# A fake GPU with its cuBLASLt and CUPTI, and an NVTX tool, in a folder of their own.
 function(add_fake_library target source name version)
   add_library(${target} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/${source})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX .so.${version}

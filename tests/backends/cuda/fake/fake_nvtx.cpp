@@ -1,5 +1,5 @@
-// A tool that listens to NVTX (NVTX_INJECTION64_PATH names it): every range that is pushed becomes a line of the file
-// FAKE_NVTX_LOG names, indented by its depth; a last line says how many were left open.
+// An NVTX tool (NVTX_INJECTION64_PATH names it): it writes every pushed range as a line of the file FAKE_NVTX_LOG,
+// indented by its depth, and the number of open ranges as the last line.
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>
@@ -39,7 +39,7 @@ nvtxDomainHandle_t NVTX_API create_domain(const char*) {
   static char object;
   return reinterpret_cast<nvtxDomainHandle_t>(&object);
 }
-// The text itself is the handle.
+// The handle is the text itself.
 nvtxStringHandle_t NVTX_API register_string(nvtxDomainHandle_t, const char* text) {
   static std::list<std::string> texts;
   return reinterpret_cast<nvtxStringHandle_t>(texts.emplace_back(text).data());

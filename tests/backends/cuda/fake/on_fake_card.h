@@ -1,12 +1,11 @@
-// Tests that call the library on the card of fake_card.cpp. The driver is opened once a process, by its name, so each
-// body runs in a process of its own that finds the fake one first.
+// Tests that call the library on the GPU of fake_card.cpp. A process opens the driver once by name, so each body runs
+// in a process of its own, which finds the fake driver first.
 #pragma once
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <map>
@@ -22,7 +21,7 @@ namespace ridgepoint::testing {
 class OnFakeCard : public ::testing::Test {
  protected:
   void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the new process begins anew, at the same test
+    GTEST_FLAG_SET(death_test_style, "threadsafe");  // the new process starts again at the same test
     const char* folders = std::getenv("LD_LIBRARY_PATH");
     set("LD_LIBRARY_PATH", RIDGEPOINT_FAKE_CARD + (folders == nullptr ? std::string() : ":" + std::string(folders)));
     set("XDG_CACHE_HOME", cache_home().string());
@@ -45,7 +44,7 @@ class OnFakeCard : public ::testing::Test {
     EXPECT_EXIT(run_and_end(body), ::testing::ExitedWithCode(0), "");
   }
 
-  // What the fake card knows of the calls it got.
+  // A counter of the fake GPU.
   static int fake_count(const char* function) {
     void* card = dlopen("libcuda.so.1", RTLD_NOW);
     const auto count = card == nullptr ? nullptr : reinterpret_cast<int (*)()>(dlsym(card, function));

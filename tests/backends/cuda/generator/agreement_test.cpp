@@ -1,4 +1,4 @@
-// The generated kernels of every op against the reference back end, without a GPU.
+// Compares the generated kernels of every op with the reference back end, without a GPU.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/generator/emulated_device.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kTolerance = 5e-6;
 
-// Every case once to gather its sources, then for real.
+// Each case runs twice: first to collect its sources, then for its results.
 void expect_agreement(int multiprocessors, bool scalar) {
   testing::Emulator emulator(multiprocessors, scalar);
   for (const testing::OpCase& op_case : testing::op_cases()) {

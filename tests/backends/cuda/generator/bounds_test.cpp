@@ -1,5 +1,5 @@
-// Random generated kernels between pages that nobody may touch: every operand, result and workspace begins right behind
-// one, then ends right before one. Without a GPU.
+// Random generated kernels between protected pages, without a GPU: every operand, result and workspace begins directly
+// behind one, then ends directly before one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,10 +19,10 @@ using testing::RandomKernel;
 using testing::Tensors;
 
 constexpr int kMultiprocessors = 4;
-constexpr std::byte kGarbage{0x7f};  // as a float 3e38: a stale element is far from any result
+constexpr std::byte kGarbage{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
 
-// The part of an input's storage that an operand reads, in elements: from `first`, `count` of them; the operand's
-// element (0,...,0) is `origin` of those.
+// The `count` elements of an input's storage, from `first` on, that an operand reads; element `origin` of these is the
+// operand's element (0,...,0).
 struct Window {
   std::int64_t first = 0, count = 1, origin = 0;
 
@@ -52,7 +52,7 @@ double tolerance(DType dtype) {
   }
 }
 
-// One kernel with its operands' values, and what the reference back end makes of them.
+// One kernel with its operands' values, and the results of the reference back end.
 class BoundsCase {
  public:
   BoundsCase(RandomKernel kernel, unsigned seed) : kernel_(std::move(kernel)), seed_(seed) {
@@ -149,7 +149,7 @@ class BoundsCase {
     HostTensor result(kernel_.graph.type(node().outputs[i]));
     std::memcpy(result.data.data(), found, result.data.size());
     const double error = testing::relative_error(result, expected_.at("y" + std::to_string(i)));
-    // A product or a sum may be rounded where the reference's is exact.
+    // A product or a sum may be rounded here and exact in the reference.
     EXPECT_LE(error, tolerance(result.type.dtype)) << kernel.name() << " result " << i << "\n" << text();
   }
 
@@ -171,7 +171,7 @@ void expect_all_stay_inside(const std::vector<BoundsCase>& cases, testing::Emula
   }
 }
 
-// The ops that kernels are generated for, whatever their operands.
+// The ops for which kernels are generated with any operands.
 std::vector<Op> generated_ops() {
   std::vector<Op> ops;
   for (const Op op : kAllOps) {
@@ -231,7 +231,7 @@ TEST_F(GeneratedBounds, random_kernels_of_single_elements_touch_nothing_beside_t
   expect_all_stay_inside(cases_, emulator);
 }
 
-// A row that ends in a part of a vector, of an operand whose neighbours do not follow one another.
+// A row that ends in an incomplete vector, of an operand that is not contiguous.
 TEST_F(GeneratedBounds, the_last_part_of_a_vector_is_gathered_element_by_element) {
   const auto flipped = [](Graph& g, const char* name, DType dtype, const Shape& shape) {
     return flip(g, input(g, name, {dtype, shape}, Role::data), shape.rank() - 1);
@@ -282,7 +282,7 @@ TEST_F(GeneratedBounds, the_last_part_of_a_vector_is_gathered_element_by_element
   expect_all_stay_inside(cases_, emulator);
 }
 
-// The test's own tool: a kernel that reads what it must not is found out.
+// Tests the harness: it detects a kernel that reads out of bounds.
 TEST(GuardedMemory, ends_a_process_that_reads_beside_it) {
   for (const Edge edge : {Edge::begins_behind_guard, Edge::ends_before_guard}) {
     const GuardedMemory memory(12, edge);

@@ -1,8 +1,7 @@
-// Every kernel the models need compiles by NVRTC, for the architectures that are supported, without local memory.
+// NVRTC compiles every kernel of the models for the supported architectures, without local memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <set>
 
@@ -44,7 +43,7 @@ class Batch {
 
   std::size_t size() const { return texts_.size(); }
 
-  // Throws Error when something does not compile. Returns what ptxas says of each kernel.
+  // Throws Error if a source does not compile. Returns the output of ptxas for each kernel.
   std::string compile() const {
     const std::string text = fmt::format("{}{}{}", cuda::generated_intrinsics(), cuda::generated_prelude(), kernels_);
     const cuda::CompiledImage image =
@@ -76,7 +75,7 @@ class Batch {
   std::string kernels_;
 };
 
-// Lines such as "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" that name anything but zero.
+// The lines such as "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" with a number other than 0.
 std::vector<std::string> local_memory(const std::string& log) {
   std::vector<std::string> found;
   for (std::size_t at = log.find("bytes stack frame"); at != std::string::npos;
@@ -136,7 +135,7 @@ TEST_P(GeneratedKernelsFor, other_architectures_compile_without_local_memory) {
 
 INSTANTIATE_TEST_SUITE_P(architectures, GeneratedKernelsFor, ::testing::Values(80, 100));
 
-// scale(x, 1e39), say, which in fp32 is a scale by infinity.
+// For example scale(x, 1e39), which in fp32 is a scale by infinity.
 TEST(GeneratedKernelsWithConstants, compile_whatever_the_constant_is) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Batch batch(90);

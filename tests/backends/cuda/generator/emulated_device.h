@@ -1,6 +1,6 @@
-// A device without a GPU whose elementwise ops, reductions and composites are the generator's CUDA C++, compiled as
-// C++ with emulation_runtime.h; everything else is the reference back end's. Sources are gathered first and compiled
-// together: run what a test runs once while gathering, build(), then run it for its results.
+// A device without a GPU: elementwise ops, reductions and composites run the generator's CUDA C++, compiled as C++ with
+// emulation_runtime.h; other ops run on the reference back end. Sources are first collected and compiled together: run
+// the test's body once while collecting, call build(), then run it again for its results.
 #pragma once
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@
 
 namespace ridgepoint::testing {
 
-// Sanitizers do not follow fibers, and sanitized programs cannot load what the plain compiler makes.
+// Sanitizers do not support fibers, and a sanitized program cannot load code from an unsanitized compilation.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kCanEmulate = false;
 #else
@@ -45,8 +45,8 @@ using EmulatedKernel = void (*)(unsigned grid, unsigned block, void** arguments)
 
 class Emulator {
  public:
-  // `scalar`: kernels that read element by element. `at_any_address`: vectors too may lie where a card could not read
-  // them.
+  // `scalar`: kernels that read single elements. `at_any_address`: vectors may also be at addresses that a GPU could
+  // not read.
   explicit Emulator(int multiprocessors, bool scalar = false, bool at_any_address = false)
       : multiprocessors_(multiprocessors), scalar_(scalar), at_any_address_(at_any_address) {}
   ~Emulator() {
@@ -61,7 +61,7 @@ class Emulator {
   bool is_gathering() const { return library_ == nullptr; }
   std::size_t source_count() const { return sources_.size(); }
 
-  // The functions of a source's launches, null while gathering.
+  // The functions of a source's launches; null while collecting.
   std::vector<EmulatedKernel> find(const cuda::GeneratedSource& source) {
     const std::size_t number = sources_.emplace(source.text, Numbered{sources_.size(), source}).first->second.number;
     std::vector<EmulatedKernel> functions;
@@ -75,8 +75,8 @@ class Emulator {
 
   void build() {
     std::string text = at_any_address_ ? "#define EMULATION_AT_ANY_ADDRESS\n" : "";
-    text += fmt::format("#include \"{}/tests/backends/cuda/generator/emulation_runtime.h\"\n{}", source_folder().string(),
-                        cuda::generated_prelude());
+    text += fmt::format("#include \"{}/tests/backends/cuda/generator/emulation_runtime.h\"\n{}",
+                        source_folder().string(), cuda::generated_prelude());
     for (const auto& [key, item] : sources_) text += renamed_kernels(item.source, item.number) + runners(item);
     const std::filesystem::path file = folder_.path() / "kernels.cpp";
     const std::filesystem::path library = folder_.path() / "kernels.so";
@@ -95,7 +95,7 @@ class Emulator {
     cuda::GeneratedSource source;
   };
 
-  // What runs each kernel of a source. Threads that never wait for each other need no fibers.
+  // The code that runs each kernel of a source. Threads without barriers and shuffles need no fibers.
   static std::string runners(const Numbered& item) {
     const std::string_view kernels = kernels_of(item.source);
     std::string text;
@@ -135,7 +135,7 @@ class EmulatedSequence : public Kernel {
     if (sources().empty() || sources()[0].launches.empty()) return "nothing";
     return sources()[0].launches[0].entry;
   }
-  // Of all its launches.
+  // The workspace of all launches.
   std::vector<std::string> entries() const {
     std::vector<std::string> names;
     for (const cuda::GeneratedSource& source : sources()) {

@@ -1,6 +1,6 @@
-// Stands in for a GPU when a generated source is compiled as C++: the intrinsics of generated_prelude.h, the indices,
-// barriers and lane exchanges. Blocks run one after the other; a block's threads are fibers that switch where CUDA's
-// threads would wait. Included by generated text only.
+// Emulates a GPU for a generated source that is compiled as C++: the intrinsics of prelude.h, indices, barriers and
+// shuffles. Blocks run one after the other; the threads of a block are fibers that switch where CUDA threads would
+// wait. Only generated code includes this file.
 #pragma once
 
 #include <ucontext.h>
@@ -12,7 +12,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -88,7 +87,7 @@ inline void start(unsigned thread) {
   fiber.state = State::ready;
 }
 
-// Runs a warp's lanes until all wait for the block or are done.
+// Runs a warp's lanes until all of them wait at a block barrier or have ended.
 inline void run_warp(unsigned first, unsigned end) {
   for (;;) {
     for (unsigned t = first; t < end; ++t) {
@@ -118,7 +117,7 @@ inline void run_block(unsigned threads) {
   }
 }
 
-// `alone`: threads never wait for each other.
+// `alone`: threads have no barriers or shuffles.
 inline void run(void (*kernel)(void**), unsigned grid, unsigned block, void** arguments, bool alone) {
   body = kernel;
   body_arguments = arguments;
@@ -160,7 +159,7 @@ T __shfl_xor_sync(unsigned, T x, int distance) {
 
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 
-// The intrinsics of generated_prelude.h.
+// The intrinsics of prelude.h.
 struct bf16 {
   unsigned short bits;
 };

@@ -1,4 +1,4 @@
-// Many generated sources as one translation unit, each entry under a name of its own.
+// Combines generated sources to one translation unit, with unique names of entries.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,12 +11,12 @@
 
 namespace ridgepoint::testing {
 
-// What entry `launch` of source `number` is called in a batch.
+// The name of entry `launch` of source `number` in a batch.
 inline std::string batch_name(std::size_t number, std::size_t launch) {
   return fmt::format("kernel_{}_{}", number, launch);
 }
 
-// The kernels of a source without the device functions that all sources begin with.
+// The kernels of a source without the device functions with which all sources begin.
 inline std::string_view kernels_of(const cuda::GeneratedSource& source) {
   const std::size_t head = cuda::generated_intrinsics().size() + cuda::generated_prelude().size();
   return std::string_view(source.text).substr(std::min(head, source.text.size()));

@@ -1,4 +1,4 @@
-// Memory between two pages that nobody may touch, and running something that may touch them in a process of its own.
+// Memory between two protected pages, and a function that runs code which may touch them in a process of its own.
 #pragma once
 
 #include <signal.h>
@@ -15,7 +15,7 @@
 
 namespace ridgepoint::testing {
 
-// Which guard the memory touches.
+// The guard page that the memory adjoins.
 enum class Edge : std::uint8_t { begins_behind_guard, ends_before_guard };
 
 // Shared with processes that fork() makes later.
@@ -39,7 +39,7 @@ class GuardedMemory {
   std::size_t bytes() const { return bytes_; }
   void forbid_writes() { protect(PROT_READ); }
 
-  // How many bytes before the memory, negative, or from its begin on an address lies; nullopt for one elsewhere.
+  // The offset of an address from the memory's begin, negative before it; nullopt if the address is elsewhere.
   std::optional<std::ptrdiff_t> place_of(std::uintptr_t at) const {
     const auto begin = reinterpret_cast<std::uintptr_t>(all_);
     if (at < begin || at >= begin + all_bytes_) return std::nullopt;
@@ -63,11 +63,11 @@ class GuardedMemory {
 
 struct Ending {
   bool is_good = false;
-  int signal = 0;              // that ended the process, where one did
-  std::uintptr_t touched = 0;  // the address that SIGSEGV or SIGBUS was about
+  int signal = 0;              // the signal that ended the process, or 0
+  std::uintptr_t touched = 0;  // the address of SIGSEGV or SIGBUS
 };
 
-// Runs `body` in a process of its own, in which the other threads of this one do not exist.
+// Runs `body` in a forked process, which has no other threads.
 inline Ending run_apart(const std::function<void()>& body) {
   static GuardedMemory shared(sizeof(std::uintptr_t), Edge::begins_behind_guard);
   static auto* const touched = reinterpret_cast<std::uintptr_t*>(shared.address());

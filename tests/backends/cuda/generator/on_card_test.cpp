@@ -1,4 +1,5 @@
-// Generated kernels on the card: every variant against the reference back end, and what only a card can show.
+// Generated kernels on the GPU: compares every variant with the reference back end, and tests what emulation cannot
+// show.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,14 +29,14 @@ class OnCardGenerated : public testing::OnCard {
     return testing::random_operand(dtype, shape, random_, choice);
   }
 
-  // Also the same bits on every run.
+  // Also checks that every run gives the same bits.
   void expect_agrees(Op op, const std::vector<Operand>& operands, const Attributes& attributes = {}) {
     NodeRun run(*device_, op, operands, attributes);
     const std::vector<HostTensor> found = run.launch();
     const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, attributes);
     const std::vector<HostTensor> again = run.launch();
     for (std::size_t i = 0; i < found.size(); ++i) {
-      // Small results of a half precision are subnormal, with fewer digits than the dtype has otherwise.
+      // Small fp16 results are subnormal and have fewer digits.
       const DType dtype = found[i].type.dtype;
       const double rounding = testing::relative_error(convert(expected[i], dtype), expected[i]);
       EXPECT_LE(testing::relative_error(found[i], expected[i]), std::max(tolerance_of(dtype), 1.01 * rounding))

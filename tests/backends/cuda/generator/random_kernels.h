@@ -17,7 +17,7 @@ namespace ridgepoint::testing {
 
 struct RandomKernel {
   Graph graph;
-  NodeId node;                   // whose kernel it is about
+  NodeId node;                   // the node whose kernel is tested
   std::int64_t index_bound = 1;  // int64 inputs called "targets..." are below it
   bool positive = false;         // floating inputs are well above zero
 };
@@ -26,7 +26,7 @@ class RandomKernels {
  public:
   explicit RandomKernels(unsigned seed) : random_(seed) {}
 
-  // A node of this op; nullopt where what was drawn does not make one.
+  // A node of this op; nullopt if the random choices do not make one.
   std::optional<RandomKernel> draw(Op op) {
     made_ = {};
     try {
@@ -62,7 +62,7 @@ class RandomKernels {
   Shape any_shape(int least_rank = 0) {
     static const std::vector<std::int64_t> sizes = {1,  1,  2,  3,  4,  5,  7,   8,   9,   15,  16,
                                                     17, 31, 33, 64, 65, 96, 127, 130, 257, 1001};
-    // Lengths at which other variants are chosen.
+    // Lengths for which the generator chooses other variants.
     if (least_rank <= 1 && once_in(12)) return Shape{one_of<std::int64_t>({1003, 4096, 5003, 9001})};
     if (once_in(7)) return Shape{one_of<std::int64_t>({1, 3}), one_of<std::int64_t>({1500, 3001})};
     std::vector<Dim> dims;
@@ -81,7 +81,7 @@ class RandomKernels {
     return input(made_.graph, prefix + std::to_string(made_.graph.inputs().size()), {dtype, shape}, Role::data);
   }
 
-  // A view of this shape, of views of an input.
+  // A view with this shape, of views of an input.
   Value viewed(DType dtype, const Shape& shape, const std::string& prefix = "x", int depth = 0) {
     Graph& graph = made_.graph;
     const int rank = shape.rank();
@@ -109,7 +109,7 @@ class RandomKernels {
     return made_.graph.type(x).shape == shape ? x : reshape(made_.graph, x, shape);
   }
 
-  // Of this shape, or of one that is broadcast to it by the op itself.
+  // An operand of this shape, or of one that the op broadcasts to this shape.
   Value operand(DType dtype, const Shape& shape) {
     if (once_in(10)) return constant(made_.graph, dtype == DType::boolean ? 1.0 : 2.0, dtype);
     std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
@@ -148,7 +148,7 @@ class RandomKernels {
   }
 
   NodeId build_reduction(Op op) {
-    // Two times in three sizes at which sums are shared among blocks, or each thread has its own.
+    // Two of three cases have sizes at which blocks share sums, or each thread has its own.
     static const std::vector<Shape> shapes = {Shape{9001}, Shape{1, 11003}, Shape{691, 17}, Shape{1501, 2, 4},
                                               Shape{3, 709}};
     const Shape shape = once_in(3) ? any_shape(1) : one_of(shapes);

@@ -1,4 +1,4 @@
-// Which variant the generator chooses, and what its text does.
+// Tests which variant the generator chooses, and the generated code.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 constexpr int kMultiprocessors = 132;
-constexpr int kPtxOfHopper = 91;  // no such card: the compiler leaves PTX for the newest one before it
+constexpr int kPtxOfHopper = 91;  // unknown architecture: the compiler makes PTX of the newest older one
 
 // An operand as a view of a dense tensor.
 struct ViewedOperand {
@@ -109,7 +109,7 @@ TEST(GeneratedSource, misaligned_operands_have_a_version_by_element) {
   EXPECT_EQ(node->scalar[0].launches[0].parameters[0].alignment_bytes, 4U);
 }
 
-// Donated operands lie where results do.
+// A donated operand shares memory with a result.
 TEST(GeneratedSource, loads_stand_before_the_first_store_and_no_pointer_is_restrict) {
   const auto node =
       generate(Op::adamw, {fp32({}), fp32({4096}), fp32({4096}), fp32({4096}), fp32({4096})},
@@ -127,7 +127,7 @@ TEST(GeneratedSource, rows_belong_to_warps_then_blocks_then_are_swept_piece_by_p
   EXPECT_EQ(entries(*generate(Op::softmax, {fp32({64, 200000})})), Entries{"softmax_looped_row"});
 }
 
-// Read once, written once: the row stays in registers between its three sweeps.
+// The row is read once and written once: it stays in registers between its three sweeps.
 TEST(GeneratedSource, a_row_in_registers_is_loaded_once) {
   for (const Shape& shape : {Shape{4096, 512}, Shape{1024, 10000}}) {
     const std::string text = generate(Op::softmax, {fp32(shape)})->sources[0].text;

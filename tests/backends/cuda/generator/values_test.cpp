@@ -1,4 +1,4 @@
-// What generated kernels do with special values, dtypes, layouts and results in place of operands; without a GPU.
+// Generated kernels with special values, dtypes, layouts and in-place results, without a GPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -32,7 +32,7 @@ Operand operand_of(DType dtype, const Shape& shape, const std::vector<double>& v
   return operand;
 }
 
-// The same kernel on the emulated card and on the reference back end, element by element. `ulps` of fp32 may differ.
+// Compares a kernel on the emulated GPU with the reference back end, element by element, up to `ulps` of fp32.
 void expect_equal(const std::vector<KernelCase>& cases, double ulps) {
   testing::Emulator emulator(4);
   testing::EmulatedDevice device(emulator);
@@ -67,7 +67,7 @@ TEST_F(GeneratedValues, convert_between_all_dtypes_as_the_reference_does) {
   std::vector<KernelCase> cases;
   for (const DType from : kAllDTypes) {
     for (const DType to : kAllDTypes) {
-      const bool whole = !is_floating(from) || !is_floating(to);  // the rest of the reals is no integer's business
+      const bool whole = !is_floating(from) || !is_floating(to);  // integers cannot represent other reals
       const std::vector<double> bools = {0, 1, 1, 0, 1};
       const auto& values = from == DType::boolean         ? bools
                            : whole && from != DType::fp16 ? kWhole
@@ -81,7 +81,7 @@ TEST_F(GeneratedValues, convert_between_all_dtypes_as_the_reference_does) {
   expect_equal(cases, 0);
 }
 
-// Integers that no double holds, and ties of bf16 that one more or less decides.
+// Integers that a double cannot represent, and ties of bf16 that a difference of 1 decides.
 TEST_F(GeneratedValues, keep_every_bit_of_64_bit_integers) {
   std::vector<std::int64_t> values;
   for (const int bit : {24, 31, 32, 53, 62}) {

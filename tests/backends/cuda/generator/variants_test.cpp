@@ -1,4 +1,4 @@
-// Every variant of generated kernels at sizes that make the generator choose it, against the reference back end.
+// Compares every variant of generated kernels with the reference back end, at sizes for which the generator chooses it.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/generator/cases.h"

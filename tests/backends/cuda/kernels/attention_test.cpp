@@ -1,5 +1,6 @@
-// Tiled attention on the card against the reference back end in double precision, at awkward lengths and head sizes,
-// by the reference projects' rule: no further off than twice what plain ops of the same precision are.
+// Flash attention on the GPU, at lengths and head sizes that no tile divides. The error against the reference back end
+// in double may be at most twice that of the decomposition in the same precision, which is the FlashAttention project's
+// rule.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +27,7 @@ struct Case {
   std::int64_t keys = 1;
   std::int64_t width = 64;
   bool causal = false;
-  std::optional<double> scale = {};  // by default one over the root of the head size
+  std::optional<double> scale = {};  // default: 1 / sqrt(head size)
 
   Shape of_queries() const { return {batch, queries, width}; }
   Shape of_keys() const { return {batch, keys, width}; }
@@ -73,7 +74,7 @@ bool has_attention(const Case& c, Op op) {
   if (op == Op::attention) return cuda::has_hand_written(hopper(), graph, forward);
   const Value o = forward.outputs[0];
   const Value log_sum_exp = forward.outputs[1];
-  operands.insert(operands.begin(), o);  // for its gradient
+  operands.insert(operands.begin(), o);  // stands in for the gradient of o
   operands.insert(operands.end(), {o, log_sum_exp});
   return cuda::has_hand_written(hopper(), graph, graph.node(make_node(graph, op, operands, c.attributes())));
 }
@@ -84,7 +85,7 @@ TEST(CudaAttention, of_16_bit_operands_takes_scales_that_are_positive_and_finite
     for (const double scale : {0.125, 1e-30, 1e38}) {
       EXPECT_TRUE(has_attention({dtype, 1, 64, 64, 64, true, scale}, Op::attention)) << name(dtype) << ' ' << scale;
     }
-    // In fp32 1e-60 is zero and 1e39 infinity.
+    // In fp32 1e-60 is 0 and 1e39 is infinity.
     for (const double scale : {0.0, -0.125, 1e-60, 1e39, kInfinity, -kInfinity, std::nan("")}) {
       const Case c{dtype, 1, 64, 64, 64, true, scale};
       EXPECT_EQ(has_attention(c, Op::attention), dtype == DType::fp32) << c.text();
@@ -100,12 +101,12 @@ class OnCardAttention : public testing::OnCard {
     return {random(c.dtype, c.of_queries()), random(c.dtype, c.of_keys()), random(c.dtype, c.of_keys())};
   }
 
-  // What the card computes where the op falls apart into plain ones of the same precision.
+  // The GPU's result with the op's decomposition in the same precision.
   std::vector<HostTensor> in_plain_ops(Op op, const std::vector<Operand>& operands, Attributes attributes) {
     attributes.set(kPlainAttribute, true);
     return in_program(op, operands, attributes);
   }
-  // What it computes of a graph with the op, by a kernel for it or without.
+  // The GPU's result of a graph with the op, by its kernel or its decomposition.
   std::vector<HostTensor> in_program(Op op, const std::vector<Operand>& operands, const Attributes& attributes) {
     testing::LoneNode lone(op, operands, attributes);
     Tensors inputs;
@@ -120,7 +121,8 @@ class OnCardAttention : public testing::OnCard {
     return outputs;
   }
 
-  // Half a unit in the last place of a result about 1; of fp32 more, as gradients may be what is left of larger sums.
+  // Half a unit in the last place of a result near 1; more for fp32, because gradients may be differences of larger
+  // sums.
   static double unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : 0x1p-20; }
   void expect_as_good_as_plain_ops(const std::vector<HostTensor>& found, Op op, const std::vector<Operand>& operands,
                                    const Case& c) {
@@ -142,7 +144,7 @@ class OnCardAttention : public testing::OnCard {
     }
   }
 
-  // The operands of the derivative at some gradient of the output.
+  // The operands of backward, with some gradient of the output.
   std::vector<Operand> backward_operands(const std::vector<Operand>& operands, const std::vector<HostTensor>& results,
                                          const Case& c) {
     std::vector<Operand> all = {random(c.dtype, c.of_queries()), operands[0], operands[1], operands[2]};
@@ -202,7 +204,8 @@ TEST_F(OnCardAttention, takes_unequal_lengths) {
   }
 }
 
-// Many more blocks of keys than the card runs at a time: those that add to one gradient of q wait for one another.
+// Many more blocks of keys than run on the GPU at the same time; those that add to one gradient of q wait for one
+// another.
 TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
   expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
   expect_agrees({DType::fp32, 1, 256, 20000, 64, false});
@@ -233,7 +236,7 @@ TEST_F(OnCardAttention, one_element_that_is_not_a_number_spoils_the_rows_that_se
   }
 }
 
-// As a graph: where the forward pass has no kernel for the scale, it falls apart.
+// As a graph: without a forward kernel for the scale, the op is decomposed.
 TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_scale) {
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
     for (const double scale : {-0.2, 0.0, 3.0}) {
@@ -259,7 +262,7 @@ TEST_F(OnCardAttention, a_scale_that_is_not_finite_makes_nan) {
   }
 }
 
-// Plain ops give dq of every query a NaN, as 0 times it.
+// The decomposition gives dq of every query NaN, because 0 times NaN is NaN.
 TEST_F(OnCardAttention, a_hidden_key_that_is_nan_reaches_nothing) {
   constexpr std::size_t kRows = 300;
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
@@ -285,12 +288,12 @@ TEST_F(OnCardAttention, a_hidden_key_that_is_nan_reaches_nothing) {
   }
 }
 
-// fp32 operands whose elements lie far from 1 or from one another: errors are relative to the largest of a result.
+// fp32 operands with elements far from 1 or from one another; errors are relative to the largest element of a result.
 class OnCardFp32Attention : public OnCardAttention {
  protected:
   static Case standard(bool causal) { return {DType::fp32, 1, 150, 150, 64, causal}; }
 
-  // Of an operand, elements `first`, `first + step`, ...: `count` of them, or all that are left.
+  // The elements `first`, `first + step`, ... of an operand: `count` of them, or all that remain.
   static void scale(Operand& operand, double factor, std::size_t first = 0, std::size_t count = SIZE_MAX,
                     std::size_t step = 1) {
     for (std::size_t i = first; i < operand.storage.size() / sizeof(float) && count > 0; i += step, --count) {
@@ -323,7 +326,7 @@ class OnCardFp32Attention : public OnCardAttention {
   std::vector<HostTensor> run(Op op, const std::vector<Operand>& operands, const Case& c) {
     return NodeRun(*device_, op, operands, c.attributes()).launch();
   }
-  // At this gradient of the output.
+  // With this gradient of the output.
   std::vector<Operand> backward_operands(const Operand& d_o, const std::vector<Operand>& operands, const Case& c) {
     std::vector<Operand> all = OnCardAttention::backward_operands(operands, run(Op::attention, operands, c), c);
     all[0] = d_o;
@@ -364,8 +367,8 @@ TEST_F(OnCardFp32Attention, operands_may_be_tiny_or_huge) {
   }
 }
 
-// Each query weighs one key alone. A derivative whose scores differed from the forward pass's in their last bits would
-// find other weights than 0 and 1.
+// Each query has weight 1 for one key. If backward's scores differed from forward's in the last bit, it would compute
+// other weights than 0 and 1.
 TEST_F(OnCardFp32Attention, scores_of_1e30_leave_weights_0_and_1) {
   const Case c = standard(false);
   std::vector<Operand> operands = forward_operands(c);
@@ -497,7 +500,7 @@ TEST_F(OnCardFp32Attention, what_a_query_does_not_see_leaves_it_as_it_was) {
   }
 }
 
-// The entry of the kernel that such a card runs; empty where it has none.
+// The entry of the kernel that such a GPU runs; empty if there is none.
 std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention) {
   Graph graph;
   const TensorType type{dtype, Shape{2, 16, width}};

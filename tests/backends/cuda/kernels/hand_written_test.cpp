@@ -1,5 +1,5 @@
-// Hand-written kernels on the card against the reference back end in double precision, on awkward shapes; outputs
-// begin as garbage, so an element that is not written shows.
+// Compares hand-written kernels on the GPU with the reference back end in double, at odd shapes; outputs are filled
+// with a pattern, which shows elements that are not written.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,7 +24,7 @@ using testing::Operand;
 using testing::random_indices;
 using testing::shifted;
 
-// Of the L2 norm: many roundings of a result, far from what a wrong element does.
+// Relative to the L2 norm: many roundings of a result, but far less than one wrong element.
 double tolerance_of(DType dtype) {
   switch (dtype) {
     case DType::bf16:
@@ -38,8 +38,7 @@ double tolerance_of(DType dtype) {
   }
 }
 
-// The kernel reads as many bytes as the logits have. The node is made without its op's rule, which refuses mixed
-// dtypes.
+// The kernel would read the logits' element size. The node is made without the op's rule, which refuses mixed dtypes.
 TEST(CudaHandWritten, chooses_the_derivative_of_cross_entropy_by_its_logits) {
   cuda::CardFacts card;
   card.capability = {8, 0};
@@ -65,7 +64,7 @@ TEST(KernelLaunch, refuses_what_the_second_dimension_of_a_grid_cannot_hold) {
     cuda::checked_grid_y(65535 * 64 + 1, 64, "the width");
     FAIL() << "a grid of 65536 blocks";
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the width is 4194241; CUDA kernels take up to 4194240; make it smaller");
+    EXPECT_STREQ(error.what(), "the width is 4194241, but CUDA kernels support at most 4194240");
   }
 }
 
@@ -197,7 +196,7 @@ using OnCardRope = OnCardHandWritten;
 
 TEST_F(OnCardRope, rotates_operands_that_lie_in_any_way) {
   const LayoutChoice by_head{.storage_order = {0, 2, 1, 3}};
-  const LayoutChoice columns{.storage_order = {0, 2, 3, 1}};  // positions adjacent: no vectors along D
+  const LayoutChoice columns{.storage_order = {0, 2, 3, 1}};  // contiguous along positions: no vectors along D
   const LayoutChoice repeated{.broadcast = {1}};
   const LayoutChoice backwards{.flipped = {2, 3}};
   const LayoutChoice padded{.padding = 3};
@@ -282,7 +281,7 @@ TEST_F(OnCardCrossEntropy, takes_gradients_that_are_spread_strided_or_known) {
 
 class OnCardAdamW : public OnCardHandWritten {
  protected:
-  // Step, then parameter, gradient, moments (the second positive) of each tensor.
+  // The step, then parameter, gradient and both moments (the second positive) of each tensor.
   std::vector<Operand> operands(double step, const std::vector<std::int64_t>& sizes) {
     std::vector<Operand> made = {testing::make_operand(DType::fp32, {})};
     store_element(DType::fp32, made[0].storage.data(), step);

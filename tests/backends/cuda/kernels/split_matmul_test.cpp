@@ -1,4 +1,4 @@
-// Our own fp32 matmul for Hopper: how it cuts a product, without a card; and on one, every tiling against double.
+// Our own fp32 matmul for Hopper: its tilings, without a GPU; and on a GPU, every tiling against double.
 #include "backends/cuda/kernels/split_matmul/split_matmul.h"
 
 #include <gmock/gmock.h>
@@ -73,7 +73,7 @@ TEST(SplitMatmulPlan, deals_out_every_step_of_every_tile) {
 }
 
 TEST(SplitMatmulPlan, takes_any_batch_of_a_projection_in_one_launch) {
-  // Heads of [B,S,H,D], scores and their product with the values.
+  // Products of attention on heads of [B,S,H,D]: scores, and their product with the values.
   const LayoutChoice heads{.storage_order = {0, 2, 1, 3}};
   EXPECT_TRUE(plan_of({4, 12, 256, 64}, heads, {4, 12, 64, 256}, {.storage_order = {0, 3, 1, 2}}).has_value());
   EXPECT_TRUE(plan_of({4, 12, 256, 256}, {}, {4, 12, 256, 64}, heads).has_value());
@@ -100,22 +100,22 @@ TEST(SplitTiling, reads_back_what_it_wrote_and_nothing_else) {
   }
 }
 
-// Keeps all multiprocessors but a few busy for a while, on a stream of its own.
+// Occupies all but a few multiprocessors for a while, on a stream of its own.
 class Occupied {
  public:
   Occupied(cuda::CudaContext& context, int multiprocessors)
       : context_(context), scope_(context), module_(context, image(context).bytes.data(), "spin") {
     const cuda::Driver& driver = context.driver();
-    constexpr unsigned kSharedBytes = 200 << 10;  // so that nothing else fits beside it
+    constexpr unsigned kSharedBytes = 200 << 10;  // so that no other block fits on the multiprocessor
     const CUfunction spin = module_.function("spin");
     context.allow_shared(spin, kSharedBytes);
-    cuda::check(driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "make a stream");
+    cuda::check(driver.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
     std::uint64_t nanoseconds = 30'000'000;
     void* arguments[] = {&nanoseconds};
     cuda::check(driver.cuLaunchKernel(spin, static_cast<unsigned>(multiprocessors), 1, 1, 32, 1, 1, kSharedBytes,
                                       stream_, arguments, nullptr),
                 "launch", "spin");
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it has started
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // wait until it has started
   }
   ~Occupied() { context_.driver().cuStreamSynchronize(stream_); }
 
@@ -137,14 +137,14 @@ class Occupied {
   CUstream stream_ = nullptr;
 };
 
-// A product computed with each of the tilings that would be tried for it.
+// Computes a product with each of its candidate tilings.
 class OnCardSplitMatmul : public testing::OnCard {
  protected:
   void SetUp() override {
     OnCard::SetUp();
     if (IsSkipped()) return;
     context_ = &cuda::CudaContext::of_card(0);
-    if (!cuda::has_split_matmul(context_->card())) GTEST_SKIP() << context_->card().name << " is not a Hopper card";
+    if (!cuda::has_split_matmul(context_->card())) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
   }
 
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
@@ -171,8 +171,8 @@ class OnCardSplitMatmul : public testing::OnCard {
     return values;
   }
 
-  // Few tiles and a long inner dimension, whose steps several blocks share. What its launches need besides the result
-  // is on the card.
+  // Few tiles and a long inner dimension, whose steps several blocks share. The buffers besides the result are on the
+  // GPU.
   struct LongProduct {
     static constexpr std::int64_t kElements = std::int64_t{192} * 192;
     static constexpr std::size_t kBytes = kElements * sizeof(float);
@@ -229,7 +229,7 @@ class OnCardSplitMatmul : public testing::OnCard {
     return exact;
   }
 
-  // Relative L2 error under that of rounded fp32 sums, and no element further off than they may be.
+  // The relative L2 error must be below that of rounded fp32 sums, and each element within its own bound.
   void expect_every_tiling_exact(const Operand& a, const Operand& b) {
     const std::optional<SplitMatmulPlan> plan = SplitMatmulPlan::of(problem_of(a.layout, b.layout));
     ASSERT_TRUE(plan.has_value());
@@ -304,7 +304,7 @@ TEST_F(OnCardSplitMatmul, repeats_bit_for_bit) {
   }
 }
 
-// Each launch counts from zero, whatever ran before it.
+// Each launch begins with flags of 0, after any other launch.
 TEST_F(OnCardSplitMatmul, launches_of_any_size_may_follow_one_another_at_once) {
   const LongProduct product(*this);
   std::vector<std::unique_ptr<cuda::SplitMatmulLaunch>> launches;
@@ -324,7 +324,7 @@ TEST_F(OnCardSplitMatmul, launches_of_any_size_may_follow_one_another_at_once) {
   }
 }
 
-// Blocks wait for one another: they start once there is room for all.
+// Blocks wait for one another, so they start only when there is space for all of them.
 TEST_F(OnCardSplitMatmul, is_whole_where_the_card_has_no_room_for_all_blocks) {
   const LongProduct product(*this);
   for (const SplitTiling& tiling : product.tilings) {
@@ -344,10 +344,10 @@ TEST_F(OnCardSplitMatmul, carries_what_is_not_finite_and_what_is_nearly_so) {
     store_element(DType::fp32, operand.storage.data() + element * sizeof(float), value);
   };
   for (std::size_t k = 0; k < 192; ++k)
-    set(b, k * 64, 1.0);  // column 0 is exact in one part: infinity times the others
+    set(b, k * 64, 1.0);  // column 0 needs one bf16 number; infinity times the others is NaN
   set(a, 2 * 192 + 100, INFINITY);
   set(a, 3 * 192 + 7, NAN);
-  for (std::size_t k = 0; k < 192; ++k) set(a, 4 * 192 + k, k == 0 ? 3.4e38 : 0.0);  // past the largest bf16
+  for (std::size_t k = 0; k < 192; ++k) set(a, 4 * 192 + k, k == 0 ? 3.4e38 : 0.0);  // above the largest bf16
   for (std::size_t k = 0; k < 192; ++k) set(a, 5 * 192 + k, k == 0 ? 0x1p-140 : 0.0);
   const SplitMatmulPlan plan = *SplitMatmulPlan::of(problem_of(a.layout, b.layout));
   for (const SplitTiling& tiling : plan.candidates(context_->card().multiprocessors)) {

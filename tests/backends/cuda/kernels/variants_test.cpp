@@ -1,5 +1,4 @@
-// The list of kernel variants: every row names a kernel that was compiled into this program, and runs on the
-// cards it is meant for.
+// The list of kernel variants: every row names a kernel of this program, which runs on the GPUs of the row.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-// Two products that differ in nothing but their batch dimensions, for tests of what a choice of algorithm depends on.
+// Two products that differ in their batch dimensions only, to test what the choice of an algorithm depends on.
 #pragma once
 
 #include <array>
-#include <utility>
 
 #include "ridgepoint/graph.h"
 #include "runtime/matmul_problem.h"
@@ -27,7 +26,7 @@ inline BatchProduct product_of_three_batch_dimensions() {
           {dense_layout({DType::fp32, {4, 3, 8, 4, 8}})}};
 }
 
-// Batch 2 x 2 x 3 x 8: the same number of products, of which the last lies where it lies above.
+// Batch 2 x 2 x 3 x 8: the same number of products, with the last one at the same offset.
 inline BatchProduct product_of_four_batch_dimensions() {
   return {{TensorLayout{DType::fp32, {2, 2, 3, 8, 4, 8}, {1024, 2048, 256, 32, 8, 1}, {}},
            TensorLayout{DType::fp32, {2, 2, 3, 8, 8, 8}, {8192, 4096, 1024, 64, 8, 1}, {}}},

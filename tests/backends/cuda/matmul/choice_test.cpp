@@ -1,11 +1,10 @@
-// How products are chosen and timed, on the card that computes nothing.
+// The choice of algorithms and their timing, on the fake GPU.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <span>
 #include <string>
@@ -37,8 +36,8 @@ class CudaMatmulChoice : public testing::OnFakeCard {
   }
 };
 
-// The library needs twelve launches for either, our own kernel one for the first: the first choice is our own, and it
-// must not be taken for the second, which our own kernel cannot compute.
+// The library needs twelve launches for each product; our own kernel needs one for the first, so it is chosen, and
+// cannot compute the second. The first choice must not be used for the second product.
 TEST_F(CudaMatmulChoice, is_not_shared_by_products_of_different_batch_dimensions) {
   on_fake_card([] {
     const std::shared_ptr<Device> device = make_cuda_device(0);
@@ -64,7 +63,7 @@ TEST_F(CudaMatmulChoice, is_kept_with_all_that_it_depends_on) {
 
 class CudaMatmulTimer : public testing::OnFakeCard {
  protected:
-  // 16 KiB each: two products' operands are more than twice the fake card's cache of 64 KiB, less one's are.
+  // Each has 16 KiB: two products' operands are more than twice the fake GPU's cache of 64 KiB, one product's are less.
   static MatmulTimer::Sizes sizes() {
     return {.dtype = DType::fp32, .a_bytes = 16384, .b_bytes = 16384, .c_bytes = 16000, .workspace_bytes = 100};
   }
@@ -97,7 +96,7 @@ TEST_F(CudaMatmulTimer, gives_each_launch_operands_of_its_own_until_the_cache_ha
   });
 }
 
-std::vector<std::string> work;  // what the fake card was given
+std::vector<std::string> work;  // of the fake GPU
 
 TEST_F(CudaMatmulTimer, overwrites_the_cache_before_a_batch_and_times_the_batch_alone) {
   on_fake_card([] {
@@ -119,7 +118,7 @@ TEST_F(CudaMatmulTimer, overwrites_the_cache_before_a_batch_and_times_the_batch_
     EXPECT_TRUE(std::isinf(batches[1].card_ms));
     EXPECT_TRUE(std::isfinite(batches[2].card_ms));
     EXPECT_GT(batches[0].host_ms, 0);
-    std::vector<std::string> order = work;  // fills and launches, each run of the same told once
+    std::vector<std::string> order = work;  // fills and launches, without repetitions
     order.erase(std::unique(order.begin(), order.end()), order.end());
     EXPECT_EQ(order, (std::vector<std::string>{"fill", "kernel", "fill", "kernel"}));
     EXPECT_EQ(std::count(work.begin(), work.end(), "kernel"), 6);

@@ -1,4 +1,5 @@
-// What cuBLASLt is handed, computed here as it would: column by column, transposed where it says so.
+// The mapping of a matmul to cuBLASLt, checked by computing the product as cuBLASLt would: column-major, transposed if
+// the mapping says so.
 #include "backends/cuda/matmul/mapping.h"
 
 #include <gmock/gmock.h>
@@ -145,7 +146,7 @@ TEST_F(CudaMatmulMapping, launches_that_begin_inside_an_operand_promise_less_ali
   const Operand view = random({2, 3, 5, 7}, {.storage_order = {0, 2, 1, 3}});
   const LtProblem mapped = cuda::map_matmul(problem_of(view.layout, random({2, 3, 7, 5}).layout));
   EXPECT_EQ(mapped.launches.size(), 2U);
-  EXPECT_EQ(mapped.alignment_bytes, 4);  // 105 floats from one to the next
+  EXPECT_EQ(mapped.alignment_bytes, 4);  // 105 floats between matrices
   EXPECT_EQ(cuda::map_matmul(problem_of(random({5, 7}).layout, random({7, 5}).layout)).alignment_bytes, 256);
 }
 
@@ -181,8 +182,8 @@ TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
   }
 }
 
-// Twelve launches of eight products each, the last at the same place: in one the twelve are 4 x 3, in the other 2 x 2 x
-// 3, which is a batch dimension too many for our own kernel.
+// Twelve launches of eight products each, with the last one at the same offset: in one problem the twelve are 4 x 3, in
+// the other 2 x 2 x 3, which is one batch dimension too many for our own kernel.
 TEST(MatmulMapping, products_of_different_batch_dimensions_have_different_keys) {
   const MatmulProblem three = testing::product_of_three_batch_dimensions().problem();
   const MatmulProblem four = testing::product_of_four_batch_dimensions().problem();

@@ -1,4 +1,4 @@
-// The card's matmul against double loops.
+// The GPU's matmul against loops in double.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -28,8 +28,8 @@ double rounding_of(DType dtype) {
   }
 }
 
-// Each element within the rounding of a sum of k products in fp32 (fp64 for fp64), whatever their order. TF32 would
-// be off by a thousand times that.
+// Each element must be within the rounding of a sum of k products in fp32 (fp64 for fp64), in any order. TF32 would be
+// off by a thousand times that.
 void expect_product(const CardRun& run) {
   const Operand& a = run.operand(0);
   const Operand& b = run.operand(1);

@@ -1,4 +1,4 @@
-// The race between ways to compute a product, on times that a test makes up.
+// The race between candidates for a product, with simulated times.
 #include "backends/cuda/matmul/race.h"
 
 #include <gmock/gmock.h>
@@ -16,11 +16,10 @@ namespace {
 
 using ::testing::SizeIs;
 
-constexpr double kGapMs =
-    0.005;  // from the event before a batch to its first launch, and from its last to the other event
+constexpr double kGapMs = 0.005;  // between an event and the first or last launch of its batch
 
-// A card on which a launch of way i takes launch_ms[i], and the host host_ms[i] where it says so; what it was asked is
-// kept.
+// A simulated GPU on which a launch of candidate i takes launch_ms[i], and the host host_ms[i] if given; it records its
+// calls.
 struct FakeTimes {
   std::vector<double> launch_ms = {};
   std::vector<double> host_ms = {};
@@ -69,8 +68,8 @@ std::optional<std::size_t> winner_on(FakeTimes& times, const MatmulRaceRules& ru
 }
 
 TEST(MatmulRace, the_gap_before_a_launch_does_not_hide_a_faster_way_that_comes_later) {
-  // The launches of the first way take less than the gap, so that one launch of any later way, gap and all, takes
-  // longer than the first way's launches in a long batch.
+  // The launches of the first candidate take less than the gap: one launch of a later candidate plus the gap takes
+  // longer than a launch of the first one in a long batch.
   for (const double first_ms : {0.0015, 0.003, 0.0055}) {
     FakeTimes times{.launch_ms = {first_ms, first_ms * 1.1, first_ms * 0.7, first_ms * 2}};
     EXPECT_EQ(winner_on(times), 2U) << first_ms;
@@ -119,7 +118,7 @@ TEST(MatmulRace, a_batch_of_the_final_is_far_longer_than_events_resolve) {
 
 TEST(MatmulRace, noise_and_outliers_cost_a_few_per_cent_at_most) {
   std::mt19937 random(3);
-  std::vector<double> of_the_best;  // the chosen way's time
+  std::vector<double> of_the_best;  // of the chosen candidate
   for (int i = 0; i < 200; ++i) {
     FakeTimes times{.noise = 0.03, .outliers = 0.02, .random = std::mt19937(static_cast<unsigned>(i))};
     for (int way = 0; way < 200; ++way) {
@@ -141,7 +140,7 @@ TEST(MatmulRace, a_clock_that_slows_down_favours_no_way) {
   }
 }
 
-// Two kernels for one product, as a split of K takes: a little faster on the card, and half again as long for the host.
+// Two kernels for one product, as with split-K: a little faster on the GPU, and 1.5 times as long on the host.
 TEST(MatmulRace, a_way_that_holds_up_the_host_does_not_win) {
   FakeTimes small{.launch_ms = {0.0069, 0.0066, 0.0067}, .host_ms = {0.0065, 0.0095, 0.0098}};
   EXPECT_EQ(winner_on(small), 0U);
@@ -199,7 +198,7 @@ TEST(MatmulRace, takes_a_bounded_time) {
   EXPECT_LT(short_ones.spent_ms, 100);
   FakeTimes long_ones{.launch_ms = std::vector<double>(100, 150.0)};
   EXPECT_TRUE(winner_on(long_ones, rules).has_value());
-  // What has begun ends: one way's screening, and the least rounds of a final.
+  // Work that has begun is completed: one candidate's screening, and the minimum of rounds of a final.
   const double final_ms = static_cast<double>(rules.most_finalists) * rules.least_rounds * 150;
   EXPECT_LT(long_ones.spent_ms, rules.budget_ms + 3 * 150 + final_ms + 10);
 }

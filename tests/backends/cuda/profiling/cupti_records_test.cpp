@@ -1,4 +1,4 @@
-// CUPTI's records into activities, without CUPTI.
+// Converts CUPTI's records to activities, without CUPTI.
 #include "backends/cuda/profiling/cupti_records.h"
 
 #include <gmock/gmock.h>

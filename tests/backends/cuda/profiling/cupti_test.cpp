@@ -1,4 +1,4 @@
-// What a person is told where kernels cannot be recorded.
+// The messages if kernels cannot be recorded.
 #include "backends/cuda/profiling/cupti.h"
 
 #include <gmock/gmock.h>

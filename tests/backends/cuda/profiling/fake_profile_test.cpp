@@ -1,5 +1,5 @@
-// `ridgepoint profile` on a card that computes nothing, recorded by a CUPTI that makes the records of the same work:
-// what the recorder finds, what a person is told when it cannot, and the ranges that other tools see.
+// `ridgepoint profile` on the fake GPU with the fake CUPTI: the recorded activities, the messages if recording fails,
+// and the NVTX ranges.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -71,7 +71,7 @@ TEST_F(FakeProfile, every_kernel_finds_its_node) {
     EXPECT_TRUE(launch["node"].is_number()) << launch;
     const std::string name = launch["name"];
     const std::string op = launch["op"];
-    // Generated kernels are called after the op they compute; matmuls are the library's or our own.
+    // The names of generated kernels begin with the op; matmuls are the library's or our own.
     const bool is_generated = op == "rms_norm" || op == "silu" || op == "exp";
     EXPECT_TRUE(!is_generated || name.starts_with(op)) << launch;
     EXPECT_EQ(op == "matmul", name.starts_with("cutlass::Kernel") || name.starts_with("split_matmul")) << launch;

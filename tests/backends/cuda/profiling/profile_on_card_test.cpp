@@ -1,4 +1,4 @@
-// Profiles on the card: nothing is missing, nothing is counted twice, and watching costs little.
+// Profiles on the GPU: nothing is missing, nothing is counted twice, and recording costs little.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -46,14 +46,14 @@ TEST_F(OnCardProfile, every_kernel_finds_its_node_and_every_launch_its_kernel) {
     EXPECT_GT(kernel.duration_ns, 0) << kernel.name;
     EXPECT_EQ(kernel.kind == ActivityKind::kernel, kernel.grid[0] * kernel.block[0] > 0) << kernel.name;
   }
-  // One update of all tensors takes the steps that they share once.
+  // One node updates all tensors and has their common steps once.
   const auto expected = static_cast<double>(5 * profile.run.training_step->flops_per_step.value());
   EXPECT_NEAR(static_cast<double>(total(profile).flops), expected, 1e-3 * expected);
 }
 
 TEST_F(OnCardProfile, kernels_run_after_their_calls_and_within_their_steps) {
   const Profile profile = profile_of(config_of("tiny", Mode::step));
-  constexpr std::int64_t kClockNs = 20'000;  // the card's clock and the host's agree to this
+  constexpr std::int64_t kClockNs = 20'000;  // the largest difference between the clocks of GPU and host
   for (const KernelRecord& kernel : profile.kernels) {
     EXPECT_GE(kernel.start_ns + kClockNs, kernel.call_start_ns) << kernel.name;
     EXPECT_GE(kernel.start_ns + kClockNs, profile.steps[kernel.step].begin_ns) << kernel.name;
@@ -69,7 +69,7 @@ TEST_F(OnCardProfile, kernels_and_idle_time_are_the_wall_time_within_one_per_cen
   }
 }
 
-// The least of a few rounds: the machine's own noise only adds.
+// The minimum of a few rounds, because other load only adds time.
 TEST_F(OnCardProfile, watching_slows_an_eager_step_by_less_than_five_per_cent) {
   double least = INFINITY;
   for (int round = 0; round < 3; ++round) {

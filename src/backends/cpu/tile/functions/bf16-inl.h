@@ -1,4 +1,4 @@
-// bf16 in memory to vectors of floats and back. Included once for each vector width.
+// Loads and stores of bf16 as vectors of floats. Included once for each vector width.
 
 #if defined(RIDGEPOINT_TILE_BF16_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGEPOINT_TILE_BF16_INL_H_
@@ -23,8 +23,7 @@ HWY_INLINE hn::Vec<D> load_bf16(D d, const std::uint16_t* address) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(halves, address))));
 }
 
-// Rounds to nearest even: adds half a unit of the last kept bit, a little less for an even one. NaN keeps its sign and
-// stays NaN.
+// Rounds to nearest even by adding half a unit of the last mantissa bit, or slightly less if that is even. Keeps NaN.
 template <class D, class V>
 HWY_INLINE void store_bf16(D d, V x, std::uint16_t* address) {
   const hn::RebindToUnsigned<D> du;

@@ -1,4 +1,4 @@
-// Tile functions between memory of any dtype but integers and fp32 tiles.
+// Tile functions that convert between memory of any non-integer dtype and fp32 tiles.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/functions/convert.cpp"
 #include "hwy/foreach_target.h"
@@ -19,7 +19,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using Halves = hn::Rebind<std::uint16_t, D>;
 
-// How an element type becomes a vector of floats and back: a vector at a time, from and to memory that lies together.
+// Conversion of an element type to a vector of floats and back, in contiguous memory.
 struct Bf16 {
   using Element = std::uint16_t;
   static HWY_INLINE V widen(const Element* address) { return load_bf16(D(), address); }
@@ -38,14 +38,14 @@ struct Fp16 {  // the processor converts, rounding to nearest even
   }
 };
 #else
-struct Fp16 {  // Highway's own conversion takes infinity for 65536 and truncates
+struct Fp16 {  // Highway's own conversion reads infinity as 65536, and truncates
   using Element = std::uint16_t;
   static HWY_INLINE V widen(const Element* address) {
     const hn::RebindToUnsigned<D> du;
     const auto bits = hn::PromoteTo(du, hn::LoadU(Halves(), address));
     const auto magnitude = hn::And(bits, hn::Set(du, 0x7FFF));
     const auto sign = hn::ShiftLeft<16>(hn::Xor(bits, magnitude));
-    // The product moves the exponent's bias and makes subnormals normal.
+    // The product changes the exponent's bias and normalises subnormals.
     const V scaled = hn::Mul(hn::BitCast(D(), hn::ShiftLeft<13>(magnitude)), hn::Set(D(), 0x1p112f));
     const auto special = hn::VecFromMask(du, hn::Gt(magnitude, hn::Set(du, 0x7BFF)));
     const auto exponent = hn::And(special, hn::Set(du, 0x7F800000));
@@ -63,7 +63,7 @@ struct Fp16 {  // Highway's own conversion takes infinity for 65536 and truncate
     bits &= 0x7FFFFFFF;
     if (bits > 0x7F800000) return static_cast<std::uint16_t>(sign | 0x7E00);
     if (bits >= 0x47800000) return static_cast<std::uint16_t>(sign | 0x7C00);
-    if (bits < 0x38800000) {  // subnormal: the float adder rounds to units of 2^-24, the last bit of 0.5
+    if (bits < 0x38800000) {  // subnormal: adding 0.5 rounds to multiples of 2^-24, the last mantissa bit of 0.5
       float magnitude;
       std::memcpy(&magnitude, &bits, sizeof magnitude);
       magnitude += 0.5f;
@@ -108,7 +108,7 @@ void store_simd(void* result, const void* a, const void*, const void*, std::int6
   std::memcpy(to + i, narrowed, (n - i) * sizeof narrowed[0]);
 }
 
-// One 16-bit element at a time, for memory with gaps.
+// One 16-bit element at a time, for strides other than 1.
 template <class Type>
 void load_strided(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
   auto* to = static_cast<float*>(result);

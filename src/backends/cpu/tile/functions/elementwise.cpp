@@ -1,4 +1,4 @@
-// Elementwise tile functions: a small loop around one vector formula each.
+// Elementwise tile functions: each is a loop around one vector formula.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/functions/elementwise.cpp"
 #include "hwy/foreach_target.h"
@@ -18,7 +18,7 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using Mask = hn::Mask<D>;
 
-// An operand: a whole vector of columns at a time, or one value for all of them.
+// An operand with one value for each column, or one value for all columns.
 template <bool kScalar>
 class Operand {
  public:
@@ -91,7 +91,7 @@ RIDGEPOINT_BINARY(ExpSub, exp(D(), hn::Sub(a, b)))
 #undef RIDGEPOINT_UNARY
 #undef RIDGEPOINT_BINARY
 
-// Calls step.whole(i) for whole vectors and step.part(part, i) for what is left.
+// Calls step.whole(i) for whole vectors and step.part(part, i) for the incomplete last one.
 template <class Step>
 HWY_INLINE void for_columns(std::int64_t count, const Step& step) {
   const std::size_t n = static_cast<std::size_t>(count);
@@ -155,7 +155,7 @@ void ternary(void* result, const void* a, const void* b, const void* c, std::int
                                                           Operand<kC>(c)});
 }
 
-// Column indices times a stride. Exact: the interpreter refuses index ranges past 2^24.
+// Column indices times a stride. They are exact, because the compiler refuses indices beyond 2^24.
 struct Indices {
   std::int64_t first;
   std::int64_t stride;

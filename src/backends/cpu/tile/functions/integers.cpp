@@ -67,7 +67,7 @@ void iota(void* result, const void*, const void* b, const void*, std::int64_t co
   for (std::int64_t i = 0; i < count; ++i) to[i] = (first + i) * stride;
 }
 
-// A scalar that is no index is compared as the nearest that is none.
+// Clamps a scalar that is not an index to the nearest number that is not an index, which compares alike.
 float nearest_to_indices(const void* scalar) {
   return static_cast<float>(
       std::clamp<std::int64_t>(*static_cast<const std::int64_t*>(scalar), -1, kFirstInexactIndex));
@@ -114,7 +114,7 @@ void to_float(void* result, const void* a, const void*, const void*, std::int64_
   for (std::int64_t i = 0; i < count; ++i) to[i] = Conversion::of(from[i]);
 }
 
-// fp32 rounded to odd, then rounded once more to the 16 bits.
+// Rounding to odd in fp32 first makes the second rounding, to 16 bits, correct.
 template <DType kTo>
 void to_16_bits(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
   static const Function round = round_function(kTo);

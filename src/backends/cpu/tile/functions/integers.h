@@ -1,13 +1,13 @@
-// Tile functions for integers: a tile value of dtype int64 or int32 is an int64 and exact. They are plain loops, since
-// integers are indices here and no model spends time on them. Conversions are those of core/integers.h. A result may be
-// exactly an operand of its own width, no other.
+// Tile functions for integers. A tile value of dtype int64 or int32 is an exact int64. They are plain loops, because
+// models use integers as indices only. Conversions follow core/integers.h. A result may be in the same memory as an
+// operand of the same width.
 #pragma once
 
 #include "backends/cpu/tile/functions/functions.h"
 
 namespace ridgepoint::tile {
 
-// Memory of an integer dtype to tile values and back, as load_function() and store_function() do for fp32.
+// Convert memory of an integer dtype to tile values and back, as load_function() and store_function() do for fp32.
 Function integer_load_function(DType dtype);
 Function integer_store_function(DType dtype);
 // fp32 result[i] = a[i] compared with b[i]
@@ -17,12 +17,12 @@ Function integer_where_function(bool a_scalar, bool b_scalar, bool c_scalar);
 Function integer_copy_function(bool a_scalar);
 // result[i] = (*b + i) * stride, b an int64 column number
 Function integer_iota_function();
-// As compare_index_function() and pick_function(), the scalar being an integer; column numbers times the stride must
-// lie in [0, 2^24).
+// As compare_index_function() and pick_function(), with an integer scalar; column numbers times the stride must be in
+// [0, 2^24).
 Function integer_compare_index_function(Op comparison);
 Function integer_pick_function();
 
-// From fp32, an integer or a bool to `to`, one of which is an integer. Null for fp64.
+// Converts fp32, an integer or a bool to `to`; one of the two dtypes is an integer. Null for fp64.
 Function integer_cast_function(DType from, DType to);
 
 }  // namespace ridgepoint::tile

@@ -1,6 +1,6 @@
-// Elementary functions on vectors of floats, exact to a few units in the last place over the whole range, special
-// values included (tests/backends/cpu/tile/functions_test.cpp measures them against double). Included once for
-// each vector width. Highway's own contrib/math returns 0 for exp(NaN) and a number for exp(inf) and log(0).
+// Elementary functions on vectors of floats, with errors of a few units in the last place over the whole range and
+// correct special values (tests/backends/cpu/tile/functions_test.cpp compares them with double). Highway's contrib/math
+// returns 0 for exp(NaN) and a finite number for exp(inf) and log(0). Included once for each vector width.
 
 #if defined(RIDGEPOINT_TILE_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGEPOINT_TILE_MATH_INL_H_
@@ -19,14 +19,14 @@ namespace ridgepoint::tile {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// x times 2^n for integral n in [-252, 254].
+// x times 2^n for an integer n in [-252, 254].
 template <class D, class V>
 HWY_INLINE V scale_by_power(D d, V x, V n) {
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   (void)d;
   return V{_mm512_scalef_ps(x.raw, n.raw)};
 #else
-  // In two steps, so that neither factor leaves the range of normal floats.
+  // Two factors, so that each is a normal float.
   const hn::RebindToSigned<D> di;
   const auto whole = hn::ConvertTo(di, n);
   const auto half = hn::ShiftRight<1>(whole);
@@ -56,7 +56,7 @@ HWY_INLINE V expm1_polynomial(D d, V r) {
   return hn::MulAdd(q, hn::Mul(r, r), r);
 }
 
-// Clamps to a range in which the result has long reached its limit. NaN may become a number.
+// Clamps to the range outside which the result is constant. NaN may become a number.
 template <class D, class V>
 HWY_INLINE V clamp(D d, V x, float low, float high) {
   return hn::Min(hn::Max(x, hn::Set(d, low)), hn::Set(d, high));
@@ -64,8 +64,8 @@ HWY_INLINE V clamp(D d, V x, float low, float high) {
 
 template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
-  // Masked scores are -inf by the million: computing on 0 there keeps the processor out of its slow handling of
-  // results below the normal range.
+  // Masked scores are -inf, and there are millions of them. Computing with 0 in their place avoids subnormal results,
+  // which are slow.
   const auto vanishes = hn::Lt(x, hn::Set(d, -104.0f));
   V n;
   const V r = reduce_by_ln2(d, hn::Min(hn::IfThenZeroElse(vanishes, x), hn::Set(d, 89.0f)), n);
@@ -96,7 +96,7 @@ HWY_INLINE V log(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-// Exponentiates only -|x|, so that neither side overflows or cancels.
+// Exponentiates -|x| only, so that neither branch overflows or cancels.
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
@@ -113,7 +113,7 @@ HWY_INLINE V tanh(D d, V x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
-// The larger, NaN if either is.
+// The larger value; NaN if either is NaN.
 template <class V>
 HWY_INLINE V maximum(V a, V b) {
   return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);

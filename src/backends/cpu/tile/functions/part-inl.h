@@ -1,5 +1,5 @@
-// The last, incomplete vector of a tile. Memory beyond the tile is neither read nor written, at any alignment:
-// Highway promises that for its masked operations only where the processor has them. Included once for each width.
+// The last, incomplete vector of a tile. Memory beyond the tile is neither read nor written, at any alignment; Highway
+// guarantees this only for processors with masked instructions. Included once for each vector width.
 
 #if defined(RIDGEPOINT_TILE_PART_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIDGEPOINT_TILE_PART_INL_H_
@@ -17,7 +17,7 @@ namespace ridgepoint::tile {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The first `count` lanes, fewer than a vector has. Lanes past them load as 0.
+// The first `count` lanes of a vector; the others load as 0.
 #if HWY_TARGET <= HWY_AVX2
 class Part {
  public:

@@ -1,5 +1,5 @@
-// Reducing tile functions. A sum keeps several vectors of fp32 partial sums over one tile and adds tiles in double,
-// so that its error does not grow with the length of a row.
+// Tile functions for reductions. A sum has several vectors of fp32 partial sums within one tile and adds tiles in
+// double, so that its error does not grow with the length of a row.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/tile/functions/reduce.cpp"
 #include "hwy/foreach_target.h"
@@ -23,7 +23,7 @@ struct Sum {
   static HWY_INLINE V start() { return hn::Zero(D()); }
   static HWY_INLINE V combine(V total, V x) { return hn::Add(total, x); }
   static HWY_INLINE double combine(double total, double x) { return total + x; }
-  // Several vectors of running totals; `take` adds to one of them.
+  // Several vectors of partial sums; take(k, x) adds x to number k.
   struct Totals {
     V totals[4];
     HWY_INLINE Totals() { totals[0] = totals[1] = totals[2] = totals[3] = start(); }
@@ -39,7 +39,7 @@ struct Max {
   static HWY_INLINE V start() { return hn::Set(D(), -std::numeric_limits<float>::infinity()); }
   static HWY_INLINE V combine(V total, V x) { return maximum(total, x); }
   static HWY_INLINE double combine(double total, double x) { return total > x || total != total ? total : x; }
-  // What Max makes of a NaN differs between processors; NaNs are noted beside it.
+  // Highway's Max treats NaN differently on each processor, so a mask records NaN.
   struct Totals {
     V totals[4];
     hn::Mask<D> nan;
@@ -100,7 +100,7 @@ void accumulate(void* result, const void* a, const void*, const void*, std::int6
 template <class Kind>
 void flush(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
   auto* total = static_cast<double*>(result);
-  // The partial results are the interpreter's own memory, handed over as an operand.
+  // The partial results are the interpreter's own memory, passed as an operand, so they may be written.
   auto* partial = const_cast<float*>(static_cast<const float*>(a));
   const float start = hn::GetLane(Kind::start());
   for (std::int64_t i = 0; i < count; ++i) {

@@ -6,20 +6,19 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kThreads = 256;
 constexpr int kThreadsOfSingleLaunch = 1024;
 constexpr int kRowsInFlight = 4;
 constexpr std::int64_t kBlocksPerMultiprocessor = 4;
 
-// How columns and rows are dealt: `across` threads side by side, each with its vector of columns, and `down` threads
-// below each other, each with every down-th row of the block's share.
+// How a thread block covers columns and rows: `across` threads side by side, each with its vector of columns, times
+// `down` threads, each with every down-th row of the block's rows.
 struct ColumnGeometry {
   int across = kWarp;
   int down = 1;
   std::int64_t tiles = 1;   // blocks side by side
-  std::int64_t shares = 1;  // blocks that share a group's rows
-  bool flat = false;        // vectors of all groups one after the other; a thread takes all rows
+  std::int64_t shares = 1;  // blocks among which the rows of a group are divided
+  bool flat = false;        // one thread for each vector of each group, with all rows of the group
 };
 
 ColumnGeometry choose_geometry(const RowSpace& space, std::int64_t vectors, std::int64_t multiprocessors, bool single) {
@@ -47,7 +46,7 @@ class ColumnPrinter {
   ColumnPrinter(Generation& generation, const RowProgram& program, bool single)
       : generation_(generation),
         program_(program),
-        // The few partial results of a first launch are better spread over more threads.
+        // Single elements spread the few partial results of a first launch over more threads.
         body_(program, vector_width(program, false, single || generation.target().scalar), code_),
         plan_(plan_sweeps(program, false)),
         geometry_(choose_geometry(program.space, body_.vectors_per_row(), generation.multiprocessors(), single)) {}
@@ -94,8 +93,8 @@ class ColumnPrinter {
     }
   }
 
-  // `group`, `j`, and the first row of the thread. Threads past the last column repeat it without storing: all
-  // threads of a block must meet in exchanges.
+  // Prints `group`, `j`, and the first row of the thread. Threads beyond the last column repeat it without storing,
+  // because all threads of a block must reach the barriers.
   void print_position() {
     if (geometry_.flat) {
       code_.line("const Count item = static_cast<Count>(blockIdx.x) * {} + threadIdx.x;", geometry_.across);
@@ -145,15 +144,13 @@ class ColumnPrinter {
   }
 
   void print_row_stores() {
-    const bool stores = std::any_of(program_.outputs.begin(), program_.outputs.end(),
-                                    [](const RowOutput& output) { return output.store == RowStore::row; });
-    if (!stores) return;
+    if (!stores_rows(program_)) return;
     code_.open("if (j == 0{})", partial_tile() ? " && live" : "");
     body_.print_row_stores();
     code_.close();
   }
 
-  // The partial results of threads below each other, in their order.
+  // Adds the partial results of the `down` threads of a column in a fixed order.
   void print_exchange() {
     for_each_sum([&](int o, const RowOutput& output) {
       code_.line("__shared__ {} t{}[{}][{}];", compute_type(output.access.dtype), o, geometry_.down,

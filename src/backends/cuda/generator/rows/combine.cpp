@@ -4,7 +4,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Strides of the kept row axes over partial results that lie group by group, `step` elements apart.
+// Strides of the kept row axes over partial results that are stored group after group, `step` elements each.
 RowAccess partial_access(const RowSpace& space, DType dtype, std::int64_t step) {
   RowAccess access;
   access.dtype = dtype;

@@ -5,25 +5,24 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kWarp = 32;
-constexpr int kWarpTeamThreads = 128;  // of a block of warp teams
-constexpr int kSummingThreads = 256;   // the same where a block leaves partial sums: the fewer blocks the better
+constexpr int kWarpTeamThreads = 128;           // of a block whose teams are within warps
+constexpr int kSummingThreads = 256;            // the same if each block writes partial sums: fewer blocks are better
 constexpr std::int64_t kLongestWarpRow = 1024;  // elements
 constexpr int kMostThreads = 1024;
-constexpr int kManyThreads = 512;          // beyond that a thread has at most 64 registers
+constexpr int kManyThreads = 512;          // in a larger block a thread has at most 64 registers
 constexpr int kRegisterBytes = 65536 * 4;  // of a multiprocessor
 constexpr int kResidentThreads = 2048;
-// Register bytes a thread may spend on what it holds of a row, in blocks of at most kManyThreads, and in larger ones.
+// Register bytes for the elements of a row that a thread holds, in blocks of at most kManyThreads and larger.
 constexpr int kHeldBytes = 384;
 constexpr int kHeldBytesInLargeBlock = 128;
-constexpr int kHeldBytesOfSums = 288;     // of a warp team whose block walks many rows: two blocks must fit
+constexpr int kHeldBytesOfSums = 288;     // with accumulation over many rows: two blocks must fit on a multiprocessor
 constexpr int kOtherRegisterBytes = 128;  // addresses, indices, temporaries
-constexpr int kWantedVectors = 4;         // independent loads a thread
+constexpr int kWantedVectors = 4;         // independent loads of a thread
 
 int round_up_to_warp(std::int64_t threads) { return static_cast<int>(ceil_divide(threads, kWarp) * kWarp); }
 
-// Lanes of a warp for rows of at most kLongestWarpRow elements: few enough that a lane has several loads in flight,
-// unless there are too few rows to fill the card.
+// For rows of at most kLongestWarpRow elements: so few lanes for each row that a lane has several loads in flight,
+// unless there are too few rows to fill the GPU.
 RowGeometry warp_geometry(std::int64_t rows, std::int64_t vectors, bool accumulates, std::int64_t multiprocessors) {
   RowGeometry geometry;
   const bool many_rows = rows >= multiprocessors * 64;
@@ -37,7 +36,7 @@ RowGeometry warp_geometry(std::int64_t rows, std::int64_t vectors, bool accumula
   return geometry;
 }
 
-// The vectors a thread holds that leave the fewest threads idle.
+// The number of vectors for each thread that leaves the fewest threads idle.
 int best_vectors(std::int64_t vectors, int most) {
   int best = 1;
   double best_use = 0;

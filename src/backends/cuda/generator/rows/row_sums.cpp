@@ -10,9 +10,9 @@ namespace {
 
 DType accumulated(const RowOutput& output) { return accumulator(output.access.dtype); }
 
-constexpr std::int64_t kFewestRows = 2;  // a team's, so that partial results stay few
+constexpr std::int64_t kFewestRows = 2;  // of a team, to limit the number of partial results
 
-// One wave over the card.
+// As many blocks as the GPU can run at the same time.
 std::int64_t share_count(const RowSpace& space, const RowGeometry& geometry, std::int64_t multiprocessors) {
   const std::int64_t wave = multiprocessors * geometry.blocks_per_multiprocessor;
   const std::int64_t most =
@@ -35,7 +35,7 @@ RowSums::RowSums(Generation& generation, const RowProgram& program, const RowGeo
   }
 }
 
-// Every vector this thread owns, as u, j and, for each of its columns, k.
+// Prints a loop over every vector of this thread, with u, j and, for each column, k.
 template <typename Body>
 void RowSums::for_each_column(Body body) {
   if (geometry_.looped) {
@@ -72,10 +72,10 @@ void RowSums::declare() {
       continue;
     }
     if (geometry_.looped) {
-      // Too long for registers: accumulated where the partial result goes. A thread meets the same columns in
-      // every row.
+      // The row is too long for registers, so sums are accumulated in the memory of the partial results. A thread has
+      // the same columns in every row.
       if (output.access.dtype == DType::boolean) {
-        throw Error(fmt::format("sums of {} bool columns beside row reductions are not generated", columns),
+        throw Error(fmt::format("cannot generate a kernel that accumulates {} bool columns and reduces rows", columns),
                     ErrorKind::unsupported);
       }
       code_.line("{}* c{} = part{} + {};", type, o, regions_.back(), partial_offset());
@@ -116,7 +116,7 @@ void RowSums::finish_columns(int o, const RowOutput& output, int region) {
     return;
   }
   code_.line("__shared__ {} t{}[{}];", compute_type(output.access.dtype), o, program_.space.columns);
-  // One team after the other, so that the order of additions never changes.
+  // Teams add one after the other, so that the order of additions is fixed.
   code_.open("for (int turn = 0; turn < {}; ++turn)", geometry_.teams);
   code_.open("if (team == turn)");
   for_each_column([&] {

@@ -1,5 +1,6 @@
-// Accumulating outputs beside rows: the blocks that share a group's rows each leave one partial result, and later
-// launches combine these in a fixed order. In the text c<n> is the partial result of output n.
+// Accumulating outputs of a kernel that also reduces rows: each of the blocks that divide a group's rows writes one
+// partial result, and later launches combine these in a fixed order. In the generated code c<n> is the partial result
+// of output n.
 #pragma once
 
 #include <string>
@@ -15,17 +16,17 @@ class RowSums {
   RowSums(Generation& generation, const RowProgram& program, const RowGeometry& geometry, BodyPrinter& body,
           Code& code);
 
-  std::int64_t shares() const { return shares_; }  // blocks a group
+  std::int64_t shares() const { return shares_; }  // blocks for each group
   const std::vector<int>& regions() const { return regions_; }
-  // Follows c<n> in the text where column k of vector j is meant.
+  // The subscript after c<n> for column k of vector j.
   std::string accumulator() const;
 
-  // Throws Error (unsupported) for sums of bool columns too long for registers.
+  // Throws Error (unsupported) for bool columns that are too long for registers.
   void declare();
-  // Once a row: outputs that accumulate a row value.
+  // Printed once for each row: outputs that accumulate a row value.
   void add_row_values(bool teams_idle);
   void finish();
-  // The launches that turn partial results into outputs.
+  // Prints the launches that combine partial results to outputs.
   void print_combination();
 
  private:

@@ -8,8 +8,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kWarp = 32;
-
 bool accumulates(const RowProgram& program) {
   return std::any_of(program.outputs.begin(), program.outputs.end(), is_accumulating);
 }
@@ -32,8 +30,8 @@ RowGeometry split_geometry(int width) {
   return geometry;
 }
 
-// Prints one kernel: each team takes one row; or, when outputs accumulate, each block walks a share of the rows of
-// one group; or, with `splits`, that many blocks share a row.
+// Prints one kernel. Each team computes one row; or, if outputs accumulate, each block computes its share of the rows
+// of one group; or, with `splits`, that many blocks divide a row.
 class RowPrinter {
  public:
   RowPrinter(Generation& generation, const RowProgram& program, std::int64_t splits)
@@ -91,7 +89,7 @@ class RowPrinter {
     return (accumulates_ ? space().rows_per_group() : space().row_count()) % geometry_.teams != 0;
   }
 
-  // `lane` and `team`; which group. Without accumulation every row is a group of its own.
+  // Prints `lane`, `team` and `group`. Without accumulation every row is a group of its own.
   void print_position() {
     code_.line("const int lane = threadIdx.x % {};", geometry_.lanes);
     if (geometry_.teams > 1) code_.line("const int team = threadIdx.x / {};", geometry_.lanes);
@@ -106,7 +104,7 @@ class RowPrinter {
     }
   }
 
-  // Teams past the last row repeat it without storing: all lanes of a warp must meet in exchanges.
+  // Teams beyond the last row repeat it without storing, because all lanes of a warp must take part in shuffles.
   void print_team_row(std::string_view name, std::string_view block, std::int64_t count) {
     const std::string wanted =
         geometry_.teams == 1 ? std::string(block) : fmt::format("{} * {} + team", block, geometry_.teams);
@@ -119,7 +117,8 @@ class RowPrinter {
     code_.line("const Count {} = live ? wanted : {}u;", name, count - 1);
   }
 
-  // Two slots for exchanges, used in turn: a warp may begin the next row while another still reads this one's.
+  // Two alternating slots in shared memory: a warp may begin the next row while another one still reads this row's
+  // slot.
   void open_row_loop() {
     if (!geometry_.in_warp()) code_.line("int parity = 1;");
     const std::int64_t steps = ceil_divide(space().rows_per_group(), geometry_.teams);
@@ -138,9 +137,7 @@ class RowPrinter {
     if (splits_ > 1) return print_split_results();
     body_.print_row_values(program_.phases);
     sums_.add_row_values(teams_idle());
-    const bool stores = std::any_of(program_.outputs.begin(), program_.outputs.end(),
-                                    [](const RowOutput& output) { return output.store == RowStore::row; });
-    if (!stores) return;
+    if (!stores_rows(program_)) return;
     code_.open("if (lane == 0{})", teams_idle() ? " && live" : "");
     body_.print_row_stores();
     code_.close();
@@ -203,7 +200,7 @@ class RowPrinter {
     if (teams_idle()) code_.close();
   }
 
-  // Every thread of the team gets every reduction of the sweep, as r<i>.
+  // Gives every thread of the team every reduction of the sweep, as r<i>.
   void print_exchange(const std::vector<int>& reductions) {
     for (const int i : reductions) print_across_lanes(i, std::min(geometry_.lanes, kWarp));
     if (!geometry_.in_warp() && !reductions.empty()) print_across_warps(reductions);
@@ -254,7 +251,7 @@ class RowPrinter {
   std::vector<int> split_regions_;
 };
 
-// Blocks a row when there are too few rows to fill the card.
+// The number of blocks for each row if there are too few rows to fill the GPU.
 std::int64_t split_count(const Generation& generation, const RowProgram& program) {
   constexpr std::int64_t kElementsOfBlock = 256 * 16;
   const std::int64_t wanted = generation.multiprocessors() * 4 / std::max<std::int64_t>(program.space.row_count(), 1);

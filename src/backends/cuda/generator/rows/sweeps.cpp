@@ -5,7 +5,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-bool is_costly(const RowInstruction& instruction) {
+bool is_expensive(const RowInstruction& instruction) {
   if (instruction.kind != RowKind::elementwise) return false;
   switch (instruction.op) {
     case Op::exp:
@@ -97,11 +97,11 @@ class Planner {
     const bool many_rows = program_.space.row_count() > 1;
     for (int i = 0; i < static_cast<int>(count_); ++i) {
       const bool load = at(i).kind == RowKind::load && !(many_rows && same_in_every_row(at(i).access));
-      plan_.kept[static_cast<std::size_t>(i)] = uses_[static_cast<std::size_t>(i)] > 1 && (load || is_costly(at(i)));
+      plan_.kept[static_cast<std::size_t>(i)] = uses_[static_cast<std::size_t>(i)] > 1 && (load || is_expensive(at(i)));
     }
   }
 
-  // Those that live from one sweep to the next; the most over all gaps between sweeps.
+  // The bytes of values that are kept from one sweep to the next; the maximum over all gaps between sweeps.
   int most_kept_bytes() const {
     int most = 0;
     for (int gap = 1; gap < program_.phases; ++gap) {
@@ -124,7 +124,7 @@ class Planner {
     return program_.phases;
   }
 
-  // Loads are kept as memory holds them.
+  // A load is kept in its memory type.
   int element_bytes(int i) const {
     const int stored = static_cast<int>(size_bytes(at(i).dtype));
     return at(i).kind == RowKind::load ? stored : std::max(stored, 4);
@@ -134,7 +134,7 @@ class Planner {
   std::size_t count_;
   SweepPlan plan_;
   std::vector<bool> seen_;       // in the current sweep
-  std::vector<bool> available_;  // kept and made by now
+  std::vector<bool> available_;  // kept and already computed
   std::vector<int> last_use_;
   std::vector<int> uses_;  // sweeps that need it
 };

@@ -1,4 +1,4 @@
-// What each sweep over a row's columns loads, computes and finishes, and which column values stay in registers from
+// Plans what each sweep over a row's columns loads, computes and stores, and which column values stay in registers from
 // one sweep to the next.
 #pragma once
 
@@ -15,14 +15,14 @@ struct Sweep {
   std::vector<int> outputs;     // indices into RowProgram::outputs that need its columns
 };
 
-// Elements are stored in the last sweep, after every operand that an output may share memory with has been read.
+// Elements are stored in the last sweep, after all reads of operands that may share memory with an output.
 struct SweepPlan {
-  std::vector<Sweep> sweeps;  // one a phase
-  std::vector<bool> kept;     // by instruction: computed or loaded once, used by a later sweep too
-  int kept_bytes = 0;         // of registers that kept values take, an element, at most
+  std::vector<Sweep> sweeps;  // one for each phase
+  std::vector<bool> kept;     // by instruction: computed or loaded once, also used by a later sweep
+  int kept_bytes = 0;         // maximum register bytes of kept values for each element
 };
 
-// With `keep`, loads that differ from row to row and costly functions are kept; everything else is computed again.
+// With `keep`, loads that vary with the row and expensive functions are kept; other values are computed again.
 SweepPlan plan_sweeps(const RowProgram& program, bool keep);
 
 }  // namespace ridgepoint::cuda

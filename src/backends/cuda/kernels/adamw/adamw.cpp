@@ -1,6 +1,5 @@
 #include "backends/cuda/kernels/adamw/adamw.h"
 
-#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -59,7 +58,7 @@ class AdamW : public Kernel {
   }
 
  private:
-  // What one launch updates.
+  // The tensors of one launch.
   struct Group {
     AdamWTable table;
     std::vector<std::size_t> tensors;
@@ -85,15 +84,15 @@ class AdamW : public Kernel {
       const std::size_t tensor = group.tensors[slot];
       void* const* inputs = arguments.inputs + scalars_ + kAdamWOperandsPerTensor * tensor;
       void* const* outputs = arguments.outputs + 3 * tensor;
-      table.parameters[slot] = settle(outputs[0], inputs[0], tensor);
+      table.parameters[slot] = in_place(outputs[0], inputs[0], tensor);
       table.gradients[slot] = static_cast<const float*>(inputs[1]);
-      table.first_moments[slot] = settle(outputs[1], inputs[2], tensor);
-      table.second_moments[slot] = settle(outputs[2], inputs[3], tensor);
+      table.first_moments[slot] = in_place(outputs[1], inputs[2], tensor);
+      table.second_moments[slot] = in_place(outputs[2], inputs[3], tensor);
     }
   }
 
-  // The kernel works in place.
-  float* settle(void* output, const void* input, std::size_t tensor) const {
+  // The kernel works in place, so an operand with other storage than its output is copied to the output first.
+  float* in_place(void* output, const void* input, std::size_t tensor) const {
     if (output != input) {
       const CudaContext::Scope scope(context_);
       check(context_.driver().cuMemcpyDtoDAsync(

@@ -1,8 +1,8 @@
 // AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/adamw.cpp), fp32. A block updates
-// one chunk of one tensor; it finds which in the table that came with the launch.
-//   grid (chunks of all tensors), block (256)
-// Bound by memory: 28 bytes an element. Gradients and moments are not read again before the next step, so their lines
-// are the first to leave the cache; parameters may stay for the next forward pass.
+// one chunk of one tensor, which it finds in the table that is the kernel's parameter.
+// grid (chunks of all tensors), block (256)
+// Bound by memory: 28 bytes for each element. Gradients and moments are not read again before the next step, so they
+// use streaming loads and stores; parameters may stay in the cache for the next forward.
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/kernels/adamw/parameters.h"
 
@@ -13,11 +13,11 @@ constexpr int kBlockThreads = 256;
 constexpr int kWidth = 4;
 constexpr int kVectorsPerThread = AdamWTable::kChunkElements / (kBlockThreads * kWidth);
 
-// What depends on the step count alone. 1 - beta^step is -expm1(step ln beta), exact to rounding at early steps.
+// Factors that depend on the step only. 1 - beta^step is -expm1(step ln beta), which is accurate at early steps.
 struct StepFactors {
   float rate;
   float spread;
-  float gradient;  // what gradients are multiplied by
+  float gradient;  // factor of the gradients
 };
 
 __device__ __forceinline__ StepFactors step_factors(const AdamWTable& table) {
@@ -36,7 +36,7 @@ __device__ __forceinline__ void update(const AdamWConstants& constants, const St
   parameter = parameter * constants.decay - factors.rate * (first / divisor);
 }
 
-// The last tensor whose first chunk is not after `chunk`.
+// The last tensor whose first chunk is at most `chunk`.
 __device__ __forceinline__ int find_tensor(const AdamWTable& table, unsigned chunk) {
   int low = 0;
   int high = table.tensors;

@@ -7,8 +7,8 @@
 
 namespace ridgepoint::cuda {
 
-// fp32, operands dense. One launch for every 448 tensors. Outputs that do not share their operand's storage take a
-// copy of it first.
+// fp32, operands dense. One launch for every 448 tensors. An operand with other storage than its output is copied
+// first.
 std::span<const KernelVariant> adamw_variants();
 
 }  // namespace ridgepoint::cuda

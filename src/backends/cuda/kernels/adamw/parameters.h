@@ -1,5 +1,5 @@
-// The parameters of the kernels of adamw.cu: plain structs that the host fills and device code reads, so this header
-// compiles under both compilers and includes nothing of the library.
+// The parameters of the kernels of adamw.cu. Host and device code both include this header, so it uses plain structs
+// and no other header of the library.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@ namespace ridgepoint::cuda {
 
 struct AdamWConstants {
   float learning_rate, beta1, one_minus_beta1, beta2, one_minus_beta2, epsilon;
-  float decay;  // what is left of a parameter: 1 - learning_rate * weight_decay
+  float decay;  // 1 - learning_rate * weight_decay
   float log_beta1, log_beta2;
 };
 
-// The tensors of one launch. All presets of the model fit in one (xl has the most, 435).
+// The tensors of one launch. Every preset of the model fits in one launch (xl has the most tensors, 435).
 struct AdamWTable {
   static constexpr int kCapacity = 448;
   static constexpr int kChunkElements = 4096;  // one block's work
@@ -29,6 +29,6 @@ struct AdamWTable {
   float* first_moments[kCapacity] = {};
   float* second_moments[kCapacity] = {};
 };
-static_assert(sizeof(AdamWTable) <= 32764, "kernel parameters end there (sm_70 and later)");
+static_assert(sizeof(AdamWTable) <= 32764, "a launch has at most 32764 bytes of parameters (sm_70 and later)");
 
 }  // namespace ridgepoint::cuda

@@ -7,6 +7,7 @@
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/attention/parameters.h"
 #include "backends/cuda/kernels/attention/variants.h"
+#include "backends/rounding.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -24,8 +25,6 @@ Sizes sizes_of(const Shape& q, const Shape& k) {
   return sizes;
 }
 
-std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 template <class Parameters>
 void set_sizes(Parameters& parameters, const KernelSpec& spec, const Sizes& sizes) {
   parameters.queries = static_cast<int>(sizes.queries);
@@ -38,8 +37,7 @@ void set_sizes(Parameters& parameters, const KernelSpec& spec, const Sizes& size
 void require_vectors(std::initializer_list<const void*> operands) {
   if (are_vector_aligned(operands)) return;
   throw Error(
-      "attention on a card reads vectors of 16 bytes, and an operand does not lie at a multiple of that; give it a "
-      "tensor of its own instead of a slice of another",
+      "attention on a GPU needs operands at multiples of 16 bytes; copy a slice of a tensor to a tensor of its own",
       ErrorKind::unsupported);
 }
 
@@ -76,8 +74,8 @@ class Attention : public Kernel {
   Launchable kernel_;
 };
 
-// Three launches: what each query needs, the gradients with q's as sums, and q's from those; two where q's gradient is
-// fp32 itself and holds the sums.
+// Three launches: sum(do o) of each query; the gradients, with q's as fp32 sums; and q's gradient from these sums. For
+// fp32 there are two, because q's gradient itself has the sums.
 class AttentionGradient : public Kernel {
  public:
   AttentionGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) : context_(context) {
@@ -107,7 +105,7 @@ class AttentionGradient : public Kernel {
   }
 
   std::string_view name() const override { return stages_[1].name; }
-  // The sums, the products, the semaphores and the count of blocks that have started.
+  // The workspace has the sums, the products sum(do o), the semaphores and the number of blocks that have started.
   std::size_t workspace_bytes() const override {
     return sum_bytes_ + product_bytes_ + (semaphores_ + 1) * sizeof(unsigned);
   }
@@ -134,7 +132,7 @@ class AttentionGradient : public Kernel {
   }
 
  private:
-  static constexpr int kRowsToPrepare = 32;  // of a block, as in attention_products.cuh
+  static constexpr int kRowsToPrepare = 32;  // for each block, as in attention_products.cuh
 
   CudaContext& context_;
   AttentionBackward parameters_;
@@ -145,20 +143,20 @@ class AttentionGradient : public Kernel {
   std::vector<Launchable> stages_;
 };
 
-// The forward kernels of 16-bit operands find the largest score of a row before they scale it.
-bool takes_scale(const Node& node, DType dtype) {
+// The forward kernels of 16-bit operands find the maximum of a row before they scale it, which needs a positive scale.
+bool accepts_scale(const Node& node, DType dtype) {
   if (node.op == Op::attention_backward || dtype == DType::fp32) return true;
   const auto scale = static_cast<float>(node.attributes.get<double>("scale"));
   return scale > 0 && scale <= std::numeric_limits<float>::max() / 2;  // it is multiplied by log2(e)
 }
 
-// Heads of whole vectors, no wider than the kernel's; numbers of blocks that fit a grid.
+// Whether a head is a whole number of vectors and not wider than the kernel's, and the blocks fit a grid.
 bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const auto q = static_cast<std::size_t>(variant.operand);
   const Sizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
   if (sizes.width > variant.tiling.width) return false;
   if (sizes.width * static_cast<std::int64_t>(size_bytes(variant.dtype)) % kVectorBytes != 0) return false;
-  if (!takes_scale(node, variant.dtype) || sizes.queries == 0 || sizes.batch == 0) return false;
+  if (!accepts_scale(node, variant.dtype) || sizes.queries == 0 || sizes.batch == 0) return false;
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() / 64;
   const std::int64_t rows = std::max(sizes.queries, sizes.keys);
   return rows <= kMost && sizes.batch * ceil_divide(rows, 32) <= kMost;
@@ -184,7 +182,7 @@ constexpr DType dtype_of(AttentionElement element) {
   return DType::fp32;
 }
 
-// A block's rows are queries, its columns keys.
+// In a tiling, rows are queries and columns are keys.
 template <class Tiling>
 KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
   const Tiling& tiling = row.tiling;

@@ -1,7 +1,6 @@
-// Tiled attention (Dao et al. 2022; attention_*.cu): the host side. Operands dense, [...,S,D] with the leading
-// dimensions as one batch. bf16 and fp16: heads of up to 256 elements, a multiple of 8, and in the
-// forward pass a positive, finite scale; fp32, to the accuracy of fp32: up to 128, a multiple of 4, at any scale.
-// Operands and results at multiples of 16 bytes.
+// Flash attention (Dao et al. 2022): the host side of attention_*.cu. Operands are dense [...,S,D], with the leading
+// dimensions as one batch, at multiples of 16 bytes. bf16 and fp16: head sizes up to 256, a multiple of 8; forward
+// needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, a multiple of 4, at any scale.
 #pragma once
 
 #include <span>
@@ -10,7 +9,7 @@
 
 namespace ridgepoint::cuda {
 
-// The rows of attention/variants.h, of an op and dtype the narrowest head first.
+// The rows of attention/variants.h; for each op and dtype the smallest head size comes first.
 std::span<const KernelVariant> attention_variants();
 
 }  // namespace ridgepoint::cuda

@@ -1,17 +1,18 @@
-// The derivative of tiled attention (Dao 2023) for bf16 or fp16 operands, sums in fp32: with p = exp(scores - lse),
-//   dv = p^T do,  ds = p (do v^T - sum(do o)),  dq = scale ds k,  dk = scale ds^T q.
-// A block takes `keys` keys and walks over the queries from the last to the first that sees them. Scores are computed
-// transposed, keys down: then weights and their gradients lie in registers as the first operands of dv and dk, and only
-// ds goes through shared memory, for dq. Blocks add to dq's sums in the order of their keys: results repeat to the bit.
-// Going down the queries, a block follows one step behind the block before it and seldom waits; it waits for blocks
-// that have started (device/semaphore.cuh). What a key hidden from a query holds does not matter to that query's dq,
-// unless it is infinite. Where v, q or do hold an infinity or a NaN, 0 times it may make NaNs of the gradients of keys
-// or queries that are hidden, as it does in plain ops.
-//   attention_backward_prepare_*: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
-//   attention_backward_tiled_*:   grid (matrices x blocks of keys, a block's matrices together), block (32 x warps),
-//                                 shared memory backward_shared_bytes()
-//   attention_backward_finish_*:  grid (blocks of queries x matrices), block (32 x warps): dq's sums, scaled and
-//   rounded
+// The backward of flash attention (Dao 2023) for bf16 or fp16 operands, with fp32 sums. With p = exp(scores -
+// log-sum-exp),
+// dv = p^T do,  ds = p (do v^T - sum(do o)),  dq = scale ds k,  dk = scale ds^T q.
+// A block has `keys` keys and loops over the queries from the last one to the first one that attends to them. Scores
+// are computed transposed, with keys as rows: the weights and their gradients are then in registers as first operands
+// of dv and dk, and only ds goes through shared memory, for dq. Blocks add to the sums of dq in the order of their
+// keys, so results are bit for bit reproducible. Because the loop runs down the queries, a block follows one step
+// behind the previous block and seldom waits; it only waits for blocks that have started (device/semaphore.cuh). A
+// masked key does not affect dq of a query unless the key is infinite. An infinity or NaN in v, q or do may make
+// gradients at masked positions NaN, because 0 times it is NaN, as in the composite variant.
+// attention_backward_prepare_*: grid (ceil(B S / 32)), block (256): sum(do o) of each query; resets counters
+// attention_backward_tiled_*: grid (blocks of keys x matrices, matrices fastest), block (32 x warps), shared memory
+// backward_shared_bytes()
+// attention_backward_finish_*: grid (matrices x blocks of queries), block (32 x warps): scales and rounds the sums of
+// dq
 #include "backends/cuda/device/semaphore.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
@@ -21,7 +22,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Predicated, not branched around: products of other sums are scheduled among these.
+// Predicated instead of branched, so that the compiler schedules other products between these.
 __device__ __forceinline__ void add_or_store(float* to, const float (&x)[4], bool adds, bool stores) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
@@ -47,17 +48,17 @@ template <class Element, AttentionTiling kTiling>
 class BackwardBlock {
   static constexpr int kWarps = kTiling.warps;
   static constexpr int kKeyGroups = kTiling.keys / 16;
-  static constexpr int kSplits = kWarps / kKeyGroups;  // of the width of dk and dv
+  static constexpr int kSplits = kWarps / kKeyGroups;  // slices of the width of dk and dv
   static_assert(kWarps % kKeyGroups == 0 && kTiling.rows == 64 && kWarps == 8);
   static constexpr int kSteps = kTiling.width / 16;
   static constexpr int kQueryTiles = kTiling.rows / 8;
-  static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, a warp
-  static constexpr int kDqTiles = kTiling.width / 8 / 2;              // of dq: 16 rows and half the width a warp
-  // Rows of k and v stay in registers where the sums leave room for them.
+  static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, for each warp
+  static constexpr int kDqTiles = kTiling.width / 8 / 2;              // of dq: a warp has 16 rows and half the width
+  // Rows of k and v stay in registers if the sums leave space for them.
   static constexpr bool kHoldsKeys = kTiling.width <= 64;
   using Tile = SwizzledTile<kTiling.row_chunks()>;
   using Addresses = LaneAddresses<Tile>;
-  using ScoreTile = SwizzledTile<kTiling.rows / 8>;  // a row a key
+  using ScoreTile = SwizzledTile<kTiling.rows / 8>;  // one row for each key
   using ScoreAddresses = LaneAddresses<ScoreTile>;
   static constexpr int kKeyBytes = kTiling.keys * Tile::kRowBytes;
   static constexpr int kQueryBytes = kTiling.rows * Tile::kRowBytes;
@@ -97,8 +98,8 @@ class BackwardBlock {
     copy_queries(queries, last, 0);
     end_copies();
     if (threadIdx.x < kTiling.rows) store_scalars(load_scalars(last), 0);
-    // A key with a NaN has made one of the log-sum-exp of every query that sees it, and so of every gradient
-    // that it takes part in. To the dq of those that do not see it, it would come as 0 NaN.
+    // If a key has a NaN, so has the log-sum-exp of every query that attends to it, and their gradients are NaN
+    // already. A masked query would get 0 NaN = NaN in dq, so NaN in k becomes 0.
     if (attention_.causal) {
       wait_for_copies<0>();
       keys.template clear_nan<Element>(shared_);
@@ -108,7 +109,7 @@ class BackwardBlock {
     for (int query_block = last; query_block >= first; --query_block, stage ^= 1) {
       if (query_block < last) wait_for_sums(query_block + 1);
       wait_for_copies<0>();
-      __syncthreads();  // this step is there, and everyone has done with the one before but for dq
+      __syncthreads();  // this step is loaded, and all warps have finished the previous one except its dq
       if (query_block + 2 <= last) release_sums(query_block + 2);
       if (kHoldsKeys && query_block == last) {
 #pragma unroll
@@ -123,7 +124,7 @@ class BackwardBlock {
         if (threadIdx.x < kTiling.rows) next = load_scalars(query_block - 1);
       }
       end_copies();
-      // Without branches inside, products and exponentials are scheduled among each other.
+      // Without branches inside, the compiler interleaves products and exponentials.
       if (key_ + kTiling.keys > attention_.keys ||
           (attention_.causal && key_ + kTiling.keys > query_block * kTiling.rows + 1)) {
         step<true>(query_block, stage, query_block < last);
@@ -142,8 +143,8 @@ class BackwardBlock {
   }
 
  private:
-  // One thread waits until the block before has added to a block of queries, and says when this one has; barriers
-  // stand between that and the other threads' sums.
+  // One thread waits until the previous block has added to a block of queries, and one thread signals that this block
+  // has; barriers order the other threads' additions.
   __device__ __forceinline__ void wait_for_sums(int query_block) const {
     if (threadIdx.x + 1 == kTiling.threads() && block_ > 0) wait_for_semaphore(semaphore(query_block), block_);
   }
@@ -164,7 +165,7 @@ class BackwardBlock {
     copier.copy(do_tiles_ + stage * kQueryBytes, static_cast<const Element*>(attention_.d_o) + offset, left);
   }
 
-  // Of this thread's query: the log-sum-exp, to base 2, and sum(do o). Queries past the end weigh nothing.
+  // The log-sum-exp to base 2, and sum(do o), of this thread's query. Queries beyond the end get weight 0.
   __device__ __forceinline__ float2 load_scalars(int query_block) const {
     const int row = query_block * kTiling.rows + static_cast<int>(threadIdx.x);
     if (row >= attention_.queries) return {INFINITY, 0};
@@ -181,8 +182,8 @@ class BackwardBlock {
     load_matrices(operand, addresses.at(0, 2 * step));
   }
 
-  // dq of the step before is added meanwhile: its ds is there, and so one barrier a step is enough.
-  template <bool kHides>
+  // Also adds dq of the previous step, whose ds is in shared memory: one barrier for each step is then enough.
+  template <bool kMasks>
   __device__ __forceinline__ void step(int query_block, int stage, bool has_previous) {
     const std::uint32_t q_tile = q_tiles_ + stage * kQueryBytes;
     const std::uint32_t do_tile = do_tiles_ + stage * kQueryBytes;
@@ -190,19 +191,19 @@ class BackwardBlock {
     const int query = query_block * kTiling.rows;
     float p[kQueryTiles][4];
     float ds[kQueryTiles][4];
-    // Its products wait for nothing, so they go where registers allow: behind those that exponentials wait for.
+    // These products depend on nothing; with enough registers they come after the products that the exponentials need.
     if (!kHoldsKeys) add_to_dq(query_block + 1, stage ^ 1, has_previous);
     multiply_keys<0>(q_tile, p);
     if (kHoldsKeys) add_to_dq(query_block + 1, stage ^ 1, has_previous);
-    take_weights<kHides>(query, log_sum_exp, p);
+    compute_weights<kMasks>(query, log_sum_exp, p);
     add_products(p, do_tile, dv_);
     multiply_keys<1>(do_tile, ds);
-    take_score_gradients(p, log_sum_exp + kTiling.rows, ds);
+    compute_score_gradients(p, log_sum_exp + kTiling.rows, ds);
     store_score_gradients(ds, stage);
     add_products(ds, q_tile, dk_);
   }
 
-  // k q^T or v do^T, of this warp's 16 keys.
+  // k q^T or v do^T for this warp's 16 keys.
   template <int kWhich>
   __device__ __forceinline__ void multiply_keys(std::uint32_t tile, float (&sums)[kQueryTiles][4]) {
     set_zero(sums);
@@ -222,9 +223,9 @@ class BackwardBlock {
     }
   }
 
-  // Scores become exp(scale s - lse); of hidden pairs 0.
-  template <bool kHides>
-  __device__ __forceinline__ void take_weights(int query, const float* log_sum_exp, float (&p)[kQueryTiles][4]) const {
+  // Scores become exp(scale s - log-sum-exp), and 0 where masked.
+  template <bool kMasks>
+  __device__ __forceinline__ void compute_weights(int query, const float* log_sum_exp, float (&p)[kQueryTiles][4]) const {
     const float scale = attention_.scale * kLog2E;
     const int first_key = key_ + warp_key();
 #pragma unroll
@@ -234,7 +235,7 @@ class BackwardBlock {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         p[n][i] = exp2_fast(p[n][i] * scale - (i % 2 == 0 ? lse.x : lse.y));
-        if constexpr (kHides) {
+        if constexpr (kMasks) {
           const int key = first_key + lane_ / 4 + i / 2 * 8;
           if (key >= attention_.keys || (attention_.causal && key > query + column + i % 2)) p[n][i] = 0;
         }
@@ -242,7 +243,7 @@ class BackwardBlock {
     }
   }
 
-  __device__ __forceinline__ void take_score_gradients(const float (&p)[kQueryTiles][4], const float* products,
+  __device__ __forceinline__ void compute_score_gradients(const float (&p)[kQueryTiles][4], const float* products,
                                                        float (&ds)[kQueryTiles][4]) const {
 #pragma unroll
     for (int n = 0; n < kQueryTiles; ++n) {
@@ -252,7 +253,7 @@ class BackwardBlock {
     }
   }
 
-  // dv += p^T do or dk += ds^T q, of this warp's keys and its slice of the width.
+  // dv += p^T do or dk += ds^T q, for this warp's keys and its slice of the width.
   __device__ __forceinline__ void add_products(const float (&weights)[kQueryTiles][4], std::uint32_t tile,
                                                float (&sums)[kGradientTiles][4]) const {
     const Addresses addresses = Addresses::of_first_operand(tile, slice_chunk());
@@ -269,7 +270,7 @@ class BackwardBlock {
       }
     }
   }
-  // Where this warp's slice of the width begins.
+  // The first chunk of this warp's slice of the width.
   __device__ __forceinline__ int slice_chunk() const { return kSplits == 1 ? 0 : warp_ / kKeyGroups * kGradientTiles; }
 
   __device__ __forceinline__ void store_score_gradients(const float (&ds)[kQueryTiles][4], int stage) {
@@ -285,11 +286,11 @@ class BackwardBlock {
     }
   }
 
-  // Of 16 queries and half the width: ds k.
+  // Adds ds k to dq, for 16 queries and half the width.
   __device__ __forceinline__ void add_to_dq(int query_block, int stage, bool exists) {
     float dq[kDqTiles][4];
     set_zero(dq);
-    // Transposed first operands lie as second ones do: keys down, queries across.
+    // A transposed first operand is stored like a second one: rows are keys, columns are queries.
     const ScoreAddresses scores = ScoreAddresses::of_second_operand(ds_tiles_ + stage * kScoreBytes, warp_ % 4 * 2);
     const Addresses keys = Addresses::of_first_operand(k_tile_, warp_ / 4 * kDqTiles);
 #pragma unroll
@@ -312,7 +313,7 @@ class BackwardBlock {
     }
   }
 
-  // Through the place of k and v in shared memory, so that whole rows are written.
+  // Results go through the shared memory of k and v, so that whole rows are written.
   __device__ void write() {
 #pragma unroll
     for (int n = 0; n < kGradientTiles; ++n) {
@@ -336,7 +337,7 @@ class BackwardBlock {
 
   const AttentionBackward& attention_;
   int block_, matrix_, warp_, lane_;
-  int key_;  // the block's first
+  int key_;  // the first key of the block
   char* shared_;
   std::uint32_t k_tile_, v_tile_, q_tiles_, do_tiles_;
   float* scalars_;
@@ -355,7 +356,7 @@ __device__ __forceinline__ void differentiate(const AttentionBackward& attention
   const unsigned number = take_number(attention.started, gridDim.x, shared_address(shared) + Block::kScores);
   const auto batch = static_cast<unsigned>(attention.batch);
   const unsigned block = number / batch;
-  // All lanes hold the same; told so, the compiler spills less.
+  // All lanes have the same value; the shuffle tells the compiler, which then spills fewer registers.
   const unsigned matrix = __shfl_sync(kAllLanes, number - block * batch, 0);
   Block(attention, static_cast<int>(block), static_cast<int>(matrix), shared).compute();
 }
@@ -390,7 +391,7 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
 
 }  // namespace
 
-// The rows of variants.h: `tiled` sums the gradients, `finish` writes dq.
+// The kernels of the rows of variants.h: `tiled` sums the gradients, `finish_entry` writes dq.
 #define RIDGEPOINT_ATTENTION(tiled, finish_entry, type)                                               \
   constexpr AttentionTiling tiling_of_##tiled = tiling_of(kBackwardVariants, #tiled);                 \
   extern "C" __global__ void __launch_bounds__(tiling_of_##tiled.threads(), tiling_of_##tiled.blocks) \

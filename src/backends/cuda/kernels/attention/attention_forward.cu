@@ -1,11 +1,11 @@
-// Tiled attention of bf16 or fp16 operands (Dao 2023), sums and softmax in fp32: a block takes `rows` queries, walks
-// over the keys in steps and keeps, of each row, the largest score so far, the sum of exponentials shifted by it
-// (Milakov & Gimelshein 2018) and the values weighted by them. Heads of up to `width` elements, a multiple of 8.
-//   grid (blocks of queries x matrices, a matrix's last queries first: where they see more they take longest),
-//   block (32 x warps), shared memory forward_shared_bytes()
-// Keys and values come a step ahead of their use. Results repeat to the bit. The scale is positive and finite. A hidden
-// key has no effect, whatever it holds; a hidden value that is infinite or NaN may, as 0 times it is NaN in plain ops
-// too.
+// Flash attention for bf16 or fp16 operands (Dao 2023), with sums and softmax in fp32. A block has `rows` queries and
+// loops over the keys; for each row it keeps the largest score so far, the sum of exponentials shifted by it (Milakov &
+// Gimelshein 2018), and the values weighted by them. Head sizes up to `width`, a multiple of 8.
+// grid (matrices x blocks of queries, the last queries of a matrix first: with a causal mask they take longest), block
+// (32 x warps), shared memory forward_shared_bytes()
+// Keys and values are loaded one step ahead. Results are bit for bit reproducible. The scale must be positive and
+// finite. A masked key has no effect; a masked value that is infinite or NaN may have one, because 0 times it is NaN,
+// as in the composite variant.
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
 #include "backends/cuda/kernels/attention/parameters.h"
 #include "backends/cuda/kernels/attention/variants.h"
@@ -19,7 +19,7 @@ class ForwardBlock {
   static constexpr int kRowTiles = kTiling.rows / 16 / kTiling.warps;
   static constexpr int kKeyTiles = kTiling.keys / 8;
   static constexpr int kWidthTiles = kTiling.width / 8;
-  // Rows of q stay in registers where the sums leave room for them.
+  // Rows of q stay in registers if the sums leave space for them.
   static constexpr bool kHoldsQ = kTiling.width <= 64;
   using Tile = SwizzledTile<kTiling.row_chunks()>;
   using Addresses = LaneAddresses<Tile>;
@@ -42,12 +42,12 @@ class ForwardBlock {
     q.copy(q_tile_, q_rows + static_cast<long long>(first_query) * attention.width, attention.queries - first_query);
     k_ = static_cast<const Element*>(attention.k) + first_key;
     v_ = static_cast<const Element*>(attention.v) + first_key;
-    keys_seen_ = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
+    visible_keys_ = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        top_[tile][half] = -INFINITY;
+        maximum_[tile][half] = -INFINITY;
         sum_[tile][half] = 0;
       }
       set_zero(o_[tile]);
@@ -59,22 +59,22 @@ class ForwardBlock {
     copy_step(copier, 0, 0);
     end_copies();
     int stage = 0;
-    for (int key = 0; key < keys_seen_; key += kTiling.keys, stage ^= 1) {
+    for (int key = 0; key < visible_keys_; key += kTiling.keys, stage ^= 1) {
       wait_for_copies<0>();
-      __syncthreads();  // this step is there, and everyone has done with the one before
+      __syncthreads();  // this step is loaded, and all warps have finished the previous one
       if (kHoldsQ && key == 0) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) load_q(step, q_[kHoldsQ ? step : 0]);
       }
-      if (key + kTiling.keys < keys_seen_) copy_step(copier, key + kTiling.keys, stage ^ 1);
+      if (key + kTiling.keys < visible_keys_) copy_step(copier, key + kTiling.keys, stage ^ 1);
       end_copies();
-      if (attention_.causal && key >= first_row_ + 16 * kRowTiles) continue;  // no row of this warp sees these
+      if (attention_.causal && key >= first_row_ + 16 * kRowTiles) continue;  // all rows of this warp mask these keys
       float scores[kRowTiles][kKeyTiles][4];
       multiply_by_keys(k_tiles_ + stage * kStepBytes, scores);
       if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > first_row_ + 1)) {
         mask(key, scores);
       }
-      take_exponentials(scores);
+      compute_exponentials(scores);
       multiply_by_values(v_tiles_ + stage * kStepBytes, scores);
     }
     write();
@@ -129,8 +129,8 @@ class ForwardBlock {
     }
   }
 
-  // Scores become exponentials; what was summed before shrinks where a row's largest score has grown.
-  __device__ __forceinline__ void take_exponentials(float (&scores)[kRowTiles][kKeyTiles][4]) {
+  // Scores become exponentials; earlier sums are rescaled if a row's maximum has grown.
+  __device__ __forceinline__ void compute_exponentials(float (&scores)[kRowTiles][kKeyTiles][4]) {
     const float scale = attention_.scale * kLog2E;
     float factor[kRowTiles][2];
     bool grew = false;
@@ -138,17 +138,17 @@ class ForwardBlock {
     for (int tile = 0; tile < kRowTiles; ++tile) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        float top = top_[tile][half];
+        float maximum = maximum_[tile][half];
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
-          top = fmaxf(top, fmaxf(scores[tile][n][2 * half], scores[tile][n][2 * half + 1]));
+          maximum = fmaxf(maximum, fmaxf(scores[tile][n][2 * half], scores[tile][n][2 * half + 1]));
         }
-        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-        const float shift = top == -INFINITY ? 0 : top * scale;
-        factor[tile][half] = exp2_fast(top_[tile][half] * scale - shift);
-        grew |= top != top_[tile][half];
-        top_[tile][half] = top;
+        maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 1));
+        maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 2));
+        const float shift = maximum == -INFINITY ? 0 : maximum * scale;
+        factor[tile][half] = exp2_fast(maximum_[tile][half] * scale - shift);
+        grew |= maximum != maximum_[tile][half];
+        maximum_[tile][half] = maximum;
         float sum = 0;
 #pragma unroll
         for (int n = 0; n < kKeyTiles; ++n) {
@@ -196,7 +196,7 @@ class ForwardBlock {
     }
   }
 
-  // Through q's place in shared memory, of which a warp has its own rows, so that whole rows are written.
+  // Results go through the shared memory of q, of which each warp has its own rows, so that whole rows are written.
   __device__ void write() {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int warp_row = static_cast<int>(threadIdx.x) / 32 * kRowTiles * 16;
@@ -211,7 +211,7 @@ class ForwardBlock {
         const int row = 16 * tile + 8 * half + lane / 4;
         if (lane % 4 == 0 && first_row_ + row < attention_.queries) {
           attention_.log_sum_exp[matrix_ * attention_.queries + first_row_ + row] =
-              top_[tile][half] * attention_.scale + logf(sum);
+              maximum_[tile][half] * attention_.scale + logf(sum);
         }
         const float factor = 1 / sum;
 #pragma unroll
@@ -229,7 +229,7 @@ class ForwardBlock {
 
   const AttentionForward& attention_;
   int first_row_;  // of this warp
-  int keys_seen_;
+  int visible_keys_;
   long long matrix_;
   char* shared_;
   std::uint32_t q_tile_, k_tiles_, v_tiles_;
@@ -237,8 +237,8 @@ class ForwardBlock {
   const Element* k_;
   const Element* v_;
   unsigned q_[kHoldsQ ? kSteps : 1][kRowTiles][4];
-  float top_[kRowTiles][2];
-  float sum_[kRowTiles][2];  // of this lane's columns
+  float maximum_[kRowTiles][2];
+  float sum_[kRowTiles][2];  // over this lane's columns
   float o_[kRowTiles][kWidthTiles][4];
 };
 
@@ -253,7 +253,7 @@ __device__ __forceinline__ void attend(const AttentionForward& attention) {
 
 }  // namespace
 
-// A row of variants.h.
+// The kernel of one row of variants.h.
 #define RIDGEPOINT_ATTENTION(entry, type)                                                             \
   constexpr AttentionTiling tiling_of_##entry = tiling_of(kForwardVariants, #entry);                  \
   extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), tiling_of_##entry.blocks) \

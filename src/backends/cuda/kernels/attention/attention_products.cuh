@@ -1,4 +1,4 @@
-// What the derivative of tiled attention begins with, whatever its operands are.
+// The first kernel of attention's backward, for every element type.
 #pragma once
 
 #include "backends/cuda/device/packet.cuh"
@@ -6,8 +6,7 @@
 
 namespace ridgepoint::cuda {
 
-// sum(do o) of each query, by eight lanes; semaphores and the count of started blocks become zero. Of 8 B S threads or
-// more.
+// Eight lanes compute sum(do o) of each query; semaphores and `started` become 0. Needs 8 B S threads or more.
 template <class Element>
 __device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int query_blocks) {
   constexpr int kCount = kVectorBytes / sizeof(Element);

@@ -1,27 +1,29 @@
-// The derivative of tiled attention (Dao 2023) of fp32 operands on the tensor cores, to the accuracy of fp32
-// (device/fp16_parts.cuh): with p = exp(scores - lse),
-//   dv = p^T do,  ds = p (do v^T - sum(do o)),  dq = scale ds k,  dk = scale ds^T q.
-// A block takes `keys` keys and walks over the queries from the last to the first that sees them, `rows` a step. Scores
-// are computed transposed, keys down: then weights and their gradients lie in registers as the first operands of dv and
-// dk, and only ds goes through shared memory, for dq; where two warps share 16 keys, each computes half of a step's
-// weights and half the width of dk and dv, and the weights go through shared memory too. Scores come out as in
-// attention_split_forward.cu to the last bit, so that however large they are, no weight exceeds 1. Blocks add to dq in
-// the order of their keys: results repeat to the bit. Going down the queries, a block follows one step behind the block
-// before it and seldom waits; it waits for blocks that have started (device/semaphore.cuh).
-// k and v have a scale for a block's keys, q and do for a step's queries, and ds one for both, by the most it can be,
-// m = width max|v| max|do| + max|sum(do o)|. So a score may be off by width 2^-50 max|q| max|k|, an element of ds by
-// 2^-50 m, and a step adds as much as 2^-50 rows max|do| to the error of dv. That is less than fp32 rounds away unless
-// rows or columns lie 2^-27 apart in a step or block. Of ds that leaves less room, as weights are small: dq of a query
-// whose do is 2^-10 of the largest in its step is as exact as any; at 2^-20 it keeps 17 bits with 150 keys, at 2^-30 7,
-// and one bit fewer each time the keys double. Results under 2^-112 may come out as zero. As dq and dk are sums of
-// p (do v - sum(do o)), they carry the rounding of do v even where p is 1 and the difference 0.
-// Where an infinity or a NaN is seen, or scores or sums overflow, results are NaN; so they may be where max|q| max|k|,
-// m max|q| or m max|k| of a step and a block pass 2^155. What a key hidden from a query holds does not matter to that
-// query's dq; an infinity or a NaN in v, q or do may make NaNs of the gradients of keys or queries that are hidden, as
-// 0 times it is NaN in plain ops too.
-//   attention_backward_prepare_split: grid (ceil(B S / 32)), block (256): sum(do o) of each query; counters zero
-//   attention_backward_split_*:       grid (matrices x blocks of keys, a block's matrices together), block (32 x
-//                                     warps), shared memory backward_shared_bytes()
+// The backward of flash attention (Dao 2023) for fp32 operands on tensor cores, with the accuracy of fp32
+// (device/fp16_parts.cuh). With p = exp(scores - log-sum-exp),
+// dv = p^T do,  ds = p (do v^T - sum(do o)),  dq = scale ds k,  dk = scale ds^T q.
+// A block has `keys` keys and loops over the queries, `rows` a step, from the last one to the first one that attends to
+// them. Scores are computed transposed, with keys as rows: the weights and their gradients are then in registers as
+// first operands of dv and dk, and only ds goes through shared memory, for dq. If two warps share 16 keys, each
+// computes half of a step's weights and half the width of dk and dv, and the weights go through shared memory too.
+// Scores are bit for bit those of attention_split_forward.cu, so that no weight exceeds 1 even for large scores. Blocks
+// add to dq in the order of their keys, so results are bit for bit reproducible. Because the loop runs down the
+// queries, a block follows one step behind the previous block and seldom waits; it only waits for blocks that have
+// started (device/semaphore.cuh).
+// The scale of k and v is one for a block's keys, that of q and do one for a step's queries. That of ds is one for
+// both, from the bound m = width max|v| max|do| + max|sum(do o)|. So the error of a score is at most width 2^-50 max|q|
+// max|k|, that of an element of ds 2^-50 m, and a step adds at most 2^-50 rows max|do| to the error of dv. This is
+// below the rounding of fp32 unless the rows or columns of a step or block differ by a factor of 2^27. For ds the
+// margin is smaller, because weights are small: dq of a query whose do is 2^-10 of the largest in its step has full
+// accuracy; at 2^-20 it has 17 bits with 150 keys, at 2^-30 7 bits, and one bit fewer each time the number of keys
+// doubles. Results below 2^-112 may become 0. dq and dk are sums of p (do v - sum(do o)), so they have the rounding
+// error of do v even where p is 1 and the difference is 0.
+// An infinity or NaN at a position that is not masked, and scores or sums that overflow, give NaN; so may a step and
+// block where max|q| max|k|, m max|q| or m max|k| exceeds 2^155. A masked key does not affect dq of a query; an
+// infinity or NaN in v, q or do may make gradients at masked positions NaN, because 0 times it is NaN, as in the
+// composite variant.
+// attention_backward_prepare_split: grid (ceil(B S / 32)), block (256): sum(do o) of each query; resets counters
+// attention_backward_split_*: grid (blocks of keys x matrices, matrices fastest), block (32 x warps), shared memory
+// backward_shared_bytes()
 #include "backends/cuda/device/fp16_parts.cuh"
 #include "backends/cuda/device/semaphore.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
@@ -37,13 +39,13 @@ class SplitBackwardBlock {
   static constexpr int kSplits = kTiling.splits();  // warps that share 16 keys
   static constexpr int kKeyGroups = kTiling.keys / 16;
   static_assert(kSplits == 1 || kSplits == 2);
-  static constexpr int kTiles = kTiling.rows / 8 / kSplits;  // of scores, a warp
+  static constexpr int kTiles = kTiling.rows / 8 / kSplits;  // of scores, for each warp
   static constexpr int kSteps = kTiling.width / 16;          // products of 16 along the width
   static constexpr int kStepsSummed = 4;                     // 64 elements
   static constexpr int kQuerySteps = kTiling.rows / 16;
-  static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, a warp
-  static constexpr int kTogether = 4;  // tiles summed at a time: so many as hide the products' latency
-  // dq: 16 queries and a slice of the width a warp.
+  static constexpr int kGradientTiles = kTiling.width / 8 / kSplits;  // of dk and dv, for each warp
+  static constexpr int kTogether = 4;  // tiles summed at the same time, to hide the products' latency
+  // For dq a warp has 16 queries and a slice of the width.
   static constexpr int kDqGroups = kTiling.rows / 16;
   static constexpr int kDqTiles = kTiling.width / 8 / (kTiling.warps / kDqGroups);
   static_assert(kTiling.rows == 32 && kTiling.warps % kDqGroups == 0);
@@ -51,12 +53,12 @@ class SplitBackwardBlock {
 
   using Tile = SwizzledTile<kTiling.width / 8>;
   using Addresses = LaneAddresses<Tile>;
-  using ScoreTile = SwizzledTile<kTiling.rows / 8>;  // a row a key
+  using ScoreTile = SwizzledTile<kTiling.rows / 8>;  // one row for each key
   using Copier = SplitCopier<kTiling.rows, kTiling.width, kTiling.threads()>;
   static constexpr int kKeyPartBytes = kTiling.keys * Tile::kRowBytes;
   static constexpr int kQueryPartBytes = Copier::kPartBytes;
   static constexpr int kScorePartBytes = kTiling.keys * ScoreTile::kRowBytes;
-  // Where they lie in shared memory.
+  // Offsets in shared memory.
   static constexpr int kKTile = 0;
   static constexpr int kVTile = kKTile + kFp16Parts * kKeyPartBytes;
   static constexpr int kQTiles = kVTile + kFp16Parts * kKeyPartBytes;
@@ -90,22 +92,22 @@ class SplitBackwardBlock {
     set_zero(dv_);
   }
 
-  // Step i is of query block last_ - i. In it the elements of step i + 3 are on their way, the largest of step i + 2 is
-  // found, step i + 1 is taken apart, step i multiplied for dk and dv and step i - 1 for dq.
+  // Step i is for block of queries last_ - i. During step i the copies of step i + 3 are in flight, the maxima of step
+  // i + 2 are found, step i + 1 is split into parts, step i is multiplied for dk and dv, and step i - 1 for dq.
   __device__ void compute() {
-    bring_keys();
+    load_keys();
     copy_step(0);
     copy_step(1);
     find_largest(0);
     __syncthreads();
-    take_apart(0);
+    split_into_parts(0);
     copy_step(2);
     find_largest(1);
-    // Half of the warps multiply for dk and dv last, half first: of the two on each scheduler one multiplies while the
-    // other does not.
+    // Half of the warps multiply for dk and dv first, half last: each scheduler has one warp of each half, so one
+    // multiplies while the other does not.
     const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
     for (int step = 0; step < steps_; ++step) {
-      __syncthreads();  // this step is there, and everyone has done with the one before
+      __syncthreads();  // this step is loaded, and all warps have finished the previous one
       if (threadIdx.x == 0 && step > 1) release_semaphore(semaphore(step - 2));
       if (threadIdx.x < 4) largest(step + 3)[threadIdx.x] = 0;
       if (!early) add_to_gradients(step);
@@ -129,30 +131,30 @@ class SplitBackwardBlock {
   }
   __device__ __forceinline__ int first_query(int step) const { return (last_ - step) * kTiling.rows; }
 
-  // Sizes of a step's largest finite elements: of q, of do and of sum(do o).
+  // The largest finite magnitudes of a step: of q, of do and of sum(do o).
   __device__ __forceinline__ unsigned* largest(int step) const {
     return reinterpret_cast<unsigned*>(shared_ + kLargest) + step % 8 * 4;
   }
   __device__ __forceinline__ float largest_of(int step, int which) const {
     return __uint_as_float(largest(step)[which]);
   }
-  // Of k and of v.
+  // The same of the block's k and v.
   __device__ __forceinline__ unsigned* largest_keys() const {
     return reinterpret_cast<unsigned*>(shared_ + kLargest) + 8 * 4;
   }
   __device__ __forceinline__ TileScale scale_of_keys(int which) const {
     return TileScale(__uint_as_float(largest_keys()[which]));
   }
-  // Of ds: |p (do v - sum(do o))| is no more than this.
+  // The scale of ds from its bound m.
   __device__ __forceinline__ TileScale scale_of_ds(int step) const {
     const float largest_v = __uint_as_float(largest_keys()[1]);
     return TileScale(kTiling.width * largest_v * largest_of(step, 1) + largest_of(step, 2));
   }
 
-  // By way of the queries' place, twice: to find the largest, and to take them apart. A key that is not finite has made
-  // a NaN of the log-sum-exp of every query that sees it, and so of all that it takes part in; to the dq of those that
-  // do not see it, it would come as 0 NaN.
-  __device__ void bring_keys() const {
+  // Loads the keys twice through the queries' buffers: first to find the maxima, then to split into parts. If a key is
+  // not finite, the log-sum-exp of every query that attends to it is NaN, and so are their gradients. A masked query
+  // would get 0 NaN = NaN in dq, so such elements of k become 0.
+  __device__ void load_keys() const {
     if (threadIdx.x < kTiling.kBackwardScales) largest(0)[threadIdx.x] = 0;
     const long long first = static_cast<long long>(matrix_) * attention_.keys + key_;
     const char* copies = shared_ + kCopies;
@@ -170,8 +172,8 @@ class SplitBackwardBlock {
           copier_.find_largest(copies + Copier::kCopyBytes, largest_keys() + 1);
         } else {
           char* to = shared_ + row * Tile::kRowBytes;
-          copier_.template take_apart<true>(copies, to + kKTile, scale_of_keys(0).up, kKeyPartBytes);
-          copier_.take_apart(copies + Copier::kCopyBytes, to + kVTile, scale_of_keys(1).up, kKeyPartBytes);
+          copier_.template split_into_parts<true>(copies, to + kKTile, scale_of_keys(0).up, kKeyPartBytes);
+          copier_.split_into_parts(copies + Copier::kCopyBytes, to + kVTile, scale_of_keys(1).up, kKeyPartBytes);
         }
       }
     }
@@ -191,12 +193,12 @@ class SplitBackwardBlock {
     end_copies();
   }
 
-  // Also reads the step's scalars.
+  // Also loads the log-sum-exp and sum(do o) of the step's queries.
   __device__ __forceinline__ void find_largest(int step) {
     if (step >= steps_) return;
     if (threadIdx.x < kTiling.rows) {
       const int query = first_query(step) + static_cast<int>(threadIdx.x);
-      // Queries past the end weigh nothing.
+      // Queries beyond the end get weight 0.
       next_ = {INFINITY, 0};
       if (query < attention_.queries) {
         next_ = {attention_.log_sum_exp[q_rows_ + query], attention_.products[q_rows_ + query]};
@@ -208,12 +210,12 @@ class SplitBackwardBlock {
     copier_.find_largest(shared_ + copies(step) + Copier::kCopyBytes, largest(step) + 1);
   }
 
-  __device__ __forceinline__ void take_apart(int step) {
+  __device__ __forceinline__ void split_into_parts(int step) {
     if (step >= steps_) return;
     const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
-    copier_.take_apart(shared_ + copies(step), shared_ + kQTiles + stage, TileScale(largest_of(step, 0)).up);
-    copier_.take_apart(shared_ + copies(step) + Copier::kCopyBytes, shared_ + kDoTiles + stage,
-                       TileScale(largest_of(step, 1)).up);
+    copier_.split_into_parts(shared_ + copies(step), shared_ + kQTiles + stage, TileScale(largest_of(step, 0)).up);
+    copier_.split_into_parts(shared_ + copies(step) + Copier::kCopyBytes, shared_ + kDoTiles + stage,
+                             TileScale(largest_of(step, 1)).up);
     if (threadIdx.x < kTiling.rows) scalars(step)[threadIdx.x] = next_;
   }
   __device__ __forceinline__ float2* scalars(int step) const {
@@ -221,7 +223,7 @@ class SplitBackwardBlock {
   }
 
   __device__ __forceinline__ void prepare(int step) {
-    take_apart(step + 1);
+    split_into_parts(step + 1);
     copy_step(step + 3);
     find_largest(step + 2);
   }
@@ -229,9 +231,9 @@ class SplitBackwardBlock {
   __device__ __forceinline__ int warp_key() const { return warp_ % kKeyGroups * 16; }
   __device__ __forceinline__ int half() const { return kSplits == 1 ? 0 : warp_ / kKeyGroups; }
 
-  // What a step's queries add to dk and dv; leaves their ds.
+  // Adds a step's queries to dk and dv, and stores their ds.
   __device__ __forceinline__ void add_to_gradients(int step) {
-    const int column = half() * (kTiling.rows / kSplits);  // the first query of this warp, in its tile
+    const int column = half() * (kTiling.rows / kSplits);  // this warp's first query within the tile
     const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
     const int ds_tile = kDsTiles + step % 2 * (kFp16Parts * kScorePartBytes);
     const float q_unit = TileScale(largest_of(step, 0)).down;
@@ -239,8 +241,8 @@ class SplitBackwardBlock {
     const TileScale ds_scale = scale_of_ds(step);
 
     float p[kTiles][4], ds[kTiles][4];
-    take_weights(step, column, q_unit, p);
-    take_score_gradients(step, column, do_unit, ds_scale.up, p, ds);
+    compute_weights(step, column, q_unit, p);
+    compute_score_gradients(step, column, do_unit, ds_scale.up, p, ds);
     PartsOfOperand weights[kQuerySteps], gradients[kQuerySteps];
 #pragma unroll
     for (int i = 0; i < kTiles / 2; ++i) {
@@ -258,7 +260,7 @@ class SplitBackwardBlock {
     add_products(gradients, kQTiles + stage, q_unit * ds_scale.down, dk_);
   }
 
-  // factor k q^T or factor v do^T, of this warp's keys.
+  // factor k q^T or factor v do^T for this warp's keys.
   __device__ __forceinline__ void multiply_keys(int keys, int queries, float factor,
                                                 float (&products)[kTiles][4]) const {
     const Addresses of_keys = Addresses::of_first_operand(address_ + keys + warp_key() * Tile::kRowBytes);
@@ -285,23 +287,23 @@ class SplitBackwardBlock {
     }
   }
 
-  // exp(scale s - lse), times 2^kScaledBits; of hidden pairs 0.
-  __device__ __forceinline__ void take_weights(int step, int column, float q_unit, float (&p)[kTiles][4]) const {
+  // exp(scale s - log-sum-exp) times 2^kScaledBits, and 0 where masked.
+  __device__ __forceinline__ void compute_weights(int step, int column, float q_unit, float (&p)[kTiles][4]) const {
     const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
-    // In the order of the forward kernel's.
+    // The same order of factors as in the forward kernel, for the same bits.
     const float factor = q_unit * scale_of_keys(0).down * attention_.scale;
     multiply_keys(kKTile, kQTiles + stage + column * Tile::kRowBytes, factor, p);
     const float2* of_queries = scalars(step) + column + lane_ % 4 * 2;
     const int first_key = key_ + warp_key();
     const int query = first_query(step) + column;
-    const bool hides = first_key + 16 > attention_.keys || (attention_.causal && first_key + 15 > query);
+    const bool masks = first_key + 16 > attention_.keys || (attention_.causal && first_key + 15 > query);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       const float4 pair = *reinterpret_cast<const float4*>(of_queries + 8 * n);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         p[n][i] = exp2_fast(fmaf(p[n][i] - (i % 2 == 0 ? pair.x : pair.z), kLog2E, kScaledBits));
-        if (hides) {
+        if (masks) {
           const int key = first_key + lane_ / 4 + i / 2 * 8;
           const int at = query + 8 * n + lane_ % 4 * 2 + i % 2;
           if (key >= attention_.keys || (attention_.causal && key > at)) p[n][i] = 0;
@@ -310,9 +312,9 @@ class SplitBackwardBlock {
     }
   }
 
-  // p (do v - sum(do o)), times `scale`.
-  __device__ __forceinline__ void take_score_gradients(int step, int column, float do_unit, float scale,
-                                                       const float (&p)[kTiles][4], float (&ds)[kTiles][4]) const {
+  // p (do v - sum(do o)) times `scale`.
+  __device__ __forceinline__ void compute_score_gradients(int step, int column, float do_unit, float scale,
+                                                          const float (&p)[kTiles][4], float (&ds)[kTiles][4]) const {
     const int stage = step % 2 * (kFp16Parts * kQueryPartBytes);
     const float factor = do_unit * scale_of_keys(1).down;
     multiply_keys(kVTile, kDoTiles + stage + column * Tile::kRowBytes, factor, ds);
@@ -326,7 +328,7 @@ class SplitBackwardBlock {
     }
   }
 
-  // 16 keys down, two chunks of queries across.
+  // The operand has 16 keys as rows, and two chunks of queries as columns.
   __device__ __forceinline__ void store_operand(int tile, int chunk, const PartsOfOperand& operand) const {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -345,7 +347,7 @@ class SplitBackwardBlock {
     }
   }
 
-  // dv += p^T do or dk += ds^T q, of this warp's keys and its slice of the width.
+  // dv += p^T do or dk += ds^T q, for this warp's keys and its slice of the width.
   __device__ __forceinline__ void add_products(const PartsOfOperand (&operands)[kQuerySteps], int tile, float unit,
                                                float (&gradients)[kGradientTiles][4]) const {
     const Addresses addresses = Addresses::of_first_operand(address_ + tile, half() * kGradientTiles);
@@ -371,11 +373,11 @@ class SplitBackwardBlock {
     }
   }
 
-  // Of 16 queries and a slice of the width: scale ds k.
+  // Adds scale ds k to dq, for 16 queries and a slice of the width.
   __device__ __forceinline__ void add_to_dq(int step) const {
     const int query = first_query(step);
     const float factor = scale_of_ds(step).down * scale_of_keys(0).down * attention_.scale;
-    // Transposed first operands lie as second ones do: keys down, queries across.
+    // A transposed first operand is stored like a second one: rows are keys, columns are queries.
     const int chunk = warp_ % kDqGroups * 2;
     const int tile = warp_ / kDqGroups * kDqTiles;
     const int lane_chunk = chunk + lane_ / 8 % 2;
@@ -442,12 +444,12 @@ class SplitBackwardBlock {
   const AttentionBackward& attention_;
   Copier copier_;
   int block_, matrix_, warp_, lane_;
-  int key_;  // the block's first
+  int key_;  // the first key of the block
   int last_, steps_;
   char* shared_;
   std::uint32_t address_;
   long long q_rows_;
-  float2 next_ = {0, 0};  // scalars of this thread's query of the next step
+  float2 next_ = {0, 0};  // log-sum-exp and sum(do o) of this thread's query in the next step
   float dk_[kGradientTiles][4];
   float dv_[kGradientTiles][4];
 };
@@ -469,7 +471,7 @@ extern "C" __global__ void __launch_bounds__(256)
   prepare_backward<float>(attention, query_blocks);
 }
 
-// A row of variants.h.
+// The kernel of one row of variants.h.
 #define RIDGEPOINT_SPLIT_ATTENTION(entry)                                                       \
   constexpr SplitAttentionTiling tiling_of_##entry = tiling_of(kSplitBackwardVariants, #entry); \
   extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                  \

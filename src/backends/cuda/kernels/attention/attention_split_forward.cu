@@ -1,16 +1,16 @@
-// Tiled attention of fp32 operands (Dao 2023) on the tensor cores, to the accuracy of fp32 (device/fp16_parts.cuh): a
-// block takes `rows` queries, 16 or 32 a warp, walks over the keys in steps and keeps, of each row, the largest score
-// so far, the sum of exponentials shifted by it (Milakov & Gimelshein 2018) and the values weighted by them. Heads of
-// up to `width` elements, a multiple of 4.
-//   grid (blocks of queries x matrices, a matrix's last queries first: where they see more they take longest),
-//   block (32 x warps), shared memory forward_shared_bytes()
-// A step's products are summed by the tensor cores, steps in rounded fp32. Results repeat to the bit.
-// Each row of q has a scale of its own; k and v have one for the keys of a step, so a score may be off by
-// width 2^-50 max|q of its row| max|k of its step| and an output by 2^-50 max|v of its step|. That is less than fp32
-// rounds away unless a key, or a column of v, is 2^-27 of another within the step, or smaller; what is 2^-30 of it
-// keeps 20 bits. Where an infinity or a NaN is seen, or scores or sums of exponentials times values overflow, results
-// are NaN; so they may be where max|q| max|k|, of a row and a step, passes 2^155. A hidden key is not seen, whatever it
-// holds; a hidden value that is not finite may be, as 0 times it is NaN in plain ops too.
+// Flash attention for fp32 operands (Dao 2023) on tensor cores, with the accuracy of fp32 (device/fp16_parts.cuh). A
+// block has `rows` queries, 16 or 32 for each warp, and loops over the keys; for each row it keeps the largest score so
+// far, the sum of exponentials shifted by it (Milakov & Gimelshein 2018), and the values weighted by them. Head sizes
+// up to `width`, a multiple of 4.
+// grid (matrices x blocks of queries, the last queries of a matrix first: with a causal mask they take longest), block
+// (32 x warps), shared memory forward_shared_bytes()
+// Tensor cores sum the products of a step; steps are added in rounded fp32. Results are bit for bit reproducible.
+// Each row of q has a scale of its own; k and v have one scale for the keys of a step. So the error of a score is at
+// most width 2^-50 max|q of its row| max|k of its step|, and that of an output 2^-50 max|v of its step|. This is below
+// the rounding of fp32 unless a key, or a column of v, is 2^-27 of another one in the step or smaller; at 2^-30 it
+// keeps 20 bits. An infinity or NaN at a position that is not masked, and scores or sums that overflow, give NaN; so
+// may a row and step where max|q| max|k| exceeds 2^155. A masked key has no effect; a masked value that is not finite
+// may have one, because 0 times it is NaN, as in the composite variant.
 #include "backends/cuda/device/fp16_parts.cuh"
 #include "backends/cuda/kernels/attention/attention_tile.cuh"
 #include "backends/cuda/kernels/attention/parameters.h"
@@ -26,14 +26,14 @@ class SplitForwardBlock {
   static constexpr int kSteps = kTiling.width / 16;  // products of 16 along the width
   static constexpr int kKeyTiles = kTiling.keys / 8;
   static constexpr int kWidthTiles = kTiling.width / 8;
-  static constexpr int kTogether = 4;  // tiles summed at a time: so many as hide the products' latency
+  static constexpr int kTogether = 4;  // tiles summed at the same time, to hide the products' latency
   using Tile = SwizzledTile<kTiling.width / 8>;
   using Addresses = LaneAddresses<Tile>;
   using Copier = SplitCopier<kTiling.keys, kTiling.width, kTiling.threads()>;
   static constexpr int kPartBytes = Copier::kPartBytes;
   static constexpr int kMatrixBytes = kFp16Parts * kPartBytes;
   static constexpr int kStageBytes = 2 * kMatrixBytes;
-  static constexpr int kCopies = 2 * kStageBytes;  // where they lie in shared memory
+  static constexpr int kCopies = 2 * kStageBytes;  // offset in shared memory
   static constexpr int kLargest = kCopies + 2 * 2 * Copier::kCopyBytes;
   static_assert(kLargest + kTiling.kForwardScales * sizeof(unsigned) == kTiling.forward_shared_bytes());
 
@@ -47,20 +47,20 @@ class SplitForwardBlock {
         shared_(shared),
         k_(static_cast<const float*>(attention.k) + matrix * attention.keys * attention.width),
         v_(static_cast<const float*>(attention.v) + matrix * attention.keys * attention.width) {
-    keys_seen_ = attention.causal ? min(attention.keys, (block + 1) * kTiling.rows) : attention.keys;
+    visible_keys_ = attention.causal ? min(attention.keys, (block + 1) * kTiling.rows) : attention.keys;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        top_[tile][half] = -INFINITY;
+        maximum_[tile][half] = -INFINITY;
         sum_[tile][half] = 0;
       }
       set_zero(o_[tile]);
     }
   }
 
-  // In step i the elements of step i + 3 are on their way, the largest of step i + 2 is found, step i + 1 is taken
-  // apart and step i multiplied.
+  // During step i the copies of step i + 3 are in flight, the maxima of step i + 2 are found, step i + 1 is split into
+  // parts and step i is multiplied.
   __device__ void compute() {
     if (threadIdx.x < kTiling.kForwardScales) largest(0)[threadIdx.x] = 0;
     copy_step(0);
@@ -69,15 +69,15 @@ class SplitForwardBlock {
     __syncthreads();
     find_largest(0);
     __syncthreads();
-    take_apart(0);
+    split_into_parts(0);
     copy_step(2);
     find_largest(1);
-    // Half of the warps take their share of the next step apart before they multiply, half after: of the two on each
-    // scheduler one multiplies while the other does not.
+    // Half of the warps split the next step into parts before they multiply, half after: each scheduler has one warp of
+    // each half, so one multiplies while the other does not.
     const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
-    const int steps = (keys_seen_ + kTiling.keys - 1) / kTiling.keys;
+    const int steps = (visible_keys_ + kTiling.keys - 1) / kTiling.keys;
     for (int step = 0; step < steps; ++step) {
-      __syncthreads();  // this step is there, and everyone has done with the one before
+      __syncthreads();  // this step is loaded, and all warps have finished the previous one
       if (threadIdx.x < 2) largest(step + 3)[threadIdx.x] = 0;
       if (early) prepare(step);
       if (!attention_.causal || step * kTiling.keys < first_row_ + 16 * kRowTiles) attend(step);
@@ -87,7 +87,7 @@ class SplitForwardBlock {
   }
 
  private:
-  // Sizes of the largest finite elements of k and of v of a step.
+  // The largest finite magnitudes of k and of v in a step.
   __device__ __forceinline__ unsigned* largest(int step) const {
     return reinterpret_cast<unsigned*>(shared_ + kLargest) + step % 4 * 2;
   }
@@ -95,7 +95,7 @@ class SplitForwardBlock {
 
   __device__ __forceinline__ void copy_step(int step) const {
     const int key = step * kTiling.keys;
-    if (key < keys_seen_) {
+    if (key < visible_keys_) {
       const long long offset = static_cast<long long>(key) * attention_.width;
       const std::uint32_t to = shared_address(shared_) + copies(step);
       copier_.copy(to, k_ + offset, attention_.keys - key);
@@ -105,29 +105,29 @@ class SplitForwardBlock {
   }
 
   __device__ __forceinline__ void find_largest(int step) const {
-    if (step * kTiling.keys >= keys_seen_) return;
+    if (step * kTiling.keys >= visible_keys_) return;
     wait_for_copies<1>();
     copier_.find_largest(shared_ + copies(step), largest(step));
     copier_.find_largest(shared_ + copies(step) + Copier::kCopyBytes, largest(step) + 1);
   }
 
-  __device__ __forceinline__ void take_apart(int step) const {
-    if (step * kTiling.keys >= keys_seen_) return;
+  __device__ __forceinline__ void split_into_parts(int step) const {
+    if (step * kTiling.keys >= visible_keys_) return;
     char* tiles = shared_ + step % 2 * kStageBytes;
-    copier_.take_apart(shared_ + copies(step), tiles, scale_of(step, 0).up);
-    copier_.take_apart(shared_ + copies(step) + Copier::kCopyBytes, tiles + kMatrixBytes, scale_of(step, 1).up);
+    copier_.split_into_parts(shared_ + copies(step), tiles, scale_of(step, 0).up);
+    copier_.split_into_parts(shared_ + copies(step) + Copier::kCopyBytes, tiles + kMatrixBytes, scale_of(step, 1).up);
   }
   __device__ __forceinline__ TileScale scale_of(int step, int matrix) const {
     return TileScale(__uint_as_float(largest(step)[matrix]));
   }
 
   __device__ __forceinline__ void prepare(int step) const {
-    take_apart(step + 1);
+    split_into_parts(step + 1);
     copy_step(step + 3);
     find_largest(step + 2);
   }
 
-  // Each row at its own scale; rows past the end are zero.
+  // Loads q, each row with its own scale; rows beyond the end are 0.
   __device__ void load_q() {
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
@@ -178,7 +178,7 @@ class SplitForwardBlock {
       if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > row + 1)) {
         mask(row, key, scores[tile]);
       }
-      take_exponentials(scores[tile], top_[tile], sum_[tile], factor[tile]);
+      compute_exponentials(scores[tile], maximum_[tile], sum_[tile], factor[tile]);
 #pragma unroll
       for (int i = 0; i < kKeyTiles / 2; ++i) split_operand(p[tile][i], scores[tile][2 * i], scores[tile][2 * i + 1]);
     }
@@ -240,27 +240,27 @@ class SplitForwardBlock {
     }
   }
 
-  // Scores become exponentials times 2^kScaledBits, and NaN where one is: its sum keeps it, as tops do not; what was
-  // summed before is to shrink by a factor where a row's largest score has grown. The first step shows every row a key,
-  // so that no row's largest score stays infinite.
-  static __device__ __forceinline__ void take_exponentials(float (&scores)[kKeyTiles][4], float (&tops)[2],
-                                                           float (&sums)[2], float (&factor)[2]) {
+  // Scores become exponentials times 2^kScaledBits, and NaN stays NaN: fmaxf() ignores it, but the sum does not.
+  // `factor` rescales earlier sums if a row's maximum has grown. Every row attends to a key of the first step, so no
+  // row's maximum stays infinite.
+  static __device__ __forceinline__ void compute_exponentials(float (&scores)[kKeyTiles][4], float (&maxima)[2],
+                                                              float (&sums)[2], float (&factor)[2]) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float top = tops[half];
+      float maximum = maxima[half];
 #pragma unroll
-      for (int n = 0; n < kKeyTiles; ++n) top = fmaxf(top, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-      top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-      factor[half] = exp2_fast((tops[half] - top) * kLog2E);
-      tops[half] = top;
+      for (int n = 0; n < kKeyTiles; ++n) maximum = fmaxf(maximum, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
+      maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 1));
+      maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 2));
+      factor[half] = exp2_fast((maxima[half] - maximum) * kLog2E);
+      maxima[half] = maximum;
       float sum = 0;
 #pragma unroll
       for (int n = 0; n < kKeyTiles; ++n) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[n][2 * half + i];
-          score = exp2_fast(fmaf(score - top, kLog2E, kScaledBits));
+          score = exp2_fast(fmaf(score - maximum, kLog2E, kScaledBits));
           sum += score;
         }
       }
@@ -312,7 +312,7 @@ class SplitForwardBlock {
         if (row >= attention_.queries) continue;
         sum /= 1 << kScaledBits;
         if (lane_ % 4 == 0) {
-          attention_.log_sum_exp[matrix_ * attention_.queries + row] = top_[tile][half] + logf(sum);
+          attention_.log_sum_exp[matrix_ * attention_.queries + row] = maximum_[tile][half] + logf(sum);
         }
         const float factor = 1 / sum;
         float* to = o + static_cast<long long>(row) * attention_.width + lane_ % 4 * 2;
@@ -331,15 +331,15 @@ class SplitForwardBlock {
   Copier copier_;
   int lane_;
   int first_row_;  // of this warp
-  int keys_seen_;
+  int visible_keys_;
   long long matrix_;
   char* shared_;
   const float* k_;
   const float* v_;
   PartsOfOperand q_[kRowTiles][kSteps];
-  float unit_[kRowTiles][2];  // of a row of q
-  float top_[kRowTiles][2];
-  float sum_[kRowTiles][2];  // of this lane's columns
+  float unit_[kRowTiles][2];  // inverse scale of a row of q
+  float maximum_[kRowTiles][2];
+  float sum_[kRowTiles][2];  // over this lane's columns
   float o_[kRowTiles][kWidthTiles][4];
 };
 
@@ -354,7 +354,7 @@ __device__ __forceinline__ void attend(const AttentionForward& attention) {
 
 }  // namespace
 
-// A row of variants.h.
+// The kernel of one row of variants.h.
 #define RIDGEPOINT_SPLIT_ATTENTION(entry)                                                      \
   constexpr SplitAttentionTiling tiling_of_##entry = tiling_of(kSplitForwardVariants, #entry); \
   extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                 \

@@ -1,5 +1,4 @@
-// Tiles of rows that the attention kernels of 16-bit elements share: from global memory into shared, from there into
-// fragments of products, and back.
+// Tiles of 16-bit elements for attention: copies from global to shared memory, to fragments of products, and back.
 #pragma once
 
 #include "backends/cuda/device/packet.cuh"
@@ -10,18 +9,19 @@ namespace ridgepoint::cuda {
 
 inline constexpr float kLog2E = 1.44269504088896341F;
 
-// Copies kRows rows of up to kTiling.width elements by a whole block.
+// A whole thread block copies kRows rows of up to kTiling.width elements.
 template <int kRows, AttentionTiling kTiling>
 class TileCopier {
   using Tile = SwizzledTile<kTiling.row_chunks()>;
-  static constexpr int kRowsApart = kTiling.threads() / kTiling.row_chunks();  // of a thread's copies, one in each
+  static constexpr int kRowsApart =
+      kTiling.threads() / kTiling.row_chunks();  // distance between the rows of a thread's copies
   static_assert(kRows % kRowsApart == 0);
 
  public:
   __device__ explicit TileCopier(int width)
       : width_(width), row_(threadIdx.x / kTiling.row_chunks()), chunk_(threadIdx.x % kTiling.row_chunks()) {}
 
-  // Rows from `rows_left` on and elements from the width on are zero. Asynchronous.
+  // Starts an asynchronous copy. Rows from `rows_left` on and elements from the width on become 0.
   template <class Element>
   __device__ __forceinline__ void copy(std::uint32_t to, const Element* rows, int rows_left) const {
     if (rows_left >= kRows && width_ == kTiling.width) {
@@ -31,7 +31,7 @@ class TileCopier {
     }
   }
 
-  // NaNs of what this thread copied, and waited for, become zeros.
+  // Replaces NaN by 0 in the elements that this thread copied; it must have waited for them.
   template <class Element>
   __device__ __forceinline__ void clear_nan(char* tile) const {
     if (kTiling.width < 8 * kTiling.row_chunks() && chunk_ >= kTiling.width / 8) return;
@@ -62,13 +62,13 @@ class TileCopier {
   int row_, chunk_;
 };
 
-// What a lane hands load_matrices() for 16 rows and 16 elements of a tile. As the first operand of a product
-// (transposed: as the second, its rows along K), and as the second, 16 columns of it, its elements along K (transposed:
-// as the first).
+// The addresses that a lane passes to load_matrices() for 16 rows and 16 elements of a tile: as a product's first
+// operand (transposed: as its second, with rows along K), or as a product's second operand, with 16 columns whose
+// elements are along K (transposed: as its first).
 template <class Tile>
 class LaneAddresses {
  public:
-  // From an even chunk of the tile on.
+  // `chunk` is even.
   static __device__ __forceinline__ LaneAddresses of_first_operand(std::uint32_t tile, int chunk = 0) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     return {tile, lane % 16, chunk + lane / 16};
@@ -78,7 +78,7 @@ class LaneAddresses {
     return {tile, lane / 16 * 8 + lane % 8, chunk + lane / 8 % 2};
   }
 
-  // `row` a multiple of 8 and `chunk` even, constants: the permutation of a row's chunks depends on the lane alone.
+  // `row` is a multiple of 8, `chunk` is even, both are constants: the permutation then depends on the lane only.
   __device__ __forceinline__ std::uint32_t at(int row, int chunk) const {
     return pairs_[chunk % 8 / 2] + static_cast<std::uint32_t>(row * Tile::kRowBytes + chunk / 8 * 128);
   }
@@ -100,7 +100,7 @@ __device__ __forceinline__ void set_zero(float (&sums)[kCount][4]) {
   }
 }
 
-// The sums of two products side by side as a first operand.
+// Packs the sums of two adjacent products as a first operand.
 template <class Element>
 __device__ __forceinline__ void pack_operand(unsigned (&operand)[4], const float (&left)[4], const float (&right)[4]) {
   operand[0] = pack<Element>(left[0], left[1]);
@@ -109,7 +109,7 @@ __device__ __forceinline__ void pack_operand(unsigned (&operand)[4], const float
   operand[3] = pack<Element>(right[2], right[3]);
 }
 
-// Writes up to kRows rows of a tile, from its row `row`, by one warp.
+// One warp writes up to kRows rows of a tile, beginning with its row `row`.
 template <class Tile, int kRows, class Element>
 __device__ __forceinline__ void write_rows(const char* tile, int row, Element* to, int rows_left, int width) {
   const int lane = static_cast<int>(threadIdx.x) % 32;

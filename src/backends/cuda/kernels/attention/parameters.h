@@ -1,13 +1,13 @@
-// The parameters of the attention kernels: plain structs that the host fills and device code reads, so this header
-// compiles under both compilers and includes nothing of the library.
+// The parameters of the attention kernels. Host and device code both include this header, so it uses plain structs and
+// no other header of the library.
 #pragma once
 
 #include <cstdint>
 
 namespace ridgepoint::cuda {
 
-// o = softmax(scale q k^T [masked]) v for q [B,S,D], k and v [B,K,D], dense, and the log-sum-exp of each row of scores
-// [B,S]. Causal: K = S and each query sees the keys up to its own position.
+// o = softmax(scale q k^T) v for q [B,S,D], k and v [B,K,D], dense, with the log-sum-exp of each row of scores [B,S].
+// `causal` applies the causal mask and needs K = S: query i attends to keys 0 to i.
 struct AttentionForward {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -19,8 +19,8 @@ struct AttentionForward {
   bool causal = false;
 };
 
-// Its derivative. The gradient of q is summed over blocks of keys in their order: block n adds to a block of queries
-// when the semaphore of that block of queries is n.
+// The backward of the same. The gradient of q is summed over blocks of keys in their order: block n adds to a block of
+// queries when the semaphore of that block of queries is n.
 struct AttentionBackward {
   const void* d_o = nullptr;
   const void* q = nullptr;
@@ -32,9 +32,9 @@ struct AttentionBackward {
   void* dk = nullptr;
   void* dv = nullptr;
   float* products = nullptr;       // [B,S], sum(do o) of each query
-  float* dq_sums = nullptr;        // a block of queries after the other, each as the kernel's lanes hold it
-  unsigned* semaphores = nullptr;  // a block of queries each
-  unsigned* started = nullptr;     // how many blocks have
+  float* dq_sums = nullptr;        // by block of queries, each in the order of the kernel's registers
+  unsigned* semaphores = nullptr;  // one for each block of queries
+  unsigned* started = nullptr;     // number of blocks that have started
   std::int32_t batch = 0, queries = 0, keys = 0, width = 0;
   float scale = 1;
   bool causal = false;

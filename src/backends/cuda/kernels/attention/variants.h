@@ -1,35 +1,35 @@
-// The kernels of attention and of its derivative, one row each. A .cu makes a kernel of a row by its entry name, and
-// attention.cpp offers the same rows to the host; a new kernel is a row here and a line in its .cu. Plain data: this
-// header compiles under both compilers and includes nothing of the library.
+// The kernels of attention and its backward, one row each. A .cu file makes a kernel of a row by its entry name, and
+// attention.cpp offers the same rows to the host; a new kernel is a row here and a line in its .cu file. Host and
+// device code both include this header, so it uses plain structs and no other header of the library.
 #pragma once
 
 namespace ridgepoint::cuda {
 
 enum class AttentionElement { bf16, fp16, fp32 };
 
-// Tiled attention of 16-bit operands with heads of up to `width` elements (attention_forward.cu and
-// attention_backward.cu). Rows in shared memory are padded to a power of two.
+// Tilings for 16-bit operands with head sizes up to `width` (attention_forward.cu and attention_backward.cu). Rows in
+// shared memory are padded to a power of two.
 struct AttentionTiling {
   int width = 0;
-  int rows = 0;  // of q a block
-  int keys = 0;  // a step, or a block where blocks go over queries
+  int rows = 0;  // queries of a block, or of a step in backward
+  int keys = 0;  // keys of a step, or of a block in backward
   int warps = 0;
-  int blocks = 1;  // that share a multiprocessor
+  int blocks = 1;  // on one multiprocessor
 
   constexpr int threads() const { return 32 * warps; }
   constexpr int row_chunks() const { return width <= 64 ? 8 : width <= 128 ? 16 : 32; }  // of 16 bytes
   constexpr int row_bytes() const { return 16 * row_chunks(); }
-  // q; two stages of k and v.
+  // q, and two stages of k and v.
   constexpr int forward_shared_bytes() const { return (rows + 2 * 2 * keys) * row_bytes(); }
-  // k and v; two stages of q and of the gradient of o, and of a log-sum-exp and a product a query; two of the
-  // gradient of scores.
+  // k and v; two stages of q, of the gradient of o, of a log-sum-exp and a product for each query, and of the gradient
+  // of scores.
   constexpr int backward_shared_bytes() const {
     return (2 * keys + 2 * 2 * rows) * row_bytes() + 2 * 2 * 4 * rows + 2 * 2 * keys * rows;
   }
 };
 
-// Tiled attention of fp32 operands (attention_split_forward.cu and attention_split_backward.cu), whose tiles are split
-// in shared memory into two tiles of fp16.
+// Tilings for fp32 operands (attention_split_forward.cu and attention_split_backward.cu), whose tiles are split in
+// shared memory into two tiles of fp16.
 struct SplitAttentionTiling {
   int width = 0;
   int rows = 0;
@@ -37,17 +37,18 @@ struct SplitAttentionTiling {
   int warps = 0;
 
   static constexpr int kElementBytes = 2 * 2;
-  // Sizes of tiles' largest: of k and v in four steps; of three in eight steps, in groups of four, and of k and v.
+  // Numbers of tile maxima: of k and v for four steps; in backward of three operands (padded to four) for eight steps,
+  // and of k and v.
   static constexpr int kForwardScales = 4 * 2;
   static constexpr int kBackwardScales = 8 * 4 + 2;
 
   constexpr int threads() const { return 32 * warps; }
-  // Two stages of k and v, split; the elements of two more on their way from memory.
+  // Two stages of split k and v, and the unsplit elements of two more.
   constexpr int forward_shared_bytes() const { return 2 * 2 * keys * width * (kElementBytes + 4) + kForwardScales * 4; }
-  // How many warps share 16 keys.
+  // The number of warps that share 16 keys.
   constexpr int splits() const { return 16 * warps / keys; }
-  // k and v, split; two stages of q and the gradient of o, split, the elements of two more, a log-sum-exp and a
-  // product a query, and the gradient of scores; where warps share keys, the weights.
+  // Split k and v; two stages of split q and gradient of o, the unsplit elements of two more, a log-sum-exp and a
+  // product for each query, and the gradient of scores; and the weights if warps share keys.
   constexpr int backward_shared_bytes() const {
     return 2 * keys * width * kElementBytes + 2 * rows * (2 * width * (kElementBytes + 4) + 2 * 4) +
            (2 + splits() - 1) * keys * rows * kElementBytes + kBackwardScales * 4;
@@ -59,8 +60,8 @@ struct AttentionVariant {
   AttentionElement element;
   Tiling tiling;
   const char* entry;
-  const char* prepare_entry = nullptr;  // of a derivative
-  const char* finish_entry = nullptr;   // of one whose sums of dq are not dq itself
+  const char* prepare_entry = nullptr;  // backward only
+  const char* finish_entry = nullptr;   // if the sums of dq are not dq itself
 };
 
 inline constexpr AttentionVariant<AttentionTiling> kForwardVariants[] = {
@@ -127,7 +128,7 @@ inline constexpr AttentionVariant<SplitAttentionTiling> kSplitBackwardVariants[]
     {AttentionElement::fp32, {128, 32, 64, 8}, "attention_backward_split_128", "attention_backward_prepare_split"},
 };
 
-// The tiling of the row with such an entry. Without one there is no constant expression, and a .cu does not compile.
+// The tiling of the row with this entry. Without one this is no constant expression, and does not compile.
 template <class Tiling, int kCount>
 constexpr Tiling tiling_of(const AttentionVariant<Tiling> (&variants)[kCount], const char* entry) {
   const auto is_same = [](const char* a, const char* b) {

@@ -5,13 +5,13 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// The kernels read fp32 alone; the op's rule gives all floating operands the dtype of the logits.
+// The kernels support fp32 only; the op's rule gives all floating operands the dtype of the logits.
 void require_fp32(const KernelSpec& spec, std::initializer_list<std::size_t> operands) {
   for (const std::size_t i : operands) {
     const DType dtype = spec.inputs[i].dtype;
     if (dtype == DType::fp32) continue;
-    throw Error(fmt::format("operand {} of {} is {}, and its CUDA kernel reads fp32; cast it", i, name(spec.node.op),
-                            name(dtype)),
+    throw Error(fmt::format("operand {} of {} is {}, but its CUDA kernel supports fp32 only; cast it", i,
+                            name(spec.node.op), name(dtype)),
                 ErrorKind::unsupported);
   }
 }
@@ -86,7 +86,7 @@ class CrossEntropyBackward : public Kernel {
   Launchable kernel_;
   int vocabulary_;
   std::int64_t gradient_stride_;
-  float every_gradient_;  // where the gradient is an immediate
+  float every_gradient_;  // the value if the gradient is an immediate
   const void* gradient_ = nullptr;
   const void* logits_ = nullptr;
   const void* targets_ = nullptr;
@@ -108,7 +108,7 @@ OperandLayout backward_layout(const Graph& /*graph*/, const Node& /*node*/, int 
   return index == 0 ? OperandLayout::any : OperandLayout::dense;  // the gradient of the losses
 }
 
-// A block takes a row of logits; in the derivative, `columns` of one.
+// A block computes a row of logits, or `columns` elements of a row in backward.
 constexpr KernelVariant kVariants[] = {
     {.op = Op::cross_entropy,
      .dtype = DType::fp32,

@@ -1,8 +1,7 @@
-// Cross-entropy of logits [rows, vocabulary] against targets [rows] (src/ops/rules/cross_entropy.cpp), fp32:
-// log-sum-exp minus the target's logit, a row each. The logits are read once: maximum and sum are kept together and
-// rescaled when the maximum grows (Milakov & Gimelshein 2018).
-//   grid (rows), block (256)
-// A target outside the vocabulary makes a NaN loss.
+// Cross-entropy of logits [rows, vocabulary] with targets [rows] (src/ops/rules/cross_entropy.cpp), fp32: for each row
+// the log-sum-exp minus the target's logit. The logits are read once: the sum is rescaled when the maximum grows
+// (Milakov & Gimelshein 2018). A target outside the vocabulary gives a NaN loss.
+// grid (rows), block (256)
 #include <math_constants.h>
 
 #include "backends/cuda/device/aligned_row.cuh"
@@ -14,28 +13,28 @@ constexpr int kBlockThreads = 256;
 constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
 constexpr int kVectorsInFlight = 4;
 
-// sum of exp(x - base()) over some x, top their maximum.
+// The sum of exp(x - base()) over some x, and their maximum.
 struct ScaledSum {
-  float top;
+  float maximum;
   float sum;
 
-  // Where all x are -inf, so that x - base() is no NaN.
-  __device__ __forceinline__ float base() const { return top == -CUDART_INF_F ? 0.0F : top; }
+  // 0 if all x are -inf, so that x - base() is not NaN.
+  __device__ __forceinline__ float base() const { return maximum == -CUDART_INF_F ? 0.0F : maximum; }
   __device__ __forceinline__ void raise(float other) {
-    if (!(other > top)) return;
-    sum *= expf(top - other);
-    top = other;
+    if (!(other > maximum)) return;
+    sum *= expf(maximum - other);
+    maximum = other;
   }
   __device__ __forceinline__ void merge(const ScaledSum& other) {
-    raise(other.top);
-    sum += other.sum * expf(other.top - base());
+    raise(other.maximum);
+    sum += other.sum * expf(other.maximum - base());
   }
 };
 
 __device__ __forceinline__ ScaledSum merge_warp(ScaledSum own) {
 #pragma unroll
   for (int distance = kWarpLanes / 2; distance > 0; distance /= 2) {
-    own.merge({__shfl_xor_sync(kAllLanes, own.top, distance), __shfl_xor_sync(kAllLanes, own.sum, distance)});
+    own.merge({__shfl_xor_sync(kAllLanes, own.maximum, distance), __shfl_xor_sync(kAllLanes, own.sum, distance)});
   }
   return own;
 }
@@ -51,14 +50,14 @@ __device__ __forceinline__ ScaledSum sum_row(const AlignedRow& row, const float*
   const auto* vectors = reinterpret_cast<const float4*>(logits + row.head);
   for (int first = thread; first < row.vectors; first += kBlockThreads * kVectorsInFlight) {
     float4 x[kVectorsInFlight];
-    float top = -CUDART_INF_F;
+    float maximum = -CUDART_INF_F;
 #pragma unroll
     for (int u = 0; u < kVectorsInFlight; ++u) {
       const int i = first + u * kBlockThreads;
       x[u] = i < row.vectors ? vectors[i] : make_float4(-CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F);
-      top = fmaxf(top, fmaxf(fmaxf(x[u].x, x[u].y), fmaxf(x[u].z, x[u].w)));
+      maximum = fmaxf(maximum, fmaxf(fmaxf(x[u].x, x[u].y), fmaxf(x[u].z, x[u].w)));
     }
-    own.raise(top);
+    own.raise(maximum);
     const float base = own.base();
 #pragma unroll
     for (int u = 0; u < kVectorsInFlight; ++u) {
@@ -83,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(256)
   if (threadIdx.x != 0) return;
   ScaledSum all = warps[0];
   for (int warp = 1; warp < kBlockWarps; ++warp) all.merge(warps[warp]);
-  const float log_sum_exp = all.top + logf(all.sum);
+  const float log_sum_exp = all.maximum + logf(all.sum);
   const long long target = targets[blockIdx.x];
   const bool inside = target >= 0 && target < vocabulary;
   losses[blockIdx.x] = inside ? log_sum_exp - row[target] : CUDART_NAN_F;

@@ -8,8 +8,8 @@
 
 namespace ridgepoint::cuda {
 
-// fp32, operands dense but for the gradient of the losses, which may lie in any way. A target outside the vocabulary
-// gives a NaN loss.
+// fp32. Operands are dense; the gradient of the losses may have any strides. A target outside the vocabulary gives a
+// NaN loss.
 std::span<const KernelVariant> cross_entropy_variants();
 
 }  // namespace ridgepoint::cuda

@@ -1,7 +1,7 @@
 // The gradient of cross-entropy: output [rows, vocabulary] = (exp(logits - log_sum_exp) - onehot(target)) * gradient,
-// fp32; the logits are read once. The gradient of row t is gradient[t * gradient_stride], or `every_gradient` when
+// fp32; the logits are read once. The gradient of row t is gradient[t * gradient_stride], or `every_gradient` if
 // `gradient` is null.
-//   grid (rows, ceil(vocabulary / 4096)), block (256)
+// grid (rows, ceil(vocabulary / 4096)), block (256)
 #include "backends/cuda/device/aligned_row.cuh"
 
 namespace ridgepoint::cuda {

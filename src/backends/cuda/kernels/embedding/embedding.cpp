@@ -65,7 +65,7 @@ class EmbeddingForward : public Kernel {
   void* parameters_[6] = {&table_, &indices_, &output_, &table_rows_, &count_, &words_};
 };
 
-// Sorts the positions by index, then sums and writes every row once.
+// Sorts the positions by index, then sums each row and writes it once.
 class EmbeddingBackward : public Kernel {
  public:
   EmbeddingBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
@@ -79,14 +79,14 @@ class EmbeddingBackward : public Kernel {
     sort_ = {context.kernel(variant.image, variant.prepare_entry),
              variant.prepare_entry,
              {.grid_x = block_count(rows_, kSortRows), .block_x = 1024}};
-    constexpr std::int64_t kElementsPerSlice = 64;  // as there
+    constexpr std::int64_t kElementsPerSlice = 64;  // as in embedding_backward.cu
     vectors_ = sum(variant.entry, variant.tiling.columns);
     elements_ = sum(variant.scalar_entry, kElementsPerSlice);
   }
 
   std::string_view name() const override { return divides_ ? vectors_.name : elements_.name; }
 
-  // Where each row's positions begin, and the positions.
+  // The workspace has the offset of each row's positions, and the positions.
   std::size_t workspace_bytes() const override {
     return (static_cast<std::size_t>(rows_) + 1 + static_cast<std::size_t>(count_)) * sizeof(int);
   }
@@ -139,7 +139,7 @@ std::unique_ptr<Kernel> make_backward(CudaContext& context, const KernelSpec& sp
   return std::make_unique<EmbeddingBackward>(context, spec, variant);
 }
 
-// A block gathers `rows` rows, `columns` words of each: vectors, or elements where rows are no whole vectors.
+// A block copies `rows` rows, `columns` words of each: vectors, or elements if a row is not a whole number of vectors.
 constexpr KernelVariant forward(DType dtype, const char* elements) {
   return {.op = Op::embedding,
           .dtype = dtype,
@@ -149,7 +149,7 @@ constexpr KernelVariant forward(DType dtype, const char* elements) {
           .scalar_entry = elements,
           .make = make_forward};
 }
-// A block sums `rows` rows of the table's gradient, a slice of `columns` elements of each.
+// A block sums `rows` rows of the table's gradient, `columns` elements of each.
 constexpr KernelVariant backward(DType dtype, int columns, const char* vectors, const char* elements) {
   return {.op = Op::embedding_backward,
           .dtype = dtype,

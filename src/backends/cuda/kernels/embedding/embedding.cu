@@ -1,7 +1,7 @@
-// Gathers rows of a table [table_rows, words] by index into output [count, words]. A word is any unit of memory that
-// divides a row; 16 bytes where they do. A warp copies a slice of one row.
-//   grid (ceil(count / 8), ceil(words / 64)), block (32, 8)
-// An index outside the table makes a row of ones in every bit, which is NaN in every floating type.
+// Copies rows of a table [table_rows, words] by index to output [count, words]. A word is any unit of memory that
+// divides a row, 16 bytes if possible. A warp copies a slice of one row. An index outside the table gives a row with
+// all bits set, which is NaN in every floating dtype.
+// grid (ceil(count / 8), ceil(words / 64)), block (32, 8)
 #include "backends/cuda/device/packet.cuh"
 
 namespace ridgepoint::cuda {

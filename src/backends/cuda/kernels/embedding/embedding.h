@@ -1,4 +1,4 @@
-// Rows of a table gathered by index, and gradient rows summed back; the kernels of embedding.cu and
+// Embedding (rows of a table by index) and its gradient (rows summed by index): the kernels of embedding.cu and
 // embedding_backward.cu.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace ridgepoint::cuda {
 
-// Operands dense, any floating dtype. An index outside the table gives a row of NaN, and its gradient is left out.
-// Gradients are summed in fp32 (fp64 for fp64); equal operands give equal bits.
+// Dense operands of any floating dtype. An index outside the table gives a row of NaN, and its gradient is omitted.
+// Gradients are summed in fp32 (fp64 for fp64) and are bit for bit reproducible.
 std::span<const KernelVariant> embedding_variants();
 
 }  // namespace ridgepoint::cuda

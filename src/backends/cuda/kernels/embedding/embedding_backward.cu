@@ -1,9 +1,9 @@
-// The gradient of an embedding: output [rows, columns] where row v is the sum of gradient rows [count, columns] whose
-// index is v, in an order that depends on the indices alone, so equal inputs give equal bits. Every output element is
-// written once, zeros included. Indices outside [0, rows) are left out.
+// The gradient of an embedding: row v of output [rows, columns] is the sum of the rows of gradient [count, columns]
+// whose index is v. The order of additions depends on the indices only, so results are bit for bit reproducible. Every
+// output element is written once, zeros included. Indices outside [0, rows) are omitted.
 //
-// Two launches: `sort` lists the positions of each index (a stable counting sort), then a sum kernel reads each
-// gradient row once and writes each output row once.
+// There are two launches: `sort` lists the positions of each index (a stable counting sort), then a sum kernel reads
+// each gradient row once and writes each output row once.
 #include "backends/cuda/device/packet.cuh"
 
 namespace ridgepoint::cuda {
@@ -13,8 +13,8 @@ constexpr int kSortWarps = 32;
 constexpr int kSortRows = 256;  // indices that one block sorts
 constexpr int kLoadsInFlight = 8;
 
-// The positions [begin, end) that a warp sorts, walked in order, a warp's width at a time; visit(index, position)
-// runs in all lanes together, with index -1 past the end.
+// Calls visit(index, position) for the positions [begin, end) of a warp in order, one for each lane at a time. All
+// lanes call it together, with index -1 beyond the end.
 template <typename Visit>
 __device__ __forceinline__ void for_each_index(const long long* indices, int begin, int end, Visit visit) {
   const int lane = static_cast<int>(threadIdx.x) % kWarpLanes;
@@ -42,8 +42,8 @@ __device__ __forceinline__ int inclusive_warp_sum(int value) {
   return value;
 }
 
-// Turns counts[warp][row] into where each warp's positions of each row begin and writes where each row begins.
-// `below` is how many indices of this thread's lie under the block's rows.
+// Replaces counts[warp][row] by the offset of each warp's positions of each row, and writes the offset of each row.
+// `below` is the number of this thread's indices below the block's rows.
 __device__ __forceinline__ void place_rows(int (&counts)[kSortWarps][kSortRows], int below, int first_row, int rows,
                                            int* offsets) {
   __shared__ int row_sums[kSortWarps];
@@ -79,9 +79,10 @@ __device__ __forceinline__ void place_rows(int (&counts)[kSortWarps][kSortRows],
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-// Each block sorts the positions of kSortRows indices; it counts those below to know where its part begins, so blocks
-// need nothing of each other. offsets [rows + 1]: where each row's positions begin; positions [count].
-//   grid (ceil(rows / 256)), block (1024)
+// Each block sorts the positions of kSortRows indices. It also counts the indices below these, which gives the offset
+// of its output without communication between blocks. offsets [rows + 1] are where each row's positions begin;
+// positions [count].
+// grid (ceil(rows / 256)), block (1024)
 extern "C" __global__ void __launch_bounds__(1024)
     embedding_backward_sort(const long long* __restrict__ indices, int* __restrict__ offsets,
                             int* __restrict__ positions, int rows, int count) {
@@ -130,9 +131,9 @@ namespace {
 
 constexpr int kSumWarps = 16;  // rows of a block
 constexpr int kRowsInFlight = 4;
-constexpr int kShortList = 32;  // longer lists are summed by the whole block
+constexpr int kShortList = 32;  // the whole block sums longer lists
 
-// The columns a warp owns: kVectorsPerLane packets a lane, as many as leave registers for two blocks.
+// The columns of a warp: kVectorsPerLane packets for each lane, as many as leave registers for two blocks.
 template <typename T, int kWidth>
 struct RowSlice {
   static constexpr int kVectorsPerLane = kWidth > 4 ? 1 : 2;
@@ -196,7 +197,7 @@ struct RowSlice {
   }
 };
 
-// A long list: each warp sums a part of it, the parts are added in order.
+// Each warp sums a range of a long list; then the partial sums are added in order.
 template <typename T, int kWidth>
 __device__ __forceinline__ void sum_long_row(const T* __restrict__ gradient, const int* __restrict__ positions,
                                              T* __restrict__ output_row, int begin, int end, int columns) {
@@ -224,7 +225,7 @@ __device__ __forceinline__ void sum_long_row(const T* __restrict__ gradient, con
   __syncthreads();
 }
 
-// A warp for each row of the block; rows with long lists are left to the block together.
+// Each warp sums one row of the block; then the whole block sums the rows with long lists.
 template <typename T, int kWidth>
 __device__ __forceinline__ void sum_rows(const T* __restrict__ gradient, const int* __restrict__ offsets,
                                          const int* __restrict__ positions, T* __restrict__ output, int rows,
@@ -253,8 +254,8 @@ __device__ __forceinline__ void sum_rows(const T* __restrict__ gradient, const i
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-// vectors: 16-byte accesses, for columns that divide into them. elements: any columns.
-//   grid (ceil(rows / 16), ceil(columns / slice)), block (32, 16); a slice is 64 packets, 32 of 16-bit elements
+// vectors: 16-byte accesses, if a row is a whole number of vectors. elements: any number of columns.
+// grid (ceil(rows / 16), ceil(columns / slice)), block (32, 16); a slice is 64 packets, or 32 of 16-bit elements
 #define RIDGEPOINT_EMBEDDING_BACKWARD(dtype, T)                                                        \
   extern "C" __global__ void __launch_bounds__(512, 2) embedding_backward_vectors_##dtype(             \
       const T* gradient, const int* offsets, const int* positions, T* output, int rows, int columns) { \

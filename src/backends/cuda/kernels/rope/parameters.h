@@ -1,5 +1,5 @@
-// The parameters of the kernels of rope.cu: plain structs that the host fills and device code reads, so this header
-// compiles under both compilers and includes nothing of the library.
+// The parameters of the kernels of rope.cu. Host and device code both include this header, so it uses plain structs and
+// no other header of the library.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace ridgepoint::cuda {
 
-// The rows of rope's operand [...,D]: a loop nest over its leading dimensions, outermost first.
+// The rows of rope's operand [...,D], as a loop nest over its leading dimensions, outermost first.
 struct RopeRows {
   static constexpr int kMaxDepth = 5;
 
-  std::uint32_t items = 0;  // of work: vectors, or pairs where the operand cannot be read in vectors
+  std::uint32_t items = 0;  // vectors, or pairs if the operand cannot be read in vectors
   Divisor items_per_row;
   std::int32_t depth = 0;
   std::int32_t position_axis = 0;
   Divisor sizes[kMaxDepth];
   std::int64_t strides[kMaxDepth] = {};
   std::int64_t element_stride = 1;
-  float sine_sign = 1;  // -1 rotates back
+  float sine_sign = 1;  // -1 for the inverse rotation
 };
 
 }  // namespace ridgepoint::cuda

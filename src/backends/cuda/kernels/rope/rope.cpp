@@ -15,7 +15,7 @@ struct Axis {
   bool is_position;
 };
 
-// The leading axes of x, outermost first: those of size 1 dropped, neighbours that are walked as one merged.
+// The leading axes of x, outermost first, without those of size 1; neighbours with one even stride are merged.
 std::vector<Axis> leading_axes(const TensorLayout& x, int position_axis) {
   std::vector<Axis> axes;
   for (int i = 0; i < x.shape.rank() - 1; ++i) {
@@ -112,13 +112,13 @@ bool fits_32_bits(const KernelVariant& /*variant*/, const Graph& graph, const No
   return graph.type(node.inputs[0]).elements() / 2 < INT32_MAX;
 }
 
-// x is read by its strides, but for a constant, which has no storage until it is copied.
+// x may have any strides, except a constant, which has no storage until it is copied.
 OperandLayout rope_layout(const Graph& graph, const Node& node, int index) {
   const bool is_constant = graph.producer_node(view_root(graph, node.inputs[0])).op == Op::constant;
   return index == 0 && !is_constant ? OperandLayout::any : OperandLayout::dense;
 }
 
-// A block takes `columns` vectors, or pairs where the operand cannot be read in vectors.
+// A block computes `columns` vectors, or pairs if the operand cannot be read in vectors.
 constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pairs) {
   return {.op = Op::rope,
           .dtype = dtype,

@@ -1,7 +1,7 @@
-// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp): x [...,D] at any strides, cosines
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp): x [...,D] with any strides, cosines
 // and sines fp32 [S,D/2] dense, output dense; arithmetic in fp32. Its gradient is the same rotation with the sine
 // negated.
-//   grid (ceil(items / 512)), block (256)
+// grid (ceil(items / 512)), block (256)
 #include "backends/cuda/device/divide.cuh"
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/kernels/rope/parameters.h"
@@ -30,7 +30,7 @@ __device__ __forceinline__ RowPlace find_row(const RopeRows& rows, unsigned row)
   return place;
 }
 
-// kPairs pairs with one access to x and to the output; kPairs 1 reads the two elements of a pair at any stride.
+// Rotates kPairs pairs with one access to x and one to the output; kPairs 1 reads a pair with any stride.
 template <typename T, int kPairs>
 __device__ __forceinline__ void rotate_item(const RopeRows& rows, const T* __restrict__ x,
                                             const float* __restrict__ cosines, const float* __restrict__ sines,
@@ -77,7 +77,7 @@ __device__ __forceinline__ void rotate(const RopeRows& rows, const T* __restrict
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-// vectors: x has unit stride along D and 16-byte rows. pairs: anything else.
+// vectors: x has unit stride along D, and rows are a multiple of 16 bytes. pairs: all other layouts.
 #define RIDGEPOINT_ROPE(dtype, T)                                                                                   \
   extern "C" __global__ void __launch_bounds__(256)                                                                 \
       rope_forward_vectors_##dtype(const __grid_constant__ ridgepoint::cuda::RopeRows rows, const T* x,             \

@@ -9,23 +9,22 @@
 #include <mutex>
 
 #include "backends/cuda/matmul/mapping.h"
+#include "backends/rounding.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-// As split_matmul_wgmma.cu has them.
+// The tilings of the kernels in split_matmul_wgmma.cu.
 constexpr std::array<SplitTiling, 4> kShapes = {{{128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr int kAlignmentBytes = 1024;
 
-constexpr int kMostBlocks = 132;  // the largest Hopper card's multiprocessors
+constexpr int kMostBlocks = 132;  // the multiprocessors of the largest Hopper GPU
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
 constexpr std::int64_t kLargestK = std::int64_t{1} << 24;
 constexpr std::int64_t kVector = 4;
 
-std::int64_t ceil_divide(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-// An operand as lines of contiguous elements; nullopt when vectors would lie across 16-byte boundaries.
+// An operand as lines of contiguous elements; nullopt if vectors would cross 16-byte boundaries.
 struct Lines {
   SplitMatmul::Matrix layout;
   bool rows_contiguous = true;
@@ -47,8 +46,8 @@ int shared_bytes(const SplitTiling& tiling) {
          kAlignmentBytes;
 }
 
-// Two words a block, zero between launches: the context's one stream runs them one after the other, and one that fails
-// takes the context with it. Made on first use and kept like the context.
+// Two words for each block, 0 between launches: the context's stream runs launches in order, and a failed launch makes
+// the whole context unusable. Made at first use and kept like the context.
 unsigned* written_flags(CudaContext& context) {
   static std::mutex mutex;
   static std::map<int, void*> flags;
@@ -58,9 +57,9 @@ unsigned* written_flags(CudaContext& context) {
     constexpr std::size_t kBytes = 2 * kMostBlocks * sizeof(unsigned);
     void* address = context.allocate(kBytes);
     if (address == nullptr)
-      throw Error("the card has no memory left for the flags of a matmul", ErrorKind::out_of_memory);
+      throw Error("the GPU has no memory left for the flags of a matmul", ErrorKind::out_of_memory);
     context.fill_zero(address, kBytes);
-    kept = address;  // once it holds zeros
+    kept = address;  // only after it is filled with zeros
   }
   return static_cast<unsigned*>(kept);
 }
@@ -134,8 +133,8 @@ std::int64_t SplitMatmulPlan::tiles(const SplitTiling& tiling) const {
 
 std::int64_t SplitMatmulPlan::steps() const { return ceil_divide(product_.k, SplitMatmul::kStepK); }
 
-// Where whole tiles would not fill the card, steps are dealt to more blocks, but to fewer than there are
-// multiprocessors too: partial sums cost time.
+// If whole tiles would not fill the GPU, more blocks share the steps (split-K), but also fewer than there are
+// multiprocessors, because partial sums cost time.
 std::vector<SplitTiling> SplitMatmulPlan::candidates(int multiprocessors) const {
   const std::int64_t most = std::min(multiprocessors, kMostBlocks);
   std::vector<SplitTiling> found;
@@ -171,7 +170,7 @@ SplitMatmul SplitMatmulPlan::parameters(const SplitTiling& tiling) const {
   product.tiles_m = static_cast<int>(ceil_divide(product.m, tiling.rows));
   product.tiles_n = static_cast<int>(ceil_divide(product.n, tiling.columns));
   product.steps = static_cast<int>(steps());
-  // One round fewer where some tiles are left: shares of one to two tiles' steps end within a tile less often.
+  // One round fewer if tiles remain: ranges of one to two tiles' steps end within a tile less often.
   product.whole_rounds = static_cast<int>(count % tiling.blocks == 0 ? whole : std::max<std::int64_t>(whole - 1, 0));
   product.shared_steps = static_cast<int>((count - product.whole_rounds * std::int64_t{tiling.blocks}) * steps());
   return product;

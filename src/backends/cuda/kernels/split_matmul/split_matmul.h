@@ -1,5 +1,5 @@
-// fp32 products on Hopper's tensor cores, to the accuracy of fp32: the host side of split_matmul_wgmma.cu. The
-// whole batch is one launch.
+// fp32 products on Hopper's tensor cores with the accuracy of fp32: the host side of split_matmul_wgmma.cu. One launch
+// computes the whole batch.
 #pragma once
 
 #include <cstddef>
@@ -15,36 +15,36 @@
 
 namespace ridgepoint::cuda {
 
-// The rows and columns of a tile of the result, and how many blocks compute the tiles.
+// The rows and columns of a tile of the result, and the number of blocks.
 struct SplitTiling {
   int rows = 0;
   int columns = 0;
   int blocks = 0;
   bool operator==(const SplitTiling&) const = default;
 
-  // "128x64 in 132", and back; nullopt for anything else.
+  // "128x64 in 132", and the reverse; nullopt for other text.
   std::string to_text() const;
   static std::optional<SplitTiling> from_text(std::string_view text);
 };
 
-// A product without addresses. Needs no card.
+// A product without addresses. Needs no GPU.
 class SplitMatmulPlan {
  public:
-  // Of the kernels: choices measured with another are measured anew.
+  // The version of the kernels: a choice measured with another version is measured again.
   static constexpr int kVersion = 2;
 
-  // nullopt for what the kernels cannot do: another dtype than fp32, vectors of four that do not lie at multiples of 16
-  // bytes, odd rows of the result, too many batch dimensions, sizes past 2^30.
+  // nullopt if the kernels do not support the product: another dtype than fp32, vectors of four elements that are not
+  // at multiples of 16 bytes, odd rows of the result, too many batch dimensions, sizes above 2^30.
   static std::optional<SplitMatmulPlan> of(const MatmulProblem& problem);
 
-  // Worth trying on a card with so many multiprocessors; none is empty.
+  // The tilings to measure on a GPU with so many multiprocessors; never empty.
   std::vector<SplitTiling> candidates(int multiprocessors) const;
-  // Whether a tiling read from disk is one of them.
+  // Whether a tiling that was read from disk is a candidate.
   bool accepts(const SplitTiling& tiling, int multiprocessors) const;
-  // Enough for every candidate on every card, a fixed rule so that it is known without one.
+  // Enough for every candidate on every GPU: a fixed rule, which needs no GPU.
   std::size_t workspace_bytes() const;
 
-  // What the kernel is told, but for addresses.
+  // The kernel's parameters without addresses.
   SplitMatmul parameters(const SplitTiling& tiling) const;
   // split_matmul_128x64_nt
   std::string function_name(const SplitTiling& tiling) const;
@@ -58,16 +58,16 @@ class SplitMatmulPlan {
   bool b_columns_contiguous_ = false;
 };
 
-// Whether the card has the instructions: compute capability 9.0 alone.
+// Whether the GPU has the instructions: compute capability 9.0 only.
 bool has_split_matmul(const CardFacts& card);
 
-// A tiling made ready to launch on one card's stream.
+// A tiling that is ready to launch on the stream of one GPU.
 class SplitMatmulLaunch {
  public:
   SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling);
 
   const std::string& name() const { return name_; }
-  // Addresses at multiples of 16 bytes; `workspace` holds plan.workspace_bytes().
+  // Addresses are multiples of 16 bytes; `workspace` has plan.workspace_bytes().
   void launch(const void* a, const void* b, void* c, void* workspace);
 
  private:

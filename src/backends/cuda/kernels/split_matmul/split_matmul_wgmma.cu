@@ -1,15 +1,15 @@
-// Matrix products of fp32 operands on the tensor cores, to the accuracy of fp32 (docs/decisions/0008). Every element is
-// the exact sum of three bf16 numbers, x = x0 + x1 + x2 of 8 bits each; of the nine products of two elements' parts the
-// six largest are summed, so that what is left out is under 2^-22 of the product, and usually 2^-25. Tensor cores cut
-// their sums off instead of rounding them; so they sum one step of K at a time, small products first, and steps are
-// added up in ordinary rounded fp32.
-//   grid (blocks), each on a multiprocessor of its own; shared memory for the stages and 1024 bytes to align them;
-//   block (128 x kTileM / 64 + 256): warpgroups that multiply, and two that read the operands, take the elements apart
-//   and write the parts to shared memory.
-// Where a tile's steps belong to several blocks, the block with its first step adds up what the others have written, in
-// the order of K: results repeat to the bit. It waits for them, so such a launch is cooperative: all blocks run at
-// once. Infinities and NaNs have no such parts: a step that holds one is multiplied element by element instead.
-// Elements under 2^-110 lose their last bits, as bf16 has nothing under 2^-133.
+// Matrix products of fp32 operands on tensor cores with the accuracy of fp32 (docs/decisions/0008). Every element is
+// the exact sum of three bf16 numbers, its parts x = x0 + x1 + x2, with 8 bits of mantissa each. Of the nine products
+// between the parts of two elements the six largest are summed; the omitted ones are below 2^-22 of the product,
+// usually 2^-25. Tensor cores truncate their sums and do not round: so they sum one step of K at a time, smallest
+// products first, and steps are added in rounded fp32.
+// grid (blocks), one block on each multiprocessor; shared memory for the stages, and 1024 bytes to align them; block
+// (128 x kTileM / 64 + 256): warpgroups that multiply, and two that read the operands, split b's elements and write the
+// parts to shared memory.
+// If several blocks share the steps of a tile (split-K), the block with the first step adds the partial sums of the
+// others in the order of K, so results are bit for bit reproducible. It waits for them, so the launch is cooperative:
+// all blocks run at the same time. Infinities and NaN have no such parts: a step that contains one is multiplied
+// element by element. Elements below 2^-110 lose their last bits, because bf16 has no number below 2^-133.
 #include "backends/cuda/device/bf16_parts.cuh"
 #include "backends/cuda/device/hopper.cuh"
 #include "backends/cuda/kernels/split_matmul/parameters.h"
@@ -21,34 +21,34 @@ constexpr int kReaderThreads = SplitMatmul::kReaderThreads;
 constexpr int kReaderWarps = kReaderThreads / 32;
 constexpr int kStepK = SplitMatmul::kStepK;
 constexpr int kMostStages = 3;
-constexpr int kGroupedRows = 8;  // tiles of c are numbered down columns this high, so that neighbours share operands
+constexpr int kGroupedRows = 8;  // tiles of c are numbered in groups of 8 rows, so that operands stay in the cache
 
 template <int kTileMRows, int kTileNColumns, bool kARows, bool kBColumns>
 struct Tiling {
   static constexpr int kTileM = kTileMRows;
   static constexpr int kTileN = kTileNColumns;
-  static constexpr bool kAInner = kARows;     // a's rows are contiguous, else its columns
-  static constexpr bool kBInner = kBColumns;  // b's columns are contiguous, else its rows
+  static constexpr bool kAInner = kARows;     // a's rows are contiguous, otherwise its columns
+  static constexpr bool kBInner = kBColumns;  // b's columns are contiguous, otherwise its rows
   static constexpr int kMultipliers = kTileM / 64;
   static constexpr int kThreads = kMultipliers * kWarpgroupThreads + kReaderThreads;
   static constexpr int kPartB = kTileN * kLineBytes;
   static constexpr int kStageBytes = SplitMatmul::stage_bytes(kTileM, kTileN);
   static constexpr int kStages = SplitMatmul::stages(kTileM, kTileN);
-  // a lies behind b's parts, lines so far apart that a quarter of a warp's fragment meets every bank once.
+  // a comes after b's parts, with a pitch that avoids bank conflicts between the lanes of a fragment.
   static constexpr int kAOffset = kParts * kPartB;
   static constexpr int kAPitch = kAInner ? kStepK * 4 + 32 : kTileM * 4 + 16;
   static_assert(kStageBytes % kAtomBytes == 0 && kAOffset + (kAInner ? kTileM : kStepK) * kAPitch <= kStageBytes);
-  static constexpr int kSums = kTileN / 2;  // a thread's share of a 64-row tile
+  static constexpr int kSums = kTileN / 2;  // sums of one thread, of a tile of 64 rows
 };
 
 struct Segment {
   int tile, begin, end;  // steps
 };
 
-// What one block computes, in order.
-class Share {
+// The segments that one block computes, in order.
+class BlockSegments {
  public:
-  __device__ Share(const SplitMatmul& matmul, int block, int blocks)
+  __device__ BlockSegments(const SplitMatmul& matmul, int block, int blocks)
       : steps_(matmul.steps),
         block_(block),
         blocks_(blocks),
@@ -80,13 +80,13 @@ class Share {
   int at_, end_;
 };
 
-// Where a tile lies.
-struct Place {
-  int row, column;  // its first
+// The position of a tile.
+struct TilePosition {
+  int row, column;  // the first ones
   int batch[SplitMatmul::kMaxBatchAxes];
 
   template <class T>
-  static __device__ Place of(const SplitMatmul& matmul, int tile) {
+  static __device__ TilePosition of(const SplitMatmul& matmul, int tile) {
     const int tiles = matmul.tiles_m * matmul.tiles_n;
     int batch = tile / tiles;
     const int within = tile - batch * tiles;
@@ -94,15 +94,15 @@ struct Place {
     const int first = group * kGroupedRows;
     const int height = min(matmul.tiles_m - first, kGroupedRows);
     const int in_group = within - group * kGroupedRows * matmul.tiles_n;
-    Place place;
-    place.row = (first + in_group % height) * T::kTileM;
-    place.column = in_group / height * T::kTileN;
+    TilePosition position;
+    position.row = (first + in_group % height) * T::kTileM;
+    position.column = in_group / height * T::kTileN;
 #pragma unroll
     for (int axis = SplitMatmul::kMaxBatchAxes - 1; axis >= 0; --axis) {
-      place.batch[axis] = batch % matmul.batch_sizes[axis];
+      position.batch[axis] = batch % matmul.batch_sizes[axis];
       batch /= matmul.batch_sizes[axis];
     }
-    return place;
+    return position;
   }
 
   __device__ long long offset(const SplitMatmul::Matrix& matrix) const {
@@ -121,7 +121,7 @@ __device__ __forceinline__ float4 read_vector(const float* address) {
   return value;
 }
 
-// One reader's share of a's tile of one step: 16 bytes of every kLinesApart-th line.
+// Copies one reader thread's elements of a's tile of one step: 16 bytes of every kLinesApart-th line.
 template <class T>
 class CopierOfA {
  public:
@@ -131,7 +131,7 @@ class CopierOfA {
 
   __device__ explicit CopierOfA(int thread) : line_(thread / kLineChunks), element_(thread % kLineChunks * 4) {}
 
-  // The tile that begins at `row`, at step `step`.
+  // Moves to the tile that begins at `row`, at step `step`.
   __device__ void go_to(const float* matrix, const SplitMatmul::Matrix& layout, int rows, int row, int step) {
     const int k = step * kStepK;
     leading_ = layout.leading;
@@ -144,7 +144,7 @@ class CopierOfA {
     k_ += kStepK;
   }
 
-  // Elements past the matrix are zero.
+  // Elements beyond the matrix become 0.
   __device__ void copy(int k_end, std::uint32_t to) const {
     const int lines = (T::kAInner ? rows_left_ : k_end - k_) - line_;
     const bool outside = element_ >= (T::kAInner ? k_end - k_ : rows_left_);
@@ -164,8 +164,8 @@ class CopierOfA {
   int k_ = 0;
 };
 
-// One reader's share of b's tile of one step: eight elements of every 32nd line. Where b's columns are contiguous,
-// lines are columns; else each k is a line, and 64 columns of the tile a block of lines.
+// Reads one reader thread's elements of b's tile of one step: eight elements of every 32nd line. If b's columns are
+// contiguous, lines are columns; otherwise each k is a line, and 64 columns of the tile are a block of lines.
 template <class T>
 class ReaderOfB {
  public:
@@ -211,7 +211,7 @@ __device__ __forceinline__ void write_parts(char* to, const float4& low, const f
   for (int i = 0; i < kParts; ++i) *reinterpret_cast<uint4*>(to + i * kPartBytes) = parts[i];
 }
 
-// A ring of stages: which comes next, the parity of its phase, and how many came before, itself counted.
+// The current stage of a ring buffer, the parity of its phase, and the number of stages so far, including this one.
 template <int kStages>
 struct Ring {
   int stage = 0;
@@ -228,7 +228,7 @@ struct Ring {
 
 struct Barriers {
   SharedBarrier written[kMostStages], free[kMostStages];
-  int last_not_finite[kMostStages];  // how many stages had been filled, this one counted, when b last had such elements
+  int last_not_finite[kMostStages];  // Ring::count of the last step in which b had elements that are not finite
 };
 
 template <class T>
@@ -237,16 +237,16 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
   constexpr int kChunks = ReaderOfB<T>::kChunks;
   CopierOfA<T> a(thread);
   ReaderOfB<T> b(thread);
-  constexpr int kAhead = T::kTileM == 128 ? kChunks / 2 : kChunks;  // as many as registers allow
-  float4 low[kAhead], high[kAhead];                                 // of b, on their way from memory
+  constexpr int kAhead = T::kTileM == 128 ? kChunks / 2 : kChunks;  // as many as fit in registers
+  float4 low[kAhead], high[kAhead];                                 // loads of b in flight
 
-  Share share(matmul, block, blocks);
+  BlockSegments segments(matmul, block, blocks);
   Segment segment;
   const auto enter = [&] {
-    if (!share.next(segment)) return false;
-    const Place place = Place::of<T>(matmul, segment.tile);
-    a.go_to(matmul.a + place.offset(matmul.a_layout), matmul.a_layout, matmul.m, place.row, segment.begin);
-    b.go_to(matmul.b + place.offset(matmul.b_layout), matmul.b_layout, matmul.n, place.column, segment.begin);
+    if (!segments.next(segment)) return false;
+    const TilePosition position = TilePosition::of<T>(matmul, segment.tile);
+    a.go_to(matmul.a + position.offset(matmul.a_layout), matmul.a_layout, matmul.m, position.row, segment.begin);
+    b.go_to(matmul.b + position.offset(matmul.b_layout), matmul.b_layout, matmul.n, position.column, segment.begin);
     return true;
   };
   bool more = enter();
@@ -254,7 +254,7 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
 #pragma unroll
     for (int chunk = 0; chunk < kAhead; ++chunk) b.read(matmul.k, chunk, low[chunk], high[chunk]);
   }
-  const int offset = swizzled(thread / 8, thread % 8);  // of the first line; 32 lines on the swizzle is the same
+  const int offset = swizzled(thread / 8, thread % 8);  // of the first line; the swizzle repeats after 32 lines
   Ring<T::kStages> ring;
   while (more) {
     barriers.free[ring.stage].wait(ring.parity ^ 1);
@@ -262,7 +262,7 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
     a.copy(matmul.k, shared_address(stage) + T::kAOffset);
     barriers.written[ring.stage].arrive_with_copies();
     float rests = 0;
-    // Registers take what comes next as soon as they are written.
+    // The next load begins as soon as the previous contents of its registers are written.
 #pragma unroll
     for (int chunk = 0; chunk < kChunks; ++chunk) {
       if (chunk == kChunks - kAhead) {
@@ -285,7 +285,7 @@ __device__ void read_operands(const SplitMatmul& matmul, int block, int blocks, 
   }
 }
 
-// This thread's elements of a step of a, as multiply() takes them, in three parts. True when all are finite.
+// This thread's elements of a step of a, as multiply() needs them, in three parts. Returns whether all are finite.
 template <class T>
 __device__ __forceinline__ bool read_parts_of_a(const char* tile, int row, int k,
                                                 unsigned (&parts)[kParts][kStepK / 16][4]) {
@@ -309,7 +309,7 @@ __device__ __forceinline__ bool read_parts_of_a(const char* tile, int row, int k
   return rests == rests;
 }
 
-// One step's products, the smallest first.
+// The products of one step, the smallest first.
 template <class T>
 __device__ __forceinline__ void multiply_step(float (&sums)[T::kSums], const unsigned (&a)[kParts][kStepK / 16][4],
                                               std::uint64_t b) {
@@ -328,15 +328,15 @@ __device__ __forceinline__ void multiply_step(float (&sums)[T::kSums], const uns
   wait_for_products<0>();
 }
 
-// The same by rounded multiplications and additions, for elements that are not finite.
+// The same with fused multiply-adds, for elements that are not finite.
 template <class T>
-__device__ void multiply_step_plainly(const SplitMatmul& matmul, const Segment& segment, int step, int group,
-                                      int thread, float (&sums)[T::kSums]) {
-  const Place place = Place::of<T>(matmul, segment.tile);
-  const int row = place.row + 64 * group + thread / 32 * 16 + thread % 32 / 4;
-  const int column = place.column + thread % 4 * 2;
-  const float* a = matmul.a + place.offset(matmul.a_layout);
-  const float* b = matmul.b + place.offset(matmul.b_layout);
+__device__ void multiply_step_with_fma(const SplitMatmul& matmul, const Segment& segment, int step, int group,
+                                       int thread, float (&sums)[T::kSums]) {
+  const TilePosition position = TilePosition::of<T>(matmul, segment.tile);
+  const int row = position.row + 64 * group + thread / 32 * 16 + thread % 32 / 4;
+  const int column = position.column + thread % 4 * 2;
+  const float* a = matmul.a + position.offset(matmul.a_layout);
+  const float* b = matmul.b + position.offset(matmul.b_layout);
   const auto a_at = [&](int r, int k) {
     if (r >= matmul.m) return 0.0F;
     return T::kAInner ? a[r * matmul.a_layout.leading + k] : a[k * matmul.a_layout.leading + r];
@@ -366,11 +366,11 @@ __device__ void multiply_step_plainly(const SplitMatmul& matmul, const Segment& 
 }
 
 template <class T>
-__device__ void write_result(const SplitMatmul& matmul, const Place& place, const float (&sums)[T::kSums], int group,
-                             int thread) {
-  const int row = place.row + 64 * group + thread / 32 * 16 + thread % 32 / 4;
-  const int column = place.column + thread % 4 * 2;
-  float* upper = matmul.c + place.offset(matmul.c_layout) + row * matmul.c_layout.leading + column;
+__device__ void write_result(const SplitMatmul& matmul, const TilePosition& position, const float (&sums)[T::kSums],
+                             int group, int thread) {
+  const int row = position.row + 64 * group + thread / 32 * 16 + thread % 32 / 4;
+  const int column = position.column + thread % 4 * 2;
+  float* upper = matmul.c + position.offset(matmul.c_layout) + row * matmul.c_layout.leading + column;
   float* lower = upper + 8 * matmul.c_layout.leading;
 #pragma unroll
   for (int j = 0; j < T::kSums / 4; ++j) {
@@ -387,7 +387,7 @@ __device__ __forceinline__ float4* partial_sums(const SplitMatmul& matmul, int b
 }
 
 template <class T>
-__device__ void leave_partial_sums(const SplitMatmul& matmul, int block, int group, int thread,
+__device__ void store_partial_sums(const SplitMatmul& matmul, int block, int group, int thread,
                                    const float (&sums)[T::kSums]) {
   float4* to = partial_sums<T>(matmul, block, group, thread);
 #pragma unroll
@@ -401,13 +401,13 @@ __device__ void leave_partial_sums(const SplitMatmul& matmul, int block, int gro
   }
 }
 
-// Adds what the following blocks hold of the tile whose steps up to `end` are summed.
+// Adds the partial sums that the following blocks have of the tile; `end` is the end of this block's steps.
 template <class T>
-__device__ void collect_partial_sums(const SplitMatmul& matmul, int block, int blocks, int end, int group, int thread,
-                                     float (&sums)[T::kSums]) {
-  const int tile_end = Share::first_shared(matmul, block + 1, blocks) - end + matmul.steps;
+__device__ void add_partial_sums(const SplitMatmul& matmul, int block, int blocks, int end, int group, int thread,
+                                 float (&sums)[T::kSums]) {
+  const int tile_end = BlockSegments::first_shared(matmul, block + 1, blocks) - end + matmul.steps;
   int past = block + 2;
-  while (Share::first_shared(matmul, past, blocks) < tile_end) ++past;
+  while (BlockSegments::first_shared(matmul, past, blocks) < tile_end) ++past;
   for (int other = block + 1 + thread; other < past; other += kWarpgroupThreads) {
     unsigned* flag = matmul.is_written + 2 * other + group;
     unsigned written = 0;
@@ -436,10 +436,10 @@ __device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks,
                                int group, int thread) {
   const int row = 64 * group + thread / 32 * 16 + thread % 32 / 4;
   const int k = thread % 4 * 2;
-  Share share(matmul, block, blocks);
+  BlockSegments segments(matmul, block, blocks);
   Segment segment;
   Ring<T::kStages> ring;
-  while (share.next(segment)) {
+  while (segments.next(segment)) {
     float sums[T::kSums] = {};
     for (int step = segment.begin; step < segment.end; ++step) {
       barriers.written[ring.stage].wait(ring.parity);
@@ -450,7 +450,7 @@ __device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks,
       is_finite &= barriers.last_not_finite[ring.stage] != ring.count;
       multiply_step<T>(products, a, tile_descriptor(shared_address(stage), kLineElements * kLineBytes));
       if (__any_sync(0xFFFFFFFFU, !is_finite)) {
-        multiply_step_plainly<T>(matmul, segment, step, group, thread, products);
+        multiply_step_with_fma<T>(matmul, segment, step, group, thread, products);
       }
       barriers.free[ring.stage].arrive();
       ring.advance();
@@ -458,13 +458,13 @@ __device__ void multiply_tiles(const SplitMatmul& matmul, int block, int blocks,
       for (int i = 0; i < T::kSums; ++i) sums[i] += products[i];
     }
     if (segment.begin > 0) {
-      leave_partial_sums<T>(matmul, block, group, thread, sums);
+      store_partial_sums<T>(matmul, block, group, thread, sums);
       continue;
     }
     if (segment.end < matmul.steps) {
-      collect_partial_sums<T>(matmul, block, blocks, segment.end, group, thread, sums);
+      add_partial_sums<T>(matmul, block, blocks, segment.end, group, thread, sums);
     }
-    write_result<T>(matmul, Place::of<T>(matmul, segment.tile), sums, group, thread);
+    write_result<T>(matmul, TilePosition::of<T>(matmul, segment.tile), sums, group, thread);
   }
 }
 
@@ -486,19 +486,19 @@ __device__ void run(const SplitMatmul& matmul) {
   const int block = static_cast<int>(blockIdx.x);
   const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  // There are 65,536 registers.
+  // A multiprocessor has 65,536 registers.
   if (group < T::kMultipliers) {
-    take_registers<192>();
+    acquire_registers<192>();
     multiply_tiles<T>(matmul, block, blocks, stages, barriers, group, thread);
   } else {
-    give_registers<T::kMultipliers == 2 ? 64 : 152>();
+    release_registers<T::kMultipliers == 2 ? 64 : 152>();
     read_operands<T>(matmul, block, blocks, stages, barriers, (group - T::kMultipliers) * kWarpgroupThreads + thread);
   }
 }
 
 }  // namespace
 
-// split_matmul_<rows of a tile>x<columns>_<a: n rows contiguous, t columns><b likewise>
+// split_matmul_<rows of a tile>x<columns>_<a: n for contiguous rows, t for contiguous columns><b: the same>
 #define RIDGEPOINT_SPLIT_MATMUL(m, n, suffix, a_rows, b_columns)                             \
   extern "C" __global__ void __launch_bounds__(Tiling<m, n, a_rows, b_columns>::kThreads, 1) \
       split_matmul_##m##x##n##_##suffix(const __grid_constant__ SplitMatmul matmul) {        \
