@@ -1,7 +1,7 @@
 #include "interchange/safetensors_names.h"
 
 #include "core/enum_names.h"
-#include "core/text.h"
+#include "core/text/text.h"
 
 namespace ridgepoint {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/files/file.h"
-#include "core/json.h"
+#include "core/text/json.h"
 #include "ir/scope.h"
 
 namespace ridgepoint {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "core/units.h"
 
 namespace ridgepoint::views {

@@ -9,7 +9,7 @@
 
 #include "core/enum_names.h"
 #include "core/files/file.h"
-#include "core/json.h"
+#include "core/text/json.h"
 #include "measure/record/fields.h"
 #include "ridgepoint/error.h"
 

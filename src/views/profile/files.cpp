@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/enum_names.h"
-#include "core/json.h"
+#include "core/text/json.h"
 #include "measure/profile/views.h"
 #include "views/table/render.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/text.h"
+#include "core/text/text.h"
 #include "views/table/layout.h"
 #include "views/table/wrap.h"
 

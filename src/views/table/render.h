@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "core/json.h"
+#include "core/text/json.h"
 #include "views/table/format.h"
 #include "views/table/table.h"
 

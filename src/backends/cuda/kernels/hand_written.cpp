@@ -2,11 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "backends/cuda/kernels/adamw/adamw.h"
-#include "backends/cuda/kernels/attention/attention.h"
-#include "backends/cuda/kernels/cross_entropy/cross_entropy.h"
-#include "backends/cuda/kernels/embedding/embedding.h"
-#include "backends/cuda/kernels/rope/rope.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {

@@ -9,6 +9,13 @@
 
 namespace ridgepoint::cuda {
 
+// The tables of the ops; kernels/<op>/<op>.cpp says what its kernels take.
+std::span<const KernelVariant> adamw_variants();
+std::span<const KernelVariant> attention_variants();
+std::span<const KernelVariant> cross_entropy_variants();
+std::span<const KernelVariant> embedding_variants();
+std::span<const KernelVariant> rope_variants();
+
 // All variants; for each op the preferred ones come first.
 std::span<const KernelVariant> kernel_variants();
 // The first variant that applies to the node on such a GPU; null if none does.

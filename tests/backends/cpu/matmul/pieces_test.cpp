@@ -45,7 +45,7 @@ TEST(MatmulPieces, cover_every_output_once) {
   for (const MatmulProblem& problem : {flat, heads}) {
     for (const int parts : {1, 2, 3, 4, 6, 7, 8, 16}) {
       std::multiset<std::int64_t> computed;
-      for (const MatmulPiece& piece : cut_into_pieces(problem, parts, 1)) {
+      for (const MatmulPiece& piece : split_into_pieces(problem, parts, 1)) {
         const std::vector<std::int64_t> offsets = outputs(piece);
         computed.insert(offsets.begin(), offsets.end());
       }
@@ -59,7 +59,7 @@ TEST(MatmulPieces, cover_every_output_once) {
 
 TEST(MatmulPieces, read_the_rows_and_columns_that_they_write) {
   const MatmulProblem problem{{}, dense(64, 10), dense(10, 96), dense(64, 96)};
-  for (const MatmulPiece& piece : cut_into_pieces(problem, 4, 1)) {
+  for (const MatmulPiece& piece : split_into_pieces(problem, 4, 1)) {
     EXPECT_EQ(piece.a_offset, piece.c_offset / 96 * 10);
     EXPECT_EQ(piece.b_offset, piece.c_offset % 96);
     EXPECT_EQ(piece.problem.a.columns, 10);
@@ -72,18 +72,18 @@ TEST(MatmulPieces, cut_the_batch_where_that_is_even) {
                               batched(dense(256, 64), 12 * 256 * 64, 256 * 64),
                               batched(dense(64, 256), 12 * 64 * 256, 64 * 256),
                               batched(dense(256, 256), 12 * 256 * 256, 256 * 256)};
-  const std::vector<MatmulPiece> two = cut_into_pieces(problem, 2, 1);
+  const std::vector<MatmulPiece> two = split_into_pieces(problem, 2, 1);
   ASSERT_EQ(two.size(), 2U);
   EXPECT_EQ(two[1].problem.batch, (std::vector<std::int64_t>{2, 12}));
-  const std::vector<MatmulPiece> sixteen = cut_into_pieces(problem, 16, 1);
+  const std::vector<MatmulPiece> sixteen = split_into_pieces(problem, 16, 1);
   ASSERT_EQ(sixteen.size(), 16U);
   EXPECT_EQ(sixteen[5].problem.batch, (std::vector<std::int64_t>{3}));
 }
 
 TEST(MatmulPieces, are_fewer_where_there_is_little_to_do) {
   const MatmulProblem problem{{}, dense(64, 64), dense(64, 64), dense(64, 64)};
-  EXPECT_EQ(cut_into_pieces(problem, 8, kMinTileFlops).size(), 1U);
-  EXPECT_EQ(cut_into_pieces(problem, 8, problem.flops() / 2).size(), 2U);
+  EXPECT_EQ(split_into_pieces(problem, 8, kMinTileFlops).size(), 1U);
+  EXPECT_EQ(split_into_pieces(problem, 8, problem.flops() / 2).size(), 2U);
 }
 
 }  // namespace

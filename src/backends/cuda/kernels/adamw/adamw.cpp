@@ -1,4 +1,8 @@
-#include "backends/cuda/kernels/adamw/adamw.h"
+// AdamW over any number of tensors (the formula is in src/ops/rules/adamw.cpp); the kernel of adamw.cu.
+//
+// fp32, operands dense. One launch for every 448 tensors. An operand with other storage than its output is copied
+// first.
+#include "backends/cuda/kernels/hand_written.h"
 
 #include <cmath>
 #include <vector>

@@ -1,4 +1,9 @@
-#include "backends/cuda/kernels/attention/attention.h"
+// Flash attention (Dao et al. 2022): the host side of attention_*.cu. Operands are dense [...,S,D], with the leading
+// dimensions as one batch, at multiples of 16 bytes. bf16 and fp16: head sizes up to 256, a multiple of 8; forward
+// needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, a multiple of 4, at any scale.
+//
+// The rows of attention/variants.h; for each op and dtype the smallest head size comes first.
+#include "backends/cuda/kernels/hand_written.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,9 @@
-#include "backends/cuda/kernels/cross_entropy/cross_entropy.h"
+// Cross-entropy over the vocabulary and its gradient (src/ops/rules/cross_entropy.cpp); the kernels of cross_entropy.cu
+// and cross_entropy_backward.cu.
+//
+// fp32. Operands are dense; the gradient of the losses may have any strides. A target outside the vocabulary gives a
+// NaN loss.
+#include "backends/cuda/kernels/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
 

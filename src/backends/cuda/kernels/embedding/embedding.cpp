@@ -1,4 +1,9 @@
-#include "backends/cuda/kernels/embedding/embedding.h"
+// Embedding (rows of a table by index) and its gradient (rows summed by index): the kernels of embedding.cu and
+// embedding_backward.cu.
+//
+// Dense operands of any floating dtype. An index outside the table gives a row of NaN, and its gradient is omitted.
+// Gradients are summed in fp32 (fp64 for fp64) and are bit for bit reproducible.
+#include "backends/cuda/kernels/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
 

@@ -1,4 +1,8 @@
-#include "backends/cuda/kernels/rope/rope.h"
+// Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp); the kernels of rope.cu.
+//
+// fp32, bf16 or fp16, fewer than 2^32 elements: x [...,D] with any strides; cosines and sines [S,D/2] dense; arithmetic
+// in fp32.
+#include "backends/cuda/kernels/hand_written.h"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-// Text for terminals, Markdown and CSV; core/json.h has JSON.
+// Text for terminals, Markdown and CSV; core/text/json.h has JSON.
 #pragma once
 
 #include <string>
