@@ -198,7 +198,7 @@ TEST_F(CachingAllocatorTest, refuses_addresses_that_are_not_live_blocks) {
     allocator_.free(address);
     FAIL() << "a double free went unnoticed";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("no live block begins there"));
+    EXPECT_THAT(error.what(), HasSubstr("no live block begins at this address"));
   }
   EXPECT_EQ(allocator_.use().allocated_bytes, 0u);
   EXPECT_EQ(allocate(4096), address);

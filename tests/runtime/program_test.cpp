@@ -105,7 +105,7 @@ TEST_P(ProgramOn, refuses_indices_outside_a_table) {
   HostTensor bad({DType::int64, {2, 3}});
   bad.as<std::int64_t>()[4] = 10;
   EXPECT_EQ(message_of([&] { program.write_input("indices", bad); }),
-            "element 4 of 'indices' is 10; indices run from 0 to 9");
+            "element 4 of 'indices' is 10; indices must be from 0 to 9");
   bad.as<std::int64_t>()[4] = -1;
   EXPECT_THROW(program.write_input("indices", bad), Error);
   bad.as<std::int64_t>()[4] = 9;
@@ -125,7 +125,7 @@ TEST(Program, names_the_nearest_input_and_output) {
 TEST(Program, refuses_a_tensor_of_another_type) {
   Program program(chain(4), open_device("cpu"));
   EXPECT_EQ(message_of([&] { program.write_input("x", tensor({5}, {})); }),
-            "input 'x' is fp32[4]; it was given fp32[5]");
+            "input 'x' is fp32[4]; the given tensor is fp32[5]");
 }
 
 TEST(Program, counts_flops_exactly) {
