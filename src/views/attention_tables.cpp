@@ -54,7 +54,7 @@ std::string sizes_of(const AttentionProblem& p) {
 
 Table account_for_people(const AttentionAccount& account, const AccountMoment& moment) {
   Table table;
-  table.caption = fmt::format("Allocated bytes {}: {}\n{}", moment.name, sizes_of(account.problem),
+  table.caption = fmt::format("Allocated bytes ({}): {}\n{}", moment.name, sizes_of(account.problem),
                               records_caption(std::span(&account.run, 1)));
   table.columns = {{"component", "component"},      {"shape", "shape", "{}", Align::by_content, 1},
                    {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},

@@ -134,7 +134,7 @@ TEST(AccountTables, tell_the_difference_and_where_it_comes_from) {
        5120,
        2 << 20});
   const std::string text = render(Format::table, account_page(std::vector{account}, Format::table));
-  EXPECT_THAT(text, HasSubstr("before backward: B 8, H 1, S 256, D 64, K 80\n"));
+  EXPECT_THAT(text, HasSubstr("(before backward): B 8, H 1, S 256, D 64, K 80\n"));
   EXPECT_THAT(text, HasSubstr("q          B H S D  4 B H S D              1000      1024  24 rounding to 512\n"));
   EXPECT_THAT(text, HasSubstr("3048      5120  24 rounding to 512, 2048 unsplit remainder\n"));
   EXPECT_THAT(text, HasSubstr("5.0 KiB allocated; 2.0 MiB reserved"));

@@ -164,7 +164,7 @@ TEST(AttentionCommand, keeps_the_file_of_a_pivot_current) {
 TEST(AttentionCommand, accounts_for_memory_tensor_by_tensor) {
   const ProgramResult table = toy_attention({"--account", "--attention", "composite", "--sequence", "100"}, "null");
   EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output, AllOf(HasSubstr("before backward: B 2, H 1, S 100, D 64"),
+  EXPECT_THAT(table.output, AllOf(HasSubstr("(before backward): B 2, H 1, S 100, D 64"),
                                   HasSubstr("peak, in backward at "), HasSubstr("exponentials  B H S S  4 B H S^2"),
                                   HasSubstr("\ntotal "), HasSubstr(" rounding to 512")));
   const ProgramResult result =
