@@ -1,4 +1,4 @@
-// Experiments over a workload: the time of a step, and where it goes.
+// Benchmarks and profiles of a workload.
 #pragma once
 
 #include "ridgepoint/profile.h"
@@ -7,11 +7,10 @@
 
 namespace ridgepoint {
 
-// Times a run of config.workload and says what memory it takes. What befalls the run is the record's status: this
-// throws nothing for it.
+// Times a run of config.workload and measures its memory. A run that fails throws nothing: the record has the status.
 Record benchmark(const RunConfig& config);
 
-// The same, and then config.profiled_steps under the device's profiler (three unless given).
+// The same, then config.profiled_steps (default 3) under the device's profiler.
 Profile profile(RunConfig config);
 
 }  // namespace ridgepoint

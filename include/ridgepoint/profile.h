@@ -1,5 +1,5 @@
-// A profile: a timed run, and for some further steps of it what every kernel did. What a kernel is for comes from its
-// node in the graph; when it ran, from the device's profiler.
+// A profile: a timed run, and the kernels of some more steps. The graph gives the phase, module and op of a kernel; the
+// device's profiler gives its times.
 #pragma once
 
 #include <array>
@@ -15,15 +15,15 @@
 
 namespace ridgepoint {
 
-// The phases of a step in the order they first come. Zeroing is what fills memory for another kernel to add to.
+// The phases of a step in their order. Zeroing fills memory with zeros so that a kernel can add to it.
 enum class ProfilePhase : std::uint8_t { forward, loss, backward, zeroing, optimizer };
 inline constexpr std::array kProfilePhases = {ProfilePhase::forward, ProfilePhase::loss, ProfilePhase::backward,
                                               ProfilePhase::zeroing, ProfilePhase::optimizer};
 std::string_view name(ProfilePhase phase);
-// The inverse of name(). Throws Error (usage) naming the nearest.
+// The inverse of name(). Throws Error (usage) with the nearest name.
 ProfilePhase profile_phase_from_name(std::string_view text);
 
-// One kernel or primitive that ran, on any device. Times in nanoseconds since the profile began.
+// One execution of a kernel, on any device. Times in nanoseconds since the profile began.
 struct KernelRecord {
   std::string name;
   ActivityKind kind = ActivityKind::kernel;
@@ -32,17 +32,17 @@ struct KernelRecord {
   ProfilePhase phase = ProfilePhase::forward;
   KernelClass kernel_class = KernelClass::unknown;
   std::string scope;
-  std::uint32_t step = 0;  // of the profiled ones, from 0
+  std::uint32_t step = 0;  // which profiled step, from 0
   std::int64_t start_ns = 0;
   std::int64_t duration_ns = 0;
-  std::int64_t call_start_ns = 0;  // the host's call
+  std::int64_t call_start_ns = 0;  // the launch on the host
   std::int64_t call_duration_ns = 0;
   std::uint32_t stream = 0;
   std::array<std::int32_t, 3> grid{};
   std::array<std::int32_t, 3> block{};
   std::int32_t registers = 0;
   std::int32_t shared_bytes = 0;
-  // Of the node, once: where a node takes several kernels the longest of them has it all.
+  // Of the whole node. If a node runs several kernels, the longest one has its flops and bytes, the others 0.
   std::int64_t flops = 0;
   std::int64_t bytes = 0;
 
@@ -50,27 +50,27 @@ struct KernelRecord {
 };
 
 struct ProfiledStep {
-  std::int64_t begin_ns = 0;  // the host begins to launch
-  std::int64_t end_ns = 0;    // the host knows that the device has finished
+  std::int64_t begin_ns = 0;  // before the first launch
+  std::int64_t end_ns = 0;    // after the synchronisation with the device
 };
 
-// Which of the kernels a profile holds, where some were left out.
+// How the kernels of a profile were selected, and the totals over all kernels.
 struct KernelSelection {
-  std::string by;  // in words
+  std::string by;  // "phase forward, module layers.*.attn"
   std::int64_t all_calls = 0;
   std::int64_t all_time_ns = 0;
 };
 
 struct Profile {
-  Record run;           // the timing, made without a profiler
-  std::string problem;  // why there are no kernels (or a warning's text); empty when all is well
+  Record run;           // the timing without a profiler
+  std::string problem;  // why there are no kernels, or a warning; empty if neither
   std::vector<ProfiledStep> steps;
   std::vector<KernelRecord> kernels;         // in order of start
-  std::uint64_t dropped_records = 0;         // that the device's profiler says it lost
-  std::uint64_t silent_launches = 0;         // launches of the profiled steps of which no record came
-  std::optional<KernelSelection> selection;  // empty: all kernels are here
-  double recording_ns = 0;                   // what recording one launch costs the host, measured on this machine
-  // What the kernels' work is held against; empty where nothing could be measured.
+  std::uint64_t dropped_records = 0;         // records that the device's profiler lost
+  std::uint64_t silent_launches = 0;         // launches without a record
+  std::optional<KernelSelection> selection;  // empty: `kernels` has all kernels
+  double recording_ns = 0;                   // host time to record one launch, measured on this machine
+  // Measured rates of the device, for the roofline; empty if they could not be measured.
   std::optional<double> matmul_flops_per_second;
   std::optional<double> copy_bytes_per_second;
 

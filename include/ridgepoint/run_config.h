@@ -1,4 +1,4 @@
-// What to run, on what, and how: the configuration that every experiment takes.
+// The configuration of a run, for every experiment: workload, device and options.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 
 namespace ridgepoint {
 
-// Parameters that are given rather than made from the seed.
+// Given values of parameters, instead of random ones.
 struct GivenWeights {
-  std::string source;  // for the record: the file
-  // fp32, of the type declared. May be asked more than once for a parameter.
+  std::string source;  // the name of the file, for the record
+  // Returns fp32 of the declared shape. May be called more than once for a parameter.
   std::function<HostTensor(const ParameterDeclaration&)> read;
 };
 
 struct RunConfig {
   std::string device = "cpu";  // as open_device() takes it
-  DeviceOptions device_options;
-  std::shared_ptr<const Workload> workload;
+  DeviceOptions device_options = {};
+  std::shared_ptr<const Workload> workload = nullptr;
   CompileOptions compile = {.mode = Mode::step};
   Checkpoint checkpoint = Checkpoint::off;
   std::int64_t seed = 0;
   std::int64_t warmup = 5;
   std::int64_t steps = 10;
   std::int64_t profiled_steps = 0;  // under the profiler, after the timed ones
-  // Ends the timed iterations once that much is over and three are done, and the warm-up once half of it is over and
-  // one is done. Empty: all of them are run.
-  std::optional<double> budget_seconds;
-  bool run_anyway = false;      // although the plan does not fit into what memory is available
+  // The timed iterations end after this time, but not before the third; the warm-up ends after half of it. Empty: all
+  // iterations run.
+  std::optional<double> budget_seconds = {};
+  bool run_anyway = false;      // run even if the plan does not fit into the available memory
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
   std::optional<GivenWeights> weights = {};
 };
 
-// What a parameter holds before the first step: fp32, given or made from the seed.
+// The fp32 value of a parameter before the first step: given, or random from the seed.
 HostTensor initial_value(const RunConfig& config, const ParameterDeclaration& parameter,
                          const StopPoint& stop_point = {});
 

@@ -1,4 +1,4 @@
-// What experiments found, as text.
+// Records and profiles as text.
 #pragma once
 
 #include <cstddef>

@@ -20,7 +20,7 @@ namespace ridgepoint {
 // The description of a workload in tables and records. A size that the workload does not have is 0.
 struct WorkloadDescription {
   struct Model {
-    std::string name;
+    std::string name = {};
     std::int64_t parameters = 0;
     std::int64_t layers = 0;
     std::int64_t d_model = 0;

@@ -25,6 +25,8 @@ namespace {
 
 using Commands = std::vector<std::unique_ptr<Command>>;
 
+std::size_t help_width() { return std::min(kHelpWidth, output_width()); }
+
 void print_version() { fmt::print("ridgepoint {} ({}, {})\n", version(), revision(), compiler()); }
 
 Command& find_command(const Commands& commands, std::string_view word) {
@@ -40,7 +42,7 @@ Command& find_command(const Commands& commands, std::string_view word) {
 
 [[noreturn]] void fail_unexpected(const CLI::App& app, const std::string& argument) {
   if (!argument.starts_with("-")) {
-    throw Error(fmt::format("'{}' was not expected; values belong to an option: --name VALUE", argument),
+    throw Error(fmt::format("unexpected argument '{}'; give a value after its option: --name VALUE", argument),
                 ErrorKind::usage);
   }
   std::vector<std::string> names;
@@ -54,13 +56,13 @@ Command& find_command(const Commands& commands, std::string_view word) {
       ErrorKind::usage);
 }
 
-// There may be a progress line to write over.
+// Clears a progress line first, so that the warning has a line of its own.
 void print_warning(std::string_view message) {
   if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
   print_error(fmt::format("warning: {}", message));
 }
 
-// CLI11 says "--batch: 1 required N missing" and "Could not convert: --rtol = small".
+// Rewords CLI11's "--batch: 1 required N missing" and "Could not convert: --rtol = small".
 std::string parse_problem(const CLI::ParseError& error) {
   constexpr std::string_view kConversion = "Could not convert: ";
   const std::string text = error.what();
@@ -71,7 +73,7 @@ std::string parse_problem(const CLI::ParseError& error) {
   }
   const std::size_t equals = line.find(" = ");
   if (!line.starts_with(kConversion) || equals == std::string::npos) return line;
-  return fmt::format("{}: '{}' is not a number it takes", line.substr(kConversion.size(), equals - kConversion.size()),
+  return fmt::format("{}: '{}' is not a valid number", line.substr(kConversion.size(), equals - kConversion.size()),
                      line.substr(equals + 3));
 }
 
@@ -82,13 +84,13 @@ void check_value(const CLI::Option& option, const std::string& flag, const std::
   if (value.empty()) refuse(fmt::format("{} needs a value: {} {}", flag, flag, type));
   if (value.starts_with("--")) refuse(fmt::format("{} needs a value, and '{}' is an option", flag, value));
   if (type == "FILE" && value == "-") {
-    refuse(fmt::format("{}: '-' is no file; {}", flag,
+    refuse(fmt::format("{}: '-' is not a file name; {}", flag,
                        flag == "--output" ? "without --output the result goes to standard output"
-                                          : "give a name, or ./- for a file of that name"));
+                                          : "give a name, or ./- for a file called -"));
   }
 }
 
-// What CLI11 takes without a word: an option given twice, an empty value, another option or "-" for a value.
+// Refuses what CLI11 accepts: an option given twice, an empty value, and another option or "-" as a value.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& values = option->results();
@@ -108,15 +110,15 @@ int run_command(Command& command, int argc, const char* const* argv) {
   app.name(fmt::format("ridgepoint {}", command.name()));
   app.set_help_flag("-h,--help", "show this text");
   app.allow_extras();
-  // Of an option given twice; check_values() refuses it.
+  // check_values() refuses an option given twice, with a clearer message than CLI11 has.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command.add_options(app);
   try {
     std::vector<std::string> arguments(argv, argv + argc);
-    std::ranges::reverse(arguments);  // as CLI11 takes them
+    std::ranges::reverse(arguments);  // CLI11 expects them in reverse
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", command_help(command, app, std::min(kHelpWidth, output_width())));
+    fmt::print("{}", command_help(command, app, help_width()));
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     throw Error(parse_problem(error), ErrorKind::usage);
@@ -132,7 +134,7 @@ int dispatch(int argc, const char* const* argv) {
   const Commands commands = all_commands();
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (word.empty()) {
-    fmt::print(stderr, "{}", program_help(commands));
+    fmt::print(stderr, "{}", program_help(commands, help_width()));
     return kExitUsage;
   }
   if (word == "--version" || word == "version") {
@@ -140,7 +142,7 @@ int dispatch(int argc, const char* const* argv) {
     return kExitOk;
   }
   if (word == "--help" || word == "-h" || (word == "help" && argc == 2)) {
-    fmt::print("{}", program_help(commands));
+    fmt::print("{}", program_help(commands, help_width()));
     return kExitOk;
   }
   if (word == "help") {

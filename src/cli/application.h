@@ -1,4 +1,5 @@
-// The program: finds the command, reads its options, runs it, turns what it throws into one line and an exit code.
+// Runs one command line: finds the command, parses its options and runs it. Returns the exit code. Throws nothing: an
+// error becomes one line on standard error.
 #pragma once
 
 namespace ridgepoint::cli {

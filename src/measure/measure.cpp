@@ -14,7 +14,7 @@ constexpr std::int64_t kProfiledSteps = 3;
 
 Record benchmark(const RunConfig& config) {
   CeilingCache ceilings;
-  return *measure_step(config, ceilings);  // nobody watches, so nobody stops it
+  return *measure_step(config, ceilings);  // without a watcher, nothing stops it
 }
 
 Profile profile(RunConfig config) {

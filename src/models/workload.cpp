@@ -18,8 +18,7 @@ HostTensor random_data(const Program& program, const std::string& name, const Te
   }
   HostTensor tensor(type);
   const std::optional<std::int64_t> bound = program.index_bound(name);
-  if (bound && type.dtype == DType::int64)
-    fill_uniform(tensor.as<std::int64_t>(), *bound, random_stream(name, seed));
+  if (bound && type.dtype == DType::int64) fill_uniform(tensor.as<std::int64_t>(), *bound, random_stream(name, seed));
   return tensor;
 }
 

@@ -21,7 +21,7 @@ constexpr double kBytesPerMiB = 1 << 20;
 struct Metric {
   std::string_view key;
   std::string_view name;
-  std::string_view better;  // how a baseline's value over another's reads
+  std::string_view comparison;  // title of the ratios to a baseline
   std::optional<double> (*value)(const Record&);
 };
 
@@ -33,24 +33,24 @@ std::optional<double> mebibytes_of(const std::optional<std::int64_t>& bytes) {
 }
 
 constexpr std::array kMetrics = {
-    Metric{"forward_ms", "Forward, ms", "Forward: times as fast as {}",
+    Metric{"forward_ms", "Forward, ms", "Forward: speedup over {}",
            [](const Record& r) { return median_of(r.attention_call->forward_ms); }},
-    Metric{"backward_ms", "Backward, ms", "Backward: times as fast as {}",
+    Metric{"backward_ms", "Backward, ms", "Backward: speedup over {}",
            [](const Record& r) { return median_of(r.attention_call->backward_ms); }},
-    Metric{"before_backward_mib", "Memory before backward, MiB", "Memory before backward: {}'s over it",
+    Metric{"before_backward_mib", "Memory before backward, MiB", "Memory before backward: reduction against {}",
            [](const Record& r) { return mebibytes_of(r.memory_bytes.before_backward); }},
-    Metric{"peak_mib", "Peak memory, MiB", "Peak memory: {}'s over it",
+    Metric{"peak_mib", "Peak memory, MiB", "Peak memory: reduction against {}",
            [](const Record& r) { return mebibytes_of(r.memory_bytes.peak_allocated); }}};
 
-// Settings that say something of a call of attention.
+// The settings that have values in these records.
 std::vector<std::string_view> pivot_columns(std::span<const Record> records) {
   std::vector<std::string_view> names;
   for (const RecordSetting& setting : record_settings()) {
-    const auto says_something = [&](const Record& record) {
+    const auto has_value = [&](const Record& record) {
       const std::string cell = setting.cell(record);
       return !cell.empty() && cell != kNothing;
     };
-    if (!setting.heading.empty() && std::ranges::any_of(records, says_something)) names.push_back(setting.heading);
+    if (!setting.heading.empty() && std::ranges::any_of(records, has_value)) names.push_back(setting.heading);
   }
   return names;
 }
@@ -68,7 +68,7 @@ void add_new(std::vector<std::string>& values, std::string value) {
   if (std::ranges::find(values, value) == values.end()) values.push_back(std::move(value));
 }
 
-// Records as rows and columns: what they are, in the order in which they first appear.
+// Records as rows and columns, in the order in which they first appear.
 class Pivot {
  public:
   Pivot(std::span<const Record> records, const PivotOptions& options)
@@ -76,7 +76,7 @@ class Pivot {
     for (const RecordSetting& setting : record_settings()) {
       if (&setting != &across_ && !setting.heading.empty() && varies(records, setting)) down_.push_back(&setting);
     }
-    // One row alone is told by its sequence.
+    // A single row shows its sequence.
     if (down_.empty()) down_.push_back(&setting_of("sequence"));
     for (const Record& record : records) {
       add_new(columns_, across_.cell(record));
@@ -96,7 +96,7 @@ class Pivot {
   }
 
   Table against_baseline(const Metric& metric) const {
-    Table table = table_with_heading(fmt::format(fmt::runtime(metric.better), baseline_));
+    Table table = table_with_heading(fmt::format(fmt::runtime(metric.comparison), baseline_));
     for (std::size_t row = 0; row < rows_.size(); ++row) {
       Cells cells(rows_[row].begin(), rows_[row].end());
       for (const std::string& column : columns_) {
@@ -162,7 +162,7 @@ class Pivot {
     return record != nullptr && record->status == RunStatus::ok ? metric.value(*record) : std::nullopt;
   }
 
-  // Only of a step of one size: not between rows that differ in two, in anything else, or in the kernels that ran.
+  // The ratio to the row above. Empty unless the rows differ in exactly one size and the same kernels ran.
   std::optional<double> growth_of(const Metric& metric, std::size_t row, const std::string& column) const {
     if (row == 0) return std::nullopt;
     int differences = 0;
@@ -197,13 +197,12 @@ class Pivot {
   }
 
   Cells file_row(const Metric& metric, std::size_t row) const {
-    const auto cell = [](const std::optional<double>& value) { return value ? Cell(*value) : Cell(); };
     Cells cells = {std::string(metric.key)};
     for (const std::string& text : rows_[row]) cells.emplace_back(text);
     for (const std::string& column : columns_) {
-      cells.push_back(cell(value_of(metric, row, column)));
-      cells.push_back(cell(growth_of(metric, row, column)));
-      if (!baseline_.empty()) cells.push_back(cell(gain_of(metric, row, column)));
+      cells.push_back(optional_cell(value_of(metric, row, column)));
+      cells.push_back(optional_cell(growth_of(metric, row, column)));
+      if (!baseline_.empty()) cells.push_back(optional_cell(gain_of(metric, row, column)));
     }
     return cells;
   }
@@ -244,7 +243,8 @@ Page pivot_page(std::span<const Record> records, const PivotOptions& options, Fo
   if (page.tables.empty()) page.tables.push_back(pivot.for_people(kMetrics.front()));
   Table& first = page.tables.front();
   first.caption = records_caption(records) + "\n\n" + first.caption;
-  if (pivot.has_fallback()) page.tables.back().note = "* no kernel for this shape: ran as recompute";
+  page.tables.back().note = "xN: ratio to the row above, which differs in one size.";
+  if (pivot.has_fallback()) page.tables.back().note += "\n* no kernel for this shape: ran as recompute";
   return page;
 }
 

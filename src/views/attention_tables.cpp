@@ -33,20 +33,19 @@ std::string bytes_text(std::int64_t bytes) { return format_bytes(static_cast<std
 
 std::string difference_text(const AccountLine& line) {
   std::string text;
-  if (line.rounding_bytes > 0) text = fmt::format("{} to a multiple of 512", line.rounding_bytes);
+  if (line.rounding_bytes > 0) text = fmt::format("{} rounding to 512", line.rounding_bytes);
   if (line.unsplit_bytes > 0) {
-    text += fmt::format("{}{} not split off", text.empty() ? "" : ", ", line.unsplit_bytes);
+    text += fmt::format("{}{} unsplit remainder", text.empty() ? "" : ", ", line.unsplit_bytes);
   }
   return text.empty() ? "none" : text;
 }
 
 Cells account_cells(const AccountLine& line) {
-  const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
-  return {line.component,       text_or_nothing(line.shape), text_or_nothing(line.formula),
-          line.predicted_bytes, line.measured_bytes,         difference_text(line)};
+  return {line.component,       text_cell(line.shape), text_cell(line.formula),
+          line.predicted_bytes, line.measured_bytes,   difference_text(line)};
 }
 
-// The sizes behind the symbols.
+// The values of the symbols in shapes and formulas.
 std::string sizes_of(const AttentionProblem& p) {
   std::string text = fmt::format("B {}, H {}, S {}, D {}", p.batch, p.heads, p.queries, p.head_size());
   if (p.keys != p.queries) text += fmt::format(", K {}", p.keys);
@@ -55,8 +54,8 @@ std::string sizes_of(const AttentionProblem& p) {
 
 Table account_for_people(const AttentionAccount& account, const AccountMoment& moment) {
   Table table;
-  table.caption =
-      fmt::format("{}: {}\n{}", moment.name, sizes_of(account.problem), records_caption(std::span(&account.run, 1)));
+  table.caption = fmt::format("Allocated bytes ({}): {}\n{}", moment.name, sizes_of(account.problem),
+                              records_caption(std::span(&account.run, 1)));
   table.columns = {{"component", "component"},      {"shape", "shape", "{}", Align::by_content, 1},
                    {"formula", "bytes by formula"}, {"predicted_bytes", "predicted"},
                    {"measured_bytes", "measured"},  {"difference", "difference"}};
@@ -70,11 +69,10 @@ Table account_for_people(const AttentionAccount& account, const AccountMoment& m
   AccountLine total{"total", "", "", predicted, moment.allocated_bytes, rounding, unsplit};
   table.add(account_cells(total));
   table.note =
-      fmt::format("{} allocated; {} reserved, {} of it free to be used again", bytes_text(moment.allocated_bytes),
+      fmt::format("{} allocated; {} reserved, {} of it free for reuse", bytes_text(moment.allocated_bytes),
                   bytes_text(moment.reserved_bytes), bytes_text(moment.reserved_bytes - moment.allocated_bytes));
   if (account.run.attention_fallback) {
-    table.note +=
-        fmt::format("; no kernel for this shape, so that it ran as {}", name(*account.run.attention_fallback));
+    table.note += fmt::format("; no kernel for this shape, so it ran as {}", name(*account.run.attention_fallback));
   }
   return table;
 }
@@ -108,8 +106,7 @@ Table accounts_for_files(std::span<const AttentionAccount> accounts) {
     Cells begin = problem_cells(account.problem);
     begin.emplace_back(account.problem.keys);
     begin.emplace_back(account.run.device.kind);
-    const std::optional<std::int64_t>& limit_bytes = account.run.device.memory_limit_bytes;
-    begin.push_back(limit_bytes ? Cell(*limit_bytes) : Cell());
+    begin.push_back(optional_cell(account.run.device.memory_limit_bytes));
     begin.emplace_back(std::string(name(account.run.status)));
     begin.emplace_back(account.run.error.message);
     for (const AccountMoment& moment : account.moments) {
@@ -129,7 +126,7 @@ Table accounts_for_files(std::span<const AttentionAccount> accounts) {
   return table;
 }
 
-// How memory stands at the limit, or why there is none.
+// Why the limit was not confirmed, or why there is none.
 std::string remark_of(const AttentionLimit& limit) {
   if (limit.run.status != RunStatus::ok) return limit.run.error.message;
   std::string text = limit.remark;
@@ -155,12 +152,11 @@ Cells limit_cells(const AttentionLimit& limit, std::int64_t granularity, bool fo
   cells.push_back(found ? Cell(limit.problem.queries + granularity) : Cell());
   cells.push_back(bytes(limit.requested_bytes));
   cells.push_back(bytes(limit.segment_bytes));
-  // People compare the two, which may differ by less than is printed.
+  // Table and markdown print the difference of the two, which may be too small to see in rounded sizes.
   cells.push_back(
       bytes(for_people ? std::max<std::int64_t>(limit.segment_bytes - limit.free_bytes, 0) : limit.free_bytes));
   cells.emplace_back(found ? std::string(name(limit.confirmation)) : std::string(name(limit.run.status)));
-  const std::string remark = remark_of(limit);
-  cells.push_back(remark.empty() ? Cell() : Cell(remark));
+  cells.push_back(text_cell(remark_of(limit)));
   return cells;
 }
 
@@ -169,10 +165,11 @@ void leave_out(Table& table, std::size_t column) {
   for (Row& row : table.rows) row.cells.erase(row.cells.begin() + static_cast<std::ptrdiff_t>(column));
 }
 
-constexpr std::size_t kLimitSettings = kProblemColumns.size() + 1;  // no sequence; a device and its memory
+constexpr std::size_t kLimitSettings =
+    kProblemColumns.size() + 1;  // without the sequence, with the device and its memory
 
-// Settings that are the same in all rows stand in the caption; without remarks their column says nothing.
-void leave_out_what_is_known(Table& table) {
+// Removes settings that are the same in all rows, because the caption has them, and an empty column of remarks.
+void remove_constant_columns(Table& table) {
   const auto all_are = [&](std::size_t column, const Cell& cell) {
     return std::ranges::all_of(table.rows, [&](const Row& row) { return row.cells[column] == cell; });
   };
@@ -195,28 +192,28 @@ Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity
   table.columns.back() = {"device", "device"};
   table.columns.push_back({"memory_bytes", "memory", "{}", Align::right});
   table.columns.push_back({"longest_sequence", "longest"});
-  table.columns.push_back({"peak_allocated_bytes", "its peak", "{}", Align::right});
+  table.columns.push_back({"peak_allocated_bytes", "peak", "{}", Align::right});
   table.columns.push_back({"peak_reserved_bytes", "reserved", "{}", Align::right, 2});
   table.columns.push_back({"next_sequence", "next"});
-  table.columns.push_back({"requested_bytes", "asks for", "{}", Align::right, 1});
-  table.columns.push_back({"segment_bytes", "in a segment of", "{}", Align::right, 1});
-  table.columns.push_back({"free_bytes", "short by", "{}", Align::right, 1});
+  table.columns.push_back({"requested_bytes", "failing request", "{}", Align::right, 1});
+  table.columns.push_back({"segment_bytes", "its segment", "{}", Align::right, 1});
+  table.columns.push_back({"free_bytes", "missing", "{}", Align::right, 1});
   table.columns.push_back({"confirmed", "confirmed"});
   table.columns.push_back({"remark", "remark"});
   std::vector<Record> runs;
   for (const AttentionLimit& limit : limits) {
     table.add(limit_cells(limit, granularity, for_people));
     runs.push_back(limit.run);
-    runs.back().context = 0;  // looked for, not given
+    runs.back().context = 0;  // a result here, not a setting
     runs.back().attention_call->keys.reset();
   }
   if (!for_people || limits.empty()) return {.tables = {table}};
-  leave_out_what_is_known(table);
+  remove_constant_columns(table);
   const std::int64_t memory_bytes = limits.front().memory_bytes;
   const bool is_one_size = memory_bytes > 0 && std::ranges::all_of(limits, [&](const AttentionLimit& limit) {
                              return limit.memory_bytes == memory_bytes;
                            });
-  table.caption = fmt::format("The longest sequence that fits{}, forward and backward\n{}",
+  table.caption = fmt::format("The longest sequence of which forward and backward fit{}\n{}",
                               is_one_size ? " into " + bytes_text(memory_bytes) : "", records_caption(runs));
   return {.tables = {table}};
 }

@@ -1,5 +1,4 @@
-// The tables of ridgepoint attention beside that of its records: sequences against variants, accounts of memory,
-// limits.
+// The tables of `ridgepoint attention` with --pivot, --account and --oom.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +14,19 @@
 namespace ridgepoint::views {
 
 struct PivotOptions {
-  std::string column;    // the heading of the setting whose values stand across: attention, dtype, d_model, ...
-  std::string baseline;  // one of its values: that many times as fast, or as small, is each of the others; empty: none
+  std::string column;    // the setting whose values become columns: attention, dtype, d_model, ...
+  std::string baseline;  // the value of that setting to which the others are compared; empty: none
 };
 
-// Throws Error (usage) where there is no such setting, or no such value of it among `records`: those of runs to come
-// will do.
+// Throws Error (usage) if there is no such setting, or no such value among `records`, which may be of future runs.
 void check(const PivotOptions& options, std::span<const Record> records);
 
-// For people a table for each metric, each cell followed by how many times that of the row above it is, where one
-// size alone separates the two rows; with a baseline also one of how many times better. For files one table, a row
-// for each metric and each row of those.
+// Table and markdown: one table for each metric. Where two neighbouring rows differ in one size only, the lower cell
+// also has its ratio to the upper one. A baseline adds a table of ratios to it. Files: one table with a row for each
+// metric and each such row.
 Page pivot_page(std::span<const Record> records, const PivotOptions& options, Format format);
 
-// For people a table for each moment of each account; for files one row a tensor.
+// Table and markdown: one table for each moment of each account. Files: one row for each tensor.
 Page account_page(std::span<const AttentionAccount> accounts, Format format);
 
 Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format);

@@ -82,7 +82,7 @@ std::string describe(const Datasheet& sheet) {
   return text;
 }
 
-// How much of the vendor's figure was reached; empty where there is none.
+// The share of the published rate; empty if none is published.
 std::string share_of(double measured, std::optional<double> published) {
   return published ? fmt::format(", {:.0f} % of the datasheet's", 100 * measured / *published) : "";
 }
@@ -91,7 +91,7 @@ std::optional<double> published_rate(const Datasheet* sheet, Precision precision
   return sheet == nullptr ? std::nullopt : datasheet_flops_per_second(*sheet, ridgepoint::name(precision));
 }
 
-// What is known of a device, by what a line of the table is called.
+// The lines of a device's table: label and value.
 std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& report) {
   std::vector<std::pair<std::string, std::string>> lines;
   const auto line = [&](std::string key, std::string value) { lines.emplace_back(std::move(key), std::move(value)); };
@@ -103,14 +103,15 @@ std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& re
   line("memory", format_bytes(report.memory_bytes));
   const Datasheet* sheet = report.datasheet;
   if (const DeviceFacts& facts = report.facts; facts.compute_capability) {
-    line("card", fmt::format("compute capability {}, {} multiprocessors, L2 cache of {}, {} in use at the start",
-                             *facts.compute_capability, facts.multiprocessors.value_or(0),
-                             format_bytes(static_cast<std::uint64_t>(facts.l2_cache_bytes.value_or(0))),
-                             format_bytes(static_cast<std::uint64_t>(facts.used_at_start_bytes.value_or(0)))));
+    line("GPU", fmt::format("compute capability {}, {} multiprocessors, L2 cache of {}, {} in use at the start",
+                            *facts.compute_capability, facts.multiprocessors.value_or(0),
+                            format_bytes(static_cast<std::uint64_t>(facts.l2_cache_bytes.value_or(0))),
+                            format_bytes(static_cast<std::uint64_t>(facts.used_at_start_bytes.value_or(0)))));
     line("datasheet", sheet == nullptr ? "not known" : describe(*sheet));
   }
   if (const auto& copy = report.ceilings.copy) {
-    const auto published = sheet == nullptr ? std::nullopt : std::optional(sheet->bytes_per_second);
+    std::optional<double> published;
+    if (sheet != nullptr) published = sheet->bytes_per_second;
     line("copy", fmt::format("{}B/s read and written, buffers of {}{}", format_count(copy->bytes_per_second),
                              format_bytes(static_cast<std::uint64_t>(copy->buffer_bytes)),
                              share_of(copy->bytes_per_second, published)));
@@ -123,7 +124,7 @@ std::vector<std::pair<std::string, std::string>> lines_of(const DeviceReport& re
   return lines;
 }
 
-// Those that have no figures are a line.
+// A device without figures has only a heading.
 Table table_for_people(const DeviceReport& report) {
   const bool has_figures = report.problem.empty() && report.memory_bytes > 0;
   const std::string& words = report.problem.empty() ? report.purpose : report.problem;
@@ -135,7 +136,7 @@ Table table_for_people(const DeviceReport& report) {
   return table;
 }
 
-// One object without others in it. What JSON lists is one text, or, of matmuls, a member for each type.
+// The JSON object without nesting: keys have dots, instruction sets are one string, matmul rates are keyed by type.
 Json flattened(const DeviceReport& report) {
   Json json = to_json(report);
   if (report.host) json["instruction_sets"] = fmt::format("{}", fmt::join(report.host->instruction_sets, " "));
@@ -156,7 +157,7 @@ Json flattened(const DeviceReport& report) {
   return flat;
 }
 
-// A row a device, a column for all that is known of one of them.
+// One row for each device, one column for each key that any of them has.
 Table flat_table(std::span<const DeviceReport> reports) {
   std::vector<Json> rows;
   std::vector<std::string> keys;

@@ -1,4 +1,4 @@
-// What `ridgepoint devices` finds out of each device.
+// The report of `ridgepoint devices`: facts, datasheet rates and measured rates of each device.
 #pragma once
 
 #include <cstddef>
@@ -16,19 +16,19 @@
 namespace ridgepoint::views {
 
 struct DeviceReport {
-  std::string kind;  // as --device takes it
+  std::string kind;  // the name for --device
   std::string name;
   std::string purpose;
-  std::string problem;  // why it cannot be used
+  std::string problem;  // why the device cannot be used; empty if it can
   std::size_t memory_bytes = 0;
-  std::optional<Host> host;  // the cpu's
+  std::optional<Host> host;  // for the CPU
   int threads = 0;
   DeviceFacts facts;
-  const Datasheet* datasheet = nullptr;  // null where there is none
+  const Datasheet* datasheet = nullptr;  // null if unknown
   Ceilings ceilings;
 };
 
-// For people a table a device; JSON nests where CSV has names with dots.
+// One table for each device. JSON has nested objects; CSV has names with dots.
 Page devices_page(std::span<const DeviceReport> reports, Format format);
 
 }  // namespace ridgepoint::views

@@ -18,9 +18,9 @@ std::string sentence_on(const NamedDifference& worst) {
     return fmt::format("The update of {} differs most: its relative L2 error is {}, {} {:g}.", worst.name,
                        scientific(d.relative_l2), d.tolerance_ratio > 1 ? "beyond" : "within", tolerance.relative);
   }
-  std::string text = fmt::format("{} differs most, at {}: {:.9g} against {:.9g}, relative L2 {}", worst.name,
-                                 element_name(worst.shape, d.worst_element), d.worst_value, d.worst_reference,
-                                 scientific(d.relative_l2));
+  std::string text = fmt::format("{} differs most: element {} is {:.9g} instead of {:.9g}, the relative L2 error is {}",
+                                 worst.name, element_name(worst.shape, d.worst_element), d.worst_value,
+                                 d.worst_reference, scientific(d.relative_l2));
   if (d.tolerance_ratio > 1 && d.beyond == 0) return text + fmt::format(", beyond rtol {:g}.", tolerance.relative);
   if (d.beyond == 0) {
     return text + fmt::format(". Everything is within rtol {:g}, atol {:g}.", tolerance.relative, tolerance.absolute);
@@ -73,7 +73,8 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
   }
   for (const std::string& name : reference.names()) {
     if (!results.contains(name)) {
-      comparison.notes.push_back(fmt::format("'{}' of '{}' was not compared: nothing here has that name", name, file));
+      comparison.notes.push_back(
+          fmt::format("'{}' of '{}' was not compared: the results have no tensor of that name", name, file));
     }
   }
   return comparison;
@@ -81,15 +82,15 @@ Comparison compare_with_file(const std::map<std::string, HostTensor>& results, c
 
 Page comparison_page(const Comparison& comparison) {
   Page page;
-  page.shown_by = "a wider terminal";
+  page.shown_by = "A wider terminal";
   Table& table = page.tables.emplace_back();
   const NamedDifference* worst = comparison.worst();
   if (worst == nullptr) {
     table.caption = "Nothing could be compared.";
     return page;
   }
-  table.columns = {left("tensor"),       left("shape", 1),    right("max abs"), right("max rel", 2),
-                   right("relative L2"), left("worst at", 3), right("beyond")};
+  table.columns = {left("tensor"),       left("shape", 1),         right("max abs"),         right("max rel", 2),
+                   right("relative L2"), left("worst element", 3), right("beyond tolerance")};
   for (const auto& [name, shape, d, tolerance] : comparison.differences) {
     table.add({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
                scientific(d.relative_l2), element_name(shape, d.worst_element), d.beyond});

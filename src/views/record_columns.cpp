@@ -16,7 +16,7 @@ std::string share_of(const std::optional<double>& share) {
   return share && std::isfinite(*share) ? fmt::format("{:.1f}%", *share * 100) : std::string(kNothing);
 }
 
-// The null device runs nothing: its records have a plan's figures and no times.
+// Records of the null device have the predictions of the plan and no times.
 bool is_predicted(const Record& record) { return record.device.kind == "null"; }
 
 std::string size_of(std::int64_t size) { return size > 0 ? text_of(size) : std::string(kNothing); }
@@ -24,7 +24,7 @@ std::string median_of(const Statistics& times_ms) {
   return times_ms.samples.empty() ? std::string(kNothing) : format_ms(times_ms.median);
 }
 
-// The sections, or ones that know nothing.
+// The sections of a record, or empty ones.
 const Record::TrainingStep& step(const Record& record) {
   static const Record::TrainingStep nothing;
   return record.training_step ? *record.training_step : nothing;
@@ -34,8 +34,8 @@ const Record::AttentionCall& call(const Record& record) {
   return record.attention_call ? *record.attention_call : nothing;
 }
 
-// Those of forward, and those of forward and backward.
-std::string taken_of(const Record& record) {
+// The number of timed runs: of forward, and of forward + backward.
+std::string samples_of(const Record& record) {
   const std::size_t forward = call(record).forward_ms.samples.size();
   const std::size_t backward = call(record).backward_ms.samples.size();
   return forward + backward > 0 ? fmt::format("{}+{}", forward, backward) : std::string(kNothing);
@@ -65,7 +65,7 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : text_of(r.context); }},
     {"sequence", "sequence {}", Align::right,
      [](const Record& r) { return is_attention_call(r) ? size_of(r.context) : std::string(kNothing); }},
-    // Where not as many as the queries.
+    // Empty if there are as many keys as queries.
     {"keys", "keys {}", Align::right,
      [](const Record& r) {
        return call(r).keys.value_or(r.context) == r.context ? std::string(kNothing) : text_of(*call(r).keys);
@@ -92,7 +92,7 @@ constexpr RecordSetting kSettings[] = {
     {"", "weights from '{}'", Align::left,
      [](const Record& r) { return step(r).weights.value_or(std::string(kNothing)); }},
     {"", "{}", Align::left,
-     [](const Record& r) { return std::string(step(r).detect_anomaly ? "looking for NaN and infinity" : kNothing); }},
+     [](const Record& r) { return std::string(step(r).detect_anomaly ? "checked for NaN and infinity" : kNothing); }},
 };
 
 std::optional<std::int64_t> added_bytes(const Record& record) {
@@ -116,7 +116,7 @@ constexpr RecordMeasurement kMeasurements[] = {
      [](const Record& r) { return rate_of(step(r).tokens_per_second); }},
     {"flops_per_second", "flop/s", 5, kModel, true,
      [](const Record& r) { return rate_of(step(r).achieved_flops_per_second); }},
-    // Where there are times, their rate says more.
+    // Only for predictions: measured rows show flop/s.
     {"flops_per_step", "flop a step", 3, kModel, true,
      [](const Record& r) {
        return is_predicted(r) && step(r).flops_per_step ? format_count(static_cast<double>(*step(r).flops_per_step))
@@ -139,16 +139,16 @@ constexpr RecordMeasurement kMeasurements[] = {
      [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
     {"peak_allocated", "peak", 0, kCall, true,
      [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
-    {"added", "added", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
+    {"added", "added by backward", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
     {"peak_reserved", "peak reserved", 0, kAny, false,
      [](const Record& r) { return bytes_cell(r.memory_bytes.peak_reserved); }},
     {"peak_requested", "peak requested", 0, kAny, false,
      [](const Record& r) { return bytes_cell(r.memory_bytes.peak_requested); }},
-    {"allocated_at_end", "at the end", 0, kAny, false,
+    {"allocated_at_end", "allocated at end", 0, kAny, false,
      [](const Record& r) { return bytes_cell(r.memory_bytes.allocated_at_end); }},
     {"planned_peak", "planned peak", 0, kAny, false,
      [](const Record& r) { return bytes_cell(r.memory_bytes.planned_peak); }},
-    {"samples", "steps", 8, kCall, true, taken_of},
+    {"samples", "steps", 8, kCall, true, samples_of},
     {"runs_as", "runs as", 1, kCall, true,
      [](const Record& r) { return std::string(r.attention_fallback ? name(*r.attention_fallback) : kNothing); }},
 };

@@ -1,4 +1,4 @@
-// What a table of records can show of each: what was asked for, and what was measured.
+// The columns of a table of records: settings (options of the run) and measurements.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace ridgepoint::views {
 
-inline constexpr std::string_view kNothing = "-";  // of a cell
+inline constexpr std::string_view kNothing = "-";  // a cell without a value
 
-// What was asked for. `phrase` is how the caption says it when all records agree; {} is the cell.
+// An option of the run. Settings on which all records agree go into the caption as `phrase`, where {} is the cell.
 struct RecordSetting {
   std::string_view heading;  // empty: never a column
   std::string_view phrase;
@@ -24,27 +24,27 @@ struct RecordSetting {
 };
 std::span<const RecordSetting> record_settings();
 
-// What was measured. Of what does not fit, the highest rank goes first.
+// A measured value. A narrow terminal omits the highest rank first.
 struct RecordMeasurement {
   enum class Of : std::uint8_t { models, attention_calls, both };
-  std::string_view name;  // as --columns takes it
+  std::string_view name;  // the name for --columns
   std::string_view heading;
   int rank;
   Of of;
-  bool is_shown_unasked;
+  bool is_default;  // shown without --columns
   std::string (*cell)(const Record&);
 };
 std::span<const RecordMeasurement> record_measurements();
 bool concerns(const RecordMeasurement& measurement, const Record& record);
-// What --columns may ask for, of models or of attention by itself.
+// The names that --columns accepts, for models or for calls of attention.
 std::vector<std::string_view> column_names(bool of_attention_calls);
 
 bool varies(std::span<const Record> records, const RecordSetting& setting);
-// Layers, widths and heads.
+// Whether the setting is one of layers, d_model, d_ff and heads.
 bool is_size(const RecordSetting& setting);
-// A call of attention by itself rather than a model.
+// Whether the record is of one call of attention, not of a model.
 bool is_attention_call(const Record& record);
-// The sizes of the model are known by its name.
+// Whether the name of the model determines its sizes.
 bool is_preset(const Record& record);
 
 // 1.5 GiB, or a dash.

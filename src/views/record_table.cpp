@@ -18,16 +18,16 @@
 namespace ridgepoint::views {
 namespace {
 
-bool goes_without_saying(const Record& record, const RecordSetting& setting) {
+bool is_redundant(const Record& record, const RecordSetting& setting) {
   const std::string cell = setting.cell(record);
   if (cell.empty() || cell == kNothing) return true;
-  // A call of attention that has run long enough warms up no more.
+  // The warm-up of an attention call may end before this number, after half a second.
   if (is_attention_call(record) && setting.heading == "warm-up") return true;
   return (is_size(setting) && is_preset(record)) || setting.heading == "mode" ||
          ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
 }
 
-// Mode always shows: it says what the times are of. The device's long name stays in the caption.
+// The settings in the first columns. The mode is always one: it says what the times mean.
 std::vector<const RecordSetting*> leading_settings(std::span<const Record> records) {
   std::vector<const RecordSetting*> settings;
   const bool only_presets = std::ranges::all_of(records, is_preset);
@@ -43,14 +43,14 @@ std::vector<const RecordSetting*> leading_settings(std::span<const Record> recor
 
 using Measurements = std::vector<const RecordMeasurement*>;
 
-// What no run that went well has a value of has no column: the reason of a failure is not one of its measurements.
+// Leaves out measurements that no successful run has.
 Measurements usual_measurements(std::span<const Record> records) {
   Measurements measurements;
   for (const RecordMeasurement& measurement : record_measurements()) {
     const bool has_values = std::ranges::any_of(records, [&](const Record& r) {
       return r.status == RunStatus::ok && concerns(measurement, r) && measurement.cell(r) != kNothing;
     });
-    if (measurement.is_shown_unasked && has_values) measurements.push_back(&measurement);
+    if (measurement.is_default && has_values) measurements.push_back(&measurement);
   }
   return measurements;
 }
@@ -67,7 +67,7 @@ Measurements measurements_named(std::span<const std::string> names, const Record
 
 std::string remark(const Record& record) { return fmt::format("{}: {}", name(record.status), record.error.message); }
 
-// Of a row that failed: what it measured before, as far as that fills columns from the first one on.
+// The measurements of a failed row up to the first missing one; its remark fills the other columns.
 Cells measured_before(const Record& record, const Measurements& measurements) {
   Cells cells;
   for (const RecordMeasurement* measurement : measurements) {
@@ -78,7 +78,7 @@ Cells measured_before(const Record& record, const Measurements& measurements) {
   return cells;
 }
 
-// By the time of a whole iteration, which attention by itself does not have.
+// Needs the time of an iteration, which records of attention calls do not have.
 bool compares_dtypes(std::span<const Record> records) {
   if (std::ranges::none_of(
           records, [](const Record& r) { return r.training_step && std::isfinite(r.training_step->time_ms.mean); }))
@@ -86,7 +86,7 @@ bool compares_dtypes(std::span<const Record> records) {
   return std::ranges::any_of(records, [&](const Record& r) { return r.dtype != records.front().dtype; });
 }
 
-// Against the run of the first row's dtype that agrees in everything else.
+// The speedup over the run with the first row's dtype and the same other settings.
 std::string speed_up(const Record& record, std::span<const Record> records) {
   for (const Record& other : records) {
     const bool agrees = other.dtype == records.front().dtype &&
@@ -108,17 +108,17 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   Table table;
   table.caption = records_caption(records);
   for (const RecordSetting* setting : settings) {
-    // The name of the model says it too.
+    // The number of parameters can be omitted: the name of the model implies it.
     table.columns.push_back(right(std::string(setting->heading), setting->heading == "parameters" ? 11 : 0));
     table.columns.back().align = setting->align;
   }
   table.key_columns = settings.size();
   const bool with_speed_up = columns.empty() && compares_dtypes(records) && !measurements.empty();
-  if (with_speed_up) table.columns.push_back(right(fmt::format("to {}", name(records.front().dtype))));
+  if (with_speed_up) table.columns.push_back(right(fmt::format("speedup over {}", name(records.front().dtype))));
   for (const RecordMeasurement* measurement : measurements) {
     table.columns.push_back(right(std::string(measurement->heading), columns.empty() ? measurement->rank : 0));
   }
-  // Where nothing was measured the remarks need a column of their own.
+  // Without measurements, remarks need a column.
   if (measurements.empty()) table.columns.push_back(left("status"));
   for (const Record& record : records) {
     Cells cells;
@@ -171,7 +171,7 @@ Table table_for_files(std::span<const Record> records) {
   return table;
 }
 
-// Words that the caption keeps on one line.
+// Keeps the words of a phrase on one line.
 std::string kept_together(std::string_view phrase) {
   std::string text;
   for (const char c : phrase) c == ' ' ? text += kNoBreak : text += c;
@@ -183,7 +183,7 @@ std::string kept_together(std::string_view phrase) {
 std::string records_caption(std::span<const Record> records) {
   std::string text;
   for (const RecordSetting& setting : record_settings()) {
-    if (varies(records, setting) || goes_without_saying(records.front(), setting)) continue;
+    if (varies(records, setting) || is_redundant(records.front(), setting)) continue;
     const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
     text += (text.empty() ? "" : phrase.starts_with('(') ? " " : ", ") + kept_together(phrase);
   }

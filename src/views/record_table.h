@@ -1,6 +1,6 @@
-// Records as a page. For people: what all runs share in a caption, what varies in the first columns, then what was
-// measured in units that fit; a run that failed says why in its row. In CSV one column a field under its JSON name with
-// dots (model.d_model), samples in one cell with semicolons between; in JSON the records.
+// Records as a page. Table and markdown: the caption has the settings that all runs share, the first columns those that
+// vary, the others the measurements; the row of a failed run has its error. CSV: one column for each field, under its
+// JSON name with dots (model.d_model); the samples of a run share a cell, separated by semicolons. JSON: the records.
 #pragma once
 
 #include <span>
@@ -12,11 +12,11 @@
 
 namespace ridgepoint::views {
 
-// What all the records share: device, model, sizes, options.
+// The settings that all records share: device, model, sizes, options.
 std::string records_caption(std::span<const Record> records);
 
-// `columns`: the names of the measurements to show instead of the usual ones (record_columns.h), all of them; empty for
-// the usual ones, of which a narrow terminal leaves the least telling out.
+// `columns`: the measurements to show (record_columns.h), all of them at any width. If it is empty, the usual ones are
+// shown, and a narrow terminal omits some.
 Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns = {});
 
 }  // namespace ridgepoint::views

@@ -45,7 +45,7 @@ TEST(PivotTables, put_growth_behind_each_value_and_failures_in_their_place) {
 TEST(PivotTables, divide_a_baseline_by_each_of_the_others) {
   const std::vector<Table> tables = pivot_page(grid(), {"attention", "composite"}, Format::table).tables;
   ASSERT_THAT(tables, SizeIs(8));
-  EXPECT_THAT(render(Format::table, Page{.tables = tables}), HasSubstr("Forward: times as fast as composite\n"
+  EXPECT_THAT(render(Format::table, Page{.tables = tables}), HasSubstr("Forward: speedup over composite\n"
                                                                        "\n"
                                                                        "sequence  composite  flash\n"
                                                                        "     256      1.00x  4.00x\n"
@@ -134,9 +134,9 @@ TEST(AccountTables, tell_the_difference_and_where_it_comes_from) {
        5120,
        2 << 20});
   const std::string text = render(Format::table, account_page(std::vector{account}, Format::table));
-  EXPECT_THAT(text, HasSubstr("before backward: B 8, H 1, S 256, D 64, K 80\n"));
-  EXPECT_THAT(text, HasSubstr("q          B H S D  4 B H S D              1000      1024  24 to a multiple of 512\n"));
-  EXPECT_THAT(text, HasSubstr("3048      5120  24 to a multiple of 512, 2048 not split off\n"));
+  EXPECT_THAT(text, HasSubstr("(before backward): B 8, H 1, S 256, D 64, K 80\n"));
+  EXPECT_THAT(text, HasSubstr("q          B H S D  4 B H S D              1000      1024  24 rounding to 512\n"));
+  EXPECT_THAT(text, HasSubstr("3048      5120  24 rounding to 512, 2048 unsplit remainder\n"));
   EXPECT_THAT(text, HasSubstr("5.0 KiB allocated; 2.0 MiB reserved"));
 }
 

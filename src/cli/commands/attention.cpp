@@ -1,5 +1,5 @@
-// ridgepoint attention: sweeps attention variants over shapes; accounts for their memory; finds where they stop
-// fitting. A row that fails says so and the sweep goes on; finished rows are written before the next begins.
+// ridgepoint attention: times attention variants over shapes, lists the tensors they allocate, and finds the longest
+// sequence that fits. A row is written before the next one begins; a row that fails reports its error.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -24,11 +24,11 @@
 namespace ridgepoint::cli {
 namespace {
 
-// As long as that on each of forward and backward where --steps does not say how often.
+// Without --steps, the timing of forward and of backward each ends after this time.
 constexpr double kBudgetSeconds = 1;
 
 AttentionConfig config_of(const RunDraft& draft) {
-  AttentionConfig config{draft.config};
+  AttentionConfig config{draft.config, {}};
   AttentionProblem& problem = config.problem;
   problem.batch = draft.batch;
   problem.heads = *draft.heads;
@@ -50,7 +50,7 @@ std::vector<RowOutline> outlines(const std::vector<AttentionConfig>& configs) {
 class Attention : public Command {
  public:
   std::string_view name() const override { return "attention"; }
-  std::string_view summary() const override { return "sweep attention variants over shapes: time, memory, limits"; }
+  std::string_view summary() const override { return "time attention variants, and measure or predict their memory"; }
   std::string_view examples() const override {
     return "ridgepoint attention --d-model 64 --sequence 256:4096:*2 --pivot --baseline composite\n"
            "ridgepoint attention --attention flash,recompute --heads 8 --d-model 512 --causal false,true\n"
@@ -59,30 +59,32 @@ class Attention : public Command {
            "ridgepoint attention --oom --device null --memory-limit 20GiB";
   }
   std::string_view notes() const override {
-    return "A list or a range sweeps any option of Machine and Work; every combination is a row. Times are medians by "
-           "the device's clock: forward alone, and backward within runs of both. Rates count 4 B H S K D operations "
-           "forward, half of that where causal, and 2.5 times as many backward. Memory before backward is q, k, v, o, "
-           "the gradient of o and what the variant keeps. docs/attention.md explains all of it.";
+    return "Options of Machine and Work take a list or a range; every combination is a row. Times are medians by the "
+           "device's clock: of forward alone, and of backward in runs of forward + backward. The flop/s count 4 B H S "
+           "K D operations forward, half as many with a causal mask, and 2.5 times as many backward. Memory before "
+           "backward is q, k, v, o, the gradient of o and the saved activations. docs/attention.md explains the "
+           "variants.";
   }
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Views";
-    pivot_option_ = app.add_option("--pivot", pivot_,
-                                   "one table a metric, what sequence or another size gives down, COLUMN across: "
-                                   "attention, dtype, d_model, heads, batch, mask [attention]")
-                        ->type_name("COLUMN")
-                        ->expected(0, 1)
-                        ->group(kGroup);
-    app.add_option("--baseline", baseline_, "with --pivot: also how many times each is as fast as this one")
+    pivot_option_ =
+        app.add_option("--pivot", pivot_,
+                       "print one table for each metric: a row for each sequence, a column for each value of "
+                       "COLUMN (attention, dtype, d_model, heads, batch, mask) [attention]")
+            ->type_name("COLUMN")
+            ->expected(0, 1)
+            ->group(kGroup);
+    app.add_option("--baseline", baseline_, "with --pivot: also print the speedup over this column")
         ->type_name("NAME")
         ->group(kGroup);
-    app.add_flag("--account", account_, "what is held before backward and at the peak, tensor by tensor")
+    app.add_flag("--account", account_, "list every tensor that is allocated before backward and at the peak")
         ->group(kGroup);
-    app.add_flag("--oom", oom_, "the longest sequence that fits, predicted and, where it can be, confirmed")
+    app.add_flag("--oom", oom_, "predict the longest sequence that fits in memory, and run it where possible")
         ->group(kGroup);
-    granularity_option_ = app.add_option("--granularity", granularity_, "with --oom: sequences are multiples of it [1]")
+    granularity_option_ = app.add_option("--granularity", granularity_, "with --oom: search multiples of N [1]")
                               ->type_name("N")
                               ->group(kGroup);
     output_options_.add_to(app);
@@ -103,25 +105,22 @@ class Attention : public Command {
 
  private:
   void check_views() const {
-    const auto require = [](bool holds, const char* message) {
-      if (!holds) throw Error(message, ErrorKind::usage);
-    };
     const bool pivots = pivot_option_->count() > 0;
     require(!(account_ && oom_) && !(pivots && (account_ || oom_)),
-            "--pivot, --account and --oom are different tables; give one");
-    require(baseline_.empty() || pivots, "--baseline goes with --pivot");
-    require(!oom_ || !run_options_.given(kSequence), "--oom looks for the sequence; leave --sequence out");
-    require(!oom_ || !run_options_.given("--keys"), "--oom has as many keys as queries; leave --keys out");
-    require(oom_ || granularity_option_->count() == 0, "--granularity goes with --oom");
+            "--pivot, --account and --oom print different tables; give one");
+    require(baseline_.empty() || pivots, "--baseline needs --pivot");
+    require(!oom_ || !run_options_.given(kSequence), "--oom searches the sequence; leave --sequence out");
+    require(!oom_ || !run_options_.given("--keys"), "--oom searches with as many keys as queries; leave --keys out");
+    require(oom_ || granularity_option_->count() == 0, "--granularity needs --oom");
     require(granularity_ >= 1, "--granularity: the least is 1");
     require(!(account_ || oom_) || !run_options_.given(kSteps), "--account and --oom time nothing; leave --steps out");
     require(!(account_ || oom_) || !run_options_.given("--warmup"),
             "--account and --oom time nothing; leave --warmup out");
     require(output_options_.columns.empty() || !(pivots || account_ || oom_),
-            "--columns is of the table of runs; leave it out, or --pivot, --account and --oom");
+            "--columns does not apply to --pivot, --account and --oom; leave it out");
   }
 
-  // The workload's whole grid is for cards; what a view shows of one configuration is too long to read of twenty.
+  // A CPU takes too long for the longest default sequences, and --account prints too much for a whole sweep.
   std::vector<AttentionConfig> configs() {
     if (account_ || oom_) run_options_.set_default("--d-model", "64");
     if (account_ || oom_) run_options_.set_default(kSequence, "1024");
@@ -132,8 +131,7 @@ class Attention : public Command {
     if (!account_ && !oom_ && !on_cards && !run_options_.given(kSequence)) {
       run_options_.set_default(kSequence, "256,1024");
       drafts = run_options_.drafts();
-      print_error(
-          "without a card the default stops at --sequence 256,1024; 256,1024,4096,8192,16384 is the whole grid");
+      print_error("without a GPU the default is --sequence 256,1024; with one it is 256,1024,4096,8192,16384");
     }
     std::vector<AttentionConfig> configs;
     for (const RunDraft& draft : drafts) {
@@ -170,7 +168,7 @@ class Attention : public Command {
     records.clear();
     PageWriter writer(
         output_options_, [&](Format format, std::size_t) { return views::pivot_page(records, options, format); },
-        PageWriter::Items::make_one_table);
+        PageWriter::Items::one_table);
     measure(configs, [&](Record record) {
       records.push_back(std::move(record));
       writer.item_added();
@@ -183,7 +181,7 @@ class Attention : public Command {
     std::vector<AttentionAccount> accounts;
     PageWriter writer(
         output_options_, [&](Format format, std::size_t) { return views::account_page(accounts, format); },
-        PageWriter::Items::make_one_table);
+        PageWriter::Items::one_table);
     run_rows(outlines(configs), [&](std::size_t row, Progress& progress) {
       accounts.push_back(account_for_attention(configs[row]));
       progress.clear();
@@ -197,13 +195,13 @@ class Attention : public Command {
   int run_limits(const std::vector<AttentionConfig>& configs) const {
     for (const AttentionConfig& config : configs) {
       if (config.device == "null" && !config.device_options.memory_limit_bytes) {
-        throw Error("--oom: a null device never fills up; give it a size: --memory-limit 20GiB", ErrorKind::usage);
+        throw Error("--oom: --device null has no memory size; give one: --memory-limit 20GiB", ErrorKind::usage);
       }
     }
     std::vector<AttentionLimit> limits;
     PageWriter writer(
         output_options_, [&](Format format, std::size_t) { return views::limit_page(limits, granularity_, format); },
-        PageWriter::Items::make_one_table);
+        PageWriter::Items::one_table);
     std::vector<RowOutline> rows;
     for (const AttentionConfig& config : configs)
       rows.push_back({fmt::format("{} attention", ridgepoint::name(config.problem.variant))});

@@ -1,5 +1,5 @@
-// ridgepoint bench: times every configuration of a sweep. A row that fails says so and the sweep goes on; finished
-// rows are written before the next begins.
+// ridgepoint bench: times every configuration of a sweep. A row is written before the next one begins; a row that
+// fails reports its error, and the sweep goes on.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ namespace {
 class Bench : public Command {
  public:
   std::string_view name() const override { return "bench"; }
-  std::string_view summary() const override { return "time forward / backward / step of a Transformer, over sweeps"; }
+  std::string_view summary() const override { return "time forward, backward or training steps of a Transformer"; }
   std::string_view examples() const override {
     return "ridgepoint bench --model tiny,small --mode forward,backward,step\n"
            "ridgepoint bench --model small --context 128:1024:*2 --output small.json\n"
@@ -30,20 +30,19 @@ class Bench : public Command {
            "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
   }
   std::string_view notes() const override {
-    return "A list (1,2,4) or a range (128:1024:*2, 128:1024:+128, 1:4) sweeps any option of Machine, Model and Work "
-           "that takes a NAME, N or SIZE. Every combination is a row; the option listed last varies fastest. A row "
-           "that "
-           "does not fit in memory is reported (oom) and the sweep goes on. A loss that is NaN or infinite makes its "
-           "row an error and the "
-           "exit code 1.";
+    return "Options of Machine, Model and Work with a NAME, N or SIZE take a list (1,2,4) or a range (128:1024:*2, "
+           "128:1024:+128, 1:4). Every combination is a row; the option listed last varies fastest. A row that does "
+           "not fit in memory has status oom, and the sweep goes on. A NaN or infinite loss is an error: the exit "
+           "code is 1.";
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
-    app.add_option("--weights", weights_, "parameters from a safetensors file [made from --seed]")
+    app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
         ->type_name("FILE")
         ->group("Work");
-    app.add_flag("--detect-anomaly", detect_anomaly_,
-                 "look at every result for NaN and infinity and name the node that made the first; times mean nothing")
+    app.add_flag(
+           "--detect-anomaly", detect_anomaly_,
+           "check every result for NaN and infinity and name the first node that makes one; the times are not valid")
         ->group("Work");
     RunOptions::add_run_anyway(app, run_anyway_);
     output_options_.add_to(app);
@@ -70,7 +69,7 @@ class Bench : public Command {
   void check_options(const std::vector<RunConfig>& configs) const {
     const auto computes = [](const RunConfig& config) { return config.device != "null"; };
     if (detect_anomaly_ && !std::ranges::all_of(configs, computes)) {
-      throw Error("--detect-anomaly: --device null computes nothing; leave one of the two out", ErrorKind::usage);
+      throw Error("--detect-anomaly: --device null computes nothing; give one of the two", ErrorKind::usage);
     }
   }
 

@@ -1,8 +1,9 @@
-// What a command of the program is. A new one is a file with a class and a make_ function, and its line in
-// commands.cpp; help, dispatch, spelling hints and error handling come from there.
+// The interface of a command. A new command is a file with a class and a make_ function, and a line in commands.cpp.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,14 +23,20 @@ class Command {
  public:
   virtual ~Command() = default;
   virtual std::string_view name() const = 0;
-  virtual std::string_view summary() const = 0;   // one line of the program's help
-  virtual std::string_view examples() const = 0;  // command lines, one a line; the first also in the program's help
+  virtual std::string_view summary() const = 0;          // one line, also in the program's help
+  virtual std::string_view examples() const = 0;         // one command line a line; the program's help has the first
   virtual std::string_view notes() const { return ""; }  // a paragraph at the end of the command's help
   virtual void add_options(CLI::App& app) = 0;
-  // The exit code. Throws Error, or Interrupted on Ctrl-C; what is finished then is already written.
+  // Returns the exit code. Throws Error, or Interrupted after Ctrl-C; finished rows are written by then.
   virtual int run() = 0;
 };
 
 std::vector<std::unique_ptr<Command>> all_commands();
+
+// Throws Error (usage) with the message unless the condition holds.
+void require(bool holds, const std::string& message);
+
+// The largest graph file that is read.
+inline constexpr std::size_t kMaxGraphBytes = std::size_t{256} << 20;
 
 }  // namespace ridgepoint::cli

@@ -1,5 +1,6 @@
-// The commands in the order the help lists them.
+// The commands in the order of the help.
 #include "cli/commands/command.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 
@@ -21,6 +22,10 @@ std::vector<std::unique_ptr<Command>> all_commands() {
   commands.push_back(make_verify());
   commands.push_back(make_graph());
   return commands;
+}
+
+void require(bool holds, const std::string& message) {
+  if (!holds) throw Error(message, ErrorKind::usage);
 }
 
 }  // namespace ridgepoint::cli

@@ -1,4 +1,4 @@
-// ridgepoint devices: what this machine offers, and how fast it copies and multiplies at best.
+// ridgepoint devices: the devices of this machine, with their measured copy and matmul rates.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -25,13 +25,13 @@ namespace {
 class Devices : public Command {
  public:
   std::string_view name() const override { return "devices"; }
-  std::string_view summary() const override { return "what is here, and its measured ceilings"; }
+  std::string_view summary() const override { return "list devices, with their measured copy and matmul rates"; }
   std::string_view examples() const override {
     return "ridgepoint devices\n"
            "ridgepoint devices --threads 1 --format json";
   }
   void add_options(CLI::App& app) override {
-    app.add_option("--threads", threads_, "processor threads, 0 for every core [0]")->type_name("N")->group("Machine");
+    app.add_option("--threads", threads_, "CPU threads; 0 uses all cores [0]")->type_name("N")->group("Machine");
     output_.add_to(app);
   }
 
@@ -39,7 +39,7 @@ class Devices : public Command {
     std::vector<views::DeviceReport> reports;
     PageWriter writer(
         output_, [&](Format format, std::size_t) { return views::devices_page(reports, format); },
-        PageWriter::Items::make_one_table);
+        PageWriter::Items::one_table);
     reports = examine_all();
     writer.item_added();
     writer.finish();
@@ -48,10 +48,9 @@ class Devices : public Command {
 
  private:
   std::vector<views::DeviceReport> examine_all() const {
-    if (threads_ < 0)
-      throw Error(fmt::format("--threads: {} is too small; the least is 0", threads_), ErrorKind::usage);
+    require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
     std::vector<std::string> names = device_names();
-    // Without a card its line says why.
+    // Without a GPU, the line of cuda says why.
     const bool has_card = std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cuda"); });
     if (!has_card) names.insert(names.begin(), "cuda");
     std::vector<views::DeviceReport> reports;
@@ -69,8 +68,8 @@ class Devices : public Command {
     views::DeviceReport report;
     report.kind = name;
     report.name = name;
-    if (name == "reference") report.purpose = "plain loops in double precision: the oracle";
-    if (name == "null") report.purpose = "computes nothing: predicts memory, measures the executor";
+    if (name == "reference") report.purpose = "runs plain loops in double precision, for comparison";
+    if (name == "null") report.purpose = "runs nothing: predicts memory and measures the executor";
     if (!report.purpose.empty()) return report;
     report.purpose = "runs the models";
     try {

@@ -1,9 +1,10 @@
-// ridgepoint graph: the graph of a workload after any pass, and what each pass took and changed.
+// ridgepoint graph: the graph of a workload after any compiler pass, and the time and the effect of each pass.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <string>
@@ -20,19 +21,17 @@
 #include "models/attention_problem.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
-#include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::size_t kMostGraphBytes = 256 << 20;
 constexpr std::array<std::string_view, 3> kWorkloads = {"model", "attention", "toy"};
 
 struct PassRow {
   PassResult result;
   std::int64_t nodes = 0;
-  std::int64_t launches = 0;  // of those, nodes that run a kernel
+  std::int64_t launches = 0;  // nodes that run a kernel
 };
 
 std::int64_t count_launches(const Graph& graph) {
@@ -42,7 +41,9 @@ std::int64_t count_launches(const Graph& graph) {
 class GraphCommand : public Command {
  public:
   std::string_view name() const override { return "graph"; }
-  std::string_view summary() const override { return "the graph of a workload after any pass, and what each pass did"; }
+  std::string_view summary() const override {
+    return "show the graph after any compiler pass, and what each pass changed";
+  }
   std::string_view examples() const override {
     return "ridgepoint graph --model small --mode step --dtype bf16\n"
            "ridgepoint graph --model tiny --mode backward --after differentiate_outputs --text\n"
@@ -54,14 +55,14 @@ class GraphCommand : public Command {
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Graph";
-    app.add_option("--workload", workload_, "model, attention (one call) or toy [model]")
+    app.add_option("--workload", workload_, "build the graph of model, attention (one call) or toy [model]")
         ->type_name("NAME")
         ->group(kGroup);
-    app.add_option("--graph", graph_file_, "a graph in its text form instead of a workload")
+    app.add_option("--graph", graph_file_, "read a graph in the text form that --text prints, instead of --workload")
         ->type_name("FILE")
         ->group(kGroup);
-    app.add_option("--after", after_, "the last pass that runs [all run]")->type_name("PASS")->group(kGroup);
-    app.add_option("--skip", skip_, "passes that are left out")->type_name("PASSES")->group(kGroup);
+    app.add_option("--after", after_, "stop after this pass [all passes run]")->type_name("PASS")->group(kGroup);
+    app.add_option("--skip", skip_, "leave these passes out")->type_name("PASSES")->group(kGroup);
     app.add_flag("--text", text_, "print the graph instead of the tables of passes and ops")->group(kGroup);
     run_options_.add_to(app);
     output_options_.add_to(app);
@@ -74,31 +75,27 @@ class GraphCommand : public Command {
       write_text(print_graph(graph));
     } else {
       const auto page = [&](Format format, std::size_t) { return this->page(graph, format); };
-      PageWriter(output_options_, page, PageWriter::Items::make_one_table).finish();
+      PageWriter(output_options_, page, PageWriter::Items::one_table).finish();
     }
     return kExitOk;
   }
 
  private:
   void check_options() const {
-    if (std::ranges::find(kWorkloads, workload_) == kWorkloads.end()) {
-      throw Error(fmt::format("--workload: '{}' is unknown{}", workload_, hint(workload_, kWorkloads)),
-                  ErrorKind::usage);
-    }
-    if (text_ && !output_options_.format.empty())
-      throw Error("--text has a form of its own; leave --format out", ErrorKind::usage);
-    if (!graph_file_.empty() && workload_ != "model")
-      throw Error("--graph is a workload of its own; leave --workload out", ErrorKind::usage);
+    require(std::ranges::find(kWorkloads, workload_) != kWorkloads.end(),
+            fmt::format("--workload: '{}' is unknown{}", workload_, hint(workload_, kWorkloads)));
+    require(!text_ || output_options_.format.empty(), "--text has its own format; leave --format out");
+    require(graph_file_.empty() || workload_ == "model", "--graph replaces the workload; leave --workload out");
   }
 
   Graph source(const RunDraft& draft) const {
-    if (!graph_file_.empty()) return parse_graph(read_file(graph_file_, kMostGraphBytes));
+    if (!graph_file_.empty()) return parse_graph(read_file(graph_file_, kMaxGraphBytes));
     if (workload_ == "toy") return ToyModel().build();
     if (workload_ == "attention") return AttentionCall(attention_problem(draft)).build();
     return Transformer(model_of(draft), draft.batch).build(stop_if_interrupted);
   }
 
-  // Of the heads and the width of the model.
+  // One call of attention with the heads and the width of the model.
   static AttentionProblem attention_problem(const RunDraft& draft) {
     const TransformerConfig model = model_of(draft);
     return {.batch = draft.batch,
@@ -163,17 +160,15 @@ class GraphCommand : public Command {
     std::vector<std::pair<Op, std::int64_t>> sorted(counts.begin(), counts.end());
     std::ranges::stable_sort(sorted, std::greater<>(), &std::pair<Op, std::int64_t>::second);
     views::Table table;
-    table.caption = "Ops of the graph that is left";
+    table.caption = "Ops of the graph after these passes";
     table.columns = {{"op", "op"}, {"class", "class"}, {"nodes", "nodes"}};
     for (const auto& [op, count] : sorted)
       table.add({std::string(ridgepoint::name(op)), std::string(ridgepoint::name(op_class(op))), count});
     return table;
   }
 
-  const std::string notes_ = fmt::format(
-      "The passes, in the order in which they run: {}. Nothing is executed. --text writes the graph in the form that "
-      "--graph reads.",
-      fmt::join(pass_names(), ", "));
+  const std::string notes_ =
+      fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
   RunOptions run_options_{std::vector<std::string_view>{"--warmup", "--steps", "--seed"}};
   OutputOptions output_options_;
   std::string workload_ = "model", graph_file_, after_, skip_;

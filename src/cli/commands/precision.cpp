@@ -1,5 +1,5 @@
-// ridgepoint precision: what a type does to sums, which type each part of a model takes under autocast, and how far
-// each is from double precision.
+// ridgepoint precision: rounding errors of sums in each number type, the types of a model under autocast, and the
+// errors of a model against double precision.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -29,17 +29,17 @@ namespace {
 using views::Align;
 using views::Cell;
 using views::Cells;
+using views::optional_cell;
 using views::Table;
-
-// A graph file larger than this is no graph anyone wrote.
-constexpr std::size_t kMaxGraphBytes = std::size_t{256} << 20;
+using views::text_cell;
 
 Table accumulation_table(std::int64_t count, double term) {
   Table table;
-  table.caption = fmt::format("{} times {} added up, exactly {:.10g}", count, term, static_cast<double>(count) * term);
-  table.columns = {{"statement", "sum"},
-                   {"sum_dtype", "type of the sum", "{}", Align::by_content, 1},
-                   {"term_dtype", "of the term", "{}", Align::by_content, 1},
+  table.caption = fmt::format("The sum of {} terms of {}; the exact sum is {:.10g}", count, term,
+                              static_cast<double>(count) * term);
+  table.columns = {{"statement", "statement"},
+                   {"sum_dtype", "sum type", "{}", Align::by_content, 1},
+                   {"term_dtype", "term type", "{}", Align::by_content, 1},
                    {"result", "result", "{:.8f}"},
                    {"relative_error", "relative error", "{:.2e}"}};
   for (const Accumulation& row : accumulate_in_each_type(count, term, stop_if_interrupted)) {
@@ -47,12 +47,12 @@ Table accumulation_table(std::int64_t count, double term) {
                row.result, row.error});
   }
   table.note =
-      "A term that is rounded is wrong once; a sum that is rounded is wrong at every step. A compensated (Kahan) sum "
-      "carries what it lost to the next term.";
+      "Rounding the term adds one error; rounding the sum adds one error a step. A compensated (Kahan) sum adds what "
+      "rounding lost to the next term.";
   return table;
 }
 
-// Backward and optimizer nodes follow from the forward ones; --detail shows them.
+// Forward nodes determine the types of backward and optimizer nodes; --detail shows these too.
 bool is_listed(const TypeRow& row, bool detail) {
   return detail || (row.part != "backward" && row.part != "optimizer");
 }
@@ -66,11 +66,10 @@ Table type_table(const Graph& graph, Precision precision, bool detail) {
                    {"result", "result"}, {"nodes", "nodes", "{}", Align::by_content, 2}};
   for (const TypeRow& row : types.rows) {
     if (!is_listed(row, detail)) continue;
-    const auto text_or_nothing = [](const std::string& text) { return text.empty() ? Cell() : Cell(text); };
-    table.add({row.part, row.module, text_or_nothing(row.op), text_or_nothing(row.operands), row.result, row.nodes});
+    table.add({row.part, row.module, text_cell(row.op), text_cell(row.operands), row.result, row.nodes});
   }
   table.note =
-      fmt::format("{} casts, {} of them of parameters: each parameter is cast once and its gradient uses that.",
+      fmt::format("{} casts, {} of them of parameters. A parameter is cast once, and backward uses the same copy.",
                   types.casts, types.weight_casts);
   return table;
 }
@@ -111,25 +110,22 @@ Table error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<
       table.columns.push_back({key_of(variant, what), fmt::format("{} {}", ridgepoint::name(variant), what), "{:.1e}"});
     }
   }
-  const auto cell = [](const std::optional<double>& error) { return error ? Cell(*error) : Cell(); };
   for (const PrecisionErrorRow& row : rows) {
     Cells cells = {row.module};
-    for (const PrecisionError& error : row.errors) cells.push_back(cell(error.forward));
-    for (const PrecisionError& error : row.errors) cells.push_back(cell(error.gradient));
+    for (const PrecisionError& error : row.errors) cells.push_back(optional_cell(error.forward));
+    for (const PrecisionError& error : row.errors) cells.push_back(optional_cell(error.gradient));
     table.add(std::move(cells));
   }
   table.note =
-      "||x - exact|| / ||exact|| against double precision: of a module's result, and of the gradients of its "
-      "parameters.";
+      "Relative L2 errors against double precision, ||x - exact|| / ||exact||: of the module's result, and of the "
+      "gradients of its parameters.";
   return table;
 }
 
 class PrecisionCommand : public Command {
  public:
   std::string_view name() const override { return "precision"; }
-  std::string_view summary() const override {
-    return "what each number type does to sums, types and errors of a model";
-  }
+  std::string_view summary() const override { return "show rounding errors of number types, in sums and in a model"; }
   std::string_view examples() const override {
     return "ridgepoint precision\n"
            "ridgepoint precision --autocast fp16\n"
@@ -138,32 +134,37 @@ class PrecisionCommand : public Command {
            "ridgepoint precision --error --model tiny --context 64 --dtype fp32,bf16 --depth 2 --format csv";
   }
   std::string_view notes() const override {
-    return "Without --autocast or --error: a thousand times 0.01 added up in each type. The model is the toy model "
-           "(fc1, relu, layer norm, fc2) unless --model, sizes or a graph file say otherwise. --error runs the model "
-           "on --device in each type and in double precision on plain loops, so choose a small one.";
+    return "Without --autocast or --error the command adds 0.01 a thousand times in each type. The default model is "
+           "the "
+           "toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in each type, and once in "
+           "double precision on slow, plain loops; choose a small model.";
   }
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Precision";
-    app.add_option("--autocast", autocast_, "show the type of every part under tf32, bf16 or fp16 autocast")
+    app.add_option("--autocast", autocast_, "show the types of all ops under tf32, bf16 or fp16 autocast")
         ->type_name("NAME")
         ->group(kGroup);
-    app.add_flag("--error", errors_, "show the error of every part against double precision")->group(kGroup);
-    dtype_option_ = app.add_option("--dtype", dtypes_, "with --error: the types to compare [fp32,bf16,fp16]")
+    app.add_flag("--error", errors_, "show the error of every module against double precision")->group(kGroup);
+    dtype_option_ = app.add_option("--dtype", dtypes_, "with --error: types to compare [fp32,bf16,fp16]")
                         ->type_name("NAMES")
                         ->group(kGroup);
     low_norms_option_ =
-        app.add_flag("--low-norms", low_norms_, "with --error: low types also with norms out of fp32")->group(kGroup);
-    depth_option_ = app.add_option("--depth", depth_, "with --error: parts of a module's name that tell rows apart [1]")
+        app.add_flag("--low-norms", low_norms_, "with --error: also run bf16 and fp16 with norms in the low type")
+            ->group(kGroup);
+    depth_option_ = app.add_option("--depth", depth_, "with --error: levels of modules, one row for each module [1]")
                         ->type_name("N")
                         ->group(kGroup);
-    detail_option_ = app.add_flag("--detail", detail_, "with --autocast: backward nodes too")->group(kGroup);
-    graph_option_ = app.add_option("--graph", graph_file_, "with --autocast: a graph in its text form")
-                        ->type_name("FILE")
-                        ->group(kGroup);
-    count_option_ = app.add_option("--count", count_, "terms of the sums [1000]")->type_name("N")->group(kGroup);
-    term_option_ = app.add_option("--term", term_, "what is added [0.01]")->type_name("X")->group(kGroup);
-    run_options_.set_help("--model", "a preset instead of the toy model: " + preset_list());
+    detail_option_ =
+        app.add_flag("--detail", detail_, "with --autocast: also show backward and optimizer")->group(kGroup);
+    graph_option_ =
+        app.add_option("--graph", graph_file_, "with --autocast: read a graph in text form (graph --text prints one)")
+            ->type_name("FILE")
+            ->group(kGroup);
+    count_option_ =
+        app.add_option("--count", count_, "number of terms in the sums [1000]")->type_name("N")->group(kGroup);
+    term_option_ = app.add_option("--term", term_, "value of each term [0.01]")->type_name("X")->group(kGroup);
+    run_options_.set_help("--model", "use a preset instead of the toy model: " + preset_list());
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
@@ -182,10 +183,7 @@ class PrecisionCommand : public Command {
 
  private:
   void check_options() const {
-    const auto require = [](bool holds, const std::string& message) {
-      if (!holds) throw Error(message, ErrorKind::usage);
-    };
-    require(autocast_.empty() || !errors_, "--autocast and --error make different tables; give one");
+    require(autocast_.empty() || !errors_, "--autocast and --error print different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
     for (const auto& [option, of_errors] : {std::pair(dtype_option_, true),
                                             {low_norms_option_, true},
@@ -193,34 +191,34 @@ class PrecisionCommand : public Command {
                                             {detail_option_, false},
                                             {graph_option_, false}}) {
       const bool applies = of_errors ? errors_ : !autocast_.empty();
-      require(applies || option->count() == 0, fmt::format("--{} goes with {}", option->get_lnames().front(),
-                                                           of_errors ? "--error" : "--autocast NAME"));
+      require(applies || option->count() == 0,
+              fmt::format("--{} needs {}", option->get_lnames().front(), of_errors ? "--error" : "--autocast NAME"));
     }
     for (const CLI::Option* option : {count_option_, term_option_}) {
       require(
           (autocast_.empty() && !errors_) || option->count() == 0,
-          fmt::format("--{} is of the sums; leave it out, or --autocast and --error", option->get_lnames().front()));
+          fmt::format("--{} applies to the sums only, without --autocast and --error", option->get_lnames().front()));
     }
-    require(graph_file_.empty() || !names_model(), "--graph is a model of its own; leave out --model and sizes");
+    require(graph_file_.empty() || !names_model(), "--graph replaces the model; leave out --model and sizes");
     for (const std::string& flag : run_options_.given()) check_applies(flag);
   }
 
-  // Options of what runs, where nothing runs or where it has no such size.
+  // Refuses options that the chosen mode would ignore.
   void check_applies(const std::string& flag) const {
     const auto is_one_of = [&](std::initializer_list<std::string_view> flags) {
       return std::ranges::find(flags, flag) != flags.end();
     };
     std::string problem;
     if (autocast_.empty() && !errors_) {
-      problem = "the sums are the same for every model and device; leave it out, or ask for --autocast or --error";
+      problem = "the sums use no model and no device; leave it out, or add --autocast or --error";
     } else if (!errors_ && is_one_of({"--device", "--threads", "--memory-limit", "--seed"})) {
-      problem = "--autocast computes nothing; leave it out, or ask for --error";
+      problem = "--autocast runs nothing; leave it out, or use --error";
     } else if (!names_model()) {
       const bool is_size = is_one_of({"--context", "--batch", "--vocab"});
-      if (is_size && graph_file_.empty()) problem = "the toy model has sizes of its own; name another: --model tiny";
-      if (is_size && !graph_file_.empty()) problem = "the graph file has sizes of its own; leave it out";
+      if (is_size && graph_file_.empty()) problem = "the toy model has fixed sizes; choose another model: --model tiny";
+      if (is_size && !graph_file_.empty()) problem = "the graph file has fixed sizes; leave it out";
     }
-    if (!problem.empty()) throw Error(fmt::format("{}: {}", flag, problem), ErrorKind::usage);
+    require(problem.empty(), fmt::format("{}: {}", flag, problem));
   }
 
   bool names_model() const {
@@ -230,9 +228,7 @@ class PrecisionCommand : public Command {
 
   Table types() const {
     const Precision precision = precision_from_name(autocast_);
-    if (precision == Precision::fp32) {
-      throw Error("--autocast fp32 is no autocast; choose fp16, bf16 or tf32", ErrorKind::usage);
-    }
+    require(precision != Precision::fp32, "--autocast fp32 casts nothing; choose fp16, bf16 or tf32");
     return type_table(graph(precision), precision, detail_);
   }
 
@@ -248,9 +244,7 @@ class PrecisionCommand : public Command {
 
   Table errors() const {
     const RunConfig config = run_options_.single();
-    if (config.device == "null") {
-      throw Error("--device null computes nothing to compare; use cpu, cuda or reference", ErrorKind::usage);
-    }
+    require(config.device != "null", "--device null computes nothing to compare; use cpu, cuda or reference");
     const std::vector<PrecisionVariant> variants = parse_variants(dtypes_, low_norms_);
     const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
     const std::shared_ptr<const Workload> compared = workload();

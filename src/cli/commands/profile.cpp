@@ -1,4 +1,4 @@
-// ridgepoint profile: where the time of a step goes, kernel by kernel, and what bounds it.
+// ridgepoint profile: the time of each kernel and module of a step, idle time, and a roofline.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,7 +27,7 @@ using views::Breakdown;
 
 constexpr std::int64_t kMostProfiledSteps = 1000;
 
-// What `parse` says of the value of `flag` begins with that.
+// Prefixes errors of `parse` with the flag.
 template <typename Parse>
 auto parse_value(std::string_view flag, std::string_view text, Parse parse) {
   try {
@@ -38,14 +38,14 @@ auto parse_value(std::string_view flag, std::string_view text, Parse parse) {
 }
 
 void require_range(std::string_view flag, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value >= least && value <= most) return;
-  throw Error(fmt::format("{}: {} is out of range; it may be {} to {}", flag, value, least, most), ErrorKind::usage);
+  require(value >= least && value <= most,
+          fmt::format("{}: {} is out of range; the range is {} to {}", flag, value, least, most));
 }
 
 class ProfileCommand : public Command {
  public:
   std::string_view name() const override { return "profile"; }
-  std::string_view summary() const override { return "where the time goes: kernels, modules, idle time, roofline"; }
+  std::string_view summary() const override { return "show where time goes: kernels, modules, idle time, roofline"; }
   std::string_view examples() const override {
     return "ridgepoint profile --model small --mode step\n"
            "ridgepoint profile --model small --mode forward --by scope --depth 4\n"
@@ -55,45 +55,48 @@ class ProfileCommand : public Command {
            "ridgepoint profile --model tiny --by launch --format csv --output launches.csv";
   }
   std::string_view notes() const override {
-    return "The steps are timed first, as bench times them, then --profiled-steps more run under the device's profiler "
-           "(the executor's clock on a cpu, CUPTI on a card). Where it cannot record, the timing is reported with the "
-           "reason, and the exit code is 1. A trace file opens in Perfetto and chrome://tracing. --format csv writes "
-           "the breakdown that --by names, kernels unless told, or with --compare the classes of each mode; json and "
-           "jsonl hold all of them. With --phase and --scope, shares are of the kernels chosen.";
+    return "The command times the steps as bench does, then runs --profiled-steps more under a profiler (CUPTI on a "
+           "GPU, the executor's clock on a CPU). If the profiler cannot record, the timing and the reason are printed, "
+           "and the exit code is 1. --format csv writes one breakdown: that of --by (default: kernel), or the classes "
+           "of each mode with --compare; json and jsonl have all breakdowns. With --phase or --scope, shares of kernel "
+           "time refer to the selected kernels.";
   }
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Profile";
-    app.add_option("--profiled-steps", profiled_steps_, "steps under the profiler, after the timed ones [3]")
+    app.add_option("--profiled-steps", profiled_steps_, "steps that run under the profiler, after the timed ones [3]")
         ->type_name("N")
         ->group(kGroup);
-    app.add_option("--by", by_, "one breakdown instead of all views: kernel, class, scope, launch")
+    app.add_option("--by", by_, "print only this breakdown: kernel, class, scope (modules) or launch")
         ->type_name("NAME")
         ->group(kGroup);
-    app.add_option("--phase", phases_, "kernels of these phases alone: forward, loss, backward, zeroing, optimizer")
+    app.add_option("--phase", phases_, "select kernels by phase: forward, loss, backward, zeroing, optimizer")
         ->type_name("NAMES")
         ->group(kGroup);
     app.add_option("--scope", scopes_,
-                   "kernels of these modules alone; * stands for any characters but a dot: 'layers.*.attn'")
+                   "select kernels by module; * matches any characters except a dot: 'layers.*.attn'")
         ->type_name("GLOBS")
         ->group(kGroup);
-    depth_option_ =
-        app.add_option("--depth", view_.detail.depth, "levels of modules shown by scope; ops are the innermost [3]")
+    depth_option_ = app.add_option("--depth", view_.detail.depth, "levels of modules in the breakdown by scope [3]")
+                        ->type_name("N")
+                        ->group(kGroup);
+    app.add_flag_callback(
+           "--each-layer", [this] { view_.detail.layers = Layers::apart; },
+           "show each layer instead of the sum of all layers")
+        ->group(kGroup);
+    top_option_ =
+        app.add_option("--top", view_.top, "rows in the tables of kernels and of recoverable time; 0 shows all [15]")
             ->type_name("N")
             ->group(kGroup);
-    app.add_flag_callback(
-           "--each-layer", [this] { view_.detail.layers = Layers::apart; }, "layers apart instead of added up")
-        ->group(kGroup);
-    top_option_ = app.add_option("--top", view_.top, "kernels and places to win time shown, 0 for all [15]")
-                      ->type_name("N")
-                      ->group(kGroup);
-    app.add_option("--compare", compare_, "two modes or more: how shares move between them")
+    app.add_option("--compare", compare_, "compare two or more modes by class: forward,step")
         ->type_name("MODES")
         ->group(kGroup);
-    app.add_option("--trace", trace_, "write the profiled steps as a trace file")->type_name("FILE")->group(kGroup);
-    app.add_option("--weights", weights_, "parameters from a safetensors file [made from --seed]")
+    app.add_option("--trace", trace_, "write a trace of the profiled steps for Perfetto or chrome://tracing")
+        ->type_name("FILE")
+        ->group(kGroup);
+    app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
         ->type_name("FILE")
         ->group("Work");
     output_options_.add_to(app);
@@ -110,7 +113,7 @@ class ProfileCommand : public Command {
         [this](Format format, std::size_t first) {
           return views::profile_page(std::span(profiles_).subspan(first), view_, format);
         },
-        PageWriter::Items::stand_apart);
+        PageWriter::Items::independent);
     check_trace();
     run_all(configs, writer);
     writer.finish();
@@ -130,7 +133,7 @@ class ProfileCommand : public Command {
     }
     if (!compare_.empty()) configs = one_a_mode(std::move(configs));
     if (!trace_.empty() && configs.size() > 1) {
-      throw Error(fmt::format("--trace: a trace file holds one profile, and the options ask for {}", configs.size()),
+      throw Error(fmt::format("--trace: a trace file holds one configuration; the options give {}", configs.size()),
                   ErrorKind::usage);
     }
     if (!weights_.empty()) use_weights(weights_, configs);
@@ -138,11 +141,8 @@ class ProfileCommand : public Command {
     return configs;
   }
 
-  // An option that would change nothing of what is asked for is a misunderstanding.
+  // Refuses options that the chosen tables would ignore.
   void check_views() const {
-    const auto require = [](bool holds, const char* message) {
-      if (!holds) throw Error(message, ErrorKind::usage);
-    };
     const Format format = output_options_.resolved_format();
     const bool is_json = format == Format::json || format == Format::jsonl;
     const auto shows = [&](Breakdown breakdown) {
@@ -150,18 +150,18 @@ class ProfileCommand : public Command {
       if (!compare_.empty()) return false;
       return view_.only ? *view_.only == breakdown : format != Format::csv || breakdown == Breakdown::kernel;
     };
-    require(by_.empty() || compare_.empty(), "--compare is by class; leave --by out");
+    require(by_.empty() || compare_.empty(), "--compare always compares classes; leave --by out");
     require(!is_json || !view_.only || view_.only == Breakdown::launch,
-            "json and jsonl hold every breakdown; leave --by out (--by launch adds every launch)");
+            "json and jsonl have every breakdown; leave --by out (only --by launch adds one)");
     require(shows(Breakdown::scope) || depth_option_->count() == 0,
-            "--depth is of the breakdown by module; leave it out, or ask for --by scope");
+            "--depth applies to the breakdown by module; leave it out, or use --by scope");
     require(shows(Breakdown::scope) || view_.detail.layers == Layers::added_up,
-            "--each-layer is of the breakdown by module; leave it out, or ask for --by scope");
+            "--each-layer applies to the breakdown by module; leave it out, or use --by scope");
     require((is_for_people(format) && compare_.empty() && shows(Breakdown::kernel)) || top_option_->count() == 0,
-            "--top is of the table of kernels; files and other tables have all their rows: leave it out");
+            "--top applies to the printed tables of kernels and of recoverable time; leave it out");
   }
 
-  // The names are checked before anything runs: against the phases there are, and against the models' modules.
+  // Throws Error (usage) for an unknown phase, and for a scope that matches no module of a model.
   KernelFilter read_filter(const std::vector<RunConfig>& configs) const {
     KernelFilter filter;
     if (!phases_.empty()) {
@@ -188,18 +188,15 @@ class ProfileCommand : public Command {
       }
     }
     throw Error(
-        fmt::format("--scope: no module is called '{}'; outermost there are {}", pattern, fmt::join(modules, ", ")),
+        fmt::format("--scope: no module matches '{}'; the outermost modules are {}", pattern, fmt::join(modules, ", ")),
         ErrorKind::usage);
   }
 
   std::vector<RunConfig> one_a_mode(std::vector<RunConfig> configs) const {
-    if (run_options_.given("--mode")) throw Error("--compare names the modes; leave --mode out", ErrorKind::usage);
+    require(!run_options_.given("--mode"), "--compare gives the modes; leave --mode out");
     const std::vector<std::string> modes = split_list("--compare", compare_);
-    if (modes.size() < 2) {
-      throw Error(fmt::format("--compare: '{}' is one mode; give two or more: forward,step", compare_),
-                  ErrorKind::usage);
-    }
-    if (configs.size() != 1) throw Error("--compare takes one configuration; give one value each", ErrorKind::usage);
+    require(modes.size() >= 2, fmt::format("--compare: '{}' is one mode; give two or more: forward,step", compare_));
+    require(configs.size() == 1, "--compare takes one configuration; give one value for every other option");
     std::vector<RunConfig> result;
     for (const std::string& mode : modes) {
       result.push_back(configs.front());
@@ -208,7 +205,7 @@ class ProfileCommand : public Command {
     return result;
   }
 
-  // Found out before the run, but no reason not to run: the tables are wanted too.
+  // An unwritable trace file is reported at the end: the tables are printed all the same.
   void check_trace() {
     if (trace_.empty()) return;
     try {
@@ -252,7 +249,7 @@ class ProfileCommand : public Command {
     if (!trace_problem_.empty()) print_error(fmt::format("no trace was written: {}", trace_problem_));
   }
 
-  // Running out of memory is an answer; a profile without kernels is none.
+  // Running out of memory is a result of a sweep; a profile without kernels is a failure.
   int exit_code() const {
     const bool failed = std::ranges::any_of(profiles_, [](const Profile& profile) {
       return !profile.problem.empty() || profile.run.status == RunStatus::error ||

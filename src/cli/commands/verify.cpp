@@ -1,4 +1,4 @@
-// ridgepoint verify: training steps from given weights and tokens, kept in a file or held against one.
+// ridgepoint verify: runs training steps from given weights and tokens, and compares the results with a file.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -42,29 +42,22 @@ void write_tensors(const std::string& path, const std::map<std::string, HostTens
 
 constexpr const char* kInterruption = "interrupted; nothing was compared";
 
-void stop_point() {
-  if (interrupted()) throw Interrupted(kInterruption);
-}
-
 class Verify : public Command {
  public:
   std::string_view name() const override { return "verify"; }
-  std::string_view summary() const override { return "hold training steps against a reference file, or write one"; }
+  std::string_view summary() const override { return "compare training steps with a reference file, or write one"; }
   std::string_view examples() const override {
-    return "ridgepoint verify --model tiny --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
-           "ridgepoint verify --model tiny --save-weights w.safetensors --save-tokens t.safetensors --dump "
-           "r.safetensors";
+    return "ridgepoint verify --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
+           "ridgepoint verify --save-weights w.safetensors --save-tokens t.safetensors --dump r.safetensors\n"
+           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2";
   }
   std::string_view notes() const override {
-    return "Files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and `targets` "
-           "[batch, context]. Results are fp32: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` of step "
-           "K, "
-           "`param.NAME` after the last. A tensor agrees when each element has |ours - theirs| <= atol + rtol * "
-           "|theirs| and, unless rtol is 0, its relative L2 error is at most rtol. Of a parameter the update is "
-           "compared, by "
-           "its relative L2 error, which may be 100 rtol: AdamW turns the rounding error of a gradient that is nearly "
-           "0 "
-           "into an update of any size up to the learning rate.";
+    return "All files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and "
+           "`targets` [batch, context]. Results are fp32: `logits`, `loss` and `grad.NAME` of the first step, `loss.K` "
+           "of step K, `param.NAME` after the last step. A tensor agrees if each element has |ours - theirs| <= atol + "
+           "rtol * |theirs| and, unless rtol is 0, the relative L2 error is at most rtol. For a parameter, the update "
+           "is compared; its relative L2 error may be 100 rtol, because AdamW turns the rounding error of a gradient "
+           "near 0 into an update of any size up to the learning rate.";
   }
 
   void add_options(CLI::App& app) override {
@@ -72,17 +65,17 @@ class Verify : public Command {
     const auto file = [&](const char* flag, std::string& path, const char* help) {
       app.add_option(flag, path, help)->type_name("FILE")->group("Files");
     };
-    file("--weights", weights_, "initial parameters [made from --seed]");
-    file("--tokens", tokens_, "inputs and targets [made from --seed]");
+    file("--weights", weights_, "read the initial parameters [random, from --seed]");
+    file("--tokens", tokens_, "read the inputs and targets [random, from --seed]");
     file("--dump", dump_, "write the results");
-    file("--against", against_, "compare the results with these; exit code 1 when one is beyond tolerance");
+    file("--against", against_, "compare the results with this file; exit code 1 if a tensor is beyond tolerance");
     file("--save-weights", save_weights_, "write the initial parameters");
     file("--save-tokens", save_tokens_, "write the tokens");
-    app.add_option("--optimizer-steps", optimizer_steps_, "AdamW steps; 0 is forward and backward alone [1]")
+    app.add_option("--optimizer-steps", optimizer_steps_, "number of AdamW steps; 0 runs forward and backward only [1]")
         ->type_name("N")
         ->group("Verify");
     app.add_flag("--detect-anomaly", detect_anomaly_,
-                 "look at every result for NaN and infinity and name the node that made the first; exit code 1 then")
+                 "check every result for NaN and infinity and name the first node that makes one; exit code 1 then")
         ->group("Verify");
     rtol_option_ =
         app.add_option("--rtol", tolerance_.relative, fmt::format("relative tolerance [{:g}]", tolerance_.relative))
@@ -115,17 +108,14 @@ class Verify : public Command {
 
  private:
   void check_options(const RunConfig& config) const {
-    const auto require = [](bool holds, const std::string& message) {
-      if (!holds) throw Error(message, ErrorKind::usage);
-    };
-    require(config.device != "null", "--device null computes nothing to verify; use cpu or reference");
+    require(config.device != "null", "--device null computes nothing to verify; use cpu, cuda or reference");
     require(optimizer_steps_ >= 0, fmt::format("--optimizer-steps: {} is too small; the least is 0", optimizer_steps_));
     for (const CLI::Option* option : {rtol_option_, atol_option_}) {
       require(!against_.empty() || option->count() == 0,
-              fmt::format("--{} goes with --against", option->get_lnames().front()));
+              fmt::format("--{} needs --against", option->get_lnames().front()));
     }
     require(weights_.empty() || tokens_.empty() || !run_options_.given("--seed"),
-            "--seed makes weights and tokens, and both are from files; leave it out");
+            "--seed has no effect: weights and tokens come from files; leave it out");
     require(tolerance_.relative >= 0 && tolerance_.absolute >= 0, "--rtol and --atol must be 0 or more");
     for (const std::string& path : {dump_, save_weights_, save_tokens_}) {
       if (!path.empty()) check_writable(path);
@@ -137,7 +127,7 @@ class Verify : public Command {
     return std::optional<SafetensorsFile>(std::in_place, path);
   }
 
-  // Batch and context are those of the file; options that say otherwise are refused.
+  // Sets batch and context to those of the file. Throws Error (usage) if an option gives another size.
   TrainingTokens tokens_from_file(RunDraft& draft) const {
     TrainingTokens data;
     if (tokens_.empty()) return data;
@@ -157,9 +147,8 @@ class Verify : public Command {
   }
 
   void check_agrees(std::string_view flag, std::int64_t asked, std::int64_t found) const {
-    if (!run_options_.given(flag) || asked == found) return;
-    throw Error(fmt::format("{} is {}, and '{}' has {}; leave the option out", flag, asked, tokens_, found),
-                ErrorKind::usage);
+    require(!run_options_.given(flag) || asked == found,
+            fmt::format("{} is {}, and '{}' has {}; leave the option out", flag, asked, tokens_, found));
   }
 
   bool only_saves_weights() const {
@@ -196,12 +185,12 @@ class Verify : public Command {
     }
   }
 
-  // Throws Error where a loss is no number, or anything else that --detect-anomaly looked at; says so where all are.
+  // Throws Error if a loss, or with --detect-anomaly any result, is NaN or infinite.
   void require_numbers(const TrainingResult& result) const {
     if (!result.anomaly.empty()) throw Error("anomaly in " + result.anomaly);
     for (const auto& [name, tensor] : result.tensors) {
       if (!name.starts_with("loss") || std::isfinite(tensor.as<float>()[0])) continue;
-      throw Error(fmt::format("'{}' is {}; --detect-anomaly names the node that began it", name,
+      throw Error(fmt::format("'{}' is {}; --detect-anomaly names the first such node", name,
                               std::isnan(tensor.as<float>()[0]) ? "NaN" : "infinite"));
     }
     if (detect_anomaly_) print_output("\nNo NaN and no infinity was found.\n");

@@ -17,16 +17,16 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-// What a choice may be: in this build, and in the design but not in this build.
+// The names that an option accepts, and names that a later version will accept.
 struct Choices {
   Names available;
-  Names elsewhere;
+  Names planned;
 };
 
 void check_choice(std::string_view value, const Choices& choices) {
   if (std::ranges::find(choices.available, value) != choices.available.end()) return;
   const std::string available = fmt::format("{}", fmt::join(choices.available, ", "));
-  if (std::ranges::find(choices.elsewhere, value) != choices.elsewhere.end()) {
+  if (std::ranges::find(choices.planned, value) != choices.planned.end()) {
     throw Error(fmt::format("'{}' is not in this build; available: {}", value, available), ErrorKind::usage);
   }
   throw Error(fmt::format("'{}' is unknown{}", value, hint(value, choices.available)), ErrorKind::usage);
@@ -80,7 +80,7 @@ Names preset_names() {
   return names;
 }
 
-// Whether a card of that number is here is found out by opening it: a machine without one gives an unsupported row.
+// Accepts any GPU number: a GPU that does not exist makes the row unsupported when the device is opened.
 Axis device_axis(std::string group) {
   const Choices choices{{"cpu", "cuda", "reference", "null"}, {}};
   const auto parse = [choices](std::string_view text) {
@@ -93,9 +93,13 @@ Axis device_axis(std::string group) {
     }
     return settings;
   };
-  return {"--device", std::move(group),
-          "NAME",     "cpu, cuda or cuda:1, reference, null [a card where there is one, or cpu]",
-          parse,      ""};
+  return {"--device",
+          std::move(group),
+          "NAME",
+          "cpu, cuda (or cuda:1: the second GPU), reference (slow loops in fp64), null (predicts "
+          "memory, runs nothing) [cuda if there is a GPU, else cpu]",
+          parse,
+          ""};
 }
 
 constexpr const char* kModel = "Model";
@@ -108,22 +112,23 @@ using Int = std::int64_t;
 std::vector<Axis> machine_axes() {
   std::vector<Axis> axes;
   axes.push_back(device_axis(kMachine));
-  axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "CPU threads; 0 takes every core",
+  axes.push_back(number_axis("--threads", kMachine, "0", kThreads, "CPU threads; 0 uses all cores",
                              [](D& d, Int v) { d.config.device_options.threads = static_cast<int>(v); }));
   axes.push_back(
-      number_axis("--memory-limit", kMachine, "", kBytes, "behave like a device with this much memory: 20GiB, 512MiB, 1GB",
+      number_axis("--memory-limit", kMachine, "", kBytes, "limit the memory of the device: 20GiB, 512MiB, 1GB",
                   [](D& d, Int v) { d.config.device_options.memory_limit_bytes = static_cast<std::size_t>(v); }));
   return axes;
 }
 
 Axis dtype_axis() {
-  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {"fp8"}}, "precision",
+  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {"fp8"}}, "number type",
                      [](D& d, Text v) { d.config.compile.precision = precision_from_name(v); });
 }
 
 Axis attention_axis(std::string fallback) {
   return choice_axis("--attention", kWork, std::move(fallback), {names_of(kAllAttentionVariants), {}},
-                     "attention variant", [](D& d, Text v) { d.model.attention = attention_variant_from_name(v); });
+                     "implementation of attention",
+                     [](D& d, Text v) { d.model.attention = attention_variant_from_name(v); });
 }
 
 Axis seed_axis(std::string help) {
@@ -131,7 +136,7 @@ Axis seed_axis(std::string help) {
 }
 
 Axis warmup_axis() {
-  return number_axis("--warmup", kWork, "5", kWarmups, "iterations before the timed ones",
+  return number_axis("--warmup", kWork, "5", kWarmups, "untimed iterations before the timed ones",
                      [](D& d, Int v) { d.config.warmup = v; });
 }
 
@@ -141,7 +146,8 @@ std::vector<Axis> run_axes() {
   std::vector<Axis> axes = machine_axes();
   axes.push_back(
       choice_axis("--model", kModel, "", {preset_names(), {}}, "a preset [tiny]", [](D& d, Text v) { d.preset = v; }));
-  axes.push_back(number_axis("--layers", kModel, "", kPositive, "Transformer blocks; sizes replace those of a preset",
+  axes.push_back(number_axis("--layers", kModel, "", kPositive,
+                             "Transformer blocks; each size given replaces that of the preset",
                              [](D& d, Int v) { d.layers = v; }));
   axes.push_back(number_axis("--d-model", kModel, "", kPositive, "width of the residual stream",
                              [](D& d, Int v) { d.d_model = v; }));
@@ -157,17 +163,17 @@ std::vector<Axis> run_axes() {
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(dtype_axis());
   axes.push_back(choice_axis("--compile", kWork, "off", {names_of(kAllCompiles), {"full"}},
-                             "graph compilation (fuse: attention as one kernel)",
+                             "graph compilation (fuse: attention in one kernel)",
                              [](D& d, Text v) { d.config.compile.level = compile_from_name(v); }));
   axes.push_back(attention_axis("composite"));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
                              [](D& d, Text v) { d.config.checkpoint = checkpoint_from_name(v); }));
-  axes.push_back(seed_axis("seed of the initial weights and the tokens"));
+  axes.push_back(seed_axis("random seed of the initial weights and the tokens"));
   axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
   axes.push_back(choice_axis("--mode", kWork, "step", {names_of(kAllModes), {}},
-                             "what is timed (backward is forward + loss + backward; step adds AdamW)",
+                             "what an iteration runs (backward: forward + loss + backward; step: AdamW too)",
                              [](D& d, Text v) { d.config.compile.mode = mode_from_name(v); }));
   return axes;
 }
@@ -179,19 +185,21 @@ std::vector<Axis> attention_axes() {
                              "causal mask: query i attends to keys 0 to i",
                              [](D& d, Text v) { d.causal = v == "true"; }));
   axes.push_back(number_axis("--batch", kWork, "8", kPositive, "batch size", [](D& d, Int v) { d.batch = v; }));
-  axes.push_back(
-      number_axis("--heads", kWork, "1", kPositive, "attention heads; they divide --d-model", [](D& d, Int v) { d.heads = v; }));
-  axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive, "width of all heads together (heads x head size)",
-                             [](D& d, Int v) { d.d_model = v; }));
+  axes.push_back(number_axis("--heads", kWork, "1", kPositive, "attention heads; they divide --d-model",
+                             [](D& d, Int v) { d.heads = v; }));
+  axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive,
+                             "width of all heads together (heads x head size)", [](D& d, Int v) { d.d_model = v; }));
   axes.push_back(number_axis("--sequence,--context", kWork, "256,1024,4096,8192,16384", kPositive,
-                             "number of queries; --context is the same option", [](D& d, Int v) { d.model.context = v; }));
+                             "number of queries; --context is the same option",
+                             [](D& d, Int v) { d.model.context = v; }));
   axes.push_back(number_axis("--keys", kWork, "", kPositive, "number of keys and values [as many as queries]",
                              [](D& d, Int v) { d.keys = v; }));
   axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));
-  axes.push_back(seed_axis("seed of q, k and v"));
+  axes.push_back(seed_axis("random seed of q, k and v"));
   axes.push_back(warmup_axis());
   axes.push_back(number_axis("--steps,--iterations", kWork, "100", kIterations,
-                             "timed runs of forward, and of forward and backward: up to N or 1 s, at least 3",
+                             "timed runs of forward, then of forward + backward; without this option each stops after "
+                             "1 s, but runs at least 3",
                              [](D& d, Int v) { d.config.steps = v; }));
   return axes;
 }

@@ -1,4 +1,4 @@
-// The lists of options RunOptions offers. A new one is a member of RunDraft or its StepConfig and a line in axes.cpp.
+// The lists of options for RunOptions. A new option is a member of RunDraft or its RunConfig and a line in axes.cpp.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,7 @@
 
 namespace ridgepoint::cli {
 
-// Of commands that run a model.
-std::vector<Axis> run_axes();
-// Of the command that runs attention by itself.
-std::vector<Axis> attention_axes();
+std::vector<Axis> run_axes();        // for commands that run a model
+std::vector<Axis> attention_axes();  // for `attention`, which runs one call of attention
 
 }  // namespace ridgepoint::cli

@@ -13,15 +13,15 @@
 namespace ridgepoint::cli {
 namespace {
 
-void require(const std::optional<std::int64_t>& size, std::string_view flag) {
+void require_size(const std::optional<std::int64_t>& size, std::string_view flag) {
   if (size) return;
-  throw Error(fmt::format("a model of your own also needs {}; or start from a preset: --model small", flag),
+  throw Error(fmt::format("a model without a preset also needs {}; or add a preset: --model small", flag),
               ErrorKind::usage);
 }
 
 bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->count() > 0; }
 
-// Settings of one axis, its flag before every complaint.
+// The settings of one axis. Errors begin with its flag.
 std::vector<Axis::Setting> settings_of(const Axis& axis) {
   if (axis.text.empty() && !is_given(axis)) return {};
   try {
@@ -39,10 +39,10 @@ TransformerConfig model_of(const RunDraft& draft) {
   if (!draft.preset.empty() || !has_sizes) {
     model = transformer_preset(draft.preset.empty() ? "tiny" : draft.preset);
   } else {
-    require(draft.layers, "--layers");
-    require(draft.d_model, "--d-model");
-    require(draft.d_ff, "--d-ff");
-    require(draft.heads, "--heads");
+    require_size(draft.layers, "--layers");
+    require_size(draft.d_model, "--d-model");
+    require_size(draft.d_ff, "--d-ff");
+    require_size(draft.heads, "--heads");
   }
   if (has_sizes || draft.vocab.value_or(model.vocab) != model.vocab) model.name = "custom";
   model.context = draft.model.context;
@@ -71,9 +71,7 @@ void RunOptions::add_to(CLI::App& app) {
 }
 
 void RunOptions::add_run_anyway(CLI::App& app, bool& run_anyway) {
-  app.add_flag("--run-anyway", run_anyway,
-               "run what the plan says does not fit in memory, instead of saying so at once")
-      ->group("Work");
+  app.add_flag("--run-anyway", run_anyway, "run a row even if its predicted memory does not fit")->group("Work");
 }
 
 std::vector<RunDraft> RunOptions::drafts() const {
@@ -83,7 +81,7 @@ std::vector<RunDraft> RunOptions::drafts() const {
     const std::vector<Axis::Setting> settings = settings_of(axis);
     if (settings.empty()) continue;
     if (drafts.size() * settings.size() > kMaxSweepValues) {
-      throw Error(fmt::format("the sweep has more than {} rows; {} brings it past that", kMaxSweepValues, axis.flag),
+      throw Error(fmt::format("the sweep has more than {} rows; give fewer values for {}", kMaxSweepValues, axis.flag),
                   ErrorKind::usage);
     }
     std::vector<RunDraft> product;
@@ -127,7 +125,8 @@ RunDraft RunOptions::single_draft() const {
   std::vector<RunDraft> all = drafts();
   if (all.size() != 1) {
     throw Error(
-        fmt::format("the options sweep {} configurations and this command runs one; give one value each", all.size()),
+        fmt::format("the options give {} configurations and this command runs one; give one value for each option",
+                    all.size()),
         ErrorKind::usage);
   }
   return std::move(all.front());

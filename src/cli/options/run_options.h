@@ -1,6 +1,5 @@
-// The options that say what to run, registered once for every command that runs models. Each takes a list or a range
-// (sweep.h); the product of all of them is the sweep. Its order is that of the help: the last
-// option varies fastest.
+// The options that say what to run, for every command that runs models. Each takes a list or a range (sweep.h); the
+// sweep is their product, in the order of the help: the last option varies fastest.
 #pragma once
 
 #include <functional>
@@ -10,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "ridgepoint/run_config.h"
 #include "models/transformer.h"
+#include "ridgepoint/run_config.h"
 
 namespace CLI {
 class App;
@@ -20,15 +19,14 @@ class Option;
 
 namespace ridgepoint::cli {
 
-// A configuration as its options arrive: sizes wait until it is known whether a preset stands below them.
+// A configuration while options are applied. Sizes are kept apart, because a preset may supply the missing ones.
 struct RunDraft {
   RunConfig config;  // without its workload
   TransformerConfig model;
   std::int64_t batch = 4;
   std::string preset;
   std::optional<std::int64_t> layers, d_model, d_ff, heads, vocab;
-  // Of attention by itself.
-  std::optional<std::int64_t> keys;
+  std::optional<std::int64_t> keys;  // this and `causal`: for `attention` only
   bool causal = false;
 };
 
@@ -40,42 +38,42 @@ struct Axis {
   std::string type_name;
   std::string help;
   std::function<std::vector<Setting>(std::string_view)> parse;  // throws Error (usage) quoting the text
-  std::string text;                                             // as given; the default before that, empty for none
-  const CLI::Option* option = nullptr;                          // once registered
+  std::string text;                                             // the given value, or the default; empty for none
+  const CLI::Option* option = nullptr;                          // set by add_to()
 };
 
-// The model that a draft names: a preset, sizes of its own, or a preset with other sizes. Throws Error (usage).
+// The model of a draft: a preset, given sizes, or a preset with some given sizes. Throws Error (usage).
 TransformerConfig model_of(const RunDraft& draft);
-// The draft with the Transformer that it names as its workload. Throws Error (usage).
+// The configuration of a draft, with the Transformer as its workload. Throws Error (usage).
 RunConfig finish(RunDraft draft);
 
 class RunOptions {
  public:
-  // All of them but the flags in `without`, which keep their defaults.
+  // All options of run_axes() except the flags in `without`, which keep their defaults.
   explicit RunOptions(const std::vector<std::string_view>& without = {});
   explicit RunOptions(std::vector<Axis> axes) : axes_(std::move(axes)) {}
   RunOptions(const RunOptions&) = delete;
   RunOptions& operator=(const RunOptions&) = delete;
 
   void add_to(CLI::App& app);
-  // The flag of commands that plan a row before they run it.
+  // Adds --run-anyway, for commands that plan a row before they run it.
   static void add_run_anyway(CLI::App& app, bool& run_anyway);
 
   // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
-  // this build, or at odds with another, before anything runs.
+  // this build, or in conflict with another.
   std::vector<RunConfig> expand() const;
-  // The same before the sizes of a model are looked at.
+  // The same, before the sizes of the models are checked.
   std::vector<RunDraft> drafts() const;
-  // For commands that run one configuration. Throws Error (usage) when the options sweep.
+  // For commands that run one configuration. Throws Error (usage) if the options give several.
   RunConfig single() const { return finish(single_draft()); }
   RunDraft single_draft() const;
   // Whether the command line has the flag.
   bool given(std::string_view flag) const;
-  // The flags that the command line has, in the order of the help.
+  // The flags of the command line, in the order of the help.
   std::vector<std::string> given() const;
-  // Another default for a flag, before or after the command line is read.
+  // Replaces the default of a flag, before or after the command line is read.
   void set_default(std::string_view flag, std::string text);
-  // Another line of the help, before add_to().
+  // Replaces the help of a flag; call it before add_to().
   void set_help(std::string_view flag, std::string help);
 
  private:

@@ -19,7 +19,7 @@ std::int64_t parse_value(std::string_view text, const NumberRule& rule) {
   return value;
 }
 
-// How a range gets from one value to the next.
+// The step from one value of a range to the next.
 struct Stride {
   bool multiplies = false;
   std::int64_t amount = 1;
@@ -31,7 +31,7 @@ Stride parse_stride(std::string_view range, std::string_view text, const NumberR
     fail(range, "is not a range; write first:last, first:last:+step or first:last:*factor");
   }
   const std::string_view amount_text = text.substr(1);
-  if (amount_text.empty()) fail(range, multiplies ? "lacks its factor after '*'" : "lacks its step after '+'");
+  if (amount_text.empty()) fail(range, multiplies ? "has no factor after '*'" : "has no step after '+'");
   const std::int64_t amount = multiplies ? parse_integer(amount_text) : rule.parse(amount_text);
   if (multiplies && amount < 2) fail(range, "would never end: its factor must be 2 or more");
   if (amount < 1) fail(range, "would never end: its step must be 1 or more");

@@ -1,8 +1,8 @@
 // The values one option sweeps. Grammar, blanks not allowed:
 //   list  = item *("," item)
 //   item  = value | first ":" last | first ":" last ":*" factor | first ":" last ":+" step
-// A range counts up from `first` and stops at or before `last`; its step is 1 unless told. Values are positive or
-// zero as the option says. Every function throws Error (usage) quoting the text and saying what is accepted.
+// A range counts up from `first` and stops at or before `last`; the default step is 1. Every function throws Error
+// (usage) that quotes the text and says what is accepted.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace ridgepoint::cli {
 
-// More values than this in one option, or rows in one sweep, is a slip of the finger.
+// The limit of values in one option and of rows in one sweep: more is a typing error.
 inline constexpr std::size_t kMaxSweepValues = 10'000;
 
 // The items of a comma list. Throws for an empty list and for an empty item.
 std::vector<std::string> split_list(std::string_view text);
-// The same of an option's value: what is said begins with its flag.
+// The same for the value of an option: errors begin with the flag.
 std::vector<std::string> split_list(std::string_view flag, std::string_view text);
 
 struct NumberRule {
   std::int64_t min = 1;
   std::int64_t max = INT64_MAX;
-  std::int64_t (*parse)(std::string_view);  // of one value; factors are always plain numbers
+  std::int64_t (*parse)(std::string_view);  // parses one value; a factor is always a plain number
 };
 
 // The numbers of a list whose items may be ranges, in the order written.

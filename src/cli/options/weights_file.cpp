@@ -12,7 +12,7 @@
 namespace ridgepoint::cli {
 namespace {
 
-// A file of the wrong model has hundreds of wrong tensors; the first ones tell.
+// A file of another model has hundreds of wrong tensors; the first ones suffice.
 constexpr std::size_t kMostProblemsShown = 20;
 
 std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload& workload) {
@@ -29,7 +29,7 @@ std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload
   }
   for (const std::string& name : file.names()) {
     if (std::ranges::find(parameters, name, &ParameterDeclaration::name) == parameters.end()) {
-      problems.push_back(fmt::format("'{}' of '{}' is no parameter of this model", name, path));
+      problems.push_back(fmt::format("'{}' of '{}' is not a parameter of this model", name, path));
     }
   }
   return problems;
@@ -54,7 +54,7 @@ void fail_with(const std::vector<std::string>& problems) {
 
 void use_weights(const std::string& path, std::span<RunConfig> configs) {
   if (std::ranges::any_of(configs, [](const RunConfig& config) { return config.device == "null"; })) {
-    throw Error("--weights: --device null reads no parameters; leave one of the two out", ErrorKind::usage);
+    throw Error("--weights: --device null reads no parameters; give one of the two", ErrorKind::usage);
   }
   const auto file = std::make_shared<const SafetensorsFile>(path);
   const Workload* checked = nullptr;

@@ -1,4 +1,4 @@
-// --weights FILE: parameters read from a safetensors file instead of made from the seed.
+// --weights FILE: reads the parameters from a safetensors file instead of making random ones.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace ridgepoint::cli {
 
-// Has every configuration read its parameters from the file. Throws Error (usage) when a device computes nothing; Error
-// when the file is no safetensors file, when it lacks a parameter of one of the models or has one in another shape or
-// of integers, and when it has a tensor that is no parameter: all such problems but the last are printed first.
+// Makes every configuration read its parameters from the file. Throws Error (usage) for the null device, and Error if
+// the file is not a safetensors file, if a parameter is missing or has another shape or an integer type, or if a tensor
+// is not a parameter. Prints these problems first.
 void use_weights(const std::string& path, std::span<RunConfig> configs);
 
-// Throws Error that counts the problems when there are any, after printing them.
+// Prints the problems, then throws Error with their number. Does nothing if there are none.
 void fail_with(const std::vector<std::string>& problems);
 
 }  // namespace ridgepoint::cli

@@ -15,7 +15,7 @@ namespace {
 
 using views::wrap;
 
-// "--batch N" as the left column shows it.
+// The left column of an option: "--batch N".
 std::string heading(const CLI::Option& option) {
   std::string names;
   for (const std::string& name : option.get_snames()) names += "-" + name + ", ";
@@ -29,34 +29,30 @@ std::vector<std::string> groups_of(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (std::ranges::find(groups, option->get_group()) == groups.end()) groups.push_back(option->get_group());
   }
-  // Help itself registers first and belongs last.
+  // CLI11 registers --help first; the help lists it last.
   std::rotate(groups.begin(), groups.begin() + 1, groups.end());
   return groups;
 }
 
-std::string indented(std::string_view lines) {
-  std::string result;
-  while (!lines.empty()) {
-    const std::string_view line = lines.substr(0, lines.find('\n'));
-    result += fmt::format("  {}\n", line);
-    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
-  }
-  return result;
+// Breaks a command line that is too long as a shell script does, with a backslash.
+std::string example(std::string_view line, std::size_t width) {
+  std::string text = wrap(line, width - 2, 6);
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3) text.insert(at, " \\");
+  return fmt::format("  {}\n", text);
 }
 
 }  // namespace
 
-std::string program_help(std::span<const std::unique_ptr<Command>> commands) {
+std::string program_help(std::span<const std::unique_ptr<Command>> commands, std::size_t width) {
   std::string text = fmt::format(
       "Ridgepoint {} shows where the time and the memory of a Transformer training step go.\n\n"
       "Usage: ridgepoint COMMAND [OPTIONS]\n\nCommands:\n",
       version());
   for (const auto& command : commands) text += fmt::format("  {:<10} {}\n", command->name(), command->summary());
-  text += "\n  -h, --help after a command explains it\n  --version   what this binary was built from\n\nExamples:\n";
-  for (const auto& command : commands) {
-    const std::string_view examples = command->examples();
-    text += indented(examples.substr(0, examples.find('\n')));
-  }
+  text +=
+      "\n  COMMAND --help  explain a command\n  --version       print the version and the source "
+      "revision\n\nExamples:\n";
+  for (const auto& command : commands) text += example(views::lines_of(command->examples()).front(), width);
   return text;
 }
 
@@ -73,7 +69,8 @@ std::string command_help(const Command& command, const CLI::App& app, std::size_
           fmt::format("  {:<{}}  {}\n", heading(*option), column, wrap(option->get_description(), width, column + 4));
     }
   }
-  text += "\nExamples:\n" + indented(command.examples());
+  text += "\nExamples:\n";
+  for (const std::string_view line : views::lines_of(command.examples())) text += example(line, width);
   if (!command.notes().empty()) text += "\n" + wrap(command.notes(), width) + "\n";
   return text;
 }

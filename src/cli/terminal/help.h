@@ -1,4 +1,4 @@
-// The help texts, made from the commands and the options they register.
+// The help texts, made from the commands and the options that they register. No line is longer than `width` columns.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,7 @@ namespace ridgepoint::cli {
 
 inline constexpr std::size_t kHelpWidth = 100;
 
-std::string program_help(std::span<const std::unique_ptr<Command>> commands);
-// In lines of at most `width` columns, those of the examples aside.
+std::string program_help(std::span<const std::unique_ptr<Command>> commands, std::size_t width = kHelpWidth);
 std::string command_help(const Command& command, const CLI::App& app, std::size_t width = kHelpWidth);
 
 }  // namespace ridgepoint::cli

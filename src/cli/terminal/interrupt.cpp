@@ -11,8 +11,8 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_seen = 0;
 
-// The shell's status of a program that SIGINT ended. The default action would not do: the first process of a container
-// is not ended by it.
+// The status that a shell reports after SIGINT. The default action is not used, because it does not end the first
+// process of a container.
 constexpr int kEndedByInterrupt = 128 + SIGINT;
 
 void on_interrupt(int) {
@@ -22,9 +22,8 @@ void on_interrupt(int) {
 
 }  // namespace
 
-// The handler has a stack of its own: oneDNN's SGEMM, in version 2.6, keeps data where a handler on the thread's stack
-// would write. The threads of loops handle no signals (core/threads/thread_pool.h), so that of the program alone needs
-// one.
+// The handler needs a separate stack: the SGEMM of oneDNN 2.6 keeps data below the stack pointer, where a handler would
+// write. Threads of the pool block signals (core/threads/thread_pool.h), so only the main thread needs one.
 void install_interrupt_handler() {
   static std::array<std::byte, std::size_t{1} << 16> memory;
   stack_t stack{};

@@ -1,5 +1,5 @@
-// Ctrl-C. The first asks the program to stop where it next looks, which is every few tenths of a second but for the run
-// of a step; the second ends it at once, wherever it is.
+// Ctrl-C. The first one stops the program at its next check, within a few tenths of a second or after the current step;
+// the second one ends the program at once.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +7,7 @@
 
 namespace ridgepoint::cli {
 
-// Thrown where a command stops; the text says what is finished and where it is.
+// Ends a command after Ctrl-C; the text says how much is finished and where the results are.
 class Interrupted : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

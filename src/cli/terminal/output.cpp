@@ -36,7 +36,7 @@ bool is_special_file(const std::string& path) {
 Format format_from_name(std::string_view text) { return views::kFormatNames.parse(text, "--format: '{}' is unknown"); }
 
 void OutputOptions::add_to(CLI::App& app) {
-  app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the ending of --output, else table]")
+  app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the extension of --output, else table]")
       ->type_name("NAME")
       ->group("Output");
   app.add_option("--output", path, "write to this file; it is rewritten after every row [standard output]")
@@ -47,7 +47,7 @@ void OutputOptions::add_to(CLI::App& app) {
 void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
   rows = of;
   app.add_option("--columns", columns,
-                 fmt::format("what a table shows instead of its usual columns: {}",
+                 fmt::format("print these measurements instead of the usual ones: {}",
                              fmt::join(views::column_names(of == Rows::attention_calls), ", ")))
       ->type_name("NAMES")
       ->group("Output");
@@ -56,7 +56,7 @@ void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
 std::vector<std::string> OutputOptions::resolved_columns() const {
   if (columns.empty()) return {};
   if (const Format to = resolved_format(); to != Format::table && to != Format::markdown) {
-    throw Error(fmt::format("--columns chooses the columns of a table or markdown; {} has every field", name(to)),
+    throw Error(fmt::format("--columns applies to table and markdown; {} always has every field", name(to)),
                 ErrorKind::usage);
   }
   const std::vector<std::string_view> known = views::column_names(rows == Rows::attention_calls);
@@ -82,12 +82,12 @@ PageWriter::PageWriter(const OutputOptions& options, MakePage make_page, Items i
     : format_(options.resolved_format()), path_(options.path), make_page_(std::move(make_page)), items_(items) {
   if (path_.empty()) return;
   is_special_file_ = is_special_file(path_);
-  // Opening a pipe here and now would end its reader's input.
+  // Opening and closing a pipe here would end the input of its reader.
   if (!is_special_file_) check_writable(path_);
 }
 
 bool PageWriter::streams() const {
-  return path_.empty() && items_ == Items::stand_apart && (format_ == Format::jsonl || format_ == Format::csv);
+  return path_.empty() && items_ == Items::independent && (format_ == Format::jsonl || format_ == Format::csv);
 }
 
 void PageWriter::item_added() {
@@ -108,7 +108,7 @@ void PageWriter::finish() {
 
 void write(const OutputOptions& options, const views::Table& table) {
   PageWriter writer(
-      options, [&](Format, std::size_t) { return views::Page{.tables = {table}}; }, PageWriter::Items::make_one_table);
+      options, [&](Format, std::size_t) { return views::Page{.tables = {table}}; }, PageWriter::Items::one_table);
   writer.item_added();
   writer.finish();
 }
@@ -120,7 +120,7 @@ RecordWriter::RecordWriter(const OutputOptions& options)
           [this](Format format, std::size_t first) {
             return views::records_page(std::span(records_).subspan(first), format, columns_);
           },
-          PageWriter::Items::stand_apart) {}
+          PageWriter::Items::independent) {}
 
 int exit_code(std::span<const Record> records) {
   const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };

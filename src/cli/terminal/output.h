@@ -1,4 +1,4 @@
-// Where what a command shows goes: --format and --output, registered once for every command.
+// The options --format, --output and --columns, and the writers of a command's results.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ namespace ridgepoint::cli {
 using views::Format;
 using views::is_for_people;
 
-// Throws Error (usage) naming the nearest.
+// Throws Error (usage) with the nearest name.
 Format format_from_name(std::string_view text);
 
 struct OutputOptions {
   enum class Rows : std::uint8_t { models, attention_calls };
 
-  std::string format;        // empty: by the file's ending, else a table
+  std::string format;        // empty: by the file's extension, else table
   std::string path;          // empty: standard output
   std::string columns = {};  // empty: the usual ones
   Rows rows = Rows::models;
@@ -36,18 +36,18 @@ struct OutputOptions {
   void add_to(CLI::App& app);
   void add_columns_to(CLI::App& app, Rows of);
   Format resolved_format() const;
-  // Throws Error (usage) for a name there is no column of, and for a format that has them all.
+  // Throws Error (usage) for an unknown column, and for a format that always has all columns.
   std::vector<std::string> resolved_columns() const;
 };
 
-// Puts a page out as what it shows grows. A file is replaced, whole, after each item; standard output gets the rows of
-// an item at once where the format allows (csv, jsonl) and its rows stand apart from those of others, the rest with
-// finish().
+// Writes a page while its items (runs, profiles) are being added. A file is rewritten after each item. Standard output
+// gets an item at once if the format is csv or jsonl and the items are independent, otherwise the whole page at the
+// end.
 class PageWriter {
  public:
-  // Of the items from `first` on.
+  // Makes the page of the items from `first` on.
   using MakePage = std::function<views::Page(Format, std::size_t first)>;
-  enum class Items : std::uint8_t { stand_apart, make_one_table };
+  enum class Items : std::uint8_t { independent, one_table };
   // Throws Error when the file cannot be written.
   PageWriter(const OutputOptions& options, MakePage make_page, Items items);
   void item_added();
@@ -63,10 +63,10 @@ class PageWriter {
   MakePage make_page_;
   Items items_;
   std::size_t item_count_ = 0;
-  bool is_special_file_ = false;  // a pipe or /dev/stdout: written once, by finish()
+  bool is_special_file_ = false;  // a pipe or /dev/stdout: written only by finish()
 };
 
-// One table, complete.
+// Writes one complete table.
 void write(const OutputOptions& options, const views::Table& table);
 
 class RecordWriter {
@@ -89,13 +89,13 @@ class RecordWriter {
   PageWriter writer_;
 };
 
-// Of a sweep: running out of memory is an answer; an error is none, nor is a sweep that nothing here can run.
+// The exit code of a sweep: a failure if a row is an error or all rows are unsupported. Status oom is a valid result.
 int exit_code(std::span<const Record> records);
-// Columns of the terminal on standard output; SIZE_MAX where it is none.
+// The width of the terminal on standard output; SIZE_MAX for anything else.
 std::size_t output_width();
-// Throws the Error that writing the file would, and leaves it as it is: found out now, not after the run.
+// Throws the Error that writing the file would throw, so that it comes before the run. Leaves the file unchanged.
 void check_writable(const std::string& path);
-// Writes to standard output and flushes. Throws Error when that fails (a full disk behind a redirection).
+// Writes to standard output and flushes. Throws Error if that fails (redirection to a full disk).
 void print_output(std::string_view text);
 // One line on standard error: `ridgepoint: message`.
 void print_error(std::string_view message);

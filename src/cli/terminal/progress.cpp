@@ -25,7 +25,7 @@ constexpr std::chrono::milliseconds kLeastBetweenDraws{100};
 constexpr std::chrono::seconds kTick{1};
 constexpr std::size_t kBarColumns = 20;
 constexpr std::size_t kLeastWhatColumns = 12;
-// Too little is done to say how long the rest takes.
+// Below this share an estimate of the remaining time is too inaccurate.
 constexpr double kLeastShareForEstimate = 0.01;
 
 bool terminal_is_utf8() {
@@ -64,14 +64,14 @@ std::string clock_text(const ProgressState& state) {
   return text;
 }
 
-// What reads a pipe may write to this very terminal, at any time: into the line, or into the lines of a pager.
+// The reader of a pipe (a pager) may write to this terminal at any time.
 bool output_is_piped() {
   struct stat status {};
   return ::fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
 void write_to_terminal(std::string_view text) {
-  // A terminal that went away is no reason to stop measuring.
+  // A closed terminal must not stop the measurement.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -133,7 +133,7 @@ void Progress::clear() {
 void Progress::draw() {
   last_drawn_ = Clock::now();
   state_.elapsed_seconds = std::chrono::duration<double>(last_drawn_ - begin_).count();
-  // Overwrite, then erase what an earlier, longer line left: never a blank line in between.
+  // Erasing the end of a longer line after writing, not before, avoids flicker.
   write_to_terminal("\r" + progress_line(state_, error_terminal_width(), utf8_) + "\x1b[K");
   visible_ = true;
 }

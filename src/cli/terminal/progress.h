@@ -1,7 +1,6 @@
-// One line on standard error that says what is running and how long it will take. Only on a terminal, and not while
-// standard output goes into a pipe, whose reader may print to the same terminal: elsewhere every call does nothing. It
-// is redrawn in one write, at most ten times a second and at least every second, fits the terminal's width, and leaves
-// nothing behind.
+// The progress line on standard error: what is running and the estimated remaining time. It is drawn only on a
+// terminal, and not while standard output is a pipe, whose reader may print to the same terminal. It is redrawn at most
+// ten times a second and at least every second, fits the terminal's width, and is erased at the end.
 #pragma once
 
 #include <chrono>
@@ -16,7 +15,7 @@
 
 namespace ridgepoint::cli {
 
-// What the line says, apart from the terminal: tested without one.
+// The content of the line.
 struct ProgressState {
   std::size_t row = 0;  // from 0
   std::size_t rows = 1;
@@ -26,13 +25,13 @@ struct ProgressState {
   double elapsed_seconds = 0;
 };
 
-// The line for a terminal of `width` columns, never longer than width - 1: narrow terminals lose the bar first,
-// then the end of `what`, then the rest from the right.
+// The line for a terminal of `width` columns, at most width - 1 long: a narrow terminal omits the bar first, then the
+// end of `what`, then the rest from the right.
 std::string progress_line(const ProgressState& state, std::size_t width, bool utf8);
 
 class Progress {
  public:
-  // `costs`: of each row, in any one unit; the estimate of the time left rests on them.
+  // `costs`: the expected time of each row in any unit, for the estimate of the remaining time.
   explicit Progress(std::vector<double> costs);
   ~Progress();
   Progress(const Progress&) = delete;
@@ -41,7 +40,7 @@ class Progress {
   void start_row(std::size_t row, std::string what);
   // `share` of this row is done.
   void update(std::string stage, double share);
-  void clear();  // before anything else is printed; the next update draws the line again
+  void clear();  // call it before printing anything else; the next update draws the line again
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -59,7 +58,7 @@ class Progress {
   bool visible_ = false;
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::jthread ticker_;  // keeps the clock in the line going during long iterations
+  std::jthread ticker_;  // updates the clock in the line during long iterations
 };
 
 }  // namespace ridgepoint::cli

@@ -22,7 +22,7 @@ RowOutline outline(const RunConfig& config) {
   const auto iterations = static_cast<double>(config.warmup + config.steps + config.profiled_steps);
   if (workload.model.parameters == 0) {  // one call
     const double operations = static_cast<double>(config.workload->flops(mode)) * iterations;
-    // Where a budget ends a row, no row takes much longer than another.
+    // With a time budget, no row takes much longer than another.
     return {fmt::format("{} attention d_model {} sequence {}",
                         workload.attention ? name(*workload.attention) : std::string_view("plain"),
                         workload.model.d_model, workload.context),

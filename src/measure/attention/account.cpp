@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kTraceEvents = 1 << 16;  // a call of attention makes a few hundred
 constexpr std::int64_t kRoundingBytes = 512;
 
-// What forward results of some ops are called in texts on attention. Decomposed attention has no scopes.
+// The usual names of forward results. Decomposed attention has no scopes.
 struct KnownResult {
   std::string_view scope;
   Op op;
@@ -36,10 +36,10 @@ constexpr std::array kKnownResults = {
     KnownResult{"softmax", Op::softmax, 0, "weights"},
 };
 
-// The value that memory was taken for; none for a workspace.
+// A block of a node's output or workspace.
 struct Block {
   NodeId node;
-  std::optional<std::size_t> output;
+  std::optional<std::size_t> output;  // empty for a workspace
   std::size_t bytes = 0;
 };
 
@@ -121,7 +121,7 @@ AccountLine line_of(const Graph& graph, const Block& block, std::size_t workspac
   return line;
 }
 
-// Follows an allocator through its trace and keeps what is live before backward and at the peak.
+// Replays the trace of an allocator and keeps its state before backward and at the peak.
 class Replay {
  public:
   explicit Replay(const Graph& graph) : graph_(graph) {}
@@ -142,7 +142,7 @@ class Replay {
     LiveBlocks blocks;
     std::size_t allocated_bytes = 0;
     std::size_t reserved_bytes = 0;
-    NodeId node;  // whose allocation came last
+    NodeId node;  // of the last allocation
   };
 
   void follow(const MemoryEvent& event) {
@@ -215,7 +215,7 @@ class Replay {
   State now_, peak_;
   std::optional<State> before_backward_;
   std::map<std::uint32_t, std::size_t> outputs_seen_;     // by node
-  std::map<std::uint32_t, std::size_t> workspace_bytes_;  // as asked for, by node
+  std::map<std::uint32_t, std::size_t> workspace_bytes_;  // before rounding, by node
 };
 
 }  // namespace

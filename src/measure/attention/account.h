@@ -1,5 +1,5 @@
-// Where the memory of one call of attention goes: every tensor held before backward and at the peak, its size by
-// formula beside the block it lies in.
+// The tensors that one call of attention allocates before backward and at the peak, each with its size by formula and
+// the size of its block.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace ridgepoint {
 struct AccountLine {
   std::string component;             // "q", "weights", "log-sum-exp", "workspace"
   std::string shape;                 // in symbols: "B H S D"; empty for a workspace
-  std::string formula;               // of its bytes: "4 B H S^2"
+  std::string formula;               // the size in bytes: "4 B H S^2"
   std::int64_t predicted_bytes = 0;  // by the formula
   std::int64_t measured_bytes = 0;   // of its block
-  // measured - predicted is the sum of these: a block is a multiple of 512 bytes, and what is left of one that is too
-  // little to be split off stays with it.
+  // measured - predicted is the sum of these: a block is a multiple of 512 bytes, and a remainder that is too small to
+  // split off stays in the block.
   std::int64_t rounding_bytes = 0;
   std::int64_t unsplit_bytes = 0;
 };
@@ -26,17 +26,18 @@ struct AccountLine {
 struct AccountMoment {
   std::string name;  // "before backward", "peak, at matmul of scores"
   std::vector<AccountLine> lines;
-  std::int64_t allocated_bytes = 0;  // as the allocator counts; the sum of measured_bytes
-  std::int64_t reserved_bytes = 0;   // in segments; what is not allocated of it waits to be used again
+  std::int64_t allocated_bytes = 0;  // by the allocator; the sum of measured_bytes
+  std::int64_t reserved_bytes = 0;   // in segments, free blocks included
 };
 
 struct AttentionAccount {
   AttentionProblem problem;
-  Record run;  // of the device, and how it ended
+  Record run;  // the device and the status
   std::vector<AccountMoment> moments;
 };
 
-// Of the first run of forward and backward. What befalls the run becomes the record's status, with no moments.
+// Accounts for the first run of forward and backward. If the run fails, the record has the status and there are no
+// moments.
 AttentionAccount account_for_attention(const AttentionConfig& config);
 
 }  // namespace ridgepoint

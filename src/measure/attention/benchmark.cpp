@@ -14,7 +14,7 @@
 namespace ridgepoint {
 namespace {
 
-// Starts a timer where a run passes from forward to backward.
+// Starts a timer before the first launch of backward.
 class BackwardTimer : public LaunchObserver {
  public:
   BackwardTimer(const Program& program, DeviceTimer& timer) : timer_(timer) {
@@ -34,7 +34,7 @@ class BackwardTimer : public LaunchObserver {
   std::uint32_t first_backward_;
 };
 
-// Fills one record by taking a program of forward and one of both through their stages.
+// Fills one record: plans, runs and times forward, then forward + backward.
 class Run {
  public:
   Run(const RunConfig& config, const AttentionProblem& problem, const StepWatcher& watch, Record& record)
@@ -46,7 +46,7 @@ class Run {
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     record_.memory_bytes.planned_before_backward = static_cast<std::int64_t>(forecast.before_backward_bytes);
     if (!session_.computes()) return memory(session_.require_room(both, forecast));
-    // Forward may fit where both do not.
+    // Forward may fit even if forward + backward does not.
     const ProgramPlan forward = session_.plan(Mode::forward);
     session_.require_room(forward, session_.forecast(forward));
     call().forward_ms = describe(time_forward(forward));
@@ -101,9 +101,9 @@ class Run {
   void require_agreement(const MemoryForecast& forecast) const {
     const auto require = [](const char* what, std::int64_t measured, std::size_t predicted) {
       if (measured == static_cast<std::int64_t>(predicted)) return;
-      throw Error(fmt::format("{} was planned to be {} bytes and is {}", what, predicted, measured));
+      throw Error(fmt::format("{}: {} bytes were predicted and {} measured", what, predicted, measured));
     };
-    require("the peak", *record_.memory_bytes.peak_allocated, forecast.use.peak_allocated_bytes);
+    require("peak memory", *record_.memory_bytes.peak_allocated, forecast.use.peak_allocated_bytes);
     require("memory before backward", *record_.memory_bytes.before_backward, forecast.before_backward_bytes);
   }
 

@@ -1,4 +1,5 @@
-// Measures one call of attention: forward alone, backward within runs of both, and memory beside its prediction.
+// Measures one call of attention: forward alone, backward in runs of forward + backward, and measured and predicted
+// memory.
 #pragma once
 
 #include <optional>
@@ -9,25 +10,23 @@
 
 namespace ridgepoint {
 
-// `warmup` and `steps` are iterations of forward, and as many of forward and backward; so is the budget. The workload,
-// the mode and the precision are those of the problem.
+// `warmup`, `steps` and the time budget apply to forward, and again to forward + backward. The problem determines
+// workload, mode and precision.
 struct AttentionConfig : RunConfig {
   AttentionProblem problem;
 };
 
-// The same with the problem as its workload. Throws Error (usage) where the problem is not valid.
+// The configuration with the problem as its workload. Throws Error (usage) if the problem is not valid.
 RunConfig run_config(const AttentionConfig& config);
 
-// What the record of a run says before it begins.
+// The record before the run.
 Record describe_run(const AttentionConfig& config);
 
-// A record of command "attention" and mode "backward". Where the plan of forward and backward does not fit, the record
-// is out of memory before anything of them is made, with the times of forward where that fits. Memory is that of a
-// first run of forward and backward, which comes before any that is timed: what is held before backward is q, k, v, o,
-// the gradient of o and what the variant keeps. A run that holds other than planned is an error. A device that computes
-// nothing gives memory alone. Throws Error (usage) for a problem that is not valid, never for what befalls the run
-// itself: that becomes the record's status. Empty
-// when the watcher stopped it.
+// A record of command "attention" and mode "backward". If the plan of forward + backward does not fit, the status is
+// oom before anything of it is allocated, and the record has the times of forward if that fits. Memory is measured in a
+// first, untimed run of forward + backward; if it differs from the prediction, the status is error. The null device
+// gives memory only. Throws Error (usage) for a problem that is not valid; a run that fails has a status instead. Empty
+// if the watcher stopped the run.
 std::optional<Record> measure_attention(const AttentionConfig& config, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

@@ -16,13 +16,13 @@ namespace {
 
 constexpr auto kConfirmationNames = enum_names<Confirmation>("not run", "yes", "no");
 
-// More memory than that has no end: a null device without a limit.
+// A null device without a limit reports more memory than this.
 constexpr std::size_t kEndlessBytes = std::size_t{1} << 60;
-// How often the search is repeated with what libraries have left.
+// How often the search may be repeated because libraries took more memory.
 constexpr int kMostSearches = 3;
-// Long enough for the kernels that long sequences take, short enough for every device.
+// Long enough to load the kernels of long sequences, short enough for every device.
 constexpr std::int64_t kShortSequence = 1024;
-// Of forward and backward: under half a minute on two cores, on a card, on plain loops.
+// Operations of forward + backward that take under half a minute on two cores, on a GPU, in plain loops.
 constexpr double kMostCpuFlops = 4e12;
 constexpr double kMostCardFlops = 5e14;
 constexpr double kMostReferenceFlops = 1e9;
@@ -45,13 +45,13 @@ class Search {
     device_ = open_device(config_.device, config_.device_options);
     describe_device(limit_.run, *device_);
     if (device_->total_memory_bytes() >= kEndlessBytes) {
-      throw Error("a null device without a limit never fills up; give --memory-limit 20GiB", ErrorKind::usage);
+      throw Error("a null device without a memory limit is never full; give --memory-limit 20GiB", ErrorKind::usage);
     }
     available_bytes_ = available_memory_bytes(*device_);
     load_kernels();
     for (int search = 0; search < kMostSearches; ++search) {
       memory_bytes_ = available_bytes_;
-      forget_figures();
+      clear_figures();
       limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes_);
       const std::int64_t longest = bisect();
       limit_.problem = of_length(longest);
@@ -60,7 +60,7 @@ class Search {
       confirm(longest);
       if (limit_.confirmation != Confirmation::differs || available_bytes_ == memory_bytes_) break;
     }
-    say_what_others_hold();
+    add_remark_on_other_memory();
   }
 
  private:
@@ -74,20 +74,20 @@ class Search {
     return problem;
   }
 
-  // What the driver counts as free is so once libraries have taken theirs.
+  // Libraries allocate memory in the first run; only then is the free memory of the driver final.
   void load_kernels() {
     if (!device_->facts().memory_bytes) return;
     runs(kShortSequence);
   }
 
-  // Those of a search before, with more memory.
-  void forget_figures() {
+  // Clears the figures of an earlier search, which had more memory.
+  void clear_figures() {
     limit_.peak_allocated_bytes = limit_.peak_reserved_bytes = 0;
     limit_.requested_bytes = limit_.segment_bytes = limit_.free_bytes = 0;
     limit_.confirmation = Confirmation::not_run;
   }
 
-  void say_what_others_hold() {
+  void add_remark_on_other_memory() {
     const std::size_t total_bytes = device_->total_memory_bytes();
     if (memory_bytes_ >= total_bytes) return;
     const std::string held = fmt::format("libraries and other processes hold {} of {}",
@@ -95,7 +95,7 @@ class Search {
     limit_.remark += (limit_.remark.empty() ? "" : "; ") + held;
   }
 
-  // The last multiple before the first, in doubled steps and then halved ones, that does not fit.
+  // Doubles the sequence until it does not fit, then bisects. Returns the longest that fits.
   std::int64_t bisect() {
     std::int64_t fits = 0;
     std::int64_t fails = granularity_;
@@ -110,7 +110,7 @@ class Search {
     return fits;
   }
 
-  // The last that fits and the first that does not are those that the figures are of.
+  // Keeps the figures of the last sequence that fits and of the last that does not.
   bool is_planned_to_fit(std::int64_t sequence) {
     enter(fmt::format("planning sequence {}", sequence));
     try {
@@ -128,10 +128,9 @@ class Search {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
       throw Error(
-          fmt::format(
-              "a sequence of {} would fit and the operations of twice as many cannot be counted in 64 bits; give a "
-              "smaller --memory-limit",
-              sequence / 2),
+          fmt::format("a sequence of {} fits, and the operations of twice its length overflow 64 bits; give a smaller "
+                      "--memory-limit",
+                      sequence / 2),
           ErrorKind::usage);
     }
   }
@@ -147,13 +146,13 @@ class Search {
   }
 
   std::string why_not_run(std::int64_t sequence) const {
-    if (device_->kind() == "null") return "nothing to run on";
+    if (device_->kind() == "null") return "the null device runs nothing";
     if (device_->kind() == "cpu" && !config_.device_options.memory_limit_bytes) {
-      return "this machine's whole memory; give --memory-limit";
+      return "would fill the memory of this machine; give --memory-limit";
     }
     const AttentionProblem problem = of_length(sequence);
     const bool is_long = forward_flops(problem) + backward_flops(problem) > most_flops(device_->kind());
-    return is_long ? "it would take long" : "";
+    return is_long ? "would take over half a minute" : "";
   }
 
   bool runs(std::int64_t sequence) {
@@ -164,7 +163,7 @@ class Search {
       program.emplace(build_attention_problem(of_length(sequence)), device_, options_);
       program->run();
       program->synchronize();
-    } catch (const Error& error) {  // OutOfMemory, or kernels that found no room
+    } catch (const Error& error) {  // OutOfMemory, or a kernel without memory
       if (error.kind() != ErrorKind::out_of_memory) throw;
       fits = false;
     }
@@ -172,7 +171,7 @@ class Search {
     return fits;
   }
 
-  // What a program can take of the device, its kernels and libraries being there.
+  // The memory that a program could use now that its kernels and libraries are loaded.
   void note_available(const MemoryUse& taken) {
     const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
     if (free_bytes) available_bytes_ = std::min(device_->total_memory_bytes(), *free_bytes + taken.reserved_bytes);
@@ -185,7 +184,7 @@ class Search {
   ProgramOptions options_;
   std::shared_ptr<Device> device_;
   std::size_t available_bytes_ = 0;
-  std::size_t memory_bytes_ = 0;  // that the search has: what was available when it began
+  std::size_t memory_bytes_ = 0;  // of this search
 };
 
 }  // namespace

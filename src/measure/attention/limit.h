@@ -1,4 +1,4 @@
-// The longest sequence of which a call of attention, forward and backward, fits into a device's memory.
+// The longest sequence for which forward and backward of one call of attention fit into the memory of a device.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,34 @@
 
 namespace ridgepoint {
 
-// Whether running on either side of the limit found what was predicted.
+// Whether runs at the limit and above it confirmed the prediction.
 enum class Confirmation : std::uint8_t { not_run, agrees, differs };
 std::string_view name(Confirmation confirmation);
 
 struct AttentionLimit {
-  AttentionProblem problem;       // with the longest sequence that fits; of 0 tokens where none does
-  Record run;                     // of the device, and how the search ended
-  std::int64_t memory_bytes = 0;  // that the search had: the limit, or what is available of the device
-  // Of that sequence, as planned with that memory; 0 where none fits. What is reserved and not allocated at once is
-  // what the allocator could not use again.
+  AttentionProblem problem;       // with the longest sequence that fits; 0 tokens if none fits
+  Record run;                     // the device, and the status of the search
+  std::int64_t memory_bytes = 0;  // the memory of the search: the limit, or what the device has available
+  // The predicted peaks of that sequence; 0 if none fits.
   std::int64_t peak_allocated_bytes = 0;
   std::int64_t peak_reserved_bytes = 0;
-  // The request of the next sequence that fails, the segment it would take and what is free then.
+  // The failing request of the next sequence, the segment that it needs, and the free memory at that moment.
   std::int64_t requested_bytes = 0;
   std::int64_t segment_bytes = 0;
   std::int64_t free_bytes = 0;
   Confirmation confirmation = Confirmation::not_run;
-  std::string remark;  // why it was not run, or what was found instead
+  std::string remark;  // why it was not run, or what the runs found instead
 };
 
-// Called before each trial with what it is; false stops the search.
+// Called before each trial with its description; returning false stops the search.
 using LimitWatcher = std::function<bool(std::string_view what)>;
 
-// By bisection over multiples of `granularity` on a null device that stands in for the configuration's, with the memory
-// that is available there once a short sequence has run, so that what the context, libraries and kernels take is taken
-// already; where a longer one makes them take more and does not fit for it, the search is repeated with the rest. The
-// sequence found fits and the next multiple does not. (Memory in use grows with the sequence, but what an allocator
-// wastes need not: where they nearly balance, a longer sequence still may fit.) Both are then run once on the device
-// itself, unless it computes nothing, its memory is shared with the host and not limited, or the run would take long.
-// What befalls the search becomes the record's status. Empty when the watcher stopped it.
+// Bisection over multiples of `granularity`. A null device predicts each trial, with the memory that the real device
+// has available after a short run, when context, libraries and kernels are loaded. If a longer run loads more, the
+// search is repeated with the remaining memory. The sequence found fits and the next multiple does not; because
+// fragmentation does not grow steadily, a longer sequence may still fit. Both are then run once, except on the null
+// device, on a CPU without a memory limit, and if a run would take long. If the search fails, the record has the
+// status. Empty if the watcher stopped it.
 std::optional<AttentionLimit> find_attention_limit(const AttentionConfig& config, std::int64_t granularity,
                                                    const LimitWatcher& watch = {});
 

@@ -7,7 +7,7 @@
 namespace ridgepoint {
 namespace {
 
-// What `measure` finds of a device opened for it alone; empty where it fails.
+// Opens a device and measures it. Empty if that fails: a finished run must not fail for its ceiling.
 template <typename Measure>
 std::optional<double> measured(const std::string& device, int threads, const Measure& measure) {
   try {

@@ -1,4 +1,4 @@
-// Ceilings of devices, each measured once however many runs divide by it.
+// Measured rates of devices. Each is measured once in a process.
 #pragma once
 
 #include <map>
@@ -14,12 +14,11 @@ namespace ridgepoint {
 
 class CeilingCache {
  public:
-  // Floating-point operations per second; measured on first use, on a device of that name without a memory limit.
-  // Empty where it cannot be measured: a run that is finished does not fail for its ceiling. What `stop_point` throws
-  // passes, and the next call measures.
+  // Operations per second of a matmul; measured at the first call, on a device of that name without a memory limit.
+  // Empty if the measurement fails. If `stop_point` throws, nothing is kept.
   std::optional<double> matmul(const std::string& device, int threads, Precision precision,
                                const StopPoint& stop_point = {});
-  // Bytes that a copy reads and writes per second, likewise.
+  // Bytes that a copy reads and writes per second, in the same way.
   std::optional<double> copy(const std::string& device, int threads, const StopPoint& stop_point = {});
 
  private:

@@ -14,18 +14,18 @@
 namespace ridgepoint {
 namespace {
 
-// Ascending; those whose runs would not fit into what is left of the budget are left out. The last copy is past the
-// caches of most processors; products under kCountedSize count only where larger ones would take seconds or do not fit,
-// for they can live in a cache that no model fits into.
+// Ascending; a size that exceeds the remaining time is left out. The largest copy exceeds the caches of most
+// processors. Matmuls under kCountedSize fit into a cache, as no model does, so they count only if larger ones are too
+// slow.
 constexpr std::array<std::int64_t, 4> kCopyBytes = {std::int64_t{8} << 20, std::int64_t{32} << 20,
                                                     std::int64_t{128} << 20, std::int64_t{512} << 20};
 constexpr std::array<std::int64_t, 8> kMatmulSizes = {256, 512, 1024, 1536, 2048, 3072, 4096, 8192};
 constexpr std::int64_t kCountedSize = 1024;
 constexpr int kRepeats = 5;
-constexpr double kMatmulBudgetMs = 600.0;  // a dtype
+constexpr double kMatmulBudgetMs = 600.0;  // for each dtype
 constexpr double kCopyBudgetMs = 300.0;
 
-// One node on operands of its own, as the executor would run it.
+// Runs one node with its own operands, as the executor would.
 class NodeTimer {
  public:
   NodeTimer(Device& device, const Graph& graph, const Node& node) : device_(device), timer_(device.make_timer()) {
@@ -42,7 +42,7 @@ class NodeTimer {
   ~NodeTimer() {
     try {
       device_.synchronize();
-    } catch (const Error&) {  // the device has failed, and said so to whoever waited for it
+    } catch (const Error&) {  // already reported by the call that failed
     }
     for (const auto& [address, bytes] : memory_) device_.release_memory(address, bytes);
   }
@@ -51,8 +51,7 @@ class NodeTimer {
 
   bool has_memory() const { return has_memory_; }
 
-  // The median of kRepeats runs after a first one that does not count, or of as many as the budget allows: one at
-  // least.
+  // The median of kRepeats runs, or of as many as the budget allows (at least one), after a warm-up run.
   double median_ms(double budget_ms) {
     double spent_ms = run_ms();
     std::vector<double> samples;
@@ -125,12 +124,12 @@ std::optional<double> matmul_ms(Device& device, Precision precision, std::int64_
   return timer.median_ms(budget_ms);
 }
 
-// Time for sizes that follow one another, each estimated from the rate of the one before.
+// The remaining time; the time of a size is estimated from the rate of the size before.
 class Budget {
  public:
   explicit Budget(double ms) : left_ms_(ms) {}
   double left_ms() const { return left_ms_; }
-  // Whether two runs, the least that gives a figure, fit.
+  // Whether the minimum of two runs fits.
   bool allows(double work) const { return 2.0 * work * ms_a_unit_ <= left_ms_; }
   void spend(double run_ms, double work) {
     ms_a_unit_ = run_ms / work;
@@ -182,7 +181,7 @@ Ceilings measure_ceilings(Device& device, const StopPoint& stop_point) {
   Ceilings ceilings;
   ceilings.copy = measure_copy(device, stop_point);
   for (const Precision precision : kAllPrecisions) {
-    // A processor has no tf32, and fp16 only by way of fp32.
+    // A CPU has no tf32, and computes fp16 in fp32.
     const bool has = device.kind() == "cuda" || precision == Precision::fp32 || precision == Precision::bf16;
     if (!has) continue;
     if (const std::optional<MatmulCeiling> ceiling = measure_matmul(device, precision, stop_point)) {

@@ -13,8 +13,8 @@ constexpr std::optional<double> kNone;
 
 constexpr std::optional<double> tera(double count) { return count * 1e12; }
 
-// NVIDIA's datasheets of each product, and for GeForce the whitepapers of its architecture (GA102, AD102). Where only
-// a rate with sparsity is printed, half of it stands here.
+// Sources: NVIDIA's datasheet of each product, and for GeForce the whitepapers of the architectures (GA102, AD102). A
+// rate that is published with sparsity only is halved.
 constexpr Datasheet kSheets[] = {
     // card, names, memory, bytes a second, fp32, tf32, bf16, fp16, fp8
     {"T4", "t4", 16 * kGiB, 320e9, tera(8.1), kNone, kNone, tera(65), kNone},
@@ -40,7 +40,7 @@ constexpr Datasheet kSheets[] = {
     {"B200", "b200", 180 * kGiB, 7700e9, tera(75), tera(1100), tera(2250), tera(2250), tera(4500)},
 };
 
-// Lower case, words separated by single spaces, without the words that say nothing of the card.
+// Lower case, single spaces, without words that do not identify the GPU.
 std::string normalised(std::string_view name) {
   constexpr std::array<std::string_view, 5> kIdle = {"nvidia", "tesla", "geforce", "quadro", "gpu"};
   std::string result;

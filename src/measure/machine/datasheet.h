@@ -1,5 +1,5 @@
-// What vendors say their cards do: memory, bandwidth, and dense arithmetic rates at boost clock. Rates with matrix
-// units accumulate in fp32 and count no sparsity. `mfu` divides by these; nothing reaches them.
+// Published figures of GPUs: memory, bandwidth, and dense arithmetic rates at boost clock. Rates of tensor cores
+// accumulate in fp32 and are without sparsity. `mfu` divides by these.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,18 @@ namespace ridgepoint {
 
 struct Datasheet {
   std::string_view card;          // "H100 SXM"
-  std::string_view aliases;       // what drivers call it, in lower case, separated by '|'
+  std::string_view aliases;       // names that drivers use, in lower case, separated by '|'
   std::int64_t memory_bytes = 0;  // "80 GB" of a datasheet is 80 GiB
   double bytes_per_second = 0;
   // Operations per second; empty where the card has no unit for it.
   std::optional<double> fp32, tf32, bf16, fp16, fp8;
 };
 
-// Every card known, by age.
+// All known GPUs, oldest first.
 std::span<const Datasheet> datasheets();
 
-// By the name that the driver gives ("NVIDIA H100 80GB HBM3") or the one here, whatever the case; null for a card, or
-// a part of one, that is not in the table.
+// Finds a GPU by the driver's name ("NVIDIA H100 80GB HBM3") or by `card`, ignoring case. Null if it is not in the
+// table, as for a MIG slice.
 const Datasheet* find_datasheet(std::string_view name);
 
 // The rate for "fp32", "tf32", "bf16", "fp16" or "fp8"; empty for anything else.

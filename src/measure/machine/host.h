@@ -1,4 +1,4 @@
-// What the processor says of itself (Linux: /proc/cpuinfo). Where it says nothing a field is zero or empty.
+// Describes the processor (from /proc/cpuinfo on Linux). Unknown fields are zero or empty.
 #pragma once
 
 #include <istream>
@@ -11,7 +11,7 @@ struct Host {
   int sockets = 0;
   int cores = 0;                              // physical
   int threads = 0;                            // hardware threads
-  std::vector<std::string> instruction_sets;  // of those that matter to arithmetic, narrow to wide: avx2 fma avx512f
+  std::vector<std::string> instruction_sets;  // for arithmetic, narrow to wide: avx2 fma avx512f
 };
 
 Host describe_host();

@@ -25,7 +25,7 @@ std::size_t available_memory_bytes(const Device& device) {
 
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point) {
   const std::size_t available_bytes = available_memory_bytes(*plan.device());
-  // What is reserved without a limit may be more than what would do under one: only a walk under it can tell.
+  // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit decides.
   if (forecast.use.peak_reserved_bytes <= available_bytes) return forecast;
   try {
     return forecast_memory(plan, available_bytes, stop_point);

@@ -10,14 +10,14 @@
 namespace ridgepoint {
 namespace {
 
-// Rounding a double that holds the exact sum of two numbers of the type is the type's own addition.
+// A double holds the exact sum of two numbers of the type, so rounding it gives the type's own addition.
 double rounded(DType dtype, double value) {
   std::array<std::byte, 8> element{};
   store_element(dtype, element.data(), value);
   return load_element(dtype, element.data());
 }
 
-// Adds `count` times, asking in between whether to stop. `add` says whether it changed anything: what did not will not.
+// Calls `add` at most `count` times. It returns whether the sum changed; once it does not change, it never will.
 template <typename Add>
 void repeat(std::int64_t count, const StopPoint& stop_point, Add add) {
   constexpr std::int64_t kBetweenStopPoints = 1 << 20;
@@ -52,7 +52,7 @@ double compensated_sum(DType dtype, double term, std::int64_t count, const StopP
 struct Case {
   DType sum;
   DType term;
-  bool cast = false;  // the term is cast to the sum's type before it is added: the same, spelled out
+  bool cast = false;  // the statement shows the cast of the term, which does not change the result
   bool compensated = false;
 };
 
@@ -78,9 +78,7 @@ std::string statement_of(const Case& which) {
 }  // namespace
 
 std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double term, const StopPoint& stop_point) {
-  if (count < 1)
-    throw Error("--count: there must be a term to add, and " + std::to_string(count) + " are asked for",
-                ErrorKind::usage);
+  if (count < 1) throw Error("--count: " + std::to_string(count) + " is too small; the least is 1", ErrorKind::usage);
   if (!std::isfinite(term) || term <= 0) throw Error("--term must be a positive number", ErrorKind::usage);
   const double exact = static_cast<double>(count) * term;
   std::vector<Accumulation> rows;

@@ -1,4 +1,4 @@
-// What a thousand small numbers add up to in each type: the type of the sum matters, then that of what is added.
+// Adds the same small number many times in each number type, to show the rounding errors of sum and term.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 namespace ridgepoint {
 
 struct Accumulation {
-  std::string statement;  // as code would write it: fp32 += fp16
+  std::string statement;  // as in code: "fp32 += fp16"
   DType sum = DType::fp32;
   DType term = DType::fp32;
-  bool compensated = false;  // Kahan 1965: what rounding lost is carried to the next term
+  bool compensated = false;  // Kahan 1965: the next term includes what rounding lost
   double result = 0;
   double error = 0;  // relative to the exact sum
 };
 
-// `count` times `term` in every combination, the four of the published exercise first. Every operation rounds to
-// nearest even. Throws Error (usage) for a count below 1 or a term that is not finite and positive.
+// Adds `term` `count` times in every combination of types. Every operation rounds to nearest even. Throws Error (usage)
+// for a count below 1 or a term that is not finite and positive.
 std::vector<Accumulation> accumulate_in_each_type(std::int64_t count = 1000, double term = 0.01,
                                                   const StopPoint& stop_point = {});
 

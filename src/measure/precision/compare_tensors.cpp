@@ -19,7 +19,7 @@ double distance(double a, double b) {
   return std::isnan(difference) ? kInfinity : difference;
 }
 
-// An infinite or undefined reference leaves no room.
+// An infinite or NaN reference allows no difference.
 double ratio_to_allowance(double difference, double reference, const Tolerance& tolerance) {
   if (difference == 0) return 0;
   const double allowance = tolerance.absolute + tolerance.relative * std::fabs(reference);
@@ -63,8 +63,8 @@ TensorDifference compare_tensors(const HostTensor& tensor, const HostTensor& ref
 
 HostTensor update_of(const HostTensor& after, const HostTensor& before) {
   if (!(after.type.shape == before.type.shape)) {
-    throw Error(
-        fmt::format("a parameter of {} cannot have become one of {}", before.type.to_string(), after.type.to_string()));
+    throw Error(fmt::format("the parameter has shape {} before the steps and {} after them", before.type.to_string(),
+                            after.type.to_string()));
   }
   HostTensor update(TensorType{DType::fp64, after.type.shape});
   const std::span<double> elements = update.as<double>();

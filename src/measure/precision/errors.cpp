@@ -1,7 +1,6 @@
 #include "measure/precision/errors.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -10,12 +9,12 @@
 
 #include "backends/reference/reference_device.h"
 #include "measure/memory/forecast.h"
+#include "measure/precision/types.h"
 #include "passes/widen.h"
 
 namespace ridgepoint {
 namespace {
 
-// What a variant with low norms computes in the low type.
 std::vector<Op> norm_ops() {
   std::vector<Op> ops;
   std::ranges::copy_if(kAllOps, std::back_inserter(ops),
@@ -45,7 +44,7 @@ bool is_finite(const Tensors& tensors) {
   });
 }
 
-// As training does it: where a gradient overflows, the scale of the loss is halved.
+// Halves the loss scale until no gradient overflows, as training does.
 Tensors run_with_loss_scaling(Program& program) {
   constexpr const char* kLossScale = "optimizer.loss_scale";
   for (;;) {
@@ -58,7 +57,7 @@ Tensors run_with_loss_scaling(Program& program) {
   }
 }
 
-// Where the other program has an input of that name, the same numbers.
+// Copies inputs that both programs have, by name.
 void copy_inputs(const Program& from, Program& to) {
   for (const NodeId id : from.graph().inputs()) {
     const std::string& input = input_name(from.graph().node(id));
@@ -70,12 +69,8 @@ void copy_inputs(const Program& from, Program& to) {
   }
 }
 
-bool is_number(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
-// layers.3.attn.q_proj cut to 1 is layers.3, cut to 2 layers.3.attn.
-std::string cut(std::string_view scope, int depth) {
+// layers.3.attn.q_proj is layers.3 at depth 1 and layers.3.attn at depth 2.
+std::string module_at_depth(std::string_view scope, int depth) {
   std::string text;
   for (int taken = 0; !scope.empty();) {
     const std::size_t dot = scope.find('.');
@@ -99,7 +94,6 @@ struct Difference {
       squared_exact += std::isfinite(b[i]) ? b[i] * b[i] : 0.0;
     }
   }
-  // Where both are zero nothing is wrong; where only the exact value is, everything.
   double relative() const {
     if (squared_error == 0) return 0;
     return squared_exact > 0 ? std::sqrt(squared_error / squared_exact) : std::numeric_limits<double>::infinity();
@@ -116,11 +110,11 @@ struct Module {
 std::vector<Module> modules_of(const Graph& graph, int depth) {
   std::vector<Module> modules;
   const auto module = [&](const std::string& scope) -> Module& {
-    const std::string wanted = cut(scope, depth);
+    const std::string wanted = module_at_depth(scope, depth);
     const auto found = std::ranges::find(modules, wanted, &Module::name);
     return found != modules.end() ? *found : modules.emplace_back(Module{wanted, "", {}});
   };
-  // A module's last value stands after its parts'.
+  // The last activation of a module comes after those of its parts.
   for (const Output& output : graph.outputs()) {
     if (output.role == OutputRole::activation) {
       module(output.of).last_activation = output.name;

@@ -1,5 +1,5 @@
-// Where precision is lost: the same model with the same numbers in several precisions, each module's result and
-// gradient held against double precision.
+// Runs a model with the same numbers in several precisions and compares the result and the gradients of each module
+// with double precision.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +16,15 @@
 
 namespace ridgepoint {
 
-// A way to compute. With `low_norms` the norms leave fp32: each step of their formula is rounded to the low type.
+// With `low_norms`, norms compute in the low type instead of fp32: each step of their formula is rounded.
 struct PrecisionVariant {
   Precision precision = Precision::fp32;
   bool low_norms = false;
 };
 std::string name(const PrecisionVariant& variant);  // bf16, bf16 low norms
 
-// ||x - exact|| / ||exact||, 0 where x is exact and infinite where only the exact value is zero: of the module's last
-// value, and of the gradients of its parameters taken together. Empty where it has none.
+// ||x - exact|| / ||exact|| of the module's last value, and of the gradients of all its parameters together; 0 if both
+// are zero, infinite if only the exact value is. Empty if the module has none.
 struct PrecisionError {
   std::optional<double> forward;
   std::optional<double> gradient;
@@ -32,12 +32,12 @@ struct PrecisionError {
 
 struct PrecisionErrorRow {
   std::string module;
-  std::vector<PrecisionError> errors;  // one a variant
+  std::vector<PrecisionError> errors;  // one for each variant
 };
 
-// Rows in the order of the model, one for each module name cut to `depth` components (a layer's number belongs to the
-// component before it). Called before each program runs, `watch` stops everything by returning false: then no rows
-// come. Throws Error, (unsupported) for a precision the device lacks.
+// Rows in the order of the model, one for each module name of `depth` components (a layer's number belongs to the
+// component before it). `watch` is called before each run; if it returns false, the result is empty. Throws Error, of
+// kind unsupported if the device lacks a precision.
 std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload, std::uint64_t seed,
                                                         const std::vector<PrecisionVariant>& variants,
                                                         const std::shared_ptr<Device>& device, int depth,

@@ -10,11 +10,12 @@
 #include "runtime/matmul_problem.h"
 
 namespace ridgepoint {
-namespace {
 
 bool is_number(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
 }
+
+namespace {
 
 // Components that are numbers become *.
 std::string without_numbers(std::string_view scope) {
@@ -29,8 +30,8 @@ std::string without_numbers(std::string_view scope) {
   }
 }
 
-// Elementwise ops of no arithmetic, casts and copies, have none.
-bool has_line(const Node& node) {
+// Casts and copies have no row.
+bool has_row(const Node& node) {
   const bool computes = op_class(node.op) != OpClass::elementwise || traits(node.op).arithmetic != Arithmetic::none;
   return launches(node.op) && computes;
 }
@@ -79,7 +80,7 @@ class TypeCounter {
       const bool of_parameter = producer.op == Op::input && input_role(producer) == Role::parameter;
       if (of_parameter) ++table_.weight_casts;
     }
-    if (!has_line(node)) return;
+    if (!has_row(node)) return;
     add({std::string(name(node.phase)), without_numbers(graph_.scope_name(node)), std::string(name(node.op)),
          operand_types(graph_, node), result_of(node.outputs[0])});
   }

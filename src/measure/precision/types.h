@@ -1,31 +1,34 @@
-// Which type each part of a graph computes in and gives: what mixed precision did, read off the graph.
+// The number types of the ops in a graph, to show the effect of mixed precision.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 
-// One line a module, op and phase. Layers that agree are one line, their number written as *.
+// One row for each module, op and phase. Layers with equal types share a row; their number is written as *.
 struct TypeRow {
   std::string part;      // parameter, forward, loss, backward, optimizer, gradient
-  std::string module;    // layers.*.attn.q_proj; of a parameter or gradient its name
+  std::string module;    // layers.*.attn.q_proj, or the name of a parameter or gradient
   std::string op;        // empty for a parameter or gradient
-  std::string operands;  // the types of its operands, tf32 for a product that takes them so; empty likewise
+  std::string operands;  // their types; tf32 for a matmul in tf32; empty for a parameter or gradient
   std::string result;
-  std::int64_t nodes = 0;  // how many the line stands for
+  std::int64_t nodes = 0;  // the number of nodes in this row
 };
 
 struct TypeTable {
   std::vector<TypeRow> rows;  // parameters, then nodes in order, then gradients
   std::int64_t casts = 0;
-  std::int64_t weight_casts = 0;  // of those, casts of parameters
+  std::int64_t weight_casts = 0;  // casts of parameters
 };
 
-// Views, constants and casts have no line of their own.
+// Views, constants and casts have no row.
 TypeTable types_of(const Graph& graph);
+
+bool is_number(std::string_view text);  // a non-empty string of digits
 
 }  // namespace ridgepoint

@@ -1,4 +1,4 @@
-// What a kernel is for, and what the phases of a profile are called.
+// The class of a kernel, and the names of the phases.
 #include <string_view>
 
 #include "core/enum_names.h"
@@ -27,7 +27,7 @@ KernelClass kernel_class(const Graph& graph, const Node& node) {
   const std::string_view module = module_of(graph.scope_name(node));
   if (module == "softmax") return KernelClass::softmax;
   const KernelClass by_origin = node.origin ? traits(*node.origin).kernel_class : KernelClass::elementwise;
-  const bool is_whole = by_origin == KernelClass::attention;  // a class of what does all of it in one
+  const bool is_whole = by_origin == KernelClass::attention;  // only for one kernel that does all of attention
   if (by_origin != KernelClass::elementwise && !is_whole) return by_origin;
   return module == "loss" || node.phase == Phase::loss ? KernelClass::loss : KernelClass::elementwise;
 }

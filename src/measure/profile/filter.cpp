@@ -11,7 +11,7 @@
 namespace ridgepoint {
 namespace {
 
-// A path of modules as one of folders, which fnmatch() knows.
+// Dots become slashes, because fnmatch() treats slashes as separators.
 std::string as_path(std::string_view dotted) {
   std::string path(dotted);
   std::ranges::replace(path, '.', '/');

@@ -1,4 +1,4 @@
-// Some kernels of a profile: those of some phases, in some modules.
+// Selects kernels of a profile by phase and module.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace ridgepoint {
 
-// An empty list stands for all.
+// An empty list selects all.
 struct KernelFilter {
   std::vector<ProfilePhase> phases;
-  // Patterns of module names, in which * stands for any characters but a dot and ? for one: layers.*.attn. A module is
-  // meant with all that it holds.
+  // Patterns of module names: * matches any characters except a dot, ? one character. A pattern selects a module with
+  // all modules inside it.
   std::vector<std::string> scopes;
   bool is_empty() const { return phases.empty() && scopes.empty(); }
 };
@@ -22,7 +22,7 @@ bool matches_scope(std::string_view pattern, const std::string& scope);
 // "phase forward, module layers.*.attn".
 std::string to_string(const KernelFilter& filter);
 
-// Leaves the profile's other kernels out and keeps in `selection` what all of them were.
+// Removes the other kernels from the profile, and stores the totals over all kernels in `selection`.
 void select_kernels(Profile& profile, const KernelFilter& filter);
 
 }  // namespace ridgepoint

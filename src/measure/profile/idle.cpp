@@ -1,4 +1,4 @@
-// idle_time(): the gaps between kernels, each put down to one cause.
+// idle_time(): the gaps between kernels, each with one cause.
 #include <algorithm>
 
 #include "core/enum_names.h"

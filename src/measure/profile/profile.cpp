@@ -28,7 +28,7 @@ ProfilePhase phase_of(const Node& node) {
   }
 }
 
-// Everything about a launch that does not change from step to step.
+// The data of a launch that is the same in every step.
 struct LaunchFacts {
   KernelRecord blank;
   Cost cost;
@@ -51,7 +51,7 @@ std::vector<LaunchFacts> facts_of(const Program& program) {
   return facts;
 }
 
-// Which step an activity belongs to: by its run where that is known, else by when it began.
+// The step of an activity: by its run if known, else by its start.
 std::optional<std::uint32_t> step_of(const Activity& activity, const std::vector<ProfiledStep>& steps) {
   if (activity.run < steps.size()) return activity.run;
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
@@ -72,7 +72,7 @@ void copy_times(KernelRecord& record, const Activity& activity, std::int64_t bas
   record.shared_bytes = activity.shared_bytes;
 }
 
-// A fill stands apart from the kernel it prepares for, whoever asked for it.
+// Copies and fills have their own class, and fills their own phase, whichever node launched them.
 void set_purpose(KernelRecord& record, ActivityKind kind) {
   record.kind = kind;
   if (kind == ActivityKind::kernel) return;
@@ -80,8 +80,8 @@ void set_purpose(KernelRecord& record, ActivityKind kind) {
   if (kind == ActivityKind::fill) record.phase = ProfilePhase::zeroing;
 }
 
-// Gives each launch's cost to the longest of its activities, by the sums over all steps so that it is the same in
-// every step. `launch_of` goes with `records`.
+// Assigns the cost of each launch to the longest of its activities. Sums over all steps decide, so that it is the same
+// activity in every step. `launch_of` has one entry for each record.
 void assign_costs(std::vector<KernelRecord>& records, const std::vector<std::uint32_t>& launch_of,
                   const std::vector<LaunchFacts>& facts) {
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> seen;  // {step, launch} -> activities so far
@@ -103,7 +103,7 @@ void assign_costs(std::vector<KernelRecord>& records, const std::vector<std::uin
   }
 }
 
-// What before_launch() and after_launch() take together.
+// The host time of before_launch() and after_launch() together.
 double measure_recording_ns(ActivityRecorder& recorder) {
   constexpr std::uint32_t kCalls = 4096;
   recorder.start(kCalls);
@@ -119,7 +119,7 @@ double measure_recording_ns(ActivityRecorder& recorder) {
   return static_cast<double>(end_ns - begin_ns) / kCalls;
 }
 
-// Ends the watching of a program, whatever happens.
+// Removes the observer also if a run throws.
 class Observation {
  public:
   Observation(Program& program, LaunchObserver& observer) : program_(program) { program_.observe(&observer); }
@@ -139,7 +139,7 @@ void record_steps(Profile& profile, Session& session, Program& program) {
   std::vector<ProfiledStep> steps;
   {
     const Observation observation(program, *recorder);
-    // The first run under a recorder pays for its buffers; it is no step of the profile.
+    // The first run is not profiled, because it allocates the recorder's buffers.
     program.run();
     program.synchronize();
     for (std::int64_t i = 0; i < count; ++i) {
@@ -169,14 +169,14 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
   std::ranges::stable_sort(log.activities, {}, &Activity::start_ns);
   std::vector<KernelRecord> records;
   std::vector<std::uint32_t> launch_of;
-  std::vector<bool> heard(facts.size() * steps.size());
+  std::vector<bool> has_record(facts.size() * steps.size());
   for (const Activity& activity : log.activities) {
     const std::optional<std::uint32_t> step = step_of(activity, steps);
     if (!step) continue;
     const bool known = activity.launch < facts.size();
     KernelRecord& record = records.emplace_back(known ? facts[activity.launch].blank : KernelRecord{});
     launch_of.push_back(known ? activity.launch : kNoLaunch);
-    if (known) heard[*step * facts.size() + activity.launch] = true;
+    if (known) has_record[*step * facts.size() + activity.launch] = true;
     if (!activity.name.empty()) record.name = activity.name;
     record.step = *step;
     copy_times(record, activity, base_ns);
@@ -185,7 +185,7 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
   assign_costs(records, launch_of, facts);
   profile.kernels = std::move(records);
   profile.dropped_records = log.dropped;
-  profile.silent_launches = static_cast<std::uint64_t>(std::ranges::count(heard, false));
+  profile.silent_launches = static_cast<std::uint64_t>(std::ranges::count(has_record, false));
   for (const ProfiledStep& step : steps) profile.steps.push_back({step.begin_ns - base_ns, step.end_ns - base_ns});
 }
 
@@ -202,7 +202,7 @@ std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ce
   profile.run = std::move(*record);
   profile.run.experiment = Experiment::profile;
   if (profile.run.status == RunStatus::ok && profile.run.device.kind == "null") {
-    profile.problem = "the null device runs nothing; bench --device null has what it predicts";
+    profile.problem = "the null device runs nothing; bench --device null prints its predictions";
   }
   if (profile.has_kernels()) {
     profile.matmul_flops_per_second = profile.run.training_step->ceiling_flops_per_second;

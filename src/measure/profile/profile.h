@@ -1,4 +1,4 @@
-// Makes a profile of a run.
+// Runs a workload under the device's profiler.
 #pragma once
 
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace ridgepoint {
 
-// What the node's kernel is for: by its op; where that is elementwise work, by its phase, by the composite that it is a
-// piece of (Node::origin) or by the module it stands in.
+// The class of a node's kernel. The op decides; for an elementwise op, the phase, the decomposed composite
+// (Node::origin) or the module decides.
 KernelClass kernel_class(const Graph& graph, const Node& node);
 
-// Turns a log into records of `steps`, whose times and those of the log are on one clock; the result counts from the
-// first step's beginning. Activities outside every step are left out.
+// Turns a log into the kernel records of `steps`. Both use the same clock; times in the profile count from the
+// beginning of the first step. Activities outside all steps are left out.
 void fill_profile(Profile& profile, const Program& program, const std::vector<ProfiledStep>& steps, ActivityLog log);
 
-// Times a run as measure_step() does, then runs config.profiled_steps more of it under the device's recorder. What
-// keeps the recorder from its work becomes `problem`; the timing stands. Empty when the watcher stopped it.
+// Times a run as measure_step() does, then runs config.profiled_steps more under the device's recorder. If the recorder
+// fails, `problem` says why, and the timing is kept. Empty if the watcher stopped the run.
 std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

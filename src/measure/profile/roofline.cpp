@@ -1,4 +1,4 @@
-// How far kernels are from what the device can do: roofline_by_class() and recoverable_time().
+// roofline_by_class() and recoverable_time(): kernel times against the measured rates of the device.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -24,7 +24,7 @@ bool has_ceilings(const Profile& profile) {
   return profile.matmul_flops_per_second.value_or(0) > 0 && profile.copy_bytes_per_second.value_or(0) > 0;
 }
 
-// A row being added up: floors by what binds them, and the longest kernel.
+// A row while kernels are being added to it.
 struct Group {
   RooflineRow row;
   KernelClass kernel_class = KernelClass::unknown;
@@ -54,7 +54,7 @@ std::string place_of(const KernelRecord& kernel) {
   return text.empty() ? op : text + " " + op;
 }
 
-// All of one op in one module and phase, over layers and steps: the same work each time.
+// One group for each op, module and phase; sums over layers and steps.
 std::vector<Group> places(const Profile& profile) {
   std::map<std::tuple<std::string, ProfilePhase, KernelClass>, Group> groups;
   for (const KernelRecord& kernel : profile.kernels) {
@@ -82,7 +82,7 @@ double floor_ns(const Profile& profile, const KernelRecord& kernel) {
 
 std::vector<RooflineRow> roofline_by_class(const Profile& profile) {
   if (!has_ceilings(profile)) return {};
-  std::map<KernelClass, std::pair<RooflineRow, double>> classes;  // a row, and the floor that is bytes
+  std::map<KernelClass, std::pair<RooflineRow, double>> classes;  // a row, and its memory floor
   for (const Group& place : places(profile)) {
     auto& [row, memory_floor_ns] = classes[place.kernel_class];
     row.sum.add(place.row.sum);

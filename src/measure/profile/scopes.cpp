@@ -1,4 +1,4 @@
-// by_scope(): the tree of modules, ops as its leaves.
+// by_scope(): the tree of modules, with ops as leaves.
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -53,7 +53,7 @@ class ScopeTree {
     return &node;
   }
 
-  // The root has level 1 here and is no row: everything else moves up by one.
+  // The root has level 1 and is not a row, so the levels of rows decrease by one.
   static void collect(const TreeNode& parent, std::vector<ScopeRow>& result) {
     for (const TreeNode* node : parent.children) {
       result.push_back(node->row);

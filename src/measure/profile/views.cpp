@@ -12,7 +12,7 @@ constexpr double kNsPerMs = 1e6;
 
 bool is_longer(const KernelSum& a, const KernelSum& b) { return a.time_ns > b.time_ns; }
 
-// The part of attention that a kernel is, and whether it is one of its products; empty for everything else.
+// The part of attention that the kernel computes; empty if it is not part of attention.
 std::string attention_part(const KernelRecord& kernel) {
   const std::size_t dot = kernel.scope.rfind('.');
   if (dot == std::string::npos || !kernel.scope.substr(0, dot).ends_with(".attn")) return "";

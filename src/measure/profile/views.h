@@ -1,6 +1,5 @@
-// What a profile says, added up: by kernel, by class and phase, by module; where the device idled; how far each class
-// is from its ceiling; and how the trace agrees with the clock. All sums are over every profiled step: divide by
-// Profile::steps.size() for one.
+// Sums over the kernels of a profile: by kernel, by class and phase, by module; idle time; roofline; and a check of the
+// profiled time. All sums are over all profiled steps: divide by Profile::steps.size() for the mean.
 #pragma once
 
 #include <array>
@@ -38,13 +37,13 @@ struct KernelSum {
 KernelSum total(const Profile& profile);
 std::int64_t wall_ns(const Profile& profile);
 
-// One line of the kernel table: all calls of one name.
+// All calls of one kernel.
 struct KernelRow {
   std::string name;
   KernelSum sum;
-  Statistics us;  // of one call, microseconds
+  Statistics us;  // time of a call in microseconds
 };
-// The longest first.
+// Longest first.
 std::vector<KernelRow> by_kernel(const Profile& profile);
 
 struct ClassRow {
@@ -52,34 +51,34 @@ struct ClassRow {
   KernelClass kernel_class = KernelClass::unknown;
   KernelSum sum;
 };
-// Phases in order, within them the longest class first; combinations that do not occur are left out.
+// Phases in order, within each the longest class first; only combinations that occur.
 std::vector<ClassRow> by_class(const Profile& profile);
 
-// A module, or an op directly in one, and everything below it. Unless every layer is asked for they are added up.
+// A module with everything inside it, or an op directly in a module.
 struct ScopeRow {
-  std::string name;  // the last level's
+  std::string name;  // of the last level
   std::string path;
   int level = 1;
   bool is_op = false;
-  KernelSum sum;  // with everything below it
+  KernelSum sum;  // everything inside included
   std::array<KernelSum, kProfilePhases.size()> by_phase;
 };
-// A parent before what it holds, brothers in the order they first ran; down to `depth` levels. Rows of one level add up
-// to the row above them.
+// Depth first, children in the order in which they first ran, at most `depth` levels. The children of a row add up to
+// it. `layers` says whether layers are separate rows or added up.
 std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers = Layers::added_up);
 
-// The steps of attention beside one another: scores, scale, mask, softmax, values; forward, then backward.
+// The parts of attention: scores, scale, mask, softmax, values; forward, then backward.
 struct AttentionRow {
   ProfilePhase phase = ProfilePhase::forward;
   std::string part;
   bool is_matmul = false;
   KernelSum sum;
 };
-// Empty where attention is not written out in these parts.
+// Empty if attention is not computed in these parts.
 std::vector<AttentionRow> attention_parts(const Profile& profile);
 
-// Why nothing ran before a kernel. host_late: it had not been asked for when the one before it ended. dependency: it
-// had, and waited its turn. nothing_to_do: all was done, and the host had yet to notice.
+// Why the device was idle. host_late: the next kernel was launched after the previous one had ended. dependency: it was
+// launched in time, but waited. nothing_to_do: the step had ended, but the host had not noticed yet.
 enum class IdleCause : std::uint8_t { host_late, dependency, nothing_to_do };
 inline constexpr std::array kIdleCauses = {IdleCause::host_late, IdleCause::dependency, IdleCause::nothing_to_do};
 std::string_view name(IdleCause cause);
@@ -87,13 +86,13 @@ std::string_view name(IdleCause cause);
 struct IdleGap {
   IdleCause cause = IdleCause::host_late;
   std::int64_t duration_ns = 0;
-  std::optional<std::size_t> before;  // index of the kernel that ended it; none at the end of a step
+  std::optional<std::size_t> before;  // index of the next kernel; empty at the end of a step
 };
 
 struct IdleTime {
   std::int64_t wall_ns = 0;
   std::int64_t busy_ns = 0;     // at least one kernel ran
-  std::int64_t overlap_ns = 0;  // kernel time beyond that: what ran beside another kernel, or outside its step
+  std::int64_t overlap_ns = 0;  // kernel time - busy time: kernels in parallel, or outside their step
   std::int64_t idle_ns() const { return wall_ns - busy_ns; }
   std::array<std::int64_t, kIdleCauses.size()> by_cause_ns{};
   std::array<std::int64_t, kIdleCauses.size()> gaps{};
@@ -101,38 +100,38 @@ struct IdleTime {
 };
 IdleTime idle_time(const Profile& profile);
 
-// The least time that the work could take on this device: its operations at the measured matmul rate or its bytes at
-// the measured copy rate, whichever takes longer. Zero without ceilings.
+// The least time of the kernel's work on this device: its operations at the measured matmul rate or its bytes at the
+// measured copy rate, whichever takes longer. Zero without ceilings.
 double floor_ns(const Profile& profile, const KernelRecord& kernel);
 
 struct RooflineRow {
   std::string what;
-  ProfilePhase phase = ProfilePhase::forward;  // of `recoverable` only
-  std::string kernel;                          // the longest's name; of `recoverable` only
+  ProfilePhase phase = ProfilePhase::forward;  // recoverable_time() only
+  std::string kernel;                          // name of the longest; recoverable_time() only
   KernelSum sum;
   double floor_ns = 0;
-  double recoverable_ns = 0;     // above the floor; of a class, the sum over its places
-  bool bound_by_memory = false;  // most of the floor is bytes
-  // What was measured is below the floor: the bytes came from a cache, or the products beat the measured rate.
+  double recoverable_ns = 0;     // time above the floor; for a class, the sum over its ops
+  bool bound_by_memory = false;  // bytes give most of the floor
+  // The time is below the floor: data came from a cache, or a matmul beat the measured rate.
   bool is_past_floor() const { return floor_ns > static_cast<double>(sum.time_ns); }
 };
-// "copy bandwidth", "matmul rate", or "cache" where the bytes cannot have come from memory.
+// "copy bandwidth", "matmul rate", or "cache" if the data cannot have come from memory.
 std::string_view bound_of(const RooflineRow& row);
-// By class, the longest first. Empty without ceilings.
+// By class, longest first. Empty without ceilings.
 std::vector<RooflineRow> roofline_by_class(const Profile& profile);
-// By module and op (layers added up) and phase: the most recoverable time first. Empty without ceilings.
+// By module, op and phase, over all layers; most recoverable time first. Empty without ceilings.
 std::vector<RooflineRow> recoverable_time(const Profile& profile);
 
-// The trace against the clock, a step, in milliseconds.
+// Profiled against timed steps: mean milliseconds per step.
 struct Reconciliation {
   double kernels_ms = 0;
   double idle_ms = 0;
   double overlap_ms = 0;
   double profiled_ms = 0;   // kernels + idle - overlap
   double timed_ms = 0;      // mean of the steps timed without a profiler
-  double timed_std_ms = 0;  // of those, and of the profiled ones; 0 for one step
+  double timed_std_ms = 0;  // of timed and of profiled steps; 0 for a single step
   double profiled_std_ms = 0;
-  double recording_ms = 0;  // what the host spent on recording: launches times the measured cost of one
+  double recording_ms = 0;  // host time of recording: launches x measured time for one
   double difference_ms() const { return profiled_ms - timed_ms; }
 };
 Reconciliation reconcile(const Profile& profile);

@@ -1,6 +1,5 @@
-// The one list of a record's fields: the name JSON and CSV use (dots nest in JSON) and the member it stands for.
-// Writers, readers and column headings all walk it, so a new field is a member and a line here. A section's fields
-// stand where files have them: its place in the record and theirs in a file are no matter of one another.
+// The list of a record's fields: the name in JSON and CSV, and the member. Writers, readers and column headings derive
+// from it, so a new field is a member and a line here. The order is that of files, not of the struct.
 #pragma once
 
 #include <optional>
@@ -23,7 +22,7 @@ void visit_statistics(std::string_view prefix, StatisticsType& statistics, Visit
   visit(prefix, "samples", statistics.samples);
 }
 
-// What is read is the section where it is there, or one that knows nothing; what is written to is made.
+// A const record without the section reads an empty one; a mutable record gets the section.
 template <typename Section>
 const Section& section_of(const std::optional<Section>& section) {
   static const Section nothing;
@@ -34,8 +33,8 @@ Section& section_of(std::optional<Section>& section) {
   return section ? *section : section.emplace();
 }
 
-// Calls visit(prefix, name, member) in schema order; the prefix is empty at the top level. A const record is only read;
-// of any other every section is made.
+// Calls visit(prefix, name, member) in schema order; the prefix is empty at the top level. Adds all sections to a
+// mutable record.
 template <typename RecordType, typename Visitor>
 void visit_fields(RecordType& record, Visitor&& visit) {
   auto& step = section_of(record.training_step);

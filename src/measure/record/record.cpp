@@ -19,7 +19,7 @@ namespace {
 constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
 constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile");
 
-// A file of records far beyond any sweep; a larger one is refused rather than read into memory.
+// A larger file is refused instead of being read into memory; no sweep writes one.
 constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
 
 Json encode(const std::string& text) { return text; }

@@ -1,4 +1,4 @@
-// What every record of a run has in common: when, on what and by which binary it was made, and how it ended.
+// The fields that every record shares: time, device, binary and status.
 #pragma once
 
 #include <functional>
@@ -10,17 +10,17 @@
 
 namespace ridgepoint {
 
-// Filled with what is known before the run, with the section of that experiment. `device` as open_device() takes it.
+// A record with the fields that are known before the run, and the section of the experiment. `device` is the name for
+// open_device().
 Record begin_record(Experiment experiment, const std::string& device, const DeviceOptions& options);
 
-// What the device says of itself, once it is open.
+// Fills the fields of the opened device.
 void describe_device(Record& record, const Device& device);
 
-// How much the processor was wanted elsewhere while the samples were taken, with a warning where that was much; of a
-// device that computes on it alone.
+// CPU only: fills threads_waiting, and warns if it is large.
 void describe_wait(Record& record, const ProcessorWait& wait);
 
-// Runs `stages`. An exception of the library or the host becomes the record's status and message; any other passes.
+// Runs `stages`. A std::exception becomes the status and the message of the record; anything else passes.
 void record_outcome(Record& record, const std::function<void()>& stages);
 
 }  // namespace ridgepoint

@@ -6,7 +6,6 @@
 
 #include "ir/queries.h"
 #include "measure/precision/compare_tensors.h"
-#include "ir/queries.h"
 #include "ops/layout.h"
 
 namespace ridgepoint {
@@ -17,7 +16,7 @@ bool is_infinite_constant(const Graph& graph, Value value) {
   return producer.op == Op::constant && std::isinf(constant_value(producer));
 }
 
-// A mask: it is asked for infinities.
+// Whether the node is a mask, which writes infinities on purpose.
 bool writes_infinities(const Graph& graph, const Node& node) {
   if (node.op == Op::causal_mask) return std::isinf(node.attributes.get<double>("fill"));
   return std::ranges::any_of(node.inputs, [&](Value value) { return is_infinite_constant(graph, value); });
@@ -61,7 +60,7 @@ AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
 
 Value AnomalyDetector::storage_of(Value value) const { return view_root(program_.graph(), value); }
 
-// An observer must not throw; a device that fails here fails at its next launch too, and says why.
+// An observer must not throw. A device error here becomes the result.
 void AnomalyDetector::before_launch(std::uint32_t launch) {
   if (first_) return;
   try {

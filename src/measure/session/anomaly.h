@@ -1,4 +1,4 @@
-// Finds the first node of a run that makes a NaN or an infinity of finite operands.
+// Finds the first node of a run that makes a NaN, or an infinity from finite operands.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace ridgepoint {
 
-// Watches a program from construction to destruction, whose launches it makes wait for each other and whose results it
-// reads back: a run takes many times as long. Infinities that a mask writes, and what is made of them, are no anomaly.
+// Observes a program from construction to destruction. It reads back the results of every launch, so a run takes many
+// times as long. The infinities of a mask, and results that derive from them, are no anomaly.
 class AnomalyDetector : public LaunchObserver {
  public:
   explicit AnomalyDetector(Program& program);
@@ -19,7 +19,7 @@ class AnomalyDetector : public LaunchObserver {
   AnomalyDetector(const AnomalyDetector&) = delete;
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
 
-  // What was found since construction, in a sentence: op, module, phase, element and types. Empty when all was finite.
+  // A sentence on the first anomaly: op, module, phase, element and type. Empty if there was none.
   const std::optional<std::string>& first() const { return first_; }
 
   void run_begins() override;
@@ -39,7 +39,7 @@ class AnomalyDetector : public LaunchObserver {
 
   Program& program_;
   std::vector<NodeId> nodes_;           // by launch
-  std::vector<bool> holds_infinity_;    // by value: an expected one
+  std::vector<bool> holds_infinity_;    // by value: an expected infinity
   std::vector<bool> is_input_checked_;  // by value
   std::optional<std::string> first_;
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <system_error>
@@ -15,7 +16,7 @@
 namespace ridgepoint {
 namespace {
 
-// The second number of a thread's schedstat: nanoseconds on a run queue.
+// The sum over all threads of the second number in schedstat: nanoseconds on a run queue.
 std::optional<double> waited_seconds() {
   std::error_code error;
   std::optional<double> total;
@@ -23,12 +24,13 @@ std::optional<double> waited_seconds() {
     std::ifstream file(thread.path() / "schedstat");
     double ran_ns = 0.0;
     double waited_ns = 0.0;
-    if (file >> ran_ns >> waited_ns) total = total.value_or(0.0) + waited_ns * 1e-9;  // a thread may have ended
+    if (file >> ran_ns >> waited_ns)
+      total = total.value_or(0.0) + waited_ns * 1e-9;  // false for a thread that has ended
   }
   return total;
 }
 
-// Of all processors since the start of the system: user, nice, system, idle, iowait, irq, softirq, steal.
+// Seconds of all processors since boot: user, nice, system, idle, iowait, irq, softirq, steal.
 std::array<double, 8> processor_seconds() {
   std::array<double, 8> seconds{};
   std::ifstream file("/proc/stat");
@@ -66,7 +68,7 @@ void ProcessorWait::stop() {
   seconds_ += std::chrono::duration<double>(end.at - begin_.at).count();
   counted_ = counted_ && begin_.waited_seconds && end.waited_seconds;
   if (!counted_) return;
-  // A thread that ended in between took its count with it.
+  // The sum may decrease when a thread ends.
   waited_seconds_ += std::max(*end.waited_seconds - *begin_.waited_seconds, 0.0);
   const double busy = end.busy_seconds - begin_.busy_seconds;
   const double own = end.own_seconds - begin_.own_seconds;
@@ -81,11 +83,11 @@ std::optional<double> ProcessorWait::threads_waiting() const {
 
 void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads) {
   if (!threads_waiting || *threads_waiting < kManyWaitingThreads) return;
-  warn_once("busy machine",
-            fmt::format("the processor was busy with something else: on the average {:.1f} of {} thread{} had work and "
-                        "no processor while times were taken, so the times are too long; end other programs, or ask "
-                        "for fewer --threads",
-                        *threads_waiting, threads, threads == 1 ? "" : "s"));
+  warn_once(
+      "busy machine",
+      fmt::format("other programs kept the processor busy: on average {:.1f} of {} thread{} waited for a processor "
+                  "during the timing, so the times are too long; stop other programs or use fewer --threads",
+                  *threads_waiting, threads, threads == 1 ? "" : "s"));
 }
 
 }  // namespace ridgepoint

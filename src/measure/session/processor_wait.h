@@ -1,23 +1,20 @@
-// How long this process's threads had work and no processor to do it on: what makes a measured time too long on a
-// machine that is busy with something else.
+// The time that threads of this process wait for a processor, which makes measured times too long.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 
 namespace ridgepoint {
 
-// Sums over what lies between start() and stop(), which may be called again and again. Counts the time that the
-// scheduler kept threads of this process waiting (another program or a quota), and of the time that the hypervisor gave
-// to other virtual machines the part that fell on this process.
+// Sums the time between start() and stop(), over any number of such pairs: the time in which the scheduler kept threads
+// of this process waiting (another program, a quota), and this process's share of the time that the hypervisor gave to
+// other virtual machines.
 class ProcessorWait {
  public:
   void start();
   void stop();
-  // How many threads were waiting on the average; empty before the first stop() and where Linux does not count
-  // (/proc/self/task/*/schedstat).
+  // The average number of waiting threads; empty before the first stop() and without /proc/self/task/*/schedstat.
   std::optional<double> threads_waiting() const;
 
  private:
@@ -36,10 +33,10 @@ class ProcessorWait {
   double waited_seconds_ = 0.0;
 };
 
-// From this many waiting threads on a measurement is not to be trusted.
+// With this many waiting threads, a measurement is not valid.
 inline constexpr double kManyWaitingThreads = 0.1;
 
-// Warns, once in a process, where more than that waited.
+// Warns once in a process if `threads_waiting` is kManyWaitingThreads or more.
 void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads);
 
 }  // namespace ridgepoint

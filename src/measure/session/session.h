@@ -1,5 +1,5 @@
-// One session runs a workload for every experiment: it opens the device, compiles and plans, asks whether the plan
-// fits, makes and initialises the program, iterates, and records what all experiments have in common.
+// A session runs a workload, for any experiment: it opens the device, compiles and plans, checks that the plan fits,
+// makes and initialises the program, iterates, and fills the fields that all records share.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "measure/memory/forecast.h"
-#include "ridgepoint/run_config.h"
 #include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
 
-// Where a run stands: iteration `index` of `count` is about to start (the last three stages have iterations), and
-// `share` of all iterations is done.
+// The progress of a run: iteration `index` of `count` is about to start (in the last three stages), and `share` of all
+// iterations is done.
 struct StepProgress {
   enum class Stage : std::uint8_t { planning, initialising, measuring_ceiling, warmup, timing, profiling };
   Stage stage = Stage::planning;
@@ -27,16 +27,16 @@ struct StepProgress {
 };
 std::string_view name(StepProgress::Stage stage);
 
-// Called before every stage and iteration, and again and again while a large model is made and initialised; false
-// stops the run there.
+// Called before every stage and iteration, and repeatedly during the initialisation of a large model. Returning false
+// stops the run.
 using StepWatcher = std::function<bool(const StepProgress&)>;
 
 class Session {
  public:
   using Stage = StepProgress::Stage;
 
-  // Opens the device. `repeats`: how often warm-up and timed iterations are run, for the share that is done. Throws
-  // Error, as everything here does, and stops (stop_run()) where the watcher says so.
+  // Opens the device. `repeats`: how often iterate() will be called, for the progress. All members throw Error, and
+  // call stop_run() if the watcher returns false.
   Session(const RunConfig& config, const StepWatcher& watch, Record& record, std::int64_t repeats = 1);
 
   const RunConfig& config() const { return config_; }
@@ -44,37 +44,36 @@ class Session {
   const std::shared_ptr<Device>& device() const { return device_; }
   bool computes() const { return device_->kind() != "null"; }
 
-  // Tells the watcher where the run stands.
+  // Reports the progress to the watcher.
   void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0);
   StopPoint stop_point(Stage stage);
 
-  // The workload's graph, compiled in the configuration's mode or another, and planned. What flash attention falls back
-  // to is recorded.
+  // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
+  // flash attention.
   ProgramPlan plan() { return plan(config_.compile.mode); }
   ProgramPlan plan(Mode mode);
 
   MemoryForecast forecast(const ProgramPlan& plan);
-  // The forecast with what is available; `run_anyway` asks nothing of a device that computes. Throws OutOfMemory.
+  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
 
   Program make(const ProgramPlan& plan);
-  // Parameters, given or made from the seed, and data.
+  // Writes parameters and data.
   void initialise(Program& program);
 
   struct Elapsed {
-    double host_ms = 0;    // around the iteration and the wait for the device
-    double device_ms = 0;  // by the device's own clock
+    double host_ms = 0;    // synchronisation with the device included
+    double device_ms = 0;  // by the device's clock
   };
   struct Times {
     std::vector<double> warmup_ms, host_ms, device_ms;
   };
-  // Warm-up and timed iterations; `iteration` gets its number, counted from 0 over both. How much other programs kept
-  // the processor busy meanwhile is recorded.
+  // Warm-up and timed iterations; `iteration` gets its number, counted from 0 over both. Records threads_waiting.
   Times iterate(const std::function<Elapsed(std::int64_t)>& iteration);
-  // One run of the program between two marks of the timer, and the wait for it.
+  // Times one run of the program and waits for it.
   static Elapsed run_once(Program& program, DeviceTimer& timer);
 
-  // Peaks, and what is held before backward.
+  // Records the peaks and the memory before backward.
   void record_memory(const MemoryUse& use, std::size_t before_backward_bytes);
 
  private:
@@ -86,14 +85,14 @@ class Session {
   std::int64_t iterations_done_ = 0;  // of the stages before this one
 };
 
-// A record of the experiment, with what the configuration says of it. Its device is not opened.
+// The record of a configuration before the run; the device is not opened.
 Record describe_run(const RunConfig& config, Experiment experiment);
 
-// What `stages` makes of the record. Never throws for what befalls the run itself: that becomes the record's status.
-// Empty when the watcher stopped it.
+// Runs `stages`, which fill the record. An error in a stage becomes the record's status. Empty if the watcher stopped
+// it.
 std::optional<Record> record_run(Record record, const std::function<void(Record&)>& stages);
 
-// Ends the run that is_stopped() watches over: what a watcher asks for by returning false.
+// Ends the enclosing is_stopped().
 [[noreturn]] void stop_run();
 // Whether `run` ended by stop_run().
 bool is_stopped(const std::function<void()>& run);

@@ -1,4 +1,4 @@
-// Statistics of samples: describe() and its type are public (ridgepoint/record.h), quantiles of one's own are here.
+// Quantiles; describe() and Statistics are public (ridgepoint/record.h).
 #pragma once
 
 #include <span>

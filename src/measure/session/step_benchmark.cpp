@@ -22,12 +22,12 @@ Record describe_step(const RunConfig& config) {
   return record;
 }
 
-// Fills one record by taking a program through its stages.
+// Fills one record: plans, initialises and times a program.
 class Run {
  public:
   Run(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch, Record& record)
       : config_(config), ceilings_(ceilings), record_(record), session_(config, watch, record) {}
-  // Memory is worth having also from a run that failed half way.
+  // Records the memory also if the run fails.
   ~Run() { memory(); }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -44,7 +44,7 @@ class Run {
     memory();
     device_memory();
     if (then) then(session_, *program_);
-    program_.reset();  // the ceiling needs room
+    program_.reset();  // frees memory for the measurement of the ceiling
     rates();
     if (loss) require_number(*loss);
   }
@@ -59,7 +59,7 @@ class Run {
     if (has_iterated_) record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(use.allocated_bytes);
   }
 
-  // Whether it fits is known here.
+  // Throws OutOfMemory if the plan does not fit.
   ProgramPlan planned() {
     ProgramPlan plan = session_.plan();
     MemoryForecast forecast = session_.forecast(plan);
@@ -69,7 +69,7 @@ class Run {
     return plan;
   }
 
-  // While the program is alive: what it reserved is told from what the libraries took.
+  // Needs the program, to separate its memory from that of libraries.
   void device_memory() {
     const Device& device = *session_.device();
     const std::optional<std::size_t> free_bytes = device.free_memory_bytes();
@@ -83,7 +83,7 @@ class Run {
     record_.memory_bytes.device_libraries = std::max<std::int64_t>(used - *at_start - reserved, 0);
   }
 
-  // Empty where the graph has none.
+  // Empty if the graph has no loss.
   std::optional<double> last_loss() const {
     for (const Output& output : program_->graph().outputs()) {
       if (output.role != OutputRole::loss) continue;
@@ -96,7 +96,7 @@ class Run {
     if (std::isfinite(loss)) return;
     throw Error(fmt::format("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite",
                             config_.warmup + config_.steps,
-                            config_.detect_anomaly ? "" : "; bench --detect-anomaly names the node that began it"));
+                            config_.detect_anomaly ? "" : "; bench --detect-anomaly names the first such node"));
   }
 
   void loss_scaling() {

@@ -1,4 +1,4 @@
-// Times forward, forward + backward or a whole training step of a workload and returns the record of it.
+// Times forward, forward + backward or a training step of a workload.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,13 @@
 
 namespace ridgepoint {
 
-// What else is to be done with the program, once its iterations are timed.
+// Called with the program after the timed iterations.
 using StepFollowUp = std::function<void(Session&, Program&)>;
 
-// One run of a fresh program, everything it took released again. A run whose plan does not fit is out of memory before
-// anything is made. A device that computes nothing runs nothing: its record has the plan's memory and no times. Never
-// throws for what befalls the run itself: that becomes the record's status; a loss that is no number is an error,
-// though what was measured stands. Empty when the watcher stopped it. A ceiling not yet in `ceilings` is measured after
-// the timed iterations, so that it does not warm the machine up for a study of warm-ups.
+// Runs a new program and releases it. If the plan does not fit, the status is oom before anything is allocated. The
+// null device gives predicted memory and no times. A run that fails throws nothing: the record has the status. A NaN or
+// infinite loss is an error, but the record has the measurements. Empty if the watcher stopped the run. A ceiling that
+// is not in `ceilings` is measured after the timed iterations, so that it does not warm the machine up.
 std::optional<Record> measure_step(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {},
                                    const StepFollowUp& then = {});
 

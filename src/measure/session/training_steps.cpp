@@ -24,7 +24,7 @@ void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& 
 
 TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
                          const StepWatcher& watch) {
-  Record record;  // of nothing: what is compared are tensors
+  Record record;  // unused, but Session needs one
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan();
   session.require_room(plan, session.forecast(plan));

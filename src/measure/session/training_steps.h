@@ -1,4 +1,4 @@
-// Runs optimizer steps of the Transformer from given weights and tokens and keeps every tensor worth comparing.
+// Runs optimizer steps of the Transformer from given weights and tokens and keeps the results for a comparison.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ridgepoint {
 
-// int64 [batch, context]; random by the configuration's seed where absent.
+// int64 [batch, context]; missing tensors are random, from the configuration's seed.
 struct TrainingTokens {
   std::optional<HostTensor> inputs;
   std::optional<HostTensor> targets;
@@ -25,13 +25,12 @@ struct TrainingResult {
   std::map<std::string, HostTensor> tensors;
   HostTensor inputs;  // the tokens used
   HostTensor targets;
-  // With detect_anomaly: the step and the first NaN or infinity that a node made, in a sentence; empty when there is
-  // none.
+  // With detect_anomaly: a sentence on the first NaN or infinity; empty if there is none.
   std::string anomaly;
 };
 
 // Workload, weights, device and seed come from `config`; the workload has inputs "inputs" and "targets". Throws Error;
-// empty when the watcher stopped it.
+// empty if the watcher stopped it.
 std::optional<TrainingResult> run_training_steps(RunConfig config, std::int64_t optimizer_steps,
                                                  const TrainingTokens& tokens, const StepWatcher& watch = {});
 

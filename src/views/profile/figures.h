@@ -1,4 +1,4 @@
-// A profile's figures as cells of tables: everything a step, in units that all tables of the profile share.
+// The figures of a profile as cells: means per step, in units that all tables of the profile share.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace ridgepoint::views {
 
-// Numbers of one kind: one unit and one number of decimals, so that they can be read down a column.
+// Formats numbers with one unit and one number of decimals, so that a column aligns.
 class Scale {
  public:
-  // In the unit in which `largest` lies between 1 and 1000.
+  // The SI prefix with which `largest` lies between 1 and 1000.
   static Scale of(double largest);
-  // In `unit`, whatever comes.
+  // The given unit.
   static Scale fixed(double unit, double largest);
 
   std::string operator()(double value) const;
@@ -28,9 +28,9 @@ class Scale {
   int decimals_;
 };
 
-// "12.3"; "-" of nothing.
+// "12.3"; "-" if `whole` is 0.
 std::string percent(double part, double whole);
-// "1 : 206" where `to` is the larger, "2.3 : 1" where `value` is.
+// "1 : 206" if `to` is larger, "2.3 : 1" if `value` is.
 std::string ratio(double value, double to);
 
 class ProfileFigures {
@@ -43,12 +43,12 @@ class ProfileFigures {
 
   std::string ms(double ns) const { return ms_(ns / 1e6 / steps_); }
   std::string ms(std::int64_t ns) const { return ms(static_cast<double>(ns)); }
-  std::string plain_ms(double milliseconds) const { return ms_(milliseconds); }  // of one step already
+  std::string plain_ms(double milliseconds) const { return ms_(milliseconds); }  // already per step
   std::string calls(std::int64_t count) const;
   std::string of_kernel_time(std::int64_t ns) const;
   std::string of_wall_time(std::int64_t ns) const { return percent(static_cast<double>(ns), wall_ns_); }
 
-  // calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s: the same nine wherever work is added up.
+  // Nine columns: calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s.
   void add_work_columns(Table& table) const;
   void add_work_cells(Cells& cells, const KernelSum& sum) const;
 

@@ -24,11 +24,6 @@ std::string text_of(Enum value) {
   return std::string(name(value));
 }
 
-template <typename T>
-Cell or_nothing(const std::optional<T>& value) {
-  return value ? Cell(*value) : Cell();
-}
-
 using Keys = std::initializer_list<const char*>;
 
 void append(Table& table, Keys keys) {
@@ -43,7 +38,7 @@ Table with_columns(Keys keys) {
   return table;
 }
 
-// Turns sums over all profiled steps into figures of one.
+// Divides sums over all profiled steps by their number.
 class Figures {
  public:
   Figures(const Profile& profile, const ProfileDetail& detail)
@@ -74,15 +69,15 @@ class Figures {
                  {"steps", profile_.steps.size()},
                  {"dropped_records", profile_.dropped_records},
                  {"silent_launches", profile_.silent_launches},
-                 {"matmul_flops_per_second", to_json(or_nothing(profile_.matmul_flops_per_second))},
-                 {"copy_bytes_per_second", to_json(or_nothing(profile_.copy_bytes_per_second))}};
+                 {"matmul_flops_per_second", to_json(optional_cell(profile_.matmul_flops_per_second))},
+                 {"copy_bytes_per_second", to_json(optional_cell(profile_.copy_bytes_per_second))}};
     if (const auto& selection = profile_.selection) {
       json["selection"] = {{"by", selection->by},
                            {"all_calls", to_json(per_step(selection->all_calls))},
                            {"all_time_ms", ms(selection->all_time_ns)}};
     }
     if (!profile_.has_kernels()) return json;
-    // Of some kernels there are no gaps between kernels.
+    // With a selection, the gaps between kernels contain other kernels.
     const bool has_all = !profile_.selection;
     json["time"] = has_all ? to_json(times())[0] : Json(nullptr);
     json["kernels"] = to_json(kernels());
@@ -115,7 +110,7 @@ class Figures {
             per_step(sum.bytes)};
   }
 
-  // A row for each of `found`: what it is, the sum of its kernels, and what else there is to say.
+  // A row for each of `found`: its identity, the sum of its kernels, and more cells.
   template <typename Found, typename Identity, typename Rest>
   Table summed(const std::vector<Found>& found, Keys keys, Identity identity, Keys more_keys, Rest rest) const {
     Table table = with_columns(keys);
@@ -210,18 +205,18 @@ class Figures {
   }
 
   Table roofline() const {
-    return held_against_ceilings(roofline_by_class(profile_), {"class"},
-                                 [](const RooflineRow& row) { return Cells{row.what}; });
+    return roofline_rows(roofline_by_class(profile_), {"class"},
+                         [](const RooflineRow& row) { return Cells{row.what}; });
   }
 
   Table recoverable() const {
-    return held_against_ceilings(recoverable_time(profile_), {"phase", "what", "kernel"}, [](const RooflineRow& row) {
+    return roofline_rows(recoverable_time(profile_), {"phase", "what", "kernel"}, [](const RooflineRow& row) {
       return Cells{text_of(row.phase), row.what, row.kernel};
     });
   }
 
   template <typename Identity>
-  Table held_against_ceilings(const std::vector<RooflineRow>& rows, Keys keys, Identity identity) const {
+  Table roofline_rows(const std::vector<RooflineRow>& rows, Keys keys, Identity identity) const {
     return summed(rows, keys, identity, {"floor_ms", "share_of_ceiling", "bound_by", "recoverable_ms"},
                   [this](const RooflineRow& row) {
                     return Cells{ms(row.floor_ns), share(row.floor_ns, static_cast<double>(row.sum.time_ns)),
@@ -245,7 +240,7 @@ class Figures {
   double wall_ns_;
 };
 
-// Whatever two rows of a sweep may differ in, and how they ended.
+// The settings that may vary in a sweep, and the status.
 std::vector<std::pair<const char*, Cell>> settings_of(const Profile& profile) {
   const Record& run = profile.run;
   const WorkloadDescription::Model& model = run.model;
@@ -265,10 +260,10 @@ std::vector<std::pair<const char*, Cell>> settings_of(const Profile& profile) {
           {"vocab", model.vocab},
           {"device", run.device.kind},
           {"device_name", run.device.name},
-          {"memory_limit_bytes", or_nothing(run.device.memory_limit_bytes)},
+          {"memory_limit_bytes", optional_cell(run.device.memory_limit_bytes)},
           {"threads", run.threads},
           {"seed", run.seed},
-          {"weights", run.training_step ? or_nothing(run.training_step->weights) : Cell()},
+          {"weights", run.training_step ? optional_cell(run.training_step->weights) : Cell()},
           {"warmup", run.warmup},
           {"timed_steps", run.steps},
           {"status", text_of(run.status)},

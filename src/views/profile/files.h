@@ -1,7 +1,6 @@
-// Profiles in files. JSON is the run's record (docs/record.md) with one more member, `profile`; CSV is one breakdown,
-// a row a line, after the settings that tell runs apart and how the run ended; a run without kernels has one line, of
-// those alone. All figures are of one step: sums over the profiled steps divided by their number. docs/profile.md
-// lists the names.
+// Profiles in files. JSON is the record of the run (docs/record.md) with a member `profile`. CSV is one breakdown: each
+// line has the settings and the status of the run, then a row of the breakdown; a run without kernels has one line
+// without such a row. All figures are means over the profiled steps. docs/profile.md lists the names.
 #pragma once
 
 #include <span>
@@ -15,19 +14,19 @@
 namespace ridgepoint::views {
 
 // kernel: by name. op_class: by phase and class. scope: by module. launch: every kernel of the first profiled step.
-// class_total: by class over all phases, and what was idle; in CSV only.
+// class_total: by class over all phases, and idle time; in CSV only.
 enum class Breakdown : std::uint8_t { kernel, op_class, scope, launch, class_total };
 std::string_view name(Breakdown breakdown);  // "class" for op_class; class_total has none
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Breakdown breakdown_from_name(std::string_view text);
 
 struct ProfileDetail {
-  int depth = 3;  // of modules
+  int depth = 3;  // levels of modules
   Layers layers = Layers::added_up;
   bool launches = false;  // JSON also has every kernel of the first profiled step
 };
 
-// CSV of that breakdown, JSON of all but single launches.
+// CSV has that breakdown; JSON has all, launches only if `detail` asks for them.
 Page profile_files(std::span<const Profile> profiles, Breakdown breakdown, const ProfileDetail& detail, Format format);
 
 }  // namespace ridgepoint::views

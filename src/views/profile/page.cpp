@@ -17,23 +17,23 @@
 namespace ridgepoint::views {
 namespace {
 
-// The difference in words: what recording costs, and what the spread of the timed steps would explain.
+// A sentence on the difference between profiled and timed steps: the cost of recording, and the noise of the steps.
 std::string explain(const ProfileFigures& figures, const Reconciliation& found) {
   const double difference = found.difference_ms();
   std::string text = fmt::format(
-      "The profiled step is {} ms ({} %) {} than the timed one; recording took the host {} ms ({:.0f} "
+      "The profiled step is {} ms ({} %) {} than the timed one; recording took {} ms on the host ({:.0f} "
       "ns a launch)",
       figures.plain_ms(std::abs(difference)), percent(std::abs(difference), found.timed_ms),
       difference >= 0 ? "longer" : "shorter", format_ms(found.recording_ms), figures.profile().recording_ns);
   const double noise_ms = std::hypot(found.timed_std_ms, found.profiled_std_ms);
   if (noise_ms == 0) return text + ".";
   const bool is_noise = std::abs(difference - found.recording_ms) <= 2 * noise_ms;
-  return text + fmt::format(". Steps spread by {} ms timed, {} ms profiled (std), which {} the rest.",
+  return text + fmt::format(". The std of timed steps is {} ms, of profiled steps {} ms; this {} the rest.",
                             figures.plain_ms(found.timed_std_ms), figures.plain_ms(found.profiled_std_ms),
                             is_noise ? "explains" : "does not explain");
 }
 
-// The sections of one profile: tables with a title and now and then a remark.
+// The sections of one profile.
 class Sections {
  public:
   Sections(const Profile& profile, const ProfileViewOptions& options)
@@ -48,10 +48,9 @@ class Sections {
     classes();
     scopes();
     if (!attention_parts(profile_).empty()) {
-      add("Inside attention (to matmuls: against the two products of the same phase together)",
-          attention_table(figures_));
+      add("Inside attention (last columns: ratio to the two matmuls of the same phase)", attention_table(figures_));
     }
-    // Between some of the kernels there are others.
+    // With a selection, the gaps between kernels contain other kernels.
     if (!profile_.selection) idle();
     if (!roofline_by_class(profile_).empty()) ceilings();
     if (!profile_.selection) clock();
@@ -79,47 +78,48 @@ class Sections {
     tables_.push_back(std::move(table));
   }
 
-  void kernels() { add("Kernels (time %: of kernel time; wall %: of wall time)", kernel_table(figures_, shown())); }
+  void kernels() {
+    add("Kernels (time %: share of kernel time; wall %: share of wall time)", kernel_table(figures_, shown()));
+  }
 
   void classes() {
     add("By phase and class", class_table(figures_));
     const bool zeroes =
         std::ranges::find(profile_.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile_.kernels.end();
     if (!zeroes && !profile_.selection && profile_.run.mode != Mode::forward) {
-      tables_.back().remark = "Nothing is zeroed: gradients are written, not added to what a step before left.";
+      tables_.back().remark = "No memory is zeroed: each gradient is written once, not accumulated.";
     }
   }
 
   void scopes() {
-    add("By module (a row has all that is indented below it; ops are the innermost)",
+    add("By module (a row includes the rows indented below it; the innermost rows are ops)",
         scope_table(figures_, options_.detail));
   }
 
   void idle() {
-    add("Idle time of the device (host late: the kernel was not yet launched; dependency: it was, and followed on "
-        "another; nothing to do: the step was done)",
+    add("Idle time of the device (host late: the next kernel was not yet launched; dependency: the next kernel waited "
+        "for another one; nothing to do: the step had ended)",
         idle_table(figures_));
   }
 
   void ceilings() {
-    add(fmt::format("Roofline (ceilings measured here: matmul {}flop/s, copy {}B/s)",
+    add(fmt::format("Roofline (measured ceilings: matmul {}flop/s, copy {}B/s)",
                     format_count(*profile_.matmul_flops_per_second), format_count(*profile_.copy_bytes_per_second)),
         roofline_table(figures_));
-    add("What could be won (kernels' time above the floor, the most first)", recoverable_table(figures_, shown()));
+    add("Recoverable time (kernel time above the floor, longest first)", recoverable_table(figures_, shown()));
     const auto is_past = [](const std::vector<RooflineRow>& rows) {
       return std::ranges::any_of(rows, &RooflineRow::is_past_floor);
     };
     if (is_past(roofline_by_class(profile_)) || is_past(recoverable_time(profile_))) {
       tables_.back().remark =
-          "A floor above the measured time is past 100 % of the ceiling: the data was still in a cache, which is "
-          "faster than the memory that the copy rate is of, or a product beat the measured matmul rate. Nothing can be "
-          "won there.";
+          "Above 100 % of the ceiling, the data came from a cache, which is faster than the measured copy rate, or a "
+          "matmul was faster than the measured matmul rate. No time is recoverable there.";
     }
   }
 
   void clock() {
     const Reconciliation found = reconcile(profile_);
-    add("The trace against the clock", clock_table(figures_, found));
+    add("Profiled steps against timed steps", clock_table(figures_, found));
     tables_.back().remark = explain(figures_, found);
   }
 
@@ -131,38 +131,38 @@ class Sections {
 
 std::string describe(const KernelSelection& selection, const Profile& profile) {
   const KernelSum chosen = total(profile);
-  if (chosen.calls == 0) return fmt::format("No kernel is of {}.", selection.by);
+  if (chosen.calls == 0) return fmt::format("No kernel matches {}.", selection.by);
   const double steps = static_cast<double>(profile.steps.size());
-  return fmt::format("Only {}: {:g} of {:g} kernels a step, {} % of the kernel time.", selection.by,
+  return fmt::format("Only {}: {:g} of {:g} kernels per step, {} % of the kernel time.", selection.by,
                      static_cast<double>(chosen.calls) / steps, static_cast<double>(selection.all_calls) / steps,
                      percent(static_cast<double>(chosen.time_ns), static_cast<double>(selection.all_time_ns)));
 }
 
-// What was timed, how many steps were profiled, and what is missing.
+// The timing, the number of profiled steps, and warnings.
 std::string heading_of(const Profile& profile) {
   const Record& run = profile.run;
   std::string text;
   if (run.status != RunStatus::ok) {
     text = fmt::format("{}: {}: {}", name(run.mode), name(run.status), run.error.message);
   } else if (run.training_step->time_ms.samples.empty()) {
-    text = fmt::format("{}: nothing was timed; a step takes {} and {}flop", name(run.mode),
+    text = fmt::format("{}: not timed; the plan predicts {} and {}flop", name(run.mode),
                        bytes_cell(run.memory_bytes.peak_allocated),
                        format_count(static_cast<double>(run.training_step->flops_per_step.value_or(0))));
   } else {
-    text = fmt::format("{}: {} ms a step, mean of {}", name(run.mode), format_ms(run.training_step->time_ms.mean),
-                       run.steps);
+    text = fmt::format("{}: {} ms per iteration, mean of {}", name(run.mode),
+                       format_ms(run.training_step->time_ms.mean), run.steps);
     if (run.steps > 1) {
       text += fmt::format(" (std {}, median {})", format_ms(run.training_step->time_ms.std),
                           format_ms(run.training_step->time_ms.median));
     }
   }
-  if (!profile.steps.empty()) text += fmt::format("; {} more profiled", profile.steps.size());
+  if (!profile.steps.empty()) text += fmt::format("; {} more steps profiled", profile.steps.size());
   if (profile.selection) text += '\n' + describe(*profile.selection, profile);
   if (!profile.problem.empty()) text += "\nNo kernels were recorded: " + profile.problem;
   if (profile.dropped_records > 0) {
     text += fmt::format("\nThe profiler dropped {} records: times and counts are too low.", profile.dropped_records);
   }
-  if (profile.silent_launches > 0) text += fmt::format("\nOf {} launches no record came.", profile.silent_launches);
+  if (profile.silent_launches > 0) text += fmt::format("\n{} launches have no record.", profile.silent_launches);
   return text;
 }
 

@@ -1,5 +1,5 @@
-// Profiles as pages. For people: kernels, classes by phase, modules, attention part by part, idle time, the roofline
-// and what could be won, and the trace held against the clock; times are of one step, the mean of the profiled ones.
+// Profiles as pages. Table and markdown have sections: kernels, phases and classes, modules, parts of attention, idle
+// time, roofline, recoverable time, profiled against timed steps. Times are means over the profiled steps.
 #pragma once
 
 #include <cstddef>
@@ -14,10 +14,10 @@
 namespace ridgepoint::views {
 
 struct ProfileViewOptions {
-  std::optional<Breakdown> only;  // one breakdown; otherwise all but single launches, and in CSV kernels
+  std::optional<Breakdown> only;  // one breakdown; empty: all except launches, in CSV kernels
   ProfileDetail detail;
-  std::size_t top = 15;   // kernels, and places to win time, at most; 0 for all
-  bool compares = false;  // how shares of time and operations move from one profile to the next, class by class
+  std::size_t top = 15;   // rows in the tables of kernels and of recoverable time; 0 shows all
+  bool compares = false;  // one table that compares the profiles by class
 };
 
 Page profile_page(std::span<const Profile> profiles, const ProfileViewOptions& options, Format format);

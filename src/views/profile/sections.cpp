@@ -16,7 +16,7 @@ constexpr std::size_t kLeastNameColumns = 24;
 std::string microseconds(double us) { return std::isfinite(us) ? fmt::format("{:.1f}", us) : std::string("-"); }
 std::string microseconds_of(std::int64_t ns) { return microseconds(static_cast<double>(ns) / 1e3); }
 
-// Phases in which anything ran.
+// The phases with kernels.
 std::vector<ProfilePhase> phases_of(const Profile& profile) {
   std::set<ProfilePhase> found;
   for (const KernelRecord& kernel : profile.kernels) found.insert(kernel.phase);
@@ -85,7 +85,7 @@ Table class_table(const ProfileFigures& figures) {
       add(sum.calls == 0 ? std::string(name(phase)) : "", std::string(name(row.kernel_class)), row.sum);
       sum.add(row.sum);
     }
-    if (sum.calls > 0) add("", "= " + std::string(name(phase)), sum);
+    if (sum.calls > 0) add("", "total", sum);
   }
   add("all", "", figures.all());
   if (figures.profile().selection) return table;
@@ -117,7 +117,7 @@ Table attention_table(const ProfileFigures& figures) {
   table.columns = {left("phase"), left("part")};
   table.key_columns = 2;
   figures.add_work_columns(table);
-  table.columns.insert(table.columns.end(), {right("time to matmuls"), right("flops to matmuls")});
+  table.columns.insert(table.columns.end(), {right("time : matmuls"), right("flop : matmuls")});
   const std::vector<AttentionRow> rows = attention_parts(figures.profile());
   for (const AttentionRow& row : rows) {
     KernelSum matmuls;
@@ -140,7 +140,7 @@ Table idle_table(const ProfileFigures& figures) {
   const IdleTime found = idle_time(figures.profile());
   Table table;
   table.columns = {
-      left("idle"), right("ms"), right("wall %"), right("gaps"), right("longest us", 1), left("longest before", 2)};
+      left("idle"), right("ms"), right("wall %"), right("gaps"), right("longest us", 1), left("longest gap before", 2)};
   for (const IdleCause cause : kIdleCauses) {
     const auto i = static_cast<std::size_t>(cause);
     const auto& longest = found.longest[i];
@@ -203,13 +203,13 @@ Table launch_table(const Profile& profile) {
 
 Table clock_table(const ProfileFigures& figures, const Reconciliation& found) {
   Table table;
-  table.columns = {left("a step"), right("ms"), right("of timed %")};
+  table.columns = {left("per step"), right("ms"), right("% of timed")};
   const auto add = [&](std::string what, double ms) {
     table.add({std::move(what), figures.plain_ms(ms), percent(ms, found.timed_ms)});
   };
   add("kernels", found.kernels_ms);
   add("idle", found.idle_ms);
-  if (found.overlap_ms > 0) add("kernels beside kernels, counted twice", -found.overlap_ms);
+  if (found.overlap_ms > 0) add("overlap of kernels", -found.overlap_ms);
   add("profiled", found.profiled_ms);
   add("timed, without a profiler", found.timed_ms);
   return table;
@@ -229,7 +229,7 @@ Table comparison_table(std::span<const Profile> profiles) {
       row[i].add(kernel);
     }
   }
-  table.columns.push_back(right("time % moved"));
+  table.columns.push_back(right("time % change"));
   for (const auto& [kernel_class, row] : sums) {
     Cells cells = {std::string(name(kernel_class))};
     std::vector<double> shares;

@@ -1,4 +1,4 @@
-// The tables of a profile, one a section (docs/profile.md says what each shows).
+// The tables of a profile (docs/profile.md explains each).
 #pragma once
 
 #include <cstddef>
@@ -10,18 +10,18 @@
 
 namespace ridgepoint::views {
 
-// At most `shown` kernels, the others in one row, then all.
+// At most `shown` kernels, one row for the others, one for the sum.
 Table kernel_table(const ProfileFigures& figures, std::size_t shown);
 Table class_table(const ProfileFigures& figures);
-// Levels are indented.
+// Rows are indented by their level.
 Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail);
 Table attention_table(const ProfileFigures& figures);
 Table idle_table(const ProfileFigures& figures);
 Table roofline_table(const ProfileFigures& figures);
-// At most `shown` places.
+// At most `shown` rows.
 Table recoverable_table(const ProfileFigures& figures, std::size_t shown);
 Table launch_table(const Profile& profile);
-// How shares of time and operations move between profiles, class by class.
+// Compares the shares of time and operations of each class between profiles.
 Table comparison_table(std::span<const Profile> profiles);
 Table clock_table(const ProfileFigures& figures, const Reconciliation& found);
 

@@ -1,4 +1,4 @@
-// The forms in which tables and records are written.
+// The output formats of tables and records.
 #pragma once
 
 #include <cstdint>

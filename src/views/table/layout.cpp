@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kGap = "  ";
 constexpr std::size_t kLeastWrappedColumns = 12;
-// A remark with less room than this beside its cells stands below them.
+// A remark with less room than this beside its cells is printed below them.
 constexpr std::size_t kLeastRemarkColumns = 32;
 constexpr std::size_t kRemarkIndent = 4;
 
@@ -33,7 +33,7 @@ std::string finish_line(std::string line) {
   return line + '\n';
 }
 
-// Of each column, headings and rows without remarks.
+// The width of each column; remarks do not count.
 Widths widths_of(const TextTable& table) {
   Widths widths;
   for (const TextTable::Column& column : table.columns) widths.push_back(width_of(column.heading));
@@ -43,7 +43,7 @@ Widths widths_of(const TextTable& table) {
   return widths;
 }
 
-// Prints a table as it is, but for remarks, which are wrapped to `width`.
+// Prints all columns of a table. Only remarks are wrapped to `width`.
 class Printer {
  public:
   Printer(const TextTable& table, std::size_t width) : table_(table), width_(width), widths_(widths_of(table)) {}
@@ -134,7 +134,7 @@ class Layout {
     return kept;
   }
 
-  // Takes columns of text from the widest down. False where that does not suffice.
+  // Narrows the widest text columns until the table fits. Returns false if it cannot fit.
   bool wrap_columns(const Indices& columns, Widths& widths) const {
     while (total(columns, widths) > width_) {
       std::optional<std::size_t> widest;
@@ -153,7 +153,7 @@ class Layout {
     return table_.columns[column].is_right ? cell : wrap_cell(cell, widths[column]);
   }
 
-  // Some columns of the table, in at most `widths`; with the number of each row before them, where asked for.
+  // The table with only these columns in these widths, and with row numbers in front if `numbered`.
   TextTable section(const Indices& columns, const Widths& widths, bool numbered, bool with_remarks) const {
     TextTable part;
     if (numbered) part.columns.push_back({"row", true});
@@ -172,8 +172,8 @@ class Layout {
     return part;
   }
 
-  // Tables below one another, each with the columns that say what a row is, or with its number where those take too
-  // much room.
+  // Splits the columns over several tables. Each begins with the key columns, or with row numbers if the key columns
+  // are too wide.
   std::string continued(const Indices& columns) const {
     Widths widths = natural_;
     Indices keys;
@@ -206,7 +206,7 @@ class Layout {
 
   const TextTable& table_;
   std::size_t width_;
-  Widths natural_;  // of which cells take no more
+  Widths natural_;  // without any wrapping
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A table that fits the terminal: columns that tell little are left out, long names are cut, long texts wrapped, and
-// what still has no room continues below.
+// Fits a table to the terminal: columns of high rank are omitted, long names shortened and long texts wrapped; columns
+// that still do not fit continue below.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace ridgepoint::views {
 
-// A table whose cells are text. A cell of several lines makes a row of as many.
+// A table whose cells are text, of one line or several.
 struct TextTable {
   struct Column {
     std::string heading;
@@ -25,8 +25,8 @@ struct TextTable {
   std::size_t least_last_columns = 0;
 };
 
-// No line is longer than `width`, unless that is next to nothing, nor ends in a blank; a remark never widens a column.
-// Headings of the columns left out are appended to `left_out`.
+// Lines are at most `width` long (except for very small widths) and do not end in a blank. A remark never widens a
+// column. Appends the headings of omitted columns to `left_out`.
 std::string lay_out(const TextTable& table, std::size_t width, std::vector<std::string>& left_out);
 
 }  // namespace ridgepoint::views

@@ -13,7 +13,7 @@
 namespace ridgepoint::views {
 namespace {
 
-constexpr std::size_t kProseWidth = 100;  // of captions and notes, however wide the terminal
+constexpr std::size_t kProseWidth = 100;  // the maximum for captions and notes
 
 template <typename... Visitors>
 struct Overloaded : Visitors... {
@@ -93,7 +93,7 @@ std::string left_out_note(const std::vector<std::string>& left_out, const std::s
   for (const std::string& heading : left_out) {
     if (std::ranges::find(once, heading) == once.end()) once.push_back(heading);
   }
-  return fmt::format("Too narrow for {}; {} shows everything.", fmt::join(once, ", "), shown_by);
+  return fmt::format("Omitted for lack of width: {}. {} shows all columns.", fmt::join(once, ", "), shown_by);
 }
 
 std::string terminal(const Page& page, std::size_t width) {
@@ -118,7 +118,7 @@ std::string markdown_line(std::vector<std::string> cells) {
   return line + '\n';
 }
 
-// Remarks stand in the last column, or in one of their own where a row has cells in all.
+// Remarks go into the last column, or into an extra column if a row with a remark fills all columns.
 std::string markdown_table(const TextTable& table) {
   const bool needs_column =
       std::ranges::any_of(table.rows, [](const TextTable::Row& row) { return !row.remark.empty(); }) &&
@@ -144,7 +144,7 @@ std::string markdown_table(const TextTable& table) {
   return text;
 }
 
-// Markdown would run lines that follow on one another into one.
+// Markdown joins consecutive lines, so each becomes a paragraph.
 std::string paragraphs(const std::string& words) {
   std::string text;
   for (const std::string_view line : lines_of(words)) {

@@ -1,4 +1,4 @@
-// A page in its five forms: aligned text, Markdown, CSV (RFC 4180, but lines end in \n), JSON and JSON Lines.
+// Prints a page as aligned text, Markdown, CSV (RFC 4180, but lines end in \n), JSON or JSON Lines.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@
 
 namespace ridgepoint::views {
 
-// Ready to be a file. Tables for people are at most `width` columns wide: what has no room is left out, and named at
-// the end.
+// The complete text of a file. Aligned text is at most `width` columns wide: columns that do not fit are omitted and
+// named at the end.
 std::string render(Format format, const Page& page, std::size_t width = SIZE_MAX);
 std::string render(Format format, const Table& table, std::size_t width = SIZE_MAX);
 
-// What CSV and JSON Lines have of a page that goes on where another one ended: no heading.
+// CSV without its heading, or JSON Lines, for a page that continues another one.
 std::string render_continued(Format format, const Page& page);
 
-// The rows as objects, by the columns' keys.
+// The rows as objects with the keys of the columns.
 Json to_json(const Table& table);
 Json to_json(const Cell& cell);
 

@@ -1,8 +1,9 @@
-// What is shown, as data: tables of typed cells, and pages of them. Everything that views say of records, profiles and
-// devices is one of these; render.h prints any of them in five forms.
+// Tables of typed cells, and pages of tables. All views of records, profiles and devices are pages; render.h prints a
+// page in five formats.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -10,51 +11,58 @@
 
 namespace ridgepoint::views {
 
-using Cell = std::variant<std::monostate, std::string, std::int64_t, double, bool>;  // empty: nothing to say
+using Cell = std::variant<std::monostate, std::string, std::int64_t, double, bool>;  // monostate: no value
 using Cells = std::vector<Cell>;
 
-enum class Align : std::uint8_t { by_content, left, right };  // by_content: text to the left, numbers to the right
+inline Cell text_cell(const std::string& text) { return text.empty() ? Cell() : Cell(text); }
+template <typename T>
+Cell optional_cell(const std::optional<T>& value) {
+  return value ? Cell(*value) : Cell();
+}
 
-// Numbers of tables for people follow `number_format`; files have all digits.
+enum class Align : std::uint8_t { by_content, left, right };  // by_content: text left, numbers right
+
+// `number_format` applies to table and markdown; CSV and JSON have all digits.
 struct Column {
   std::string key;      // in CSV and JSON
   std::string heading;  // in tables
   std::string number_format = "{}";
   Align align = Align::by_content;
-  int rank = 0;  // of what does not fit a terminal the highest goes first, together; 0 stays
+  int rank = 0;  // a narrow terminal omits the columns of the highest rank first; rank 0 is never omitted
 };
 
-// Of tables that only people read.
+// Columns of tables that are never written to CSV or JSON.
 inline Column left(std::string heading, int rank = 0) { return {heading, heading, "{}", Align::left, rank}; }
 inline Column right(std::string heading, int rank = 0) { return {heading, heading, "{}", Align::right, rank}; }
 
 struct Row {
-  Cells cells;         // with a remark the first of them; it stands across the rest
-  std::string remark;  // of tables for people
+  Cells cells;         // with a remark: the first cells only, the remark fills the other columns
+  std::string remark;  // shown in table and markdown
 };
 
 struct Table {
-  std::string caption;  // above it; a blank that does not separate (U+00A0) keeps words on one line
+  std::string caption;  // above the table; a no-break space (U+00A0) keeps words on one line
   std::string title;    // between caption and headings
   std::vector<Column> columns;
   std::vector<Row> rows;
-  std::string remark;  // right below the rows
-  std::string note;    // below that, apart
-  // The first columns say what a row is: they stand again where a table continues below.
+  std::string remark;  // directly below the rows
+  std::string note;    // below the remark, after an empty line
+  // The first columns identify a row; they are repeated where a wide table continues below.
   std::size_t key_columns = 1;
-  // The last column's cells are cut to what is left of the width, though not below this; 0: they are not cut.
+  // The cells of the last column are shortened to fit the terminal, to this width at least; 0: they are never
+  // shortened.
   std::size_t least_last_columns = 0;
 
   void add(Cells cells) { rows.push_back({std::move(cells), ""}); }
   void add(Cells cells, std::string row_remark) { rows.push_back({std::move(cells), std::move(row_remark)}); }
 };
 
-// For people the tables stand one below the other. CSV has the columns of the first, which all have then; JSON has
-// the documents, one a line, where there are any, and otherwise the rows.
+// In CSV all tables of a page must have the same columns. JSON has the documents, one a line, or if there are none, the
+// rows of the tables.
 struct Page {
   std::vector<Table> tables = {};
   std::vector<std::string> documents = {};
-  std::string shown_by = "--format csv or a wider terminal";  // where else the columns are that have no room
+  std::string shown_by = "A wider terminal or --format csv";  // how to see omitted columns
 };
 
 }  // namespace ridgepoint::views

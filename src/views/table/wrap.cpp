@@ -17,7 +17,7 @@ std::string with_blanks(std::string_view text) {
   return result;
 }
 
-// What stays on one line.
+// Splits a line at spaces; no-break spaces split only a word that is wider than a line.
 std::vector<std::string> words_of(std::string_view line, std::size_t width) {
   std::vector<std::string> words;
   for (std::string_view rest = line; !rest.empty();) {

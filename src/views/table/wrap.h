@@ -1,4 +1,4 @@
-// Text in lines of a terminal. Widths count characters, not bytes.
+// Text in the lines of a terminal. Widths count characters, not bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +12,20 @@ inline constexpr std::string_view kNoBreak = "\u00A0";
 
 std::size_t display_width(std::string_view utf8);
 
-// The first characters, at most `columns`.
+// At most the first `columns` characters.
 std::string_view first_columns(std::string_view text, std::size_t columns);
 
-// At most `columns` wide; what is cut off is replaced by three dots.
+// At most `columns` wide; three dots replace the rest.
 std::string cut_text(std::string_view text, std::size_t columns);
 
 std::vector<std::string_view> lines_of(std::string_view text);
 
-// `text` broken at blanks into lines of at most `width` columns where its words allow; lines after the first are
-// indented. Line breaks in it stay. kNoBreak breaks only what is wider than a line, and becomes a blank. No newline at
-// the end.
+// Breaks `text` at spaces into lines of at most `width` columns; a longer word has its own line. Lines after the first
+// are indented. Existing line breaks stay. kNoBreak becomes a space. No newline at the end.
 std::string wrap(std::string_view text, std::size_t width, std::size_t indent = 0);
 
-// `text` broken into lines of at most `width` columns, whatever is in it: behind a blank where there is one, or else
-// punctuation.
+// Breaks `text` into lines of at most `width` columns: after a space if possible, else after punctuation, else
+// anywhere.
 std::string wrap_cell(std::string_view text, std::size_t width);
 
 }  // namespace ridgepoint::views

@@ -104,8 +104,8 @@ TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
   expect_usage_error({"--autocast", "fp61"}, "did you mean 'fp16'?");
   expect_usage_error({"--autocast", "fp32"}, "is no autocast");
   expect_usage_error({"--autocast", "fp16", "--error"}, "give one");
-  expect_usage_error({"--low-norms"}, "--low-norms goes with --error");
-  expect_usage_error({"--graph", "x"}, "--graph goes with --autocast");
+  expect_usage_error({"--low-norms"}, "--low-norms needs --error");
+  expect_usage_error({"--graph", "x"}, "--graph needs --autocast");
   expect_usage_error({"--count", "0"}, "--count");
   expect_usage_error({"--term", "-1"}, "--term");
   expect_usage_error({"--error", "--depth", "0"}, "--depth");
@@ -132,14 +132,14 @@ TEST(PrecisionCommand, shows_no_error_where_both_gradients_are_zero) {
 }
 
 TEST(PrecisionCommand, refuses_options_that_would_change_nothing) {
-  expect_usage_error({"--error", "--context", "32"}, "--context: the toy model has sizes of its own");
-  expect_usage_error({"--error", "--batch", "32"}, "--batch: the toy model has sizes of its own");
-  expect_usage_error({"--autocast", "fp16", "--vocab", "32"}, "--vocab: the toy model has sizes of its own");
+  expect_usage_error({"--error", "--context", "32"}, "--context: the toy model has fixed sizes");
+  expect_usage_error({"--error", "--batch", "32"}, "--batch: the toy model has fixed sizes");
+  expect_usage_error({"--autocast", "fp16", "--vocab", "32"}, "--vocab: the toy model has fixed sizes");
   expect_usage_error({"--model", "tiny"}, "--model: the sums are the same for every model and device");
   expect_usage_error({"--autocast", "fp16", "--device", "cpu"}, "--device: --autocast computes nothing");
-  expect_usage_error({"--error", "--count", "10"}, "--count is of the sums");
-  expect_usage_error({"--autocast", "bf16", "--dtype", "fp16"}, "--dtype goes with --error");
-  expect_usage_error({"--detail"}, "--detail goes with --autocast");
+  expect_usage_error({"--error", "--count", "10"}, "--count applies to the sums");
+  expect_usage_error({"--autocast", "bf16", "--dtype", "fp16"}, "--dtype needs --error");
+  expect_usage_error({"--detail"}, "--detail needs --autocast");
   expect_usage_error({"--error", "--dtype", "bf16,bf16"}, "--dtype: 'bf16' is in the list twice");
   expect_usage_error({"--error", "--dtype", "bf16,"}, "--dtype: 'bf16,' has an empty item");
 }
@@ -188,7 +188,7 @@ TEST(BenchCommand, compares_types_and_counts_skipped_steps) {
   table.insert(table.end(), {"--dtype", "fp32,bf16,fp16", "--format", "markdown"});
   const ProgramResult result = run_program(table);
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(HasSubstr("to fp32"), HasSubstr("1.00x"), HasSubstr("0 of 3")));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("speedup over fp32"), HasSubstr("1.00x"), HasSubstr("0 of 3")));
   std::vector<std::string> anomaly = sizes;
   anomaly.insert(anomaly.end(), {"--dtype", "fp16", "--detect-anomaly"});
   EXPECT_EQ(run_program(anomaly).exit_code, 0);

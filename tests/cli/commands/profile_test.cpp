@@ -64,7 +64,7 @@ TEST(ProfileCommand, shows_every_view) {
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.error, IsEmpty());
   for (const char* view : {"Kernels", "By phase and class", "By module", "Inside attention", "Idle time of the device",
-                           "Roofline", "What could be won", "The trace against the clock"}) {
+                           "Roofline", "Recoverable time", "Profiled steps against timed steps"}) {
     EXPECT_THAT(result.output, HasSubstr(view));
   }
 }
@@ -183,7 +183,7 @@ TEST(ProfileCommand, shows_the_kernels_of_a_phase_and_a_module) {
   EXPECT_THAT(table.output, AllOf(HasSubstr("Only phase forward, module layers.?.attn.softmax: "),
                                   HasSubstr("all of these"), Not(HasSubstr("Idle time")), Not(HasSubstr("matmul_"))));
   EXPECT_THAT(toy_profile({"--mode", "forward", "--phase", "optimizer"}).output,
-              HasSubstr("No kernel is of phase optimizer."));
+              HasSubstr("No kernel matches phase optimizer."));
 }
 
 TEST(ProfileCommand, writes_a_line_and_markdown_too) {
@@ -196,7 +196,7 @@ TEST(ProfileCommand, writes_a_line_and_markdown_too) {
 TEST(ProfileCommand, compares_modes) {
   const ProgramResult table = toy_profile({"--compare", "forward,step"});
   EXPECT_EQ(table.exit_code, 0) << table.error;
-  EXPECT_THAT(table.output, AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("time % moved"),
+  EXPECT_THAT(table.output, AllOf(HasSubstr("forward ms"), HasSubstr("step ms"), HasSubstr("time % change"),
                                   HasSubstr("optimizer"), HasSubstr("idle")));
   const Json both = toy_json({"--compare", "forward,step"});
   ASSERT_THAT(both, SizeIs(2));
@@ -256,19 +256,19 @@ TEST(ProfileCommand, refuses_options_at_odds) {
 }
 
 TEST(ProfileCommand, refuses_options_that_would_change_nothing) {
-  expect_usage_error({"--by", "kernel", "--depth", "2"}, "--depth is of the breakdown by module");
-  expect_usage_error({"--format", "csv", "--each-layer"}, "--each-layer is of the breakdown by module");
-  expect_usage_error({"--by", "scope", "--top", "3"}, "--top is of the table of kernels");
-  expect_usage_error({"--format", "json", "--top", "3"}, "--top is of the table of kernels");
+  expect_usage_error({"--by", "kernel", "--depth", "2"}, "--depth applies to the breakdown by module");
+  expect_usage_error({"--format", "csv", "--each-layer"}, "--each-layer applies to the breakdown by module");
+  expect_usage_error({"--by", "scope", "--top", "3"}, "--top applies to the printed tables");
+  expect_usage_error({"--format", "json", "--top", "3"}, "--top applies to the printed tables");
   expect_usage_error({"--format", "json", "--by", "class"}, "json and jsonl hold every breakdown");
-  expect_usage_error({"--compare", "forward,step", "--depth", "2"}, "--depth is of the breakdown by module");
+  expect_usage_error({"--compare", "forward,step", "--depth", "2"}, "--depth applies to the breakdown by module");
 }
 
 TEST(ProfileCommand, refuses_phases_and_modules_there_are_none_of) {
   expect_usage_error({"--phase", "forwards"}, "--phase: 'forwards' is unknown; did you mean 'forward'?");
   expect_usage_error({"--phase", "forward,"}, "--phase: 'forward,' has an empty item");
   expect_usage_error({"--scope", "layer.*"},
-                     "--scope: no module is called 'layer.*'; outermost there are token_embeddings, layers.*, ");
+                     "--scope: no module matches 'layer.*'; the outermost modules are token_embeddings, layers.*, ");
   expect_usage_error({"--scope", "layers.*.attn", "--mode", "forward", "--phase", "all"}, "available: forward, loss");
 }
 

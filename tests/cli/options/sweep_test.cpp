@@ -63,8 +63,8 @@ TEST(Sweep, refuses_bad_syntax) {
   expect_refused(":4", "not a whole number");
   expect_refused("1:4:2", "not a range");
   expect_refused("1:4:", "not a range");
-  expect_refused("1:4:*", "lacks its factor");
-  expect_refused("1:4:+", "lacks its step");
+  expect_refused("1:4:*", "has no factor");
+  expect_refused("1:4:+", "has no step");
   expect_refused("1:4:*2:3", "not a whole number");
   expect_refused(" 1", "not a whole number");
 }

@@ -47,7 +47,7 @@ TEST(AttentionLimit, is_the_last_sequence_that_fits_before_one_that_does_not) {
     EXPECT_LE(limit->peak_reserved_bytes, static_cast<std::int64_t>(kLimitBytes));
     EXPECT_GT(limit->requested_bytes, 0);
     EXPECT_GE(limit->segment_bytes, limit->requested_bytes);
-    EXPECT_LT(limit->free_bytes, limit->segment_bytes) << "what it is short by is more than nothing";
+    EXPECT_LT(limit->free_bytes, limit->segment_bytes) << "some of the segment is missing";
     EXPECT_EQ(limit->confirmation, Confirmation::not_run);
   }
 }

@@ -35,9 +35,9 @@ TEST(Render, a_terminal_gets_text_to_the_left_and_numbers_to_the_right) {
 }
 
 TEST(Render, names_once_and_at_the_end_what_had_no_room) {
-  EXPECT_THAT(
-      render(Format::table, Page{.tables = {sample(), sample()}}, 16),
-      EndsWith("Further below.\n\nToo narrow for\ncalls; --format\ncsv or a wider\nterminal shows\neverything.\n"));
+  EXPECT_THAT(render(Format::table, Page{.tables = {sample(), sample()}}, 16),
+              EndsWith("Further below.\n\nOmitted for lack\nof width: calls.\nA wider terminal\nor --format csv\nshows "
+                       "all\ncolumns.\n"));
 }
 
 TEST(Render, markdown_has_headings_paragraphs_and_no_blanks_to_lose) {

@@ -111,7 +111,7 @@ class Attention : public Kernel {
     products_->multiply(scores_of, worker, products_scratch, q, k, scores);
     const std::int64_t visible = problem_.causal ? query + 1 - key : scores_of.columns;
     compute_exponentials({scores, scores_of.rows, scores_of.columns, kKeys, visible, problem_.causal ? 1 : 0},
-                      problem_.scale, sums, operand);
+                         problem_.scale, sums, operand);
     for (std::int64_t row = 0; key > 0 && row < scores_of.rows; ++row) {
       if (sums.factor[row] != 1.0F) scale_row(o + row * width, width, sums.factor[row]);
     }

@@ -105,7 +105,8 @@ void require_supported(const CardFacts& card) {
 // Never deleted; the class comment says why.
 CudaContext& CudaContext::of_card(int ordinal) {
   static std::mutex mutex;
-  static auto& contexts = *new std::map<int, CudaContext*>;  // not deleted either, so that leak checkers still reach the contexts
+  static auto& contexts =
+      *new std::map<int, CudaContext*>;  // not deleted either, so that leak checkers still reach the contexts
   const std::lock_guard lock(mutex);
   CudaContext*& context = contexts[ordinal];
   if (context == nullptr) context = new CudaContext(ordinal);

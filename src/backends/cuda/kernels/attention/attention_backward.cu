@@ -225,7 +225,8 @@ class BackwardBlock {
 
   // Scores become exp(scale s - log-sum-exp), and 0 where masked.
   template <bool kMasks>
-  __device__ __forceinline__ void compute_weights(int query, const float* log_sum_exp, float (&p)[kQueryTiles][4]) const {
+  __device__ __forceinline__ void compute_weights(int query, const float* log_sum_exp,
+                                                  float (&p)[kQueryTiles][4]) const {
     const float scale = attention_.scale * kLog2E;
     const int first_key = key_ + warp_key();
 #pragma unroll
@@ -244,7 +245,7 @@ class BackwardBlock {
   }
 
   __device__ __forceinline__ void compute_score_gradients(const float (&p)[kQueryTiles][4], const float* products,
-                                                       float (&ds)[kQueryTiles][4]) const {
+                                                          float (&ds)[kQueryTiles][4]) const {
 #pragma unroll
     for (int n = 0; n < kQueryTiles; ++n) {
       const float2 product = *reinterpret_cast<const float2*>(products + 8 * n + lane_ % 4 * 2);
