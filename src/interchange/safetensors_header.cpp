@@ -86,7 +86,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     if (state_ != State::list_items) refuse("a number");
     // A longer list is neither a shape nor data_offsets; the rank is checked later, where the message can name it.
     if ((*list_)->size() > static_cast<std::size_t>(kMaxRank)) {
-      throw Error(fmt::format("tensor {} has a list of more than {} numbers; the maximum rank is {}",
+      throw Error(fmt::format("tensor {} has a list of more than {} numbers; the largest rank is {}",
                               quote_name(entries.back().name), kMaxRank + 1, kMaxRank));
     }
     (*list_)->push_back(value);
@@ -104,7 +104,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(number_float_t, const string_t&) override { refuse("a number that is not a 64-bit integer"); }
   bool binary(binary_t&) override { refuse("binary data"); }
   bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception&) override {
-    throw Error(fmt::format("its header is not valid JSON in UTF-8: the error is at byte {}", position));
+    throw Error(fmt::format("its header is not JSON in UTF-8: the error is at byte {}", position));
   }
 
  private:

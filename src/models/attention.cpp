@@ -64,7 +64,7 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
   }
   if (lacking == nullptr) return std::nullopt;
   const std::string message = fmt::format(
-      "{} has no flash {} kernel for {}: the variant 'recompute' runs instead, with temporaries of size S x S",
+      "{} has no tiled {} kernel for {}: the variant 'recompute' runs instead, with temporaries of size S x S",
       device.name(), lacking->op == Op::attention ? "attention" : "attention backward",
       graph.type(lacking->inputs[1]).to_string());
   warn_once(message, message);

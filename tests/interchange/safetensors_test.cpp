@@ -154,7 +154,7 @@ TEST(Safetensors, a_header_length_beyond_the_file_is_refused_before_memory_is_ta
   EXPECT_THAT([&] { SafetensorsFile(write_raw(folder, 16'000'000, "{}")); },
               ThrowsMessage<Error>(HasSubstr("truncated")));
   EXPECT_THAT([&] { SafetensorsFile(write_raw(folder, UINT64_MAX, "{}")); },
-              ThrowsMessage<Error>(HasSubstr("the most is 16777216")));
+              ThrowsMessage<Error>(HasSubstr("at most 16777216")));
 }
 
 TEST(Safetensors, a_bool_that_is_neither_0_nor_1_is_refused) {
@@ -226,14 +226,14 @@ const HostileHeader kHostileHeaders[] = {
     {"endless_shape", one_tensor("F32", "[" + repeated("1,", 100'000) + "1]", "[0,4]"), 4, "largest rank is 6"},
     {"one_offset", one_tensor("F32", "[1]", "[0]"), 4, "1 data_offsets"},
     {"three_offsets", one_tensor("F32", "[1]", "[0,4,4]"), 4, "3 data_offsets"},
-    {"begin_past_end", one_tensor("F32", "[1]", "[4,0]"), 4, "bytes 4 to 0"},
+    {"begin_past_end", one_tensor("F32", "[1]", "[4,0]"), 4, "data_offsets 4 and 0"},
     {"end_past_the_data", one_tensor("F32", "[2]", "[0,8]"), 4, "data_offsets 0 and 8, but the data has 4 bytes"},
     {"span_of_another_size", one_tensor("F32", "[2]", "[0,4]"), 4, "takes 8 bytes, but its data_offsets span 4"},
     {"hole_at_the_start", one_tensor("F32", "[1]", "[4,8]"), 8, "no tensor covers"},
     {"hole_in_the_middle", two_tensors("[0,8]", "[12,20]"), 20, "no tensor covers"},
     {"overlap", two_tensors("[0,8]", "[4,12]"), 12, "overlap"},
     {"same_place_twice", two_tensors("[0,8]", "[0,8]"), 8, "overlap"},
-    {"data_without_a_tensor", "{}", 8, "8 more follow"},
+    {"data_without_a_tensor", "{}", 8, "8 more bytes follow"},
 };
 
 class HostileHeaderTest : public ::testing::TestWithParam<HostileHeader> {};

@@ -49,7 +49,7 @@ TEST(Validate, refuses_what_no_model_can_have) {
   };
   EXPECT_EQ(refused([](auto&) {}), "");
   EXPECT_NE(refused([](auto& c) { c.heads = 3; }).find("--heads 3 does not divide --d-model 128"), std::string::npos);
-  EXPECT_NE(refused([](auto& c) { c.heads = 128; }).find("odd head width 1"), std::string::npos);
+  EXPECT_NE(refused([](auto& c) { c.heads = 128; }).find("odd head size 1"), std::string::npos);
   EXPECT_NE(refused([](auto& c) { c.layers = 0; }).find("--layers is 0"), std::string::npos);
   EXPECT_NE(refused([](auto& c) { c.d_ff = -5; }).find("--d-ff is -5"), std::string::npos);
   EXPECT_NE(refused([](auto&) {}, 0).find("--batch is 0"), std::string::npos);
