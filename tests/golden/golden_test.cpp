@@ -171,7 +171,7 @@ TEST(GoldenVerify, names_the_one_tensor_that_differs) {
   });
   const Outcome outcome = run_verify("odd_sizes", folder / "expected");
   EXPECT_EQ(outcome.exit_code, 1);
-  EXPECT_THAT(outcome.output, HasSubstr(perturbed + " differs most, at [0,7]"));
+  EXPECT_THAT(outcome.output, HasSubstr(perturbed + " differs most: element [0,7]"));
 }
 
 }  // namespace

@@ -156,7 +156,8 @@ std::string heading_of(const Profile& profile) {
                           format_ms(run.training_step->time_ms.median));
     }
   }
-  if (!profile.steps.empty()) text += fmt::format("; {} more steps profiled", profile.steps.size());
+  if (!profile.steps.empty())
+    text += fmt::format("; {} more step{} profiled", profile.steps.size(), profile.steps.size() == 1 ? "" : "s");
   if (profile.selection) text += '\n' + describe(*profile.selection, profile);
   if (!profile.problem.empty()) text += "\nNo kernels were recorded: " + profile.problem;
   if (profile.dropped_records > 0) {

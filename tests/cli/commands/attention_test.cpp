@@ -202,7 +202,7 @@ TEST(AttentionCommand, finds_the_longest_sequence_that_fits) {
     return toy_attention(all, device);
   };
   EXPECT_THAT(limits("null", "table").output,
-              AllOf(HasSubstr("The longest sequence that fits into 24.0 MiB"), HasSubstr("attention  longest"),
+              AllOf(HasSubstr("The longest sequence of which forward and backward fit into 24.0 MiB"), HasSubstr("attention  longest"),
                     HasSubstr("the null device runs nothing")));
   const ProgramResult run = limits("cpu", "jsonl");
   EXPECT_EQ(run.exit_code, 0) << run.error;
@@ -216,7 +216,7 @@ TEST(AttentionCommand, tells_limits_of_several_memories_apart) {
   const ProgramResult result =
       toy_attention({"--oom", "--memory-limit", "24MiB,48MiB", "--attention", "flash"}, "null");
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.output, AllOf(StartsWith("The longest sequence that fits, forward and backward\n"),
+  EXPECT_THAT(result.output, AllOf(StartsWith("The longest sequence of which forward and backward fit\n"),
                                    HasSubstr("attention    memory  longest"), HasSubstr("flash      24.0 MiB "),
                                    HasSubstr("flash      48.0 MiB ")));
 }

@@ -102,7 +102,7 @@ TEST(PrecisionCommand, shows_errors_of_a_model) {
 
 TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
   expect_usage_error({"--autocast", "fp61"}, "did you mean 'fp16'?");
-  expect_usage_error({"--autocast", "fp32"}, "is no autocast");
+  expect_usage_error({"--autocast", "fp32"}, "casts nothing");
   expect_usage_error({"--autocast", "fp16", "--error"}, "give one");
   expect_usage_error({"--low-norms"}, "--low-norms needs --error");
   expect_usage_error({"--graph", "x"}, "--graph needs --autocast");
@@ -135,8 +135,8 @@ TEST(PrecisionCommand, refuses_options_that_would_change_nothing) {
   expect_usage_error({"--error", "--context", "32"}, "--context: the toy model has fixed sizes");
   expect_usage_error({"--error", "--batch", "32"}, "--batch: the toy model has fixed sizes");
   expect_usage_error({"--autocast", "fp16", "--vocab", "32"}, "--vocab: the toy model has fixed sizes");
-  expect_usage_error({"--model", "tiny"}, "--model: the sums are the same for every model and device");
-  expect_usage_error({"--autocast", "fp16", "--device", "cpu"}, "--device: --autocast computes nothing");
+  expect_usage_error({"--model", "tiny"}, "--model: the sums use no model and no device");
+  expect_usage_error({"--autocast", "fp16", "--device", "cpu"}, "--device: --autocast runs nothing");
   expect_usage_error({"--error", "--count", "10"}, "--count applies to the sums");
   expect_usage_error({"--autocast", "bf16", "--dtype", "fp16"}, "--dtype needs --error");
   expect_usage_error({"--detail"}, "--detail needs --autocast");

@@ -216,7 +216,7 @@ TEST(ProfileCommand, reports_the_timing_where_the_trace_cannot_be_written) {
   const ProgramResult result = toy_profile({"--trace", folder / "missing/t.json", "--mode", "forward"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.error, AllOf(HasSubstr("no trace was written"), HasSubstr("missing/t.json")));
-  EXPECT_THAT(result.output, AllOf(HasSubstr("ms a step"), HasSubstr("By phase and class")));
+  EXPECT_THAT(result.output, AllOf(HasSubstr("ms per iteration"), HasSubstr("By phase and class")));
 }
 
 TEST(ProfileCommand, reports_the_timing_where_the_disk_is_full) {
@@ -249,10 +249,10 @@ TEST(ProfileCommand, refuses_options_at_odds) {
   expect_usage_error({"--compare", "forward,backwards"}, "backwards");
   expect_usage_error({"--compare", "forward,step", "--mode", "step"}, "leave --mode out");
   expect_usage_error({"--compare", "forward,step", "--by", "scope"}, "leave --by out");
-  expect_usage_error({"--compare", "forward,step", "--trace", "t.json"}, "one profile");
+  expect_usage_error({"--compare", "forward,step", "--trace", "t.json"}, "one configuration");
   expect_usage_error({"--profiled-steps", "0"}, "--profiled-steps");
   expect_usage_error({"--depth", "0"}, "--depth");
-  expect_usage_error({"--mode", "forward,step", "--trace", "t.json"}, "one profile");
+  expect_usage_error({"--mode", "forward,step", "--trace", "t.json"}, "one configuration");
 }
 
 TEST(ProfileCommand, refuses_options_that_would_change_nothing) {
@@ -260,7 +260,7 @@ TEST(ProfileCommand, refuses_options_that_would_change_nothing) {
   expect_usage_error({"--format", "csv", "--each-layer"}, "--each-layer applies to the breakdown by module");
   expect_usage_error({"--by", "scope", "--top", "3"}, "--top applies to the printed tables");
   expect_usage_error({"--format", "json", "--top", "3"}, "--top applies to the printed tables");
-  expect_usage_error({"--format", "json", "--by", "class"}, "json and jsonl hold every breakdown");
+  expect_usage_error({"--format", "json", "--by", "class"}, "json and jsonl have every breakdown");
   expect_usage_error({"--compare", "forward,step", "--depth", "2"}, "--depth applies to the breakdown by module");
 }
 

@@ -97,7 +97,7 @@ TEST(AttentionLimit, is_not_confirmed_with_all_of_the_hosts_memory_or_in_a_long_
   config.device_options.memory_limit_bytes = std::size_t{1} << 30;
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1024);
   EXPECT_EQ(limit->confirmation, Confirmation::not_run);
-  EXPECT_THAT(limit->remark, ::testing::StartsWith("it would take long"));
+  EXPECT_THAT(limit->remark, ::testing::StartsWith("would take over half a minute"));
   config.device_options.memory_limit_bytes.reset();
   config.problem.variant = AttentionVariant::composite;
   EXPECT_THAT(find_attention_limit(config, 1024)->remark, HasSubstr("--memory-limit"));

@@ -65,7 +65,7 @@ class BusyWarning : public ::testing::Test {
 TEST_F(BusyWarning, is_given_once_where_threads_waited) {
   warn_if_busy(0.8, 2);
   warn_if_busy(0.9, 2);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("0.8 of 2 threads had work and no processor")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("0.8 of 2 threads waited for a processor")));
 }
 
 TEST_F(BusyWarning, is_not_given_where_none_did_or_nothing_counts) {
