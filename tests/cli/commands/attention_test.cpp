@@ -202,8 +202,8 @@ TEST(AttentionCommand, finds_the_longest_sequence_that_fits) {
     return toy_attention(all, device);
   };
   EXPECT_THAT(limits("null", "table").output,
-              AllOf(HasSubstr("The longest sequence of which forward and backward fit into 24.0 MiB"), HasSubstr("attention  longest"),
-                    HasSubstr("the null device runs nothing")));
+              AllOf(HasSubstr("The longest sequence of which forward and backward fit into 24.0 MiB"),
+                    HasSubstr("attention  longest"), HasSubstr("the null device runs nothing")));
   const ProgramResult run = limits("cpu", "jsonl");
   EXPECT_EQ(run.exit_code, 0) << run.error;
   EXPECT_EQ(std::count(run.output.begin(), run.output.end(), '\n'), 5);

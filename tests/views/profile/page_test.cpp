@@ -49,8 +49,8 @@ TEST(ProfileTables, the_kernel_table_says_shares_of_kernel_time_and_of_wall_time
 
 TEST(ProfileTables, the_class_table_ends_in_all_and_idle) {
   const std::string text = view(Breakdown::op_class);
-  EXPECT_THAT(text, AllOf(HasSubstr("forward    matmul"), HasSubstr("           total "), HasSubstr("optimizer  optimizer"),
-                          HasSubstr("No memory is zeroed")));
+  EXPECT_THAT(text, AllOf(HasSubstr("forward    matmul"), HasSubstr("           total "),
+                          HasSubstr("optimizer  optimizer"), HasSubstr("No memory is zeroed")));
   const std::size_t all = text.find("\nall "), idle = text.find("\nidle ");
   EXPECT_LT(all, idle);
   EXPECT_THAT(text.substr(idle), HasSubstr("20.0"));

@@ -10,15 +10,14 @@
 
 namespace ridgepoint::cuda {
 
-#define RIDGEPOINT_CUBLASLT_FUNCTIONS(F)                                                                    \
-  F(cublasLtCreate)                                                                                         \
-  F(cublasLtGetVersion)                                                                                     \
-  F(cublasLtGetStatusString) F(cublasLtMatmul) F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoCheck) \
-      F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute)            \
-          F(cublasLtMatrixLayoutCreate) F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute)  \
-              F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceDestroy)                          \
-                  F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute)              \
-                      F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
+// clang-format off
+#define RIDGEPOINT_CUBLASLT_FUNCTIONS(F) \
+  F(cublasLtCreate) F(cublasLtGetVersion) F(cublasLtGetStatusString) F(cublasLtMatmul) \
+  F(cublasLtMatmulAlgoGetHeuristic) F(cublasLtMatmulAlgoCheck) F(cublasLtMatmulDescCreate) \
+  F(cublasLtMatmulDescDestroy) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
+  F(cublasLtMatrixLayoutDestroy) F(cublasLtMatrixLayoutSetAttribute) F(cublasLtMatmulPreferenceCreate) \
+  F(cublasLtMatmulPreferenceDestroy) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoCapGetAttribute) \
+  F(cublasLtMatmulAlgoConfigGetAttribute) F(cublasLtMatmulAlgoConfigSetAttribute)
 // clang-format on
 
 struct CublasLt {

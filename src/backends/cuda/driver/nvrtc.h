@@ -15,11 +15,11 @@ struct CompiledImage {
   std::string log;
 };
 
-#define RIDGEPOINT_NVRTC_FUNCTIONS(F)                                                                 \
-  F(nvrtcVersion)                                                                                     \
-  F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) F(nvrtcCreateProgram) \
-      F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize) F(nvrtcGetProgramLog)   \
-          F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetPTXSize) F(nvrtcGetPTX)
+// clang-format off
+#define RIDGEPOINT_NVRTC_FUNCTIONS(F) \
+  F(nvrtcVersion) F(nvrtcGetErrorString) F(nvrtcGetNumSupportedArchs) F(nvrtcGetSupportedArchs) \
+  F(nvrtcCreateProgram) F(nvrtcDestroyProgram) F(nvrtcCompileProgram) F(nvrtcGetProgramLogSize) \
+  F(nvrtcGetProgramLog) F(nvrtcGetCUBINSize) F(nvrtcGetCUBIN) F(nvrtcGetPTXSize) F(nvrtcGetPTX)
 // clang-format on
 
 class Nvrtc {

@@ -7,14 +7,12 @@
 
 namespace ridgepoint::cuda {
 
-#define RIDGEPOINT_CUPTI_FUNCTIONS(F)                                                            \
-  F(cuptiGetVersion)                                                                             \
-  F(cuptiGetResultString)                                                                        \
-  F(cuptiGetTimestamp)                                                                           \
-  F(cuptiSubscribe) F(cuptiUnsubscribe) F(cuptiActivityRegisterCallbacks) F(cuptiActivityEnable) \
-      F(cuptiActivityDisable) F(cuptiActivityFlushAll) F(cuptiActivityGetNextRecord)             \
-          F(cuptiActivityGetNumDroppedRecords) F(cuptiActivityPushExternalCorrelationId)         \
-              F(cuptiActivityPopExternalCorrelationId)
+// clang-format off
+#define RIDGEPOINT_CUPTI_FUNCTIONS(F) \
+  F(cuptiGetVersion) F(cuptiGetResultString) F(cuptiGetTimestamp) F(cuptiSubscribe) F(cuptiUnsubscribe) \
+  F(cuptiActivityRegisterCallbacks) F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityFlushAll) \
+  F(cuptiActivityGetNextRecord) F(cuptiActivityGetNumDroppedRecords) \
+  F(cuptiActivityPushExternalCorrelationId) F(cuptiActivityPopExternalCorrelationId)
 // clang-format on
 
 struct Cupti {

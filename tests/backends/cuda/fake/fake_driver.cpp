@@ -22,20 +22,19 @@ int cuGetErrorString(int, const char** text) {
   return 0;
 }
 
+// clang-format off
 #define FAKE(name) \
   int name() { return 999; }
-FAKE(cuDeviceGet)
-FAKE(cuDeviceGetName)
-FAKE(cuDeviceGetAttribute) FAKE(cuDeviceTotalMem_v2) FAKE(cuDevicePrimaryCtxRetain) FAKE(cuDevicePrimaryCtxRelease_v2)
-    FAKE(cuCtxGetCurrent) FAKE(cuCtxPushCurrent_v2) FAKE(cuCtxPopCurrent_v2) FAKE(cuCtxSynchronize)
-        FAKE(cuMemGetInfo_v2) FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2) FAKE(cuMemAllocHost_v2) FAKE(cuMemFreeHost)
-            FAKE(cuMemcpyHtoDAsync_v2) FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async)
-                FAKE(cuMemsetD32Async) FAKE(cuStreamCreate) FAKE(cuStreamSynchronize) FAKE(cuStreamWaitEvent)
-                    FAKE(cuEventCreate) FAKE(cuEventDestroy_v2) FAKE(cuEventRecord) FAKE(cuEventSynchronize)
-                        FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2) FAKE(cuModuleLoadData) FAKE(cuModuleUnload)
-                            FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute) FAKE(cuFuncSetAttribute)
-                                FAKE(cuLaunchKernel) FAKE(cuLaunchCooperativeKernel)
-                                    FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
+FAKE(cuDeviceGet) FAKE(cuDeviceGetName) FAKE(cuDeviceGetAttribute) FAKE(cuDeviceTotalMem_v2)
+FAKE(cuDevicePrimaryCtxRetain) FAKE(cuDevicePrimaryCtxRelease_v2) FAKE(cuCtxGetCurrent) FAKE(cuCtxPushCurrent_v2)
+FAKE(cuCtxPopCurrent_v2) FAKE(cuCtxSynchronize) FAKE(cuMemGetInfo_v2)
+FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2) FAKE(cuMemAllocHost_v2) FAKE(cuMemFreeHost) FAKE(cuMemcpyHtoDAsync_v2)
+FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async) FAKE(cuMemsetD32Async)
+FAKE(cuStreamCreate) FAKE(cuStreamSynchronize) FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
+FAKE(cuEventRecord) FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
+FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute)
+FAKE(cuFuncSetAttribute) FAKE(cuLaunchKernel) FAKE(cuLaunchCooperativeKernel)
+FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 // clang-format on
 
 #endif
