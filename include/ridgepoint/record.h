@@ -50,6 +50,37 @@ enum class Experiment : std::uint8_t { bench, attention, profile };
 inline constexpr std::array kAllExperiments = {Experiment::bench, Experiment::attention, Experiment::profile};
 std::string_view name(Experiment experiment);
 
+struct LossScalingState {                     // fp16 steps only
+  std::optional<double> scale;                // after the last step
+  std::optional<std::int64_t> skipped_steps;  // warm-up included; skipped for gradients that were not finite
+};
+
+struct TrainingStepSection {
+  std::optional<std::string> weights;  // the file of the parameters; empty: random from the seed
+  bool detect_anomaly = false;         // every result was checked for NaN and infinity: the times are not valid
+  Statistics time_ms;                  // by the host's clock, synchronisation with the device included
+  Statistics device_time_ms;           // the same iterations by the device's clock
+  std::vector<double> warmup_ms;       // by the host's clock; not part of time_ms
+  LossScalingState loss_scaling;
+  std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
+  std::optional<std::int64_t> flops_per_step;       // of the model, for one iteration of this mode
+  std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
+  std::optional<double> mfu;                        // achieved / datasheet rate
+  std::optional<double> ceiling_flops_per_second;   // measured matmul rate of this device and dtype
+  std::optional<double> ceiling_share;              // achieved / ceiling
+};
+
+// `context` is the number of queries; model.d_model is the width of all model.heads heads together.
+struct AttentionCallSection {
+  std::optional<std::int64_t> keys;
+  std::optional<bool> causal;
+  Statistics forward_ms;   // by the device's clock: forward alone
+  Statistics backward_ms;  // by the device's clock: backward, in runs of forward + backward
+  // From the medians; 4 B H S K D operations forward, half as many if causal, 2.5 times as many backward.
+  std::optional<double> forward_flops_per_second;
+  std::optional<double> backward_flops_per_second;
+};
+
 // Sizes in bytes, times in milliseconds, rates per second. An optional is empty (null in JSON) if the value is unknown:
 // rates of a run that did not finish, a datasheet rate that is not published.
 struct Record {
@@ -115,37 +146,10 @@ struct Record {
     std::string revision;
   } build;
 
-  struct LossScaling {                          // fp16 steps only
-    std::optional<double> scale;                // after the last step
-    std::optional<std::int64_t> skipped_steps;  // warm-up included; skipped for gradients that were not finite
-  };
-
-  struct TrainingStep {
-    std::optional<std::string> weights;  // the file of the parameters; empty: random from the seed
-    bool detect_anomaly = false;         // every result was checked for NaN and infinity: the times are not valid
-    Statistics time_ms;                  // by the host's clock, synchronisation with the device included
-    Statistics device_time_ms;           // the same iterations by the device's clock
-    std::vector<double> warmup_ms;       // by the host's clock; not part of time_ms
-    LossScaling loss_scaling;
-    std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
-    std::optional<std::int64_t> flops_per_step;       // of the model, for one iteration of this mode
-    std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
-    std::optional<double> mfu;                        // achieved / datasheet rate
-    std::optional<double> ceiling_flops_per_second;   // measured matmul rate of this device and dtype
-    std::optional<double> ceiling_share;              // achieved / ceiling
-  };
+  using TrainingStep = TrainingStepSection;
   std::optional<TrainingStep> training_step;  // bench, profile
 
-  // `context` is the number of queries; model.d_model is the width of all model.heads heads together.
-  struct AttentionCall {
-    std::optional<std::int64_t> keys;
-    std::optional<bool> causal;
-    Statistics forward_ms;   // by the device's clock: forward alone
-    Statistics backward_ms;  // by the device's clock: backward, in runs of forward + backward
-    // From the medians; 4 B H S K D operations forward, half as many if causal, 2.5 times as many backward.
-    std::optional<double> forward_flops_per_second;
-    std::optional<double> backward_flops_per_second;
-  };
+  using AttentionCall = AttentionCallSection;
   std::optional<AttentionCall> attention_call;  // attention
 };
 

@@ -15,7 +15,7 @@ namespace ridgepoint {
 [[noreturn]] void refuse_name(std::string_view text, std::string_view sentence,
                               std::span<const std::string_view> names);
 
-template <typename Enum, std::size_t N>
+template <typename Enum, std::size_t kCount>
 class EnumNames {
  public:
   template <typename... Names>
@@ -25,7 +25,7 @@ class EnumNames {
   constexpr std::span<const std::string_view> all() const { return names_; }
 
   constexpr std::optional<Enum> find(std::string_view text) const {
-    for (std::size_t i = 0; i < N; ++i) {
+    for (std::size_t i = 0; i < kCount; ++i) {
       if (names_[i] == text) return static_cast<Enum>(i);
     }
     return std::nullopt;
@@ -37,7 +37,7 @@ class EnumNames {
   }
 
  private:
-  std::array<std::string_view, N> names_;
+  std::array<std::string_view, kCount> names_;
 };
 
 // enum_names<Mode>("forward", "backward", "step")
