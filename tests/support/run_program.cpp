@@ -56,7 +56,7 @@ std::string take(const std::string& path) {
 
 // Removes the warning of a busy processor, which depends on other processes.
 std::string without_load_warning(std::string text) {
-  std::size_t begin = text.find("ridgepoint: warning: the processor was busy with something else");
+  std::size_t begin = text.find("ridgepoint: warning: other programs kept the processor busy");
   if (begin == std::string::npos) return text;
   constexpr std::string_view kCleared = "\r\x1b[K";  // clears a progress line
   if (std::string_view(text).substr(0, begin).ends_with(kCleared)) begin -= kCleared.size();
