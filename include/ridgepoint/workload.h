@@ -66,8 +66,11 @@ class Workload {
   virtual std::int64_t flops(Mode mode) const { return model_flops(build(), mode); }
 };
 
-// In the order in which the forward graph declares them.
-std::vector<ParameterDeclaration> parameters_of(const Workload& workload);
+// In the order in which the graph declares them.
+std::vector<ParameterDeclaration> parameters_of(const Graph& graph);
+inline std::vector<ParameterDeclaration> parameters_of(const Workload& workload) {
+  return parameters_of(workload.build());
+}
 
 // Writes every parameter and all data.
 void initialise(Program& program, const Workload& workload, std::uint64_t seed, const StopPoint& stop_point = {});

@@ -4,13 +4,11 @@
 
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <utility>
-#include <vector>
 
 #include "core/enum_names.h"
 #include "core/warning.h"
 #include "ops/rule.h"
+#include "ops/shape_rules.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/device.h"
@@ -19,13 +17,6 @@ namespace ridgepoint {
 namespace {
 
 constexpr auto kNames = enum_names<AttentionVariant>("composite", "softmax", "weights", "recompute", "flash");
-
-Value swap_last_two(Graph& graph, Value x) {
-  std::vector<std::int64_t> order(static_cast<std::size_t>(graph.type(x).shape.rank()));
-  std::iota(order.begin(), order.end(), 0);
-  std::swap(order[order.size() - 1], order[order.size() - 2]);
-  return transpose(graph, x, order);
-}
 
 // The shift by the maximum cancels in the quotient, so it needs no gradient.
 Value softmax_in_plain_ops(Graph& graph, Value scores) {
@@ -81,7 +72,7 @@ Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, 
   Value scores;
   {
     const ScopeGuard scope(graph, "scores");
-    scores = scale(graph, matmul(graph, q, swap_last_two(graph, k)), factor);
+    scores = scale(graph, matmul(graph, q, swap_last_two_axes(graph, k)), factor);
   }
   if (causal) {
     const ScopeGuard scope(graph, "mask");

@@ -1,6 +1,6 @@
 #include "models/toy_model.h"
 
-#include <array>
+#include <string>
 
 #include "ridgepoint/ops.h"
 
@@ -8,7 +8,6 @@ namespace ridgepoint {
 namespace {
 
 constexpr double kNormEpsilon = 1e-5;  // PyTorch's default
-constexpr std::array kParameters = {"fc1.weight", "ln.weight", "ln.bias", "fc2.weight"};
 
 class ToyModelBuilder {
  public:
@@ -24,12 +23,13 @@ class ToyModelBuilder {
   }
 
  private:
-  Value parameter(const char* name, Shape shape) { return input(graph_, name, {DType::fp32, shape}, Role::parameter); }
+  Value parameter(const std::string& name, Shape shape) {
+    return input(graph_, name, {DType::fp32, shape}, Role::parameter);
+  }
 
   Value linear(Value x, std::int64_t out, const char* name) {
     const ScopeGuard scope(graph_, name);
-    const Value weight =
-        parameter(graph_.scope() == "fc1" ? kParameters[0] : kParameters[3], {Dim(out), graph_.type(x).shape.dim(-1)});
+    const Value weight = parameter(std::string(name) + ".weight", {Dim(out), graph_.type(x).shape.dim(-1)});
     return matmul(graph_, x, transpose(graph_, weight, {1, 0}));
   }
 
@@ -42,8 +42,8 @@ class ToyModelBuilder {
     }
     {
       const ScopeGuard scope(graph_, "ln");
-      const Value weight = parameter(kParameters[1], {Dim(config_.hidden)});
-      hidden = layer_norm(graph_, hidden, weight, parameter(kParameters[2], {Dim(config_.hidden)}), kNormEpsilon)[0];
+      const Value weight = parameter("ln.weight", {Dim(config_.hidden)});
+      hidden = layer_norm(graph_, hidden, weight, parameter("ln.bias", {Dim(config_.hidden)}), kNormEpsilon)[0];
     }
     return linear(hidden, config_.outputs, "fc2");
   }

@@ -46,8 +46,7 @@ void Workload::write_data(Program& program, std::uint64_t seed, const StopPoint&
   }
 }
 
-std::vector<ParameterDeclaration> parameters_of(const Workload& workload) {
-  const Graph graph = workload.build();
+std::vector<ParameterDeclaration> parameters_of(const Graph& graph) {
   std::vector<ParameterDeclaration> parameters;
   for (const NodeId id : graph.inputs(Role::parameter)) {
     const Node& node = graph.node(id);
@@ -58,10 +57,7 @@ std::vector<ParameterDeclaration> parameters_of(const Workload& workload) {
 
 void initialise(Program& program, const Workload& workload, std::uint64_t seed, const StopPoint& stop_point) {
   workload.write_data(program, seed, stop_point);
-  const Graph& graph = program.graph();
-  for (const NodeId id : graph.inputs(Role::parameter)) {
-    const Node& node = graph.node(id);
-    const ParameterDeclaration parameter{input_name(node), graph.type(node.outputs[0])};
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     program.write_input(parameter.name, workload.initial_value(parameter, seed, stop_point));
   }
 }

@@ -10,18 +10,11 @@
 #include <optional>
 #include <string_view>
 
+#include "core/text/text.h"
 #include "core/threads/processors.h"
 
 namespace ridgepoint::cpu {
 namespace {
-
-constexpr std::string_view kWhitespace = " \t";
-
-std::string trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kWhitespace);
-  if (begin == std::string_view::npos) return "";
-  return std::string(text.substr(begin, text.find_last_not_of(kWhitespace) - begin + 1));
-}
 
 // A limit file has a number of bytes, or "max" for no limit.
 std::optional<std::size_t> read_limit(const std::filesystem::path& path) {
@@ -75,7 +68,7 @@ std::string processor_name() {
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("model name")) continue;
     const std::size_t colon = line.find(':');
-    if (colon != std::string::npos) return trimmed(std::string_view(line).substr(colon + 1));
+    if (colon != std::string::npos) return std::string(trimmed(std::string_view(line).substr(colon + 1)));
   }
   return "CPU";
 }

@@ -47,6 +47,12 @@ std::string valid_utf8(std::string_view text) { return replaced(text, false); }
 
 std::string printable(std::string_view text) { return replaced(text, true); }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kWhitespace = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kWhitespace);
+  return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(kWhitespace) - begin + 1);
+}
+
 std::string csv_field(std::string_view text) {
   std::string field = valid_utf8(text);
   if (field.find_first_of(",\"\n\r") == std::string::npos) return field;

@@ -1,4 +1,4 @@
-// Text for terminals, Markdown and CSV; core/text/json.h has JSON.
+// Text of files, and for terminals, Markdown and CSV; core/text/json.h has JSON.
 #pragma once
 
 #include <string>
@@ -11,6 +11,9 @@ std::string valid_utf8(std::string_view text);
 
 // valid_utf8(), with control characters replaced too, for terminals.
 std::string printable(std::string_view text);
+
+// Without the white space around it.
+std::string_view trimmed(std::string_view text);
 
 // A CSV field (RFC 4180), quoted where it has a comma, a quotation mark or a line break. It is valid UTF-8.
 std::string csv_field(std::string_view text);

@@ -7,12 +7,9 @@
 #include <tuple>
 #include <utility>
 
-#include "measure/memory/forecast.h"
 #include "measure/record/run_record.h"
 #include "memory/memory_trace.h"
 #include "ops/layout.h"
-#include "ridgepoint/error.h"
-#include "runtime/device.h"
 
 namespace ridgepoint {
 namespace {
@@ -221,18 +218,14 @@ class Replay {
 }  // namespace
 
 AttentionAccount account_for_attention(const AttentionConfig& config) {
+  const RunConfig run = run_config(config);
   AttentionAccount account{config.problem, describe_run(config), {}};
   record_outcome(account.run, [&] {
-    const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
-    describe_device(account.run, *device);
-    ProgramOptions options{.compile = compile_options(config.problem, Mode::backward)};
-    options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
-      if (pass.name == last_training_pass()) account.run.attention_fallback = attention_fallback(graph, *device);
-    };
+    Session session(run, {}, account.run);
+    const ProgramPlan plan = session.plan();
+    session.require_room(plan, session.forecast(plan));
     MemoryTrace trace(kTraceEvents);
-    const ProgramPlan plan(build_attention_problem(config.problem), device, options);
-    if (!config.run_anyway) require_room(plan, forecast_memory(plan));
-    Program program(plan, nullptr, ProgramOptions{.memory_trace = &trace});
+    Program program = session.make(plan, &trace);
     program.run();
     program.synchronize();
     Replay replay(program.graph());

@@ -7,18 +7,14 @@
 #include <string_view>
 #include <utility>
 
+#include "core/text/text.h"
+
 namespace ridgepoint {
 namespace {
 
 constexpr std::string_view kArithmeticSets[] = {
     "sse4_2",      "neon",        "asimd",       "avx", "f16c", "fma",  "avx2",     "avx_vnni", "avx512f",
     "avx512_vnni", "avx512_bf16", "avx512_fp16", "sve", "sve2", "bf16", "amx_bf16", "amx_int8"};
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return "";
-  return text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
 
 std::vector<std::string> known_sets(const std::string& flags) {
   std::istringstream words(flags);

@@ -10,6 +10,7 @@
 #include "backends/reference/reference_device.h"
 #include "measure/memory/forecast.h"
 #include "measure/precision/types.h"
+#include "passes/training/training.h"
 #include "passes/widen.h"
 
 namespace ridgepoint {
@@ -46,7 +47,6 @@ bool is_finite(const Tensors& tensors) {
 
 // Halves the loss scale until no gradient overflows, as training does.
 Tensors run_with_loss_scaling(Program& program) {
-  constexpr const char* kLossScale = "optimizer.loss_scale";
   for (;;) {
     Tensors results = run(program);
     if (!program.graph().find_input(kLossScale) || is_finite(results)) return results;

@@ -31,9 +31,9 @@ HostTensor initial_value(const RunConfig& config, const ParameterDeclaration& pa
   return config.workload->initial_value(parameter, static_cast<std::uint64_t>(config.seed), stop_point);
 }
 
-Session::Session(const RunConfig& config, const StepWatcher& watch, Record& record, std::int64_t repeats)
+Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std::int64_t repeats)
     : config_(config),
-      watch_(watch),
+      watch_(std::move(watch)),
       record_(record),
       iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
   enter(Stage::planning);
@@ -70,19 +70,16 @@ MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForeca
   return ridgepoint::require_room(plan, forecast, stop_point(Stage::planning));
 }
 
-Program Session::make(const ProgramPlan& plan) {
-  return Program(plan, nullptr, ProgramOptions{.stop_point = stop_point(Stage::initialising)});
+Program Session::make(const ProgramPlan& plan, MemoryTrace* trace) {
+  return Program(plan, nullptr, {.stop_point = stop_point(Stage::initialising), .memory_trace = trace});
 }
 
 void Session::initialise(Program& program) {
   enter(Stage::initialising);
   const StopPoint stop = stop_point(Stage::initialising);
   config_.workload->write_data(program, static_cast<std::uint64_t>(config_.seed), stop);
-  const Graph& graph = program.graph();
-  for (const NodeId id : graph.inputs(Role::parameter)) {
+  for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     stop();
-    const Node& node = graph.node(id);
-    const ParameterDeclaration parameter{input_name(node), graph.type(node.outputs[0])};
     program.write_input(parameter.name, initial_value(config_, parameter, stop));
   }
 }

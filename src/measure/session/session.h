@@ -37,7 +37,7 @@ class Session {
 
   // Opens the device. `repeats`: how often iterate() will be called, for the progress. All members throw Error, and
   // call stop_run() if the watcher returns false.
-  Session(const RunConfig& config, const StepWatcher& watch, Record& record, std::int64_t repeats = 1);
+  Session(const RunConfig& config, StepWatcher watch, Record& record, std::int64_t repeats = 1);
 
   const RunConfig& config() const { return config_; }
   Record& record() { return record_; }
@@ -57,7 +57,8 @@ class Session {
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
 
-  Program make(const ProgramPlan& plan);
+  // `trace`, if given, records the allocations.
+  Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
   // Writes parameters and data.
   void initialise(Program& program);
 
@@ -78,7 +79,7 @@ class Session {
 
  private:
   const RunConfig& config_;
-  const StepWatcher& watch_;
+  StepWatcher watch_;
   Record& record_;
   std::shared_ptr<Device> device_;
   std::int64_t iterations_;           // of all stages together

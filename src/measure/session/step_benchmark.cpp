@@ -8,6 +8,7 @@
 
 #include "measure/machine/datasheet.h"
 #include "measure/session/anomaly.h"
+#include "passes/training/training.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -100,10 +101,9 @@ class Run {
   }
 
   void loss_scaling() {
-    if (config_.compile.mode != Mode::step || !program_->graph().find_input("optimizer.loss_scale")) return;
-    step().loss_scaling.scale = program_->read_input("optimizer.loss_scale").as<float>()[0];
-    step().loss_scaling.skipped_steps =
-        static_cast<std::int64_t>(program_->read_input("optimizer.skipped_steps").as<float>()[0]);
+    if (config_.compile.mode != Mode::step || !program_->graph().find_input(kLossScale)) return;
+    step().loss_scaling.scale = program_->read_input(kLossScale).as<float>()[0];
+    step().loss_scaling.skipped_steps = static_cast<std::int64_t>(program_->read_input(kSkippedSteps).as<float>()[0]);
   }
 
   void iterate() {

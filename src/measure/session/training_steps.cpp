@@ -24,22 +24,21 @@ void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& 
 
 TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, const TrainingTokens& tokens,
                          const StepWatcher& watch) {
-  Record record;  // unused, but Session needs one
+  Record record;  // not read: the result is tensors
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan();
   session.require_room(plan, session.forecast(plan));
   Program program = session.make(plan);
   session.initialise(program);
   write_tokens(program, tokens);
-  const std::vector<ParameterDeclaration> parameters = parameters_of(*config.workload);
+  const std::vector<ParameterDeclaration> parameters = parameters_of(program.graph());
   TrainingResult result;
   result.inputs = program.read_input("inputs");
   result.targets = program.read_input("targets");
-  const std::int64_t runs = std::max<std::int64_t>(optimizer_steps, 1);
   std::optional<AnomalyDetector> detector;
   if (config.detect_anomaly) detector.emplace(program);
-  for (std::int64_t i = 0; i < runs; ++i) {
-    session.enter(Session::Stage::timing, i, runs);
+  for (std::int64_t i = 0; i < config.steps; ++i) {
+    session.enter(Session::Stage::timing, i, config.steps);
     program.run();
     program.synchronize();
     if (detector && detector->first() && result.anomaly.empty()) {

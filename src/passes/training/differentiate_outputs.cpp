@@ -20,17 +20,17 @@ std::vector<NodeId> inputs_with_gradients(const Graph& graph) {
   return found;
 }
 
-Value result_to_differentiate(const Graph& graph) {
-  Value found;
+const Output& result_to_differentiate(const Graph& graph) {
+  const Output* found = nullptr;
   for (const Output& output : graph.outputs()) {
     if (output.role != OutputRole::result || !is_floating(graph.type(output.value).dtype)) continue;
-    if (found.valid()) {
+    if (found != nullptr) {
       throw Error("graph '" + graph.name + "' has several results and no loss; give one of them the role loss",
                   ErrorKind::usage);
     }
-    found = output.value;
+    found = &output;
   }
-  if (found.valid()) return found;
+  if (found != nullptr) return *found;
   throw Error("graph '" + graph.name + "' has neither a loss nor a floating result; there is nothing to differentiate",
               ErrorKind::usage);
 }
@@ -43,12 +43,9 @@ std::vector<Value> gradients_of(Graph& graph, std::span<const Value> wrt) {
     loss = graph.find_loss();
   }
   if (loss) return differentiate(graph, *loss, wrt);
-  const Value result = result_to_differentiate(graph);
-  std::string name;
-  for (const Output& output : graph.outputs()) {
-    if (output.value == result && output.role == OutputRole::result) name = output.name;
-  }
-  return differentiate(graph, result, input(graph, "grad." + name, graph.type(result), Role::data), wrt);
+  const Output result = result_to_differentiate(graph);
+  const Value gradient = input(graph, "grad." + result.name, graph.type(result.value), Role::data);
+  return differentiate(graph, result.value, gradient, wrt);
 }
 
 }  // namespace

@@ -1,9 +1,16 @@
 #include "passes/training/loss_scaling.h"
 
+#include <string>
+#include <string_view>
+
+#include "passes/training/training.h"
+
 namespace ridgepoint {
 namespace {
 
-Value scalar_state(Graph& graph, const char* name) { return input(graph, name, {DType::fp32, {}}, Role::state); }
+Value scalar_state(Graph& graph, std::string_view name) {
+  return input(graph, std::string(name), {DType::fp32, {}}, Role::state);
+}
 Value scalar(Graph& graph, double value) { return constant(graph, value, DType::fp32); }
 
 // A boolean scalar: whether no gradient contains an infinity or a NaN.
@@ -22,7 +29,7 @@ GuardedStep append_loss_scaling(Graph& graph, Value loss_scale, std::span<const 
                                 const LossScalingOptions& options) {
   const ScopeGuard scope(graph, "loss_scaling");
   const Value good_steps = scalar_state(graph, "optimizer.good_steps");
-  const Value skipped_steps = scalar_state(graph, "optimizer.skipped_steps");
+  const Value skipped_steps = scalar_state(graph, kSkippedSteps);
   const Value finite = all_finite(graph, gradients);
   const Value taken = cast(graph, finite, DType::fp32);
   const Value skip = sub(graph, scalar(graph, 1.0), taken);

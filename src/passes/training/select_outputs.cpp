@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"
 
@@ -12,9 +13,8 @@ namespace {
 bool erase_loss(Graph& graph) {
   if (!graph.find_loss()) return false;
   graph.erase_outputs([](const Output& output) { return output.role == OutputRole::loss; });
-  std::vector<bool> is_used(graph.value_count());
-  for (const Output& output : graph.outputs()) is_used[output.value.id] = true;
-  for (const Update& update : graph.updates()) is_used[update.value.id] = is_used[update.input.id] = true;
+  std::vector<bool> is_used = results_of(graph);
+  for (const Update& update : graph.updates()) is_used[update.input.id] = true;
   std::vector<NodeId> unused;
   const std::vector<NodeId> order = nodes_of(graph);
   for (auto at = order.rbegin(); at != order.rend(); ++at) {

@@ -8,6 +8,8 @@ namespace ridgepoint {
 
 // The state, an fp32 scalar, by which the loss is multiplied in fp16.
 inline constexpr std::string_view kLossScale = "optimizer.loss_scale";
+// The state, an fp32 scalar, that counts the steps without an update, because a gradient was not finite.
+inline constexpr std::string_view kSkippedSteps = "optimizer.skipped_steps";
 // The output that scale_loss adds and differentiate_outputs removes.
 inline constexpr std::string_view kScaledLoss = "scaled_loss";
 
