@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/files/system_call.h"
+
 namespace ridgepoint {
 
 // A regular file opened for reading at offsets; safe to read from several threads. Throws Error when it is missing,
@@ -16,9 +18,6 @@ namespace ridgepoint {
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
-  ~InputFile();
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&& other) noexcept;
 
   const std::filesystem::path& path() const { return path_; }
   std::uint64_t size_bytes() const { return size_bytes_; }  // when the file was opened
@@ -27,7 +26,7 @@ class InputFile {
 
  private:
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
   std::uint64_t size_bytes_ = 0;
 };
 
@@ -56,7 +55,7 @@ class OutputFile {
   std::filesystem::path path_;       // as the caller named it, for messages
   std::filesystem::path target_;     // links resolved
   std::filesystem::path temporary_;  // empty when writing directly
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 // Replaces the file at `path` atomically.

@@ -3,15 +3,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <system_error>
-#include <utility>
 
-#include "core/files/system_call.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -23,22 +18,6 @@ constexpr mode_t kForTheUserAlone = 0700;
 constexpr mode_t kForOthersToWrite = 0022;
 constexpr mode_t kForOthers = 0077;
 constexpr int kFolderFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  ~Descriptor() {
-    if (number_ >= 0) ::close(number_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  bool is_open() const { return number_ >= 0; }
-  int number() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-
- private:
-  int number_;
-};
 
 [[noreturn]] void refuse(const fs::path& path, std::string_view what) {
   throw Error(fmt::format("'{}' {}", path.string(), what));
@@ -61,13 +40,13 @@ void require_own(const fs::path& path, const struct stat& status) {
   }
 }
 
-// The descriptor of a folder inside an open folder, or -1 where it is missing.
-int open_level(int above, const std::string& name, const fs::path& path, bool create) {
+// A folder inside an open folder; not open where it is missing.
+Descriptor open_level(int above, const std::string& name, const fs::path& path, bool create) {
   if (create && ::mkdirat(above, name.c_str(), kForTheUserAlone) != 0 && errno != EEXIST)
     throw_system_error("create", path, errno);
   Descriptor folder(uninterrupted([&] { return ::openat(above, name.c_str(), kFolderFlags | O_NOFOLLOW); }));
   if (!folder.is_open()) {
-    if (errno == ENOENT && !create) return -1;
+    if (errno == ENOENT && !create) return folder;
     struct stat status {};
     const bool is_link = ::fstatat(above, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(status.st_mode);
     if (is_link) refuse(path, "is a symbolic link, which is not followed");
@@ -77,7 +56,7 @@ int open_level(int above, const std::string& name, const fs::path& path, bool cr
   require_own(path, status);
   // Also withdraws read permission from other users, where the file system supports it.
   if ((status.st_mode & kForOthers) != 0) ::fchmod(folder.number(), status.st_mode & kForTheUserAlone);
-  return folder.release();
+  return folder;
 }
 
 // Like `mkdir -p`, with mode 0700.
@@ -108,34 +87,19 @@ std::optional<PrivateFolder> PrivateFolder::open(const fs::path& base, const fs:
     if (errno == ENOENT && !create) return std::nullopt;
     throw_system_error("open", base, errno);
   }
-  int deepest = folder.release();
   for (const fs::path& level : levels) {
-    const Descriptor above(deepest);
     path /= level;
-    deepest = open_level(above.number(), level.string(), path, create);
-    if (deepest < 0) return std::nullopt;
+    folder = open_level(folder.number(), level.string(), path, create);
+    if (!folder.is_open()) return std::nullopt;
   }
-  return PrivateFolder(std::move(path), deepest);
-}
-
-PrivateFolder::~PrivateFolder() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-PrivateFolder::PrivateFolder(PrivateFolder&& other) noexcept
-    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-PrivateFolder& PrivateFolder::operator=(PrivateFolder&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
+  return PrivateFolder(std::move(path), std::move(folder));
 }
 
 std::optional<std::string> PrivateFolder::read(const std::string& name, std::uint64_t limit_bytes) const {
   const fs::path path = path_ / name;
   // O_NONBLOCK: open() must not wait for the writer of a pipe.
   const Descriptor file(uninterrupted(
-      [&] { return ::openat(descriptor_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
+      [&] { return ::openat(descriptor_.number(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); }));
   if (!file.is_open()) {
     if (errno == ENOENT) return std::nullopt;
     if (errno == ELOOP) refuse(path, "is a symbolic link, which is not followed");
@@ -164,21 +128,21 @@ void PrivateFolder::write(const std::string& name, std::string_view contents) co
   static std::atomic<unsigned> counter{0};
   const fs::path path = path_ / name;
   std::string temporary;
-  int number = -1;
+  Descriptor file;
   do {
     temporary = fmt::format(".{}.{}.{}.tmp", name, static_cast<long>(::getpid()), ++counter);
-    number = uninterrupted([&] {
-      return ::openat(descriptor_, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    });
-  } while (number < 0 && errno == EEXIST);
-  if (number < 0) throw_system_error("write", path, errno);
-  const Descriptor file(number);
+    file = Descriptor(uninterrupted([&] {
+      constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+      return ::openat(descriptor_.number(), temporary.c_str(), kFlags, 0600);
+    }));
+  } while (!file.is_open() && errno == EEXIST);
+  if (!file.is_open()) throw_system_error("write", path, errno);
   try {
     write_all(file.number(), contents, path);
-    if (::renameat(descriptor_, temporary.c_str(), descriptor_, name.c_str()) != 0)
+    if (::renameat(descriptor_.number(), temporary.c_str(), descriptor_.number(), name.c_str()) != 0)
       throw_system_error("write", path, errno);
   } catch (...) {
-    ::unlinkat(descriptor_, temporary.c_str(), 0);
+    ::unlinkat(descriptor_.number(), temporary.c_str(), 0);
     throw;
   }
 }

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "core/files/system_call.h"
+
 namespace ridgepoint {
 
 class PrivateFolder {
@@ -20,9 +22,6 @@ class PrivateFolder {
   // that is not private, naming its owner, and for one that cannot be opened.
   static std::optional<PrivateFolder> open(const std::filesystem::path& base, const std::filesystem::path& levels,
                                            bool create);
-  ~PrivateFolder();
-  PrivateFolder(PrivateFolder&& other) noexcept;
-  PrivateFolder& operator=(PrivateFolder&& other) noexcept;
 
   // The whole content; nullopt when there is no such file. Throws Error when it is not a regular file of this user or
   // is larger than `limit_bytes`, and where reading fails.
@@ -31,10 +30,11 @@ class PrivateFolder {
   void write(const std::string& name, std::string_view contents) const;
 
  private:
-  PrivateFolder(std::filesystem::path path, int descriptor) : path_(std::move(path)), descriptor_(descriptor) {}
+  PrivateFolder(std::filesystem::path path, Descriptor descriptor)
+      : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  Descriptor descriptor_;
 };
 
 }  // namespace ridgepoint

@@ -1,10 +1,13 @@
-// System calls on files: retries after a signal, and failures as Error.
+// System calls on files: retries after a signal, failures as Error, and descriptors that close themselves.
 #pragma once
+
+#include <unistd.h>
 
 #include <cerrno>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "ridgepoint/error.h"
 
@@ -21,5 +24,26 @@ auto uninterrupted(Call call) {
 [[noreturn]] inline void throw_system_error(std::string_view action, const std::filesystem::path& path, int error) {
   throw Error("cannot " + std::string(action) + " '" + path.string() + "': " + std::generic_category().message(error));
 }
+
+// Owns a file descriptor. A negative number means that none is open.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  ~Descriptor() {
+    if (is_open()) ::close(number_);
+  }
+  Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+
+  bool is_open() const { return number_ >= 0; }
+  int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+
+ private:
+  int number_;
+};
 
 }  // namespace ridgepoint
