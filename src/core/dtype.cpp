@@ -1,10 +1,8 @@
 #include "ridgepoint/dtype.h"
 
 #include <array>
-#include <string>
 
 #include "core/nearest.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -50,7 +48,7 @@ DType dtype_from_name(std::string_view text) {
     if (kTraits[i].name == text) return kAllDTypes[i];
     names[i] = kTraits[i].name;
   }
-  throw Error("unknown dtype '" + std::string(text) + "'" + hint(text, names), ErrorKind::usage);
+  refuse_name(text, "unknown dtype '{}'", names);
 }
 
 }  // namespace ridgepoint

@@ -9,11 +9,9 @@
 #include <string_view>
 #include <vector>
 
-namespace ridgepoint {
+#include "core/nearest.h"
 
-// Throws Error (usage) with `sentence`, whose {} becomes `text`, and a hint() at the names.
-[[noreturn]] void refuse_name(std::string_view text, std::string_view sentence,
-                              std::span<const std::string_view> names);
+namespace ridgepoint {
 
 template <typename Enum, std::size_t kCount>
 class EnumNames {

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/enum_names.h"
+
 namespace ridgepoint {
 
 // activation: computed in forward and read in backward. temporary: any other intermediate result. data: tokens and
@@ -19,6 +21,8 @@ enum class MemoryCategory : std::uint8_t {
   data
 };
 inline constexpr std::size_t kMemoryCategoryCount = 7;
-std::string_view name(MemoryCategory category);
+inline constexpr auto kMemoryCategoryNames = enum_names<MemoryCategory>(
+    "parameter", "gradient", "activation", "optimizer_state", "temporary", "workspace", "data");
+constexpr std::string_view name(MemoryCategory category) { return kMemoryCategoryNames[category]; }
 
 }  // namespace ridgepoint

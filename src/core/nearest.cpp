@@ -1,10 +1,14 @@
 #include "core/nearest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
 #include <limits>
 #include <vector>
+
+#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -65,9 +69,11 @@ std::string nearest(std::string_view word, std::span<const std::string_view> can
 std::string hint(std::string_view word, std::span<const std::string_view> names) {
   if (const std::string near = nearest(word, names); !near.empty()) return "; did you mean '" + near + "'?";
   if (names.empty() || names.size() > kMostNamesListed) return "";
-  std::string list;
-  for (const std::string_view name : names) list += (list.empty() ? "" : ", ") + std::string(name);
-  return "; available: " + list;
+  return fmt::format("; available: {}", fmt::join(names, ", "));
+}
+
+void refuse_name(std::string_view word, std::string_view sentence, std::span<const std::string_view> names) {
+  throw Error(fmt::format(fmt::runtime(sentence), word) + hint(word, names), ErrorKind::usage);
 }
 
 }  // namespace ridgepoint

@@ -14,9 +14,12 @@ namespace ridgepoint {
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 // The end of an error message about an unknown `word`: "; did you mean 'small'?" where nearest() finds a name,
-// otherwise
-// "; available: tiny, small" for at most kMostNamesListed names, otherwise nothing.
+// otherwise "; available: tiny, small" for at most kMostNamesListed names, otherwise nothing.
 inline constexpr std::size_t kMostNamesListed = 16;
 std::string hint(std::string_view word, std::span<const std::string_view> names);
+
+// Throws Error (usage) with `sentence`, whose {} becomes `word`, and the hint.
+[[noreturn]] void refuse_name(std::string_view word, std::string_view sentence,
+                              std::span<const std::string_view> names);
 
 }  // namespace ridgepoint

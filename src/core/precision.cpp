@@ -13,14 +13,8 @@ std::string_view name(Precision precision) { return kNames[precision]; }
 Precision precision_from_name(std::string_view text) { return kNames.parse(text, "unknown precision '{}'"); }
 
 DType matmul_dtype(Precision precision) {
-  switch (precision) {
-    case Precision::bf16:
-      return DType::bf16;
-    case Precision::fp16:
-      return DType::fp16;
-    default:
-      return DType::fp32;
-  }
+  if (precision == Precision::bf16) return DType::bf16;
+  return precision == Precision::fp16 ? DType::fp16 : DType::fp32;
 }
 
 }  // namespace ridgepoint

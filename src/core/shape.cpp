@@ -5,15 +5,11 @@
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
-namespace {
-
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
-
-}  // namespace
 
 Shape::Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
 
 Shape::Shape(std::span<const Dim> dims) {
+  constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
   if (dims.size() > static_cast<std::size_t>(kMaxRank)) {
     throw Error("a shape of rank " + std::to_string(dims.size()) + " is too large; the largest rank is " +
                 std::to_string(kMaxRank));

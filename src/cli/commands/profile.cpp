@@ -13,6 +13,7 @@
 #include "cli/options/weights_file.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
+#include "core/files/file.h"
 #include "interchange/trace_events.h"
 #include "ir/scope.h"
 #include "measure/profile/filter.h"

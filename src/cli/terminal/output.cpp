@@ -11,7 +11,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <utility>
 
 #include "cli/commands/command.h"
 #include "cli/options/sweep.h"
@@ -134,10 +133,6 @@ std::size_t output_width() {
     return SIZE_MAX;
   }
   return size.ws_col;
-}
-
-void check_writable(const std::string& path) {
-  const OutputFile probe(path);  // not committed: an old file stays
 }
 
 void print_output(std::string_view text) {

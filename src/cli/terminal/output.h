@@ -93,8 +93,6 @@ class RecordWriter {
 int exit_code(std::span<const Record> records);
 // The width of the terminal on standard output; SIZE_MAX for anything else.
 std::size_t output_width();
-// Throws the Error that writing the file would throw, so that it comes before the run. Leaves the file unchanged.
-void check_writable(const std::string& path);
 // Writes to standard output and flushes. Throws Error if that fails (redirection to a full disk).
 void print_output(std::string_view text);
 // One line on standard error: `ridgepoint: message`.

@@ -1,6 +1,7 @@
 // JSON as this library writes it.
 #pragma once
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -9,9 +10,9 @@ namespace ridgepoint {
 using Json = nlohmann::ordered_json;
 
 // On one line. Text that is not UTF-8 (a device's own name, say) is replaced rather than refused.
-std::string dump_json(const Json& json);
+inline std::string dump_json(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 // null for what is not finite.
-Json json_number(double value);
+inline Json json_number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 }  // namespace ridgepoint
