@@ -1,7 +1,6 @@
 #include "ridgepoint/graph.h"
 
 #include <algorithm>
-#include <array>
 
 #include "core/enum_names.h"
 #include "ridgepoint/error.h"

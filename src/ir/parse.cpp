@@ -2,7 +2,6 @@
 // result passes verify(); otherwise the parser throws Error with line and column.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <limits>
 #include <string>
 #include <unordered_map>

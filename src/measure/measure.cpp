@@ -1,7 +1,5 @@
 #include "ridgepoint/measure.h"
 
-#include <utility>
-
 #include "measure/profile/profile.h"
 #include "measure/session/step_benchmark.h"
 

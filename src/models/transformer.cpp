@@ -1,7 +1,5 @@
 #include "models/transformer.h"
 
-#include "models/attention.h"
-
 namespace ridgepoint {
 namespace {
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <iterator>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>

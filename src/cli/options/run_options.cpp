@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <utility>
 
 #include "cli/options/axes.h"
 #include "cli/options/sweep.h"

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <optional>
-#include <vector>
 
 #include "measure/session/statistics.h"
 #include "ridgepoint/error.h"

@@ -1,7 +1,5 @@
 #include "measure/profile/profile.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>

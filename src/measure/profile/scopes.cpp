@@ -1,7 +1,5 @@
 // by_scope(): the tree of modules, with ops as leaves.
-#include <algorithm>
 #include <deque>
-#include <map>
 
 #include "measure/profile/views.h"
 

@@ -1,7 +1,6 @@
 #include "measure/session/training_steps.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "measure/session/anomaly.h"
 #include "ridgepoint/program.h"

@@ -5,7 +5,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <type_traits>
 
 #include "backends/cuda/driver/shared_library.h"
 #include "ridgepoint/error.h"

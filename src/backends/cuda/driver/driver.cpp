@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <string>
-#include <type_traits>
 
 #include "backends/cuda/driver/shared_library.h"
 #include "ridgepoint/error.h"

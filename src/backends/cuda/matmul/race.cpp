@@ -1,6 +1,5 @@
 #include "backends/cuda/matmul/race.h"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 

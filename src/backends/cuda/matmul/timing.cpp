@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
-#include <vector>
 
 #include "backends/rounding.h"
 #include "runtime/random_pattern.h"

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <type_traits>
-
 #include "backends/cuda/driver/shared_library.h"
 #include "ridgepoint/error.h"
 
