@@ -4,11 +4,6 @@
 #include "measure/session/step_benchmark.h"
 
 namespace ridgepoint {
-namespace {
-
-constexpr std::int64_t kProfiledSteps = 3;
-
-}  // namespace
 
 Record benchmark(const RunConfig& config) {
   CeilingCache ceilings;
@@ -16,6 +11,7 @@ Record benchmark(const RunConfig& config) {
 }
 
 Profile profile(RunConfig config) {
+  constexpr std::int64_t kProfiledSteps = 3;
   if (config.profiled_steps == 0) config.profiled_steps = kProfiledSteps;
   CeilingCache ceilings;
   return *measure_profile(config, ceilings);

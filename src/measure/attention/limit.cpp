@@ -48,7 +48,8 @@ class Search {
       throw Error("a null device without a memory limit is never full; give --memory-limit 20GiB", ErrorKind::usage);
     }
     available_bytes_ = available_memory_bytes(*device_);
-    load_kernels();
+    // Libraries allocate memory in the first run; only then is the free memory of the driver final.
+    if (device_->facts().memory_bytes) runs(kShortSequence);
     for (int search = 0; search < kMostSearches; ++search) {
       memory_bytes_ = available_bytes_;
       clear_figures();
@@ -72,12 +73,6 @@ class Search {
     AttentionProblem problem = config_.problem;
     problem.queries = problem.keys = sequence;
     return problem;
-  }
-
-  // Libraries allocate memory in the first run; only then is the free memory of the driver final.
-  void load_kernels() {
-    if (!device_->facts().memory_bytes) return;
-    runs(kShortSequence);
   }
 
   // Clears the figures of an earlier search, which had more memory.

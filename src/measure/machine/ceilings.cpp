@@ -4,9 +4,10 @@
 #include <array>
 #include <cstddef>
 
-#include "measure/session/statistics.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/record.h"
 #include "runtime/random_pattern.h"
 
 namespace ridgepoint {
@@ -187,6 +188,33 @@ Ceilings measure_ceilings(Device& device, const StopPoint& stop_point) {
     }
   }
   return ceilings;
+}
+
+std::optional<double> CeilingCache::matmul(const std::string& device, int threads, Precision precision,
+                                           const StopPoint& stop_point) {
+  return rate(device, threads, precision, [&](Device& opened) -> std::optional<double> {
+    const std::optional<MatmulCeiling> ceiling = measure_matmul(opened, precision, stop_point);
+    return ceiling ? std::optional(ceiling->flops_per_second) : std::nullopt;
+  });
+}
+
+std::optional<double> CeilingCache::copy(const std::string& device, int threads, const StopPoint& stop_point) {
+  return rate(device, threads, std::nullopt, [&](Device& opened) -> std::optional<double> {
+    const std::optional<CopyCeiling> ceiling = measure_copy(opened, stop_point);
+    return ceiling ? std::optional(ceiling->bytes_per_second) : std::nullopt;
+  });
+}
+
+std::optional<double> CeilingCache::rate(const std::string& device, int threads, std::optional<Precision> precision,
+                                         const std::function<std::optional<double>(Device&)>& measure) {
+  const std::tuple key(device, threads, precision);
+  if (const auto known = rates_.find(key); known != rates_.end()) return known->second;
+  std::optional<double> found;
+  try {
+    found = measure(*open_device(device, {.threads = threads, .memory_limit_bytes = std::nullopt}));
+  } catch (const Error&) {  // a finished run must not fail for its ceiling
+  }
+  return rates_[key] = found;
 }
 
 }  // namespace ridgepoint

@@ -3,7 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "ridgepoint/precision.h"
@@ -39,5 +43,22 @@ std::optional<MatmulCeiling> measure_matmul(Device& device, Precision precision,
 
 // Copies, and matmuls in fp32 and bf16, on a GPU also in tf32 and fp16. Takes under 1.5 s on a CPU of 300 Gflop/s.
 Ceilings measure_ceilings(Device& device, const StopPoint& stop_point = {});
+
+// Measures each rate once in a process: at the first call, on a device of that name without a memory limit. Empty if
+// the measurement fails. If `stop_point` throws, nothing is kept.
+class CeilingCache {
+ public:
+  // Operations per second of a matmul.
+  std::optional<double> matmul(const std::string& device, int threads, Precision precision,
+                               const StopPoint& stop_point = {});
+  // Bytes that a copy reads and writes per second.
+  std::optional<double> copy(const std::string& device, int threads, const StopPoint& stop_point = {});
+
+ private:
+  std::optional<double> rate(const std::string& device, int threads, std::optional<Precision> precision,
+                             const std::function<std::optional<double>(Device&)>& measure);
+
+  std::map<std::tuple<std::string, int, std::optional<Precision>>, std::optional<double>> rates_;  // no precision: copy
+};
 
 }  // namespace ridgepoint

@@ -52,8 +52,8 @@ double compensated_sum(DType dtype, double term, std::int64_t count, const StopP
 struct Case {
   DType sum;
   DType term;
-  bool cast = false;  // the statement shows the cast of the term, which does not change the result
-  bool compensated = false;
+  bool cast = false;         // the statement shows the cast of the term, which does not change the result
+  bool compensated = false;  // Kahan 1965: the next term includes what rounding lost
 };
 
 constexpr std::array kCases = {
@@ -83,7 +83,7 @@ std::vector<Accumulation> accumulate_in_each_type(std::int64_t count, double ter
   const double exact = static_cast<double>(count) * term;
   std::vector<Accumulation> rows;
   for (const Case& which : kCases) {
-    Accumulation row{statement_of(which), which.sum, which.term, which.compensated};
+    Accumulation row{statement_of(which), which.sum, which.term};
     const double value = rounded(which.sum, rounded(which.term, term));
     row.result = which.compensated ? compensated_sum(which.sum, value, count, stop_point)
                                    : plain_sum(which.sum, value, count, stop_point);

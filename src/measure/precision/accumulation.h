@@ -14,7 +14,6 @@ struct Accumulation {
   std::string statement;  // as in code: "fp32 += fp16"
   DType sum = DType::fp32;
   DType term = DType::fp32;
-  bool compensated = false;  // Kahan 1965: the next term includes what rounding lost
   double result = 0;
   double error = 0;  // relative to the exact sum
 };

@@ -1,5 +1,8 @@
 #include "measure/precision/errors.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -8,8 +11,8 @@
 #include <utility>
 
 #include "backends/reference/reference_device.h"
+#include "ir/scope.h"
 #include "measure/memory/forecast.h"
-#include "measure/precision/types.h"
 #include "passes/training/training.h"
 #include "passes/widen.h"
 
@@ -71,15 +74,9 @@ void copy_inputs(const Program& from, Program& to) {
 
 // layers.3.attn.q_proj is layers.3 at depth 1 and layers.3.attn at depth 2.
 std::string module_at_depth(std::string_view scope, int depth) {
-  std::string text;
-  for (int taken = 0; !scope.empty();) {
-    const std::size_t dot = scope.find('.');
-    const std::string_view component = scope.substr(0, dot);
-    if (!is_number(component) && taken++ == depth) break;
-    text += (text.empty() ? "" : ".") + std::string(component);
-    scope.remove_prefix(dot == std::string_view::npos ? scope.size() : dot + 1);
-  }
-  return text;
+  std::vector<std::string> levels = scope_levels(scope);
+  levels.resize(std::min(levels.size(), static_cast<std::size_t>(depth)));
+  return fmt::format("{}", fmt::join(levels, "."));
 }
 
 struct Difference {

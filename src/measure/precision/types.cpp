@@ -1,33 +1,22 @@
 #include "measure/precision/types.h"
 
-#include <algorithm>
-#include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <map>
 #include <set>
 #include <tuple>
 #include <utility>
 
+#include "ir/scope.h"
 #include "runtime/matmul_problem.h"
 
 namespace ridgepoint {
-
-bool is_number(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) != 0; });
-}
-
 namespace {
 
-// Components that are numbers become *.
+// The numbers of layers become *.
 std::string without_numbers(std::string_view scope) {
-  std::string text;
-  while (true) {
-    const std::size_t dot = scope.find('.');
-    const std::string_view component = scope.substr(0, dot);
-    text += is_number(component) ? "*" : component;
-    if (dot == std::string_view::npos) return text;
-    text += '.';
-    scope.remove_prefix(dot + 1);
-  }
+  return fmt::format("{}", fmt::join(scope_levels(scope, Layers::added_up), "."));
 }
 
 // Casts and copies have no row.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ridgepoint/graph.h"
@@ -28,7 +27,5 @@ struct TypeTable {
 
 // Views, constants and casts have no row.
 TypeTable types_of(const Graph& graph);
-
-bool is_number(std::string_view text);  // a non-empty string of digits
 
 }  // namespace ridgepoint

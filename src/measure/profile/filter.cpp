@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "core/enum_names.h"
 #include "measure/profile/views.h"
 
 namespace ridgepoint {
@@ -18,6 +19,14 @@ std::string as_path(std::string_view dotted) {
   return path;
 }
 
+// "phase forward, module layers.*.attn".
+std::string describe(const KernelFilter& filter) {
+  std::string text;
+  if (!filter.phases.empty()) text = fmt::format("phase {}", fmt::join(names_of(filter.phases), " or "));
+  if (filter.scopes.empty()) return text;
+  return fmt::format("{}{}module {}", text, text.empty() ? "" : ", ", fmt::join(filter.scopes, " or "));
+}
+
 }  // namespace
 
 bool matches_scope(std::string_view pattern, const std::string& scope) {
@@ -25,19 +34,10 @@ bool matches_scope(std::string_view pattern, const std::string& scope) {
                                      FNM_PATHNAME | FNM_LEADING_DIR | FNM_NOESCAPE) == 0;
 }
 
-std::string to_string(const KernelFilter& filter) {
-  std::vector<std::string_view> phases;
-  for (const ProfilePhase phase : filter.phases) phases.push_back(name(phase));
-  std::string text;
-  if (!phases.empty()) text = fmt::format("phase {}", fmt::join(phases, " or "));
-  if (filter.scopes.empty()) return text;
-  return fmt::format("{}{}module {}", text, text.empty() ? "" : ", ", fmt::join(filter.scopes, " or "));
-}
-
 void select_kernels(Profile& profile, const KernelFilter& filter) {
   if (filter.is_empty() || !profile.has_kernels()) return;
   const KernelSum all = total(profile);
-  profile.selection = {to_string(filter), all.calls, all.time_ns};
+  profile.selection = {describe(filter), all.calls, all.time_ns};
   std::erase_if(profile.kernels, [&](const KernelRecord& kernel) {
     const bool has_phase =
         filter.phases.empty() || std::ranges::find(filter.phases, kernel.phase) != filter.phases.end();

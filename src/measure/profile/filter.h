@@ -19,8 +19,6 @@ struct KernelFilter {
 };
 
 bool matches_scope(std::string_view pattern, const std::string& scope);
-// "phase forward, module layers.*.attn".
-std::string to_string(const KernelFilter& filter);
 
 // Removes the other kernels from the profile, and stores the totals over all kernels in `selection`.
 void select_kernels(Profile& profile, const KernelFilter& filter);

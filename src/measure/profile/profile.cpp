@@ -1,6 +1,7 @@
 #include "measure/profile/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
 #include <utility>
@@ -13,18 +14,9 @@
 namespace ridgepoint {
 namespace {
 
-ProfilePhase phase_of(const Node& node) {
-  switch (node.phase) {
-    case Phase::forward:
-      return ProfilePhase::forward;
-    case Phase::loss:
-      return ProfilePhase::loss;
-    case Phase::backward:
-      return ProfilePhase::backward;
-    default:
-      return ProfilePhase::optimizer;
-  }
-}
+// In the order of Phase.
+constexpr std::array kPhases = {ProfilePhase::forward, ProfilePhase::loss, ProfilePhase::backward,
+                                ProfilePhase::optimizer};
 
 // The data of a launch that is the same in every step.
 struct LaunchFacts {
@@ -42,7 +34,7 @@ std::vector<LaunchFacts> facts_of(const Program& program) {
     entry.blank.name = launch.kernel;
     entry.blank.node = launch.node.id;
     entry.blank.op = name(node.op);
-    entry.blank.phase = phase_of(node);
+    entry.blank.phase = kPhases[static_cast<std::size_t>(node.phase)];
     entry.blank.kernel_class = kernel_class(graph, node);
     entry.blank.scope = graph.scope_name(node);
   }

@@ -11,14 +11,7 @@
 namespace ridgepoint {
 namespace {
 
-double seconds_to_ns(double seconds) { return seconds * 1e9; }
-
-double compute_ns(const Profile& profile, const KernelRecord& kernel) {
-  return seconds_to_ns(static_cast<double>(kernel.flops) / *profile.matmul_flops_per_second);
-}
-double memory_ns(const Profile& profile, const KernelRecord& kernel) {
-  return seconds_to_ns(static_cast<double>(kernel.bytes) / *profile.copy_bytes_per_second);
-}
+constexpr double kNsPerSecond = 1e9;
 
 bool has_ceilings(const Profile& profile) {
   return profile.matmul_flops_per_second.value_or(0) > 0 && profile.copy_bytes_per_second.value_or(0) > 0;
@@ -32,8 +25,8 @@ struct Group {
   std::map<std::string_view, std::int64_t> by_kernel_ns;
 
   void add(const Profile& profile, const KernelRecord& kernel) {
-    const double compute = compute_ns(profile, kernel);
-    const double memory = memory_ns(profile, kernel);
+    const double compute = static_cast<double>(kernel.flops) / *profile.matmul_flops_per_second * kNsPerSecond;
+    const double memory = static_cast<double>(kernel.bytes) / *profile.copy_bytes_per_second * kNsPerSecond;
     row.sum.add(kernel);
     row.floor_ns += std::max(compute, memory);
     if (memory > compute) memory_floor_ns += memory;
@@ -74,10 +67,6 @@ std::vector<Group> places(const Profile& profile) {
 std::string_view bound_of(const RooflineRow& row) {
   if (!row.bound_by_memory) return "matmul rate";
   return row.is_past_floor() ? "cache" : "copy bandwidth";
-}
-
-double floor_ns(const Profile& profile, const KernelRecord& kernel) {
-  return has_ceilings(profile) ? std::max(compute_ns(profile, kernel), memory_ns(profile, kernel)) : 0;
 }
 
 std::vector<RooflineRow> roofline_by_class(const Profile& profile) {

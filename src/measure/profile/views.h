@@ -100,15 +100,13 @@ struct IdleTime {
 };
 IdleTime idle_time(const Profile& profile);
 
-// The least time of the kernel's work on this device: its operations at the measured matmul rate or its bytes at the
-// measured copy rate, whichever takes longer. Zero without ceilings.
-double floor_ns(const Profile& profile, const KernelRecord& kernel);
-
 struct RooflineRow {
   std::string what;
   ProfilePhase phase = ProfilePhase::forward;  // recoverable_time() only
   std::string kernel;                          // name of the longest; recoverable_time() only
   KernelSum sum;
+  // The least time of this work on this device: for each kernel its operations at the measured matmul rate or its bytes
+  // at the measured copy rate, whichever takes longer.
   double floor_ns = 0;
   double recoverable_ns = 0;     // time above the floor; for a class, the sum over its ops
   bool bound_by_memory = false;  // bytes give most of the floor

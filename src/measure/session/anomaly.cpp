@@ -6,20 +6,15 @@
 
 #include "ir/queries.h"
 #include "measure/precision/compare_tensors.h"
-#include "ops/layout.h"
 
 namespace ridgepoint {
 namespace {
 
-bool is_infinite_constant(const Graph& graph, Value value) {
-  const Node& producer = graph.producer_node(view_root(graph, value));
-  return producer.op == Op::constant && std::isinf(constant_value(producer));
-}
-
 // Whether the node is a mask, which writes infinities on purpose.
 bool writes_infinities(const Graph& graph, const Node& node) {
   if (node.op == Op::causal_mask) return std::isinf(node.attributes.get<double>("fill"));
-  return std::ranges::any_of(node.inputs, [&](Value value) { return is_infinite_constant(graph, value); });
+  return std::ranges::any_of(node.inputs,
+                             [&](Value value) { return std::isinf(constant_behind(graph, value).value_or(0)); });
 }
 
 std::string place_of(const Graph& graph, const Node& node) {
@@ -61,19 +56,10 @@ AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
 Value AnomalyDetector::storage_of(Value value) const { return view_root(program_.graph(), value); }
 
 // An observer must not throw. A device error here becomes the result.
-void AnomalyDetector::before_launch(std::uint32_t launch) {
+void AnomalyDetector::check(std::uint32_t launch, void (AnomalyDetector::*values)(const Node&)) {
   if (first_) return;
   try {
-    check_inputs(program_.graph().node(nodes_[launch]));
-  } catch (const std::exception& error) {
-    first_ = error.what();
-  }
-}
-
-void AnomalyDetector::after_launch(std::uint32_t launch) {
-  if (first_) return;
-  try {
-    check_results(program_.graph().node(nodes_[launch]));
+    (this->*values)(program_.graph().node(nodes_[launch]));
   } catch (const std::exception& error) {
     first_ = error.what();
   }

@@ -23,8 +23,8 @@ class AnomalyDetector : public LaunchObserver {
   const std::optional<std::string>& first() const { return first_; }
 
   void run_begins() override;
-  void before_launch(std::uint32_t launch) override;
-  void after_launch(std::uint32_t launch) override;
+  void before_launch(std::uint32_t launch) override { check(launch, &AnomalyDetector::check_inputs); }
+  void after_launch(std::uint32_t launch) override { check(launch, &AnomalyDetector::check_results); }
 
  private:
   struct Found {
@@ -34,6 +34,7 @@ class AnomalyDetector : public LaunchObserver {
   };
   static Found scan(const HostTensor& tensor);
   Value storage_of(Value value) const;
+  void check(std::uint32_t launch, void (AnomalyDetector::*values)(const Node&));
   void check_inputs(const Node& node);
   void check_results(const Node& node);
 

@@ -1,9 +1,13 @@
-#include "measure/session/statistics.h"
+// Statistics of measured times (ridgepoint/record.h).
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <utility>
+
+#include "ridgepoint/record.h"
 
 namespace ridgepoint {
 namespace {
@@ -18,16 +22,17 @@ double sample_deviation(std::span<const double> samples, double mean) {
   return std::sqrt(squares / static_cast<double>(samples.size() - 1));
 }
 
-}  // namespace
-
+// The value below which `share` (0..1) of the sorted samples lie, interpolated linearly between neighbours.
 double quantile(std::span<const double> sorted, double share) {
   if (sorted.empty()) return kNone;
-  const double position = std::clamp(share, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+  const double position = share * static_cast<double>(sorted.size() - 1);
   const auto below = static_cast<std::size_t>(position);
   const std::size_t above = std::min(below + 1, sorted.size() - 1);
   const double fraction = position - static_cast<double>(below);
   return std::lerp(sorted[below], sorted[above], fraction);
 }
+
+}  // namespace
 
 Statistics describe(std::vector<double> samples) {
   std::vector<double> sorted = samples;

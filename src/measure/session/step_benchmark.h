@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "measure/machine/ceiling_cache.h"
+#include "measure/machine/ceilings.h"
 #include "measure/session/session.h"
 
 namespace ridgepoint {

@@ -163,10 +163,6 @@ TEST(IdleTime, leaves_out_what_lies_between_steps) {
 
 TEST(Roofline, holds_each_kernel_against_the_roof_that_binds_it) {
   const Profile profile = sample_profile();
-  // 100,000 operations take 100 ns at the matmul rate, 4,000 bytes 40 at the copy rate.
-  EXPECT_DOUBLE_EQ(floor_ns(profile, profile.kernels[0]), 100);
-  // 1,000 operations take 1 ns, 4,000 bytes 40.
-  EXPECT_DOUBLE_EQ(floor_ns(profile, profile.kernels[2]), 40);
   const std::vector<RooflineRow> rows = roofline_by_class(profile);
   ASSERT_THAT(rows, SizeIs(4));
   EXPECT_EQ(rows[0].what, "matmul");
