@@ -96,7 +96,7 @@ std::string header_text(std::span<const TensorDeclaration> declarations, std::sp
     const std::uint64_t end = offset + type.bytes();
     // operator[] searches the keys linearly, and names are known to be unique here.
     json.get_ref<nlohmann::ordered_json::object_t&>().push_back({name,
-                                                                 {{"dtype", safetensors_name(type.dtype)},
+                                                                 {{"dtype", kSafetensorsDTypes[type.dtype]},
                                                                   {"shape", shape_json(type.shape)},
                                                                   {"data_offsets", {offset, end}}}});
     offset = end;

@@ -44,8 +44,6 @@ class AttentionCall final : public Workload {
   // Throws Error (usage) as validate() does.
   explicit AttentionCall(AttentionProblem problem);
 
-  const AttentionProblem& problem() const { return problem_; }
-
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& = {}) const override { return build_attention_problem(problem_); }
   std::string_view unit() const override { return "calls"; }

@@ -23,17 +23,8 @@ TransformerConfig transformer_preset(std::string_view name) {
     if (preset.name == name) return preset;
     names.push_back(preset.name);
   }
-  throw Error("unknown model '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
+  refuse_name(name, "unknown model '{}'", names);
 }
-
-namespace {
-
-void require_positive(std::int64_t value, const char* option) {
-  if (value <= 0)
-    throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1", ErrorKind::usage);
-}
-
-}  // namespace
 
 std::int64_t parameter_count(const TransformerConfig& c) {
   constexpr const char* kWhat = "the parameter count";
@@ -48,7 +39,10 @@ void validate(const TransformerConfig& c, std::int64_t batch) {
   const std::pair<std::int64_t, const char*> sizes[] = {
       {batch, "--batch"}, {c.context, "--context"}, {c.vocab, "--vocab"}, {c.d_model, "--d-model"},
       {c.d_ff, "--d-ff"}, {c.layers, "--layers"},   {c.heads, "--heads"}};
-  for (const auto& [value, option] : sizes) require_positive(value, option);
+  for (const auto& [value, option] : sizes) {
+    if (value >= 1) continue;
+    throw Error(std::string(option) + " is " + std::to_string(value) + "; it must be at least 1", ErrorKind::usage);
+  }
   if (c.d_model % c.heads != 0) {
     throw Error("--heads " + std::to_string(c.heads) + " does not divide --d-model " + std::to_string(c.d_model) +
                     "; every head needs the same width",

@@ -44,10 +44,10 @@ class Transformer final : public Workload {
   // Throws Error (usage) as validate() does.
   Transformer(TransformerConfig config, std::int64_t batch);
 
-  const TransformerConfig& config() const { return config_; }
-
   WorkloadDescription describe() const override;
-  Graph build(const StopPoint& stop_point = {}) const override;
+  Graph build(const StopPoint& stop_point = {}) const override {
+    return build_transformer(config_, batch_, stop_point);
+  }
   // The embedding has standard deviation 1; other weights as in Workload.
   HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                            const StopPoint& stop_point = {}) const override;
