@@ -26,15 +26,6 @@ struct Backend {
   bool numbered = false;
 };
 
-std::shared_ptr<Device> open_cpu(int, const DeviceOptions& options) { return make_cpu_device(options); }
-
-std::shared_ptr<Device> open_reference(int, const DeviceOptions& options) { return make_reference_device(options); }
-
-// The null device takes this machine's CPU as its target. Its memory is unlimited unless `options` limits it.
-std::shared_ptr<Device> open_null(int, const DeviceOptions& options) {
-  return make_null_device(make_cpu_device(options), options.memory_limit_bytes);
-}
-
 std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
 #ifdef RIDGEPOINT_HAS_CUDA
   return make_cuda_device(ordinal, options);
@@ -48,8 +39,14 @@ std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
 #endif
 }
 
-constexpr std::array kBackends = {Backend{"cpu", open_cpu}, Backend{"cuda", open_cuda, true},
-                                  Backend{"reference", open_reference}, Backend{"null", open_null}};
+constexpr std::array kBackends = {
+    Backend{"cpu", [](int, const DeviceOptions& options) { return make_cpu_device(options); }},
+    Backend{"cuda", open_cuda, true},
+    Backend{"reference", [](int, const DeviceOptions& options) { return make_reference_device(options); }},
+    // Its target is this machine's CPU. Its memory is unlimited unless `options` limits it.
+    Backend{"null", [](int, const DeviceOptions& options) {
+              return make_null_device(make_cpu_device(options), options.memory_limit_bytes);
+            }}};
 
 // "cuda:1" -> 1.
 int read_ordinal(std::string_view name, std::string_view number) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "core/integers.h"
 #include "ridgepoint/tensor.h"
@@ -26,12 +27,22 @@ void store(std::byte* first, std::int64_t stride, std::int64_t count, const From
   }
 }
 
+template <typename Value>
+Value immediate_of(const TensorLayout& operand) {
+  if constexpr (std::is_same_v<Value, double>) {
+    return *operand.immediate;
+  } else {
+    return operand.dtype == DType::boolean ? Value{*operand.immediate != 0.0} : operand.immediate_integer;
+  }
+}
+
 }  // namespace
 
+template <typename Value>
 void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
-              std::int64_t count, double* values) {
+              std::int64_t count, Value* values) {
   if (operand.immediate) {
-    std::fill_n(values, count, *operand.immediate);
+    std::fill_n(values, count, immediate_of<Value>(operand));
     return;
   }
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(operand.dtype));
@@ -43,12 +54,17 @@ void load_run(const TensorLayout& operand, const void* base, std::int64_t offset
       return load<float>(first, stride, count, values);
     case DType::int64:
       return load<std::int64_t>(first, stride, count, values);
+    case DType::int32:
+      return load<std::int32_t>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i) {
-        values[i] = load_element(operand.dtype, first + i * stride * element_bytes);
+        values[i] = static_cast<Value>(load_element(operand.dtype, first + i * stride * element_bytes));
       }
   }
 }
+
+template void load_run(const TensorLayout&, const void*, std::int64_t, std::int64_t, std::int64_t, double*);
+template void load_run(const TensorLayout&, const void*, std::int64_t, std::int64_t, std::int64_t, std::int64_t*);
 
 void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
                const double* values) {
@@ -61,27 +77,6 @@ void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride
       return store<float>(first, stride, count, values);
     default:
       for (std::int64_t i = 0; i < count; ++i) store_element(dtype, first + i * stride * element_bytes, values[i]);
-  }
-}
-
-void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
-              std::int64_t count, std::int64_t* values) {
-  if (operand.immediate) {
-    const bool is_boolean = operand.dtype == DType::boolean;
-    std::fill_n(values, count, is_boolean ? std::int64_t{*operand.immediate != 0.0} : operand.immediate_integer);
-    return;
-  }
-  const auto element_bytes = static_cast<std::int64_t>(size_bytes(operand.dtype));
-  const std::byte* first = static_cast<const std::byte*>(base) + offset * element_bytes;
-  switch (operand.dtype) {
-    case DType::int64:
-      return load<std::int64_t>(first, stride, count, values);
-    case DType::int32:
-      return load<std::int32_t>(first, stride, count, values);
-    default:
-      for (std::int64_t i = 0; i < count; ++i) {
-        values[i] = static_cast<std::int64_t>(load_element(operand.dtype, first + i * stride * element_bytes));
-      }
   }
 }
 

@@ -7,12 +7,11 @@
 
 namespace ridgepoint::reference {
 
-// values[i] = element `offset + i * stride` of the operand at `base`, or the operand's immediate.
+// values[i] = element `offset + i * stride` of the operand at `base`, or the operand's immediate. Value is double or,
+// for an integer or boolean operand, std::int64_t, which is exact.
+template <typename Value>
 void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
-              std::int64_t count, double* values);
-// The same for an integer or boolean operand; exact.
-void load_run(const TensorLayout& operand, const void* base, std::int64_t offset, std::int64_t stride,
-              std::int64_t count, std::int64_t* values);
+              std::int64_t count, Value* values);
 
 // Stores a run: rounded to nearest even for floating dtypes and towards zero for integers; a boolean is value != 0.
 void store_run(DType dtype, void* base, std::int64_t offset, std::int64_t stride, std::int64_t count,
