@@ -5,12 +5,11 @@
 #include <cstring>
 
 #include "backends/cpu/attention/attention.h"
-#include "backends/cpu/embedding.h"
 #include "backends/cpu/instruction_set.h"
+#include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/processor.h"
-#include "backends/cpu/rope.h"
 #include "backends/cpu/tile/kernel.h"
 #include "backends/wall_clock_timer.h"
 #include "core/threads/parallel.h"

@@ -1,10 +1,10 @@
-#include "backends/cpu/embedding.h"
-
+// Embedding and its gradient.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/tensor.h"

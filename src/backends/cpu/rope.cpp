@@ -1,10 +1,10 @@
-#include "backends/cpu/rope.h"
-
+// Rotary embedding.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 
+#include "backends/cpu/kernels.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/tensor.h"
 

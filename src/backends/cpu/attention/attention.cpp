@@ -20,7 +20,9 @@ class Attention : public Kernel {
       : problem_(read_tiled_problem(spec, 0)),
         units_(problem_.batch * problem_.query_blocks()),
         workers_(worker_count(std::max<std::int64_t>(units_, 1), 1)),
-        products_(make_products()),
+        products_(make_block_products(
+            problem_, workers_,
+            [this](std::int64_t query, std::int64_t key) { return block_products(query, key, problem_.dtype); })),
         elements_(problem_.dtype, products_->operand_dtype()) {
     Scratch scratch;
     scores_ = scratch.take(kQueries * kKeys);
@@ -54,14 +56,6 @@ class Attention : public Kernel {
     const std::int64_t stride = kKeys * static_cast<std::int64_t>(sizeof(float) / size_bytes(weights));
     return {BlockProduct{false, true, false, rows, columns, width, width, width, kKeys},
             BlockProduct{false, false, true, rows, width, columns, stride, width, width}};
-  }
-
-  std::unique_ptr<BlockProducts> make_products() const {
-    std::vector<BlockProduct> all;
-    for_each_block_shape(problem_, [&](std::int64_t query, std::int64_t key) {
-      add_missing(all, block_products(query, key, problem_.dtype));
-    });
-    return make_block_products(problem_.dtype, all, workers_);
   }
 
   float* scratch(const LaunchArguments& arguments, int worker, std::size_t offset) const {

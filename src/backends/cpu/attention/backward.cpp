@@ -22,7 +22,9 @@ class AttentionBackward : public Kernel {
         units_per_matrix_(choose_units_per_matrix(problem_)),
         units_(problem_.batch * units_per_matrix_),
         workers_(worker_count(std::max<std::int64_t>(units_, 1), 1)),
-        products_(make_products()),
+        products_(make_block_products(
+            problem_, workers_,
+            [this](std::int64_t query, std::int64_t key) { return block_products(query, key, problem_.dtype); })),
         elements_(problem_.dtype, products_->operand_dtype()) {
     const std::int64_t width = problem_.width;
     Scratch scratch;
@@ -83,14 +85,6 @@ class AttentionBackward : public Kernel {
     const BlockProduct key_sums{false, false, true, rows, width, columns, stride, width, width};
     const BlockProduct query_sums{true, false, true, columns, width, rows, stride, width, width};
     return {scores, scores, key_sums, key_sums, query_sums};
-  }
-
-  std::unique_ptr<BlockProducts> make_products() const {
-    std::vector<BlockProduct> all;
-    for_each_block_shape(problem_, [&](std::int64_t query, std::int64_t key) {
-      add_missing(all, block_products(query, key, problem_.dtype));
-    });
-    return make_block_products(problem_.dtype, all, workers_);
   }
 
   std::int64_t query_elements() const { return problem_.batch * problem_.queries * problem_.width; }

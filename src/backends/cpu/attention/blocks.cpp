@@ -38,12 +38,6 @@ TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q) {
   return problem;
 }
 
-void add_missing(std::vector<BlockProduct>& all, std::span<const BlockProduct> products) {
-  for (const BlockProduct& product : products) {
-    if (std::find(all.begin(), all.end(), product) == all.end()) all.push_back(product);
-  }
-}
-
 BlockElements::BlockElements(DType dtype, DType operand_dtype)
     : dtype_(dtype),
       operand_dtype_(operand_dtype),

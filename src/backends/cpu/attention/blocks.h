@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <vector>
 
 #include "backends/cpu/attention/products.h"
@@ -44,18 +44,21 @@ struct TiledProblem {
 // `q` is the index of the operand q in the node.
 TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q);
 
-// Calls body(query, key) for pairs of blocks that have every shape which occurs: of the keys that a block of queries
-// attends to, only the last block can be incomplete.
-template <typename Body>
-void for_each_block_shape(const TiledProblem& problem, const Body& body) {
+// The products products_of(query, key) of pairs of blocks, in every shape that occurs: of the keys that a block of
+// queries attends to, only the last block can be incomplete.
+template <typename ProductsOf>
+std::unique_ptr<BlockProducts> make_block_products(const TiledProblem& problem, int workers,
+                                                   const ProductsOf& products_of) {
+  std::vector<BlockProduct> all;
   for (std::int64_t query = 0; query < problem.queries; query += kQueries) {
-    body(query, 0);
-    body(query, (problem.visible_keys(query) - 1) / kKeys * kKeys);
+    for (const std::int64_t key : {std::int64_t{0}, (problem.visible_keys(query) - 1) / kKeys * kKeys}) {
+      for (const BlockProduct& product : products_of(query, key)) {
+        if (std::ranges::find(all, product) == all.end()) all.push_back(product);
+      }
+    }
   }
+  return make_block_products(problem.dtype, all, workers);
 }
-
-// Adds the `products` that `all` lacks.
-void add_missing(std::vector<BlockProduct>& all, std::span<const BlockProduct> products);
 
 // Converts elements of a tensor: to operands of products (in place, or widened to fp32), and from fp32 results to the
 // tensor's dtype. `first` and `count` are in elements.

@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <dnnl.hpp>
-#include <string_view>
 #include <vector>
 
 #include "backends/cpu/matmul/description.h"
@@ -45,7 +43,6 @@ dnnl::memory::desc descriptor(std::int64_t rows, std::int64_t columns, std::int6
 dnnl::matmul::primitive_desc describe(const BlockProduct& product, const dnnl::engine& engine) {
   using Type = dnnl::memory::data_type;
   dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (product.adds) {
     dnnl::post_ops sum;
     sum.append_sum(1.0F);
@@ -65,9 +62,6 @@ class PrimitiveProducts : public BlockProducts {
     const OneThread one_thread;
     for (const BlockProduct& product : products) {
       const dnnl::matmul::primitive_desc description = describe(product, engine_);
-      if (std::string_view(description.impl_info_str()).starts_with("ref")) {
-        throw dnnl::error(dnnl_unimplemented, "reference kernel only");
-      }
       scratch_bytes_ = std::max(scratch_bytes_, description.scratchpad_desc().get_size());
       Entry entry{product, dnnl::matmul(description), {}};
       for (int worker = 0; worker < workers; ++worker) entry.arguments.emplace_back(description, engine_);
@@ -82,35 +76,18 @@ class PrimitiveProducts : public BlockProducts {
                 float* c) override {
     for (Entry& entry : entries_) {
       if (!(entry.product == product)) continue;
-      Arguments& arguments = entry.arguments[static_cast<std::size_t>(worker)];
-      const std::array<void*, 4> addresses = {const_cast<void*>(a), const_cast<void*>(b), c, scratch};
-      for (std::size_t i = 0; i < addresses.size(); ++i) arguments.memory[i].set_data_handle(addresses[i]);
+      MatmulArguments& arguments = entry.arguments[static_cast<std::size_t>(worker)];
       const OneThread one_thread;
-      return require_success(dnnl_primitive_execute(entry.primitive.get(), stream_.get(),
-                                                    static_cast<int>(arguments.list.size()), arguments.list.data()),
-                             product);
+      return require_success(arguments.execute(entry.primitive, stream_, a, b, c, scratch), product);
     }
     require_success(dnnl_invalid_arguments, product);
   }
 
  private:
-  // Each worker has its own, because they hold the addresses.
-  struct Arguments {
-    Arguments(const dnnl::matmul::primitive_desc& description, const dnnl::engine& engine)
-        : memory{dnnl::memory(description.src_desc(), engine, DNNL_MEMORY_NONE),
-                 dnnl::memory(description.weights_desc(), engine, DNNL_MEMORY_NONE),
-                 dnnl::memory(description.dst_desc(), engine, DNNL_MEMORY_NONE),
-                 dnnl::memory(description.scratchpad_desc(), engine, DNNL_MEMORY_NONE)} {
-      constexpr std::array kSlots = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
-      for (std::size_t i = 0; i < kSlots.size(); ++i) list[i] = {kSlots[i], memory[i].get()};
-    }
-    std::array<dnnl::memory, 4> memory;
-    std::array<dnnl_exec_arg_t, 4> list{};
-  };
   struct Entry {
     BlockProduct product;
     dnnl::matmul primitive;
-    std::vector<Arguments> arguments;
+    std::vector<MatmulArguments> arguments;  // by worker
   };
 
   dnnl::engine engine_;

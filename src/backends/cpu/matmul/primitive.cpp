@@ -3,7 +3,6 @@
 #include <array>
 #include <dnnl.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backends/cpu/matmul/description.h"
@@ -39,18 +38,11 @@ dnnl::memory::desc descriptor(const MatmulProblem& problem, const StridedMatrix&
 }
 
 dnnl::matmul::primitive_desc describe(const MatmulProblem& problem) {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  dnnl::matmul::primitive_desc description =
-      describe_matmul(engine(), descriptor(problem, problem.a), descriptor(problem, problem.b),
-                      descriptor(problem, problem.c), attributes);
-  if (std::string_view(description.impl_info_str()).starts_with("ref")) {
-    throw dnnl::error(dnnl_unimplemented, "reference kernel only");
-  }
-  return description;
+  return describe_matmul(engine(), descriptor(problem, problem.a), descriptor(problem, problem.b),
+                         descriptor(problem, problem.c));
 }
 
-// The product of one thread. It uses the C interface, because the C++ one allocates a list of arguments at every call.
+// The product of one thread.
 class PieceProduct {
  public:
   // Throws dnnl::error if oneDNN has only its reference kernel.
@@ -59,34 +51,24 @@ class PieceProduct {
   std::size_t scratch_bytes() const { return scratch_bytes_; }
 
   dnnl_status_t run(const LaunchArguments& arguments, std::byte* scratch) {
-    const std::array<std::byte*, 3> matrices = {static_cast<std::byte*>(arguments.inputs[0]),
-                                                static_cast<std::byte*>(arguments.inputs[1]),
-                                                static_cast<std::byte*>(arguments.outputs[0])};
-    for (std::size_t i = 0; i < matrices.size(); ++i) memory_[i].set_data_handle(matrices[i] + offset_bytes_[i]);
-    memory_.back().set_data_handle(scratch);
-    return dnnl_primitive_execute(primitive_.get(), stream_.get(), static_cast<int>(arguments_.size()),
-                                  arguments_.data());
+    return arguments_.execute(primitive_, stream_, static_cast<std::byte*>(arguments.inputs[0]) + offset_bytes_[0],
+                              static_cast<std::byte*>(arguments.inputs[1]) + offset_bytes_[1],
+                              static_cast<std::byte*>(arguments.outputs[0]) + offset_bytes_[2], scratch);
   }
 
  private:
   PieceProduct(const MatmulPiece& piece, const dnnl::matmul::primitive_desc& description)
       : primitive_(description),
         stream_(engine()),
-        memory_{dnnl::memory(description.src_desc(), engine(), DNNL_MEMORY_NONE),
-                dnnl::memory(description.weights_desc(), engine(), DNNL_MEMORY_NONE),
-                dnnl::memory(description.dst_desc(), engine(), DNNL_MEMORY_NONE),
-                dnnl::memory(description.scratchpad_desc(), engine(), DNNL_MEMORY_NONE)},
+        arguments_(description, engine()),
         scratch_bytes_(description.scratchpad_desc().get_size()) {
-    constexpr std::array kSlots = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD};
-    for (std::size_t i = 0; i < kSlots.size(); ++i) arguments_[i] = {kSlots[i], memory_[i].get()};
     const auto element_bytes = static_cast<std::int64_t>(size_bytes(piece.problem.c.dtype));
     offset_bytes_ = {piece.a_offset * element_bytes, piece.b_offset * element_bytes, piece.c_offset * element_bytes};
   }
 
   dnnl::matmul primitive_;
   dnnl::stream stream_;
-  std::array<dnnl::memory, 4> memory_;
-  std::array<dnnl_exec_arg_t, 4> arguments_{};
+  MatmulArguments arguments_;
   std::array<std::int64_t, 3> offset_bytes_{};
   std::size_t scratch_bytes_;
 };
