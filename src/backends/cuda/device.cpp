@@ -10,8 +10,7 @@
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/kernels/hand_written.h"
 #include "backends/cuda/matmul/matmul.h"
-#include "backends/cuda/profiling/cupti_recorder.h"
-#include "backends/cuda/profiling/nvtx_ranges.h"
+#include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "backends/cuda/driver/kernel_images.h"
@@ -12,12 +13,6 @@ namespace {
 
 constexpr int kLeastCapability = 80;
 
-int attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
-  int value = 0;
-  check(driver.cuDeviceGetAttribute(&value, which, device), "read the GPU's properties");
-  return value;
-}
-
 CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   CardFacts card;
   card.ordinal = ordinal;
@@ -25,33 +20,24 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   check(driver.cuDeviceGetName(text.data(), static_cast<int>(text.size()), device), "read the GPU's name");
   card.name = text.data();
   check(driver.cuDeviceTotalMem(&card.memory_bytes, device), "read the size of the GPU's memory");
-  const auto value = [&](CUdevice_attribute which) { return attribute(driver, device, which); };
+  const auto value = [&](CUdevice_attribute which) {
+    int found = 0;
+    check(driver.cuDeviceGetAttribute(&found, which, device), "read the GPU's properties");
+    return found;
+  };
   const auto bytes = [&](CUdevice_attribute which) { return static_cast<std::size_t>(value(which)); };
   card.capability = {value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
                      value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)};
   card.multiprocessors = value(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   card.l2_bytes = bytes(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   card.shared_bytes_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  card.shared_bytes_per_multiprocessor = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-  card.threads_per_multiprocessor = value(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-  card.registers_per_multiprocessor = value(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   return card;
 }
 
-// Whether the error is due to the image.
-bool is_refusal(CUresult result) {
-  switch (result) {
-    case CUDA_ERROR_INVALID_IMAGE:
-    case CUDA_ERROR_INVALID_SOURCE:
-    case CUDA_ERROR_INVALID_PTX:
-    case CUDA_ERROR_INVALID_VALUE:
-    case CUDA_ERROR_NO_BINARY_FOR_GPU:
-    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-      return true;
-    default:
-      return false;
-  }
-}
+// Errors that are due to the image.
+constexpr std::array kRefusals = {CUDA_ERROR_INVALID_IMAGE,     CUDA_ERROR_INVALID_SOURCE,
+                                  CUDA_ERROR_INVALID_PTX,       CUDA_ERROR_INVALID_VALUE,
+                                  CUDA_ERROR_NO_BINARY_FOR_GPU, CUDA_ERROR_UNSUPPORTED_PTX_VERSION};
 
 }  // namespace
 
@@ -64,7 +50,7 @@ std::unique_ptr<Module> Module::load_unless_refused(CudaContext& context, const 
   const CudaContext::Scope scope(context);
   CUmodule module = nullptr;
   const CUresult result = context.driver().cuModuleLoadData(&module, image);
-  if (is_refusal(result)) return nullptr;
+  if (std::ranges::find(kRefusals, result) != kRefusals.end()) return nullptr;
   check(result, "load the kernels of", name.c_str());
   return std::unique_ptr<Module>(new Module(context, module, std::move(name)));
 }
@@ -118,18 +104,14 @@ CudaContext::CudaContext(int ordinal) : driver_(cuda::driver()), card_(card_fact
   check(driver_.cuDeviceGet(&device_, ordinal), "open the GPU");
   check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "create a context on", card_.name.c_str());
   try {
-    start();
+    const Scope scope(*this);
+    const MemoryInfo info = memory_info();
+    used_at_start_bytes_ = info.total_bytes - info.free_bytes;
+    check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
   } catch (...) {
     driver_.cuDevicePrimaryCtxRelease(device_);
     throw;
   }
-}
-
-void CudaContext::start() {
-  const Scope scope(*this);
-  const MemoryInfo info = memory_info();
-  used_at_start_bytes_ = info.total_bytes - info.free_bytes;
-  check(driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING), "create a stream");
 }
 
 void CudaContext::Scope::enter(const CudaContext& context) {

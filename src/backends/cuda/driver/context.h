@@ -36,9 +36,6 @@ struct CardFacts {
   std::size_t memory_bytes = 0;
   std::size_t l2_bytes = 0;
   std::size_t shared_bytes_per_block = 0;  // with the opt-in above 48 KiB
-  std::size_t shared_bytes_per_multiprocessor = 0;
-  int threads_per_multiprocessor = 0;
-  int registers_per_multiprocessor = 0;
 };
 
 // Throws Error (unsupported) without a driver; Error (usage) with the number of GPUs if there is no GPU `ordinal`.
@@ -165,7 +162,6 @@ class CudaContext {
 
  private:
   explicit CudaContext(int ordinal);
-  void start();
 
   const Driver& driver_;
   CardFacts card_;

@@ -16,14 +16,8 @@ constexpr int kLeastVersion = CUDA_VERSION / 1000 * 1000;
 
 // The first driver of that major version, for messages: "driver 580 or newer".
 std::string least_driver() {
-  switch (kLeastVersion) {
-    case 12000:
-      return "525 or newer";
-    case 13000:
-      return "580 or newer";
-    default:
-      return fmt::format("for CUDA {}", kLeastVersion / 1000);
-  }
+  if (kLeastVersion == 12000) return "525 or newer";
+  return kLeastVersion == 13000 ? "580 or newer" : fmt::format("for CUDA {}", kLeastVersion / 1000);
 }
 
 [[noreturn]] void unsupported(const std::string& message) { throw Error(message, ErrorKind::unsupported); }

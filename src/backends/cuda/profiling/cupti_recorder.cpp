@@ -1,5 +1,3 @@
-#include "backends/cuda/profiling/cupti_recorder.h"
-
 #include <array>
 #include <chrono>
 #include <optional>
@@ -10,6 +8,7 @@
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/cupti_buffers.h"
 #include "backends/cuda/profiling/cupti_records.h"
+#include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
 #include "runtime/host_activity.h"
 

@@ -14,16 +14,9 @@ namespace {
 
 // The name of a copy by its CUpti_ActivityMemcpyKind.
 const char* copy_name(std::uint8_t kind) {
-  switch (kind) {
-    case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD:
-      return "copy host to device";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOH:
-      return "copy device to host";
-    case CUPTI_ACTIVITY_MEMCPY_KIND_DTOD:
-      return "copy device to device";
-    default:
-      return "copy";
-  }
+  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD) return "copy host to device";
+  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH) return "copy device to host";
+  return kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOD ? "copy device to device" : "copy";
 }
 
 // The position of the parenthesis that opens the parameter list at the end of a demangled name, or npos.

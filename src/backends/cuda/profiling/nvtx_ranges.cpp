@@ -1,5 +1,3 @@
-#include "backends/cuda/profiling/nvtx_ranges.h"
-
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/profiling/observers.h"
 #include "ir/scope.h"
 
 namespace ridgepoint::cuda {
