@@ -1,7 +1,10 @@
 // Elementwise ops: each kernel loads a run of every operand, applies the op's formula and stores the run. Runs hold
 // doubles, or 64-bit integers where the op moves, compares or converts integers. An output may share memory with an
 // input of the same layout: a whole run is loaded before it is stored.
+#include <algorithm>
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
@@ -36,30 +39,27 @@ RunFunction<T> ternary(Formula) {
   };
 }
 
-[[noreturn]] void fail_without_formula(Op op) {
-  throw Error("the reference device has no formula for the elementwise op '" + std::string(name(op)) + "'",
-              ErrorKind::unsupported);
+template <typename T>
+using Functions = std::vector<std::pair<Op, RunFunction<T>>>;
+
+// Null where the table lacks the op.
+template <typename T>
+RunFunction<T> find(Op op, const Functions<T>& functions) {
+  const auto found = std::ranges::find(functions, op, &Functions<T>::value_type::first);
+  return found == functions.end() ? nullptr : found->second;
 }
 
-// The ops that doubles and integers share; null for the others.
+// The ops that doubles and integers share.
 template <typename T>
 RunFunction<T> shared_function(Op op) {
-  switch (op) {
-    case Op::copy:
-    case Op::cast:
-    case Op::detach:
-      return unary<T>([](T x) { return x; });
-    case Op::equal:
-      return binary<T>([](T a, T b) { return static_cast<T>(a == b); });
-    case Op::less:
-      return binary<T>([](T a, T b) { return static_cast<T>(a < b); });
-    case Op::less_equal:
-      return binary<T>([](T a, T b) { return static_cast<T>(a <= b); });
-    case Op::where:
-      return ternary<T>([](T condition, T a, T b) { return condition != 0 ? a : b; });
-    default:
-      return nullptr;
-  }
+  const RunFunction<T> same = unary<T>([](T x) { return x; });
+  return find(op, Functions<T>{{Op::copy, same},
+                               {Op::cast, same},
+                               {Op::detach, same},
+                               {Op::equal, binary<T>([](T a, T b) { return static_cast<T>(a == b); })},
+                               {Op::less, binary<T>([](T a, T b) { return static_cast<T>(a < b); })},
+                               {Op::less_equal, binary<T>([](T a, T b) { return static_cast<T>(a <= b); })},
+                               {Op::where, ternary<T>([](T condition, T a, T b) { return condition != 0 ? a : b; })}});
 }
 
 // Each branch exponentiates a number that is not positive, so neither overflows.
@@ -70,45 +70,33 @@ double sigmoid(double x) {
 }
 
 RunFunction<double> double_function(Op op) {
-  switch (op) {
-    case Op::neg:
-      return unary([](double x) { return -x; });
-    case Op::exp:
-      return unary([](double x) { return std::exp(x); });
-    case Op::expm1:
-      return unary([](double x) { return std::expm1(x); });
-    case Op::log:
-      return unary([](double x) { return std::log(x); });
-    case Op::sqrt:
-      return unary([](double x) { return std::sqrt(x); });
-    case Op::rsqrt:
-      return unary([](double x) { return 1.0 / std::sqrt(x); });
-    case Op::sigmoid:
-      return unary([](double x) { return sigmoid(x); });
-    case Op::tanh:
-      return unary([](double x) { return std::tanh(x); });
-    case Op::add:
-      return binary([](double a, double b) { return a + b; });
-    case Op::sub:
-      return binary([](double a, double b) { return a - b; });
-    case Op::mul:
-      return binary([](double a, double b) { return a * b; });
-    case Op::div:
-      return binary([](double a, double b) { return a / b; });
-    case Op::maximum:  // NaN if either operand is, as in PyTorch
-      return binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; });
-    case Op::minimum:
-      return binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; });
-    default:
-      fail_without_formula(op);
-  }
+  return find(op, Functions<double>{
+                      {Op::neg, unary([](double x) { return -x; })},
+                      {Op::exp, unary([](double x) { return std::exp(x); })},
+                      {Op::expm1, unary([](double x) { return std::expm1(x); })},
+                      {Op::log, unary([](double x) { return std::log(x); })},
+                      {Op::sqrt, unary([](double x) { return std::sqrt(x); })},
+                      {Op::rsqrt, unary([](double x) { return 1.0 / std::sqrt(x); })},
+                      {Op::sigmoid, unary([](double x) { return sigmoid(x); })},
+                      {Op::tanh, unary([](double x) { return std::tanh(x); })},
+                      {Op::add, binary([](double a, double b) { return a + b; })},
+                      {Op::sub, binary([](double a, double b) { return a - b; })},
+                      {Op::mul, binary([](double a, double b) { return a * b; })},
+                      {Op::div, binary([](double a, double b) { return a / b; })},
+                      // NaN if either operand is, as in PyTorch
+                      {Op::maximum, binary([](double a, double b) { return a > b || std::isnan(a) ? a : b; })},
+                      {Op::minimum, binary([](double a, double b) { return a < b || std::isnan(a) ? a : b; })},
+                  });
 }
 
 template <typename T>
 RunFunction<T> run_function(Op op) {
   if (const RunFunction<T> found = shared_function<T>(op)) return found;
-  if constexpr (std::is_same_v<T, double>) return double_function(op);
-  fail_without_formula(op);
+  if constexpr (std::is_same_v<T, double>) {
+    if (const RunFunction<double> found = double_function(op)) return found;
+  }
+  throw Error("the reference device has no formula for the elementwise op '" + std::string(name(op)) + "'",
+              ErrorKind::unsupported);
 }
 
 // Operand 0 is the output, the inputs follow.
