@@ -86,26 +86,16 @@ class Pivot {
   }
 
   Table for_people(const Metric& metric) const {
-    Table table = table_with_heading(std::string(metric.name));
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      Cells cells(rows_[row].begin(), rows_[row].end());
-      for (const std::string& column : columns_) cells.emplace_back(text_of(metric, row, column));
-      table.add(std::move(cells));
-    }
-    return table;
+    return table_of(std::string(metric.name),
+                    [&](std::size_t row, const std::string& column) { return text_of(metric, row, column); });
   }
 
   Table against_baseline(const Metric& metric) const {
-    Table table = table_with_heading(fmt::format(fmt::runtime(metric.comparison), baseline_));
-    for (std::size_t row = 0; row < rows_.size(); ++row) {
-      Cells cells(rows_[row].begin(), rows_[row].end());
-      for (const std::string& column : columns_) {
-        const std::optional<double> gain = gain_of(metric, row, column);
-        cells.emplace_back(gain ? fmt::format("{:.2f}x", *gain) : std::string(kNothing));
-      }
-      table.add(std::move(cells));
-    }
-    return table;
+    const auto gain_text = [&](std::size_t row, const std::string& column) {
+      const std::optional<double> gain = gain_of(metric, row, column);
+      return gain ? fmt::format("{:.2f}x", *gain) : std::string(kNothing);
+    };
+    return table_of(fmt::format(fmt::runtime(metric.comparison), baseline_), gain_text);
   }
 
   Table for_files() const {
@@ -134,7 +124,9 @@ class Pivot {
     return key;
   }
 
-  Table table_with_heading(std::string caption) const {
+  // With the cells text(row, column).
+  template <typename Text>
+  Table table_of(std::string caption, Text text) const {
     Table table;
     table.caption = std::move(caption);
     table.key_columns = down_.size();
@@ -142,6 +134,11 @@ class Pivot {
       table.columns.push_back({key_of(*setting), std::string(setting->heading), "{}", setting->align});
     }
     for (const std::string& column : columns_) table.columns.push_back(right(column));
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      Cells cells(rows_[row].begin(), rows_[row].end());
+      for (const std::string& column : columns_) cells.emplace_back(text(row, column));
+      table.add(std::move(cells));
+    }
     return table;
   }
 

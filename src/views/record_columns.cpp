@@ -41,6 +41,11 @@ std::string samples_of(const Record& record) {
   return forward + backward > 0 ? fmt::format("{}+{}", forward, backward) : std::string(kNothing);
 }
 
+template <std::optional<std::int64_t> Record::Memory::*kBytes>
+std::string memory_of(const Record& record) {
+  return bytes_cell(record.memory_bytes.*kBytes);
+}
+
 std::string skipped_of(const Record& record) {
   const std::optional<std::int64_t>& skipped = step(record).loss_scaling.skipped_steps;
   return skipped ? fmt::format("{} of {}", *skipped, record.warmup + record.steps) : std::string(kNothing);
@@ -131,23 +136,15 @@ constexpr RecordMeasurement kMeasurements[] = {
      [](const Record& r) { return rate_of(call(r).forward_flops_per_second); }},
     {"backward_flops_per_second", "bwd flop/s", 2, kCall, true,
      [](const Record& r) { return rate_of(call(r).backward_flops_per_second); }},
-    {"peak_allocated", "peak memory", 1, kModel, true,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
-    {"before_backward", "before backward", 10, kModel, true,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
-    {"before_backward", "before bwd", 0, kCall, true,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.before_backward); }},
-    {"peak_allocated", "peak", 0, kCall, true,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_allocated); }},
+    {"peak_allocated", "peak memory", 1, kModel, true, memory_of<&Record::Memory::peak_allocated>},
+    {"before_backward", "before backward", 10, kModel, true, memory_of<&Record::Memory::before_backward>},
+    {"before_backward", "before bwd", 0, kCall, true, memory_of<&Record::Memory::before_backward>},
+    {"peak_allocated", "peak", 0, kCall, true, memory_of<&Record::Memory::peak_allocated>},
     {"added", "added by backward", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
-    {"peak_reserved", "peak reserved", 0, kAny, false,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_reserved); }},
-    {"peak_requested", "peak requested", 0, kAny, false,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.peak_requested); }},
-    {"allocated_at_end", "allocated at end", 0, kAny, false,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.allocated_at_end); }},
-    {"planned_peak", "planned peak", 0, kAny, false,
-     [](const Record& r) { return bytes_cell(r.memory_bytes.planned_peak); }},
+    {"peak_reserved", "peak reserved", 0, kAny, false, memory_of<&Record::Memory::peak_reserved>},
+    {"peak_requested", "peak requested", 0, kAny, false, memory_of<&Record::Memory::peak_requested>},
+    {"allocated_at_end", "allocated at end", 0, kAny, false, memory_of<&Record::Memory::allocated_at_end>},
+    {"planned_peak", "planned peak", 0, kAny, false, memory_of<&Record::Memory::planned_peak>},
     {"samples", "steps", 8, kCall, true, samples_of},
     {"runs_as", "runs as", 1, kCall, true,
      [](const Record& r) { return std::string(r.attention_fallback ? name(*r.attention_fallback) : kNothing); }},

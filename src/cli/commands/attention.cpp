@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cli/commands/command.h"
-#include "cli/options/axes.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
@@ -28,17 +27,15 @@ namespace {
 constexpr double kBudgetSeconds = 1;
 
 AttentionConfig config_of(const RunDraft& draft) {
-  AttentionConfig config{draft.config, {}};
-  AttentionProblem& problem = config.problem;
-  problem.batch = draft.batch;
-  problem.heads = *draft.heads;
-  problem.d_model = *draft.d_model;
-  problem.queries = draft.model.context;
-  problem.keys = draft.keys.value_or(problem.queries);
-  problem.causal = draft.causal;
-  problem.variant = draft.model.attention;
-  problem.precision = draft.config.compile.precision;
-  return config;
+  return {draft.config,
+          {.batch = draft.batch,
+           .heads = *draft.heads,
+           .d_model = *draft.d_model,
+           .queries = draft.model.context,
+           .keys = draft.keys.value_or(draft.model.context),
+           .causal = draft.causal,
+           .variant = draft.model.attention,
+           .precision = draft.config.compile.precision}};
 }
 
 std::vector<RowOutline> outlines(const std::vector<AttentionConfig>& configs) {
@@ -166,9 +163,8 @@ class Attention : public Command {
     for (const AttentionConfig& config : configs) records.push_back(describe_run(config));
     check(options, records);
     records.clear();
-    PageWriter writer(
-        output_options_, [&](Format format, std::size_t) { return views::pivot_page(records, options, format); },
-        PageWriter::Items::one_table);
+    PageWriter writer(output_options_,
+                      [&](Format format, std::size_t) { return views::pivot_page(records, options, format); });
     measure(configs, [&](Record record) {
       records.push_back(std::move(record));
       writer.item_added();
@@ -179,9 +175,8 @@ class Attention : public Command {
 
   int run_account(const std::vector<AttentionConfig>& configs) const {
     std::vector<AttentionAccount> accounts;
-    PageWriter writer(
-        output_options_, [&](Format format, std::size_t) { return views::account_page(accounts, format); },
-        PageWriter::Items::one_table);
+    PageWriter writer(output_options_,
+                      [&](Format format, std::size_t) { return views::account_page(accounts, format); });
     run_rows(outlines(configs), [&](std::size_t row, Progress& progress) {
       accounts.push_back(account_for_attention(configs[row]));
       progress.clear();
@@ -199,9 +194,8 @@ class Attention : public Command {
       }
     }
     std::vector<AttentionLimit> limits;
-    PageWriter writer(
-        output_options_, [&](Format format, std::size_t) { return views::limit_page(limits, granularity_, format); },
-        PageWriter::Items::one_table);
+    PageWriter writer(output_options_,
+                      [&](Format format, std::size_t) { return views::limit_page(limits, granularity_, format); });
     std::vector<RowOutline> rows;
     for (const AttentionConfig& config : configs)
       rows.push_back({fmt::format("{} attention", ridgepoint::name(config.problem.variant))});

@@ -60,7 +60,7 @@ class Bench : public Command {
     RecordWriter writer(output_options_);
     run(configs, writer);
     writer.finish();
-    require_complete(writer.records().size(), configs.size(), writer.path());
+    require_complete(writer.records().size(), configs.size(), output_options_.path);
     if (detect_anomaly_) say_if_nothing_was_found(writer.records());
     return exit_code(writer.records());
   }

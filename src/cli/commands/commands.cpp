@@ -14,13 +14,10 @@ std::unique_ptr<Command> make_verify();
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  commands.push_back(make_bench());
-  commands.push_back(make_attention());
-  commands.push_back(make_devices());
-  commands.push_back(make_precision());
-  commands.push_back(make_profile());
-  commands.push_back(make_verify());
-  commands.push_back(make_graph());
+  for (const auto make :
+       {make_bench, make_attention, make_devices, make_precision, make_profile, make_verify, make_graph}) {
+    commands.push_back(make());
+  }
   return commands;
 }
 

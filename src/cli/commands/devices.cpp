@@ -37,9 +37,7 @@ class Devices : public Command {
 
   int run() override {
     std::vector<views::DeviceReport> reports;
-    PageWriter writer(
-        output_, [&](Format format, std::size_t) { return views::devices_page(reports, format); },
-        PageWriter::Items::one_table);
+    PageWriter writer(output_, [&](Format format, std::size_t) { return views::devices_page(reports, format); });
     reports = examine_all();
     writer.item_added();
     writer.finish();

@@ -74,8 +74,7 @@ class GraphCommand : public Command {
     if (text_) {
       write_text(print_graph(graph));
     } else {
-      const auto page = [&](Format format, std::size_t) { return this->page(graph, format); };
-      PageWriter(output_options_, page, PageWriter::Items::one_table).finish();
+      write(output_options_, [&](Format format, std::size_t) { return page(graph, format); });
     }
     return kExitOk;
   }

@@ -171,13 +171,8 @@ class PrecisionCommand : public Command {
 
   int run() override {
     check_options();
-    if (!autocast_.empty()) {
-      write(output_options_, types());
-    } else if (errors_) {
-      write(output_options_, errors());
-    } else {
-      write(output_options_, accumulation_table(count_, term_));
-    }
+    const Table table = !autocast_.empty() ? types() : errors_ ? errors() : accumulation_table(count_, term_);
+    write(output_options_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });
     return kExitOk;
   }
 

@@ -1,10 +1,10 @@
-#include "cli/options/axes.h"
-
+// The lists of options. A new option is a member of RunDraft or its RunConfig and a line here.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "core/enum_names.h"
 #include "core/nearest.h"

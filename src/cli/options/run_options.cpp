@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "cli/options/axes.h"
 #include "cli/options/sweep.h"
 #include "ridgepoint/error.h"
 

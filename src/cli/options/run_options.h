@@ -47,6 +47,9 @@ TransformerConfig model_of(const RunDraft& draft);
 // The configuration of a draft, with the Transformer as its workload. Throws Error (usage).
 RunConfig finish(RunDraft draft);
 
+std::vector<Axis> run_axes();        // for commands that run a model
+std::vector<Axis> attention_axes();  // for `attention`, which runs one call of attention
+
 class RunOptions {
  public:
   // All options of run_axes() except the flags in `without`, which keep their defaults.

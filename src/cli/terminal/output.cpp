@@ -32,8 +32,6 @@ bool is_special_file(const std::string& path) {
 
 }  // namespace
 
-Format format_from_name(std::string_view text) { return views::kFormatNames.parse(text, "--format: '{}' is unknown"); }
-
 void OutputOptions::add_to(CLI::App& app) {
   app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the extension of --output, else table]")
       ->type_name("NAME")
@@ -71,7 +69,7 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
 }
 
 Format OutputOptions::resolved_format() const {
-  if (!format.empty()) return format_from_name(format);
+  if (!format.empty()) return views::kFormatNames.parse(format, "--format: '{}' is unknown");
   const std::string ending = std::filesystem::path(path).extension().string();
   if (ending == ".md") return Format::markdown;
   return views::kFormatNames.find(ending.empty() ? ending : ending.substr(1)).value_or(Format::table);
@@ -105,9 +103,8 @@ void PageWriter::finish() {
   }
 }
 
-void write(const OutputOptions& options, const views::Table& table) {
-  PageWriter writer(
-      options, [&](Format, std::size_t) { return views::Page{.tables = {table}}; }, PageWriter::Items::one_table);
+void write(const OutputOptions& options, PageWriter::MakePage make_page) {
+  PageWriter writer(options, std::move(make_page));
   writer.item_added();
   writer.finish();
 }

@@ -22,9 +22,6 @@ namespace ridgepoint::cli {
 using views::Format;
 using views::is_for_people;
 
-// Throws Error (usage) with the nearest name.
-Format format_from_name(std::string_view text);
-
 struct OutputOptions {
   enum class Rows : std::uint8_t { models, attention_calls };
 
@@ -35,7 +32,7 @@ struct OutputOptions {
 
   void add_to(CLI::App& app);
   void add_columns_to(CLI::App& app, Rows of);
-  Format resolved_format() const;
+  Format resolved_format() const;  // throws Error (usage) with the nearest name
   // Throws Error (usage) for an unknown column, and for a format that always has all columns.
   std::vector<std::string> resolved_columns() const;
 };
@@ -49,10 +46,9 @@ class PageWriter {
   using MakePage = std::function<views::Page(Format, std::size_t first)>;
   enum class Items : std::uint8_t { independent, one_table };
   // Throws Error when the file cannot be written.
-  PageWriter(const OutputOptions& options, MakePage make_page, Items items);
+  PageWriter(const OutputOptions& options, MakePage make_page, Items items = Items::one_table);
   void item_added();
   void finish();
-  const std::string& path() const { return path_; }
 
  private:
   bool streams() const;
@@ -66,8 +62,8 @@ class PageWriter {
   bool is_special_file_ = false;  // a pipe or /dev/stdout: written only by finish()
 };
 
-// Writes one complete table.
-void write(const OutputOptions& options, const views::Table& table);
+// Writes one complete page.
+void write(const OutputOptions& options, PageWriter::MakePage make_page);
 
 class RecordWriter {
  public:
@@ -81,7 +77,6 @@ class RecordWriter {
   }
   void finish() { writer_.finish(); }
   const std::vector<Record>& records() const { return records_; }
-  const std::string& path() const { return writer_.path(); }
 
  private:
   std::vector<Record> records_;

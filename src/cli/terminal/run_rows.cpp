@@ -34,18 +34,17 @@ RowOutline outline(const RunConfig& config) {
               (static_cast<double>(config.workload->units()) * passes * iterations + 100)};
 }
 
-std::size_t run_rows(std::span<const RowOutline> rows,
-                     const std::function<bool(std::size_t row, Progress& progress)>& run_row) {
+void run_rows(std::span<const RowOutline> rows,
+              const std::function<bool(std::size_t row, Progress& progress)>& run_row) {
   std::vector<double> costs;
   for (const RowOutline& row : rows) costs.push_back(row.cost);
   Progress progress(std::move(costs));
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    if (interrupted()) return row;
+    if (interrupted()) return;
     progress.start_row(row, rows[row].description);
-    if (!run_row(row, progress)) return row;
+    if (!run_row(row, progress)) return;
     progress.clear();
   }
-  return rows.size();
 }
 
 StepWatcher shown_on(Progress& progress) {

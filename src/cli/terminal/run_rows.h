@@ -18,9 +18,9 @@ struct RowOutline {
 // The outline of a run.
 RowOutline outline(const RunConfig& config);
 
-// Returns the number of finished rows: fewer than all after Ctrl-C. `run_row` returns false if it was stopped.
-std::size_t run_rows(std::span<const RowOutline> rows,
-                     const std::function<bool(std::size_t row, Progress& progress)>& run_row);
+// Ends early after Ctrl-C. `run_row` returns false if it was stopped.
+void run_rows(std::span<const RowOutline> rows,
+              const std::function<bool(std::size_t row, Progress& progress)>& run_row);
 
 // A watcher that updates the progress line and stops the run after Ctrl-C.
 StepWatcher shown_on(Progress& progress);

@@ -17,8 +17,6 @@ Scale Scale::of(double largest) {
   return {1, "", largest};
 }
 
-Scale Scale::fixed(double unit, double largest) { return {unit, "", largest / unit}; }
-
 Scale::Scale(double unit, std::string prefix, double largest)
     : unit_(unit),
       prefix_(std::move(prefix)),
@@ -43,7 +41,7 @@ ProfileFigures::ProfileFigures(const Profile& profile)
       steps_(static_cast<double>(profile.steps.size())),
       total_(total(profile)),
       wall_ns_(static_cast<double>(wall_ns(profile))),
-      ms_(Scale::fixed(1, wall_ns_ / steps_ / 1e6)),
+      ms_(1, "", wall_ns_ / steps_ / 1e6),
       flops_(Scale::of(static_cast<double>(total_.flops) / steps_)),
       bytes_(Scale::of(static_cast<double>(total_.bytes) / steps_)) {}
 

@@ -16,13 +16,12 @@ class Scale {
   // The SI prefix with which `largest` lies between 1 and 1000.
   static Scale of(double largest);
   // The given unit.
-  static Scale fixed(double unit, double largest);
+  Scale(double unit, std::string prefix, double largest);
 
   std::string operator()(double value) const;
   const std::string& prefix() const { return prefix_; }
 
  private:
-  Scale(double unit, std::string prefix, double largest);
   double unit_;
   std::string prefix_;
   int decimals_;

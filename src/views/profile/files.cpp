@@ -291,7 +291,6 @@ Table breakdown_of(const Profile& profile, Breakdown breakdown, const ProfileDet
 
 }  // namespace
 
-std::string_view name(Breakdown breakdown) { return kBreakdownNames[breakdown]; }
 Breakdown breakdown_from_name(std::string_view text) { return kBreakdownNames.parse(text, "'{}' is unknown"); }
 
 Page profile_files(std::span<const Profile> profiles, Breakdown breakdown, const ProfileDetail& detail, Format format) {

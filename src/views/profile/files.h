@@ -16,8 +16,7 @@ namespace ridgepoint::views {
 // kernel: by name. op_class: by phase and class. scope: by module. launch: every kernel of the first profiled step.
 // class_total: by class over all phases, and idle time; in CSV only.
 enum class Breakdown : std::uint8_t { kernel, op_class, scope, launch, class_total };
-std::string_view name(Breakdown breakdown);  // "class" for op_class; class_total has none
-// The inverse of name(). Throws Error (usage) naming the nearest.
+// "kernel", "class" (op_class), "scope" or "launch". Throws Error (usage) naming the nearest.
 Breakdown breakdown_from_name(std::string_view text);
 
 struct ProfileDetail {
