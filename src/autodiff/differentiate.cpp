@@ -18,7 +18,12 @@ class Backpropagation {
     for (const NodeId id : graph.order()) mark_active(graph.node(id));
   }
 
-  void seed(Value value, Value gradient) { accumulate(value, gradient); }
+  // Adds `gradient` to the gradient of `value`.
+  void accumulate(Value value, Value gradient) {
+    if (gradients_.size() <= value.id) gradients_.resize(graph_.value_count());
+    Value& sum = gradients_[value.id];
+    sum = sum.valid() ? add(graph_, sum, gradient) : gradient;
+  }
 
   // Visits the nodes, which are in topological order, from last to first.
   void sweep(std::span<const NodeId> nodes) {
@@ -82,13 +87,6 @@ class Backpropagation {
     sweep(made);
   }
 
-  void accumulate(Value value, Value gradient) {
-    if (gradients_.size() <= value.id) gradients_.resize(graph_.value_count());
-    Value& sum = gradients_[value.id];
-    const Value total = sum.valid() ? add(graph_, sum, gradient) : gradient;
-    gradients_[value.id] = total;
-  }
-
   Graph& graph_;
   std::vector<bool> active_;
   std::vector<Value> gradients_;
@@ -103,7 +101,7 @@ std::vector<Value> append_backward(Graph& graph, Value y, std::span<const Value>
   Backpropagation backpropagation(graph, wrt);
   graph.set_phase(Phase::backward);
   graph.set_scope(graph.scope_name(graph.producer_node(y)));
-  backpropagation.seed(y, gradient());
+  backpropagation.accumulate(y, gradient());
   backpropagation.sweep(forward);
 
   std::vector<Value> gradients;

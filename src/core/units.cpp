@@ -7,6 +7,8 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <span>
 
 #include "ridgepoint/error.h"
 
@@ -18,25 +20,22 @@ struct ByteUnit {
   double bytes;
 };
 
-constexpr std::array<ByteUnit, 14> kByteUnits = {{{"", 1},
-                                                  {"b", 1},
-                                                  {"k", 0x1p10},
-                                                  {"kib", 0x1p10},
-                                                  {"m", 0x1p20},
-                                                  {"mib", 0x1p20},
-                                                  {"g", 0x1p30},
-                                                  {"gib", 0x1p30},
-                                                  {"t", 0x1p40},
-                                                  {"tib", 0x1p40},
-                                                  {"kb", 1e3},
-                                                  {"mb", 1e6},
-                                                  {"gb", 1e9},
-                                                  {"tb", 1e12}}};
+constexpr ByteUnit kByteUnits[] = {{"", 1},         {"b", 1},      {"k", 0x1p10},   {"kib", 0x1p10}, {"m", 0x1p20},
+                                   {"mib", 0x1p20}, {"g", 0x1p30}, {"gib", 0x1p30}, {"t", 0x1p40},   {"tib", 0x1p40},
+                                   {"kb", 1e3},     {"mb", 1e6},   {"gb", 1e9},     {"tb", 1e12}};
 
 constexpr double kMostBytes = 0x1p62;
 
 [[noreturn]] void fail(std::string_view text, std::string_view problem) {
   throw Error(fmt::format("'{}' {}", text, problem), ErrorKind::usage);
+}
+
+// The value in one of `units`, each of which is `step` times the one before. From `next_unit` on it would print as one
+// of the next unit.
+std::string in_units(double value, double step, double next_unit, std::span<const std::string_view> units) {
+  std::size_t unit = 0;
+  for (value /= step; std::abs(value) >= next_unit && unit + 1 < units.size(); ++unit) value /= step;
+  return fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 std::string lower(std::string_view text) {
@@ -49,28 +48,14 @@ std::string lower(std::string_view text) {
 
 std::string format_bytes(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 6> kNames = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  double value = static_cast<double>(bytes) / 1024;
-  std::size_t unit = 0;
-  // 1023.95 would print as 1024.0.
-  while (value >= 1023.95 && unit + 1 < kNames.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.1f} {}", value, kNames[unit]);
+  return bytes < 1024 ? fmt::format("{} B", bytes) : in_units(static_cast<double>(bytes), 1024, 1023.95, kNames);
 }
 
 std::string format_count(double count) {
-  constexpr std::array<std::string_view, 6> kPrefixes = {" k", " M", " G", " T", " P", " E"};
+  constexpr std::array<std::string_view, 6> kPrefixes = {"k", "M", "G", "T", "P", "E"};
   if (!std::isfinite(count)) return "-";
   if (std::abs(count) < 999.5) return fmt::format("{:.4g}", count);
-  std::size_t prefix = 0;
-  count /= 1000;
-  while (std::abs(count) >= 999.95 && prefix + 1 < kPrefixes.size()) {
-    count /= 1000;
-    ++prefix;
-  }
-  return fmt::format("{:.1f}{}", count, kPrefixes[prefix]);
+  return in_units(count, 1000, 999.95, kPrefixes);
 }
 
 std::string format_ms(double milliseconds) {
@@ -97,7 +82,7 @@ std::int64_t parse_bytes(std::string_view text) {
   if (suffix.starts_with(' ')) suffix.remove_prefix(1);
   const std::string unit = lower(suffix);
   const auto* found = std::ranges::find(kByteUnits, unit, &ByteUnit::name);
-  if (found == kByteUnits.end()) fail(text, kExpected);
+  if (found == std::end(kByteUnits)) fail(text, kExpected);
   const double bytes = number * found->bytes;
   if (bytes > kMostBytes) fail(text, "is more than 4 EiB");
   if (bytes < 1) fail(text, "is not a positive size; examples: 20GiB, 512MiB, 1GB, 4096");

@@ -111,7 +111,7 @@ class GraphCommand : public Command {
     CompileOptions options = draft.config.compile;
     options.stop_point = stop_if_interrupted;
     if (!graph_file_.empty() && !run_options_.given("--mode")) options.mode = Mode::forward;
-    if (!skip_.empty()) options.skip = split_list("--skip", skip_);
+    if (!skip_.empty()) options.skip = parse_option("--skip", skip_, split_list);
     options.until = after_;
     options.after_pass = [&](const PassResult& result, const Graph& graph) {
       passes_.push_back({result, static_cast<std::int64_t>(graph.order().size()), count_launches(graph)});

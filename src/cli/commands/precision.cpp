@@ -76,7 +76,7 @@ Table type_table(const Graph& graph, Precision precision, bool detail) {
 
 std::vector<PrecisionVariant> parse_variants(const std::string& list, bool low_norms) {
   std::vector<PrecisionVariant> variants;
-  for (const std::string& text : split_list("--dtype", list)) {
+  for (const std::string& text : parse_option("--dtype", list, split_list)) {
     const Precision precision = precision_from_name(text);
     if (std::ranges::find(variants, precision, &PrecisionVariant::precision) != variants.end()) {
       throw Error(fmt::format("--dtype: '{}' is in the list twice", text), ErrorKind::usage);

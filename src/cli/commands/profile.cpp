@@ -28,16 +28,6 @@ using views::Breakdown;
 
 constexpr std::int64_t kMostProfiledSteps = 1000;
 
-// Prefixes errors of `parse` with the flag.
-template <typename Parse>
-auto parse_value(std::string_view flag, std::string_view text, Parse parse) {
-  try {
-    return parse(text);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", flag, error.what()), ErrorKind::usage);
-  }
-}
-
 void require_range(std::string_view flag, std::int64_t value, std::int64_t least, std::int64_t most) {
   require(value >= least && value <= most,
           fmt::format("{}: {} is out of range; the range is {} to {}", flag, value, least, most));
@@ -104,7 +94,7 @@ class ProfileCommand : public Command {
   }
 
   int run() override {
-    if (!by_.empty()) view_.only = parse_value("--by", by_, views::breakdown_from_name);
+    if (!by_.empty()) view_.only = parse_option("--by", by_, views::breakdown_from_name);
     check_views();
     const std::vector<RunConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
@@ -166,12 +156,12 @@ class ProfileCommand : public Command {
   KernelFilter read_filter(const std::vector<RunConfig>& configs) const {
     KernelFilter filter;
     if (!phases_.empty()) {
-      for (const std::string& text : split_list("--phase", phases_)) {
-        filter.phases.push_back(parse_value("--phase", text, profile_phase_from_name));
+      for (const std::string& text : parse_option("--phase", phases_, split_list)) {
+        filter.phases.push_back(parse_option("--phase", text, profile_phase_from_name));
       }
     }
     if (scopes_.empty()) return filter;
-    filter.scopes = split_list("--scope", scopes_);
+    filter.scopes = parse_option("--scope", scopes_, split_list);
     for (const std::string& pattern : filter.scopes) require_module(pattern, configs);
     return filter;
   }
@@ -195,13 +185,13 @@ class ProfileCommand : public Command {
 
   std::vector<RunConfig> one_a_mode(std::vector<RunConfig> configs) const {
     require(!run_options_.given("--mode"), "--compare gives the modes; leave --mode out");
-    const std::vector<std::string> modes = split_list("--compare", compare_);
+    const std::vector<std::string> modes = parse_option("--compare", compare_, split_list);
     require(modes.size() >= 2, fmt::format("--compare: '{}' is one mode; give two or more: forward,step", compare_));
     require(configs.size() == 1, "--compare takes one configuration; give one value for every other option");
     std::vector<RunConfig> result;
     for (const std::string& mode : modes) {
       result.push_back(configs.front());
-      result.back().compile.mode = parse_value("--compare", mode, mode_from_name);
+      result.back().compile.mode = parse_option("--compare", mode, mode_from_name);
     }
     return result;
   }

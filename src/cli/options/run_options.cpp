@@ -22,11 +22,7 @@ bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->
 // The settings of one axis. Errors begin with its flag.
 std::vector<Axis::Setting> settings_of(const Axis& axis) {
   if (axis.text.empty() && !is_given(axis)) return {};
-  try {
-    return axis.parse(axis.text);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", axis.flag.substr(0, axis.flag.find(',')), error.what()), ErrorKind::usage);
-  }
+  return parse_option(axis.flag.substr(0, axis.flag.find(',')), axis.text, axis.parse);
 }
 
 }  // namespace

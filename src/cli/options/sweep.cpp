@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "core/units.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -80,14 +79,6 @@ std::vector<std::string> split_list(std::string_view text) {
     begin = end + 1;
   }
   return items;
-}
-
-std::vector<std::string> split_list(std::string_view flag, std::string_view text) {
-  try {
-    return split_list(text);
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}: {}", flag, error.what()), ErrorKind::usage);
-  }
 }
 
 std::vector<std::int64_t> parse_numbers(std::string_view text, const NumberRule& rule) {

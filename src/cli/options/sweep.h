@@ -10,15 +10,25 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint::cli {
 
 // The limit of values in one option and of rows in one sweep: more is a typing error.
 inline constexpr std::size_t kMaxSweepValues = 10'000;
 
+// Returns parse(text), the value of an option. Errors begin with its flag.
+template <typename Parse>
+auto parse_option(std::string_view flag, std::string_view text, const Parse& parse) {
+  try {
+    return parse(text);
+  } catch (const Error& error) {
+    throw Error(std::string(flag) + ": " + error.what(), ErrorKind::usage);
+  }
+}
+
 // The items of a comma list. Throws for an empty list and for an empty item.
 std::vector<std::string> split_list(std::string_view text);
-// The same for the value of an option: errors begin with the flag.
-std::vector<std::string> split_list(std::string_view flag, std::string_view text);
 
 struct NumberRule {
   std::int64_t min = 1;

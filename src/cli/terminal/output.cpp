@@ -57,7 +57,7 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
                 ErrorKind::usage);
   }
   const std::vector<std::string_view> known = views::column_names(rows == Rows::attention_calls);
-  std::vector<std::string> names = split_list("--columns", columns);
+  std::vector<std::string> names = parse_option("--columns", columns, split_list);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = nearest(name, known);

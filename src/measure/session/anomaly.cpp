@@ -53,8 +53,6 @@ AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
   return found;
 }
 
-Value AnomalyDetector::storage_of(Value value) const { return view_root(program_.graph(), value); }
-
 // An observer must not throw. A device error here becomes the result.
 void AnomalyDetector::check(std::uint32_t launch, void (AnomalyDetector::*values)(const Node&)) {
   if (first_) return;
@@ -68,7 +66,7 @@ void AnomalyDetector::check(std::uint32_t launch, void (AnomalyDetector::*values
 void AnomalyDetector::check_inputs(const Node& node) {
   const Graph& graph = program_.graph();
   for (const Value operand : node.inputs) {
-    const Value value = storage_of(operand);
+    const Value value = view_root(graph, operand);
     const Node& producer = graph.producer_node(value);
     if (producer.op != Op::input || is_input_checked_[value.id] || !is_floating(graph.type(value).dtype)) continue;
     is_input_checked_[value.id] = true;
@@ -84,7 +82,7 @@ void AnomalyDetector::check_inputs(const Node& node) {
 void AnomalyDetector::check_results(const Node& node) {
   const Graph& graph = program_.graph();
   const bool expected = writes_infinities(graph, node) || std::ranges::any_of(node.inputs, [&](Value operand) {
-                          return holds_infinity_[storage_of(operand).id];
+                          return holds_infinity_[view_root(graph, operand).id];
                         });
   for (const Value value : node.outputs) {
     const TensorType& type = graph.type(value);

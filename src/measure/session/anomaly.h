@@ -33,7 +33,6 @@ class AnomalyDetector : public LaunchObserver {
     std::int64_t element = 0;  // the first of them
   };
   static Found scan(const HostTensor& tensor);
-  Value storage_of(Value value) const;
   void check(std::uint32_t launch, void (AnomalyDetector::*values)(const Node&));
   void check_inputs(const Node& node);
   void check_results(const Node& node);

@@ -1,5 +1,4 @@
 // Statistics of measured times (ridgepoint/record.h).
-
 #include <algorithm>
 #include <cmath>
 #include <limits>

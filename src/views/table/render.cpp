@@ -202,10 +202,6 @@ std::string render(Format format, const Page& page, std::size_t width) {
   return "";
 }
 
-std::string render(Format format, const Table& table, std::size_t width) {
-  return render(format, Page{.tables = {table}}, width);
-}
-
 std::string render_continued(Format format, const Page& page) {
   if (format == Format::csv) return csv_rows(page);
   std::string text;

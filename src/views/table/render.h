@@ -14,7 +14,6 @@ namespace ridgepoint::views {
 // The complete text of a file. Aligned text is at most `width` columns wide: columns that do not fit are omitted and
 // named at the end.
 std::string render(Format format, const Page& page, std::size_t width = SIZE_MAX);
-std::string render(Format format, const Table& table, std::size_t width = SIZE_MAX);
 
 // CSV without its heading, or JSON Lines, for a page that continues another one.
 std::string render_continued(Format format, const Page& page);

@@ -79,6 +79,13 @@ TEST(GraphCommand, prints_other_workloads) {
   EXPECT_EQ(count(text_of({"--workload", "toy", "--after", "append_optimizer"}), Op::layer_norm), 1U);
 }
 
+TEST(GraphCommand, writes_its_table_to_a_file) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "passes.json";
+  ASSERT_EQ(graph(small_model({"--output", path})).exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path, 1 << 20)).size(), pass_names().size());
+}
+
 TEST(GraphCommand, reads_what_it_wrote) {
   const TemporaryFolder folder;
   const std::string path = folder / "training.txt";

@@ -24,8 +24,10 @@ Table sample() {
   return table;
 }
 
+std::string rendered(Format format, const Table& table) { return render(format, Page{.tables = {table}}); }
+
 TEST(Render, a_terminal_gets_text_to_the_left_and_numbers_to_the_right) {
-  EXPECT_EQ(render(Format::table, sample()),
+  EXPECT_EQ(rendered(Format::table, sample()),
             "What was run\nand where\n\nKernels\n"
             "name    ms  calls\n"
             "gemm   1.2      3\n"
@@ -41,7 +43,7 @@ TEST(Render, names_once_and_at_the_end_what_had_no_room) {
 }
 
 TEST(Render, markdown_has_headings_paragraphs_and_no_blanks_to_lose) {
-  EXPECT_EQ(render(Format::markdown, sample()),
+  EXPECT_EQ(rendered(Format::markdown, sample()),
             "What was run\n\nand where\n\n### Kernels\n\n"
             "| name | ms | calls | remark |\n|---|---:|---:|---|\n"
             "| gemm | 1.2 | 3 |  |\n| ..exp | NaN | - |  |\n| copy |  |  | was not timed |\n"
@@ -52,14 +54,14 @@ TEST(Render, markdown_escapes_what_would_end_a_cell) {
   Table table;
   table.columns = {left("a|b")};
   table.add({"x|y"});
-  EXPECT_EQ(render(Format::markdown, table), "| a\\|b |\n|---|\n| x\\|y |\n");
+  EXPECT_EQ(rendered(Format::markdown, table), "| a\\|b |\n|---|\n| x\\|y |\n");
 }
 
 TEST(Render, files_have_all_digits_and_nothing_where_nothing_is_known) {
   Table table = sample();
   table.rows.pop_back();
-  EXPECT_EQ(render(Format::csv, table), "name,time_ms,calls\ngemm,1.25,3\n  exp,,\n");
-  EXPECT_EQ(render(Format::json, table),
+  EXPECT_EQ(rendered(Format::csv, table), "name,time_ms,calls\ngemm,1.25,3\n  exp,,\n");
+  EXPECT_EQ(rendered(Format::json, table),
             "[\n{\"name\":\"gemm\",\"time_ms\":1.25,\"calls\":3},\n"
             "{\"name\":\"  exp\",\"time_ms\":null,\"calls\":null}\n]\n");
   EXPECT_EQ(render_continued(Format::csv, {.tables = {table}}), "gemm,1.25,3\n  exp,,\n");
@@ -76,8 +78,8 @@ TEST(Render, of_text_that_is_no_text_shows_what_can_be_shown) {
   Table table;
   table.columns = {{"name", "name"}};
   table.add({"a\x1b[2J\xff"});
-  EXPECT_THAT(render(Format::table, table), HasSubstr("a\uFFFD[2J\uFFFD\n"));
-  EXPECT_THAT(render(Format::json, table), HasSubstr("\"a\\u001b[2J\uFFFD\""));
+  EXPECT_THAT(rendered(Format::table, table), HasSubstr("a\uFFFD[2J\uFFFD\n"));
+  EXPECT_THAT(rendered(Format::json, table), HasSubstr("\"a\\u001b[2J\uFFFD\""));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// make_cupti_recorder(): each launch is pushed to CUPTI as an external correlation id; the records are read at the end.
 #include <array>
 #include <chrono>
 #include <optional>

@@ -1,3 +1,4 @@
+// make_nvtx_ranges(): the ranges of each launch are found once, when they are made.
 #include <nvtx3/nvToolsExt.h>
 
 #include <algorithm>
