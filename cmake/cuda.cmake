@@ -73,11 +73,18 @@ if(RIDGEPOINT_CUDA)
 endif()
 
 # One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for later GPUs; for
-# Hopper only if the kernel uses its instructions (<name>_wgmma.cu).
+# Hopper only if the kernel uses its instructions (<name>_wgmma.cu). A build with sanitizers, which check the host's
+# code, has PTX alone: that compiles in a fraction of the time, and the driver compiles it for the GPU.
 function(ridgepoint_compile_kernel source fatbin)
-  set(targets -gencode arch=compute_90a,code=sm_90a)
+  set(hopper_code sm_90a)
+  set(ampere_code [sm_80,compute_80])
+  if(RIDGEPOINT_SANITIZE)
+    set(hopper_code compute_90a)
+    set(ampere_code compute_80)
+  endif()
+  set(targets -gencode arch=compute_90a,code=${hopper_code})
   if(NOT source MATCHES "_wgmma\\.cu$")
-    list(APPEND targets -gencode arch=compute_80,code=[sm_80,compute_80])
+    list(APPEND targets -gencode arch=compute_80,code=${ampere_code})
   endif()
   add_custom_command(OUTPUT ${fatbin}
     COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets
