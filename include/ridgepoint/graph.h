@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -79,13 +80,16 @@ class Attributes {
   std::vector<std::pair<std::string, AttributeValue>> items_;
 };
 
+struct FusedBody;
+
 struct Node {
   Op op = Op::input;
   std::vector<Value> inputs;
   std::vector<Value> outputs;
   Attributes attributes;
   Phase phase = Phase::forward;
-  std::optional<Op> origin;  // the composite whose decomposition or derivative created it
+  std::optional<Op> origin;  // the composite whose decomposition or derivative created it, or that was fused into it
+  std::shared_ptr<const FusedBody> body;  // of a fused node; null for every other op
   std::uint32_t scope = 0;   // Graph::scope_name
   std::uint32_t source = 0;  // Graph::source_name
   bool alive = true;
@@ -218,6 +222,17 @@ class Graph {
   std::uint32_t source_ = 0;
 };
 
+// The computation of a fused node: a graph of elementwise ops, reductions and views, with data inputs "0", "1", ... for
+// the operands of the node and outputs "0", "1", ... for its results. Nodes with equal computations share a body.
+struct FusedBody {
+  explicit FusedBody(Graph computation);
+  Graph graph;
+  std::string text;  // print_graph(graph)
+};
+
+// Inserts a fused node; the body gives the types of its results.
+NodeId add_fused(Graph& graph, std::span<const Value> inputs, std::shared_ptr<const FusedBody> body);
+
 // Appends `.name` to the graph's scope for its lifetime.
 class ScopeGuard {
  public:
@@ -239,7 +254,8 @@ void verify(const Graph& graph);
 void check_types(const Graph& graph);
 
 // One node a line:  %3:fp32[B4,S256] = add(%1, %2) {dims=[0]} @forward "layers.0.attn" "model.cpp:12" from softmax
-// Attributes and the origin (`from softmax`) are omitted where there are none.
+// Attributes and the origin (`from softmax`) are omitted where there are none. The body of a fused node follows it, in
+// the same form, between the lines `body "NAME"` and `end`.
 std::string print_graph(const Graph& graph);
 // Reads the output of print_graph() and renumbers the values. Throws Error with the line and column of a syntax error,
 // and the errors of verify().

@@ -14,7 +14,7 @@ enum class Op : std::uint8_t {
 };
 
 // state: a value from outside the graph. view: reads the storage of its operand with other strides, without a kernel.
-// composite: has a decomposition into simpler ops.
+// composite: has a decomposition into simpler ops. fused: has a body (Node::body).
 enum class OpClass : std::uint8_t {
   state,
   view,

@@ -79,6 +79,16 @@ template const double& Attributes::get<double>(std::string_view) const;
 template const std::vector<std::int64_t>& Attributes::get<std::vector<std::int64_t>>(std::string_view) const;
 template const std::string& Attributes::get<std::string>(std::string_view) const;
 
+FusedBody::FusedBody(Graph computation) : graph(std::move(computation)), text(print_graph(graph)) {}
+
+NodeId add_fused(Graph& graph, std::span<const Value> inputs, std::shared_ptr<const FusedBody> body) {
+  std::vector<TensorType> types;
+  for (const Output& output : body->graph.outputs()) types.push_back(body->graph.type(output.value));
+  const NodeId id = graph.add_node(Op::fused, inputs, types);
+  graph.node(id).body = std::move(body);
+  return id;
+}
+
 NodeId Graph::add_node(Op op, std::span<const Value> inputs, std::span<const TensorType> output_types,
                        Attributes attributes) {
   const NodeId id{static_cast<std::uint32_t>(nodes_.size())};

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <limits>
+#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "core/enum_names.h"
 #include "core/nearest.h"
@@ -37,7 +39,10 @@ class Parser {
  private:
   void statement() {
     if (peek() == '%') return node();
-    const std::string_view keyword = word();
+    statement(word());
+  }
+
+  void statement(std::string_view keyword) {
     if (keyword == "output") {
       output();
     } else if (keyword == "update") {
@@ -85,10 +90,37 @@ class Parser {
     end_line();
     const NodeId made = graph_.add_node(op, inputs, types, std::move(attributes));
     graph_.node(made).origin = node_origin;
+    if (op == Op::fused) graph_.node(made).body = body();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (!values_.emplace(ids[i], graph_.node(made).outputs[i]).second)
         fail("%" + std::to_string(ids[i]) + " is defined twice");
     }
+  }
+
+  // From "body" to "end". verify() rejects a fused node in a body; to nest deeper is not possible either.
+  std::shared_ptr<const FusedBody> body() {
+    if (in_body_) fail("a body cannot contain a fused node");
+    in_body_ = true;
+    Graph outer = std::exchange(graph_, Graph());
+    std::unordered_map<std::uint32_t, Value> outer_values = std::exchange(values_, {});
+    skip_blank_lines();
+    expect_word("body");
+    graph_.name = quoted();
+    end_line();
+    for (;;) {
+      skip_blank_lines();
+      if (peek() == '%') {
+        node();
+        continue;
+      }
+      const std::string_view keyword = word();
+      if (keyword == "end") break;
+      statement(keyword);
+    }
+    end_line();
+    in_body_ = false;
+    values_ = std::move(outer_values);
+    return std::make_shared<const FusedBody>(std::exchange(graph_, std::move(outer)));
   }
 
   Op op_name() {
@@ -305,6 +337,7 @@ class Parser {
   std::string_view text_;
   std::size_t position_ = 0;
   Graph graph_;
+  bool in_body_ = false;
   std::unordered_map<std::uint32_t, Value> values_;
 };
 

@@ -39,6 +39,8 @@ struct AttributePrinter {
   void operator()(const std::string& value) const { print_string(out, value); }
 };
 
+void print_contents(std::string& out, const Graph& graph);
+
 void print_node(std::string& out, const Graph& graph, const Node& node) {
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     out += fmt::format("{}%{}:{}", i == 0 ? "" : ", ", node.outputs[i].id, graph.type(node.outputs[i]).to_string());
@@ -63,12 +65,13 @@ void print_node(std::string& out, const Graph& graph, const Node& node) {
   print_string(out, graph.source_name(node));
   if (node.origin) out += fmt::format(" from {}", name(*node.origin));
   out += '\n';
+  if (node.body == nullptr) return;
+  out += "body ";
+  print_contents(out, node.body->graph);
+  out += "end\n";
 }
 
-}  // namespace
-
-std::string print_graph(const Graph& graph) {
-  std::string out = "graph ";
+void print_contents(std::string& out, const Graph& graph) {
   print_string(out, graph.name);
   out += '\n';
   for (const NodeId id : graph.order()) print_node(out, graph, graph.node(id));
@@ -84,6 +87,13 @@ std::string print_graph(const Graph& graph) {
     out += '\n';
   }
   for (const Update& update : graph.updates()) out += fmt::format("update %{} %{}\n", update.input.id, update.value.id);
+}
+
+}  // namespace
+
+std::string print_graph(const Graph& graph) {
+  std::string out = "graph ";
+  print_contents(out, graph);
   return out;
 }
 

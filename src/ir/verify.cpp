@@ -46,6 +46,43 @@ void check_input(const Graph& graph, const Node& node, std::unordered_set<std::s
   }
 }
 
+// A body computes on elements and rows: no op that reads or writes anything else.
+void check_computation(const Graph& graph, const Node& node) {
+  const Graph& body = node.body->graph;
+  verify(body);
+  for (const NodeId id : body.order()) {
+    const Op op = body.node(id).op;
+    const OpClass kind = op_class(op);
+    const bool may_stand = kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::view ||
+                           op == Op::input || op == Op::constant;
+    if (!may_stand) broken(graph, node, "its body contains '" + std::string(name(op)) + "'");
+  }
+  if (!body.updates().empty()) broken(graph, node, "its body updates an input");
+}
+
+void check_body(const Graph& graph, const Node& node) {
+  const Graph& body = node.body->graph;
+  const auto check = [&](std::span<const Value> values, std::size_t count, const char* what, auto find) {
+    if (count != values.size()) {
+      broken(graph, node,
+             "its body has " + std::to_string(count) + " " + what + ", the node " + std::to_string(values.size()));
+    }
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::optional<Value> inner = find(i);
+      if (!inner) broken(graph, node, "its body has no " + std::string(what) + " '" + std::to_string(i) + "'");
+      if (body.type(*inner) == graph.type(values[i])) continue;
+      broken(graph, node,
+             std::string(what) + " " + std::to_string(i) + " of its body is " + body.type(*inner).to_string() +
+                 ", that of the node " + graph.type(values[i]).to_string());
+    }
+  };
+  check(node.inputs, body.inputs().size(), "inputs", [&](std::size_t i) { return body.find_input(std::to_string(i)); });
+  check(node.outputs, body.outputs().size(), "outputs", [&](std::size_t i) {
+    const Output& output = body.outputs()[i];
+    return output.name == std::to_string(i) ? std::optional(output.value) : std::nullopt;
+  });
+}
+
 void check_updates(const Graph& graph) {
   std::unordered_set<std::uint32_t> targets;
   for (const Update& update : graph.updates()) {
@@ -71,6 +108,7 @@ void check_updates(const Graph& graph) {
 void verify(const Graph& graph) {
   const std::vector<std::size_t> position = positions(graph);
   std::unordered_set<std::string> names;
+  std::unordered_set<const FusedBody*> bodies;  // checked ones
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!node.alive) broken(graph, node, "an erased node is in the schedule");
@@ -81,6 +119,11 @@ void verify(const Graph& graph) {
         broken(graph, node, "operand %" + std::to_string(value.id) + " is defined later");
     }
     if (node.op == Op::input) check_input(graph, node, names);
+    if ((node.op == Op::fused) != (node.body != nullptr))
+      broken(graph, node, "fused nodes, and no others, have a body");
+    if (node.body == nullptr) continue;
+    if (bodies.insert(node.body.get()).second) check_computation(graph, node);
+    check_body(graph, node);
   }
   std::unordered_set<std::string> output_names;
   bool has_loss = false;

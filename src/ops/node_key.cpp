@@ -30,6 +30,7 @@ std::string operation_key(const Node& node) {
     key += ';' + attribute + '=';
     std::visit(KeyWriter{key}, value);
   }
+  if (node.body != nullptr) key += node.body->text;
   return key;
 }
 

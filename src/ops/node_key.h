@@ -7,7 +7,7 @@
 
 namespace ridgepoint {
 
-// The op and the attributes.
+// The op, the attributes and the body.
 std::string operation_key(const Node& node);
 
 // operation_key() with the type of each operand, or its value where it is a constant. Nodes with equal keys have equal

@@ -26,6 +26,10 @@ const OpRule& rule(Op op) {
   return *kRules[static_cast<std::size_t>(op)];
 }
 
+std::string_view operation_name(const Node& node) {
+  return node.body != nullptr ? std::string_view(node.body->graph.name) : name(node.op);
+}
+
 namespace {
 
 std::vector<TensorType> input_types(const Graph& graph, std::span<const Value> inputs) {
@@ -110,7 +114,7 @@ Value make_value(Graph& graph, Op op, std::vector<Value> inputs, Attributes attr
 void check_types(const Graph& graph) {
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.op == Op::input) continue;  // its type is declared, not inferred
+    if (node.op == Op::input || node.op == Op::fused) continue;  // the types are declared, or those of the body
     const std::vector<TensorType> operands = input_types(graph, node.inputs);
     const std::vector<TensorType> expected = infer(node.op, operands, node.attributes);
     const std::string where = "graph '" + graph.name + "': ";
@@ -137,14 +141,14 @@ Cost cost(const Graph& graph, const Node& node) {
 
 std::int64_t flops_of(const Graph& graph) {
   std::int64_t total = 0;
-  std::unordered_map<std::string, std::int64_t> composites;  // decomposes one of equal nodes
+  std::unordered_map<std::string, std::int64_t> known_flops;  // decomposes one of equal nodes
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (op_class(node.op) != OpClass::composite) {
+    if (traits(node.op).arithmetic != Arithmetic::decomposition) {
       total = checked_sum({total, flops_of(graph, node)}, kFlops);
       continue;
     }
-    const auto [known, is_new] = composites.try_emplace(typed_key(graph, node));
+    const auto [known, is_new] = known_flops.try_emplace(typed_key(graph, node));
     if (is_new) known->second = flops_of(graph, node);
     total = checked_sum({total, known->second}, kFlops);
   }
@@ -168,7 +172,7 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
     for (std::size_t i = 0; i < inner_values.size(); ++i) replacements.emplace_back(inner.outputs[i], inner_values[i]);
     replaced.push_back(NodeId{id});
   }
-  set_origin(graph, first_new, node.op);
+  if (op_class(node.op) == OpClass::composite) set_origin(graph, first_new, node.op);
   if (replaced.empty()) return values;
   const auto resolve = [&](Value& value) {
     for (const auto& [from, to] : replacements) {
@@ -184,6 +188,7 @@ std::vector<Value> decompose_fully(Graph& graph, const Node& node) {
 }
 
 Graph body_of(const Graph& graph, const Node& node) {
+  if (node.body != nullptr) return node.body->graph;
   Graph body;
   body.name = std::string(name(node.op));
   std::vector<Value> inputs;

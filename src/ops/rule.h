@@ -47,7 +47,7 @@ struct OpRule {
   // Bytes of one node. Null: every stored operand element read once, every output element written once.
   std::int64_t (*bytes)(const Graph& graph, const Node& node) = nullptr;
 
-  // Builds the outputs from simpler ops at the graph's insertion point. Composites only.
+  // Builds the outputs from simpler ops at the graph's insertion point. Composites and fused nodes only.
   std::vector<Value> (*decompose)(Graph& graph, const Node& node) = nullptr;
 
   // Pairs {output, input}: the output may overwrite the input's storage. Null: none.
@@ -59,13 +59,16 @@ const OpRule& rule(Op op);
 // Where this attribute of a composite is true, the composite is decomposed even where the device has a kernel for it.
 inline constexpr const char* kPlainAttribute = "plain";
 
+// The name of the op, or of the body of a fused node.
+std::string_view operation_name(const Node& node);
+
 // Throws Error on overflow of 64 bits.
 Cost cost(const Graph& graph, const Node& node);
 // The floating-point operations of all nodes of a graph.
 std::int64_t flops_of(const Graph& graph);
 
 // A graph that computes the node alone, with inputs "0", "1", ... and outputs "0", "1", ....
-// Composites are decomposed all the way down to primitives.
+// Composites are decomposed all the way down to primitives. The body of a fused node.
 Graph body_of(const Graph& graph, const Node& node);
 
 // Builds the node's outputs from primitives at the insertion point, decomposing nested composites too. Does not remove

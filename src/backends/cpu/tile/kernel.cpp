@@ -39,7 +39,8 @@ class TileKernel : public Kernel {
 
 bool may_fit(Op op) {
   const OpClass kind = op_class(op);
-  return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::composite;
+  return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::composite ||
+         kind == OpClass::fused;
 }
 
 std::vector<TensorLayout> dense_layouts(const Graph& graph, std::span<const Value> values) {
@@ -54,7 +55,7 @@ bool fits_tile(const Graph& graph, const Node& node) {
   if (!may_fit(node.op)) return false;
   const Graph body = body_of(graph, node);
   const auto programs = lower_to_rows(body, dense_layouts(graph, node.inputs), dense_layouts(graph, node.outputs));
-  if (!programs) return false;
+  if (!programs || (node.op == Op::fused && programs->size() != 1)) return false;
   try {
     for (const RowProgram& program : *programs) compile_tiles(program);
   } catch (const Error&) {
@@ -64,7 +65,7 @@ bool fits_tile(const Graph& graph, const Node& node) {
 }
 
 std::unique_ptr<Kernel> make_tile_kernel(const KernelSpec& spec) {
-  const std::string op(name(spec.node.op));
+  const std::string op(operation_name(spec.node));
   std::optional<std::vector<RowProgram>> programs;
   if (may_fit(spec.node.op)) programs = lower_to_rows(body_of(spec.graph, spec.node), spec.inputs, spec.outputs);
   if (!programs) {

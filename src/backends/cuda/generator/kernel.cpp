@@ -103,11 +103,11 @@ class GeneratedKernel : public Kernel {
   std::unique_ptr<LaunchSequence> scalar_;  // made at the first launch with a misaligned operand
 };
 
-std::string kernel_name(const GeneratedNode& node, Op op) {
+std::string kernel_name(const GeneratedNode& node, const Node& of) {
   for (const GeneratedSource& source : node.sources) {
     if (!source.launches.empty()) return source.launches.front().entry;
   }
-  return std::string(name(op)) + "_empty";
+  return std::string(operation_name(of)) + "_empty";
 }
 
 }  // namespace
@@ -115,25 +115,26 @@ std::string kernel_name(const GeneratedNode& node, Op op) {
 bool fits_generated(const Graph& graph, const Node& node) {
   const OpClass kind = op_class(node.op);
   if (kind == OpClass::elementwise || kind == OpClass::reduction) return true;
-  if (kind != OpClass::composite) return false;
+  if (kind != OpClass::composite && kind != OpClass::fused) return false;
   std::vector<TensorLayout> inputs;
   std::vector<TensorLayout> outputs;
   for (const Value value : node.inputs) inputs.push_back(dense_layout(graph.type(value)));
   for (const Value value : node.outputs) outputs.push_back(dense_layout(graph.type(value)));
-  return lower_to_rows(body_of(graph, node), inputs, outputs).has_value();
+  const std::optional<std::vector<RowProgram>> programs = lower_to_rows(body_of(graph, node), inputs, outputs);
+  return programs && (kind != OpClass::fused || programs->size() == 1);
 }
 
 std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const KernelSpec& spec) {
   const CardFacts& card = context.card();
   std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
-  std::string name = kernel_name(*node, spec.node.op);
+  std::string name = kernel_name(*node, spec.node);
   return std::make_unique<GeneratedKernel>(context, std::move(name), std::move(node));
 }
 
 KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec) {
   const CardFacts& card = context.card();
   const std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
-  return {kernel_name(*node, spec.node.op), node->workspace_bytes};
+  return {kernel_name(*node, spec.node), node->workspace_bytes};
 }
 
 }  // namespace ridgepoint::cuda

@@ -51,7 +51,7 @@ GeneratedNode generate(const KernelSpec& spec, GeneratorTarget target) {
     for (const bool scalar : {false, true}) {
       target.scalar = scalar;
       std::vector<GeneratedSource>& sources = scalar ? node.scalar : node.sources;
-      sources.push_back(generate_source(program, name(spec.node.op), target));
+      sources.push_back(generate_source(program, operation_name(spec.node), target));
       node.workspace_bytes = std::max(node.workspace_bytes, sources.back().workspace_bytes);
     }
   }
@@ -63,6 +63,7 @@ GeneratedNode generate(const KernelSpec& spec, GeneratorTarget target) {
 std::string node_signature(const KernelSpec& spec) {
   std::string text(name(spec.node.op));
   for (const auto& [key, value] : spec.node.attributes.items()) text += fmt::format(" {}={}", key, describe(value));
+  if (spec.node.body != nullptr) text += " " + spec.node.body->text;
   for (const TensorLayout& layout : spec.inputs) text += " | " + describe(layout);
   text += " ->";
   for (const TensorLayout& layout : spec.outputs) text += " | " + describe(layout);

@@ -1,0 +1,324 @@
+// Replaces groups of elementwise ops, reductions and the composites made of these by fused nodes: one kernel reads the
+// operands of a group once, and values that only the group reads stay in registers.
+//
+// Nodes are visited in the order of execution. A node joins the groups that make its operands, then the groups that
+// read the same operands. The fused node stands where the last node of the group stood. So a group ends when a node
+// outside of it reads one of its values. Nodes of different phases stay apart, because times and memory are attributed
+// to phases. The target decides what one kernel can compute.
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "ops/rule.h"
+#include "passes/pass.h"
+
+namespace ridgepoint {
+namespace {
+
+// Bounds of what a kernel keeps in registers.
+constexpr std::size_t kMostMembers = 24;
+constexpr std::size_t kMostTensors = 16;
+// Ops that the name of a kernel lists.
+constexpr std::size_t kMostNames = 4;
+
+// Hand-written kernels of the other composites are faster, or read by index.
+bool can_fuse(const Node& node) {
+  if (node.phase == Phase::optimizer) return false;
+  switch (op_class(node.op)) {
+    case OpClass::elementwise:
+      return node.op != Op::iota;
+    case OpClass::reduction:
+      return true;
+    case OpClass::composite: {
+      const KernelClass kind = traits(node.op).kernel_class;
+      return node.op != Op::rope &&
+             (kind == KernelClass::elementwise || kind == KernelClass::softmax || kind == KernelClass::norm);
+    }
+    default:
+      return false;
+  }
+}
+
+// A node without operands that a body repeats instead of reading its result.
+bool is_source(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
+
+// A group as one node: its operands, its results in the graph, and the body.
+struct Fusion {
+  std::vector<Value> inputs;
+  std::vector<Value> results;
+  std::shared_ptr<const FusedBody> body;
+};
+
+// The readers and views of the values that are not views, as of construction.
+class Storage {
+ public:
+  explicit Storage(const Graph& graph)
+      : roots_(graph.value_count()), readers_(graph.value_count()), views_(graph.value_count()) {
+    is_result_.resize(graph.value_count());
+    const std::vector<bool> results = results_of(graph);
+    for (const NodeId id : graph.order()) {
+      const Node& node = graph.node(id);
+      const bool is_view = op_class(node.op) == OpClass::view;
+      for (const Value operand : node.inputs) (is_view ? views_ : readers_)[root(operand).id].push_back(id);
+      for (const Value value : node.outputs) {
+        roots_[value.id] = is_view ? root(node.inputs[0]) : value;
+        if (results[value.id]) is_result_[roots_[value.id].id] = true;
+      }
+    }
+  }
+
+  Value root(Value value) const { return roots_[value.id]; }
+  // Of a root, through views.
+  const std::vector<NodeId>& readers(Value of) const { return readers_[of.id]; }
+  const std::vector<NodeId>& views(Value of) const { return views_[of.id]; }
+  bool is_result(Value of) const { return is_result_[of.id]; }
+
+ private:
+  std::vector<Value> roots_;
+  std::vector<std::vector<NodeId>> readers_;
+  std::vector<std::vector<NodeId>> views_;
+  std::vector<bool> is_result_;
+};
+
+// Copies the members of a group to a body.
+class BodyBuilder {
+ public:
+  BodyBuilder(const Graph& graph, const Storage& storage, std::span<const NodeId> members)
+      : graph_(graph), storage_(storage), members_(members) {}
+
+  Fusion build() {
+    body_.name = name();
+    for (const NodeId id : members_) copy(id);
+    for (const NodeId id : members_) {
+      for (const Value value : graph_.node(id).outputs) {
+        if (!is_read_outside(value)) continue;
+        body_.add_output(std::to_string(fusion_.results.size()), inner_.at(value));
+        fusion_.results.push_back(value);
+      }
+    }
+    decompose();
+    fusion_.body = std::make_shared<const FusedBody>(std::move(body_));
+    return std::move(fusion_);
+  }
+
+ private:
+  std::string name() const {
+    std::vector<Op> ops;
+    for (const NodeId id : members_) {
+      const Op op = graph_.node(id).op;
+      if (op != Op::cast && std::ranges::find(ops, op) == ops.end()) ops.push_back(op);
+    }
+    if (ops.empty()) ops.push_back(Op::cast);
+    std::string text = "fused";
+    for (std::size_t i = 0; i < std::min(ops.size(), kMostNames); ++i)
+      text += "_" + std::string(ridgepoint::name(ops[i]));
+    return text;
+  }
+
+  bool is_member(NodeId id) const { return std::ranges::find(members_, id) != members_.end(); }
+
+  bool is_read_outside(Value value) const {
+    return storage_.is_result(value) ||
+           std::ranges::any_of(storage_.readers(value), [&](NodeId reader) { return !is_member(reader); });
+  }
+
+  void copy(NodeId id) {
+    const Node& node = graph_.node(id);
+    std::vector<Value> operands;
+    for (const Value value : node.inputs) operands.push_back(operand(value));
+    std::vector<TensorType> types;
+    for (const Value value : node.outputs) types.push_back(graph_.type(value));
+    Node& made = body_.node(body_.add_node(node.op, operands, types, node.attributes));
+    made.origin = node.origin;
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) inner_[node.outputs[i]] = made.outputs[i];
+  }
+
+  // Views of the group's values, and what is_source(), are copied too; other values become inputs.
+  Value operand(Value value) {
+    if (const auto known = inner_.find(value); known != inner_.end()) return known->second;
+    const NodeId root = graph_.producer(storage_.root(value));
+    if (is_source(graph_.node(root)) || is_member(root)) {
+      copy(graph_.producer(value));
+    } else {
+      inner_[value] = input(body_, std::to_string(fusion_.inputs.size()), graph_.type(value), Role::data);
+      fusion_.inputs.push_back(value);
+    }
+    return inner_.at(value);
+  }
+
+  void decompose() {
+    Rewriter rewriter(body_);
+    for (const NodeId id : nodes_of(body_)) {
+      const Node& node = body_.node(id);
+      if (op_class(node.op) != OpClass::composite) continue;
+      rewriter.insert_before(id);
+      rewriter.replace(id, decompose_fully(body_, node));
+    }
+    rewriter.finish();
+    for (const NodeId id : body_.order()) body_.node(id).source = 0;
+    eliminate_dead_code(body_, PassOptions());
+  }
+
+  const Graph& graph_;
+  const Storage& storage_;
+  std::span<const NodeId> members_;
+  Graph body_;
+  std::map<Value, Value> inner_;  // values of the graph in the body
+  Fusion fusion_;
+};
+
+class ElementwiseFuser {
+ public:
+  ElementwiseFuser(Graph& graph, const PassTarget& target)
+      : graph_(graph),
+        target_(target),
+        storage_(graph),
+        group_of_(graph.node_capacity(), kNoGroup),
+        position_(graph.node_capacity()) {}
+
+  bool run() {
+    std::size_t position = 0;
+    for (const NodeId id : graph_.order()) position_[id.id] = position++;
+    for (const NodeId id : graph_.order()) visit(id);
+    Rewriter rewriter(graph_);
+    for (const Group& group : groups_) {
+      if (group.members.size() > 1) replace(group, rewriter);
+    }
+    return rewriter.finish();
+  }
+
+ private:
+  static constexpr int kNoGroup = -1;
+  struct Group {
+    std::vector<NodeId> members;  // in the order of execution
+    bool open = true;
+  };
+
+  Group& group(int index) { return groups_[static_cast<std::size_t>(index)]; }
+  int group_making(Value root) const { return group_of_[graph_.producer(root).id]; }
+
+  void visit(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (op_class(node.op) == OpClass::view || is_source(node)) return;
+    std::vector<Value> roots;
+    for (const Value value : node.inputs) roots.push_back(storage_.root(value));
+    int own = kNoGroup;
+    if (can_fuse(node)) {
+      own = static_cast<int>(groups_.size());
+      groups_.push_back({{id}});
+      group_of_[id.id] = own;
+      for (const Value root : roots) merge(group_making(root), own);
+      for (const Value root : roots) {
+        if (!is_widest(root, node)) continue;
+        const auto [reader, is_first] = last_reader_.try_emplace(root, id);
+        if (!is_first) merge(group_of_[std::exchange(reader->second, id).id], own);
+      }
+    }
+    for (const Value root : roots) {
+      const int making = group_making(root);
+      if (making != kNoGroup && making != own) group(making).open = false;
+    }
+  }
+
+  // Whether no operand or result of the node is larger, so that reading it once saves much.
+  bool is_widest(Value root, const Node& node) const {
+    const auto is_larger = [&](Value value) { return graph_.type(value).elements() > graph_.type(root).elements(); };
+    return std::ranges::none_of(node.inputs, is_larger) && std::ranges::none_of(node.outputs, is_larger);
+  }
+
+  // Moves the members of `other` to `own` if one kernel can compute both.
+  void merge(int other, int own) {
+    if (other == kNoGroup || other == own || !group(other).open) return;
+    const std::vector<NodeId>& first = group(other).members;
+    const std::vector<NodeId>& second = group(own).members;
+    if (first.size() + second.size() > kMostMembers) return;
+    if (graph_.node(first.front()).phase != graph_.node(second.front()).phase) return;
+    std::vector<NodeId> members;
+    std::ranges::merge(
+        first, second, std::back_inserter(members), {}, [&](NodeId id) { return position_[id.id]; },
+        [&](NodeId id) { return position_[id.id]; });
+    if (!fits(members)) return;
+    group(other).open = false;
+    for (const NodeId id : first) group_of_[id.id] = own;
+    group(other).members.clear();
+    group(own).members = std::move(members);
+  }
+
+  bool fits(std::span<const NodeId> members) {
+    const Fusion fusion = BodyBuilder(graph_, storage_, members).build();
+    if (fusion.inputs.size() + fusion.results.size() > kMostTensors) return false;
+    const auto [known, is_new] = fits_.try_emplace(fusion.body->text);
+    if (is_new) {
+      Node node;
+      node.op = Op::fused;
+      node.inputs = fusion.inputs;
+      node.outputs = fusion.results;
+      node.body = fusion.body;
+      known->second = target_.has_kernel(graph_, node);
+    }
+    return known->second;
+  }
+
+  // The member that names the module of the group and its class in a profile.
+  NodeId leader(const Group& group) const {
+    for (const NodeId id : group.members) {
+      const KernelClass kind = traits(graph_.node(id).op).kernel_class;
+      if (kind == KernelClass::norm || kind == KernelClass::softmax) return id;
+    }
+    return group.members.back();
+  }
+
+  void replace(const Group& group, Rewriter& rewriter) {
+    Fusion fusion = BodyBuilder(graph_, storage_, group.members).build();
+    const auto shared = bodies_.try_emplace(fusion.body->text, fusion.body).first;
+    const Node& led = graph_.node(leader(group));
+    const NodeId last = group.members.back();
+    rewriter.insert_before(last, graph_.scope_name(led));
+    Node& made = graph_.node(add_fused(graph_, fusion.inputs, shared->second));
+    if (op_class(led.op) == OpClass::composite) made.origin = led.op;
+    for (std::size_t i = 0; i < fusion.results.size(); ++i) {
+      rewriter.replace(fusion.results[i], made.outputs[i]);
+      move_views(fusion.results[i], made.outputs[i], last, rewriter);
+    }
+    for (const NodeId id : group.members) rewriter.remove(id);
+  }
+
+  // Views that stood before the fused node would read its results before they exist.
+  void move_views(Value before, Value after, NodeId position, Rewriter& rewriter) {
+    std::map<Value, Value> moved = {{before, after}};
+    for (const NodeId id : storage_.views(before)) {
+      if (position_[id.id] > position_[position.id]) continue;
+      const Node& view = graph_.node(id);
+      const Value made = rewriter.rebuild_view(view, moved.at(view.inputs[0]));
+      moved[view.outputs[0]] = made;
+      const Value results[] = {made};
+      rewriter.replace(id, results);
+    }
+  }
+
+  Graph& graph_;
+  const PassTarget& target_;
+  Storage storage_;
+  std::vector<Group> groups_;
+  std::vector<int> group_of_;                   // by node
+  std::vector<std::size_t> position_;           // by node
+  std::map<Value, NodeId> last_reader_;         // by root
+  std::unordered_map<std::string, bool> fits_;  // by the text of the body
+  std::unordered_map<std::string, std::shared_ptr<const FusedBody>> bodies_;
+};
+
+}  // namespace
+
+bool fuse_elementwise(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && ElementwiseFuser(graph, options.target).run();
+}
+
+}  // namespace ridgepoint
