@@ -25,11 +25,12 @@ std::string_view name(Mode mode);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Mode mode_from_name(std::string_view text);
 
-// How much the graph is rewritten for speed. off: not at all. fuse: attention written in primitive ops becomes the
-// attention op.
-enum class Compile : std::uint8_t { off, fuse };
-inline constexpr std::array kAllCompiles = {Compile::off, Compile::fuse};
-// off fuse
+// How much is done for speed. off: one kernel for each op. fuse: attention written in primitive ops becomes the
+// attention op, and groups of elementwise ops, softmax and norms become one kernel. full: also, all launches of a run
+// are captured and repeated as one unit (a CUDA graph), from the third run on.
+enum class Compile : std::uint8_t { off, fuse, full };
+inline constexpr std::array kAllCompiles = {Compile::off, Compile::fuse, Compile::full};
+// off fuse full
 std::string_view name(Compile compile);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Compile compile_from_name(std::string_view text);

@@ -13,7 +13,7 @@ namespace ridgepoint {
 namespace {
 
 constexpr auto kModeNames = enum_names<Mode>("forward", "backward", "step");
-constexpr auto kCompileNames = enum_names<Compile>("off", "fuse");
+constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
 constexpr auto kCheckpointNames = enum_names<Checkpoint>("off");
 
 bool has_backward(const Graph& graph) {
@@ -21,9 +21,9 @@ bool has_backward(const Graph& graph) {
 }
 
 void require_no_training(const Graph& graph, const CompileOptions& options) {
-  if (options.mode == Mode::forward && options.precision == Precision::fp32 && options.level == Compile::off) return;
+  if (options.mode == Mode::forward && options.precision == Precision::fp32) return;
   throw Error("graph '" + graph.name +
-                  "' has a backward phase already; mode, precision and fusion need a forward graph: omit these options",
+                  "' has a backward phase already; mode and precision need a forward graph: omit these options",
               ErrorKind::usage);
 }
 

@@ -50,7 +50,7 @@ std::vector<ParameterDeclaration> parameters_of(const Graph& graph) {
   std::vector<ParameterDeclaration> parameters;
   for (const NodeId id : graph.inputs(Role::parameter)) {
     const Node& node = graph.node(id);
-    parameters.push_back({input_name(node), graph.type(node.outputs[0])});
+    parameters.push_back({input_name(node), declared_type(graph, node)});
   }
   return parameters;
 }

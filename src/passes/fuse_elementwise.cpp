@@ -3,8 +3,9 @@
 //
 // Nodes are visited in the order of execution. A node joins the groups that make its operands, then the groups that
 // read the same operands. The fused node stands where the last node of the group stood. So a group ends when a node
-// outside of it reads one of its values. Nodes of different phases stay apart, because times and memory are attributed
-// to phases. The target decides what one kernel can compute.
+// outside of it reads one of its values; a later node still joins if its other operands exist at that place. Nodes of
+// different phases stay apart, because times and memory are attributed to phases. The target decides what one kernel
+// can compute.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -199,6 +200,7 @@ class ElementwiseFuser {
   static constexpr int kNoGroup = -1;
   struct Group {
     std::vector<NodeId> members;  // in the order of execution
+    NodeId place;                 // of the fused node
     bool open = true;
   };
 
@@ -213,13 +215,20 @@ class ElementwiseFuser {
     int own = kNoGroup;
     if (can_fuse(node)) {
       own = static_cast<int>(groups_.size());
-      groups_.push_back({{id}});
+      groups_.push_back({{id}, id});
       group_of_[id.id] = own;
-      for (const Value root : roots) merge(group_making(root), own);
+      for (const Value root : roots) {
+        if (const int making = group_making(root); making != kNoGroup && group(making).open) merge(making, own);
+      }
+      for (const Value root : roots) {
+        if (const int making = group_making(root); making != own && can_move_up(node, making)) merge(making, own);
+      }
       for (const Value root : roots) {
         if (!is_widest(root, node)) continue;
         const auto [reader, is_first] = last_reader_.try_emplace(root, id);
-        if (!is_first) merge(group_of_[std::exchange(reader->second, id).id], own);
+        if (is_first) continue;
+        const int reading = group_of_[std::exchange(reader->second, id).id];
+        if (group(reading).open && group(own).open) merge(reading, own);
       }
     }
     for (const Value root : roots) {
@@ -234,9 +243,22 @@ class ElementwiseFuser {
     return std::ranges::none_of(node.inputs, is_larger) && std::ranges::none_of(node.outputs, is_larger);
   }
 
+  // Whether a node that is alone in its group can be computed where the group `closed` is.
+  bool can_move_up(const Node& node, int closed) {
+    if (closed == kNoGroup || group(closed).open || group(group_of_[id_of(node).id]).members.size() > 1) return false;
+    const std::size_t place = position_[group(closed).place.id];
+    return std::ranges::all_of(node.inputs, [&](Value value) {
+      const int making = group_making(storage_.root(value));
+      if (making == closed) return true;
+      const bool is_made = making == kNoGroup || (!group(making).open && position_[group(making).place.id] < place);
+      return is_made && position_[graph_.producer(value).id] < place;
+    });
+  }
+  NodeId id_of(const Node& node) const { return graph_.producer(node.outputs[0]); }
+
   // Moves the members of `other` to `own` if one kernel can compute both.
   void merge(int other, int own) {
-    if (other == kNoGroup || other == own || !group(other).open) return;
+    if (other == own) return;
     const std::vector<NodeId>& first = group(other).members;
     const std::vector<NodeId>& second = group(own).members;
     if (first.size() + second.size() > kMostMembers) return;
@@ -246,8 +268,12 @@ class ElementwiseFuser {
         first, second, std::back_inserter(members), {}, [&](NodeId id) { return position_[id.id]; },
         [&](NodeId id) { return position_[id.id]; });
     if (!fits(members)) return;
-    group(other).open = false;
     for (const NodeId id : first) group_of_[id.id] = own;
+    if (!group(other).open) {
+      group(own).place = group(other).place;
+      group(own).open = false;
+    }
+    group(other).open = false;
     group(other).members.clear();
     group(own).members = std::move(members);
   }
@@ -280,13 +306,12 @@ class ElementwiseFuser {
     Fusion fusion = BodyBuilder(graph_, storage_, group.members).build();
     const auto shared = bodies_.try_emplace(fusion.body->text, fusion.body).first;
     const Node& led = graph_.node(leader(group));
-    const NodeId last = group.members.back();
-    rewriter.insert_before(last, graph_.scope_name(led));
+    rewriter.insert_before(group.place, graph_.scope_name(led));
     Node& made = graph_.node(add_fused(graph_, fusion.inputs, shared->second));
     if (op_class(led.op) == OpClass::composite) made.origin = led.op;
     for (std::size_t i = 0; i < fusion.results.size(); ++i) {
       rewriter.replace(fusion.results[i], made.outputs[i]);
-      move_views(fusion.results[i], made.outputs[i], last, rewriter);
+      move_views(fusion.results[i], made.outputs[i], group.place, rewriter);
     }
     for (const NodeId id : group.members) rewriter.remove(id);
   }

@@ -50,6 +50,13 @@ struct KernelOutline {
   std::size_t workspace_bytes = 0;
 };
 
+// Launches that a device recorded as one unit. run() is asynchronous. Their memory must stay allocated.
+class CapturedLaunches {
+ public:
+  virtual ~CapturedLaunches() = default;
+  virtual void run() = 0;
+};
+
 // Device time between start() and stop(). elapsed_ms() waits until the device has reached stop().
 class DeviceTimer {
  public:
@@ -93,6 +100,10 @@ class Device : public DeviceMemory {
   // The workspace of the kernel that make_kernel() would return, and its name where it is known without measuring or
   // compiling. By default, a kernel is created and destroyed.
   virtual KernelOutline outline(const KernelSpec& spec);
+
+  // Records the launches that `body` makes, without running them. Null if the device does not do that, and then `body`
+  // is not called. Throws Error (unsupported) if a launch of `body` cannot be recorded, and the exceptions of `body`.
+  virtual std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& /*body*/) { return nullptr; }
 
   virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
   // By default, a recorder for kernels that end before launch() returns. An activity without a name has the kernel's.

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/warning.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -21,9 +22,14 @@ std::string place_of(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator,
+Executor::Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator, bool captures,
                    const StopPoint& stop_point)
-    : graph_(graph), plan_(plan), device_(device), allocator_(allocator), base_(plan.buffers.size()) {
+    : graph_(graph),
+      plan_(plan),
+      device_(device),
+      allocator_(allocator),
+      base_(plan.buffers.size()),
+      captures_(captures) {
   resolve(stop_point);
   try {
     allocate_persistent(stop_point);
@@ -102,11 +108,13 @@ void Executor::run() {
 }
 
 void Executor::run_once() {
+  if (captured_ != nullptr && observer_ == nullptr) return captured_->run();
+  captured_.reset();  // this run moves the outputs
   for (const BufferId id : outputs_) release(id);
   before_backward_bytes_ = 0;
   if (observer_ != nullptr) observer_->run_begins();
   try {
-    run_steps();
+    if (!run_captured()) run_steps();
   } catch (...) {
     if (observer_ != nullptr) observer_->run_ends();
     device_.synchronize();
@@ -114,6 +122,21 @@ void Executor::run_once() {
     throw;
   }
   if (observer_ != nullptr) observer_->run_ends();
+  has_run_ = true;
+}
+
+bool Executor::run_captured() {
+  if (!captures_ || !has_run_ || observer_ != nullptr) return false;
+  try {
+    captured_ = device_.capture([this] { run_steps(); });
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::unsupported) throw;
+    warn_once("capture", std::string(error.what()) + "; its launches are made one by one");
+    release_all(false);
+  }
+  captures_ = captured_ != nullptr;
+  if (captured_ != nullptr) captured_->run();
+  return captures_;
 }
 
 void Executor::run_steps() {

@@ -17,8 +17,9 @@ namespace ridgepoint {
 class Executor {
  public:
   // Creates the kernels, allocates the persistent buffers and sets them to zero. The graph, plan, device and allocator
-  // must outlive the executor. Throws OutOfMemory, and the exceptions of `stop_point`.
-  Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator,
+  // must outlive the executor. Throws OutOfMemory, and the exceptions of `stop_point`. With `captures`, the second run
+  // is captured (Device::capture) and later runs repeat it, unless an observer watches.
+  Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator, bool captures = false,
            const StopPoint& stop_point = {});
   ~Executor();
   Executor(const Executor&) = delete;
@@ -31,7 +32,7 @@ class Executor {
   // The address of an operand; null while its buffer is not allocated.
   void* address(const Operand& operand) const;
 
-  // Calls `observer` in every later run; null ends this.
+  // Calls `observer` in every later run, whose launches are then made one by one; null ends this.
   void set_observer(LaunchObserver* observer) { observer_ = observer; }
 
   std::size_t launches() const { return steps_.size(); }
@@ -58,6 +59,7 @@ class Executor {
   void allocate_persistent(const StopPoint& stop_point);
   std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node);
   void run_once();
+  bool run_captured();
   void run_steps();
   void run_step(const Step& step);
   void launch(const Step& step, void* workspace);
@@ -77,6 +79,9 @@ class Executor {
   std::vector<void*> arguments_;  // one step's operand addresses
   std::size_t before_backward_bytes_ = 0;
   LaunchObserver* observer_ = nullptr;
+  bool captures_;
+  bool has_run_ = false;                        // kernels are loaded, and the allocator has its segments
+  std::unique_ptr<CapturedLaunches> captured_;  // of the last run
 };
 
 }  // namespace ridgepoint

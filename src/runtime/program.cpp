@@ -68,7 +68,13 @@ struct ProgramPlan::Implementation {
         graph(compiled(std::move(source), *device, options)),
         inputs(input_slots(graph, bounds)),
         plan(make_plan(graph)) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) input_index.emplace(inputs[i].name, i);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      input_index.emplace(inputs[i].name, i);
+      const Node& node = graph.producer_node(inputs[i].value);
+      if (node.attributes.contains(kCopyOf)) {
+        low_copies.emplace(node.attributes.get<std::string>(kCopyOf), inputs[i].value);
+      }
+    }
   }
 
   static std::vector<InputSlot> input_slots(const Graph& graph, const std::map<std::string, std::int64_t>& bounds) {
@@ -95,6 +101,7 @@ struct ProgramPlan::Implementation {
   Graph graph;
   std::vector<InputSlot> inputs;
   std::map<std::string, std::size_t, std::less<>> input_index;
+  std::map<std::string, Value> low_copies;  // by the name of the parameter
   ExecutionPlan plan;
 };
 
@@ -116,7 +123,7 @@ struct Program::Implementation {
         graph(source->graph),
         plan(source->plan),
         allocator(make_allocator(*device, options.memory_trace)),
-        executor(graph, plan, *device, *allocator, options.stop_point) {
+        executor(graph, plan, *device, *allocator, options.compile.level == Compile::full, options.stop_point) {
     std::vector<NodeId> nodes;
     for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
     marker = device->make_range_marker(graph, nodes);
@@ -131,12 +138,18 @@ struct Program::Implementation {
       if (!node.attributes.contains("initial")) continue;
       HostTensor tensor({DType::fp64, graph.type(slot.value).shape});
       std::ranges::fill(tensor.as<double>(), node.attributes.get<double>("initial"));
-      tensor = convert(tensor, graph.type(slot.value).dtype);
-      device->copy_to_device(executor.address(plan.values[slot.value.id]), tensor.data.data(), tensor.data.size());
+      write(slot.value, tensor);
     }
   }
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
+
+  // Casts the tensor to the type of the value.
+  void write(Value value, const HostTensor& tensor) {
+    const DType dtype = graph.type(value).dtype;
+    if (tensor.type.dtype != dtype) return write(value, convert(tensor, dtype));
+    device->copy_to_device(executor.address(plan.values[value.id]), tensor.data.data(), tensor.data.size());
+  }
 
   // Throws Error with `message` when the value has no memory.
   HostTensor read(Value value, const char* message = "an output was read before the program ran") const {
@@ -168,7 +181,7 @@ Program& Program::operator=(Program&&) noexcept = default;
 void Program::write_input(std::string_view name, const HostTensor& tensor) {
   Implementation& self = *implementation_;
   const InputSlot& slot = self.find_input(name);
-  const TensorType& type = self.graph.type(slot.value);
+  const TensorType type = declared_type(self.graph, self.graph.producer_node(slot.value));
   if (!(tensor.type == type)) {
     throw Error("input '" + slot.name + "' is " + type.to_string() + "; the given tensor is " + tensor.type.to_string(),
                 ErrorKind::usage);
@@ -183,8 +196,9 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
       }
     }
   }
-  self.device->copy_to_device(self.executor.address(self.plan.values[slot.value.id]), tensor.data.data(),
-                              tensor.data.size());
+  self.write(slot.value, tensor);
+  const auto copy = self.source->low_copies.find(slot.name);
+  if (copy != self.source->low_copies.end()) self.write(copy->second, tensor);
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {

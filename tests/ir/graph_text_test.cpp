@@ -1,4 +1,4 @@
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
 
@@ -27,6 +27,53 @@ TEST(GraphText, round_trips_a_training_step) {
   const Graph parsed = parse_graph(text);
   EXPECT_EQ(print_graph(parsed), text);
   EXPECT_EQ(parsed.updates().size(), testing::transformer_graph(config, 2, Mode::step).updates().size());
+}
+
+constexpr std::string_view kFused = R"(graph "g"
+%0:fp32[2,3] = input() {name="x", role="data"} @forward "" ""
+%1:fp32[2,3], %2:fp32[2,1] = fused(%0) @forward "layers.0" "a.cpp:1" from rms_norm
+body "fused_exp_reduce_sum"
+%0:fp32[2,3] = input() {name="0", role="data"} @forward "" ""
+%1:fp32[2,3] = exp(%0) @forward "" ""
+%2:fp32[2,1] = reduce_sum(%1) {axes=[1], keep_dims=true} @forward "" ""
+output "0" %1
+output "1" %2
+end
+output "y" %1
+output "z" %2
+)";
+
+TEST(GraphText, round_trips_a_body) {
+  const Graph parsed = parse_graph(kFused);
+  EXPECT_EQ(print_graph(parsed), kFused);
+  const Node& fused = parsed.producer_node(*parsed.find_output("z"));
+  ASSERT_NE(fused.body, nullptr);
+  EXPECT_EQ(fused.body->graph.name, "fused_exp_reduce_sum");
+  EXPECT_EQ(fused.origin, Op::rms_norm);
+}
+
+TEST(GraphText, refuses_a_body_that_is_not_of_its_node) {
+  const auto message_after = [](std::string_view before, std::string_view after) {
+    std::string text(kFused);
+    text.replace(text.find(before), before.size(), after);
+    try {
+      parse_graph(text);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("accepted");
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(message_after("end\n", ""), HasSubstr("expected a node, 'output' or 'update', found ''"));
+  EXPECT_THAT(message_after("body \"fused_exp_reduce_sum\"\n", ""), HasSubstr("expected 'body'"));
+  EXPECT_THAT(message_after("output \"1\" %2\nend", "end"), HasSubstr("its body has 1 outputs, the node 2"));
+  EXPECT_THAT(message_after("{name=\"0\"", "{name=\"9\""), HasSubstr("its body has no inputs '0'"));
+  EXPECT_THAT(message_after("= fused(%0)", "= fused(%0, %0)"), HasSubstr("its body has 1 inputs, the node 2"));
+  EXPECT_THAT(message_after("%0:fp32[2,3] = input() {name=\"x\"", "%0:fp32[2,4] = input() {name=\"x\""),
+              HasSubstr("inputs 0 of its body is fp32[2,3], that of the node fp32[2,4]"));
+  EXPECT_THAT(message_after("= exp(%0)", "= silu(%0)"), HasSubstr("its body contains 'silu'"));
+  EXPECT_THAT(message_after("%1:fp32[2,3] = exp(%0)", "%1:fp32[2,3] = fused(%0)"),
+              HasSubstr("a body cannot contain a fused node"));
 }
 
 TEST(GraphText, keeps_attributes_exactly) {

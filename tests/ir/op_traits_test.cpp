@@ -64,7 +64,7 @@ TEST(Autocast, lets_elementwise_ops_and_activations_follow_their_widest_operand)
 TEST(Autocast, does_not_cast_operands_of_ops_without_arithmetic_or_with_their_own_rule) {
   std::set<Op> own = with(ops_of(OpClass::state), ops_of(OpClass::view));
   own = with(with(own, ops_of(OpClass::gather)), kMoves);
-  EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::rope})));
+  EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::rope, Op::fused})));
 }
 
 TEST(OpTraits, count_operations_as_the_class_has_them) {
@@ -85,6 +85,9 @@ TEST(OpTraits, count_operations_as_the_class_has_them) {
       case OpClass::state:
         EXPECT_EQ(counted, Arithmetic::none) << name(op);
         break;
+      case OpClass::fused:
+        EXPECT_EQ(counted, Arithmetic::decomposition) << name(op);
+        break;
       default:
         EXPECT_EQ(counted, moves ? Arithmetic::none : Arithmetic::formula) << name(op);
     }
@@ -95,7 +98,8 @@ TEST(OpTraits, agree_with_the_rules) {
   for (const Op op : kAllOps) {
     const OpRule& op_rule = rule(op);
     EXPECT_EQ(op_rule.flops != nullptr, traits(op).arithmetic == Arithmetic::formula) << name(op);
-    EXPECT_EQ(op_rule.decompose != nullptr, op_class(op) == OpClass::composite) << name(op);
+    const bool decomposes = op_class(op) == OpClass::composite || op_class(op) == OpClass::fused;
+    EXPECT_EQ(op_rule.decompose != nullptr, decomposes) << name(op);
     EXPECT_EQ(op_rule.infer != nullptr, op != Op::input) << name(op);
   }
 }

@@ -26,8 +26,9 @@ Result by_definition(const Graph& graph, const Tensors& inputs) {
   return result;
 }
 
-Result on_device(const Graph& graph, const Tensors& inputs, std::shared_ptr<Device> device) {
-  Program program(graph, std::move(device), {.compile = {.verify = true}});
+Result on_device(const Graph& graph, const Tensors& inputs, std::shared_ptr<Device> device,
+                 Compile level = Compile::off) {
+  Program program(graph, std::move(device), {.compile = {.level = level, .verify = true}});
   for (const auto& [name, tensor] : inputs) program.write_input(name, tensor);
   Result result;
   for (int run = 0; run < kRuns; ++run) {
@@ -86,7 +87,9 @@ void compare(const Graph& graph, std::uint64_t seed) {
   if (has_values(graph, [](DType dtype) { return dtype == DType::fp64; })) return;  // the cpu does not support fp64
   // A few bf16 roundings in the other direction.
   const bool has_low = has_values(graph, is_low);
-  expect_equal(on_device(graph, inputs, open_device("cpu")), expected, has_low ? 0.1 : 1e-4);
+  const double tolerance = has_low ? 0.1 : 1e-4;
+  expect_equal(on_device(graph, inputs, open_device("cpu")), expected, tolerance);
+  expect_equal(on_device(graph, inputs, open_device("cpu"), Compile::full), expected, tolerance);
 }
 
 TEST(RandomGraphs, compute_on_every_device_what_the_definition_says) {

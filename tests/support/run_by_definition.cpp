@@ -6,15 +6,21 @@
 namespace ridgepoint::testing {
 namespace {
 
-// The results of one node for given values of its operands.
-std::vector<HostTensor> run_alone(const Graph& graph, const Node& node, const std::vector<HostTensor>& values) {
+// The graph of one node, with inputs and outputs "0", "1", ....
+Graph alone(const Graph& graph, const Node& node) {
+  if (node.body != nullptr) return node.body->graph;
   Graph body;
   std::vector<Value> operands;
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     operands.push_back(input(body, std::to_string(i), graph.type(node.inputs[i]), Role::data));
   const NodeId made = make_node(body, node.op, operands, node.attributes);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) body.add_output(std::to_string(i), body.node(made).outputs[i]);
-  Program program(body, make_reference_device());
+  return body;
+}
+
+// The results of one node for given values of its operands.
+std::vector<HostTensor> run_alone(const Graph& graph, const Node& node, const std::vector<HostTensor>& values) {
+  Program program(alone(graph, node), make_reference_device());
   for (std::size_t i = 0; i < node.inputs.size(); ++i)
     program.write_input(std::to_string(i), values[node.inputs[i].id]);
   program.run();

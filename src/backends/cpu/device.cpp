@@ -13,6 +13,7 @@
 #include "backends/cpu/tile/kernel.h"
 #include "backends/wall_clock_timer.h"
 #include "core/threads/parallel.h"
+#include "ops/rules/adamw.h"
 
 namespace ridgepoint {
 namespace {
@@ -92,7 +93,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
         return dtype == DType::fp32 || dtype == DType::bf16;
       }
       if (node.op == Op::attention || node.op == Op::attention_backward) return cpu::has_attention(graph, node);
-      if (node.op == Op::adamw && node.outputs.size() > 3) return false;
+      if (node.op == Op::adamw && node.outputs.size() > adamw_results_per_tensor(node.attributes)) return false;
       return cpu::fits_tile(graph, node);
   }
 }

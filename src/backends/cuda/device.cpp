@@ -5,6 +5,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/cublaslt.h"
+#include "backends/cuda/driver/cuda_graph.h"
 #include "backends/cuda/driver/event.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/kernel.h"
@@ -87,6 +88,9 @@ class CudaDevice : public Device {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   KernelOutline outline(const KernelSpec& spec) override;
+  std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
+    return std::make_unique<cuda::CudaGraph>(context_, body);
+  }
   std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<EventTimer>(context_); }
   std::unique_ptr<ActivityRecorder> make_activity_recorder() override { return cuda::make_cupti_recorder(context_); }
   std::unique_ptr<LaunchObserver> make_range_marker(const Graph& graph, std::span<const NodeId> launches) override {

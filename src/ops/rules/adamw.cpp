@@ -1,10 +1,13 @@
 // AdamW (Loshchilov & Hutter 2019) as torch.optim.AdamW computes it, for any number of tensors. Operands: the step
-// count, then parameter, gradient, first and second moment of each tensor. Results: the new parameter and moments of
-// each, which may overwrite the old ones. With the attribute `guarded`, two scalars follow the step count: a factor of
-// every gradient, and a flag that skips the update where it is not 0.
+// count, then parameter, gradient, first and second moment of each tensor. A gradient may be bf16 or fp16; the
+// arithmetic has the type of the parameter. Results: the new parameter and moments of each, which may overwrite the old
+// ones. With the attribute `guarded`, two scalars follow the step count: a factor of every gradient, and a flag that
+// skips the update where it is not 0. With the attribute `copy` (a dtype), the new parameter cast to it is a fourth
+// result of each tensor.
 #include "ops/rules/adamw.h"
 
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "ops/shape_rules.h"
@@ -17,7 +20,16 @@ std::vector<TensorType> infer_adamw(const ShapeContext& context) {
   require(context.inputs.size() >= scalars + kAdamWOperandsPerTensor &&
               context.inputs.size() % kAdamWOperandsPerTensor == scalars % kAdamWOperandsPerTensor,
           "operands must be " + std::to_string(scalars) + " scalar(s) and four operands per tensor");
-  common_floating_dtype(context);
+  const DType dtype = context.inputs[0].dtype;
+  require(is_floating(dtype), "operands must be floating");
+  for (std::size_t i = 0; i < context.inputs.size(); ++i) {
+    const DType found = context.inputs[i].dtype;
+    const bool is_gradient = i >= scalars && (i - scalars) % kAdamWOperandsPerTensor == 1;
+    require(found == dtype || (is_gradient && is_low(found) && accumulator(found) == dtype),
+            "operands must have one dtype; only gradients may be bf16 or fp16 beside fp32");
+  }
+  std::optional<DType> copy;
+  if (context.attributes.contains("copy")) copy = dtype_from_name(context.attributes.get<std::string>("copy"));
   for (std::size_t i = 0; i < scalars; ++i) {
     require(context.inputs[i].shape.rank() == 0, "the step count and the guard must be scalars");
   }
@@ -30,6 +42,7 @@ std::vector<TensorType> infer_adamw(const ShapeContext& context) {
               "a parameter, its gradient and its moments must have one shape");
     }
     outputs.insert(outputs.end(), {context.inputs[i], context.inputs[i + 2], context.inputs[i + 3]});
+    if (copy) outputs.push_back({*copy, context.inputs[i].shape});
   }
   return outputs;
 }
@@ -50,7 +63,8 @@ std::vector<Value> decompose_adamw(Graph& graph, const Node& node) {
   const bool guarded = scalars > 1;
   std::vector<Value> results;
   for (std::size_t i = scalars; i < node.inputs.size(); i += kAdamWOperandsPerTensor) {
-    const Value gradient = guarded ? mul(graph, node.inputs[i + 1], node.inputs[1]) : node.inputs[i + 1];
+    Value gradient = cast_to(graph, node.inputs[i + 1], dtype);
+    if (guarded) gradient = mul(graph, gradient, node.inputs[1]);
     const Value first = add(graph, scale(graph, node.inputs[i + 2], beta1), scale(graph, gradient, 1.0 - beta1));
     const Value second =
         add(graph, scale(graph, node.inputs[i + 3], beta2), scale(graph, mul(graph, gradient, gradient), 1.0 - beta2));
@@ -59,12 +73,17 @@ std::vector<Value> decompose_adamw(Graph& graph, const Node& node) {
     const Value decayed =
         scale(graph, node.inputs[i], 1.0 - learning_rate * node.attributes.get<double>("weight_decay"));
     results.insert(results.end(), {sub(graph, decayed, mul(graph, rate, div(graph, first, divisor))), first, second});
-    if (!guarded) continue;
-    const Value is_taken = equal(graph, node.inputs[2], constant(graph, 0.0, dtype));
-    const Value before[] = {node.inputs[i], node.inputs[i + 2], node.inputs[i + 3]};
-    for (std::size_t j = 0; j < 3; ++j) {
-      Value& result = results[results.size() - 3 + j];
-      result = where(graph, is_taken, result, before[j]);
+    if (guarded) {
+      const Value is_taken = equal(graph, node.inputs[2], constant(graph, 0.0, dtype));
+      const Value before[] = {node.inputs[i], node.inputs[i + 2], node.inputs[i + 3]};
+      for (std::size_t j = 0; j < 3; ++j) {
+        Value& result = results[results.size() - 3 + j];
+        result = where(graph, is_taken, result, before[j]);
+      }
+    }
+    if (adamw_results_per_tensor(node.attributes) == 4) {
+      const DType copy = dtype_from_name(node.attributes.get<std::string>("copy"));
+      results.push_back(cast_to(graph, results[results.size() - 3], copy));
     }
   }
   return results;
@@ -76,7 +95,8 @@ std::vector<std::pair<int, int>> donations_adamw(const Node& node) {
   const int tensors = (static_cast<int>(node.inputs.size()) - scalars) / 4;
   for (int t = 0; t < tensors; ++t) {
     const int first = scalars + 4 * t;
-    pairs.insert(pairs.end(), {{3 * t, first}, {3 * t + 1, first + 2}, {3 * t + 2, first + 3}});
+    const int result = static_cast<int>(adamw_results_per_tensor(node.attributes)) * t;
+    pairs.insert(pairs.end(), {{result, first}, {result + 1, first + 2}, {result + 2, first + 3}});
   }
   return pairs;
 }
@@ -102,6 +122,7 @@ std::array<Value, 3> update(Graph& graph, std::vector<Value> operands, Attribute
 
 }  // namespace
 
+std::size_t adamw_results_per_tensor(const Attributes& attributes) { return attributes.contains("copy") ? 4 : 3; }
 std::size_t adamw_scalars(const Attributes& attributes) { return attributes.get_or("guarded", false) ? 3 : 1; }
 
 std::array<Value, 3> adamw(Graph& graph, Value step, Value parameter, Value gradient, Value first_moment,

@@ -16,7 +16,8 @@ namespace ridgepoint::cuda {
   F(cuMemAlloc) F(cuMemFree) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) \
   F(cuStreamCreate) F(cuStreamSynchronize) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) \
   F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) \
-  F(cuLaunchKernel) F(cuLaunchCooperativeKernel)
+  F(cuLaunchKernel) F(cuLaunchCooperativeKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
+  F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy)
 // clang-format on
 
 struct Driver {

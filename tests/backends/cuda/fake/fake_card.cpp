@@ -2,7 +2,8 @@
 // every allocation, copy, module and launch. Its memory is host memory, untouched until written. Environment variables:
 // FAKE_CARD_HELD_BYTES is the memory of other processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the
 // launch FAKE_CARD_FAILS_AFTER every call returns an error, as after an illegal access of a kernel; with
-// FAKE_CARD_REFUSES_STREAMS no stream can be created, and with FAKE_CARD_REFUSES_IMAGES no code can be loaded. Each
+// FAKE_CARD_REFUSES_STREAMS no stream can be created, with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with
+// FAKE_CARD_REFUSES_CAPTURE no launches can be captured. Each
 // piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and is
 // counted, if the calling thread has none or another one.
 #include "backends/cuda/fake/fake_card.h"
@@ -19,6 +20,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -92,8 +94,13 @@ std::atomic<std::int64_t> busy_until_ns{0};
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// Queues work behind earlier work.
+using Captured = std::vector<FakeWork>;
+Captured* capturing = nullptr;  // the graph under construction
+std::atomic<int> captured_runs{0};
+
+// Queues work behind earlier work, or appends it to the graph under construction.
 void do_work(FakeWork work) {
+  if (capturing != nullptr) return capturing->push_back(work);
   work.call_begin_ns = now_ns();
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
   work.end_ns = work.begin_ns + kWorkNs;
@@ -116,6 +123,7 @@ void fake_card_watch(FakeWatcher told) { watcher = told; }
 int fake_card_calls_elsewhere() { return calls_elsewhere; }
 int fake_card_context_calls() { return context_calls; }
 int fake_card_retained() { return retained; }
+int fake_card_captured_runs() { return captured_runs; }
 void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
 
 // NVRTC initialises the driver too, for tables that do not exist here, so it finds no GPU.
@@ -251,6 +259,30 @@ CUresult cuMemsetD32Async(CUdeviceptr, unsigned, std::size_t, CUstream) { return
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
   return from_environment("FAKE_CARD_REFUSES_STREAMS", 0) != 0 ? CUDA_ERROR_OUT_OF_MEMORY : give(stream);
+}
+CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
+  return on_card([] { return capturing = new Captured, CUDA_SUCCESS; });
+}
+CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
+  *graph = reinterpret_cast<CUgraph>(std::exchange(capturing, nullptr));
+  return from_environment("FAKE_CARD_REFUSES_CAPTURE", 0) != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : state();
+}
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* runnable, CUgraph graph, unsigned long long) {
+  *runnable = reinterpret_cast<CUgraphExec>(new Captured(*reinterpret_cast<Captured*>(graph)));
+  return state();
+}
+CUresult cuGraphLaunch(CUgraphExec runnable, CUstream) {
+  ++captured_runs;
+  for (const FakeWork& work : *reinterpret_cast<Captured*>(runnable)) do_work(work);
+  return state();
+}
+CUresult cuGraphDestroy(CUgraph graph) {
+  delete reinterpret_cast<Captured*>(graph);
+  return state();
+}
+CUresult cuGraphExecDestroy(CUgraphExec runnable) {
+  delete reinterpret_cast<Captured*>(runnable);
+  return state();
 }
 CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
 CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }

@@ -22,9 +22,10 @@ extern "C" {
 void fake_card_watch(FakeWatcher watcher);
 // Launches a kernel of a library.
 void fake_card_run(const char* name);
-// The number of calls that failed without the GPU's context; of calls that read or changed the current context; and of
-// contexts retained.
+// The number of calls that failed without the GPU's context; of calls that read or changed the current context; of
+// contexts retained; and of launches of captured graphs.
 int fake_card_calls_elsewhere();
 int fake_card_context_calls();
 int fake_card_retained();
+int fake_card_captured_runs();
 }

@@ -30,6 +30,8 @@ FAKE(cuDevicePrimaryCtxRetain) FAKE(cuDevicePrimaryCtxRelease_v2) FAKE(cuCtxGetC
 FAKE(cuCtxPopCurrent_v2) FAKE(cuCtxSynchronize) FAKE(cuMemGetInfo_v2)
 FAKE(cuMemAlloc_v2) FAKE(cuMemFree_v2) FAKE(cuMemAllocHost_v2) FAKE(cuMemFreeHost) FAKE(cuMemcpyHtoDAsync_v2)
 FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async) FAKE(cuMemsetD32Async)
+FAKE(cuStreamBeginCapture_v2) FAKE(cuStreamEndCapture) FAKE(cuGraphInstantiateWithFlags) FAKE(cuGraphLaunch)
+FAKE(cuGraphDestroy) FAKE(cuGraphExecDestroy)
 FAKE(cuStreamCreate) FAKE(cuStreamSynchronize) FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
 FAKE(cuEventRecord) FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
 FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute)

@@ -1,7 +1,7 @@
 // AdamW over any number of tensors (the formula is in src/ops/rules/adamw.cpp); the kernel of adamw.cu.
 //
-// fp32, operands dense. One launch for every 448 tensors. An operand with other storage than its output is copied
-// first.
+// fp32, but bf16 and fp16 gradients and copies; operands dense. One launch for every 448 tensors. An operand with other
+// storage than its output is copied first.
 #include "backends/cuda/kernels/hand_written.h"
 
 #include <cmath>
@@ -31,22 +31,29 @@ AdamWConstants constants_of(const Attributes& attributes) {
   return constants;
 }
 
+AdamWElement element_of(DType dtype) {
+  if (dtype == DType::bf16) return AdamWElement::bf16;
+  return dtype == DType::fp16 ? AdamWElement::fp16 : AdamWElement::fp32;
+}
+
 class AdamW : public Kernel {
  public:
   AdamW(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context),
         variant_(variant),
         function_(context.kernel(variant.image, variant.entry)),
-        scalars_(adamw_scalars(spec.node.attributes)) {
-    const std::size_t tensors = spec.outputs.size() / 3;
+        scalars_(adamw_scalars(spec.node.attributes)),
+        results_(adamw_results_per_tensor(spec.node.attributes)) {
+    const std::size_t tensors = spec.outputs.size() / results_;
     for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
-      elements_.push_back(spec.outputs[3 * tensor].shape.elements());
+      elements_.push_back(spec.outputs[results_ * tensor].shape.elements());
       if (elements_.back() == 0) continue;
       if (groups_.empty() || groups_.back().table.tensors == AdamWTable::kCapacity) {
         groups_.emplace_back();
         groups_.back().table.constants = constants_of(spec.node.attributes);
+        if (results_ == 4) groups_.back().table.copy_type = element_of(spec.outputs[3].dtype);
       }
-      add_tensor(groups_.back(), tensor);
+      add_tensor(groups_.back(), tensor, spec);
     }
   }
 
@@ -69,10 +76,11 @@ class AdamW : public Kernel {
     unsigned chunks = 0;
   };
 
-  void add_tensor(Group& group, std::size_t tensor) {
+  void add_tensor(Group& group, std::size_t tensor, const KernelSpec& spec) {
     const auto slot = static_cast<std::size_t>(group.table.tensors++);
     group.table.first_chunk[slot] = group.chunks;
     group.table.elements[slot] = elements_[tensor];
+    group.table.gradient_types[slot] = element_of(spec.inputs[scalars_ + kAdamWOperandsPerTensor * tensor + 1].dtype);
     group.tensors.push_back(tensor);
     group.chunks += block_count(elements_[tensor], variant_.tiling.columns);
   }
@@ -87,9 +95,10 @@ class AdamW : public Kernel {
     for (std::size_t slot = 0; slot < group.tensors.size(); ++slot) {
       const std::size_t tensor = group.tensors[slot];
       void* const* inputs = arguments.inputs + scalars_ + kAdamWOperandsPerTensor * tensor;
-      void* const* outputs = arguments.outputs + 3 * tensor;
+      void* const* outputs = arguments.outputs + results_ * tensor;
       table.parameters[slot] = in_place(outputs[0], inputs[0], tensor);
-      table.gradients[slot] = static_cast<const float*>(inputs[1]);
+      table.gradients[slot] = inputs[1];
+      if (results_ == 4) table.copies[slot] = outputs[3];
       table.first_moments[slot] = in_place(outputs[1], inputs[2], tensor);
       table.second_moments[slot] = in_place(outputs[2], inputs[3], tensor);
     }
@@ -111,6 +120,7 @@ class AdamW : public Kernel {
   KernelVariant variant_;
   CUfunction function_;
   std::size_t scalars_;
+  std::size_t results_;  // of each tensor
   std::vector<std::int64_t> elements_;
   std::vector<Group> groups_;
 };

@@ -1,8 +1,8 @@
 // AdamW over many tensors in one launch, in place (the formula is in src/ops/rules/adamw.cpp), fp32. A block updates
-// one chunk of one tensor, which it finds in the table that is the kernel's parameter.
-// grid (chunks of all tensors), block (256)
-// Bound by memory: 28 bytes for each element. Gradients and moments are not read again before the next step, so they
-// use streaming loads and stores; parameters may stay in the cache for the next forward.
+// one chunk of one tensor, which it finds in the table that is the kernel's parameter. Gradients may be bf16 or fp16,
+// and a low copy of the new parameter is written where the table asks for it. grid (chunks of all tensors), block (256)
+// Bound by memory: 28 bytes for each element in fp32. Gradients and moments are not read again before the next step, so
+// they use streaming loads and stores; parameters may stay in the cache for the next forward.
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/kernels/adamw/parameters.h"
 
@@ -51,19 +51,38 @@ __device__ __forceinline__ int find_tensor(const AdamWTable& table, unsigned chu
   return low;
 }
 
+template <typename Gradient>
 struct ChunkPointers {
   float* parameter;
-  const float* gradient;
+  const Gradient* gradient;
   float* first;
   float* second;
+  void* copy;  // null: none
+  AdamWElement copy_type;
 };
 
+__device__ __forceinline__ float4 load_once(const float* from) { return __ldcs(reinterpret_cast<const float4*>(from)); }
+template <typename Low>
+__device__ __forceinline__ float4 load_once(const Low* from) {
+  const uint2 bits = __ldcs(reinterpret_cast<const uint2*>(from));
+  const auto four = *reinterpret_cast<const Packet<Low, kWidth>*>(&bits);
+  return {static_cast<float>(four.values[0]), static_cast<float>(four.values[1]), static_cast<float>(four.values[2]),
+          static_cast<float>(four.values[3])};
+}
+
+template <typename Low>
+__device__ __forceinline__ void store_copy(void* copy, unsigned at, float4 value) {
+  const Packet<Low, kWidth> four{{Low(value.x), Low(value.y), Low(value.z), Low(value.w)}};
+  *reinterpret_cast<Packet<Low, kWidth>*>(static_cast<Low*>(copy) + at) = four;
+}
+
+template <typename Chunk>
 __device__ __forceinline__ void update_vectors(const AdamWConstants& constants, const StepFactors& factors,
-                                               const ChunkPointers& chunk) {
+                                               const Chunk& chunk) {
 #pragma unroll 2
   for (int i = 0; i < kVectorsPerThread; ++i) {
     const unsigned at = (i * kBlockThreads + threadIdx.x) * kWidth;
-    const float4 gradient = __ldcs(reinterpret_cast<const float4*>(chunk.gradient + at));
+    const float4 gradient = load_once(chunk.gradient + at);
     float4 parameter = *reinterpret_cast<const float4*>(chunk.parameter + at);
     float4 first = __ldcs(reinterpret_cast<const float4*>(chunk.first + at));
     float4 second = __ldcs(reinterpret_cast<const float4*>(chunk.second + at));
@@ -74,19 +93,51 @@ __device__ __forceinline__ void update_vectors(const AdamWConstants& constants, 
     *reinterpret_cast<float4*>(chunk.parameter + at) = parameter;
     __stcs(reinterpret_cast<float4*>(chunk.first + at), first);
     __stcs(reinterpret_cast<float4*>(chunk.second + at), second);
+    if (chunk.copy == nullptr) continue;
+    if (chunk.copy_type == AdamWElement::bf16) {
+      store_copy<__nv_bfloat16>(chunk.copy, at, parameter);
+    } else {
+      store_copy<__half>(chunk.copy, at, parameter);
+    }
   }
 }
 
+template <typename Chunk>
 __device__ __forceinline__ void update_elements(const AdamWConstants& constants, const StepFactors& factors,
-                                                const ChunkPointers& chunk, int elements) {
+                                                const Chunk& chunk, int elements) {
   for (int at = static_cast<int>(threadIdx.x); at < elements; at += kBlockThreads) {
     float parameter = chunk.parameter[at];
     float first = chunk.first[at];
     float second = chunk.second[at];
-    update(constants, factors, chunk.gradient[at], parameter, first, second);
+    update(constants, factors, static_cast<float>(chunk.gradient[at]), parameter, first, second);
     chunk.parameter[at] = parameter;
     chunk.first[at] = first;
     chunk.second[at] = second;
+    if (chunk.copy == nullptr) continue;
+    if (chunk.copy_type == AdamWElement::bf16) {
+      static_cast<__nv_bfloat16*>(chunk.copy)[at] = __nv_bfloat16(parameter);
+    } else {
+      static_cast<__half*>(chunk.copy)[at] = __half(parameter);
+    }
+  }
+}
+
+template <typename Gradient>
+__device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor, long long offset) {
+  char* copy = static_cast<char*>(table.copies[tensor]);
+  const ChunkPointers<Gradient> chunk{table.parameters[tensor] + offset,
+                                      static_cast<const Gradient*>(table.gradients[tensor]) + offset,
+                                      table.first_moments[tensor] + offset,
+                                      table.second_moments[tensor] + offset,
+                                      copy == nullptr ? nullptr : copy + 2 * offset,
+                                      table.copy_type};
+  const long long left = table.elements[tensor] - offset;
+  const StepFactors factors = step_factors(table);
+  if (left >= AdamWTable::kChunkElements &&
+      are_vector_aligned(chunk.parameter, chunk.gradient, chunk.first, chunk.second, chunk.copy)) {
+    update_vectors(table.constants, factors, chunk);
+  } else {
+    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
   }
 }
 
@@ -99,14 +150,12 @@ extern "C" __global__ void __launch_bounds__(256)
   if (table.skip != nullptr && *table.skip != 0.0F) return;
   const int tensor = find_tensor(table, blockIdx.x);
   const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * AdamWTable::kChunkElements;
-  const ChunkPointers chunk{table.parameters[tensor] + offset, table.gradients[tensor] + offset,
-                            table.first_moments[tensor] + offset, table.second_moments[tensor] + offset};
-  const long long left = table.elements[tensor] - offset;
-  const StepFactors factors = step_factors(table);
-  if (left >= AdamWTable::kChunkElements &&
-      are_vector_aligned(chunk.parameter, chunk.gradient, chunk.first, chunk.second)) {
-    update_vectors(table.constants, factors, chunk);
-  } else {
-    update_elements(table.constants, factors, chunk, static_cast<int>(min(left, 0LL + AdamWTable::kChunkElements)));
+  switch (table.gradient_types[tensor]) {
+    case AdamWElement::fp32:
+      return update_chunk<float>(table, tensor, offset);
+    case AdamWElement::bf16:
+      return update_chunk<__nv_bfloat16>(table, tensor, offset);
+    case AdamWElement::fp16:
+      return update_chunk<__half>(table, tensor, offset);
   }
 }

@@ -12,6 +12,9 @@ struct AdamWConstants {
   float log_beta1, log_beta2;
 };
 
+// The element types of gradients and of low copies of parameters.
+enum class AdamWElement : std::uint8_t { fp32, bf16, fp16 };
+
 // The tensors of one launch. Every preset of the model fits in one launch (xl has the most tensors, 435).
 struct AdamWTable {
   static constexpr int kCapacity = 448;
@@ -25,7 +28,10 @@ struct AdamWTable {
   std::uint32_t first_chunk[kCapacity] = {};
   std::int64_t elements[kCapacity] = {};
   float* parameters[kCapacity] = {};
-  const float* gradients[kCapacity] = {};
+  const void* gradients[kCapacity] = {};
+  AdamWElement gradient_types[kCapacity] = {};
+  void* copies[kCapacity] = {};  // null: none
+  AdamWElement copy_type = AdamWElement::fp32;
   float* first_moments[kCapacity] = {};
   float* second_moments[kCapacity] = {};
 };

@@ -1,0 +1,65 @@
+#include "backends/cuda/driver/cuda_graph.h"
+
+#include <string>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+void check_capture(CUresult result, const char* doing) {
+  if (result == CUDA_SUCCESS) return;
+  try {
+    throw_driver_error(result, doing);
+  } catch (const Error& error) {
+    throw Error(error.what(), ErrorKind::unsupported);
+  }
+}
+
+// A captured graph before its instantiation.
+class Recording {
+ public:
+  explicit Recording(const CudaContext& context) : context_(context) {
+    // Relaxed: a body may load a kernel or allocate memory, which are not work on the stream.
+    check_capture(context.driver().cuStreamBeginCapture(context.stream(), CU_STREAM_CAPTURE_MODE_RELAXED),
+                  "begin to capture a run");
+  }
+  ~Recording() {
+    if (!has_ended_) context_.driver().cuStreamEndCapture(context_.stream(), &graph_);
+    if (graph_ != nullptr) context_.driver().cuGraphDestroy(graph_);
+  }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  CUgraph end() {
+    has_ended_ = true;
+    check_capture(context_.driver().cuStreamEndCapture(context_.stream(), &graph_), "capture a run");
+    return graph_;
+  }
+
+ private:
+  const CudaContext& context_;
+  CUgraph graph_ = nullptr;
+  bool has_ended_ = false;
+};
+
+}  // namespace
+
+CudaGraph::CudaGraph(const CudaContext& context, const std::function<void()>& body) : context_(context) {
+  const CudaContext::Scope scope(context);
+  Recording recording(context);
+  body();
+  check_capture(context.driver().cuGraphInstantiateWithFlags(&graph_, recording.end(), 0), "prepare a captured run");
+}
+
+CudaGraph::~CudaGraph() {
+  const CudaContext::Scope scope(context_, std::nothrow);
+  context_.driver().cuGraphExecDestroy(graph_);
+}
+
+void CudaGraph::run() {
+  const CudaContext::Scope scope(context_);
+  check(context_.driver().cuGraphLaunch(graph_, context_.stream()), "launch a captured run");
+}
+
+}  // namespace ridgepoint::cuda
