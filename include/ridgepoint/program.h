@@ -80,7 +80,8 @@ class Program {
   // The type must be that of the `input` node. Throws Error for an index of an embedding or of the loss that is outside
   // its table, naming the element.
   void write_input(std::string_view name, const HostTensor& tensor);
-  HostTensor read_input(std::string_view name) const;  // parameters and state after updates
+  // Parameters and state after updates. A weight that the compiled program stores in bf16 or fp16 comes rounded.
+  HostTensor read_input(std::string_view name) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()

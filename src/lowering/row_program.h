@@ -91,6 +91,9 @@ struct RowProgram {
 std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::span<const TensorLayout> inputs,
                                                      std::span<const TensorLayout> outputs);
 
+// Whether one program computes the body of a fused node, whatever the strides of its operands are.
+bool lowers_to_one_program(const Graph& body);
+
 // One instruction a line, for tests and dumps.
 std::string print(const RowProgram& program);
 

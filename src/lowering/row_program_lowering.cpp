@@ -47,6 +47,17 @@ std::vector<std::vector<int>> grouped_outputs(const Graph& body, const BodyAxes&
   return groups;
 }
 
+// A layout in which no two dimensions are contiguous together.
+TensorLayout scattered_layout(const TensorType& type) {
+  TensorLayout layout = dense_layout(type);
+  std::int64_t stride = 2;
+  for (int axis = type.shape.rank() - 1; axis >= 0; --axis) {
+    layout.strides[static_cast<std::size_t>(axis)] = stride;
+    stride = stride * type.shape[axis] + 1;
+  }
+  return layout;
+}
+
 class Emitter {
  public:
   Emitter(const Subgraph& subgraph, const ChosenSpace& space)
@@ -241,13 +252,25 @@ std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::spa
   std::vector<RowProgram> programs;
   for (const std::vector<int>& indices : grouped_outputs(body, *axes)) {
     const Subgraph subgraph{body, *axes, nodes_needed_by(body, indices), indices, inputs, outputs};
-    const std::optional<ChosenSpace> space = choose_space(subgraph);
-    if (!space) return std::nullopt;
-    std::optional<RowProgram> program = Emitter(subgraph, *space).run();
+    std::optional<RowProgram> program;
+    for (const ChosenSpace& space : choose_spaces(subgraph)) {
+      if (program = Emitter(subgraph, space).run(); program) break;
+    }
     if (!program) return std::nullopt;
     programs.push_back(std::move(*program));
   }
   return programs;
+}
+
+bool lowers_to_one_program(const Graph& body) {
+  std::vector<TensorLayout> inputs;
+  std::vector<TensorLayout> outputs;
+  for (std::size_t i = 0; i < body.inputs().size(); ++i) {
+    inputs.push_back(scattered_layout(body.type(*body.find_input(std::to_string(i)))));
+  }
+  for (const Output& output : body.outputs()) outputs.push_back(dense_layout(body.type(output.value)));
+  const std::optional<std::vector<RowProgram>> programs = lower_to_rows(body, inputs, outputs);
+  return programs && programs->size() == 1;
 }
 
 }  // namespace ridgepoint

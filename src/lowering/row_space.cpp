@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 
 namespace ridgepoint {
 namespace {
@@ -74,6 +75,8 @@ class SpaceBuilder {
     }
     return found;
   }
+
+  const std::vector<int>& axes() const { return live_; }
 
   // The axis with the smallest stride in the leading access, or the longest axis where that one is too short.
   int densest_axis() const {
@@ -194,11 +197,16 @@ std::optional<ChosenSpace> space_with_columns(const Subgraph& subgraph, const Ax
 
 // For a subgraph without inner reductions, whose terminal reductions all have the axes `reduced` (perhaps none): any
 // axis can be the columns.
-ChosenSpace free_space(const Subgraph& subgraph, const AxisSet& reduced) {
+std::vector<ChosenSpace> free_spaces(const Subgraph& subgraph, const AxisSet& reduced) {
   const SpaceBuilder builder(subgraph, reduced, reduced);
-  const int column = builder.densest_axis();
-  const AxisSet columns = builder.members(column);
-  return builder.build(column, columns, reduced & ~columns);
+  std::vector<int> columns = {builder.densest_axis()};
+  std::ranges::copy_if(builder.axes(), std::back_inserter(columns), [&](int axis) { return axis != columns.front(); });
+  std::vector<ChosenSpace> spaces;
+  for (const int axis : columns) {
+    const AxisSet members = builder.members(axis);
+    spaces.push_back(builder.build(axis, members, reduced & ~members));
+  }
+  return spaces;
 }
 
 }  // namespace
@@ -243,22 +251,23 @@ RowAccess ChosenSpace::access(DType dtype, const AxisStrides& strides) const {
   return result;
 }
 
-std::optional<ChosenSpace> choose_space(const Subgraph& subgraph) {
+std::vector<ChosenSpace> choose_spaces(const Subgraph& subgraph) {
   const Reductions reductions = find_reductions(subgraph);
   if (reductions.inner.empty()) {
     const AxisSet reduced = reductions.terminal.empty() ? AxisSet() : reductions.terminal[0];
     const bool shared = std::all_of(reductions.terminal.begin(), reductions.terminal.end(),
                                     [&](const AxisSet& set) { return set == reduced; });
-    if (shared) return free_space(subgraph, reduced);
+    if (shared) return free_spaces(subgraph, reduced);
   }
   std::vector<AxisSet> candidates = reductions.inner;
   candidates.insert(candidates.end(), reductions.terminal.begin(), reductions.terminal.end());
+  std::vector<ChosenSpace> spaces;
   for (const AxisSet& columns : candidates) {
     const std::optional<AxisSet> summed = summed_axes(reductions, columns);
     if (!summed) continue;
-    if (std::optional<ChosenSpace> space = space_with_columns(subgraph, columns, *summed)) return space;
+    if (std::optional<ChosenSpace> space = space_with_columns(subgraph, columns, *summed)) spaces.push_back(*space);
   }
-  return std::nullopt;
+  return spaces;
 }
 
 }  // namespace ridgepoint

@@ -45,7 +45,8 @@ struct ChosenSpace {
   int column_axis = kNoAxis;  // the merged column axis
 };
 
-// Nullopt when no space supports all reductions of the subgraph.
-std::optional<ChosenSpace> choose_space(const Subgraph& subgraph);
+// The spaces that support all reductions of the subgraph, the best one first. The first may not suit an output that
+// varies along too few axes.
+std::vector<ChosenSpace> choose_spaces(const Subgraph& subgraph);
 
 }  // namespace ridgepoint

@@ -313,7 +313,17 @@ class ElementwiseFuser {
       rewriter.replace(fusion.results[i], made.outputs[i]);
       move_views(fusion.results[i], made.outputs[i], group.place, rewriter);
     }
-    for (const NodeId id : group.members) rewriter.remove(id);
+    for (const NodeId id : group.members) {
+      rewriter.remove(id);
+      for (const Value value : graph_.node(id).outputs) {
+        if (std::ranges::find(fusion.results, value) == fusion.results.end()) remove_views(value, rewriter);
+      }
+    }
+  }
+
+  // The views of a value that only the body has: nothing reads them any more.
+  void remove_views(Value of, Rewriter& rewriter) {
+    for (const NodeId id : storage_.views(of)) rewriter.remove(id);
   }
 
   // Views that stood before the fused node would read its results before they exist.

@@ -27,6 +27,7 @@ class WeightKeeper {
  private:
   void visit(Node& parameter) {
     const Value value = parameter.outputs[0];
+    if (graph_.type(value).dtype != DType::fp32) return;
     const std::vector<NodeId> casts = casts_of(value);
     if (casts.empty()) return;
     const auto update = std::ranges::find(graph_.updates(), value, &Update::input);

@@ -207,7 +207,11 @@ std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
 }
 
 HostTensor Program::read_input(std::string_view name) const {
-  return implementation_->read(implementation_->find_input(name).value);
+  const Implementation& self = *implementation_;
+  const Value value = self.find_input(name).value;
+  const DType dtype = declared_type(self.graph, self.graph.producer_node(value)).dtype;
+  HostTensor tensor = self.read(value);
+  return tensor.type.dtype == dtype ? tensor : convert(tensor, dtype);
 }
 
 HostTensor Program::read_output(std::string_view name) const {

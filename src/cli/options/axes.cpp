@@ -163,7 +163,7 @@ std::vector<Axis> run_axes() {
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(dtype_axis());
   axes.push_back(choice_axis(
-      "--compile", kWork, "off", {names_of(kAllCompiles), {"full"}},
+      "--compile", kWork, "off", {names_of(kAllCompiles), {}},
       "graph compilation (fuse: groups of ops and attention in one kernel each; full: also all launches captured)",
       [](D& d, Text v) { d.config.compile.level = compile_from_name(v); }));
   axes.push_back(attention_axis("composite"));

@@ -1,5 +1,5 @@
 // nonfinite: a scalar, 0 where every element is finite, otherwise NaN. It sums x * 0, which is NaN for infinite x and
-// NaN.
+// NaN. For bf16 and fp16 the scalar is fp32.
 #include "ir/permutation.h"
 #include "ops/shape_rules.h"
 
@@ -7,11 +7,11 @@ namespace ridgepoint {
 namespace {
 
 std::vector<TensorType> infer_nonfinite(const ShapeContext& context) {
-  return {{common_floating_dtype(context), Shape()}};
+  return {{accumulator(common_floating_dtype(context)), Shape()}};
 }
 
 std::vector<Value> decompose_nonfinite(Graph& graph, const Node& node) {
-  const Value x = node.inputs[0];
+  const Value x = cast_to(graph, node.inputs[0], accumulator(graph.type(node.inputs[0]).dtype));
   return {reduce_sum(graph, scale(graph, x, 0.0), identity_permutation(graph.type(x).shape.rank()))};
 }
 

@@ -92,7 +92,6 @@ TEST(RunOptions, say_the_nearest_of_an_unknown_name) {
 
 TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
   expect_refused({"--dtype", "fp8"}, "--dtype: 'fp8' is not in this build; available: fp32, tf32, bf16, fp16");
-  expect_refused({"--compile", "fast"}, "--compile: 'fast' is not in this build; available: off, fuse, full");
 }
 
 TEST(RunOptions, take_cards_by_number_whether_they_are_here_or_not) {

@@ -55,7 +55,7 @@ bool fits_tile(const Graph& graph, const Node& node) {
   if (!may_fit(node.op)) return false;
   const Graph body = body_of(graph, node);
   const auto programs = lower_to_rows(body, dense_layouts(graph, node.inputs), dense_layouts(graph, node.outputs));
-  if (!programs || (node.op == Op::fused && programs->size() != 1)) return false;
+  if (!programs || (node.op == Op::fused && !lowers_to_one_program(body))) return false;
   try {
     for (const RowProgram& program : *programs) compile_tiles(program);
   } catch (const Error&) {

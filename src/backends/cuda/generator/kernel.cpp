@@ -120,8 +120,8 @@ bool fits_generated(const Graph& graph, const Node& node) {
   std::vector<TensorLayout> outputs;
   for (const Value value : node.inputs) inputs.push_back(dense_layout(graph.type(value)));
   for (const Value value : node.outputs) outputs.push_back(dense_layout(graph.type(value)));
-  const std::optional<std::vector<RowProgram>> programs = lower_to_rows(body_of(graph, node), inputs, outputs);
-  return programs && (kind != OpClass::fused || programs->size() == 1);
+  const Graph body = body_of(graph, node);
+  return lower_to_rows(body, inputs, outputs) && (kind != OpClass::fused || lowers_to_one_program(body));
 }
 
 std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const KernelSpec& spec) {

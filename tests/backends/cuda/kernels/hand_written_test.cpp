@@ -281,10 +281,15 @@ TEST_F(OnCardCrossEntropy, takes_gradients_that_are_spread_strided_or_known) {
 
 class OnCardAdamW : public OnCardHandWritten {
  protected:
+  static Operand scalar(double value) {
+    Operand made = testing::make_operand(DType::fp32, {});
+    store_element(DType::fp32, made.storage.data(), value);
+    return made;
+  }
+
   // The step, then parameter, gradient and both moments (the second positive) of each tensor.
   std::vector<Operand> operands(double step, const std::vector<std::int64_t>& sizes) {
-    std::vector<Operand> made = {testing::make_operand(DType::fp32, {})};
-    store_element(DType::fp32, made[0].storage.data(), step);
+    std::vector<Operand> made = {scalar(step)};
     for (const std::int64_t size : sizes) {
       for (int i = 0; i < 4; ++i) made.push_back(random(DType::fp32, {size}));
       for (std::int64_t i = 0; i < size; ++i) {
@@ -311,14 +316,25 @@ TEST_F(OnCardAdamW, takes_gradients_without_their_factor_or_updates_nothing) {
   attributes.set("guarded", true);
   for (const double skip : {0.0, 1.0}) {
     std::vector<Operand> tensors = operands(4, {4096, 5, 4097});
-    const auto scalar = [](double value) {
-      Operand made = testing::make_operand(DType::fp32, {});
-      store_element(DType::fp32, made.storage.data(), value);
-      return made;
-    };
     tensors.insert(tensors.begin() + 1, {scalar(1.0 / 1024), scalar(skip)});
     expect_agrees(Op::adamw, tensors, attributes, true);
     expect_agrees(Op::adamw, tensors, attributes, false);
+  }
+}
+
+TEST_F(OnCardAdamW, takes_low_gradients_and_writes_low_copies) {
+  for (const DType low : {DType::bf16, DType::fp16}) {
+    for (const double skip : {0.0, 1.0}) {
+      Attributes attributes = attributes_;
+      attributes.set("guarded", true);
+      attributes.set("copy", std::string(name(low)));
+      std::vector<Operand> tensors = operands(4, {8192, 5, 4097, 100003});
+      tensors[2] = random(low, {8192});
+      tensors[10] = random(low, {4097});
+      tensors.insert(tensors.begin() + 1, {scalar(0.5), scalar(skip)});
+      expect_agrees(Op::adamw, tensors, attributes, true);
+      expect_agrees(Op::adamw, tensors, attributes, false);
+    }
   }
 }
 

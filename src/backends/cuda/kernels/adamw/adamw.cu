@@ -102,6 +102,14 @@ __device__ __forceinline__ void update_vectors(const AdamWConstants& constants, 
   }
 }
 
+__device__ __forceinline__ void store_copy_of_one(void* copy, AdamWElement type, int at, float value) {
+  if (type == AdamWElement::bf16) {
+    static_cast<__nv_bfloat16*>(copy)[at] = __nv_bfloat16(value);
+  } else {
+    static_cast<__half*>(copy)[at] = __half(value);
+  }
+}
+
 template <typename Chunk>
 __device__ __forceinline__ void update_elements(const AdamWConstants& constants, const StepFactors& factors,
                                                 const Chunk& chunk, int elements) {
@@ -113,12 +121,18 @@ __device__ __forceinline__ void update_elements(const AdamWConstants& constants,
     chunk.parameter[at] = parameter;
     chunk.first[at] = first;
     chunk.second[at] = second;
-    if (chunk.copy == nullptr) continue;
-    if (chunk.copy_type == AdamWElement::bf16) {
-      static_cast<__nv_bfloat16*>(chunk.copy)[at] = __nv_bfloat16(parameter);
-    } else {
-      static_cast<__half*>(chunk.copy)[at] = __half(parameter);
-    }
+    if (chunk.copy != nullptr) store_copy_of_one(chunk.copy, chunk.copy_type, at, parameter);
+  }
+}
+
+// The low copy of parameters that keep their values.
+__device__ __forceinline__ void copy_chunk(const AdamWTable& table, int tensor, long long offset) {
+  if (table.copies[tensor] == nullptr) return;
+  char* copy = static_cast<char*>(table.copies[tensor]) + 2 * offset;
+  const float* parameter = table.parameters[tensor] + offset;
+  const long long elements = min(table.elements[tensor] - offset, 0LL + AdamWTable::kChunkElements);
+  for (int at = static_cast<int>(threadIdx.x); at < elements; at += kBlockThreads) {
+    store_copy_of_one(copy, table.copy_type, at, parameter[at]);
   }
 }
 
@@ -147,9 +161,9 @@ __device__ __forceinline__ void update_chunk(const AdamWTable& table, int tensor
 extern "C" __global__ void __launch_bounds__(256)
     adamw_forward_chunks(const __grid_constant__ ridgepoint::cuda::AdamWTable table) {
   using namespace ridgepoint::cuda;
-  if (table.skip != nullptr && *table.skip != 0.0F) return;
   const int tensor = find_tensor(table, blockIdx.x);
   const long long offset = static_cast<long long>(blockIdx.x - table.first_chunk[tensor]) * AdamWTable::kChunkElements;
+  if (table.skip != nullptr && *table.skip != 0.0F) return copy_chunk(table, tensor, offset);
   switch (table.gradient_types[tensor]) {
     case AdamWElement::fp32:
       return update_chunk<float>(table, tensor, offset);

@@ -1,0 +1,173 @@
+// Weights that are stored as the products read them, and AdamW reading low gradients.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::count;
+using testing::expect_left;
+using testing::expect_rewritten;
+
+TEST(KeepWeightsLow, stores_a_weight_that_is_only_read_in_the_low_type) {
+  expect_rewritten(keep_weights_low, R"(
+%0:fp32[4,4] = input() {name="w", role="parameter"}
+%1:bf16[4,4] = cast(%0) {dtype="bf16"}
+%2:bf16[4,4] = matmul(%1, %1)
+output "o" %2
+)",
+                   R"(
+%0:bf16[4,4] = input() {declared_dtype="fp32", name="w", role="parameter"}
+%1:bf16[4,4] = matmul(%0, %0)
+output "o" %1
+)");
+}
+
+TEST(KeepWeightsLow, leaves_a_weight_that_is_read_in_fp32_too) {
+  expect_left(keep_weights_low, R"(
+%0:fp32[4,4] = input() {name="w", role="parameter"}
+%1:bf16[4,4] = cast(%0) {dtype="bf16"}
+%2:bf16[4,4] = matmul(%1, %1)
+%3:fp32[4,4] = exp(%0)
+output "o" %2
+output "p" %3
+)");
+}
+
+TEST(KeepWeightsLow, leaves_data_and_casts_to_a_wider_type) {
+  expect_left(keep_weights_low, R"(
+%0:fp32[4,4] = input() {name="x", role="data"}
+%1:bf16[4,4] = cast(%0) {dtype="bf16"}
+%2:bf16[4,4] = input() {name="w", role="parameter"}
+%3:fp32[4,4] = cast(%2) {dtype="fp32"}
+output "o" %1
+output "p" %3
+)");
+}
+
+TEST(KeepWeightsLow, lets_adamw_write_the_low_copy_of_a_weight_that_it_updates) {
+  expect_rewritten(keep_weights_low, R"(
+%0:fp32[2,2] = input() {name="w", role="parameter"}
+%1:fp32[2,2] = input() {name="m", role="state"}
+%2:fp32[2,2] = input() {name="v", role="state"}
+%3:fp32[] = input() {name="step", role="state"}
+%4:fp32[2,2] = input() {name="g", role="data"}
+%5:bf16[2,2] = cast(%0) {dtype="bf16"}
+%6:bf16[2,2] = matmul(%5, %5)
+%7:fp32[2,2], %8:fp32[2,2], %9:fp32[2,2] = adamw(%3, %0, %4, %1, %2) {beta1=0.5, beta2=0.5, epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+output "o" %6
+update %0 %7
+update %1 %8
+update %2 %9
+)",
+                   R"(
+%0:bf16[2,2] = input() {copy_of="w", name="low.w", role="state"}
+%1:fp32[2,2] = input() {name="w", role="parameter"}
+%2:fp32[2,2] = input() {name="m", role="state"}
+%3:fp32[2,2] = input() {name="v", role="state"}
+%4:fp32[] = input() {name="step", role="state"}
+%5:fp32[2,2] = input() {name="g", role="data"}
+%6:bf16[2,2] = matmul(%0, %0)
+%7:fp32[2,2], %8:fp32[2,2], %9:fp32[2,2], %10:bf16[2,2] = adamw(%4, %1, %5, %2, %3) {beta1=0.5, beta2=0.5, copy="bf16", epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+output "o" %6
+update %1 %7
+update %2 %8
+update %3 %9
+update %0 %10
+)");
+}
+
+TEST(KeepGradientsLow, lets_adamw_and_the_search_for_infinities_read_what_was_cast) {
+  expect_rewritten(keep_gradients_low, R"(
+%0:fp32[2,2] = input() {name="w", role="parameter"}
+%1:fp32[] = input() {name="step", role="state"}
+%2:fp16[2,2] = input() {name="g", role="data"}
+%3:fp32[2,2] = cast(%2) {dtype="fp32"}
+%4:fp32[] = nonfinite(%3)
+%5:fp32[2,2], %6:fp32[2,2], %7:fp32[2,2] = adamw(%1, %0, %3, %0, %0) {beta1=0.5, beta2=0.5, epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+output "o" %4
+output "w" %5
+)",
+                   R"(
+%0:fp32[2,2] = input() {name="w", role="parameter"}
+%1:fp32[] = input() {name="step", role="state"}
+%2:fp16[2,2] = input() {name="g", role="data"}
+%3:fp32[] = nonfinite(%2)
+%4:fp32[2,2], %5:fp32[2,2], %6:fp32[2,2] = adamw(%1, %0, %2, %0, %0) {beta1=0.5, beta2=0.5, epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+output "o" %3
+output "w" %4
+)");
+}
+
+TEST(KeepGradientsLow, leaves_casts_that_round_and_other_operands) {
+  expect_left(keep_gradients_low, R"(
+%0:fp32[2,2] = input() {name="w", role="parameter"}
+%1:fp32[] = input() {name="step", role="state"}
+%2:bf16[2,2] = input() {name="m", role="state"}
+%3:fp32[2,2] = cast(%2) {dtype="fp32"}
+%4:fp32[2,2], %5:fp32[2,2], %6:fp32[2,2] = adamw(%1, %0, %0, %3, %0) {beta1=0.5, beta2=0.5, epsilon=0.5, learning_rate=0.5, weight_decay=0.5}
+output "w" %4
+)");
+}
+
+class LowWeights : public ::testing::TestWithParam<Mode> {
+ protected:
+  Program program(Compile level) const {
+    TransformerConfig config = transformer_preset("tiny");
+    config.layers = 1;
+    config.context = 16;
+    return {build_transformer(config, 2),
+            open_device("cpu"),
+            {.compile = {.mode = GetParam(), .precision = Precision::bf16, .level = level, .keep = {.results = true}}}};
+  }
+};
+
+TEST_P(LowWeights, compute_what_cast_weights_do_at_every_step) {
+  Program eager = program(Compile::off);
+  Program compiled = program(Compile::fuse);
+  EXPECT_LT(count(compiled.graph(), Op::cast), count(eager.graph(), Op::cast));
+  for (const NodeId id : eager.graph().inputs()) {
+    const Node& node = eager.graph().node(id);
+    if (input_role(node) == Role::state) continue;
+    const TensorType& type = eager.graph().type(node.outputs[0]);
+    HostTensor tensor(type);
+    if (type.dtype == DType::fp32)
+      for (std::size_t i = 0; i < tensor.as<float>().size(); ++i)
+        tensor.as<float>()[i] = static_cast<float>(static_cast<int>((i * 7919) % 101) - 50) * 0.004F;
+    eager.write_input(input_name(node), tensor);
+    compiled.write_input(input_name(node), tensor);
+  }
+  for (int run = 0; run < 3; ++run) {
+    eager.run();
+    compiled.run();
+    const HostTensor expected = convert(eager.read_output("logits"), DType::fp64);
+    const HostTensor found = convert(compiled.read_output("logits"), DType::fp64);
+    double error = 0;
+    double size = 0;
+    for (std::size_t i = 0; i < expected.as<double>().size(); ++i) {
+      error += std::pow(found.as<double>()[i] - expected.as<double>()[i], 2);
+      size += std::pow(expected.as<double>()[i], 2);
+    }
+    EXPECT_LT(std::sqrt(error / size), 1e-2) << "run " << run;
+  }
+}
+
+TEST_P(LowWeights, take_tensors_of_the_models_type) {
+  Program compiled = program(Compile::fuse);
+  const HostTensor weight({DType::fp32, {10000, 128}});
+  EXPECT_NO_THROW(compiled.write_input("lm_head.weight", weight));
+  EXPECT_THROW(compiled.write_input("lm_head.weight", convert(weight, DType::bf16)), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(all_modes, LowWeights, ::testing::ValuesIn(kAllModes),
+                         [](const auto& tested) { return std::string(name(tested.param)); });
+
+}  // namespace
+}  // namespace ridgepoint
