@@ -90,8 +90,8 @@ struct Node {
   Phase phase = Phase::forward;
   std::optional<Op> origin;  // the composite whose decomposition or derivative created it, or that was fused into it
   std::shared_ptr<const FusedBody> body;  // of a fused node; null for every other op
-  std::uint32_t scope = 0;   // Graph::scope_name
-  std::uint32_t source = 0;  // Graph::source_name
+  std::uint32_t scope = 0;                // Graph::scope_name
+  std::uint32_t source = 0;               // Graph::source_name
   bool alive = true;
 };
 

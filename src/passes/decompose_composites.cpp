@@ -1,5 +1,5 @@
-// Replaces a composite or a fused node by its decomposition into primitives where the device has no kernel for it or its
-// attribute kPlainAttribute is set.
+// Replaces a composite or a fused node by its decomposition into primitives where the device has no kernel for it or
+// its attribute kPlainAttribute is set.
 #include <string>
 #include <unordered_map>
 
