@@ -1,7 +1,7 @@
 // The operands and the position of the attention op that recognise_attention inserts.
 #include <gtest/gtest.h>
 
-#include "passes/attention_lines.h"
+#include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
 
 namespace ridgepoint {

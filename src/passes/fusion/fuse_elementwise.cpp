@@ -16,9 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "ir/queries.h"
 #include "ir/rewriter.h"
-#include "ops/rule.h"
+#include "passes/fusion/fused_body.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -27,8 +26,6 @@ namespace {
 // Bounds of what a kernel keeps in registers.
 constexpr std::size_t kMostMembers = 24;
 constexpr std::size_t kMostTensors = 16;
-// Ops that the name of a kernel lists.
-constexpr std::size_t kMostNames = 4;
 
 // Hand-written kernels of the other composites are faster, or read by index.
 bool can_fuse(const Node& node) {
@@ -47,134 +44,6 @@ bool can_fuse(const Node& node) {
       return false;
   }
 }
-
-// A node without operands that a body repeats instead of reading its result.
-bool is_source(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
-
-// A group as one node: its operands, its results in the graph, and the body.
-struct Fusion {
-  std::vector<Value> inputs;
-  std::vector<Value> results;
-  std::shared_ptr<const FusedBody> body;
-};
-
-// The readers and views of the values that are not views, as of construction.
-class Storage {
- public:
-  explicit Storage(const Graph& graph)
-      : roots_(graph.value_count()), readers_(graph.value_count()), views_(graph.value_count()) {
-    is_result_.resize(graph.value_count());
-    const std::vector<bool> results = results_of(graph);
-    for (const NodeId id : graph.order()) {
-      const Node& node = graph.node(id);
-      const bool is_view = op_class(node.op) == OpClass::view;
-      for (const Value operand : node.inputs) (is_view ? views_ : readers_)[root(operand).id].push_back(id);
-      for (const Value value : node.outputs) {
-        roots_[value.id] = is_view ? root(node.inputs[0]) : value;
-        if (results[value.id]) is_result_[roots_[value.id].id] = true;
-      }
-    }
-  }
-
-  Value root(Value value) const { return roots_[value.id]; }
-  // Of a root, through views.
-  const std::vector<NodeId>& readers(Value of) const { return readers_[of.id]; }
-  const std::vector<NodeId>& views(Value of) const { return views_[of.id]; }
-  bool is_result(Value of) const { return is_result_[of.id]; }
-
- private:
-  std::vector<Value> roots_;
-  std::vector<std::vector<NodeId>> readers_;
-  std::vector<std::vector<NodeId>> views_;
-  std::vector<bool> is_result_;
-};
-
-// Copies the members of a group to a body.
-class BodyBuilder {
- public:
-  BodyBuilder(const Graph& graph, const Storage& storage, std::span<const NodeId> members)
-      : graph_(graph), storage_(storage), members_(members) {}
-
-  Fusion build() {
-    body_.name = name();
-    for (const NodeId id : members_) copy(id);
-    for (const NodeId id : members_) {
-      for (const Value value : graph_.node(id).outputs) {
-        if (!is_read_outside(value)) continue;
-        body_.add_output(std::to_string(fusion_.results.size()), inner_.at(value));
-        fusion_.results.push_back(value);
-      }
-    }
-    decompose();
-    fusion_.body = std::make_shared<const FusedBody>(std::move(body_));
-    return std::move(fusion_);
-  }
-
- private:
-  std::string name() const {
-    std::vector<Op> ops;
-    for (const NodeId id : members_) {
-      const Op op = graph_.node(id).op;
-      if (op != Op::cast && std::ranges::find(ops, op) == ops.end()) ops.push_back(op);
-    }
-    if (ops.empty()) ops.push_back(Op::cast);
-    std::string text = "fused";
-    for (std::size_t i = 0; i < std::min(ops.size(), kMostNames); ++i)
-      text += "_" + std::string(ridgepoint::name(ops[i]));
-    return text;
-  }
-
-  bool is_member(NodeId id) const { return std::ranges::find(members_, id) != members_.end(); }
-
-  bool is_read_outside(Value value) const {
-    return storage_.is_result(value) ||
-           std::ranges::any_of(storage_.readers(value), [&](NodeId reader) { return !is_member(reader); });
-  }
-
-  void copy(NodeId id) {
-    const Node& node = graph_.node(id);
-    std::vector<Value> operands;
-    for (const Value value : node.inputs) operands.push_back(operand(value));
-    std::vector<TensorType> types;
-    for (const Value value : node.outputs) types.push_back(graph_.type(value));
-    Node& made = body_.node(body_.add_node(node.op, operands, types, node.attributes));
-    made.origin = node.origin;
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) inner_[node.outputs[i]] = made.outputs[i];
-  }
-
-  // Views of the group's values, and what is_source(), are copied too; other values become inputs.
-  Value operand(Value value) {
-    if (const auto known = inner_.find(value); known != inner_.end()) return known->second;
-    const NodeId root = graph_.producer(storage_.root(value));
-    if (is_source(graph_.node(root)) || is_member(root)) {
-      copy(graph_.producer(value));
-    } else {
-      inner_[value] = input(body_, std::to_string(fusion_.inputs.size()), graph_.type(value), Role::data);
-      fusion_.inputs.push_back(value);
-    }
-    return inner_.at(value);
-  }
-
-  void decompose() {
-    Rewriter rewriter(body_);
-    for (const NodeId id : nodes_of(body_)) {
-      const Node& node = body_.node(id);
-      if (op_class(node.op) != OpClass::composite) continue;
-      rewriter.insert_before(id);
-      rewriter.replace(id, decompose_fully(body_, node));
-    }
-    rewriter.finish();
-    for (const NodeId id : body_.order()) body_.node(id).source = 0;
-    eliminate_dead_code(body_, PassOptions());
-  }
-
-  const Graph& graph_;
-  const Storage& storage_;
-  std::span<const NodeId> members_;
-  Graph body_;
-  std::map<Value, Value> inner_;  // values of the graph in the body
-  Fusion fusion_;
-};
 
 class ElementwiseFuser {
  public:
@@ -209,7 +78,7 @@ class ElementwiseFuser {
 
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
-    if (op_class(node.op) == OpClass::view || is_source(node)) return;
+    if (op_class(node.op) == OpClass::view || is_repeated(node)) return;
     std::vector<Value> roots;
     for (const Value value : node.inputs) roots.push_back(storage_.root(value));
     int own = kNoGroup;
@@ -279,7 +148,7 @@ class ElementwiseFuser {
   }
 
   bool fits(std::span<const NodeId> members) {
-    const Fusion fusion = BodyBuilder(graph_, storage_, members).build();
+    const Fusion fusion = fuse(graph_, storage_, members);
     if (fusion.inputs.size() + fusion.results.size() > kMostTensors) return false;
     const auto [known, is_new] = fits_.try_emplace(fusion.body->text);
     if (is_new) {
@@ -303,7 +172,7 @@ class ElementwiseFuser {
   }
 
   void replace(const Group& group, Rewriter& rewriter) {
-    Fusion fusion = BodyBuilder(graph_, storage_, group.members).build();
+    Fusion fusion = fuse(graph_, storage_, group.members);
     const auto shared = bodies_.try_emplace(fusion.body->text, fusion.body).first;
     const Node& led = graph_.node(leader(group));
     rewriter.insert_before(group.place, graph_.scope_name(led));

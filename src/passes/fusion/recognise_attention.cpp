@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ir/rewriter.h"
-#include "passes/attention_pattern.h"
+#include "passes/fusion/attention_pattern.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 

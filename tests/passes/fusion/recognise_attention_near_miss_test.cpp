@@ -5,7 +5,7 @@
 #include <array>
 #include <string>
 
-#include "passes/attention_lines.h"
+#include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/autodiff.h"
 

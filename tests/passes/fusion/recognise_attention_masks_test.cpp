@@ -1,7 +1,7 @@
 // Near misses of recognise_attention by a mask, a broadcast or a bias of the scores.
 #include <gtest/gtest.h>
 
-#include "passes/attention_lines.h"
+#include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
 
 namespace ridgepoint {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "passes/attention_lines.h"
+#include "passes/fusion/attention_lines.h"
 #include "passes/graph_lines.h"
 #include "support/run_graph.h"
 

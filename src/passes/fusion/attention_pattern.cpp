@@ -1,4 +1,4 @@
-#include "passes/attention_pattern.h"
+#include "passes/fusion/attention_pattern.h"
 
 #include <algorithm>
 #include <cmath>
