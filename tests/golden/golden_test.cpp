@@ -15,7 +15,6 @@
 #include "ridgepoint/program.h"
 #include "support/build_paths.h"
 #include "support/temporary_folder.h"
-#include "support/training_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -46,6 +45,7 @@ double relative_error(const HostTensor& actual, const HostTensor& expected) {
 struct GoldenCase {
   std::string golden;
   std::string device;
+  Compile level = Compile::off;
 };
 
 // The settings in the golden file.
@@ -82,8 +82,11 @@ TEST_P(Golden, the_model_agrees_with_pytorch) {
   const SafetensorsFile expected(golden_file(golden, "expected"));
   const auto [model, batch, steps] = read_configuration(expected);
 
-  Program program(testing::transformer_graph(model, batch, Mode::step, {.keep = {.results = true, .gradients = true}}),
-                  open_device(GetParam().device), {.compile = {.verify = true}});
+  Program program(build_transformer(model, batch), open_device(GetParam().device),
+                  {.compile = {.mode = Mode::step,
+                               .level = GetParam().level,
+                               .keep = {.results = true, .gradients = true},
+                               .verify = true}});
   Transformer(model, batch).write_data(program, 0);  // the rotary tables
   for (const std::string& name : weights.names()) program.write_input(name, weights.read(name));
   for (const std::string& name : tokens.names()) program.write_input(name, tokens.read(name));
@@ -106,8 +109,14 @@ TEST_P(Golden, the_model_agrees_with_pytorch) {
 
 INSTANTIATE_TEST_SUITE_P(PyTorch, Golden,
                          ::testing::Values(GoldenCase{"odd_sizes", "cpu"}, GoldenCase{"odd_sizes", "reference"},
-                                           GoldenCase{"narrow", "cpu"}, GoldenCase{"narrow", "reference"}),
-                         [](const auto& test) { return test.param.golden + "_on_" + test.param.device; });
+                                           GoldenCase{"narrow", "cpu"}, GoldenCase{"narrow", "reference"},
+                                           GoldenCase{"odd_sizes", "cpu", Compile::full},
+                                           GoldenCase{"narrow", "cpu", Compile::full}),
+                         [](const auto& test) {
+                           const GoldenCase& golden = test.param;
+                           const std::string compiled = golden.level == Compile::off ? "" : "_compiled";
+                           return golden.golden + "_on_" + golden.device + compiled;
+                         });
 
 // The same through the command-line program.
 struct Outcome {
