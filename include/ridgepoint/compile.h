@@ -27,8 +27,8 @@ Mode mode_from_name(std::string_view text);
 
 // How much is done for speed. off: one kernel for each op. fuse: attention written in primitive ops becomes the
 // attention op, and groups of elementwise ops, softmax and norms become one kernel. full: also, all launches of a run
-// are captured and repeated as one unit (a CUDA graph), from the third run on. During the second run, which is captured,
-// no other thread may use the GPU through this library.
+// are captured and repeated as one unit (a CUDA graph), from the third run on. During the second run, which is
+// captured, no other thread may use the GPU through this library.
 enum class Compile : std::uint8_t { off, fuse, full };
 inline constexpr std::array kAllCompiles = {Compile::off, Compile::fuse, Compile::full};
 // off fuse full

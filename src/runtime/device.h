@@ -102,7 +102,8 @@ class Device : public DeviceMemory {
   virtual KernelOutline outline(const KernelSpec& spec);
 
   // Records the launches that `body` makes, without running them; no other thread may use the device meanwhile. Null if
-  // the device does not do that, and then `body` is not called. Throws Error (unsupported) if a launch of `body` cannot be recorded, and the exceptions of `body`.
+  // the device does not do that, and then `body` is not called. Throws Error (unsupported) if a launch of `body` cannot
+  // be recorded, and the exceptions of `body`.
   virtual std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& /*body*/) { return nullptr; }
 
   virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
