@@ -77,20 +77,26 @@ Cells measured_before(const Record& record, const Measurements& measurements) {
   return cells;
 }
 
-// Needs the time of an iteration, which records of attention calls do not have.
-bool compares_dtypes(std::span<const Record> records) {
+// The settings with a column of speedups: dtype and compile, where they vary. Needs the time of an iteration, which
+// records of attention calls do not have.
+std::vector<const RecordSetting*> compared_settings(std::span<const Record> records) {
+  std::vector<const RecordSetting*> compared;
   if (std::ranges::none_of(
           records, [](const Record& r) { return r.training_step && std::isfinite(r.training_step->time_ms.mean); }))
-    return false;
-  return std::ranges::any_of(records, [&](const Record& r) { return r.dtype != records.front().dtype; });
+    return compared;
+  for (const RecordSetting& setting : record_settings()) {
+    const bool is_compared = setting.heading == "dtype" || setting.heading == "compile";
+    if (is_compared && varies(records, setting)) compared.push_back(&setting);
+  }
+  return compared;
 }
 
-// The speedup over the run with the first row's dtype and the same other settings.
-std::string speed_up(const Record& record, std::span<const Record> records) {
+// The speedup over the run with the first row's value of one setting and the same other settings.
+std::string speed_up(const Record& record, std::span<const Record> records, const RecordSetting& compared) {
   for (const Record& other : records) {
-    const bool agrees = other.dtype == records.front().dtype &&
+    const bool agrees = compared.cell(other) == compared.cell(records.front()) &&
                         std::ranges::all_of(record_settings(), [&](const RecordSetting& setting) {
-                          return setting.heading == "dtype" || setting.cell(other) == setting.cell(record);
+                          return setting.heading == compared.heading || setting.cell(other) == setting.cell(record);
                         });
     if (!agrees) continue;
     if (!other.training_step || !record.training_step) continue;
@@ -112,8 +118,10 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     table.columns.back().align = setting->align;
   }
   table.key_columns = settings.size();
-  const bool with_speed_up = columns.empty() && compares_dtypes(records) && !measurements.empty();
-  if (with_speed_up) table.columns.push_back(right(fmt::format("speedup over {}", name(records.front().dtype))));
+  std::vector<const RecordSetting*> compared;
+  if (columns.empty() && !measurements.empty()) compared = compared_settings(records);
+  for (const RecordSetting* setting : compared)
+    table.columns.push_back(right(fmt::format("speedup over {}", setting->cell(records.front()))));
   for (const RecordMeasurement* measurement : measurements) {
     table.columns.push_back(right(std::string(measurement->heading), columns.empty() ? measurement->rank : 0));
   }
@@ -123,11 +131,11 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     Cells cells;
     for (const RecordSetting* setting : settings) cells.emplace_back(setting->cell(record));
     if (record.status != RunStatus::ok) {
-      if (!with_speed_up) std::ranges::move(measured_before(record, measurements), std::back_inserter(cells));
+      if (compared.empty()) std::ranges::move(measured_before(record, measurements), std::back_inserter(cells));
       table.add(std::move(cells), remark(record));
       continue;
     }
-    if (with_speed_up) cells.emplace_back(speed_up(record, records));
+    for (const RecordSetting* setting : compared) cells.emplace_back(speed_up(record, records, *setting));
     for (const RecordMeasurement* measurement : measurements) {
       cells.emplace_back(concerns(*measurement, record) ? measurement->cell(record) : std::string(kNothing));
     }

@@ -92,6 +92,20 @@ TEST(RecordTable, of_the_null_device_has_what_is_predicted_and_nothing_that_take
   EXPECT_THAT(text, Not(HasSubstr("warm-up")));
 }
 
+TEST(RecordTable, has_a_speedup_for_each_of_dtype_and_compile_that_varies) {
+  std::vector<Record> records(4, sample_record());
+  records[1].compile = records[3].compile = Compile::full;
+  records[2].dtype = records[3].dtype = Precision::bf16;
+  for (std::size_t i = 0; i < records.size(); ++i)
+    records[i].training_step->time_ms = describe({12.0 / static_cast<double>(i + 1)});
+  const std::string text = records_as_text(records);
+  EXPECT_THAT(text, HasSubstr("dtype  compile  mode  speedup over fp32  speedup over off  mean ms"));
+  EXPECT_THAT(text, HasSubstr("fp32   full     step              1.00x             2.00x"));
+  EXPECT_THAT(text, HasSubstr("bf16   full     step              2.00x             1.33x"));
+  records.resize(2);
+  EXPECT_THAT(records_as_text(records), HasSubstr("compile  mode  speedup over off  mean ms"));
+}
+
 TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_says_so) {
   const std::string text = records_as_text(std::vector{sample_record()}, 60);
   EXPECT_THAT(text, HasSubstr("mean ms"));
