@@ -39,6 +39,8 @@ class TimedKernel : public Kernel {
   TimedKernel(std::unique_ptr<Kernel> kernel, Mark mark) : kernel_(std::move(kernel)), mark_(std::move(mark)) {}
   std::string_view name() const override { return kernel_->name(); }
   std::size_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+  void prepare() override { kernel_->prepare(); }
+  std::string_view unfused_because() const override { return kernel_->unfused_because(); }
   void launch(const LaunchArguments& arguments) override {
     mark_.timer->start();
     kernel_->launch(arguments);
@@ -74,7 +76,7 @@ class TimedDevice : public Device {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
     return device_->operand_layout(graph, node, index);
   }
-  std::unique_ptr<DeviceTimer> make_timer() override { return device_->make_timer(); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override { return device_->make_timer(points); }
 
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     std::unique_ptr<Kernel> kernel = device_->make_kernel(spec);

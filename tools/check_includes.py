@@ -25,8 +25,8 @@ FOLDERS = [
     "runtime",
     "backends",
     "models",
-    "measure",
     "interchange",
+    "measure",
     "views",
     "cli",
 ]
@@ -46,6 +46,7 @@ PUBLIC_HEADERS = {
     "autodiff.h": "autodiff",
     "compile.h": "ops",
     "program.h": "runtime",
+    "allocator_kind.h": "memory",
     "attention_variant.h": "models",
     "activity_kind.h": "runtime",
     "measure.h": "measure",

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace ridgepoint {
 
@@ -37,6 +38,14 @@ struct MemoryShortage {
   std::size_t reserved_bytes = 0;           // in segments that the allocator holds
   std::size_t fragmented_bytes = 0;         // reserved, but free only in blocks that are too small for the request
   std::optional<std::size_t> needed_bytes;  // predicted peak of the whole run, where it was planned
+  // An arena: the groups of equal blocks that take most of its peak, the largest group first.
+  struct Blocks {
+    std::size_t count = 0;
+    std::size_t bytes = 0;  // of each
+    std::string category;
+    std::string place;  // of the first
+  };
+  std::vector<Blocks> largest;
 
   // 0 when enough bytes are free but not contiguous.
   std::size_t short_bytes() const { return segment_bytes > free_bytes ? segment_bytes - free_bytes : 0; }

@@ -104,12 +104,6 @@ std::optional<OutputRole> output_role_from_name(std::string_view text);
 // The attributes of an `input` node. Throws Error for another node.
 Role input_role(const Node& node);
 const std::string& input_name(const Node& node);
-// The attribute of a state that holds a low copy of a parameter: the name of the parameter.
-inline constexpr std::string_view kCopyOf = "copy_of";
-// The attribute of a parameter that is stored in a low type: the dtype of the tensors that are written to it.
-inline constexpr std::string_view kDeclaredDType = "declared_dtype";
-// The type that a parameter has in the model.
-TensorType declared_type(const class Graph& graph, const Node& node);
 
 // A named result. Outputs stay readable after a run.
 struct Output {

@@ -14,10 +14,12 @@ enum class Op : std::uint8_t {
 };
 
 // state: a value from outside the graph. view: reads the storage of its operand with other strides, without a kernel.
+// placement: its operands are written in the storage of its result, so that no kernel puts them there.
 // composite: has a decomposition into simpler ops. fused: has a body (Node::body).
 enum class OpClass : std::uint8_t {
   state,
   view,
+  placement,
   elementwise,
   reduction,
   contraction,
@@ -82,7 +84,7 @@ std::string_view name(KernelClass kernel_class);
 int input_count(Op op);
 int output_count(Op op);
 
-// Whether nodes of the op run a kernel: all but state and views.
+// Whether nodes of the op run a kernel: all but state, views and placements.
 bool launches(Op op);
 
 }  // namespace ridgepoint

@@ -47,6 +47,12 @@ Value reshape(Graph& graph, Value x, Shape shape, const Source& source = Source:
 Value transpose(Graph& graph, Value x, std::vector<std::int64_t> permutation, const Source& source = Source::current());
 Value flip(Graph& graph, Value x, int axis, const Source& source = Source::current());
 Value broadcast(Graph& graph, Value x, Shape shape, const Source& source = Source::current());
+// Consecutive parts of x along `axis`, of these sizes, whose sum is that of the axis.
+std::vector<Value> split(Graph& graph, Value x, int axis, std::vector<std::int64_t> sizes,
+                         const Source& source = Source::current());
+
+// The operands side by side along `axis`; their other dimensions are equal. The inverse of split().
+Value concat(Graph& graph, std::vector<Value> operands, int axis, const Source& source = Source::current());
 
 // Elementwise.
 Value copy(Graph& graph, Value x, const Source& source = Source::current());  // dense copy

@@ -62,8 +62,10 @@ struct KernelSelection {
 };
 
 struct Profile {
-  Record run;           // the timing without a profiler
-  std::string problem;  // why there are no kernels, or a warning; empty if neither
+  Record run;                // the timing without a profiler
+  std::string problem;       // why there are no kernels, or a warning; empty if neither
+  bool captured = false;     // the profiled steps repeat a captured run, as the timed ones do
+  std::string capture_note;  // why they do not, although the timed ones do; else empty
   std::vector<ProfiledStep> steps;
   std::vector<KernelRecord> kernels;         // in order of start
   std::uint64_t dropped_records = 0;         // records that the device's profiler lost

@@ -1,6 +1,7 @@
 // Compiles a graph for a device and runs it:  forward graph -> passes -> plan -> kernels -> run().
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/memory_use.h"
@@ -41,9 +43,20 @@ struct LaunchInfo {
   std::string kernel;
 };
 
+// Milliseconds of the device's time in each phase of a run; empty for a phase without launches.
+class PhaseTimes {
+ public:
+  std::optional<double>& operator[](Phase phase) { return ms_[static_cast<std::size_t>(phase)]; }
+  const std::optional<double>& operator[](Phase phase) const { return ms_[static_cast<std::size_t>(phase)]; }
+
+ private:
+  std::array<std::optional<double>, 4> ms_;  // in the order of Phase
+};
+
 struct ProgramOptions {
-  CompileOptions compile = {};  // how the passes rewrite the graph
-  StopPoint stop_point = {};    // called between passes, and while kernels are created and inputs allocated
+  CompileOptions compile = {};                  // how the passes rewrite the graph
+  std::optional<AllocatorKind> allocator = {};  // default_allocator(compile.level) without one
+  StopPoint stop_point = {};  // called between passes, and while kernels are created and inputs allocated
   // Records every event of the program's allocator (src/memory/memory_trace.h). It must outlive the program.
   MemoryTrace* memory_trace = nullptr;
 };
@@ -58,6 +71,7 @@ class ProgramPlan {
   ProgramPlan(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
   const Graph& graph() const;
   const std::shared_ptr<Device>& device() const;
+  AllocatorKind allocator() const;
 
  private:
   friend class Program;
@@ -67,10 +81,11 @@ class ProgramPlan {
 
 class Program {
  public:
-  // Plans, creates kernels and allocates inputs. Inputs are zero, or the value of their attribute "initial". Throws
-  // Error; OutOfMemory when the inputs do not fit.
+  // Plans, creates kernels and allocates inputs, or the whole arena. Inputs are zero, or the value of their attribute
+  // "initial". Throws Error; OutOfMemory when the inputs or the arena do not fit.
   Program(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});
-  // Runs on the plan's device, or on a null device that simulates it (src/backends/null).
+  // Runs on the plan's device, or on a null device that simulates it (src/backends/null), with the allocator and the
+  // compile level of the plan.
   explicit Program(const ProgramPlan& plan, std::shared_ptr<Device> device = nullptr,
                    const ProgramOptions& options = {});
   ~Program();
@@ -94,8 +109,24 @@ class Program {
   void run();
   void synchronize();
 
+  // Times the phases of every later run, captured or not. Each change of phase then costs the device about a
+  // microsecond.
+  void time_phases();
+  // Of the last run, which must have begun after time_phases(); waits until the device has finished it.
+  PhaseTimes phase_times() const;
+  // Whether the last run repeated captured launches (Compile::full).
+  bool is_captured() const;
+  // Why the device could not capture a run; empty if it could, or was not asked to.
+  const std::string& capture_problem() const;
+  // The names of the bodies of fused nodes that run op by op because the device could not compile them; known after the
+  // first run.
+  const std::vector<std::string>& unfused_bodies() const;
+
   MemoryUse memory_use() const;
+  // The next run is not repeated from a capture, so that its peak is counted.
   void reset_peak_memory();
+  // The most bytes of a run that are live at once, after 512-byte rounding: no allocator reserves less.
+  std::size_t liveness_lower_bound_bytes() const;
   // Bytes allocated when the last run left its forward and loss phases (0 before a run or without a backward).
   std::size_t before_backward_bytes() const;
 

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/attention_variant.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/precision.h"
@@ -55,12 +56,50 @@ struct LossScalingState {                     // fp16 steps only
   std::optional<std::int64_t> skipped_steps;  // warm-up included; skipped for gradients that were not finite
 };
 
+// The stages of a first run in a process of its own, in milliseconds; their sum is `total`. Empty for other runs.
+struct FirstCallSection {
+  std::optional<double> total;
+  std::optional<double> context;         // the device is opened
+  std::optional<double> graph;           // the workload builds its graph
+  std::optional<double> passes;          // the graph is compiled
+  std::optional<double> plan;            // schedule, buffers and the forecast of memory
+  std::optional<double> libraries;       // shared libraries are loaded and started
+  std::optional<double> kernels;         // kernels are made or awaited, and their code is loaded
+  std::optional<double> choices;         // algorithms are measured
+  std::optional<double> memory;          // the buffers that stay are allocated
+  std::optional<double> initial_values;  // parameters and data are made and written
+  std::optional<double> first_run;       // the run itself
+  std::optional<double> other;           // the rest
+};
+
+// Of a run of another engine, beside one of Ridgepoint.
+struct PeerSection {
+  std::optional<std::string> attention;     // its implementation: sdpa, naive
+  std::optional<double> first_call_ms;      // of the function that is timed, its compilation included
+  std::optional<double> difference;         // the largest relative L2 difference of a tensor from Ridgepoint's
+  std::optional<std::string> worst_tensor;  // which has it
+  std::optional<double> ridgepoint_ms;      // the median of Ridgepoint's iterations in the rounds between the peer's
+};
+
+// Medians of the device's milliseconds in each phase of an iteration; empty for a phase that the mode lacks, and where
+// phases were not timed.
+struct PhaseMedians {
+  std::optional<double> forward;
+  std::optional<double> loss;
+  std::optional<double> backward;
+  std::optional<double> optimizer;
+};
+
 struct TrainingStepSection {
   std::optional<std::string> weights;  // the file of the parameters; empty: random from the seed
   bool detect_anomaly = false;         // every result was checked for NaN and infinity: the times are not valid
   Statistics time_ms;                  // by the host's clock, synchronisation with the device included
   Statistics device_time_ms;           // the same iterations by the device's clock
+  PhaseMedians phase_ms;               // of the same iterations
   std::vector<double> warmup_ms;       // by the host's clock; not part of time_ms
+  PeerSection peer;
+  FirstCallSection first_call_ms;
+  std::optional<bool> cold_cache;  // of a first run: whether it began with an empty cache of kernels and choices
   LossScalingState loss_scaling;
   std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
   std::optional<std::int64_t> flops_per_step;       // of the model, for one iteration of this mode
@@ -86,6 +125,7 @@ struct AttentionCallSection {
 struct Record {
   std::int64_t schema = kRecordSchema;
   Experiment experiment = Experiment::bench;  // `command` in JSON
+  std::string engine = "ridgepoint";          // what ran: ridgepoint, or a peer: torch 2.11.0 reduce-overhead
   std::string timestamp;                      // start of the run, UTC, 2025-01-31T12:00:00Z
   RunStatus status = RunStatus::ok;
 
@@ -102,8 +142,12 @@ struct Record {
   Mode mode = Mode::step;
   Precision dtype = Precision::fp32;
   Compile compile = Compile::off;
+  AllocatorKind allocator = AllocatorKind::caching;
   std::optional<AttentionVariant> attention;
   std::optional<AttentionVariant> attention_fallback;  // what ran instead if the device has no flash kernel
+  std::optional<bool> captured;                // whether the timed runs repeated captured launches; empty: nothing ran
+  std::optional<std::string> capture_problem;  // why the device could not capture them
+  std::vector<std::string> unfused_bodies;     // of fused nodes that ran op by op because they did not compile
   Checkpoint checkpoint = Checkpoint::off;
   std::int64_t batch = 0;
   std::int64_t context = 0;
@@ -128,8 +172,9 @@ struct Record {
 
   struct Memory {
     std::optional<std::int64_t> peak_allocated;           // blocks, after 512-byte rounding
-    std::optional<std::int64_t> peak_reserved;            // segments taken from the device
+    std::optional<std::int64_t> peak_reserved;            // segments taken from the device; the size of an arena
     std::optional<std::int64_t> peak_requested;           // before rounding
+    std::optional<std::int64_t> liveness_lower_bound;     // the most bytes that are live at once, by the plan
     std::optional<std::int64_t> before_backward;          // allocated at the end of forward and loss
     std::optional<std::int64_t> planned_peak;             // the prediction of peak_allocated
     std::optional<std::int64_t> planned_before_backward;  // the prediction of before_backward; attention only

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/workload.h"
@@ -25,6 +26,7 @@ struct RunConfig {
   DeviceOptions device_options = {};
   std::shared_ptr<const Workload> workload = nullptr;
   CompileOptions compile = {.mode = Mode::step};
+  std::optional<AllocatorKind> allocator = {};  // default_allocator(compile.level) without one
   Checkpoint checkpoint = Checkpoint::off;
   std::int64_t seed = 0;
   std::int64_t warmup = 5;
@@ -33,6 +35,7 @@ struct RunConfig {
   // The timed iterations end after this time, but not before the third; the warm-up ends after half of it. Empty: all
   // iterations run.
   std::optional<double> budget_seconds = {};
+  bool time_phases = false;     // bench: also the time of each phase of an iteration
   bool run_anyway = false;      // run even if the plan does not fit into the available memory
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
   std::optional<GivenWeights> weights = {};

@@ -47,6 +47,9 @@ class Shape {
   std::int64_t elements_ = 1;
 };
 
+// The shape with another size of one axis, which keeps its label.
+Shape with_size(const Shape& shape, int axis, std::int64_t size);
+
 // Element strides of a dense row-major tensor.
 std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape);
 

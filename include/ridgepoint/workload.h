@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,10 +49,14 @@ class Workload {
   // without a loss is differentiated from its one floating result. `stop_point` may be called again and again.
   virtual Graph build(const StopPoint& stop_point = {}) const = 0;
 
-  // The value of a parameter before the first step; a seed gives the same value on every machine. By default: 1 for
-  // vectors, otherwise normal with deviation sqrt(2 / (rows + columns)), truncated at 3 deviations (Glorot).
-  virtual HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
-                                   const StopPoint& stop_point = {}) const;
+  // Sets `values`, the elements of a parameter, to those before the first step; a seed gives the same values on every
+  // machine. By default: 1 for vectors, otherwise normal with deviation sqrt(2 / (rows + columns)), truncated at 3
+  // deviations (Glorot).
+  virtual void fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
+                                  const StopPoint& stop_point = {}) const;
+  // The same as a new tensor.
+  HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
+                           const StopPoint& stop_point = {}) const;
 
   // Writes every input that is neither a parameter nor state. Unless overridden: floating data are normal with
   // deviation 1 truncated at 3, integer data that index a table are uniform over it.

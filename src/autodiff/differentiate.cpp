@@ -4,6 +4,7 @@
 
 #include "ir/rewriter.h"
 #include "ops/rule.h"
+#include "ops/shape_rules.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 
@@ -106,10 +107,8 @@ std::vector<Value> append_backward(Graph& graph, Value y, std::span<const Value>
 
   std::vector<Value> gradients;
   for (const Value value : wrt) {
-    Value found = backpropagation.gradient(value);
-    if (!found.valid())
-      found = broadcast(graph, constant(graph, 0.0, graph.type(value).dtype), graph.type(value).shape);
-    gradients.push_back(found);
+    const Value found = backpropagation.gradient(value);
+    gradients.push_back(found.valid() ? found : zeros(graph, graph.type(value)));
   }
   return gradients;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <vector>
 
 #include "runtime/device.h"
 
@@ -9,13 +10,14 @@ namespace ridgepoint {
 
 class WallClockTimer : public DeviceTimer {
  public:
-  void start() override { start_ = std::chrono::steady_clock::now(); }
-  void stop() override { stop_ = std::chrono::steady_clock::now(); }
-  double elapsed_ms() override { return std::chrono::duration<double, std::milli>(stop_ - start_).count(); }
+  explicit WallClockTimer(std::size_t points) : times_(points) {}
+  void mark(std::size_t point) override { times_[point] = std::chrono::steady_clock::now(); }
+  double elapsed_ms(std::size_t from, std::size_t to) override {
+    return std::chrono::duration<double, std::milli>(times_[to] - times_[from]).count();
+  }
 
  private:
-  std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point stop_;
+  std::vector<std::chrono::steady_clock::time_point> times_;
 };
 
 }  // namespace ridgepoint

@@ -8,8 +8,8 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 8;
-static_assert(kPipeline[kTrainingPasses - 1].name == "unscale_gradients");
+constexpr std::size_t kTrainingPasses = 12;
+static_assert(kPipeline[kTrainingPasses - 1].name == "split_gradients");
 
 }  // namespace
 

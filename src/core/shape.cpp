@@ -1,6 +1,7 @@
 #include "ridgepoint/shape.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "ridgepoint/error.h"
 
@@ -45,6 +46,12 @@ std::string Shape::to_string() const {
     text += std::to_string(dim(i).size);
   }
   return text + "]";
+}
+
+Shape with_size(const Shape& shape, int axis, std::int64_t size) {
+  std::vector<Dim> dims(shape.dims().begin(), shape.dims().end());
+  dims[static_cast<std::size_t>(axis)].size = size;
+  return Shape(dims);
 }
 
 std::array<std::int64_t, kMaxRank> dense_strides(const Shape& shape) {

@@ -39,13 +39,6 @@ Role input_role(const Node& node) {
 
 const std::string& input_name(const Node& node) { return node.attributes.get<std::string>("name"); }
 
-TensorType declared_type(const Graph& graph, const Node& node) {
-  TensorType type = graph.type(node.outputs[0]);
-  if (node.attributes.contains(kDeclaredDType))
-    type.dtype = dtype_from_name(node.attributes.get<std::string>(kDeclaredDType));
-  return type;
-}
-
 std::string_view name(OutputRole role) { return kOutputRoleNames[role]; }
 std::optional<OutputRole> output_role_from_name(std::string_view text) { return kOutputRoleNames.find(text); }
 

@@ -20,8 +20,8 @@ constexpr std::array<OpTraits, kOpCount> kTraits = {{
 #undef RIDGEPOINT_OP
 }};
 
-constexpr auto kClassNames = enum_names<OpClass>("state", "view", "elementwise", "reduction", "contraction", "gather",
-                                                 "composite", "collective", "fused");
+constexpr auto kClassNames = enum_names<OpClass>("state", "view", "placement", "elementwise", "reduction",
+                                                 "contraction", "gather", "composite", "collective", "fused");
 constexpr auto kKernelClassNames = enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise",
                                                            "loss", "optimizer", "memory movement", "unknown");
 
@@ -34,7 +34,10 @@ OpClass op_class(Op op) { return traits(op).op_class; }
 int input_count(Op op) { return traits(op).inputs; }
 int output_count(Op op) { return traits(op).outputs; }
 
-bool launches(Op op) { return op_class(op) != OpClass::state && op_class(op) != OpClass::view; }
+bool launches(Op op) {
+  const OpClass kind = op_class(op);
+  return kind != OpClass::state && kind != OpClass::view && kind != OpClass::placement;
+}
 
 std::optional<Op> op_from_name(std::string_view text) {
   for (const Op op : kAllOps) {

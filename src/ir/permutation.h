@@ -37,4 +37,12 @@ inline Permutation composed(const Permutation& first, Permutation second) {
   return second;
 }
 
+// The permutation that undoes this one.
+inline Permutation inverse_of(const Permutation& permutation) {
+  Permutation inverse(permutation.size());
+  for (std::size_t i = 0; i < permutation.size(); ++i)
+    inverse[static_cast<std::size_t>(permutation[i])] = static_cast<std::int64_t>(i);
+  return inverse;
+}
+
 }  // namespace ridgepoint

@@ -1,11 +1,18 @@
 #include "ir/queries.h"
 
+#include <algorithm>
+
 namespace ridgepoint {
 
 Readers::Readers(const Graph& graph) : uses_(graph.uses()), is_result_(results_of(graph)) {}
 
 bool Readers::has_only_reader(Value value, NodeId reader) const {
   return !is_result(value) && of(value).size() == 1 && of(value).front() == reader;
+}
+
+bool Readers::is_read_once(const Graph& graph, Value value) const {
+  return !is_result(value) && of(value).size() == 1 &&
+         std::ranges::count(graph.node(of(value).front()).inputs, value) == 1;
 }
 
 std::vector<bool> results_of(const Graph& graph) {

@@ -17,6 +17,8 @@ class Readers {
   // Whether the value is an output or updates an input.
   bool is_result(Value value) const { return is_result_[value.id]; }
   bool has_only_reader(Value value, NodeId reader) const;
+  // Whether one operand of one node, and no output or update, is the value.
+  bool is_read_once(const Graph& graph, Value value) const;
 
  private:
   std::vector<std::vector<NodeId>> uses_;

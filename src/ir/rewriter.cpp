@@ -1,5 +1,7 @@
 #include "ir/rewriter.h"
 
+#include <algorithm>
+
 namespace ridgepoint {
 
 NodeId next_node(const Graph& graph) { return {static_cast<std::uint32_t>(graph.node_capacity())}; }
@@ -62,13 +64,15 @@ Value Rewriter::copy(Value value) {
   return graph_.node(graph_.add_node(Op::copy, operands, types)).outputs[0];
 }
 
-Value Rewriter::rebuild_view(const Node& view, Value operand) {
-  const TensorType types[] = {{graph_.type(operand).dtype, graph_.type(view.outputs[0]).shape}};
+Value Rewriter::rebuild_view(Value of, Value operand) {
+  const Node& view = graph_.producer_node(of);
+  std::vector<TensorType> types;
+  for (const Value value : view.outputs) types.push_back({graph_.type(operand).dtype, graph_.type(value).shape});
   const Value operands[] = {operand};
   Node& made = graph_.node(graph_.add_node(view.op, operands, types, view.attributes));
   made.phase = view.phase;
   made.scope = view.scope;
-  return made.outputs[0];
+  return made.outputs[static_cast<std::size_t>(std::ranges::find(view.outputs, of) - view.outputs.begin())];
 }
 
 void Rewriter::replace(NodeId before, std::span<const Value> after) {

@@ -55,8 +55,9 @@ class Rewriter {
 
   // A copy of the value, with its labels.
   Value copy(Value value);
-  // Applies the view to another operand of the same shape. The new node has the phase and scope of `view`.
-  Value rebuild_view(const Node& view, Value operand);
+  // Applies the view that makes `of` to another operand of the same shape. The new node has the phase and scope of the
+  // view.
+  Value rebuild_view(Value of, Value operand);
 
   void replace(Value before, Value after) { replacements_.emplace_back(before, after); }
   // Replaces every result of a node and removes the node.

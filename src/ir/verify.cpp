@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/stored_tensors.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
 
@@ -38,7 +39,9 @@ std::vector<std::size_t> positions(const Graph& graph) {
 void check_input(const Graph& graph, const Node& node, std::unordered_set<std::string>& names) {
   const auto input_name = node.attributes.get_or<std::string>("name", "");
   if (!node.attributes.contains("name")) broken(graph, node, "an input has no name");
-  if (!names.insert(input_name).second) broken(graph, node, "two inputs have the name '" + input_name + "'");
+  for (const StoredTensor& tensor : stored_tensors(graph, node)) {
+    if (!names.insert(tensor.name).second) broken(graph, node, "two inputs have the name '" + tensor.name + "'");
+  }
   const auto role = node.attributes.get_or<std::string>("role", "");
   if (!role_from_name(role)) {
     broken(graph, node,

@@ -15,6 +15,7 @@ namespace ridgepoint {
 using CategoryBytes = std::array<std::size_t, kMemoryCategoryCount>;
 
 inline constexpr std::uint32_t kNoNode = UINT32_MAX;
+inline constexpr std::uint32_t kNoIndex = UINT32_MAX;
 
 class MemoryTrace;
 
@@ -22,11 +23,14 @@ class Allocator {
  public:
   virtual ~Allocator() = default;
   // At least `bytes`, 512-byte aligned; 0 bytes allocate a block of the smallest size. `node` is recorded in traces.
+  // `index` is that of the block among the lifetimes of a plan (plan/lifetimes.h); the caching allocator ignores it.
   // Throws OutOfMemory; earlier allocations stay valid.
-  virtual void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) = 0;
+  virtual void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node,
+                         std::uint32_t index = kNoIndex) = 0;
   virtual void free(void* address) = 0;
-  // Returns segments without live blocks to the device.
-  virtual void release_cached() = 0;
+  // Whether a run may skip its requests if they are those of the last run: each index always has the same address, and
+  // no trace records the requests.
+  virtual bool can_skip_requests() const { return false; }
   virtual MemoryUse use() const = 0;
   // Allocated bytes by category, now and when their sum first reached its peak.
   virtual CategoryBytes allocated_by_category() const = 0;

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 
-#include "core/units.h"
+#include "core/block_bytes.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kBlockBytes = 512;               // every block is a multiple of this
 constexpr std::size_t kLargestSmallBytes = kMiB;       // requests up to here use the small pool
 constexpr std::size_t kSmallSegmentBytes = 2 * kMiB;   // segments of the small pool
 constexpr std::size_t kSharedLargeBytes = 10 * kMiB;   // large requests below this share segments ...
@@ -20,10 +19,6 @@ constexpr std::size_t kRoundLargeBytes = 2 * kMiB;     // segments of one reques
 constexpr std::size_t kLargestRequestBytes = SIZE_MAX - kRoundLargeBytes;  // past this, rounding would overflow
 
 std::size_t round_up(std::size_t bytes, std::size_t multiple) { return (bytes + multiple - 1) / multiple * multiple; }
-
-std::size_t block_bytes(std::size_t requested_bytes) {
-  return requested_bytes == 0 ? kBlockBytes : round_up(requested_bytes, kBlockBytes);
-}
 
 SegmentPool pool_of(std::size_t rounded_bytes) {
   return rounded_bytes <= kLargestSmallBytes ? SegmentPool::small : SegmentPool::large;
@@ -51,7 +46,8 @@ CachingAllocator::~CachingAllocator() {
   }
 }
 
-void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) {
+void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node,
+                                 std::uint32_t /*index*/) {
   if (bytes > kLargestRequestBytes) fail(bytes, bytes, category, node);
   ensure_spare_records();
   const std::size_t rounded_bytes = block_bytes(bytes);
@@ -70,8 +66,7 @@ void* CachingAllocator::allocate(std::size_t bytes, MemoryCategory category, std
   block->category = category;
   block->node = node;
   live_.insert(block);
-  account_allocate(*block);
-  record(MemoryEventKind::alloc, *block);
+  account_.allocate(*block);
   return reinterpret_cast<void*>(block->address);
 }
 
@@ -82,8 +77,7 @@ void CachingAllocator::free(void* address) {
         "cannot free {}: no live block begins at this address; it was freed already, or another allocator owns it",
         fmt::ptr(address)));
   }
-  account_free(*block);
-  record(MemoryEventKind::free, *block);
+  account_.free(*block);
   block->live = false;
   block->requested_bytes = 0;
   block = merge_with_neighbours(block);
@@ -96,13 +90,6 @@ void CachingAllocator::release_cached() {
     release_segment(segment);
     return true;
   });
-}
-
-void CachingAllocator::reset_peak() {
-  use_.peak_allocated_bytes = use_.allocated_bytes;
-  use_.peak_reserved_bytes = use_.reserved_bytes;
-  use_.peak_requested_bytes = use_.requested_bytes;
-  peak_by_category_ = allocated_by_category_;
 }
 
 std::vector<SegmentState> CachingAllocator::segments() const {
@@ -135,7 +122,7 @@ void CachingAllocator::ensure_spare_records() {
 Block* CachingAllocator::take_segment(SegmentPool pool, std::size_t rounded_bytes, MemoryCategory category,
                                       std::uint32_t node) {
   const std::size_t size_bytes = segment_bytes(rounded_bytes);
-  if (limit_bytes_ && (size_bytes > *limit_bytes_ || use_.reserved_bytes > *limit_bytes_ - size_bytes)) return nullptr;
+  if (limit_bytes_ && (size_bytes > *limit_bytes_ || use().reserved_bytes > *limit_bytes_ - size_bytes)) return nullptr;
   if (segments_.size() == segments_.capacity()) segments_.reserve(2 * segments_.size() + 16);
   void* address = memory_.allocate_memory(size_bytes);
   if (address == nullptr) return nullptr;
@@ -148,9 +135,7 @@ Block* CachingAllocator::take_segment(SegmentPool pool, std::size_t rounded_byte
   block->category = category;
   block->node = node;
   segments_.push_back({block, size_bytes});
-  use_.reserved_bytes += size_bytes;
-  use_.peak_reserved_bytes = std::max(use_.peak_reserved_bytes, use_.reserved_bytes);
-  record(MemoryEventKind::segment_alloc, *block);
+  account_.reserve_segment(*block);
   return block;
 }
 
@@ -189,62 +174,32 @@ Block* CachingAllocator::merge_with_neighbours(Block* block) {
   return block;
 }
 
-void CachingAllocator::account_allocate(const Block& block) {
-  use_.requested_bytes += block.requested_bytes;
-  use_.peak_requested_bytes = std::max(use_.peak_requested_bytes, use_.requested_bytes);
-  use_.allocated_bytes += block.size_bytes;
-  allocated_by_category_[static_cast<std::size_t>(block.category)] += block.size_bytes;
-  if (use_.allocated_bytes > use_.peak_allocated_bytes) {
-    use_.peak_allocated_bytes = use_.allocated_bytes;
-    peak_by_category_ = allocated_by_category_;
-  }
-}
-
-void CachingAllocator::account_free(const Block& block) {
-  use_.requested_bytes -= block.requested_bytes;
-  use_.allocated_bytes -= block.size_bytes;
-  allocated_by_category_[static_cast<std::size_t>(block.category)] -= block.size_bytes;
-}
-
 void CachingAllocator::release_segment(const Segment& segment) {
   Block* block = segment.first;
   free_list(block->pool).remove(block);
   memory_.release_memory(reinterpret_cast<void*>(block->address), segment.size_bytes);
-  use_.reserved_bytes -= segment.size_bytes;
   block->node = kNoNode;
   block->requested_bytes = segment.size_bytes;
-  record(MemoryEventKind::segment_free, *block);
+  account_.release_segment(*block);
   records_.give(block);
-}
-
-void CachingAllocator::record(MemoryEventKind kind, const Block& block) {
-  if (trace_ == nullptr) return;
-  trace_->record({.address = block.address,
-                  .bytes = block.size_bytes,
-                  .requested_bytes = block.requested_bytes,
-                  .node = block.node,
-                  .kind = kind,
-                  .category = block.category});
 }
 
 // The bytes that may still be reserved under the limit, or under the device's memory without one.
 std::size_t CachingAllocator::free_device_bytes() const {
   const std::size_t capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes());
-  return capacity_bytes - std::min(capacity_bytes, use_.reserved_bytes);
+  return capacity_bytes - std::min(capacity_bytes, use().reserved_bytes);
 }
 
 void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node) {
   const std::size_t unreserved_bytes = free_device_bytes();
   // Other processes may use the device, so it may have less free.
   const std::size_t free_bytes = std::min(unreserved_bytes, memory_.free_memory_bytes().value_or(SIZE_MAX));
-  if (trace_ != nullptr) {
-    trace_->record({.address = free_bytes,
-                    .bytes = rounded_bytes,
-                    .requested_bytes = bytes,
-                    .node = node,
-                    .kind = MemoryEventKind::oom,
-                    .category = category});
-  }
+  Block request;
+  request.size_bytes = rounded_bytes;
+  request.requested_bytes = bytes;
+  request.category = category;
+  request.node = node;
+  account_.record_oom(request, free_bytes);
   throw OutOfMemory(
       {.device = memory_.name(),
        .place = "",
@@ -254,9 +209,10 @@ void CachingAllocator::fail(std::size_t bytes, std::size_t rounded_bytes, Memory
        .free_bytes = free_bytes,
        .is_held_elsewhere = free_bytes < unreserved_bytes,
        .capacity_bytes = limit_bytes_.value_or(memory_.total_memory_bytes()),
-       .reserved_bytes = use_.reserved_bytes,
-       .fragmented_bytes = use_.reserved_bytes - use_.allocated_bytes,
-       .needed_bytes = std::nullopt});
+       .reserved_bytes = use().reserved_bytes,
+       .fragmented_bytes = use().reserved_bytes - use().allocated_bytes,
+       .needed_bytes = std::nullopt,
+       .largest = {}});
 }
 
 std::unique_ptr<CachingAllocator> make_caching_allocator(DeviceMemory& memory, std::optional<std::size_t> limit_bytes) {

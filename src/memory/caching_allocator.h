@@ -21,7 +21,7 @@
 #include "memory/block.h"
 #include "memory/block_index.h"
 #include "memory/device_memory.h"
-#include "memory/memory_trace.h"
+#include "memory/memory_account.h"
 
 namespace ridgepoint {
 
@@ -50,15 +50,17 @@ class CachingAllocator final : public Allocator {
   CachingAllocator(const CachingAllocator&) = delete;
   CachingAllocator& operator=(const CachingAllocator&) = delete;
 
-  void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node) override;
+  void* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node,
+                 std::uint32_t index = kNoIndex) override;
   // Throws Error for an address that is not that of a live block.
   void free(void* address) override;
-  void release_cached() override;
-  MemoryUse use() const override { return use_; }
-  CategoryBytes allocated_by_category() const override { return allocated_by_category_; }
-  CategoryBytes peak_by_category() const override { return peak_by_category_; }
-  void reset_peak() override;
-  void set_trace(MemoryTrace* trace) override { trace_ = trace; }
+  // Returns segments without live blocks to the device.
+  void release_cached();
+  MemoryUse use() const override { return account_.use(); }
+  CategoryBytes allocated_by_category() const override { return account_.allocated_by_category(); }
+  CategoryBytes peak_by_category() const override { return account_.peak_by_category(); }
+  void reset_peak() override { account_.reset_peak(); }
+  void set_trace(MemoryTrace* trace) override { account_.set_trace(trace); }
 
   // A snapshot of all segments, in the order in which they were reserved.
   std::vector<SegmentState> segments() const;
@@ -74,10 +76,7 @@ class CachingAllocator final : public Allocator {
   Block* take_segment(SegmentPool pool, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node);
   void split(Block* block, std::size_t rounded_bytes);
   Block* merge_with_neighbours(Block* block);
-  void account_allocate(const Block& block);
-  void account_free(const Block& block);
   void release_segment(const Segment& segment);
-  void record(MemoryEventKind kind, const Block& block);
   std::size_t free_device_bytes() const;
   [[noreturn]] void fail(std::size_t bytes, std::size_t rounded_bytes, MemoryCategory category, std::uint32_t node);
 
@@ -88,10 +87,7 @@ class CachingAllocator final : public Allocator {
   FreeList free_small_;
   FreeList free_large_;
   std::vector<Segment> segments_;
-  MemoryUse use_;
-  CategoryBytes allocated_by_category_{};
-  CategoryBytes peak_by_category_{};
-  MemoryTrace* trace_ = nullptr;
+  MemoryAccount account_;
 };
 
 std::unique_ptr<CachingAllocator> make_caching_allocator(DeviceMemory& memory,

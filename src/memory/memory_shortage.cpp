@@ -16,6 +16,12 @@ std::string room(const MemoryShortage& shortage) {
   return text + (shortage.is_held_elsewhere ? " (libraries and other processes hold some of the rest)" : "");
 }
 
+// "12 x 64.0 MiB (activation, first in forward at matmul of layers.0.attn.scores)"
+std::string description(const MemoryShortage::Blocks& blocks) {
+  return fmt::format("{}{} ({}, {}{})", blocks.count > 1 ? fmt::format("{} x ", blocks.count) : "",
+                     format_bytes(blocks.bytes), blocks.category, blocks.count > 1 ? "first " : "", blocks.place);
+}
+
 }  // namespace
 
 std::string out_of_memory_sentence(const MemoryShortage& shortage) {
@@ -24,12 +30,16 @@ std::string out_of_memory_sentence(const MemoryShortage& shortage) {
   if (!shortage.place.empty()) text += " " + shortage.place;
   text += fmt::format(": asked for {}", format_bytes(shortage.requested_bytes));
   if (!shortage.category.empty()) text += fmt::format(" ({})", shortage.category);
-  text += fmt::format(", which takes a segment of {}; {}", format_bytes(shortage.segment_bytes), room(shortage));
+  const bool is_arena = !shortage.largest.empty();  // its segment is as large as the request, and is the whole run
+  if (!is_arena) text += fmt::format(", which takes a segment of {}", format_bytes(shortage.segment_bytes));
+  text += "; " + room(shortage);
   if (shortage.fragmented_bytes > 0) {
     text += fmt::format("; {} of the {} reserved is free in blocks too small for the request",
                         format_bytes(shortage.fragmented_bytes), format_bytes(shortage.reserved_bytes));
   }
-  if (shortage.needed_bytes && *shortage.needed_bytes > shortage.capacity_bytes) {
+  for (std::size_t i = 0; i < shortage.largest.size(); ++i)
+    text += (i == 0 ? "; most of it at its peak: " : ", ") + description(shortage.largest[i]);
+  if (!is_arena && shortage.needed_bytes && *shortage.needed_bytes > shortage.capacity_bytes) {
     text += fmt::format("; the whole run needs {}", format_bytes(*shortage.needed_bytes));
   }
   return text + "; use a smaller batch or context, a narrower dtype or more memory";

@@ -1,5 +1,6 @@
 #include "models/toy_model.h"
 
+#include <algorithm>
 #include <string>
 
 #include "ridgepoint/ops.h"
@@ -74,10 +75,13 @@ WorkloadDescription ToyModel::describe() const {
   return description;
 }
 
-HostTensor ToyModel::initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
-                                   const StopPoint& stop_point) const {
-  if (parameter.name == "ln.bias") return HostTensor(parameter.type);
-  return Workload::initial_value(parameter, seed, stop_point);
+void ToyModel::fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
+                                  const StopPoint& stop_point) const {
+  if (parameter.name == "ln.bias") {
+    std::ranges::fill(values, 0.0F);
+  } else {
+    Workload::fill_initial_value(parameter, seed, values, stop_point);
+  }
 }
 
 void ToyModel::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {

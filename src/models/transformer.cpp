@@ -154,12 +154,11 @@ WorkloadDescription Transformer::describe() const {
           .attention = config_.attention};
 }
 
-HostTensor Transformer::initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
-                                      const StopPoint& stop_point) const {
-  if (parameter.name != "token_embeddings.weight") return Workload::initial_value(parameter, seed, stop_point);
-  HostTensor tensor(parameter.type);
-  fill_truncated_normal(tensor.as<float>(), 1.0, random_stream(parameter.name, seed), stop_point);
-  return tensor;
+void Transformer::fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
+                                     const StopPoint& stop_point) const {
+  if (parameter.name != "token_embeddings.weight")
+    return Workload::fill_initial_value(parameter, seed, values, stop_point);
+  fill_truncated_normal(values, 1.0, random_stream(parameter.name, seed), stop_point);
 }
 
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "ir/stored_tensors.h"
 #include "models/random_tensor.h"
 #include "ridgepoint/error.h"
 
@@ -24,16 +26,21 @@ HostTensor random_data(const Program& program, const std::string& name, const Te
 
 }  // namespace
 
+void Workload::fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
+                                  const StopPoint& stop_point) const {
+  const Shape& shape = parameter.type.shape;
+  if (shape.rank() < 2) {
+    std::ranges::fill(values, 1.0F);
+  } else {
+    const double sigma = std::sqrt(2.0 / static_cast<double>(shape[-2] + shape[-1]));
+    fill_truncated_normal(values, sigma, random_stream(parameter.name, seed), stop_point);
+  }
+}
+
 HostTensor Workload::initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                                    const StopPoint& stop_point) const {
   HostTensor tensor(parameter.type);
-  const Shape& shape = parameter.type.shape;
-  if (shape.rank() < 2) {
-    std::ranges::fill(tensor.as<float>(), 1.0F);
-  } else {
-    const double sigma = std::sqrt(2.0 / static_cast<double>(shape[-2] + shape[-1]));
-    fill_truncated_normal(tensor.as<float>(), sigma, random_stream(parameter.name, seed), stop_point);
-  }
+  fill_initial_value(parameter, seed, tensor.as<float>(), stop_point);
   return tensor;
 }
 
@@ -49,16 +56,22 @@ void Workload::write_data(Program& program, std::uint64_t seed, const StopPoint&
 std::vector<ParameterDeclaration> parameters_of(const Graph& graph) {
   std::vector<ParameterDeclaration> parameters;
   for (const NodeId id : graph.inputs(Role::parameter)) {
-    const Node& node = graph.node(id);
-    parameters.push_back({input_name(node), declared_type(graph, node)});
+    for (StoredTensor& tensor : stored_tensors(graph, graph.node(id)))
+      parameters.push_back({std::move(tensor.name), std::move(tensor.type)});
   }
   return parameters;
 }
 
 void initialise(Program& program, const Workload& workload, std::uint64_t seed, const StopPoint& stop_point) {
   workload.write_data(program, seed, stop_point);
+  // By size. They are used again, because the first use of new memory takes as long as making the values.
+  std::map<std::size_t, HostTensor> tensors;
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
-    program.write_input(parameter.name, workload.initial_value(parameter, seed, stop_point));
+    if (stop_point) stop_point();
+    HostTensor& tensor = tensors.try_emplace(parameter.type.bytes(), parameter.type).first->second;
+    tensor.type = parameter.type;
+    workload.fill_initial_value(parameter, seed, tensor.as<float>(), stop_point);
+    program.write_input(parameter.name, tensor);
   }
 }
 

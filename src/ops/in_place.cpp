@@ -23,6 +23,7 @@ bool can_write_over(const Node& node, std::size_t index, Value target, std::span
   const auto is_in_target = [&](Value value) { return layouts[value.id].root == target; };
   if (std::ranges::none_of(node.inputs, is_in_target)) return true;
   const auto is_dense = [&](Value value) { return layouts[value.id].layout.is_dense(); };
+  if (!is_dense(node.outputs[index])) return false;
   if (op_class(node.op) == OpClass::elementwise) {
     return std::ranges::all_of(node.inputs, [&](Value value) { return !is_in_target(value) || is_dense(value); });
   }

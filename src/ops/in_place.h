@@ -7,9 +7,9 @@
 
 namespace ridgepoint {
 
-// Whether result `index` of a node may be written to the storage of the input `target`. It may when the node reads
-// nothing in that storage; when the node is elementwise and reads it densely; or when the node reads it through one
-// dense operand that its op donates to this result. `layouts` are those of all values.
+// Whether result `index` of a node may be written to the storage of the input `target`. A dense result may when the
+// node reads nothing in that storage; when the node is elementwise and reads it densely; or when the node reads it
+// through one dense operand that its op donates to this result. `layouts` are those of all values.
 bool can_write_over(const Node& node, std::size_t index, Value target, std::span<const ValueLayout> layouts);
 
 }  // namespace ridgepoint

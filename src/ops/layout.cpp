@@ -1,9 +1,18 @@
 #include "ops/layout.h"
 
+#include <algorithm>
+#include <ranges>
+#include <string>
+
+#include "ir/permutation.h"
+#include "ops/result_order.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
+
+constexpr std::int64_t kRowAlignmentBytes = 16;
+constexpr std::int64_t kMatrixAlignmentBytes = 256;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
@@ -46,10 +55,29 @@ std::optional<TensorLayout> reshaped(const TensorLayout& from, const Shape& to) 
   return result;
 }
 
-ValueLayout transposed(const Node& node, const TensorType& type, const ValueLayout& operand) {
+// The part of `whole` along `axis` that begins at `start`.
+ValueLayout part_of(const ValueLayout& whole, const Shape& shape, int axis, std::int64_t start) {
+  ValueLayout part = whole;
+  part.offset += start * whole.layout.strides[index(axis)];
+  part.layout.shape = shape;
+  return part;
+}
+
+std::vector<ValueLayout> parts(const Graph& graph, const Node& node, const ValueLayout& operand) {
+  std::vector<ValueLayout> found;
+  const int axis = normalise_axis(node.attributes.get<std::int64_t>("axis"), operand.layout.shape.rank());
+  std::int64_t start = 0;
+  for (const Value value : node.outputs) {
+    const Shape& shape = graph.type(value).shape;
+    found.push_back(part_of(operand, shape, axis, start));
+    start += shape[axis];
+  }
+  return found;
+}
+
+ValueLayout transposed(const Permutation& permutation, const Shape& shape, const ValueLayout& operand) {
   ValueLayout result = operand;
-  result.layout.shape = type.shape;
-  const auto& permutation = node.attributes.get<std::vector<std::int64_t>>("permutation");
+  result.layout.shape = shape;
   for (std::size_t i = 0; i < permutation.size(); ++i)
     result.layout.strides[i] = operand.layout.strides[static_cast<std::size_t>(permutation[i])];
   return result;
@@ -88,7 +116,77 @@ bool one_stride_reaches_all_matrices(const TensorLayout& layout) {
   return true;
 }
 
+[[noreturn]] void fail_placement(const Graph& graph, const Node& placement, std::size_t operand) {
+  throw Error("operand " + std::to_string(operand) + " of '" + std::string(name(placement.op)) + "' in '" +
+              graph.scope_name(placement) +
+              "' cannot be written in place: it is no result of a kernel, or something else reads it; run the pass "
+              "insert_copies first");
+}
+
+// From the last placement to the first, so that a placement within another one finds its own place.
+void place_operands(const Graph& graph, std::vector<ValueLayout>& layouts) {
+  const std::span<const NodeId> order = graph.order();
+  const auto is_placement = [&](NodeId id) { return op_class(graph.node(id).op) == OpClass::placement; };
+  if (std::ranges::none_of(order, is_placement)) return;
+  const Readers readers(graph);
+  const auto has_one_reader = [&](Value value) { return readers.is_read_once(graph, value); };
+  for (const NodeId id : std::views::reverse(order)) {
+    if (!is_placement(id)) continue;
+    const Node& node = graph.node(id);
+    assign_layouts(graph, node, layouts);
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const std::optional<PlacedValue> placed = placed_operand(graph, node, i, layouts[node.outputs[0].id]);
+      if (!placed || !can_be_placed(graph, node.inputs[i], has_one_reader) || layouts[placed->value.id].root.valid())
+        fail_placement(graph, node, i);
+      layouts[placed->value.id] = placed->layout;
+    }
+  }
+}
+
+bool has_aligned_rows(const ValueLayout& value) {
+  const std::optional<RowStrides> strides = row_strides(value.layout);
+  if (!strides) return false;
+  const auto is_aligned = [&](std::int64_t elements) {
+    return elements * static_cast<std::int64_t>(size_bytes(value.layout.dtype)) % kRowAlignmentBytes == 0;
+  };
+  return is_aligned(value.offset) && is_aligned(strides->outer) && is_aligned(strides->inner) &&
+         is_aligned(strides->row);
+}
+
+bool is_matrix(const TensorLayout& layout) {
+  const int rank = layout.shape.rank();
+  const auto unit = [&](int axis) { return layout.strides[index(axis)] == 1 || layout.shape[axis] == 1; };
+  const auto forward = [&](int axis) { return layout.strides[index(axis)] > 0 || layout.shape[axis] == 1; };
+  if (rank < 2 || !(unit(rank - 1) || unit(rank - 2)) || !forward(rank - 1) || !forward(rank - 2)) return false;
+  for (int i = 0; i < rank - 2; ++i) {
+    if (layout.strides[index(i)] < 0) return false;
+  }
+  return true;
+}
+
+// The layout of a result that is not a view.
+TensorLayout own_layout(const Node& node, std::size_t index, const TensorType& type) {
+  if (launches(node.op)) {
+    const std::optional<Permutation> order = result_order(node, index, type.shape.rank());
+    return order ? layout_in_order(type, *order) : dense_layout(type);
+  }
+  TensorLayout layout = dense_layout(type);
+  if (node.op == Op::constant) {
+    layout.immediate = constant_value(node);
+    if (is_integer(layout.dtype)) layout.immediate_integer = constant_integer(node);
+  }
+  return layout;
+}
+
 }  // namespace
+
+bool can_be_placed(const Graph& graph, Value operand, const std::function<bool(Value)>& has_one_reader) {
+  for (Value value = operand;; value = graph.producer_node(value).inputs[0]) {
+    if (!has_one_reader(value)) return false;
+    const Op op = graph.producer_node(value).op;
+    if (op_class(op) != OpClass::view) return launches(op) || op_class(op) == OpClass::placement;
+  }
+}
 
 bool TensorLayout::is_dense() const {
   if (immediate.has_value()) return false;
@@ -105,62 +203,108 @@ TensorLayout dense_layout(const TensorType& type) {
   return {type.dtype, type.shape, dense_strides(type.shape), std::nullopt, 0};
 }
 
-bool satisfies(const TensorLayout& layout, OperandLayout required) {
-  if (required == OperandLayout::any) return true;
-  if (layout.immediate.has_value()) return false;
-  if (required == OperandLayout::dense) return layout.is_dense();
+std::optional<RowStrides> row_strides(const TensorLayout& layout) {
   const int rank = layout.shape.rank();
-  const auto unit = [&](int axis) { return layout.strides[index(axis)] == 1 || layout.shape[axis] == 1; };
-  const auto forward = [&](int axis) { return layout.strides[index(axis)] > 0 || layout.shape[axis] == 1; };
-  if (rank < 2 || !(unit(rank - 1) || unit(rank - 2)) || !forward(rank - 1) || !forward(rank - 2)) return false;
-  for (int i = 0; i < rank - 2; ++i) {
-    if (layout.strides[index(i)] < 0) return false;
+  if (rank < 2 || layout.immediate.has_value()) return std::nullopt;
+  // The stride of a dimension of size 1 reaches nothing.
+  const auto stride = [&](int axis) { return layout.shape[axis] == 1 ? 0 : layout.strides[index(axis)]; };
+  if (layout.shape[rank - 1] != 1 && stride(rank - 1) != 1) return std::nullopt;
+  RowStrides strides{0, rank > 2 ? stride(rank - 3) : 0, stride(rank - 2)};
+  if (strides.inner < 0 || strides.row < 0) return std::nullopt;
+  std::int64_t expected = -1;  // of the next dimension outwards; -1 before the innermost one
+  for (int axis = rank - 4; axis >= 0; --axis) {
+    if (layout.shape[axis] == 1) continue;
+    if (stride(axis) < 0 || (expected >= 0 && stride(axis) != expected)) return std::nullopt;
+    if (expected < 0) strides.outer = stride(axis);
+    expected = stride(axis) * layout.shape[axis];
   }
-  return required == OperandLayout::matrix || one_stride_reaches_all_matrices(layout);
+  return strides;
 }
 
-std::optional<ValueLayout> view_layout(const Graph& graph, const Node& node, const ValueLayout& operand) {
+bool satisfies(const ValueLayout& value, OperandLayout required) {
+  switch (required) {
+    case OperandLayout::any:
+      return true;
+    case OperandLayout::matrix:
+      return !value.layout.immediate && is_matrix(value.layout);
+    case OperandLayout::batched_matrix:
+      return !value.layout.immediate && is_matrix(value.layout) && one_stride_reaches_all_matrices(value.layout) &&
+             value.offset * static_cast<std::int64_t>(size_bytes(value.layout.dtype)) % kMatrixAlignmentBytes == 0;
+    case OperandLayout::aligned_rows:
+      return has_aligned_rows(value);
+    case OperandLayout::dense:
+      return value.layout.is_dense();
+  }
+  return false;
+}
+
+std::vector<ValueLayout> view_layouts(const Graph& graph, const Node& node, const ValueLayout& operand) {
   const TensorType& type = graph.type(node.outputs[0]);
   switch (node.op) {
     case Op::transpose:
-      return transposed(node, type, operand);
+      return {transposed(permutation_of(node), type.shape, operand)};
     case Op::flip:
-      return flipped(node, operand);
+      return {flipped(node, operand)};
     case Op::broadcast:
-      return broadcasted(type, operand);
+      return {broadcasted(type, operand)};
+    case Op::split:
+      return parts(graph, node, operand);
     case Op::reshape: {
       const std::optional<TensorLayout> layout = reshaped(operand.layout, type.shape);
-      if (!layout) return std::nullopt;
-      return ValueLayout{operand.root, operand.offset, *layout};
+      if (!layout) return {};
+      return {{operand.root, operand.offset, *layout}};
     }
     default:
       throw Error("'" + std::string(name(node.op)) + "' is not a view");
   }
 }
 
+std::optional<PlacedValue> placed_operand(const Graph& graph, const Node& placement, std::size_t index,
+                                          const ValueLayout& whole) {
+  const int axis = normalise_axis(placement.attributes.get<std::int64_t>("axis"), whole.layout.shape.rank());
+  std::int64_t start = 0;
+  for (std::size_t i = 0; i < index; ++i) start += graph.type(placement.inputs[i]).shape[axis];
+  PlacedValue placed{placement.inputs[index], {}};
+  placed.layout = part_of(whole, graph.type(placed.value).shape, axis, start);
+  for (;;) {
+    const Node& view = graph.producer_node(placed.value);
+    if (op_class(view.op) != OpClass::view) return placed;
+    const Value source = view.inputs[0];
+    const Shape& shape = graph.type(source).shape;
+    if (view.op == Op::transpose) {
+      placed.layout = transposed(inverse_of(permutation_of(view)), shape, placed.layout);
+    } else if (view.op == Op::reshape) {
+      const std::optional<TensorLayout> before = reshaped(placed.layout.layout, shape);
+      if (!before) return std::nullopt;
+      placed.layout.layout = *before;
+    } else {
+      return std::nullopt;
+    }
+    placed.value = source;
+  }
+}
+
 void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayout>& layouts) {
   if (layouts.size() < graph.value_count()) layouts.resize(graph.value_count());
   if (op_class(node.op) == OpClass::view) {
-    const std::optional<ValueLayout> layout = view_layout(graph, node, layouts[node.inputs[0].id]);
-    if (!layout) {
+    const std::vector<ValueLayout> found = view_layouts(graph, node, layouts[node.inputs[0].id]);
+    if (found.empty()) {
       throw Error("reshape to " + graph.type(node.outputs[0]).to_string() + " in '" + graph.scope_name(node) +
                   "' has no strides that express it; run the pass insert_copies first");
     }
-    layouts[node.outputs[0].id] = *layout;
+    for (std::size_t i = 0; i < found.size(); ++i) layouts[node.outputs[i].id] = found[i];
     return;
   }
-  for (const Value value : node.outputs) {
-    ValueLayout& layout = layouts[value.id];
-    layout = {value, 0, dense_layout(graph.type(value))};
-    if (node.op == Op::constant) {
-      layout.layout.immediate = constant_value(node);
-      if (is_integer(layout.layout.dtype)) layout.layout.immediate_integer = constant_integer(node);
-    }
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const Value value = node.outputs[i];
+    if (layouts[value.id].root.valid()) continue;
+    layouts[value.id] = {value, 0, own_layout(node, i, graph.type(value))};
   }
 }
 
 std::vector<ValueLayout> value_layouts(const Graph& graph) {
   std::vector<ValueLayout> layouts(graph.value_count());
+  place_operands(graph, layouts);
   for (const NodeId id : graph.order()) assign_layouts(graph, graph.node(id), layouts);
   return layouts;
 }

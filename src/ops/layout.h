@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -22,11 +23,16 @@ struct TensorLayout {
 };
 TensorLayout dense_layout(const TensorType& type);
 
-// The layout that a kernel requires of an operand. any: any strides. matrix: one of the last two dimensions has
-// stride 1. batched_matrix: in addition, one stride reaches all matrices, or a batch dimension is broadcast. dense:
-// contiguous.
-enum class OperandLayout : std::uint8_t { any, matrix, batched_matrix, dense };
-bool satisfies(const TensorLayout& layout, OperandLayout required);
+// The distances of the rows of a tensor [...,R,D] whose last dimension is contiguous: row r of matrix (o, i) begins
+// o outer + i inner + r row elements after the first one. The dimension before R counts i, those before it count o.
+struct RowStrides {
+  std::int64_t outer = 0;
+  std::int64_t inner = 0;
+  std::int64_t row = 0;
+};
+// nullopt where the rank is below 2, the last dimension is not contiguous, a dimension is flipped, or one stride does
+// not reach all o. A broadcast dimension has stride 0.
+std::optional<RowStrides> row_strides(const TensorLayout& layout);
 
 // The layout of a value in the storage of `root` (a value that is not a view), `offset` elements from its start.
 struct ValueLayout {
@@ -35,15 +41,40 @@ struct ValueLayout {
   TensorLayout layout;
 };
 
-// The layout of the result of the view `node`, given that of its operand; nullopt when strides cannot express a
-// reshape.
-std::optional<ValueLayout> view_layout(const Graph& graph, const Node& node, const ValueLayout& operand);
+// The layout that a kernel requires of an operand. any: any strides. matrix: one of the last two dimensions has
+// stride 1. batched_matrix: in addition, one stride reaches all matrices, or a batch dimension is broadcast,
+// and the first begins at a multiple of 256 bytes from the start of the storage.
+// aligned_rows: rows as row_strides() describes them, each at a multiple of 16 bytes from the start of the storage.
+// dense: contiguous.
+enum class OperandLayout : std::uint8_t { any, matrix, batched_matrix, aligned_rows, dense };
+bool satisfies(const ValueLayout& value, OperandLayout required);
 
-// Layouts of all values, indexed by value id. Throws Error at a reshape that strides cannot express (the pass
-// insert_copies removes those).
+// The layouts of the results of the view `node`, given that of its operand; empty when strides cannot express a
+// reshape.
+std::vector<ValueLayout> view_layouts(const Graph& graph, const Node& node, const ValueLayout& operand);
+
+// The value that must be written so that operand `index` of the node `placement` (concat) lies where its result lies at
+// `whole`, and the layout that it must have. The operand is that value, or reshapes and transposes of it. Nullopt where
+// the operand is another view, or strides do not express a reshape.
+struct PlacedValue {
+  Value value;
+  ValueLayout layout;
+};
+std::optional<PlacedValue> placed_operand(const Graph& graph, const Node& placement, std::size_t index,
+                                          const ValueLayout& whole);
+
+// Whether the storage of `operand`, an operand of concat, can lie within that of the result: a kernel writes it, and
+// nothing else reads it, directly or through a view. `has_one_reader` says whether one operand of one node, and no
+// output or update, is the value.
+bool can_be_placed(const Graph& graph, Value operand, const std::function<bool(Value)>& has_one_reader);
+
+// Layouts of all values, indexed by value id: this alone says where values lie. Throws Error at a reshape that strides
+// cannot express, and at an operand of concat that no kernel writes, or that has another reader (the pass insert_copies
+// removes those).
 std::vector<ValueLayout> value_layouts(const Graph& graph);
 
-// Sets the layouts of a node's results. Those of its operands must be in `layouts`.
+// Sets the layouts of a node's results, except those that are placed in another value: dense, or in the order of
+// result_order.h. The layouts of its operands must be in `layouts`.
 void assign_layouts(const Graph& graph, const Node& node, std::vector<ValueLayout>& layouts);
 
 }  // namespace ridgepoint

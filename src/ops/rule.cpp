@@ -56,10 +56,12 @@ std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const A
   }
 }
 
-// The elements in memory that a value reads: a broadcast reads each once, constants have no memory.
+// The elements in memory that a value reads: a broadcast reads each once, a part of a split only its own, constants
+// have no memory.
 std::int64_t stored_elements(const Graph& graph, Value value) {
   const Value root = view_root(graph, value);
-  return graph.producer_node(root).op == Op::constant ? 0 : graph.type(root).elements();
+  if (graph.producer_node(root).op == Op::constant) return 0;
+  return std::min(graph.type(value).elements(), graph.type(root).elements());
 }
 
 constexpr std::string_view kBytes = "the number of bytes that a node reads and writes";

@@ -67,6 +67,10 @@ Value with_kept_dims(Graph& graph, Value reduced, const TensorType& operand, con
   return reshape(graph, reduced, Shape(dims));
 }
 
+Value zeros(Graph& graph, const TensorType& type) {
+  return broadcast(graph, constant(graph, 0.0, type.dtype), type.shape);
+}
+
 Value with_labels(Graph& graph, Value value, const Shape& shape) {
   graph.set_type(value, {graph.type(value).dtype, shape});
   return value;

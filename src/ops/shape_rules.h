@@ -30,6 +30,9 @@ std::vector<TensorType> infer_reduction(const ShapeContext& context);
 // A reduction's result (or gradient) with its reduced dimensions as size 1 again.
 Value with_kept_dims(Graph& graph, Value reduced, const TensorType& operand, const Attributes& attributes);
 
+// A tensor of zeros, without memory.
+Value zeros(Graph& graph, const TensorType& type);
+
 // Gives `value` the labels of `shape`, whose sizes must be equal.
 Value with_labels(Graph& graph, Value value, const Shape& shape);
 

@@ -105,7 +105,7 @@ class Autocaster {
     }
     value = cast_stored(value, dtype);
     for (const Value view : std::views::reverse(views)) {
-      value = rewriter_.rebuild_view(graph_.producer_node(view), value);
+      value = rewriter_.rebuild_view(view, value);
       record_constant(graph_.producer_node(value));
       casts_[{view, dtype}] = value;
     }

@@ -1,10 +1,14 @@
-// Inserts a dense copy before an operand whose strides the kernel does not support, and before a reshape that strides
-// cannot express. Outputs are made dense too, so that one transfer reads them. A batched matrix and its transpose share
-// one copy, which keeps the contiguous dimension of the original.
+// Inserts a dense copy before an operand whose strides the kernel does not support, before a reshape that strides
+// cannot express, and before an operand of concat that no kernel can write in place. Kernels ask for aligned rows only
+// where those of a dense tensor are. Outputs are made dense too, so that one transfer reads them. A batched matrix and
+// its transpose share one copy, which keeps the contiguous dimension of the original.
 #include <map>
+#include <ranges>
+#include <set>
 #include <utility>
 
 #include "ir/permutation.h"
+#include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
@@ -14,9 +18,11 @@ namespace {
 
 class CopyInserter {
  public:
-  CopyInserter(Graph& graph, const PassTarget& target) : graph_(graph), rewriter_(graph), target_(target) {}
+  CopyInserter(Graph& graph, const PassTarget& target)
+      : graph_(graph), readers_(graph), rewriter_(graph), target_(target) {}
 
   bool run() {
+    find_places();
     const std::vector<NodeId> nodes = nodes_of(graph_);
     for (const NodeId id : nodes) visit(id);
     if (!nodes.empty()) rewriter_.insert_at_end(nodes.back());
@@ -28,8 +34,10 @@ class CopyInserter {
   void visit(NodeId id) {
     Node& node = graph_.node(id);
     rewriter_.insert_before(id);
-    if (node.op == Op::reshape && !view_layout(graph_, node, layouts_[node.inputs[0].id])) {
+    if (node.op == Op::reshape && view_layouts(graph_, node, layouts_[node.inputs[0].id]).empty()) {
       node.inputs[0] = dense_copy(node.inputs[0]);
+    } else if (node.op == Op::concat) {
+      place(node);
     } else if (op_class(node.op) != OpClass::view) {
       for (std::size_t i = 0; i < node.inputs.size(); ++i) {
         node.inputs[i] = with_layout(node.inputs[i], target_.operand_layout(graph_, node, static_cast<int>(i)));
@@ -39,8 +47,68 @@ class CopyInserter {
     if (node.op == Op::transpose) transposes_.try_emplace({node.inputs[0], permutation_of(node)}, node.outputs[0]);
   }
 
+  void place(Node& placement) {
+    std::vector<bool> in_place;
+    for (std::size_t i = 0; i < placement.inputs.size(); ++i) in_place.push_back(is_written_in_place(placement, i));
+    for (std::size_t i = 0; i < placement.inputs.size(); ++i) {
+      if (!in_place[i]) placement.inputs[i] = own_copy(placement.inputs[i]);
+      keep_to_itself(placement.inputs[i]);
+    }
+  }
+
+  // Finds where the results of placements lie within others.
+  void find_places() {
+    const std::vector<NodeId> nodes = nodes_of(graph_);
+    for (const NodeId id : std::views::reverse(nodes)) {
+      const Node& node = graph_.node(id);
+      if (node.op != Op::concat) continue;
+      for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+        const std::optional<PlacedValue> placed = placed_operand(graph_, node, i, place_of(node));
+        if (placed && graph_.producer_node(placed->value).op == Op::concat) places_[placed->value] = placed->layout;
+      }
+    }
+  }
+
+  ValueLayout place_of(const Node& placement) const {
+    const Value result = placement.outputs[0];
+    const auto found = places_.find(result);
+    return found != places_.end() ? found->second : ValueLayout{result, 0, dense_layout(graph_.type(result))};
+  }
+
+  bool is_written_in_place(const Node& placement, std::size_t index) const {
+    const Value operand = placement.inputs[index];
+    if (!can_be_placed(graph_, operand, [&](Value value) { return has_one_reader(value); })) return false;
+    const std::optional<PlacedValue> placed = placed_operand(graph_, placement, index, place_of(placement));
+    if (!placed) return false;
+    const Node& producer = graph_.producer_node(placed->value);
+    if (producer.op == Op::concat || placed->layout.layout.is_dense()) return true;
+    return satisfies(placed->layout, OperandLayout::aligned_rows) && target_.writes_strided != nullptr &&
+           target_.writes_strided(graph_, producer);
+  }
+
+  bool has_one_reader(Value value) const {
+    return value.id < values_before_ ? readers_.is_read_once(graph_, value) : !shared_copies_.contains(value);
+  }
+
+  // Keeps later readers from the copy behind an operand that is written in place.
+  void keep_to_itself(Value operand) {
+    const Value root = view_root(graph_, operand);
+    const Node& producer = graph_.producer_node(root);
+    if (producer.op != Op::copy) return;
+    const std::size_t copied = producer.inputs[0].id;
+    if (copied < copies_.size() && copies_[copied] == root) copies_[copied] = Value{};
+  }
+
+  // A copy that nothing else reads.
+  Value own_copy(Value value) {
+    changed_ = true;
+    const Value made = rewriter_.copy(value);
+    assign_layouts(graph_, graph_.producer_node(made), layouts_);
+    return made;
+  }
+
   Value with_layout(Value value, OperandLayout required) {
-    if (satisfies(layouts_[value.id].layout, required)) return value;
+    if (satisfies(layouts_[value.id], required)) return value;
     return required == OperandLayout::batched_matrix ? matrix_copy(value) : dense_copy(value);
   }
 
@@ -80,20 +148,25 @@ class CopyInserter {
   Value dense_copy(Value value) {
     value = first_equal(value);
     if (copies_.size() < graph_.value_count()) copies_.resize(graph_.value_count());
-    if (copies_[value.id].valid()) return copies_[value.id];
-    changed_ = true;
-    const Value made = rewriter_.copy(value);
-    assign_layouts(graph_, graph_.producer_node(made), layouts_);
+    if (copies_[value.id].valid()) {
+      shared_copies_.insert(copies_[value.id]);
+      return copies_[value.id];
+    }
+    const Value made = own_copy(value);
     copies_.resize(graph_.value_count());
     copies_[value.id] = made;
     return made;
   }
 
   Graph& graph_;
+  Readers readers_;  // before any copy was inserted
+  std::size_t values_before_ = graph_.value_count();
   Rewriter rewriter_;
   const PassTarget& target_;
+  std::map<Value, ValueLayout> places_;  // of placements within others
   std::vector<ValueLayout> layouts_;
-  std::vector<Value> copies_;
+  std::vector<Value> copies_;  // by the copied value
+  std::set<Value> shared_copies_;
   std::map<std::pair<Value, Permutation>, Value> transposes_;  // by operand and permutation
   bool changed_ = false;
 };

@@ -8,6 +8,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ir/stored_tensors.h"
 #include "ops/rules/adamw.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"

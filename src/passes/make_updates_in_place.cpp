@@ -170,7 +170,7 @@ class UpdatePlacer {
     for (; !is_kept(value); value = graph_.producer_node(value).inputs[0]) views.push_back(value);
     Value kept = old_[value.id].kept;
     for (auto view = views.rbegin(); view != views.rend(); ++view) {
-      kept = rewriter_.rebuild_view(graph_.producer_node(*view), kept);
+      kept = rewriter_.rebuild_view(*view, kept);
       old_[view->id] = {kept, 0};
     }
     return kept;

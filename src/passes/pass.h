@@ -16,6 +16,8 @@ struct PassTarget {
   // The operands of the node must be in the graph; the node need not be.
   std::function<bool(const Graph&, const Node&)> has_kernel;
   std::function<OperandLayout(const Graph&, const Node&, int operand)> operand_layout;
+  // Whether the kernel of the node can write strided results, as Device::writes_strided() says; null: none can.
+  std::function<bool(const Graph&, const Node&)> writes_strided = nullptr;
 };
 
 struct PassOptions : CompileOptions {

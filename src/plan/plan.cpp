@@ -78,8 +78,8 @@ class Planner {
     const Value target = update_target_[value.id];
     if (target.valid()) {
       buffer_of_[value.id] = buffer_of_[target.id];
-    } else {
-      step.allocate.push_back(add_buffer(value));
+    } else if (const Value root = layouts_[value.id].root; buffer_of_[root.id] == kNoBuffer) {
+      step.allocate.push_back(add_buffer(root));
     }
     step.outputs.push_back(operand(value));
   }
@@ -147,7 +147,7 @@ class Planner {
 
   const Graph& graph_;
   std::vector<ValueLayout> layouts_;
-  std::vector<BufferId> buffer_of_;  // by value id; not set for views
+  std::vector<BufferId> buffer_of_;  // by value id; of storage (ValueLayout::root), and of new values of inputs
   std::vector<std::size_t> last_of_buffer_;
   std::vector<Value> update_target_;
   ExecutionPlan plan_;

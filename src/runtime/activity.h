@@ -39,13 +39,36 @@ struct ActivityLog {
 };
 
 // Callbacks of an executor around runs and launches. They must not throw. A launch that throws skips after_launch().
+//
+// A run that is captured calls before_launch() and after_launch() between capture_begins() and capture_ends(), once for
+// each launch, which then does not run. Then this run and those that repeat it call both once, with kNoLaunch, around
+// all launches together.
 class LaunchObserver {
  public:
   virtual ~LaunchObserver() = default;
   virtual void run_begins() {}
+  // Whether the observer can follow a captured run. If not, nothing is captured: its runs launch one by one.
+  virtual bool capture_begins() { return false; }
+  virtual void capture_ends() {}  // also after an exception
   virtual void before_launch(std::uint32_t launch) = 0;
   virtual void after_launch(std::uint32_t launch) = 0;
   virtual void run_ends() {}  // also after an exception
+};
+
+// Calls run_begins() and, when it is destroyed, run_ends(). The observer may be null.
+class ObservedRun {
+ public:
+  explicit ObservedRun(LaunchObserver* observer) : observer_(observer) {
+    if (observer_ != nullptr) observer_->run_begins();
+  }
+  ~ObservedRun() {
+    if (observer_ != nullptr) observer_->run_ends();
+  }
+  ObservedRun(const ObservedRun&) = delete;
+  ObservedRun& operator=(const ObservedRun&) = delete;
+
+ private:
+  LaunchObserver* observer_;
 };
 
 // An observer that records when the work of each launch ran.
@@ -55,6 +78,8 @@ class ActivityRecorder : public LaunchObserver {
   virtual void start(std::size_t launches) = 0;
   // The records since start(). The device must be synchronised. Throws Error.
   virtual ActivityLog stop() = 0;
+  // From now on, capture_begins() refuses.
+  virtual void refuse_captures() {}
 };
 
 }  // namespace ridgepoint

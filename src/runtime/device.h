@@ -24,7 +24,7 @@ struct KernelSpec {
   const Graph& graph;
   const Node& node;
   std::span<const TensorLayout> inputs;
-  std::span<const TensorLayout> outputs;  // dense
+  std::span<const TensorLayout> outputs;  // dense unless Device::writes_strided() holds for the node
 };
 
 struct LaunchArguments {
@@ -41,6 +41,11 @@ class Kernel {
   virtual ~Kernel() = default;
   virtual std::string_view name() const = 0;  // for profiles
   virtual std::size_t workspace_bytes() const { return 0; }
+  // Waits for what launch() would wait for, such as a compiler. A fused node's kernel that the compiler refuses is
+  // replaced by the kernels of its body, which may change workspace_bytes(). Throws Error.
+  virtual void prepare() {}
+  // After prepare(): why the node runs op by op; empty if it runs as one kernel.
+  virtual std::string_view unfused_because() const { return {}; }
   virtual void launch(const LaunchArguments& arguments) = 0;
 };
 
@@ -57,13 +62,19 @@ class CapturedLaunches {
   virtual void run() = 0;
 };
 
-// Device time between start() and stop(). elapsed_ms() waits until the device has reached stop().
+// Notes the device's time at points of its work, numbered from 0. The body of Device::capture() may call mark(): each
+// run of the captured launches then notes the time of that point again.
 class DeviceTimer {
  public:
   virtual ~DeviceTimer() = default;
-  virtual void start() = 0;
-  virtual void stop() = 0;
-  virtual double elapsed_ms() = 0;
+  virtual void mark(std::size_t point) = 0;
+  // Milliseconds from one point to a later one, which must have been marked. Waits until the device has reached it.
+  virtual double elapsed_ms(std::size_t from, std::size_t to) = 0;
+
+  // A timer of two points.
+  void start() { mark(0); }
+  void stop() { mark(1); }
+  double elapsed_ms() { return elapsed_ms(0, 1); }
 };
 
 // Properties of a device; empty where they do not apply.
@@ -96,6 +107,9 @@ class Device : public DeviceMemory {
   // The layout that operand `index` of the node must have. The pass insert_copies copies an operand of another layout.
   using OperandLayout = ridgepoint::OperandLayout;
   virtual OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const = 0;
+  // Whether the kernel of the node can write its first result, and each other result of the same rank, with any strides
+  // whose rows satisfy OperandLayout::aligned_rows. The node's other results are dense.
+  virtual bool writes_strided(const Graph& /*graph*/, const Node& /*node*/) const { return false; }
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
   // The workspace of the kernel that make_kernel() would return, and its name where it is known without measuring or
   // compiling. By default, a kernel is created and destroyed.
@@ -106,7 +120,7 @@ class Device : public DeviceMemory {
   // be recorded, and the exceptions of `body`.
   virtual std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& /*body*/) { return nullptr; }
 
-  virtual std::unique_ptr<DeviceTimer> make_timer() = 0;
+  virtual std::unique_ptr<DeviceTimer> make_timer(std::size_t points = 2) = 0;
   // By default, a recorder for kernels that end before launch() returns. An activity without a name has the kernel's.
   virtual std::unique_ptr<ActivityRecorder> make_activity_recorder();
   // Marks phase, module and op of each launch for an external profiler (NVTX); null where none is attached. `launches`

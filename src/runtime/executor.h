@@ -1,9 +1,12 @@
 // Executes a plan: allocates each buffer before its first use, launches one kernel per node, and frees each buffer
-// after its last use. Kernels are created in the constructor; run() does not use the host heap in the steady state.
+// after its last use. run() does not use the host heap in the steady state. With an allocator whose addresses are fixed
+// (an arena), only the first run makes requests; later runs launch kernels with the same addresses, unless an observer
+// or a trace watches.
 #pragma once
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "memory/allocator.h"
@@ -11,16 +14,19 @@
 #include "ridgepoint/stop_point.h"
 #include "runtime/activity.h"
 #include "runtime/device.h"
+#include "runtime/make_kernels.h"
+#include "runtime/phase_timer.h"
 
 namespace ridgepoint {
 
 class Executor {
  public:
-  // Creates the kernels, allocates the persistent buffers and sets them to zero. The graph, plan, device and allocator
-  // must outlive the executor. Throws OutOfMemory, and the exceptions of `stop_point`. With `captures`, the second run
-  // is captured (Device::capture) and later runs repeat it, unless an observer watches.
-  Executor(const Graph& graph, const ExecutionPlan& plan, Device& device, Allocator& allocator, bool captures = false,
-           const StopPoint& stop_point = {});
+  // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels.h). The
+  // graph, plan, kernels, device and allocator must outlive the executor. Throws OutOfMemory, and the exceptions of
+  // `stop_point`. With `captures`, the second run is captured (Device::capture) and later runs repeat it, unless an
+  // observer watches that cannot follow.
+  Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device, Allocator& allocator,
+           bool captures = false, const StopPoint& stop_point = {});
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -32,8 +38,25 @@ class Executor {
   // The address of an operand; null while its buffer is not allocated.
   void* address(const Operand& operand) const;
 
-  // Calls `observer` in every later run, whose launches are then made one by one; null ends this.
-  void set_observer(LaunchObserver* observer) { observer_ = observer; }
+  // The next run makes its requests to the allocator again, which counts their peak.
+  void count_next_run();
+
+  // Calls `observer` in every later run; null ends this. Runs are then captured only if the observer can follow that.
+  void set_observer(LaunchObserver* observer) {
+    observer_ = observer;
+    if (observer != nullptr) captured_.reset();  // it did not see the capture
+  }
+
+  // Times the phases of every later run, captured or not.
+  void time_phases();
+  // Of the last run, which must have begun after time_phases(); waits until the device has finished it.
+  PhaseTimes phase_times() const { return phase_timer_->read(); }
+
+  // Whether the last run was captured, and why the device could not capture it: empty if it could, or was not asked to.
+  bool is_captured() const { return captured_ != nullptr; }
+  const std::string& capture_problem() const { return capture_problem_; }
+  // The bodies of fused nodes that run op by op because the device could not compile them; known after the first run.
+  const std::vector<std::string>& unfused() const { return unfused_; }
 
   std::size_t launches() const { return steps_.size(); }
   NodeId launch_node(std::size_t launch) const { return NodeId{steps_[launch].node}; }
@@ -49,20 +72,29 @@ class Executor {
     std::uint32_t first_operand, input_count, output_count;
     std::uint32_t first_allocate, first_release, end_release;
     std::size_t workspace_bytes;
+    void* workspace;         // of the last run that allocated it
+    bool has_own_workspace;  // outside of the plan: own_workspace_
   };
   struct OperandSlot {
     BufferId buffer;
     std::size_t offset_bytes;
   };
 
-  void resolve(const StopPoint& stop_point);
+  void resolve(const Kernels& kernels);
   void allocate_persistent(const StopPoint& stop_point);
-  std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node);
+  std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node, std::size_t index);
+  void prepare_kernels();
+  void reserve_own_workspace(std::size_t bytes);
   void run_once();
   bool run_captured();
+  std::unique_ptr<CapturedLaunches> capture();
+  void repeat();
+  bool repeats_addresses() const;
   void run_steps();
-  void run_step(const Step& step);
-  void launch(const Step& step, void* workspace);
+  void allocate_and_run_steps();
+  void run_step(Step& step);
+  void free_workspace(const Step& step);
+  void launch(const Step& step);
   void release(BufferId buffer);
   void release_all(bool persistent);
 
@@ -70,17 +102,22 @@ class Executor {
   const ExecutionPlan& plan_;
   Device& device_;
   Allocator& allocator_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<Step> steps_;
   std::vector<OperandSlot> operands_;
   std::vector<BufferId> buffer_lists_;  // what each step allocates, then releases
   std::vector<BufferId> outputs_;
   std::vector<std::byte*> base_;  // by buffer; null when not live
-  std::vector<void*> arguments_;  // one step's operand addresses
+  std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
   std::size_t before_backward_bytes_ = 0;
   LaunchObserver* observer_ = nullptr;
+  std::unique_ptr<PhaseTimer> phase_timer_;  // null unless phases are timed
+  std::string capture_problem_;
+  std::vector<std::string> unfused_;
+  std::byte* own_workspace_ = nullptr;  // of kernels that run op by op and need more than the plan has
+  std::size_t own_workspace_bytes_ = 0;
   bool captures_;
-  bool has_run_ = false;                        // kernels are loaded, and the allocator has its segments
+  bool has_run_ = false;                        // kernels are prepared, and the allocator has its segments
+  bool has_addresses_ = false;                  // the last run that allocated was complete
   std::unique_ptr<CapturedLaunches> captured_;  // of the last run
 };
 

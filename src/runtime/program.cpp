@@ -2,16 +2,22 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
 
 #include "compile/compile.h"
+#include "core/first_call_clock.h"
 #include "core/nearest.h"
-#include "memory/caching_allocator.h"
+#include "ir/convert.h"
+#include "ir/stored_tensors.h"
 #include "ops/rule.h"
+#include "plan/lifetimes.h"
 #include "plan/plan.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "runtime/executor.h"
+#include "runtime/index_bounds.h"
+#include "runtime/make_kernels.h"
+#include "runtime/plan_memory.h"
+#include "runtime/read_tensor.h"
 
 namespace ridgepoint {
 namespace {
@@ -19,42 +25,25 @@ namespace {
 PassTarget target_of(const Device& device) {
   return {.has_kernel = [&](const Graph& graph, const Node& node) { return device.has_kernel(graph, node); },
           .operand_layout = [&](const Graph& graph, const Node& node,
-                                int i) { return device.operand_layout(graph, node, i); }};
+                                int i) { return device.operand_layout(graph, node, i); },
+          .writes_strided = [&](const Graph& graph, const Node& node) { return device.writes_strided(graph, node); }};
 }
 
 Graph compiled(Graph graph, const Device& device, const ProgramOptions& options) {
+  const InStage in_stage(FirstCallStage::passes);
   CompileOptions compile_options = options.compile;
   if (!compile_options.stop_point) compile_options.stop_point = options.stop_point;
   return compile(std::move(graph), device, compile_options);
 }
 
-// For each integer input, the number of rows of the smallest table that it indexes, directly or through views.
-std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
-  std::vector<std::int64_t> bounds(graph.value_count(), INT64_MAX);
-  const auto bound = [&](Value indices, std::int64_t end) { bounds[indices.id] = std::min(bounds[indices.id], end); };
-  for (const NodeId id : std::views::reverse(graph.order())) {
-    const Node& node = graph.node(id);
-    if (op_class(node.op) == OpClass::view) bound(node.inputs[0], bounds[node.outputs[0].id]);
-    if (node.op == Op::embedding) bound(node.inputs[1], graph.type(node.inputs[0]).shape[0]);
-    if (node.op == Op::embedding_backward) bound(node.inputs[1], node.attributes.get<std::int64_t>("rows"));
-    if (node.op == Op::cross_entropy) bound(node.inputs[1], graph.type(node.inputs[0]).shape[1]);
-  }
-  std::map<std::string, std::int64_t> by_input;
-  for (const NodeId id : graph.inputs()) {
-    const Value value = graph.node(id).outputs[0];
-    if (graph.type(value).dtype == DType::int64) by_input[input_name(graph.node(id))] = bounds[value.id];
-  }
-  return by_input;
+ExecutionPlan planned(const Graph& graph) {
+  const InStage in_stage(FirstCallStage::plan);
+  return make_plan(graph);
 }
 
-std::unique_ptr<Allocator> make_allocator(Device& device, MemoryTrace* trace) {
-  std::unique_ptr<Allocator> allocator = make_caching_allocator(device, device.total_memory_bytes());
-  allocator->set_trace(trace);
-  return allocator;
-}
-
+// A named tensor, and the input that stores it.
 struct InputSlot {
-  std::string name;
+  StoredTensor tensor;
   Value value;
   std::int64_t index_bound = INT64_MAX;  // exclusive; of int64 data
 };
@@ -64,16 +53,18 @@ struct InputSlot {
 struct ProgramPlan::Implementation {
   Implementation(Graph source, std::shared_ptr<Device> target, const ProgramOptions& options)
       : device(std::move(target)),
+        captures(options.compile.level == Compile::full),
+        allocator(options.allocator.value_or(default_allocator(options.compile.level))),
         bounds(index_bounds(source)),
         graph(compiled(std::move(source), *device, options)),
         inputs(input_slots(graph, bounds)),
-        plan(make_plan(graph)) {
+        plan(planned(graph)) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      input_index.emplace(inputs[i].name, i);
+      input_index.emplace(inputs[i].tensor.name, i);
       const Node& node = graph.producer_node(inputs[i].value);
-      if (node.attributes.contains(kCopyOf)) {
-        low_copies.emplace(node.attributes.get<std::string>(kCopyOf), inputs[i].value);
-      }
+      if (!node.attributes.contains(kCopyOf)) continue;
+      if (const auto parameter = graph.find_input(node.attributes.get<std::string>(kCopyOf)))
+        low_copies.emplace(*parameter, inputs[i].value);
     }
   }
 
@@ -81,9 +72,11 @@ struct ProgramPlan::Implementation {
     std::vector<InputSlot> slots;
     for (const NodeId id : graph.inputs()) {
       const Node& node = graph.node(id);
-      InputSlot slot{input_name(node), node.outputs[0]};
-      if (const auto bound = bounds.find(slot.name); bound != bounds.end()) slot.index_bound = bound->second;
-      slots.push_back(std::move(slot));
+      for (StoredTensor& tensor : stored_tensors(graph, node)) {
+        InputSlot slot{std::move(tensor), node.outputs[0]};
+        if (const auto bound = bounds.find(slot.tensor.name); bound != bounds.end()) slot.index_bound = bound->second;
+        slots.push_back(std::move(slot));
+      }
     }
     return slots;
   }
@@ -92,16 +85,18 @@ struct ProgramPlan::Implementation {
     const auto found = input_index.find(name);
     if (found != input_index.end()) return inputs[found->second];
     std::vector<std::string_view> names;
-    for (const InputSlot& slot : inputs) names.push_back(slot.name);
+    for (const InputSlot& slot : inputs) names.push_back(slot.tensor.name);
     throw Error("the program has no input '" + std::string(name) + "'" + hint(name, names), ErrorKind::usage);
   }
 
   std::shared_ptr<Device> device;
+  bool captures;
+  AllocatorKind allocator;
   std::map<std::string, std::int64_t> bounds;
   Graph graph;
   std::vector<InputSlot> inputs;
   std::map<std::string, std::size_t, std::less<>> input_index;
-  std::map<std::string, Value> low_copies;  // by the name of the parameter
+  std::map<Value, Value> low_copies;  // by parameter
   ExecutionPlan plan;
 };
 
@@ -113,6 +108,7 @@ ProgramPlan::ProgramPlan(Graph graph, std::shared_ptr<Device> device, const Prog
     : implementation_(std::make_shared<const Implementation>(std::move(graph), std::move(device), options)) {}
 
 const Graph& ProgramPlan::graph() const { return implementation_->graph; }
+AllocatorKind ProgramPlan::allocator() const { return implementation_->allocator; }
 const std::shared_ptr<Device>& ProgramPlan::device() const { return implementation_->device; }
 
 struct Program::Implementation {
@@ -122,8 +118,10 @@ struct Program::Implementation {
         device(on != nullptr ? on : source->device),
         graph(source->graph),
         plan(source->plan),
-        allocator(make_allocator(*device, options.memory_trace)),
-        executor(graph, plan, *device, *allocator, options.compile.level == Compile::full, options.stop_point) {
+        kernels(make_kernels(graph, plan, *device, options.stop_point)),
+        lifetimes(lifetimes_of(plan, workspace_bytes_of(kernels))),
+        allocator(make_allocator(source->allocator, graph, plan, lifetimes, *device, options.memory_trace)),
+        executor(graph, plan, kernels, *device, *allocator, source->captures, options.stop_point) {
     std::vector<NodeId> nodes;
     for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
     marker = device->make_range_marker(graph, nodes);
@@ -144,28 +142,40 @@ struct Program::Implementation {
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 
-  // Casts the tensor to the type of the value.
-  void write(Value value, const HostTensor& tensor) {
+  // Casts the tensor to the type of the value, and writes it there from `first_element` on.
+  void write(Value value, const HostTensor& tensor, std::int64_t first_element = 0) {
     const DType dtype = graph.type(value).dtype;
-    if (tensor.type.dtype != dtype) return write(value, convert(tensor, dtype));
-    device->copy_to_device(executor.address(plan.values[value.id]), tensor.data.data(), tensor.data.size());
+    if (tensor.type.dtype != dtype) {
+      cast.type = {dtype, tensor.type.shape};
+      cast.data.resize(cast.type.bytes());
+      convert(tensor, cast);
+      return write(value, cast, first_element);
+    }
+    device->copy_to_device(element(value, first_element), tensor.data.data(), tensor.data.size());
+  }
+
+  // Null where the value has no memory.
+  std::byte* element(Value value, std::int64_t index) const {
+    auto* address = static_cast<std::byte*>(executor.address(plan.values[value.id]));
+    return address == nullptr ? nullptr
+                              : address + static_cast<std::size_t>(index) * size_bytes(graph.type(value).dtype);
   }
 
   // Throws Error with `message` when the value has no memory.
   HostTensor read(Value value, const char* message = "an output was read before the program ran") const {
     const void* address = executor.address(plan.values[value.id]);
     if (address == nullptr) throw Error(message, ErrorKind::usage);
-    HostTensor tensor(graph.type(value));
-    device->synchronize();
-    device->copy_to_host(tensor.data.data(), address, tensor.data.size());
-    return tensor;
+    return read_tensor(*device, plan.values[value.id].layout, address);
   }
 
   std::shared_ptr<const ProgramPlan::Implementation> source;
   std::shared_ptr<Device> device;
   const Graph& graph;
   const ExecutionPlan& plan;
+  Kernels kernels;
+  std::vector<Lifetime> lifetimes;
   std::unique_ptr<Allocator> allocator;
+  HostTensor cast;                         // of write(), kept: new memory takes as long as the conversion
   std::unique_ptr<LaunchObserver> marker;  // null unless an external profiler is attached
   Executor executor;
 };
@@ -181,24 +191,25 @@ Program& Program::operator=(Program&&) noexcept = default;
 void Program::write_input(std::string_view name, const HostTensor& tensor) {
   Implementation& self = *implementation_;
   const InputSlot& slot = self.find_input(name);
-  const TensorType type = declared_type(self.graph, self.graph.producer_node(slot.value));
-  if (!(tensor.type == type)) {
-    throw Error("input '" + slot.name + "' is " + type.to_string() + "; the given tensor is " + tensor.type.to_string(),
+  const StoredTensor& stored = slot.tensor;
+  if (!(tensor.type == stored.type)) {
+    throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; the given tensor is " +
+                    tensor.type.to_string(),
                 ErrorKind::usage);
   }
   if (slot.index_bound != INT64_MAX) {
     const std::span<const std::int64_t> indices = tensor.as<std::int64_t>();
     for (std::size_t i = 0; i < indices.size(); ++i) {
       if (indices[i] < 0 || indices[i] >= slot.index_bound) {
-        throw Error("element " + std::to_string(i) + " of '" + slot.name + "' is " + std::to_string(indices[i]) +
+        throw Error("element " + std::to_string(i) + " of '" + stored.name + "' is " + std::to_string(indices[i]) +
                         "; indices must be from 0 to " + std::to_string(slot.index_bound - 1),
                     ErrorKind::usage);
       }
     }
   }
-  self.write(slot.value, tensor);
-  const auto copy = self.source->low_copies.find(slot.name);
-  if (copy != self.source->low_copies.end()) self.write(copy->second, tensor);
+  self.write(slot.value, tensor, stored.first_element);
+  const auto copy = self.source->low_copies.find(slot.value);
+  if (copy != self.source->low_copies.end()) self.write(copy->second, tensor, stored.first_element);
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
@@ -208,10 +219,11 @@ std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
 
 HostTensor Program::read_input(std::string_view name) const {
   const Implementation& self = *implementation_;
-  const Value value = self.find_input(name).value;
-  const DType dtype = declared_type(self.graph, self.graph.producer_node(value)).dtype;
-  HostTensor tensor = self.read(value);
-  return tensor.type.dtype == dtype ? tensor : convert(tensor, dtype);
+  const InputSlot& slot = self.find_input(name);
+  const StoredTensor& stored = slot.tensor;
+  const TensorLayout layout = dense_layout({self.graph.type(slot.value).dtype, stored.type.shape});
+  const HostTensor tensor = read_tensor(*self.device, layout, self.element(slot.value, stored.first_element));
+  return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }
 
 HostTensor Program::read_output(std::string_view name) const {
@@ -232,8 +244,18 @@ HostTensor Program::read_value(Value value) const {
 void Program::run() { implementation_->executor.run(); }
 void Program::synchronize() { implementation_->device->synchronize(); }
 
+void Program::time_phases() { implementation_->executor.time_phases(); }
+PhaseTimes Program::phase_times() const { return implementation_->executor.phase_times(); }
+bool Program::is_captured() const { return implementation_->executor.is_captured(); }
+const std::string& Program::capture_problem() const { return implementation_->executor.capture_problem(); }
+const std::vector<std::string>& Program::unfused_bodies() const { return implementation_->executor.unfused(); }
+
 MemoryUse Program::memory_use() const { return implementation_->allocator->use(); }
-void Program::reset_peak_memory() { implementation_->allocator->reset_peak(); }
+void Program::reset_peak_memory() {
+  implementation_->allocator->reset_peak();
+  implementation_->executor.count_next_run();
+}
+std::size_t Program::liveness_lower_bound_bytes() const { return liveness_lower_bound(implementation_->lifetimes); }
 std::size_t Program::before_backward_bytes() const { return implementation_->executor.before_backward_bytes(); }
 std::int64_t Program::flops_per_run() const { return flops_of(implementation_->graph); }
 std::size_t Program::launches_per_run() const { return implementation_->executor.launches(); }

@@ -46,9 +46,27 @@ std::string memory_of(const Record& record) {
   return bytes_cell(record.memory_bytes.*kBytes);
 }
 
+template <std::optional<double> PhaseMedians::*kMs>
+std::string phase_of(const Record& record) {
+  const std::optional<double>& ms = step(record).phase_ms.*kMs;
+  return ms ? format_ms(*ms) : std::string(kNothing);
+}
+
 std::string skipped_of(const Record& record) {
   const std::optional<std::int64_t>& skipped = step(record).loss_scaling.skipped_steps;
   return skipped ? fmt::format("{} of {}", *skipped, record.warmup + record.steps) : std::string(kNothing);
+}
+
+// Of Ridgepoint over the peer that made the record, by the medians of rounds that alternated.
+std::string speedup_over(const Record& peer) {
+  const double ratio = step(peer).time_ms.median / step(peer).peer.ridgepoint_ms.value_or(Statistics::kUnknown);
+  return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
+}
+
+template <std::optional<double> FirstCallSection::*kStage>
+std::string first_call_of(const Record& record) {
+  const std::optional<double>& ms = step(record).first_call_ms.*kStage;
+  return ms ? format_ms(*ms) : std::string(kNothing);
 }
 
 constexpr RecordSetting kSettings[] = {
@@ -78,6 +96,7 @@ constexpr RecordSetting kSettings[] = {
     {"batch", "batch {}", Align::right, [](const Record& r) { return text_of(r.batch); }},
     {"dtype", "{}", Align::left, [](const Record& r) { return std::string(name(r.dtype)); }},
     {"compile", "compile {}", Align::left, [](const Record& r) { return std::string(name(r.compile)); }},
+    {"allocator", "allocator {}", Align::left, [](const Record& r) { return std::string(name(r.allocator)); }},
     {"attention", "{} attention", Align::left,
      [](const Record& r) { return r.attention ? std::string(name(*r.attention)) : "none"; }},
     {"mask", "{}", Align::left,
@@ -92,10 +111,16 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) {
        return is_attention_call(r) || is_predicted(r) ? std::string(kNothing) : text_of(r.steps);
      }},
+    {"engine", "{}", Align::left, [](const Record& r) { return r.engine; }},
     {"mode", "{}", Align::left,
      [](const Record& r) { return is_attention_call(r) ? std::string(kNothing) : std::string(name(r.mode)); }},
     {"", "weights from '{}'", Align::left,
      [](const Record& r) { return step(r).weights.value_or(std::string(kNothing)); }},
+    {"", "{}", Align::left,
+     [](const Record& r) {
+       if (!step(r).cold_cache) return std::string(kNothing);
+       return std::string(*step(r).cold_cache ? "first call, cold cache" : "first call, cache as it was");
+     }},
     {"", "{}", Align::left,
      [](const Record& r) { return std::string(step(r).detect_anomaly ? "checked for NaN and infinity" : kNothing); }},
 };
@@ -113,10 +138,23 @@ constexpr auto kAny = RecordMeasurement::Of::both;
 constexpr RecordMeasurement kMeasurements[] = {
     {"mean", "mean ms", 0, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.mean); }},
     {"std", "std", 2, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.std); }},
+    {"speedup", "ridgepoint's speedup", 0, kModel, true, speedup_over},
     {"median", "median", 6, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.median); }},
     {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.min); }},
     {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.max); }},
     {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(step(r).time_ms.cv); }},
+    {"first_call", "first call ms", 0, kModel, true, first_call_of<&FirstCallSection::total>},
+    {"context_ms", "context", 1, kModel, true, first_call_of<&FirstCallSection::context>},
+    {"graph_ms", "graph", 5, kModel, true, first_call_of<&FirstCallSection::graph>},
+    {"passes_ms", "passes", 1, kModel, true, first_call_of<&FirstCallSection::passes>},
+    {"plan_ms", "plan", 1, kModel, true, first_call_of<&FirstCallSection::plan>},
+    {"libraries_ms", "libraries", 1, kModel, true, first_call_of<&FirstCallSection::libraries>},
+    {"kernels_ms", "kernels", 1, kModel, true, first_call_of<&FirstCallSection::kernels>},
+    {"choices_ms", "choices", 1, kModel, true, first_call_of<&FirstCallSection::choices>},
+    {"memory_ms", "memory", 1, kModel, true, first_call_of<&FirstCallSection::memory>},
+    {"initial_values_ms", "initial values", 1, kModel, true, first_call_of<&FirstCallSection::initial_values>},
+    {"first_run_ms", "first run", 1, kModel, true, first_call_of<&FirstCallSection::first_run>},
+    {"other_ms", "other", 1, kModel, true, first_call_of<&FirstCallSection::other>},
     {"tokens_per_second", "tokens/s", 4, kModel, true,
      [](const Record& r) { return rate_of(step(r).tokens_per_second); }},
     {"flops_per_second", "flop/s", 5, kModel, true,
@@ -129,6 +167,10 @@ constexpr RecordMeasurement kMeasurements[] = {
      }},
     {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(step(r).ceiling_share); }},
     {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(step(r).mfu); }},
+    {"phase_ms.forward", "forward ms", 1, kModel, true, phase_of<&PhaseMedians::forward>},
+    {"phase_ms.loss", "loss ms", 1, kModel, true, phase_of<&PhaseMedians::loss>},
+    {"phase_ms.backward", "backward ms", 1, kModel, true, phase_of<&PhaseMedians::backward>},
+    {"phase_ms.optimizer", "optimizer ms", 1, kModel, true, phase_of<&PhaseMedians::optimizer>},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
     {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).forward_ms); }},
     {"backward_ms", "backward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).backward_ms); }},
@@ -142,6 +184,7 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"peak_allocated", "peak", 0, kCall, true, memory_of<&Record::Memory::peak_allocated>},
     {"added", "added by backward", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
     {"peak_reserved", "peak reserved", 0, kAny, false, memory_of<&Record::Memory::peak_reserved>},
+    {"liveness_lower_bound", "lower bound", 0, kAny, false, memory_of<&Record::Memory::liveness_lower_bound>},
     {"peak_requested", "peak requested", 0, kAny, false, memory_of<&Record::Memory::peak_requested>},
     {"allocated_at_end", "allocated at end", 0, kAny, false, memory_of<&Record::Memory::allocated_at_end>},
     {"planned_peak", "planned peak", 0, kAny, false, memory_of<&Record::Memory::planned_peak>},
@@ -181,6 +224,8 @@ bool is_size(const RecordSetting& setting) {
 bool is_attention_call(const Record& record) { return record.experiment == Experiment::attention; }
 
 bool is_preset(const Record& record) { return !is_attention_call(record) && record.model.name != "custom"; }
+
+bool has_default_allocator(const Record& record) { return record.allocator == default_allocator(record.compile); }
 
 std::string bytes_cell(const std::optional<std::int64_t>& bytes) {
   return bytes ? format_bytes(static_cast<std::uint64_t>(std::max<std::int64_t>(*bytes, 0))) : std::string(kNothing);

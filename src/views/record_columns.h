@@ -46,6 +46,8 @@ bool is_size(const RecordSetting& setting);
 bool is_attention_call(const Record& record);
 // Whether the name of the model determines its sizes.
 bool is_preset(const Record& record);
+// Whether the allocator follows from the compile level.
+bool has_default_allocator(const Record& record);
 
 // 1.5 GiB, or a dash.
 std::string bytes_cell(const std::optional<std::int64_t>& bytes);

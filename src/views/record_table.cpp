@@ -1,6 +1,7 @@
 #include "views/record_table.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,15 +24,22 @@ bool is_redundant(const Record& record, const RecordSetting& setting) {
   // The warm-up of an attention call may end before this number, after half a second.
   if (is_attention_call(record) && setting.heading == "warm-up") return true;
   return (is_size(setting) && is_preset(record)) || setting.heading == "mode" ||
+         (setting.heading == "allocator" && has_default_allocator(record)) ||
+         (setting.heading == "engine" && cell == "ridgepoint") ||
          ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
+}
+
+// Whether the setting says nothing that the other settings do not say.
+bool is_implied(std::span<const Record> records, const RecordSetting& setting) {
+  if (setting.heading == "allocator") return std::ranges::all_of(records, has_default_allocator);
+  return is_size(setting) && std::ranges::all_of(records, is_preset);
 }
 
 // The settings in the first columns. The mode is always one: it says what the times mean.
 std::vector<const RecordSetting*> leading_settings(std::span<const Record> records) {
   std::vector<const RecordSetting*> settings;
-  const bool only_presets = std::ranges::all_of(records, is_preset);
   for (const RecordSetting& setting : record_settings()) {
-    if (only_presets && is_size(setting)) continue;
+    if (is_implied(records, setting)) continue;
     const bool always = setting.heading == "mode" && !std::ranges::all_of(records, is_attention_call);
     if (always || (!setting.heading.empty() && varies(records, setting))) {
       settings.push_back(&setting);
@@ -77,30 +85,49 @@ Cells measured_before(const Record& record, const Measurements& measurements) {
   return cells;
 }
 
-// The settings with a column of speedups: dtype and compile, where they vary. Needs the time of an iteration, which
-// records of attention calls do not have.
-std::vector<const RecordSetting*> compared_settings(std::span<const Record> records) {
-  std::vector<const RecordSetting*> compared;
-  if (std::ranges::none_of(
-          records, [](const Record& r) { return r.training_step && std::isfinite(r.training_step->time_ms.mean); }))
-    return compared;
+// A time that rows of different settings are compared by; NaN for a record that lacks it.
+struct ComparedTime {
+  std::string_view heading;
+  double (*ms)(const Record&);
+};
+constexpr ComparedTime kComparedTimes[] = {
+    {"speedup over {}",
+     [](const Record& r) { return r.training_step ? r.training_step->time_ms.mean : Statistics::kUnknown; }},
+    {"forward speedup over {}",
+     [](const Record& r) { return r.attention_call ? r.attention_call->forward_ms.median : Statistics::kUnknown; }},
+    {"backward speedup over {}",
+     [](const Record& r) { return r.attention_call ? r.attention_call->backward_ms.median : Statistics::kUnknown; }}};
+
+// A column of speedups over the first row's value of a setting.
+struct Speedup {
+  const RecordSetting* setting;
+  const ComparedTime* time;
+};
+
+// For dtype and compile, where they vary, and each time that the records have.
+std::vector<Speedup> speedups_of(std::span<const Record> records) {
+  std::vector<Speedup> speedups;
   for (const RecordSetting& setting : record_settings()) {
     const bool is_compared = setting.heading == "dtype" || setting.heading == "compile";
-    if (is_compared && varies(records, setting)) compared.push_back(&setting);
+    if (!is_compared || !varies(records, setting)) continue;
+    for (const ComparedTime& time : kComparedTimes) {
+      if (std::ranges::any_of(records, [&](const Record& r) { return std::isfinite(time.ms(r)); }))
+        speedups.push_back({&setting, &time});
+    }
   }
-  return compared;
+  return speedups;
 }
 
-// The speedup over the run with the first row's value of one setting and the same other settings.
-std::string speed_up(const Record& record, std::span<const Record> records, const RecordSetting& compared) {
+// Against the run with the first row's value of the setting and the same other settings.
+std::string speedup_cell(const Record& record, std::span<const Record> records, const Speedup& speedup) {
   for (const Record& other : records) {
-    const bool agrees = compared.cell(other) == compared.cell(records.front()) &&
+    const bool agrees = speedup.setting->cell(other) == speedup.setting->cell(records.front()) &&
                         std::ranges::all_of(record_settings(), [&](const RecordSetting& setting) {
-                          return setting.heading == compared.heading || setting.cell(other) == setting.cell(record);
+                          return setting.heading == speedup.setting->heading || is_implied(records, setting) ||
+                                 setting.cell(other) == setting.cell(record);
                         });
     if (!agrees) continue;
-    if (!other.training_step || !record.training_step) continue;
-    const double ratio = other.training_step->time_ms.mean / record.training_step->time_ms.mean;
+    const double ratio = speedup.time->ms(other) / speedup.time->ms(record);
     return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
   }
   return std::string(kNothing);
@@ -118,10 +145,10 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     table.columns.back().align = setting->align;
   }
   table.key_columns = settings.size();
-  std::vector<const RecordSetting*> compared;
-  if (columns.empty() && !measurements.empty()) compared = compared_settings(records);
-  for (const RecordSetting* setting : compared)
-    table.columns.push_back(right(fmt::format("speedup over {}", setting->cell(records.front()))));
+  std::vector<Speedup> speedups;
+  if (columns.empty() && !measurements.empty()) speedups = speedups_of(records);
+  for (const auto& [setting, time] : speedups)
+    table.columns.push_back(right(fmt::format(fmt::runtime(time->heading), setting->cell(records.front()))));
   for (const RecordMeasurement* measurement : measurements) {
     table.columns.push_back(right(std::string(measurement->heading), columns.empty() ? measurement->rank : 0));
   }
@@ -131,11 +158,11 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     Cells cells;
     for (const RecordSetting* setting : settings) cells.emplace_back(setting->cell(record));
     if (record.status != RunStatus::ok) {
-      if (compared.empty()) std::ranges::move(measured_before(record, measurements), std::back_inserter(cells));
+      if (speedups.empty()) std::ranges::move(measured_before(record, measurements), std::back_inserter(cells));
       table.add(std::move(cells), remark(record));
       continue;
     }
-    for (const RecordSetting* setting : compared) cells.emplace_back(speed_up(record, records, *setting));
+    for (const Speedup& speedup : speedups) cells.emplace_back(speedup_cell(record, records, speedup));
     for (const RecordMeasurement* measurement : measurements) {
       cells.emplace_back(concerns(*measurement, record) ? measurement->cell(record) : std::string(kNothing));
     }
@@ -158,6 +185,7 @@ Cell cell(std::span<const double> values) {
   }
   return text;
 }
+Cell cell(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ";")); }
 template <typename T>
 Cell cell(const std::optional<T>& value) {
   return value ? cell(*value) : Cell();

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "cli/toy_bench.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

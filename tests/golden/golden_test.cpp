@@ -9,12 +9,12 @@
 #include <string>
 
 #include "cli/application.h"
+#include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
 #include "measure/precision/compare_tensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
 #include "support/build_paths.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

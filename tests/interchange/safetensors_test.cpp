@@ -6,8 +6,8 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

@@ -64,7 +64,7 @@ TEST(Autocast, lets_elementwise_ops_and_activations_follow_their_widest_operand)
 TEST(Autocast, does_not_cast_operands_of_ops_without_arithmetic_or_with_their_own_rule) {
   std::set<Op> own = with(ops_of(OpClass::state), ops_of(OpClass::view));
   own = with(with(own, ops_of(OpClass::gather)), kMoves);
-  EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::rope, Op::fused})));
+  EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::concat, Op::rope, Op::fused})));
 }
 
 TEST(OpTraits, count_operations_as_the_class_has_them) {
@@ -82,6 +82,7 @@ TEST(OpTraits, count_operations_as_the_class_has_them) {
         EXPECT_EQ(counted, moves ? Arithmetic::none : Arithmetic::decomposition) << name(op);
         break;
       case OpClass::view:
+      case OpClass::placement:
       case OpClass::state:
         EXPECT_EQ(counted, Arithmetic::none) << name(op);
         break;

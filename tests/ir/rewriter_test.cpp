@@ -120,7 +120,7 @@ TEST(Rewriter, rebuilds_a_view_with_another_type) {
   Rewriter rewriter(graph);
   rewriter.insert_before(node_at(graph, 3));
   const Value low = cast(graph, value_at(graph, 0), DType::bf16);
-  const Value view = rewriter.rebuild_view(graph.producer_node(value_at(graph, 2)), low);
+  const Value view = rewriter.rebuild_view(value_at(graph, 2), low);
   EXPECT_EQ(graph.type(view).to_string(), "bf16[B3,A2]");
   EXPECT_EQ(graph.scope_name(graph.producer_node(view)), "layers.1");
   verify(graph);

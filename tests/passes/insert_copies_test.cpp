@@ -148,6 +148,40 @@ output "plain" %6
                    asking_for(OperandLayout::batched_matrix));
 }
 
+// Heads [B,S,H,D] read as [B,H,S,D], with rows of one vector of 16 bytes; a flipped operand is copied, as is a
+// constant.
+TEST(InsertCopies, lets_aligned_rows_be_heads_but_not_flipped) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+%1:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%2:fp32[2,3,5,4] = exp(%1)
+%3:fp32[2,3,5,4] = flip(%1) {axis=2}
+%4:fp32[2,3,5,4] = exp(%3)
+%5:fp32[] = constant() {dtype="fp32", value=2.0}
+%6:fp32[3,4] = broadcast(%5) {shape=[3,4]}
+%7:fp32[3,4] = exp(%6)
+output "a" %2
+output "b" %4
+output "c" %7
+)",
+                   R"(
+%0:fp32[2,5,3,4] = input() {name="heads", role="data"}
+%1:fp32[2,3,5,4] = transpose(%0) {permutation=[0,2,1,3]}
+%2:fp32[2,3,5,4] = exp(%1)
+%3:fp32[2,3,5,4] = flip(%1) {axis=2}
+%4:fp32[2,3,5,4] = copy(%3)
+%5:fp32[2,3,5,4] = exp(%4)
+%6:fp32[] = constant() {dtype="fp32", value=2.0}
+%7:fp32[3,4] = broadcast(%6) {shape=[3,4]}
+%8:fp32[3,4] = copy(%7)
+%9:fp32[3,4] = exp(%8)
+output "a" %2
+output "b" %5
+output "c" %9
+)",
+                   asking_for(OperandLayout::aligned_rows));
+}
+
 TEST(InsertCopies, takes_a_batch_that_one_stride_reaches_and_a_broadcast_one_as_they_are) {
   expect_left(insert_copies, R"(
 %0:fp32[2,3,5,4] = input() {name="dense", role="data"}
@@ -182,6 +216,91 @@ output "constant" %4
 output "turned" %5
 )",
                    asking_for(OperandLayout::any));
+}
+
+PassTarget that_writes_strided(bool writes) {
+  PassTarget target = asking_for(OperandLayout::any);
+  target.writes_strided = [writes](const Graph&, const Node&) { return writes; };
+  return target;
+}
+
+TEST(InsertCopies, leaves_operands_of_concat_that_kernels_write_in_place) {
+  Graph graph = testing::graph_of(R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,8] = neg(%0)
+%3:fp32[2,16] = reshape(%2) {shape=[2,16]}
+%4:fp32[4,8] = reshape(%3) {shape=[4,8]}
+%5:fp32[4,16] = concat(%1, %4) {axis=1}
+output "y" %5
+)");
+  EXPECT_TRUE(insert_copies(graph, PassOptions({}, that_writes_strided(true))));
+  EXPECT_EQ(testing::count(graph, Op::copy), 1U);  // strides do not express a reshape of a part to 2 x 16
+  expect_left(insert_copies, R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,2,4] = reshape(%0) {shape=[4,2,4]}
+%3:fp32[4,2,4] = neg(%2)
+%4:fp32[2,4,4] = transpose(%3) {permutation=[1,0,2]}
+%5:fp32[4,2,4] = transpose(%4) {permutation=[1,0,2]}
+%6:fp32[4,8] = reshape(%5) {shape=[4,8]}
+%7:fp32[4,16] = concat(%1, %6) {axis=1}
+output "y" %7
+)",
+              that_writes_strided(true));
+}
+
+TEST(InsertCopies, copies_operands_of_concat_that_no_kernel_can_write_in_place) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,8] = neg(%0)
+%3:fp32[4,24] = concat(%0, %1, %2) {axis=1}
+output "e" %1
+output "y" %3
+)",
+                   R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,8] = neg(%0)
+%3:fp32[4,8] = copy(%0)
+%4:fp32[4,8] = copy(%1)
+%5:fp32[4,24] = concat(%3, %4, %2) {axis=1}
+output "e" %1
+output "y" %5
+)",
+                   that_writes_strided(true));
+}
+
+TEST(InsertCopies, copies_operands_of_concat_where_kernels_write_dense_results_only) {
+  expect_rewritten(insert_copies, R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,8] = neg(%0)
+%3:fp32[4,16] = concat(%1, %2) {axis=1}
+output "y" %3
+)",
+                   R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,8] = neg(%0)
+%3:fp32[4,8] = copy(%1)
+%4:fp32[4,8] = copy(%2)
+%5:fp32[4,16] = concat(%3, %4) {axis=1}
+output "y" %5
+)",
+                   that_writes_strided(false));
+}
+
+TEST(InsertCopies, leaves_operands_of_concat_along_the_first_dimension) {
+  expect_left(insert_copies, R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[4,8] = exp(%0)
+%2:fp32[4,8] = neg(%0)
+%3:fp32[8,8] = concat(%1, %2) {axis=0}
+output "y" %3
+)",
+              that_writes_strided(false));
 }
 
 }  // namespace

@@ -136,5 +136,47 @@ TEST(Layout, reshapes_by_strides_exactly_when_they_exist) {
   EXPECT_THROW(layout_of(transpose(graph, x, {1, 0, 2}), Shape{24, 5}), Error);
 }
 
+TEST_F(Plan, writes_the_operands_of_concat_in_its_storage) {
+  const Value a = exp(graph, x);
+  const Value b = neg(graph, x);
+  const Value both = concat(graph, {a, b}, 1);
+  graph.add_output("y", tanh(graph, both));
+  const ExecutionPlan plan = make_plan(graph);
+  ASSERT_EQ(plan.steps.size(), 3U);
+  const BufferId buffer = plan.values[both.id].buffer;
+  EXPECT_EQ(plan.buffers[buffer].bytes, 4U * 12 * 4);
+  EXPECT_EQ(plan.steps[0].allocate, std::vector<BufferId>{buffer});
+  EXPECT_TRUE(plan.steps[1].allocate.empty());
+  EXPECT_EQ(plan.steps[0].outputs[0].buffer, buffer);
+  EXPECT_EQ(plan.steps[1].outputs[0].buffer, buffer);
+  EXPECT_EQ(plan.steps[1].outputs[0].offset_bytes, 6U * 4);
+  EXPECT_EQ(plan.steps[1].outputs[0].layout.strides[0], 12);
+  EXPECT_EQ(plan.steps[2].release, std::vector<BufferId>{buffer});
+}
+
+TEST_F(Plan, places_a_concat_within_another) {
+  const Value inner = concat(graph, {exp(graph, x), neg(graph, x)}, 0);
+  const Value outer = concat(graph, {tanh(graph, inner), sigmoid(graph, concat(graph, {inner}, 0))}, 1);
+  graph.add_output("y", outer);
+  EXPECT_THROW(make_plan(graph), Error);  // `inner` has two readers
+  Graph nested;
+  const Value y = input(nested, "x", {DType::fp32, {4, 6}}, Role::data);
+  const Value parts = concat(nested, {exp(nested, y), neg(nested, y)}, 0);
+  const Value whole = concat(nested, {tanh(nested, input(nested, "z", {DType::fp32, {8, 2}}, Role::data)), parts}, 1);
+  nested.add_output("y", whole);
+  const ExecutionPlan plan = make_plan(nested);
+  EXPECT_EQ(plan.values[parts.id].buffer, plan.values[whole.id].buffer);
+  EXPECT_EQ(plan.steps[1].outputs[0].offset_bytes, (4U * 8 + 2) * 4);
+}
+
+TEST_F(Plan, reads_a_part_where_it_lies) {
+  const std::vector<Value> parts = split(graph, exp(graph, x), 1, {2, 4});
+  graph.add_output("y", neg(graph, parts[1]));
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.steps[1].inputs[0].offset_bytes, 2U * 4);
+  EXPECT_EQ(plan.steps[1].inputs[0].layout.strides[0], 6);
+  EXPECT_EQ(plan.steps[1].inputs[0].buffer, plan.steps[0].outputs[0].buffer);
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -31,11 +31,14 @@ namespace ridgepoint {
 namespace {
 
 TEST(Executor, touches_no_heap_in_the_steady_state) {
-  Program program(testing::transformer_graph(transformer_preset("tiny"), 2, Mode::step), open_device("null"));
-  for (int i = 0; i < 3; ++i) program.run();
-  const long before = heap_allocations;
-  for (int i = 0; i < 10; ++i) program.run();
-  EXPECT_EQ(heap_allocations - before, 0);
+  for (const AllocatorKind allocator : kAllAllocatorKinds) {
+    Program program(testing::transformer_graph(transformer_preset("tiny"), 2, Mode::step), open_device("null"),
+                    {.allocator = allocator});
+    for (int i = 0; i < 3; ++i) program.run();
+    const long before = heap_allocations;
+    for (int i = 0; i < 10; ++i) program.run();
+    EXPECT_EQ(heap_allocations - before, 0) << name(allocator);
+  }
 }
 
 }  // namespace

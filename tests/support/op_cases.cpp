@@ -109,6 +109,30 @@ void add_views_and_state(Cases& cases) {
   cases.add_case(Op::flip, "rows", graph_of({Shape{3, 7}}, [](Graph& g, const Values& x) {
                    return Values{mul(g, x[0], flip(g, x[0], 0))};
                  }));
+  cases.add_case(Op::split, "columns", graph_of({Shape{3, 7}}, [](Graph& g, const Values& x) {
+                   const Values parts = split(g, x[0], 1, {2, 5});
+                   return Values{exp(g, parts[1]), parts[0]};
+                 }));
+  cases.add_case(Op::split, "of_transpose", graph_of({Shape{9, 4}}, [](Graph& g, const Values& x) {
+                   const Values parts = split(g, transpose(g, x[0], {1, 0}), -1, {4, 1, 4});
+                   return Values{mul(g, parts[0], parts[2])};
+                 }));
+  cases.add_case(Op::concat, "", graph_of({Shape{3, 4}, Shape{3, 6}}, [](Graph& g, const Values& x) {
+                   return Values{exp(g, concat(g, {neg(g, x[0]), x[1], x[0]}, 1)), x[1]};
+                 }));
+  cases.add_case(Op::concat, "rows", graph_of({Shape{3, 4}, Shape{2, 4}}, [](Graph& g, const Values& x) {
+                   return Values{concat(g, {exp(g, x[0]), exp(g, x[1])}, 0)};
+                 }));
+  cases.add_case(Op::concat, "of_views", graph_of({Shape{6, 4}, Shape{4, 6}}, [](Graph& g, const Values& x) {
+                   const Value first = reshape(g, transpose(g, exp(g, x[0]), {1, 0}), Shape{4, 2, 3});
+                   const Value second = reshape(g, tanh(g, x[1]), Shape{4, 2, 3});
+                   return Values{exp(g, concat(g, {first, second}, -1))};
+                 }));
+  cases.add_case(Op::concat, "within_concat", graph_of({Shape{5, 3}, Shape{5, 2}}, [](Graph& g, const Values& x) {
+                   const Value inner = concat(g, {exp(g, x[0]), tanh(g, x[1])}, 1);
+                   const Value sums = reduce_sum(g, x[0], {1}, true);
+                   return Values{neg(g, concat(g, {sums, inner, inner}, 1))};
+                 }));
   cases.add_case(Op::broadcast, "", graph_of({Shape{3, 1, 5}}, [](Graph& g, const Values& x) {
                    return Values{exp(g, broadcast(g, x[0], Shape{2, 3, 4, 5}))};
                  }));
@@ -148,6 +172,16 @@ void add_contractions_and_gathers(Cases& cases) {
   cases.add_case(Op::matmul, "row", graph_of({Shape{1, 17}, Shape{17, 33}}, product));
   cases.add_case(Op::matmul, "column", graph_of({Shape{33, 17}, Shape{17, 1}}, product));
   cases.add_case(Op::matmul, "outer", graph_of({Shape{4, 1}, Shape{1, 6}}, product));
+  const auto unrounded = [](Graph& g, const Values& x) {
+    const std::string result(name(accumulator(g.type(x[0]).dtype)));
+    return g.node(make_node(g, Op::matmul, {x[0], x[1]}, {{"result", result}})).outputs;
+  };
+  cases.add_case(Op::matmul, "unrounded", graph_of({Shape{24, 40}, Shape{40, 16}}, unrounded));
+  cases.add_case(Op::matmul, "unrounded_batch", graph_of({Shape{2, 3, 5, 7}, Shape{2, 3, 7, 9}}, unrounded));
+  cases.add_case(Op::matmul, "of_parts", graph_of({Shape{5, 48}, Shape{24, 9}}, [](Graph& g, const Values& x) {
+                   const Values parts = split(g, x[0], 1, {8, 24, 16});
+                   return Values{matmul(g, parts[1], x[1])};
+                 }));
   cases.add_case(Op::matmul, "transposed_left", graph_of({Shape{7, 5}, Shape{7, 3}}, [](Graph& g, const Values& x) {
                    return Values{matmul(g, transpose(g, x[0], {1, 0}), x[1])};
                  }));

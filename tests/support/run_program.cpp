@@ -16,20 +16,12 @@
 #include <string_view>
 #include <utility>
 
-#include "support/temporary_folder.h"
+#include "core/files/temporary_folder.h"
 
 extern char** environ;
 
 namespace ridgepoint {
 namespace {
-
-std::string make_temporary_file() {
-  std::string path = "/tmp/ridgepoint_program.XXXXXX";
-  const int descriptor = ::mkstemp(path.data());
-  if (descriptor < 0) throw std::runtime_error("cannot make a temporary file");
-  ::close(descriptor);
-  return path;
-}
 
 std::string text_of(const std::string& path) {
   std::ifstream file(path);
@@ -47,13 +39,6 @@ std::string read_to_end(int descriptor) {
   return text;
 }
 
-// Reads and deletes a file.
-std::string take(const std::string& path) {
-  std::string text = text_of(path);
-  ::unlink(path.c_str());
-  return text;
-}
-
 // Removes the warning of a busy processor, which depends on other processes.
 std::string without_load_warning(std::string text) {
   std::size_t begin = text.find("ridgepoint: warning: other programs kept the processor busy");
@@ -67,7 +52,7 @@ std::string without_load_warning(std::string text) {
 
 ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std::string& error_path,
                            const std::string& output_path)
-    : output_file_(make_temporary_file()), error_file_(make_temporary_file()) {
+    : output_file_(folder_ / "output"), error_file_(folder_ / "error") {
   std::vector<std::string> words = {RIDGEPOINT_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -76,9 +61,9 @@ ChildProgram::ChildProgram(const std::vector<std::string>& arguments, const std:
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, (output_path.empty() ? output_file_ : output_path).c_str(),
-                                   O_WRONLY | O_NOCTTY, 0);
+                                   O_WRONLY | O_CREAT | O_NOCTTY, 0600);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, (error_path.empty() ? error_file_ : error_path).c_str(),
-                                   O_WRONLY | O_NOCTTY, 0);
+                                   O_WRONLY | O_CREAT | O_NOCTTY, 0600);
   const int failed = ::posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) throw std::runtime_error("cannot start " + words[0]);
@@ -99,8 +84,8 @@ ProgramResult ChildProgram::wait() {
   ::waitpid(std::exchange(pid_, -1), &status, 0);
   ProgramResult result;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  result.output = take(output_file_);
-  result.error = without_load_warning(take(error_file_));
+  result.output = text_of(output_file_);
+  result.error = without_load_warning(text_of(error_file_));
   return result;
 }
 

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/files/temporary_folder.h"
+
 namespace ridgepoint {
 
 struct ProgramResult {
@@ -30,6 +32,7 @@ class ChildProgram {
 
  private:
   pid_t pid_ = -1;
+  TemporaryFolder folder_;
   std::string output_file_;
   std::string error_file_;
 };

@@ -106,6 +106,46 @@ TEST(RecordTable, has_a_speedup_for_each_of_dtype_and_compile_that_varies) {
   EXPECT_THAT(records_as_text(records), HasSubstr("compile  mode  speedup over off  mean ms"));
 }
 
+TEST(RecordTable, names_the_allocator_only_where_the_compile_level_does_not_imply_it) {
+  std::vector<Record> records(2, sample_record());
+  records[1].compile = Compile::full;
+  records[1].allocator = AllocatorKind::arena;
+  records[1].training_step->time_ms = describe({5.0});
+  EXPECT_THAT(records_as_text(records), AllOf(Not(HasSubstr("allocator")), HasSubstr("2.3")))
+      << "the speedup compares runs that differ in the implied allocator";
+  records[0].allocator = AllocatorKind::arena;
+  EXPECT_THAT(records_as_text(records), HasSubstr("allocator arena"));
+  records[1].allocator = AllocatorKind::caching;
+  EXPECT_THAT(records_as_text(records), HasSubstr("compile  allocator"));
+}
+
+TEST(RecordTable, has_speedups_of_forward_and_of_backward_for_attention) {
+  std::vector<Record> records(4, attention_record(AttentionVariant::composite));
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    if (i >= 2) records[i].attention = AttentionVariant::flash;
+    if (i % 2 == 1) records[i].compile = Compile::fuse;
+    records[i].attention_call->forward_ms = describe({8.0 / static_cast<double>(i + 1)});
+    records[i].attention_call->backward_ms = describe({5.0 + static_cast<double>(i)});
+  }
+  const std::string text = records_as_text(records);
+  EXPECT_THAT(text, HasSubstr("compile  attention  forward speedup over off  backward speedup over off  forward ms"));
+  EXPECT_THAT(text, HasSubstr("fuse     composite                     2.00x                      0.83x"));
+  EXPECT_THAT(text, HasSubstr("fuse     flash                         1.33x                      0.88x"));
+  records[1].attention_call->backward_ms = describe({});
+  EXPECT_THAT(records_as_text(records),
+              HasSubstr("fuse     composite                     2.00x                          -"));
+}
+
+TEST(RecordTable, has_a_column_for_each_phase_that_was_timed) {
+  std::vector<Record> records(2, sample_record(Mode::backward));
+  EXPECT_THAT(records_as_text(records), Not(HasSubstr("backward ms")));
+  records[1].training_step->phase_ms = {.forward = 3.0, .loss = 0.25, .backward = 6.5};
+  const std::string text = records_as_text(records);
+  EXPECT_THAT(text, HasSubstr("forward ms  loss ms  backward ms"));
+  EXPECT_THAT(text, HasSubstr("3.00   0.2500         6.50"));
+  EXPECT_THAT(text, Not(HasSubstr("optimizer ms")));
+}
+
 TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_says_so) {
   const std::string text = records_as_text(std::vector{sample_record()}, 60);
   EXPECT_THAT(text, HasSubstr("mean ms"));
@@ -180,7 +220,7 @@ TEST(RecordFile, json_lines_have_no_brackets) {
 }
 
 TEST(RecordFile, csv_begins_with_its_heading) {
-  EXPECT_THAT(file_of(Format::csv, {}), StartsWith("schema,command,timestamp,status,error.message,"));
+  EXPECT_THAT(file_of(Format::csv, {}), StartsWith("schema,command,engine,timestamp,status,error.message,"));
 }
 
 std::string row_of(const Record& record) {

@@ -67,8 +67,11 @@ class CpuDevice : public Device {
 
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
+  bool writes_strided(const Graph& graph, const Node& node) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
-  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<WallClockTimer>(); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
+    return std::make_unique<WallClockTimer>(points);
+  }
 
  private:
   static constexpr std::int64_t kZeroGrainBytes = 1 << 20;
@@ -104,6 +107,12 @@ OperandLayout CpuDevice::operand_layout(const Graph&, const Node& node, int inde
   if (node.op == Op::attention || node.op == Op::attention_backward) return OperandLayout::dense;
   if (node.op == Op::rope && index > 0) return OperandLayout::dense;
   return OperandLayout::any;
+}
+
+// The tile interpreter follows the strides of results.
+bool CpuDevice::writes_strided(const Graph&, const Node& node) const {
+  const OpClass kind = op_class(node.op);
+  return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::fused;
 }
 
 std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {

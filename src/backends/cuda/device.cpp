@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/cublaslt.h"
@@ -22,14 +23,14 @@ using cuda::Event;
 
 class EventTimer : public DeviceTimer {
  public:
-  explicit EventTimer(const CudaContext& context) : start_(context), stop_(context) {}
-  void start() override { start_.record(); }
-  void stop() override { stop_.record(); }
-  double elapsed_ms() override { return stop_.ms_since(start_); }
+  EventTimer(const CudaContext& context, std::size_t points) {
+    for (std::size_t i = 0; i < points; ++i) events_.emplace_back(context);
+  }
+  void mark(std::size_t point) override { events_[point].record(); }
+  double elapsed_ms(std::size_t from, std::size_t to) override { return events_[to].ms_since(events_[from]); }
 
  private:
-  Event start_;
-  Event stop_;
+  std::deque<Event> events_;  // an event cannot move
 };
 
 class CudaDevice : public Device {
@@ -86,12 +87,15 @@ class CudaDevice : public Device {
 
   bool has_kernel(const Graph& graph, const Node& node) const override;
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
+  bool writes_strided(const Graph& graph, const Node& node) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   KernelOutline outline(const KernelSpec& spec) override;
   std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
     return std::make_unique<cuda::CudaGraph>(context_, body);
   }
-  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<EventTimer>(context_); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
+    return std::make_unique<EventTimer>(context_, points);
+  }
   std::unique_ptr<ActivityRecorder> make_activity_recorder() override { return cuda::make_cupti_recorder(context_); }
   std::unique_ptr<LaunchObserver> make_range_marker(const Graph& graph, std::span<const NodeId> launches) override {
     return cuda::make_nvtx_ranges(graph, launches);
@@ -131,6 +135,13 @@ OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, i
   if (cuda::has_hand_written(context_.card(), graph, node))
     return cuda::hand_written_layout(context_.card(), graph, node, index);
   return OperandLayout::any;
+}
+
+bool CudaDevice::writes_strided(const Graph& graph, const Node& node) const {
+  if (!launches(node.op) || node.op == Op::matmul) return false;
+  if (cuda::has_hand_written(context_.card(), graph, node))
+    return cuda::hand_written_writes_strided(context_.card(), graph, node);
+  return true;
 }
 
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {

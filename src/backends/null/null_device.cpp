@@ -31,9 +31,8 @@ class NullKernel : public Kernel {
 
 class NullTimer : public DeviceTimer {
  public:
-  void start() override {}
-  void stop() override {}
-  double elapsed_ms() override { return 0.0; }
+  void mark(std::size_t) override {}
+  double elapsed_ms(std::size_t, std::size_t) override { return 0.0; }
 };
 
 void append(std::string& key, const TensorLayout& layout) {
@@ -78,6 +77,9 @@ class NullDevice : public Device {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
     return target_->operand_layout(graph, node, index);
   }
+  bool writes_strided(const Graph& graph, const Node& node) const override {
+    return target_->writes_strided(graph, node);
+  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<NullKernel>(outline(spec));
   }
@@ -90,7 +92,7 @@ class NullDevice : public Device {
     if (known != outlines_.end()) return known->second;
     return outlines_.emplace(std::move(key), target_->outline(spec)).first->second;
   }
-  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<NullTimer>(); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t) override { return std::make_unique<NullTimer>(); }
 
  private:
   std::shared_ptr<Device> target_;

@@ -56,8 +56,13 @@ class ReferenceDevice : public Device {
            kind == OpClass::gather;
   }
   OperandLayout operand_layout(const Graph&, const Node&, int) const override { return OperandLayout::any; }
+  bool writes_strided(const Graph&, const Node& node) const override {
+    return op_class(node.op) == OpClass::elementwise;
+  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
-  std::unique_ptr<DeviceTimer> make_timer() override { return std::make_unique<WallClockTimer>(); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
+    return std::make_unique<WallClockTimer>(points);
+  }
 
  private:
   std::size_t memory_bytes_;

@@ -1,17 +1,23 @@
-// ridgepoint bench: times every configuration of a sweep. A row is written before the next one begins; a row that
-// fails reports its error, and the sweep goes on.
+// ridgepoint bench: times every configuration of a sweep, and peers beside it. A row is written before the next one
+// begins; a row that fails reports its error, and the sweep goes on.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/first_call.h"
+#include "cli/options/peer_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/weights_file.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
+#include "measure/session/first_call.h"
 #include "measure/session/step_benchmark.h"
 #include "ridgepoint/error.h"
 
@@ -25,7 +31,10 @@ class Bench : public Command {
   std::string_view examples() const override {
     return "ridgepoint bench --model tiny,small --mode forward,backward,step\n"
            "ridgepoint bench --model small --context 128:1024:*2 --output small.json\n"
+           "ridgepoint bench --model small --compile off,fuse,full --phases\n"
            "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
+           "ridgepoint bench --model small --dtype bf16 --compile full --peers torch\n"
+           "ridgepoint bench --model small,xl --first-call --cold-cache\n"
            "ridgepoint bench --layers 4 --d-model 512 --d-ff 1344 --heads 16 --batch 64\n"
            "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
   }
@@ -33,44 +42,63 @@ class Bench : public Command {
     return "Options of Machine, Model and Work with a NAME, N or SIZE take a list (1,2,4) or a range (128:1024:*2, "
            "128:1024:+128, 1:4). Every combination is a row; the option listed last varies fastest. A row that does "
            "not fit in memory has status oom, and the sweep goes on. A NaN or infinite loss is an error: the exit "
-           "code is 1.";
+           "code is 1. With --peers each combination has a row for Ridgepoint and one for each peer; their iterations "
+           "alternate in rounds. A peer gets the same parameters and tokens, and a row whose logits, loss or gradients "
+           "differ from Ridgepoint's is an error.";
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
     app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
         ->type_name("FILE")
         ->group("Work");
+    app.add_flag("--phases", time_phases_,
+                 "also time forward, loss, backward and optimizer of each iteration by the device's clock; each change "
+                 "of phase adds about a microsecond on a GPU")
+        ->group("Work");
     app.add_flag(
            "--detect-anomaly", detect_anomaly_,
            "check every result for NaN and infinity and name the first node that makes one; the times are not valid")
         ->group("Work");
     RunOptions::add_run_anyway(app, run_anyway_);
+    peer_options_.add_to(app);
+    first_call_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
   }
 
   int run() override {
-    std::vector<RunConfig> configs = run_options_.expand();
-    check_options(configs);
-    for (RunConfig& config : configs) {
-      config.detect_anomaly = detect_anomaly_;
-      config.run_anyway = run_anyway_;
-    }
-    if (!weights_.empty()) use_weights(weights_, configs);
+    if (const std::optional<std::size_t> row = first_call_options_.own_row()) return run_row(*row);
+    const std::vector<RunConfig> configs = checked_configs();
+    const std::optional<PeerOptions> peers = peer_options_.resolve(configs);
     RecordWriter writer(output_options_);
-    run(configs, writer);
+    run(configs, peers, writer);
     writer.finish();
-    require_complete(writer.records().size(), configs.size(), output_options_.path);
+    const std::size_t rows_each = 1 + (peers ? peers->modes.size() : 0);
+    require_complete(writer.records().size(), configs.size() * rows_each, output_options_.path);
     if (detect_anomaly_) say_if_nothing_was_found(writer.records());
     return exit_code(writer.records());
   }
 
  private:
+  std::vector<RunConfig> checked_configs() const {
+    std::vector<RunConfig> configs = run_options_.expand();
+    check_options(configs);
+    for (RunConfig& config : configs) {
+      config.detect_anomaly = detect_anomaly_;
+      config.time_phases = time_phases_;
+      config.run_anyway = run_anyway_;
+    }
+    if (!weights_.empty()) use_weights(weights_, configs);
+    return configs;
+  }
+
   void check_options(const std::vector<RunConfig>& configs) const {
     const auto computes = [](const RunConfig& config) { return config.device != "null"; };
-    if (detect_anomaly_ && !std::ranges::all_of(configs, computes)) {
-      throw Error("--detect-anomaly: --device null computes nothing; give one of the two", ErrorKind::usage);
-    }
+    require(!detect_anomaly_ || std::ranges::all_of(configs, computes),
+            "--detect-anomaly: --device null computes nothing; give one of the two");
+    first_call_options_.check(run_options_);
+    require(!first_call_options_.is_given() || (!detect_anomaly_ && !peer_options_.is_given()),
+            "--first-call runs Ridgepoint alone, and once; leave --detect-anomaly and --peers out");
   }
 
   static void say_if_nothing_was_found(const std::vector<Record>& records) {
@@ -80,23 +108,65 @@ class Bench : public Command {
     print_error(fmt::format("no NaN and no infinity was found in {} row{}", rows, rows == 1 ? "" : "s"));
   }
 
-  static void run(const std::vector<RunConfig>& configs, RecordWriter& writer) {
+  // The records of a configuration; empty if it was stopped.
+  using Measure = std::function<std::vector<Record>(const RunConfig&, const StepWatcher&)>;
+
+  void run(const std::vector<RunConfig>& configs, const std::optional<PeerOptions>& peers, RecordWriter& writer) const {
+    if (first_call_options_.is_given()) return run_first_calls(configs, writer);
+    CeilingCache ceilings;
+    if (!peers) {
+      return run(configs, writer, [&](const RunConfig& config, const StepWatcher& watch) {
+        std::optional<Record> record = measure_step(config, ceilings, watch);
+        return record ? std::vector{std::move(*record)} : std::vector<Record>();
+      });
+    }
+    PeerFiles files;
+    run(configs, writer, [&](const RunConfig& config, const StepWatcher& watch) {
+      return measure_with_peers(config, *peers, files, ceilings, watch).value_or(std::vector<Record>());
+    });
+  }
+
+  void run_first_calls(const std::vector<RunConfig>& configs, RecordWriter& writer) const {
+    std::vector<std::string> arguments = run_options_.arguments();
+    if (!weights_.empty()) arguments.insert(arguments.end(), {"--weights", weights_});
+    if (run_anyway_) arguments.emplace_back("--run-anyway");
+    run(configs, writer, [&](const RunConfig& config, const StepWatcher& watch) {
+      std::vector<Record> records;
+      const auto row = static_cast<std::size_t>(&config - configs.data());
+      is_stopped([&] { records.push_back(first_call_options_.measure(arguments, row, config, watch)); });
+      return records;
+    });
+  }
+
+  // In the process of a row: prints its record.
+  int run_row(std::size_t row) const {
+    FirstCallClock clock;  // first, because reading the options may load the libraries of the GPU
+    std::vector<RunConfig> configs = checked_configs();
+    require(row < configs.size(), fmt::format("--first-call-row: the sweep has {} rows", configs.size()));
+    configs[row].warmup = 0;
+    configs[row].steps = 1;
+    const std::optional<Record> record = measure_first_call(configs[row], clock);
+    print_output(to_json(*record) + "\n");
+    return kExitOk;
+  }
+
+  static void run(const std::vector<RunConfig>& configs, RecordWriter& writer, const Measure& measure) {
     std::vector<RowOutline> rows;
     for (const RunConfig& config : configs) rows.push_back(outline(config));
-    CeilingCache ceilings;
     run_rows(rows, [&](std::size_t row, Progress& progress) {
-      std::optional<Record> record = measure_step(configs[row], ceilings, shown_on(progress));
-      if (!record) return false;
+      std::vector<Record> records = measure(configs[row], shown_on(progress));
       progress.clear();
-      writer.add(std::move(*record));
-      return true;
+      for (Record& record : records) writer.add(std::move(record));
+      return !records.empty();
     });
   }
 
   RunOptions run_options_;
+  PeerCommandLine peer_options_;
+  FirstCallOptions first_call_options_;
   OutputOptions output_options_;
   std::string weights_;
-  bool detect_anomaly_ = false, run_anyway_ = false;
+  bool detect_anomaly_ = false, time_phases_ = false, run_anyway_ = false;
 };
 
 }  // namespace

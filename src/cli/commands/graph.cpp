@@ -1,11 +1,11 @@
-// ridgepoint graph: the graph of a workload after any compiler pass, and the time and the effect of each pass.
+// ridgepoint graph: the graph of a workload after any compiler pass, as text, as a drawing or as counts, and the time
+// and the effect of each pass.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,21 +22,13 @@
 #include "models/toy_model.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
+#include "views/graph/dot.h"
+#include "views/graph/tables.h"
 
 namespace ridgepoint::cli {
 namespace {
 
 constexpr std::array<std::string_view, 3> kWorkloads = {"model", "attention", "toy"};
-
-struct PassRow {
-  PassResult result;
-  std::int64_t nodes = 0;
-  std::int64_t launches = 0;  // nodes that run a kernel
-};
-
-std::int64_t count_launches(const Graph& graph) {
-  return std::ranges::count_if(graph.order(), [&](NodeId id) { return launches(graph.node(id).op); });
-}
 
 class GraphCommand : public Command {
  public:
@@ -47,7 +39,8 @@ class GraphCommand : public Command {
   std::string_view examples() const override {
     return "ridgepoint graph --model small --mode step --dtype bf16\n"
            "ridgepoint graph --model tiny --mode backward --after differentiate_outputs --text\n"
-           "ridgepoint graph --workload attention --context 1024 --compile fuse --device cpu\n"
+           "ridgepoint graph --workload attention --context 1024 --compile fuse --device cpu --stats\n"
+           "ridgepoint graph --layers 1 --mode forward --compile fuse --dot --output layer.dot\n"
            "ridgepoint graph --model tiny --skip orient_matmuls,insert_copies\n"
            "ridgepoint graph --graph saved.txt --text --output compiled.txt";
   }
@@ -63,7 +56,17 @@ class GraphCommand : public Command {
         ->group(kGroup);
     app.add_option("--after", after_, "stop after this pass [all passes run]")->type_name("PASS")->group(kGroup);
     app.add_option("--skip", skip_, "leave these passes out")->type_name("PASSES")->group(kGroup);
-    app.add_flag("--text", text_, "print the graph instead of the tables of passes and ops")->group(kGroup);
+    app.add_flag("--text", text_, "print the graph instead of the table of passes")->group(kGroup);
+    app.add_flag(
+           "--dot", dot_,
+           fmt::format("draw the graph for Graphviz (dot -Tsvg); a graph of more than {} nodes has one box for each "
+                       "module and phase",
+                       views::kMostDrawnNodes))
+        ->group(kGroup);
+    app.add_flag("--stats", stats_,
+                 "also count nodes, launches, operations and bytes by op and phase, and list what fused nodes replace; "
+                 "files have these rows only")
+        ->group(kGroup);
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
@@ -71,8 +74,8 @@ class GraphCommand : public Command {
   int run() override {
     check_options();
     const Graph graph = compiled(run_options_.single_draft());
-    if (text_) {
-      write_text(print_graph(graph));
+    if (text_ || dot_) {
+      write_text(text_ ? print_graph(graph) : views::dot_text(graph));
     } else {
       write(output_options_, [&](Format format, std::size_t) { return page(graph, format); });
     }
@@ -83,7 +86,10 @@ class GraphCommand : public Command {
   void check_options() const {
     require(std::ranges::find(kWorkloads, workload_) != kWorkloads.end(),
             fmt::format("--workload: '{}' is unknown{}", workload_, hint(workload_, kWorkloads)));
+    require((text_ ? 1 : 0) + (dot_ ? 1 : 0) + (stats_ ? 1 : 0) <= 1,
+            "--text, --dot and --stats print different things; give one");
     require(!text_ || output_options_.format.empty(), "--text has its own format; leave --format out");
+    require(!dot_ || output_options_.format.empty(), "--dot has its own format; leave --format out");
     require(graph_file_.empty() || workload_ == "model", "--graph replaces the workload; leave --workload out");
   }
 
@@ -113,11 +119,14 @@ class GraphCommand : public Command {
     if (!graph_file_.empty() && !run_options_.given("--mode")) options.mode = Mode::forward;
     if (!skip_.empty()) options.skip = parse_option("--skip", skip_, split_list);
     options.until = after_;
+    Graph forward = source(draft);
+    views::NodeCounts before = views::count_nodes(forward);
     options.after_pass = [&](const PassResult& result, const Graph& graph) {
-      passes_.push_back({result, static_cast<std::int64_t>(graph.order().size()), count_launches(graph)});
+      views::NodeCounts after = views::count_nodes(graph);
+      passes_.push_back({result, std::exchange(before, after), after});
     };
     const std::shared_ptr<Device> device = open_device(draft.config.device, draft.config.device_options);
-    return compile(source(draft), *device, options);
+    return compile(std::move(forward), *device, options);
   }
 
   void write_text(const std::string& text) const {
@@ -129,50 +138,19 @@ class GraphCommand : public Command {
   }
 
   views::Page page(const Graph& graph, Format format) const {
-    views::Page page{{pass_table(graph)}};
-    if (is_for_people(format)) page.tables.push_back(op_table(graph));
+    views::Page page;
+    if (!stats_ || is_for_people(format)) page.tables.push_back(views::pass_table(graph.name, passes_));
+    if (stats_) page.tables.push_back(views::op_table(graph, format));
     return page;
-  }
-
-  views::Table pass_table(const Graph& graph) const {
-    views::Table table;
-    table.caption = fmt::format("Passes of {}", graph.name);
-    table.columns = {{"pass", "pass"},
-                     {"changed", "changed"},
-                     {"milliseconds", "ms", "{:.2f}"},
-                     {"nodes", "nodes"},
-                     {"launches", "launches"}};
-    double milliseconds = 0;
-    for (const PassRow& pass : passes_) {
-      table.add({std::string(pass.result.name), std::string(pass.result.changed ? "yes" : "no"),
-                 pass.result.milliseconds, pass.nodes, pass.launches});
-      milliseconds += pass.result.milliseconds;
-    }
-    table.note = fmt::format("{} passes took {:.1f} ms. Nodes and launches are counted after the pass.", passes_.size(),
-                             milliseconds);
-    return table;
-  }
-
-  static views::Table op_table(const Graph& graph) {
-    std::map<Op, std::int64_t> counts;
-    for (const NodeId id : graph.order()) ++counts[graph.node(id).op];
-    std::vector<std::pair<Op, std::int64_t>> sorted(counts.begin(), counts.end());
-    std::ranges::stable_sort(sorted, std::greater<>(), &std::pair<Op, std::int64_t>::second);
-    views::Table table;
-    table.caption = "Ops of the graph after these passes";
-    table.columns = {{"op", "op"}, {"class", "class"}, {"nodes", "nodes"}};
-    for (const auto& [op, count] : sorted)
-      table.add({std::string(ridgepoint::name(op)), std::string(ridgepoint::name(op_class(op))), count});
-    return table;
   }
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
-  RunOptions run_options_{std::vector<std::string_view>{"--warmup", "--steps", "--seed"}};
+  RunOptions run_options_{std::vector<std::string_view>{"--allocator", "--warmup", "--steps", "--seed"}};
   OutputOptions output_options_;
   std::string workload_ = "model", graph_file_, after_, skip_;
-  bool text_ = false;
-  std::vector<PassRow> passes_;
+  bool text_ = false, dot_ = false, stats_ = false;
+  std::vector<views::PassEffect> passes_;
 };
 
 }  // namespace

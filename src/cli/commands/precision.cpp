@@ -206,7 +206,7 @@ class PrecisionCommand : public Command {
     std::string problem;
     if (autocast_.empty() && !errors_) {
       problem = "the sums use no model and no device; leave it out, or add --autocast or --error";
-    } else if (!errors_ && is_one_of({"--device", "--threads", "--memory-limit", "--seed"})) {
+    } else if (!errors_ && is_one_of({"--device", "--threads", "--memory-limit", "--allocator", "--seed"})) {
       problem = "--autocast runs nothing; leave it out, or use --error";
     } else if (!names_model()) {
       const bool is_size = is_one_of({"--context", "--batch", "--vocab"});
@@ -247,10 +247,12 @@ class PrecisionCommand : public Command {
     progress.start_row(0, "precision");
     double runs = 0;
     const std::vector<PrecisionErrorRow> rows = measure_precision_errors(
-        *compared, static_cast<std::uint64_t>(config.seed), variants, device, depth_, [&](std::string_view what) {
+        *compared, static_cast<std::uint64_t>(config.seed), variants, device, depth_,
+        [&](std::string_view what) {
           progress.update(std::string(what), runs++ / static_cast<double>(variants.size() + 1));
           return !interrupted();
-        });
+        },
+        config.allocator);
     progress.clear();
     if (rows.empty()) throw Interrupted("interrupted; nothing was compared");
     const WorkloadDescription description = compared->describe();

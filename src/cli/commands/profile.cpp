@@ -14,10 +14,10 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
-#include "interchange/trace_events.h"
 #include "ir/scope.h"
 #include "measure/profile/filter.h"
 #include "measure/profile/profile.h"
+#include "measure/profile/trace_events.h"
 #include "ridgepoint/error.h"
 #include "views/profile/page.h"
 

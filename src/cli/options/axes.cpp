@@ -125,6 +125,11 @@ Axis dtype_axis() {
                      [](D& d, Text v) { d.config.compile.precision = precision_from_name(v); });
 }
 
+Axis compile_axis(std::string help) {
+  return choice_axis("--compile", kWork, "off", {names_of(kAllCompiles), {}}, std::move(help),
+                     [](D& d, Text v) { d.config.compile.level = compile_from_name(v); });
+}
+
 Axis attention_axis(std::string fallback) {
   return choice_axis("--attention", kWork, std::move(fallback), {names_of(kAllAttentionVariants), {}},
                      "implementation of attention",
@@ -162,10 +167,13 @@ std::vector<Axis> run_axes() {
   axes.push_back(
       number_axis("--batch", kWork, "4", kPositive, "sequences in a batch", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(dtype_axis());
-  axes.push_back(choice_axis(
-      "--compile", kWork, "off", {names_of(kAllCompiles), {}},
-      "graph compilation (fuse: groups of ops and attention in one kernel each; full: also all launches captured)",
-      [](D& d, Text v) { d.config.compile.level = compile_from_name(v); }));
+  axes.push_back(compile_axis(
+      "graph compilation (fuse: groups of ops and attention in one kernel each; full: also an arena, and all launches "
+      "captured)"));
+  axes.push_back(choice_axis("--allocator", kWork, "", {names_of(kAllAllocatorKinds), {}},
+                             "allocator of device memory (arena: each buffer has a fixed address; default: arena with "
+                             "--compile full, else caching)",
+                             [](D& d, Text v) { d.config.allocator = allocator_kind_from_name(v); }));
   axes.push_back(attention_axis("composite"));
   axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
                              [](D& d, Text v) { d.config.checkpoint = checkpoint_from_name(v); }));
@@ -196,6 +204,9 @@ std::vector<Axis> attention_axes() {
   axes.push_back(number_axis("--keys", kWork, "", kPositive, "number of keys and values [as many as queries]",
                              [](D& d, Int v) { d.keys = v; }));
   axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));
+  axes.push_back(
+      compile_axis("graph compilation (fuse: groups of ops in one kernel each, and softmax as flash; full: also all "
+                   "launches captured)"));
   axes.push_back(seed_axis("random seed of q, k and v"));
   axes.push_back(warmup_axis());
   axes.push_back(number_axis("--steps,--iterations", kWork, "100", kIterations,

@@ -111,6 +111,14 @@ std::vector<std::string> RunOptions::given() const {
   return flags;
 }
 
+std::vector<std::string> RunOptions::arguments() const {
+  std::vector<std::string> words;
+  for (const Axis& axis : axes_) {
+    if (is_given(axis)) words.insert(words.end(), {axis.flag.substr(0, axis.flag.find(',')), axis.text});
+  }
+  return words;
+}
+
 bool RunOptions::given(std::string_view flag) const {
   return std::ranges::any_of(axes_, [&](const Axis& axis) { return axis.flag == flag && is_given(axis); });
 }

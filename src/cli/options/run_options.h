@@ -74,6 +74,8 @@ class RunOptions {
   bool given(std::string_view flag) const;
   // The flags of the command line, in the order of the help.
   std::vector<std::string> given() const;
+  // The options of the command line as words, as given.
+  std::vector<std::string> arguments() const;
   // Replaces the default of a flag, before or after the command line is read.
   void set_default(std::string_view flag, std::string text);
   // Replaces the help of a flag; call it before add_to().

@@ -9,13 +9,17 @@
 
 namespace ridgepoint {
 
+MemoryForecast memory_of(const Program& program) {
+  return {program.memory_use(), program.before_backward_bytes(), program.liveness_lower_bound_bytes()};
+}
+
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes,
                                const StopPoint& stop_point) {
   ProgramOptions options;
   options.stop_point = stop_point;
   Program walk(plan, make_null_device(plan.device(), memory_bytes), options);
   walk.run();
-  return {walk.memory_use(), walk.before_backward_bytes()};
+  return memory_of(walk);
 }
 
 std::size_t available_memory_bytes(const Device& device) {

@@ -14,9 +14,13 @@
 namespace ridgepoint {
 
 struct MemoryForecast {
-  MemoryUse use;                          // after the run, with its peaks
-  std::size_t before_backward_bytes = 0;  // see Program
+  MemoryUse use;                               // after the run, with its peaks
+  std::size_t before_backward_bytes = 0;       // see Program
+  std::size_t liveness_lower_bound_bytes = 0;  // see Program
 };
+
+// What a program has found, to compare with its forecast.
+MemoryForecast memory_of(const Program& program);
 
 // Predicts with `memory_bytes` of device memory (default: unlimited). Throws OutOfMemory, which names the place in the
 // program, if that is not enough.

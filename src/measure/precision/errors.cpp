@@ -12,6 +12,7 @@
 
 #include "backends/reference/reference_device.h"
 #include "ir/scope.h"
+#include "ir/stored_tensors.h"
 #include "measure/memory/forecast.h"
 #include "passes/training/training.h"
 #include "passes/widen.h"
@@ -62,13 +63,18 @@ Tensors run_with_loss_scaling(Program& program) {
 
 // Copies inputs that both programs have, by name.
 void copy_inputs(const Program& from, Program& to) {
+  std::map<std::string, DType> targets;
+  for (const NodeId id : to.graph().inputs()) {
+    for (const StoredTensor& tensor : stored_tensors(to.graph(), to.graph().node(id)))
+      targets.emplace(tensor.name, tensor.type.dtype);
+  }
   for (const NodeId id : from.graph().inputs()) {
-    const std::string& input = input_name(from.graph().node(id));
-    const std::optional<Value> target = to.graph().find_input(input);
-    if (!target) continue;
-    const HostTensor tensor = from.read_input(input);
-    const DType dtype = to.graph().type(*target).dtype;
-    to.write_input(input, tensor.type.dtype == dtype ? tensor : convert(tensor, dtype));
+    for (const StoredTensor& stored : stored_tensors(from.graph(), from.graph().node(id))) {
+      const auto target = targets.find(stored.name);
+      if (target == targets.end()) continue;
+      const HostTensor tensor = from.read_input(stored.name);
+      to.write_input(stored.name, tensor.type.dtype == target->second ? tensor : convert(tensor, target->second));
+    }
   }
 }
 
@@ -137,8 +143,9 @@ PrecisionError error_of(const Module& module, const Tensors& found, const Tensor
   return error;
 }
 
-ProgramOptions options_of(const PrecisionVariant& variant) {
+ProgramOptions options_of(const PrecisionVariant& variant, std::optional<AllocatorKind> allocator = {}) {
   ProgramOptions options;
+  options.allocator = allocator;
   options.compile.mode = Mode::backward;
   options.compile.keep.activations = true;
   options.compile.precision = variant.precision;
@@ -159,14 +166,14 @@ std::string name(const PrecisionVariant& variant) {
 std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload, std::uint64_t seed,
                                                         const std::vector<PrecisionVariant>& variants,
                                                         const std::shared_ptr<Device>& device, int depth,
-                                                        const std::function<bool(std::string_view)>& watch) {
+                                                        const std::function<bool(std::string_view)>& watch,
+                                                        std::optional<AllocatorKind> allocator) {
   const auto goes_on = [&](std::string_view what) { return !watch || watch(what); };
-  const ProgramOptions single = options_of({});
   const Graph forward = workload.build();
   Graph wide = forward;
   widen_to_fp64(wide);
-  const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device(), single);
-  Program numbers(plan_with_room(forward, device, single));
+  const ProgramPlan exact_plan = plan_with_room(std::move(wide), make_reference_device(), options_of({}));
+  Program numbers(plan_with_room(forward, device, options_of({}, allocator)));
   const std::vector<Module> modules = modules_of(numbers.graph(), depth);
   initialise(numbers, workload, seed);
 
@@ -179,7 +186,7 @@ std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload
   for (const Module& module : modules) rows.push_back({module.name, {}});
   for (const PrecisionVariant& variant : variants) {
     if (!goes_on(name(variant))) return {};
-    Program program(plan_with_room(forward, device, options_of(variant)));
+    Program program(plan_with_room(forward, device, options_of(variant, allocator)));
     copy_inputs(numbers, program);
     const Tensors found = run_with_loss_scaling(program);
     for (std::size_t i = 0; i < modules.size(); ++i) rows[i].errors.push_back(error_of(modules[i], found, exact));

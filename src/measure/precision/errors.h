@@ -37,10 +37,11 @@ struct PrecisionErrorRow {
 
 // Rows in the order of the model, one for each module name of `depth` components (a layer's number belongs to the
 // component before it). `watch` is called before each run; if it returns false, the result is empty. Throws Error, of
-// kind unsupported if the device lacks a precision.
+// kind unsupported if the device lacks a precision. `allocator`: as in ProgramOptions, for the runs on `device`.
 std::vector<PrecisionErrorRow> measure_precision_errors(const Workload& workload, std::uint64_t seed,
                                                         const std::vector<PrecisionVariant>& variants,
                                                         const std::shared_ptr<Device>& device, int depth,
-                                                        const std::function<bool(std::string_view)>& watch = {});
+                                                        const std::function<bool(std::string_view)>& watch = {},
+                                                        std::optional<AllocatorKind> allocator = {});
 
 }  // namespace ridgepoint

@@ -121,15 +121,19 @@ class Observation {
   Program& program_;
 };
 
-void record_steps(Profile& profile, Session& session, Program& program) {
-  const std::int64_t count = session.config().profiled_steps;
-  const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
-  profile.recording_ns = measure_recording_ns(*recorder);
-  recorder->start(program.launches_per_run() * static_cast<std::size_t>(count + 1));
+struct Recording {
+  ActivityLog log;
   std::vector<ProfiledStep> steps;
+  bool captured = false;
+};
+
+Recording record_steps(Session& session, Program& program, ActivityRecorder& recorder) {
+  const std::int64_t count = session.config().profiled_steps;
+  Recording recording;
+  recorder.start(program.launches_per_run() * static_cast<std::size_t>(count + 1));
   {
-    const Observation observation(program, *recorder);
-    // The first run is not profiled, because it allocates the recorder's buffers.
+    const Observation observation(program, recorder);
+    // The first run is not profiled, because it allocates the recorder's buffers, and may be captured.
     program.run();
     program.synchronize();
     for (std::int64_t i = 0; i < count; ++i) {
@@ -139,15 +143,40 @@ void record_steps(Profile& profile, Session& session, Program& program) {
       program.run();
       program.synchronize();
       step.end_ns = steady_now_ns();
-      steps.push_back(step);
+      recording.steps.push_back(step);
     }
+    recording.captured = program.is_captured();
   }
-  ActivityLog log = recorder->stop();
-  std::erase_if(log.activities, [](const Activity& activity) { return activity.run == 0; });
-  for (Activity& activity : log.activities) {
+  recording.log = recorder.stop();
+  std::erase_if(recording.log.activities, [](const Activity& activity) { return activity.run == 0; });
+  for (Activity& activity : recording.log.activities) {
     if (activity.run != kNoRun) --activity.run;
   }
-  fill_profile(profile, program, steps, std::move(log));
+  return recording;
+}
+
+// Whether some activity of a run belongs to no launch.
+bool has_strays(const ActivityLog& log) {
+  return std::ranges::any_of(
+      log.activities, [](const Activity& activity) { return activity.run != kNoRun && activity.launch == kNoLaunch; });
+}
+
+void record_profile(Profile& profile, Session& session, Program& program) {
+  const bool was_captured = program.is_captured();
+  const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
+  profile.recording_ns = measure_recording_ns(*recorder);
+  Recording recording = record_steps(session, program, *recorder);
+  if (recording.captured && has_strays(recording.log)) {
+    recorder->refuse_captures();
+    recording = record_steps(session, program, *recorder);
+  }
+  profile.captured = recording.captured;
+  if (was_captured && !recording.captured) {
+    profile.capture_note =
+        "The profiler cannot tell which node a kernel of a captured run belongs to, so the profiled steps launch their "
+        "kernels one by one; the timed ones repeat a captured run.";
+  }
+  fill_profile(profile, program, recording.steps, std::move(recording.log));
 }
 
 }  // namespace
@@ -183,7 +212,7 @@ std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ce
   Profile profile;
   std::optional<Record> record = measure_step(config, ceilings, watch, [&](Session& session, Program& program) {
     try {
-      record_steps(profile, session, program);
+      record_profile(profile, session, program);
     } catch (const Error& error) {
       profile.problem = error.what();
     }

@@ -102,6 +102,7 @@ Reconciliation reconcile(const Profile& profile) {
   result.profiled_std_ms = spread(describe(std::move(profiled_ms)).std);
   std::int64_t launches = 0;
   for (const KernelRecord& kernel : profile.kernels) launches += kernel.kind == ActivityKind::kernel ? 1 : 0;
+  if (profile.captured) launches = static_cast<std::int64_t>(profile.steps.size());  // one call a step is recorded
   result.recording_ms = profile.recording_ns * static_cast<double>(launches) / kNsPerMs / steps;
   return result;
 }

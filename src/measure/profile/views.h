@@ -129,7 +129,7 @@ struct Reconciliation {
   double timed_ms = 0;      // mean of the steps timed without a profiler
   double timed_std_ms = 0;  // of timed and of profiled steps; 0 for a single step
   double profiled_std_ms = 0;
-  double recording_ms = 0;  // host time of recording: launches x measured time for one
+  double recording_ms = 0;  // host time of recording: launches (or captured runs) x measured time for one
   double difference_ms() const { return profiled_ms - timed_ms; }
 };
 Reconciliation reconcile(const Profile& profile);

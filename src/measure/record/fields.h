@@ -22,6 +22,22 @@ void visit_statistics(std::string_view prefix, StatisticsType& statistics, Visit
   visit(prefix, "samples", statistics.samples);
 }
 
+template <typename SectionType, typename Visitor>
+void visit_first_call(SectionType& section, Visitor&& visit) {
+  visit("first_call_ms", "total", section.total);
+  visit("first_call_ms", "context", section.context);
+  visit("first_call_ms", "graph", section.graph);
+  visit("first_call_ms", "passes", section.passes);
+  visit("first_call_ms", "plan", section.plan);
+  visit("first_call_ms", "libraries", section.libraries);
+  visit("first_call_ms", "kernels", section.kernels);
+  visit("first_call_ms", "choices", section.choices);
+  visit("first_call_ms", "memory", section.memory);
+  visit("first_call_ms", "initial_values", section.initial_values);
+  visit("first_call_ms", "first_run", section.first_run);
+  visit("first_call_ms", "other", section.other);
+}
+
 // A const record without the section reads an empty one; a mutable record gets the section.
 template <typename Section>
 const Section& section_of(const std::optional<Section>& section) {
@@ -41,6 +57,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   auto& call = section_of(record.attention_call);
   visit("", "schema", record.schema);
   visit("", "command", record.experiment);
+  visit("", "engine", record.engine);
   visit("", "timestamp", record.timestamp);
   visit("", "status", record.status);
   visit("error", "message", record.error.message);
@@ -51,6 +68,10 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "mode", record.mode);
   visit("", "dtype", record.dtype);
   visit("", "compile", record.compile);
+  visit("", "allocator", record.allocator);
+  visit("", "captured", record.captured);
+  visit("", "capture_problem", record.capture_problem);
+  visit("", "unfused_bodies", record.unfused_bodies);
   visit("", "attention", record.attention);
   visit("", "attention_fallback", record.attention_fallback);
   visit("", "checkpoint", record.checkpoint);
@@ -76,8 +97,19 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "detect_anomaly", step.detect_anomaly);
   visit_statistics("time_ms", step.time_ms, visit);
   visit_statistics("device_time_ms", step.device_time_ms, visit);
+  visit("phase_ms", "forward", step.phase_ms.forward);
+  visit("phase_ms", "loss", step.phase_ms.loss);
+  visit("phase_ms", "backward", step.phase_ms.backward);
+  visit("phase_ms", "optimizer", step.phase_ms.optimizer);
   visit("", "warmup_ms", step.warmup_ms);
   visit("", "threads_waiting", record.threads_waiting);
+  visit_first_call(step.first_call_ms, visit);
+  visit("", "cold_cache", step.cold_cache);
+  visit("peer", "attention", step.peer.attention);
+  visit("peer", "first_call_ms", step.peer.first_call_ms);
+  visit("peer", "difference", step.peer.difference);
+  visit("peer", "worst_tensor", step.peer.worst_tensor);
+  visit("peer", "ridgepoint_ms", step.peer.ridgepoint_ms);
   visit("", "keys", call.keys);
   visit("", "causal", call.causal);
   visit_statistics("forward_ms", call.forward_ms, visit);
@@ -95,6 +127,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("memory_bytes", "peak_allocated", record.memory_bytes.peak_allocated);
   visit("memory_bytes", "peak_reserved", record.memory_bytes.peak_reserved);
   visit("memory_bytes", "peak_requested", record.memory_bytes.peak_requested);
+  visit("memory_bytes", "liveness_lower_bound", record.memory_bytes.liveness_lower_bound);
   visit("memory_bytes", "before_backward", record.memory_bytes.before_backward);
   visit("memory_bytes", "planned_peak", record.memory_bytes.planned_peak);
   visit("memory_bytes", "planned_before_backward", record.memory_bytes.planned_before_backward);

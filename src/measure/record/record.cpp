@@ -33,6 +33,7 @@ Json encode(std::span<const double> values) {
   for (const double value : values) array.push_back(json_number(value));
   return array;
 }
+Json encode(const std::vector<std::string>& texts) { return texts; }
 template <typename T>
 Json encode(const std::optional<T>& value) {
   return value ? encode(*value) : Json(nullptr);
@@ -77,6 +78,7 @@ void decode(const Json& json, double& value) {
 constexpr std::span<const Mode> values_of(Mode) { return kAllModes; }
 constexpr std::span<const Precision> values_of(Precision) { return kAllPrecisions; }
 constexpr std::span<const Compile> values_of(Compile) { return kAllCompiles; }
+constexpr std::span<const AllocatorKind> values_of(AllocatorKind) { return kAllAllocatorKinds; }
 constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return kAllAttentionVariants; }
 constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
 constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
@@ -96,6 +98,15 @@ void decode(const Json& json, std::vector<double>& values) {
   if (!json.is_array()) throw WrongType{"an array of numbers"};
   values.assign(json.size(), 0);
   for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
+}
+
+void decode(const Json& json, std::vector<std::string>& texts) {
+  if (!json.is_array()) throw WrongType{"an array of texts"};
+  texts.assign(json.size(), "");
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_string()) throw WrongType{"an array of texts"};
+    texts[i] = json[i].get<std::string>();
+  }
 }
 
 void decode(const Json& json, std::array<double, 3>& values) {

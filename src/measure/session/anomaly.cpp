@@ -79,11 +79,18 @@ void AnomalyDetector::check_inputs(const Node& node) {
   }
 }
 
+// A value that kernels wrote part by part has the infinities of its parts.
+bool AnomalyDetector::holds_infinity(Value operand) const {
+  const Value root = view_root(program_.graph(), operand);
+  const Node& producer = program_.graph().producer_node(root);
+  if (op_class(producer.op) != OpClass::placement) return holds_infinity_[root.id];
+  return std::ranges::any_of(producer.inputs, [&](Value part) { return holds_infinity(part); });
+}
+
 void AnomalyDetector::check_results(const Node& node) {
   const Graph& graph = program_.graph();
-  const bool expected = writes_infinities(graph, node) || std::ranges::any_of(node.inputs, [&](Value operand) {
-                          return holds_infinity_[view_root(graph, operand).id];
-                        });
+  const bool expected = writes_infinities(graph, node) ||
+                        std::ranges::any_of(node.inputs, [&](Value operand) { return holds_infinity(operand); });
   for (const Value value : node.outputs) {
     const TensorType& type = graph.type(value);
     if (!is_floating(type.dtype)) continue;

@@ -36,6 +36,7 @@ class AnomalyDetector : public LaunchObserver {
   void check(std::uint32_t launch, void (AnomalyDetector::*values)(const Node&));
   void check_inputs(const Node& node);
   void check_results(const Node& node);
+  bool holds_infinity(Value operand) const;
 
   Program& program_;
   std::vector<NodeId> nodes_;           // by launch

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/enum_names.h"
+#include "core/first_call_clock.h"
 #include "measure/record/run_record.h"
 #include "measure/session/processor_wait.h"
 #include "models/attention.h"
@@ -17,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kLeastTimedSteps = 3;
 constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
-                                                             "warm-up", "step", "profiling");
+                                                             "warm-up", "step", "profiling", "measuring a peer");
 
 // Thrown by stop_run(); never leaves is_stopped().
 struct Stopped {};
@@ -37,6 +38,7 @@ Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std
       record_(record),
       iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
   enter(Stage::planning);
+  const InStage in_stage(FirstCallStage::context);
   device_ = open_device(config.device, config.device_options);
   describe_device(record_, *device_);
 }
@@ -44,7 +46,8 @@ Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std
 void Session::enter(Stage stage, std::int64_t index, std::int64_t count) {
   if (!watch_) return;
   const auto done = static_cast<double>(iterations_done_ + index);
-  const double share = stage == Stage::measuring_ceiling ? 1.0 : done / static_cast<double>(iterations_);
+  const bool is_after_them = stage == Stage::measuring_ceiling || stage == Stage::measuring_peer;
+  const double share = is_after_them ? 1.0 : done / static_cast<double>(iterations_);
   if (!watch_({stage, index, count, share})) stop_run();
 }
 
@@ -52,35 +55,47 @@ StopPoint Session::stop_point(Stage stage) {
   return [this, stage] { enter(stage); };
 }
 
+Graph Session::build_graph(const StopPoint& stop_point) {
+  const InStage in_stage(FirstCallStage::graph);
+  return config_.workload->build(stop_point);
+}
+
 ProgramPlan Session::plan(Mode mode) {
-  ProgramOptions options{.compile = config_.compile, .stop_point = stop_point(Stage::planning)};
+  ProgramOptions options{
+      .compile = config_.compile, .allocator = config_.allocator, .stop_point = stop_point(Stage::planning)};
   options.compile.mode = mode;
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
   };
-  return {config_.workload->build(options.stop_point), device_, options};
+  return {build_graph(options.stop_point), device_, options};
 }
 
 MemoryForecast Session::forecast(const ProgramPlan& plan) {
+  const InStage in_stage(FirstCallStage::plan);
   return forecast_memory(plan, std::nullopt, stop_point(Stage::planning));
 }
 
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
+  const InStage in_stage(FirstCallStage::plan);
   if (config_.run_anyway && computes()) return forecast;
   return ridgepoint::require_room(plan, forecast, stop_point(Stage::planning));
 }
 
 Program Session::make(const ProgramPlan& plan, MemoryTrace* trace) {
+  const InStage in_stage(FirstCallStage::kernels);
   return Program(plan, nullptr, {.stop_point = stop_point(Stage::initialising), .memory_trace = trace});
 }
 
 void Session::initialise(Program& program) {
   enter(Stage::initialising);
+  const InStage in_stage(FirstCallStage::initial_values);
   const StopPoint stop = stop_point(Stage::initialising);
-  config_.workload->write_data(program, static_cast<std::uint64_t>(config_.seed), stop);
+  const auto seed = static_cast<std::uint64_t>(config_.seed);
+  if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
+  config_.workload->write_data(program, seed, stop);
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     stop();
-    program.write_input(parameter.name, initial_value(config_, parameter, stop));
+    program.write_input(parameter.name, config_.weights->read(parameter));
   }
 }
 
@@ -119,13 +134,20 @@ Session::Elapsed Session::run_once(Program& program, DeviceTimer& timer) {
   return {host.count(), timer.elapsed_ms()};
 }
 
-void Session::record_memory(const MemoryUse& use, std::size_t before_backward_bytes) {
-  record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(use.peak_allocated_bytes);
-  record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(use.peak_reserved_bytes);
-  record_.memory_bytes.peak_requested = static_cast<std::int64_t>(use.peak_requested_bytes);
-  if (before_backward_bytes > 0) {
-    record_.memory_bytes.before_backward = static_cast<std::int64_t>(before_backward_bytes);
+void Session::record_memory(const MemoryForecast& found) {
+  record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
+  record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(found.use.peak_reserved_bytes);
+  record_.memory_bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
+  record_.memory_bytes.liveness_lower_bound = static_cast<std::int64_t>(found.liveness_lower_bound_bytes);
+  if (found.before_backward_bytes > 0) {
+    record_.memory_bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
   }
+}
+
+void Session::record_launching(const Program& program) {
+  record_.captured = program.is_captured();
+  record_.unfused_bodies = program.unfused_bodies();
+  if (!program.capture_problem().empty()) record_.capture_problem = program.capture_problem();
 }
 
 Record describe_run(const RunConfig& config, Experiment experiment) {
@@ -133,6 +155,7 @@ Record describe_run(const RunConfig& config, Experiment experiment) {
   record.mode = config.compile.mode;
   record.dtype = config.compile.precision;
   record.compile = config.compile.level;
+  record.allocator = config.allocator.value_or(default_allocator(config.compile.level));
   record.checkpoint = config.checkpoint;
   const WorkloadDescription workload = config.workload->describe();
   record.attention = workload.attention;

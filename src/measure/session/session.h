@@ -16,10 +16,18 @@
 
 namespace ridgepoint {
 
-// The progress of a run: iteration `index` of `count` is about to start (in the last three stages), and `share` of all
-// iterations is done.
+// The progress of a run: iteration `index` of `count` is about to start (in warmup, timing and profiling), and `share`
+// of all iterations is done.
 struct StepProgress {
-  enum class Stage : std::uint8_t { planning, initialising, measuring_ceiling, warmup, timing, profiling };
+  enum class Stage : std::uint8_t {
+    planning,
+    initialising,
+    measuring_ceiling,
+    warmup,
+    timing,
+    profiling,
+    measuring_peer
+  };
   Stage stage = Stage::planning;
   std::int64_t index = 0;
   std::int64_t count = 0;
@@ -74,10 +82,14 @@ class Session {
   // Times one run of the program and waits for it.
   static Elapsed run_once(Program& program, DeviceTimer& timer);
 
-  // Records the peaks and the memory before backward.
-  void record_memory(const MemoryUse& use, std::size_t before_backward_bytes);
+  // Records how the last run of the program launched its kernels: captured, or why not.
+  void record_launching(const Program& program);
+  // Records the peaks, the memory before backward and the lower bound.
+  void record_memory(const MemoryForecast& found);
 
  private:
+  Graph build_graph(const StopPoint& stop_point);
+
   const RunConfig& config_;
   StepWatcher watch_;
   Record& record_;

@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
-#include "measure/machine/datasheet.h"
 #include "measure/session/anomaly.h"
+#include "measure/session/rates.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
 
@@ -22,6 +23,29 @@ Record describe_step(const RunConfig& config) {
   record.training_step->detect_anomaly = config.detect_anomaly;
   return record;
 }
+
+// The times of the phases in each timed iteration.
+class PhaseSamples {
+ public:
+  void add(const PhaseTimes& times) {
+    for (std::size_t i = 0; i < samples_.size(); ++i) {
+      if (const std::optional<double>& ms = times[static_cast<Phase>(i)]) samples_[i].push_back(*ms);
+    }
+  }
+  PhaseMedians medians() const {
+    return {.forward = median(Phase::forward),
+            .loss = median(Phase::loss),
+            .backward = median(Phase::backward),
+            .optimizer = median(Phase::optimizer)};
+  }
+
+ private:
+  std::optional<double> median(Phase phase) const {
+    const std::vector<double>& samples = samples_[static_cast<std::size_t>(phase)];
+    return samples.empty() ? std::nullopt : std::optional(describe(samples).median);
+  }
+  std::array<std::vector<double>, 4> samples_;  // in the order of Phase
+};
 
 // Fills one record: plans, initialises and times a program.
 class Run {
@@ -55,9 +79,9 @@ class Run {
 
   void memory() {
     if (!program_) return;
-    const MemoryUse use = program_->memory_use();
-    session_.record_memory(use, program_->before_backward_bytes());
-    if (has_iterated_) record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(use.allocated_bytes);
+    const MemoryForecast found = memory_of(*program_);
+    session_.record_memory(found);
+    if (has_iterated_) record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(found.use.allocated_bytes);
   }
 
   // Throws OutOfMemory if the plan does not fit.
@@ -66,7 +90,7 @@ class Run {
     MemoryForecast forecast = session_.forecast(plan);
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     forecast = session_.require_room(plan, forecast);
-    if (!session_.computes()) session_.record_memory(forecast.use, forecast.before_backward_bytes);
+    if (!session_.computes()) session_.record_memory(forecast);
     return plan;
   }
 
@@ -109,41 +133,30 @@ class Run {
   void iterate() {
     std::optional<AnomalyDetector> detector;
     if (config_.detect_anomaly) detector.emplace(*program_);
+    PhaseSamples phases;
+    if (config_.time_phases) program_->time_phases();
     const std::unique_ptr<DeviceTimer> timer = session_.device()->make_timer();
     Session::Times times = session_.iterate([&](std::int64_t i) {
       const Session::Elapsed elapsed = Session::run_once(*program_, *timer);
       if (detector && detector->first())
         throw Error(fmt::format("anomaly in iteration {}: {}", i + 1, *detector->first()));
+      if (config_.time_phases && i >= config_.warmup) phases.add(program_->phase_times());
       return elapsed;
     });
     has_iterated_ = true;
     step().warmup_ms = std::move(times.warmup_ms);
     step().time_ms = describe(std::move(times.host_ms));
     step().device_time_ms = describe(std::move(times.device_ms));
+    step().phase_ms = phases.medians();
+    session_.record_launching(*program_);
   }
 
   void rates() {
-    const double seconds = step().time_ms.mean / 1e3;
-    if (!(seconds > 0)) return;
-    if (config_.workload->unit() == "tokens")
-      step().tokens_per_second = static_cast<double>(config_.workload->units()) / seconds;
-    step().achieved_flops_per_second = static_cast<double>(*step().flops_per_step) / seconds;
-    mfu();
+    fill_rates(record_, *config_.workload);
+    if (!step().achieved_flops_per_second) return;
     session_.enter(Stage::measuring_ceiling);
-    step().ceiling_flops_per_second =
-        ceilings_.matmul(config_.device, config_.device_options.threads, config_.compile.precision,
-                         session_.stop_point(Stage::measuring_ceiling));
-    if (step().ceiling_flops_per_second) {
-      step().ceiling_share = *step().achieved_flops_per_second / *step().ceiling_flops_per_second;
-    }
-  }
-
-  void mfu() {
-    const Datasheet* sheet = find_datasheet(record_.device.name);
-    if (sheet == nullptr) return;
-    if (const std::optional<double> rate = datasheet_flops_per_second(*sheet, name(record_.dtype))) {
-      step().mfu = *step().achieved_flops_per_second / *rate;
-    }
+    fill_ceiling(record_, ceilings_.matmul(config_.device, config_.device_options.threads, config_.compile.precision,
+                                           session_.stop_point(Stage::measuring_ceiling)));
   }
 
   const RunConfig& config_;

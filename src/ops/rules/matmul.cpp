@@ -1,10 +1,18 @@
 // matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal. With the attribute `compute` = tf32,
-// fp32 operands are rounded to 10 bits of mantissa.
+// fp32 operands are rounded to 10 bits of mantissa. With the attribute `result`, the result has that dtype, which must
+// be the accumulator of the operands' dtype: the sums are not rounded.
 #include "core/checked.h"
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
+
+DType result_dtype(const Attributes& attributes, DType operands) {
+  const std::string result = attributes.get_or<std::string>("result", std::string(name(operands)));
+  require(result == name(operands) || result == name(accumulator(operands)),
+          "the result of " + std::string(name(operands)) + " operands cannot be '" + result + "'");
+  return dtype_from_name(result);
+}
 
 std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
@@ -21,14 +29,18 @@ std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   dims.push_back(a.dim(-2));
   dims.push_back(b.dim(-1));
   require_compute(context.attributes, dtype);
-  return {{dtype, Shape(dims)}};
+  return {{result_dtype(context.attributes, dtype), Shape(dims)}};
 }
 
 // da = g b^T, db = a^T g
 std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Value> g) {
-  const auto product = [&](Value a, Value b) { return make_value(graph, Op::matmul, {a, b}, node.attributes); };
-  return {product(g[0], swap_last_two_axes(graph, node.inputs[1])),
-          product(swap_last_two_axes(graph, node.inputs[0]), g[0])};
+  Attributes attributes;
+  if (node.attributes.contains("compute")) attributes.set("compute", node.attributes.get<std::string>("compute"));
+  const auto product = [&](Value a, Value b) { return make_value(graph, Op::matmul, {a, b}, attributes); };
+  const DType dtype = graph.type(node.inputs[0]).dtype;
+  const Value gradient = graph.type(g[0]).dtype == dtype ? g[0] : cast(graph, g[0], dtype);
+  return {product(gradient, swap_last_two_axes(graph, node.inputs[1])),
+          product(swap_last_two_axes(graph, node.inputs[0]), gradient)};
 }
 
 std::int64_t flops_matmul(const Graph& graph, const Node& node) {

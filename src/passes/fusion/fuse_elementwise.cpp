@@ -37,8 +37,7 @@ bool can_fuse(const Node& node) {
       return true;
     case OpClass::composite: {
       const KernelClass kind = traits(node.op).kernel_class;
-      return node.op != Op::rope &&
-             (kind == KernelClass::elementwise || kind == KernelClass::softmax || kind == KernelClass::norm);
+      return is_elementwise_composite(node) || kind == KernelClass::softmax || kind == KernelClass::norm;
     }
     default:
       return false;
@@ -201,9 +200,9 @@ class ElementwiseFuser {
     for (const NodeId id : storage_.views(before)) {
       if (position_[id.id] > position_[position.id]) continue;
       const Node& view = graph_.node(id);
-      const Value made = rewriter.rebuild_view(view, moved.at(view.inputs[0]));
-      moved[view.outputs[0]] = made;
-      const Value results[] = {made};
+      const Value made = rewriter.rebuild_view(view.outputs[0], moved.at(view.inputs[0]));
+      const std::vector<Value> results = graph_.producer_node(made).outputs;
+      for (std::size_t i = 0; i < results.size(); ++i) moved[view.outputs[i]] = results[i];
       rewriter.replace(id, results);
     }
   }

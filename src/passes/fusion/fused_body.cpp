@@ -122,6 +122,11 @@ Storage::Storage(const Graph& graph)
   }
 }
 
+bool is_elementwise_composite(const Node& node) {
+  return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::elementwise &&
+         node.op != Op::rope;
+}
+
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
 
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members) {

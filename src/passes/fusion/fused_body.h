@@ -39,6 +39,9 @@ class Storage {
 // Whether a body repeats the node, which has no operands, instead of reading its result.
 bool is_repeated(const Node& node);
 
+// Whether the node is a composite that computes each element of its result from the same element of its operands.
+bool is_elementwise_composite(const Node& node);
+
 // The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph
 // keeps; composites are decomposed in the body.
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members);

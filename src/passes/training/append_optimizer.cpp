@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/training/loss_scaling.h"
 #include "passes/training/training.h"
@@ -26,6 +27,16 @@ std::vector<Parameter> parameters_of(const Graph& graph) {
   return parameters;
 }
 
+// A state like the parameter; it is named `prefix` and the parameter, part by part where that has parts.
+Value moment(Graph& graph, const std::string& prefix, Value parameter) {
+  const Node& node = graph.producer_node(parameter);
+  std::vector<std::string> names;
+  for (const StoredTensor& tensor : stored_tensors(graph, node)) names.push_back(prefix + tensor.name);
+  const Value made = input(graph, prefix + input_name(node), graph.type(parameter), Role::state);
+  if (names.size() > 1) lay_parts(graph.node(graph.producer(made)), names, part_rows(node));
+  return made;
+}
+
 void append_steps(Graph& graph, const std::vector<Parameter>& parameters, const CompileOptions& options) {
   const Value count = input(graph, "optimizer.step", {DType::fp32, {}}, Role::state);
   std::optional<GuardedStep> guarded;
@@ -37,9 +48,8 @@ void append_steps(Graph& graph, const std::vector<Parameter>& parameters, const 
   const Value step = guarded ? add(graph, count, guarded->taken) : shift(graph, count, 1.0);
   graph.add_update(count, step);
   for (const auto& [name, value, gradient] : parameters) {
-    const TensorType type = graph.type(value);
-    const Value first = input(graph, "optimizer.first_moment." + name, type, Role::state);
-    const Value second = input(graph, "optimizer.second_moment." + name, type, Role::state);
+    const Value first = moment(graph, "optimizer.first_moment.", value);
+    const Value second = moment(graph, "optimizer.second_moment.", value);
     const ScopeGuard scope(graph, module_of(name));
     const std::array<Value, 3> updated =
         guarded ? guarded_adamw(graph, step, guarded->guard, value, gradient, first, second, options.optimizer)

@@ -66,6 +66,8 @@ class Figures {
 
   Json document() const {
     Json json = {{"problem", profile_.problem.empty() ? Json(nullptr) : Json(profile_.problem)},
+                 {"captured", profile_.captured},
+                 {"capture_note", profile_.capture_note.empty() ? Json(nullptr) : Json(profile_.capture_note)},
                  {"steps", profile_.steps.size()},
                  {"dropped_records", profile_.dropped_records},
                  {"silent_launches", profile_.silent_launches},
@@ -248,6 +250,7 @@ std::vector<std::pair<const char*, Cell>> settings_of(const Profile& profile) {
           {"mode", text_of(run.mode)},
           {"dtype", text_of(run.dtype)},
           {"compile", text_of(run.compile)},
+          {"allocator", text_of(run.allocator)},
           {"attention", run.attention ? Cell(text_of(*run.attention)) : Cell()},
           {"attention_fallback", run.attention_fallback ? Cell(text_of(*run.attention_fallback)) : Cell()},
           {"checkpoint", text_of(run.checkpoint)},

@@ -158,6 +158,8 @@ std::string heading_of(const Profile& profile) {
   }
   if (!profile.steps.empty())
     text += fmt::format("; {} more step{} profiled", profile.steps.size(), profile.steps.size() == 1 ? "" : "s");
+  if (profile.captured) text += "\nThe profiled steps repeat a captured run, as the timed ones do.";
+  if (!profile.capture_note.empty()) text += "\n" + profile.capture_note;
   if (profile.selection) text += '\n' + describe(*profile.selection, profile);
   if (!profile.problem.empty()) text += "\nNo kernels were recorded: " + profile.problem;
   if (profile.dropped_records > 0) {

@@ -70,16 +70,20 @@ inline std::vector<HostTensor> reference_outputs(Op op, const std::vector<Operan
 }
 
 // A kernel of the GPU. Outputs and workspace are filled with a pattern (with in_place, a donated operand's output has
-// its values) and end in a guard.
+// its values) and end in a guard. Outputs have the layouts of `places`, the others are dense.
 class NodeRun {
  public:
   NodeRun(Device& device, Op op, const std::vector<Operand>& operands, const Attributes& attributes,
-          bool in_place = false)
+          bool in_place = false, const std::vector<LayoutChoice>& places = {})
       : device_(device), operands_(operands), lone_(op, operands, attributes), in_place_(in_place) {
     std::vector<TensorLayout> inputs;
     std::vector<TensorLayout> outputs;
     for (const Operand& operand : operands) inputs.push_back(operand.layout);
-    for (const Value value : lone_.node().outputs) outputs.push_back(dense_layout(lone_.graph.type(value)));
+    for (std::size_t i = 0; i < lone_.node().outputs.size(); ++i) {
+      const TensorType& type = lone_.graph.type(lone_.node().outputs[i]);
+      results_.push_back(make_operand(type.dtype, type.shape, i < places.size() ? places[i] : LayoutChoice{}));
+      outputs.push_back(results_.back().layout);
+    }
     kernel_ = device.make_kernel({lone_.graph, lone_.node(), inputs, outputs});
   }
 
@@ -102,10 +106,11 @@ class NodeRun {
         outputs.push_back(inputs[static_cast<std::size_t>(donor[i])]);
         continue;
       }
-      const std::size_t bytes = lone_.graph.type(lone_.node().outputs[i]).bytes();
+      const std::size_t bytes = results_[i].storage.size();
       copies.push_back(std::make_unique<DeviceCopy>(device_, std::vector(bytes + kGuardBytes, kGuard)));
       homes.push_back(copies.back().get());
-      outputs.push_back(copies.back()->address());
+      outputs.push_back(copies.back()->address() +
+                        static_cast<std::size_t>(results_[i].offset) * size_bytes(results_[i].layout.dtype));
     }
     const DeviceCopy workspace(device_, std::vector(kernel_->workspace_bytes() + kGuardBytes, kGuard));
     kernel_->launch({inputs.data(), outputs.data(), workspace.address()});
@@ -134,14 +139,30 @@ class NodeRun {
                                   const std::vector<void*>& addresses) const {
     std::vector<HostTensor> tensors;
     for (std::size_t i = 0; i < homes.size(); ++i) {
-      HostTensor tensor(lone_.graph.type(lone_.node().outputs[i]));
-      const std::vector<std::byte> bytes = homes[i]->read();
+      std::vector<std::byte> bytes = homes[i]->read();
       expect_guard(bytes);
       const std::ptrdiff_t skipped = static_cast<std::byte*>(addresses[i]) - homes[i]->address();
-      std::copy_n(bytes.begin() + skipped, tensor.data.size(), tensor.data.begin());
-      tensors.push_back(std::move(tensor));
+      tensors.push_back(take(results_[i].layout, std::span(bytes).subspan(static_cast<std::size_t>(skipped))));
+      const auto is_untouched = [](std::byte b) { return b == kGuard; };
+      if (results_[i].layout.is_dense()) continue;
+      EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), is_untouched)) << kernel_->name() << " wrote beside its rows";
     }
     return tensors;
+  }
+
+  // The elements of a result in row-major order; its memory gets the pattern back.
+  static HostTensor take(const TensorLayout& layout, std::span<std::byte> from) {
+    HostTensor tensor({layout.dtype, layout.shape});
+    const std::size_t bytes = size_bytes(layout.dtype);
+    for (std::int64_t i = 0; i < layout.shape.elements(); ++i) {
+      std::int64_t at = 0;
+      const std::vector<std::int64_t> index = unravel(layout.shape, i);
+      for (std::size_t axis = 0; axis < index.size(); ++axis) at += index[axis] * layout.strides[axis];
+      const std::span<std::byte> element = from.subspan(static_cast<std::size_t>(at) * bytes, bytes);
+      std::copy(element.begin(), element.end(), tensor.data.begin() + i * static_cast<std::ptrdiff_t>(bytes));
+      if (!layout.is_dense()) std::fill(element.begin(), element.end(), kGuard);
+    }
+    return tensor;
   }
 
   void expect_guard(const std::vector<std::byte>& bytes) const {
@@ -151,6 +172,7 @@ class NodeRun {
 
   Device& device_;
   std::vector<Operand> operands_;
+  std::vector<Operand> results_;  // layouts and sizes
   LoneNode lone_;
   bool in_place_;
   std::unique_ptr<Kernel> kernel_;

@@ -33,6 +33,7 @@ TEST_F(NullDeviceTest, answers_for_every_op_as_its_target) {
     node.op = op;
     EXPECT_EQ(device_->has_kernel(graph, node), target_->has_kernel(graph, node)) << name(op);
     EXPECT_EQ(device_->operand_layout(graph, node, 0), target_->operand_layout(graph, node, 0)) << name(op);
+    EXPECT_EQ(device_->writes_strided(graph, node), target_->writes_strided(graph, node)) << name(op);
   }
 }
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {
@@ -140,6 +140,18 @@ TEST(AttentionCommand, turns_sequences_against_variants) {
   EXPECT_EQ(json[0]["composite.of_baseline"], 1.0);
   EXPECT_TRUE(json[0]["flash.of_previous_row"].is_null());
   EXPECT_GT(json[1]["flash.of_previous_row"], 0.0);
+}
+
+TEST(AttentionCommand, compares_compiled_with_vanilla_in_one_call) {
+  const std::vector<std::string> sweep =
+      small_grid({"--attention", "composite,flash", "--compile", "off,fuse,full", "--format", "table"});
+  const ProgramResult result = toy_attention(sweep);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("forward speedup over off"), HasSubstr("backward speedup over off"),
+                                   HasSubstr("1.00x"), HasSubstr("full")));
+  const ProgramResult pivot = toy_attention(
+      small_grid({"--attention", "composite", "--compile", "off,fuse", "--pivot", "compile", "--baseline", "off"}));
+  EXPECT_THAT(pivot.output, HasSubstr("Backward: speedup over off"));
 }
 
 TEST(AttentionCommand, keeps_the_file_of_a_pivot_current) {

@@ -6,16 +6,18 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 ProgramResult graph(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), {"graph", "--device", "cpu"});
@@ -54,7 +56,34 @@ TEST(GraphCommand, has_a_row_for_every_pass_with_its_time_and_counts) {
     EXPECT_GE(rows[i]["nodes"].get<int>(), rows[i]["launches"].get<int>());
   }
   EXPECT_EQ(rows.back()["nodes"], text_of(small_model({})).order().size());
-  EXPECT_THAT(graph(small_model({})).output, AllOf(HasSubstr("Passes of transformer.custom"), HasSubstr("adamw")));
+  for (std::size_t i = 1; i < names.size(); ++i) EXPECT_EQ(rows[i]["nodes_before"], rows[i - 1]["nodes"]);
+  EXPECT_THAT(graph(small_model({})).output,
+              AllOf(HasSubstr("Passes of transformer.custom"), HasSubstr("adamw"), Not(HasSubstr("Ops of"))));
+}
+
+TEST(GraphCommand, counts_what_runs_by_op_and_phase) {
+  const std::vector<std::string> fused = small_model({"--compile", "fuse", "--stats"});
+  EXPECT_THAT(graph(fused).output, AllOf(HasSubstr("Passes of"), HasSubstr("Ops of"), HasSubstr("replaces")));
+  std::vector<std::string> json = fused;
+  json.insert(json.end(), {"--format", "json"});
+  std::int64_t nodes = 0, replacing = 0, flops = 0;
+  for (const nlohmann::json& row : nlohmann::json::parse(graph(json).output)) {
+    nodes += row["nodes"].get<std::int64_t>();
+    flops += row["flops"].get<std::int64_t>();
+    replacing += row["class"] == "fused" ? 1 : 0;
+    EXPECT_EQ(row["class"] == "fused", row["replaces"].is_string()) << row["op"];
+  }
+  EXPECT_EQ(nodes, std::ssize(text_of(small_model({"--compile", "fuse"})).order()));
+  EXPECT_GT(replacing, 0);
+  EXPECT_GT(flops, 0);
+}
+
+TEST(GraphCommand, draws_the_graph_after_any_pass) {
+  const ProgramResult forward = graph(small_model({"--dot", "--after", "select_outputs"}));
+  EXPECT_EQ(forward.exit_code, 0) << forward.error;
+  EXPECT_THAT(forward.output, AllOf(StartsWith("digraph \"transformer.custom\" {"), HasSubstr("subgraph cluster_"),
+                                    HasSubstr("label=\"attn\""), Not(HasSubstr("#f4cccc\"]"))));
+  EXPECT_THAT(graph(small_model({"--dot"})).output, HasSubstr("#f4cccc\"]")) << "backward";
 }
 
 TEST(GraphCommand, prints_the_graph_after_any_pass) {
@@ -103,6 +132,8 @@ TEST(GraphCommand, names_the_nearest_of_what_it_does_not_know) {
 
 TEST(GraphCommand, refuses_options_that_contradict_each_other) {
   EXPECT_THAT(graph({"--text", "--format", "json"}).error, HasSubstr("leave --format out"));
+  EXPECT_THAT(graph({"--dot", "--format", "json"}).error, HasSubstr("leave --format out"));
+  EXPECT_THAT(graph({"--dot", "--stats"}).error, HasSubstr("give one"));
   EXPECT_THAT(graph({"--graph", "x", "--workload", "toy"}).error, HasSubstr("leave --workload out"));
   EXPECT_EQ(graph({"--model", "tiny,small"}).exit_code, 2);
 }

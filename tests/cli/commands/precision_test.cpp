@@ -6,10 +6,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "support/csv_rows.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 #include "support/training_graph.h"
 
 namespace ridgepoint {

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/csv_rows.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 #include "support/trace_rules.h"
 
 namespace ridgepoint {

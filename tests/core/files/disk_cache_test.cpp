@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "core/warning.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

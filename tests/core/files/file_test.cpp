@@ -8,8 +8,8 @@
 #include <array>
 #include <csignal>
 
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,8 +10,8 @@
 #include <functional>
 #include <string>
 
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

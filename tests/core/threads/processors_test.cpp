@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "support/temporary_folder.h"
+#include "core/files/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

@@ -100,6 +100,34 @@ TEST(MeasureAttention, keeps_as_many_squares_of_the_sequence_as_the_variant_says
   }
 }
 
+TEST(MeasureAttention, fuses_the_formula_and_does_not_replace_it_by_the_tiled_op) {
+  AttentionConfig config = config_of(4096, 16, "null");
+  const auto squares = [&] {
+    const double square_bytes = 2.0 * 2 * 4096 * 4096 * sizeof(float);
+    return std::llround(static_cast<double>(*measured(config).memory_bytes.before_backward) / square_bytes);
+  };
+  config.problem.variant = AttentionVariant::composite;
+  config.compile.level = Compile::fuse;
+  EXPECT_GE(squares(), 1);
+  config.problem.variant = AttentionVariant::softmax;
+  EXPECT_EQ(squares(), 0) << "it runs as the tiled op";
+}
+
+TEST(MeasureAttention, measures_every_variant_at_every_level) {
+  for (const Compile level : kAllCompiles) {
+    for (const AttentionVariant variant : kAllAttentionVariants) {
+      AttentionConfig config = config_of(33, 16);
+      config.problem.variant = variant;
+      config.compile.level = level;
+      const Record record = measured(config);
+      EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+      EXPECT_EQ(record.compile, level);
+      EXPECT_GT(record.attention_call->forward_ms.min, 0);
+      EXPECT_GT(record.attention_call->backward_ms.min, 0);
+    }
+  }
+}
+
 TEST(MeasureAttention, has_memory_and_no_times_on_a_device_that_computes_nothing) {
   const Record record = measured(config_of(64, 16, "null"));
   EXPECT_EQ(record.status, RunStatus::ok);

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
 #include "support/sample_records.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {
@@ -105,6 +105,23 @@ TEST(RecordJson, survives_a_device_name_that_is_not_utf8) {
   Record record = sample_record();
   record.device.name = "bad \xff name";
   EXPECT_THAT(record_from_json(to_json(record)).device.name, HasSubstr("name"));
+}
+
+TEST(RecordJson, keeps_how_the_run_was_launched) {
+  Record record = sample_record();
+  EXPECT_EQ(record_from_json(to_json(record)).captured, std::nullopt);
+  record.captured = false;
+  record.capture_problem = "no";
+  record.unfused_bodies = {"fused_add", "fused_mul \"x\""};
+  record.training_step->phase_ms.loss = 0.25;
+  const Record read = record_from_json(to_json(record));
+  EXPECT_EQ(read.captured, false);
+  EXPECT_EQ(read.capture_problem, "no");
+  EXPECT_EQ(read.unfused_bodies, record.unfused_bodies);
+  EXPECT_EQ(read.training_step->phase_ms.loss, 0.25);
+  EXPECT_EQ(read.training_step->phase_ms.forward, std::nullopt);
+  for (const char* wrong : {R"({"schema":1,"unfused_bodies":"fused_add"})", R"({"schema":1,"unfused_bodies":[1]})"})
+    EXPECT_THROW(record_from_json(wrong), Error);
 }
 
 TEST(RecordJson, skips_fields_it_does_not_know_and_defaults_absent_ones) {

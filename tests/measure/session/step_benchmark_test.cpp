@@ -46,6 +46,32 @@ TEST(MeasureStep, fills_a_record) {
       static_cast<double>(*record->training_step->flops_per_step) / (record->training_step->time_ms.mean / 1e3));
 }
 
+TEST(MeasureStep, has_the_times_of_phases_where_they_are_asked_for) {
+  CeilingCache ceilings;
+  RunConfig config = toy(Mode::backward);
+  config.steps = 1;  // then all medians are of one iteration
+  EXPECT_EQ(measure_step(config, ceilings)->training_step->phase_ms.forward, std::nullopt);
+  config.time_phases = true;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  const PhaseMedians& phases = record->training_step->phase_ms;
+  EXPECT_GT(*phases.forward, 0);
+  EXPECT_GT(*phases.loss, 0);
+  EXPECT_GT(*phases.backward, 0);
+  EXPECT_EQ(phases.optimizer, std::nullopt);
+  EXPECT_LE(*phases.forward + *phases.loss + *phases.backward, record->training_step->device_time_ms.median);
+}
+
+TEST(MeasureStep, says_that_nothing_was_captured_on_a_device_that_does_not_capture) {
+  CeilingCache ceilings;
+  RunConfig config = toy(Mode::forward);
+  config.compile.level = Compile::full;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->captured, false);
+  EXPECT_EQ(record->capture_problem, std::nullopt);
+  config.device = "null";
+  EXPECT_EQ(measure_step(config, ceilings)->captured, std::nullopt);
+}
+
 TEST(MeasureStep, says_where_it_stands_before_every_iteration) {
   CeilingCache ceilings;
   std::vector<std::pair<Stage, std::int64_t>> seen;
@@ -223,6 +249,38 @@ TEST(MeasureStep, computes_with_the_weights_it_is_given) {
       GivenWeights{"zeros", [](const ParameterDeclaration& parameter) { return HostTensor(parameter.type); }};
   EXPECT_FLOAT_EQ(static_cast<float>(loss_of()), std::log(50.0F)) << "all tokens are as likely";
   EXPECT_NE(made_from_seed, loss_of());
+}
+
+TEST(MeasureStep, records_the_allocator_and_how_far_its_memory_is_from_the_lower_bound) {
+  for (const AllocatorKind allocator : kAllAllocatorKinds) {
+    CeilingCache ceilings;
+    RunConfig config = toy();
+    config.allocator = allocator;
+    config.device = "cpu";
+    const std::optional<Record> record = measure_step(config, ceilings);
+    EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
+    EXPECT_EQ(record->allocator, allocator);
+    EXPECT_EQ(record->memory_bytes.peak_allocated, record->memory_bytes.planned_peak);
+    EXPECT_GT(record->memory_bytes.liveness_lower_bound.value_or(0), 0);
+    EXPECT_LE(record->memory_bytes.liveness_lower_bound, record->memory_bytes.peak_allocated);
+    config.device = "null";
+    const std::optional<Record> predicted = measure_step(config, ceilings);
+    EXPECT_EQ(predicted->memory_bytes.liveness_lower_bound, record->memory_bytes.liveness_lower_bound);
+  }
+}
+
+TEST(MeasureStep, of_an_arena_that_does_not_fit_is_out_of_memory_and_names_the_largest_buffers) {
+  CeilingCache ceilings;
+  RunConfig config = toy();
+  config.allocator = AllocatorKind::arena;
+  config.device_options.memory_limit_bytes = 50'000;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->status, RunStatus::oom) << record->error.message;
+  EXPECT_THAT(record->error.message, ::testing::AllOf(::testing::HasSubstr("most of it at its peak: "),
+                                                      ::testing::HasSubstr("optimizer_state, first for the state")));
+  EXPECT_GT(record->error.requested_bytes.value_or(0), 50'000);
+  EXPECT_EQ(record->error.requested_bytes, record->error.segment_bytes);
+  EXPECT_EQ(record->error.fragmented_bytes, 0);
 }
 
 TEST(PlannedPeak, is_the_measured_peak) {

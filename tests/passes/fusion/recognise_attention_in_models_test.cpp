@@ -56,7 +56,7 @@ Memory memory_of(const TransformerConfig& config, Compile how) {
 
 TEST(RecogniseAttention, leaves_no_more_in_memory_than_attention_asked_for_by_name) {
   for (const std::int64_t context : {64, 1024}) {
-    const Memory flash = memory_of(tiny(AttentionVariant::flash, context), Compile::off);
+    const Memory flash = memory_of(tiny(AttentionVariant::flash, context), Compile::fuse);
     EXPECT_EQ(memory_of(tiny(AttentionVariant::composite, context), Compile::fuse), flash);
     EXPECT_EQ(memory_of(tiny(AttentionVariant::softmax, context), Compile::fuse), flash);
     EXPECT_GT(memory_of(tiny(AttentionVariant::softmax, context), Compile::off).before_backward_bytes,

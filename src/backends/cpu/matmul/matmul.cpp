@@ -25,12 +25,13 @@ std::unique_ptr<Kernel> make_matmul_kernel(const KernelSpec& spec) {
   if (problem.tf32) {
     throw Error("the CPU has no tf32 products; use --dtype fp32 or bf16, or run on a GPU", ErrorKind::unsupported);
   }
-  if (problem.c.dtype == DType::fp64) return make_fp64_matmul(problem);
-  if (problem.c.dtype == DType::bf16) {
+  const DType dtype = problem.a.dtype;
+  if (dtype == DType::fp64) return make_fp64_matmul(problem);
+  if (dtype == DType::bf16) {
     if (std::unique_ptr<Kernel> kernel = make_primitive_matmul(problem)) return kernel;
   }
-  const bool emulated = problem.c.dtype == DType::fp16 || (problem.c.dtype == DType::bf16 && !has_bf16_products());
-  if (emulated) warn_emulated(problem.c.dtype);
+  const bool emulated = dtype == DType::fp16 || (dtype == DType::bf16 && !has_bf16_products());
+  if (emulated) warn_emulated(dtype);
   return make_sgemm_matmul(problem);
 }
 

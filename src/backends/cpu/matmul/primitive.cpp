@@ -62,8 +62,9 @@ class PieceProduct {
         stream_(engine()),
         arguments_(description, engine()),
         scratch_bytes_(description.scratchpad_desc().get_size()) {
-    const auto element_bytes = static_cast<std::int64_t>(size_bytes(piece.problem.c.dtype));
-    offset_bytes_ = {piece.a_offset * element_bytes, piece.b_offset * element_bytes, piece.c_offset * element_bytes};
+    const auto operand_bytes = static_cast<std::int64_t>(size_bytes(piece.problem.a.dtype));
+    const auto result_bytes = static_cast<std::int64_t>(size_bytes(piece.problem.c.dtype));
+    offset_bytes_ = {piece.a_offset * operand_bytes, piece.b_offset * operand_bytes, piece.c_offset * result_bytes};
   }
 
   dnnl::matmul primitive_;
@@ -77,7 +78,7 @@ class PieceProduct {
 class PrimitiveMatmul : public Kernel {
  public:
   explicit PrimitiveMatmul(const MatmulProblem& problem)
-      : name_("matmul_" + std::string(ridgepoint::name(problem.c.dtype)) + "_primitive") {
+      : name_("matmul_" + std::string(ridgepoint::name(problem.a.dtype)) + "_primitive") {
     const OneThread one_thread;
     for (const MatmulPiece& piece : split_into_pieces(problem, thread_count(), kMinTileFlops)) {
       products_.emplace_back(piece);
@@ -110,7 +111,7 @@ class PrimitiveMatmul : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_primitive_matmul(const MatmulProblem& problem) {
-  const DType dtype = problem.c.dtype;
+  const DType dtype = problem.a.dtype;
   if (dtype != DType::fp32 && dtype != DType::bf16) return nullptr;
   if (problem.flops() == 0 || !blas_layout(problem.a) || !blas_layout(problem.b)) return nullptr;
   try {

@@ -128,16 +128,18 @@ class SplitCopier {
         row_(static_cast<int>(threadIdx.x) / kRowChunks),
         chunk_(static_cast<int>(threadIdx.x) % kRowChunks) {}
 
-  // Starts an asynchronous copy. Rows from `rows_left` on and elements from the width on become 0.
-  __device__ __forceinline__ void copy(std::uint32_t to, const float* rows, int rows_left) const {
-    const float* from = rows + row_ * width_ + chunk_ * 8;
+  // Starts an asynchronous copy of rows `stride` elements apart. Rows from `rows_left` on and elements from the width
+  // on become 0.
+  __device__ __forceinline__ void copy(std::uint32_t to, const float* rows, int stride, int rows_left) const {
+    const float* from = rows + static_cast<long long>(row_) * stride + chunk_ * 8;
     to += threadIdx.x * 16;
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const bool zeros = row_ + i * kRowsApart >= rows_left || chunk_ * 8 + half * 4 >= width_;
-        copy_in(to + (2 * i + half) * kThreads * 16, zeros ? rows : from + i * kRowsApart * width_ + half * 4, zeros);
+        const long long apart = static_cast<long long>(i * kRowsApart) * stride + half * 4;
+        copy_in(to + (2 * i + half) * kThreads * 16, zeros ? rows : from + apart, zeros);
       }
     }
   }

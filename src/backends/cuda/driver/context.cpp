@@ -6,6 +6,7 @@
 #include <array>
 
 #include "backends/cuda/driver/kernel_images.h"
+#include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -145,6 +146,25 @@ void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
   check(driver_.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(device_address), 0, bytes, stream_), "clear memory");
 }
 
+void CudaContext::launch_early(CUfunction function, const LaunchShape& shape, void** arguments,
+                               const char* name) const {
+  CUlaunchAttribute attribute{};
+  attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+  attribute.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config{};
+  config.gridDimX = shape.grid_x;
+  config.gridDimY = shape.grid_y;
+  config.gridDimZ = shape.grid_z;
+  config.blockDimX = shape.block_x;
+  config.blockDimY = shape.block_y;
+  config.blockDimZ = shape.block_z;
+  config.sharedMemBytes = shape.shared_bytes;
+  config.hStream = stream_;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check(driver_.cuLaunchKernelEx(&config, function, arguments, nullptr), "launch the kernel", name);
+}
+
 void CudaContext::synchronize() const {
   const Scope scope(*this);
   check(driver_.cuStreamSynchronize(stream_), "finish the work on its stream");
@@ -165,6 +185,7 @@ CUfunction CudaContext::kernel(std::string_view image, const char* function_name
       if (candidate.path == image) data = candidate.data;
     }
     if (data == nullptr) throw Error(fmt::format("this program was built without the kernels '{}'", image));
+    const InStage in_stage(FirstCallStage::kernels);
     found = modules_.emplace(image, std::make_unique<Module>(*this, data, std::string(image))).first;
   }
   return found->second->function(function_name);

@@ -47,6 +47,9 @@ struct LaunchShape {
   unsigned grid_x = 1, grid_y = 1, grid_z = 1;
   unsigned block_x = 1, block_y = 1, block_z = 1;
   unsigned shared_bytes = 0;  // dynamic; more than 48 KiB need a call of allow_shared()
+  // Whether the kernel itself waits for the previous one (griddepcontrol.wait) before it touches memory, so that its
+  // blocks may start earlier (programmatic dependent launch).
+  bool waits_by_itself = false;
 };
 
 // A loaded cubin, fatbin or PTX text (NUL-terminated). The destructor unloads it; the context must outlive it.
@@ -122,10 +125,13 @@ class CudaContext {
   // Asynchronous: a later call throws an error of the kernel itself. `name` is for messages.
   void launch(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
     const Scope scope(*this);
+    if (shape.waits_by_itself && overlaps_launches_) return launch_early(function, shape, arguments, name);
     check(driver_.cuLaunchKernel(function, shape.grid_x, shape.grid_y, shape.grid_z, shape.block_x, shape.block_y,
                                  shape.block_z, shape.shared_bytes, stream_, arguments, nullptr),
           "launch the kernel", name);
   }
+  // The same as a launch that begins before the previous kernel has ended.
+  void launch_early(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const;
   // The same as a cooperative launch: all blocks run at the same time, so that each may wait for any other. Throws
   // Error if the blocks do not fit on the GPU together.
   void launch_together(CUfunction function, const LaunchShape& shape, void** arguments, const char* name) const {
@@ -134,6 +140,13 @@ class CudaContext {
                                             shape.block_y, shape.block_z, shape.shared_bytes, stream_, arguments),
           "launch the kernel", name);
   }
+  // Whether launches of kernels that wait by themselves begin before the previous kernel has ended, where the GPU
+  // supports that. Off by default: the times of such kernels overlap.
+  void set_overlaps_launches(bool overlaps) {
+    overlaps_launches_ = overlaps && !keeps_launches_apart_ && card_.capability.major >= 9;
+  }
+  // While kernels are timed one by one, no launch overlaps another.
+  void keep_launches_apart(bool keeps) { keeps_launches_apart_ = keeps; }
   void fill_zero(void* device_address, std::size_t bytes) const;  // on the stream
   void synchronize() const;
 
@@ -169,6 +182,8 @@ class CudaContext {
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   std::size_t used_at_start_bytes_ = 0;
+  bool overlaps_launches_ = false;
+  bool keeps_launches_apart_ = false;
   std::mutex modules_mutex_;
   std::map<std::string, std::unique_ptr<Module>, std::less<>> modules_;
 };

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "backends/cuda/driver/shared_library.h"
+#include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -41,6 +42,7 @@ cublasLtHandle_t cublaslt_handle(CudaContext& context) {
   const std::lock_guard lock(mutex);
   cublasLtHandle_t& handle = handles[context.card().ordinal];
   if (handle == nullptr) {
+    const InStage in_stage(FirstCallStage::libraries);
     const CudaContext::Scope scope(context);
     check(cublaslt().cublasLtCreate(&handle), "start");
   }

@@ -12,7 +12,7 @@ class CudaGraph : public CapturedLaunches {
  public:
   // Captures the launches that `body` makes on the stream. Throws Error (unsupported) if the driver cannot, and the
   // exceptions of `body`.
-  CudaGraph(const CudaContext& context, const std::function<void()>& body);
+  CudaGraph(CudaContext& context, const std::function<void()>& body);
   ~CudaGraph() override;
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;

@@ -12,11 +12,12 @@ namespace ridgepoint::cuda {
 #define RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(F) \
   F(cuInit) F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString) F(cuDeviceGetCount) F(cuDeviceGet) \
   F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) \
-  F(cuDevicePrimaryCtxRelease) F(cuCtxGetCurrent) F(cuCtxPushCurrent) F(cuCtxPopCurrent) F(cuMemGetInfo) \
-  F(cuMemAlloc) F(cuMemFree) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) \
-  F(cuStreamCreate) F(cuStreamSynchronize) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecord) F(cuEventSynchronize) \
+  F(cuDevicePrimaryCtxRelease) F(cuCtxGetCurrent) F(cuCtxPushCurrent) F(cuCtxPopCurrent) F(cuMemGetInfo) F(cuMemAlloc) \
+  F(cuMemFree) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) \
+  F(cuStreamSynchronize) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags) F(cuEventSynchronize) \
   F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) \
-  F(cuLaunchKernel) F(cuLaunchCooperativeKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
+  F(cuLaunchKernel) F(cuLaunchKernelEx) F(cuLaunchCooperativeKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
+  F(cuStreamIsCapturing) \
   F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy)
 // clang-format on
 

@@ -18,9 +18,16 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
+  // Within a capture the record is a node of the graph (external): it is made anew in every launch of the graph.
+  // Without that flag it would only be an edge between streams, and with it a record outside of a capture is an error.
   void record() {
     const CudaContext::Scope scope(context_);
-    check(context_.driver().cuEventRecord(event_, context_.stream()), "record an event");
+    const Driver& driver = context_.driver();
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(driver.cuStreamIsCapturing(context_.stream(), &status), "ask whether a run is being captured");
+    const bool captures = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+    const unsigned flags = captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
+    check(driver.cuEventRecordWithFlags(event_, context_.stream(), flags), "record an event");
   }
   // Milliseconds from `start` to this event; both must have been recorded. Waits for this one.
   double ms_since(const Event& start) const {

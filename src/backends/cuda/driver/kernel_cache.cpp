@@ -13,6 +13,7 @@
 
 #include "backends/cuda/driver/nvrtc.h"
 #include "core/files/disk_cache.h"
+#include "core/first_call_clock.h"
 #include "core/threads/processors.h"
 
 namespace ridgepoint::cuda {
@@ -128,6 +129,7 @@ CUfunction LoadedSource::function(const std::string& entry) {
 }
 
 std::unique_ptr<Module> LoadedSource::load() const {
+  const InStage in_stage(FirstCallStage::kernels);
   if (std::unique_ptr<Module> module = Module::load_unless_refused(context_, image_.get().c_str(), name_))
     return module;
   const std::string image = recompiled_image(source_, name_, context_.card().capability.number());

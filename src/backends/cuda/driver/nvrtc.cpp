@@ -86,8 +86,8 @@ CompiledImage Nvrtc::compile(const std::string& source, const std::string& sourc
     image.log.resize(size - 1);
   }
   if (result != NVRTC_SUCCESS) {
-    throw Error(fmt::format("NVRTC could not compile kernel '{}': {}\n{}", source_name,
-                            call_.nvrtcGetErrorString(result), image.log));
+    throw RefusedSource(fmt::format("NVRTC could not compile kernel '{}': {}\n{}", source_name,
+                                    call_.nvrtcGetErrorString(result), image.log));
   }
   const bool machine_code = all.front().find("sm_") != std::string::npos;
   check((machine_code ? call_.nvrtcGetCUBINSize : call_.nvrtcGetPTXSize)(program, &size), "read the code size of");

@@ -7,8 +7,15 @@
 #include <vector>
 
 #include "backends/cuda/driver/shared_library.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
+
+// The compiler refused a source. The message has its log.
+class RefusedSource : public Error {
+ public:
+  using Error::Error;
+};
 
 struct CompiledImage {
   std::string bytes;  // a cubin; PTX for a GPU newer than the compiler
@@ -33,7 +40,7 @@ class Nvrtc {
   // (unsupported) if the compiler no longer supports such an old GPU.
   std::vector<std::string> options(int architecture, const std::vector<std::string>& more = {}) const;
 
-  // Thread-safe. Throws Error with the compiler's log if the source does not compile, and as options() does.
+  // Thread-safe. Throws RefusedSource if the source does not compile, and Error as options() does.
   CompiledImage compile(const std::string& source, const std::string& source_name, int architecture,
                         const std::vector<std::string>& more = {}) const;
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -31,6 +32,7 @@ int toolkit_major() { return CUDA_VERSION / 1000; }
 std::string toolkit_library(std::string_view name) { return fmt::format("lib{}.so.{}", name, toolkit_major()); }
 
 SharedLibrary::SharedLibrary(std::string_view file) : file_(file) {
+  const InStage in_stage(FirstCallStage::libraries);
   for (const std::string& folder : folders()) {
     const std::string path = folder + file_;
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

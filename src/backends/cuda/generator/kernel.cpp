@@ -4,9 +4,11 @@
 #include <vector>
 
 #include "backends/cuda/driver/kernel_cache.h"
+#include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/node.h"
 #include "lowering/row_program.h"
 #include "ops/rule.h"
+#include "runtime/unfused_body.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -39,9 +41,16 @@ class LaunchSequence {
     return misaligned == 0;
   }
 
-  void run(const LaunchArguments& arguments) {
+  // Waits for the compiler.
+  void load() {
     for (Step& step : steps_) {
       if (step.function == nullptr) step.function = step.loaded.function(step.launch.entry);
+    }
+  }
+
+  void run(const LaunchArguments& arguments) {
+    load();
+    for (Step& step : steps_) {
       for (std::size_t i = 0; i < step.pointers.size(); ++i) {
         step.pointers[i] = address(step.launch.parameters[i], arguments);
       }
@@ -55,10 +64,11 @@ class LaunchSequence {
         : launch(from), loaded(source), pointers(from.parameters.size()) {
       shape.grid_x = from.grid;
       shape.block_x = from.block;
+      shape.waits_by_itself = true;
     }
     const GeneratedLaunch& launch;
     LoadedSource& loaded;
-    CUfunction function = nullptr;  // set by the first launch, which waits for the compiler
+    CUfunction function = nullptr;  // set by load()
     LaunchShape shape;
     std::vector<void*> pointers;
     std::vector<void*> arguments;  // addresses of the pointers
@@ -82,13 +92,39 @@ class LaunchSequence {
 
 class GeneratedKernel : public Kernel {
  public:
-  GeneratedKernel(CudaContext& context, std::string name, std::shared_ptr<const GeneratedNode> node)
-      : context_(context), name_(std::move(name)), node_(std::move(node)), vectors_(context, node_->sources) {}
+  GeneratedKernel(CudaContext& context, std::string name, std::shared_ptr<const GeneratedNode> node,
+                  const KernelSpec& spec)
+      : context_(context),
+        name_(std::move(name)),
+        node_(std::move(node)),
+        vectors_(context, node_->sources),
+        body_(spec.node.body),
+        inputs_(layouts_of(spec.inputs)),
+        outputs_(layouts_of(spec.outputs)) {}
 
   std::string_view name() const override { return name_; }
-  std::size_t workspace_bytes() const override { return node_->workspace_bytes; }
+  std::size_t workspace_bytes() const override {
+    return unfused_ != nullptr ? unfused_->workspace_bytes() : node_->workspace_bytes;
+  }
+  std::string_view unfused_because() const override { return refusal_; }
+
+  void prepare() override {
+    if (unfused_ != nullptr) return;
+    try {
+      vectors_.load();
+    } catch (const RefusedSource& refused) {
+      if (body_ == nullptr) throw;
+      const auto make_kernel = [&](const KernelSpec& spec) { return make_generated_kernel(context_, spec); };
+      auto unfused = std::make_unique<UnfusedBody>(*body_, inputs_, outputs_, make_kernel);
+      unfused->prepare();
+      unfused_ = std::move(unfused);
+      refusal_ = refused.what();
+    }
+  }
 
   void launch(const LaunchArguments& arguments) override {
+    if (unfused_ != nullptr) [[unlikely]]
+      return unfused_->launch(arguments);
     if (vectors_.accepts(arguments)) [[likely]]
       return vectors_.run(arguments);
     if (scalar_ == nullptr) scalar_ = std::make_unique<LaunchSequence>(context_, node_->scalar);
@@ -96,11 +132,20 @@ class GeneratedKernel : public Kernel {
   }
 
  private:
+  // Only those of a fused node are read again.
+  std::vector<TensorLayout> layouts_of(std::span<const TensorLayout> layouts) const {
+    return body_ == nullptr ? std::vector<TensorLayout>() : std::vector(layouts.begin(), layouts.end());
+  }
+
   CudaContext& context_;
   std::string name_;
   std::shared_ptr<const GeneratedNode> node_;
   LaunchSequence vectors_;
   std::unique_ptr<LaunchSequence> scalar_;  // made at the first launch with a misaligned operand
+  std::shared_ptr<const FusedBody> body_;   // of a fused node, and the layouts of its operands and results
+  std::vector<TensorLayout> inputs_, outputs_;
+  std::unique_ptr<UnfusedBody> unfused_;  // set where the compiler refused the fused kernel
+  std::string refusal_;
 };
 
 std::string kernel_name(const GeneratedNode& node, const Node& of) {
@@ -128,7 +173,7 @@ std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const Kernel
   const CardFacts& card = context.card();
   std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
   std::string name = kernel_name(*node, spec.node);
-  return std::make_unique<GeneratedKernel>(context, std::move(name), std::move(node));
+  return std::make_unique<GeneratedKernel>(context, std::move(name), std::move(node), spec);
 }
 
 KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec) {

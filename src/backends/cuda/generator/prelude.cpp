@@ -8,6 +8,15 @@ struct bf16 { unsigned short bits; };
 struct fp16 { unsigned short bits; };
 struct boolean { unsigned char bits; };
 
+// The next kernel may start its blocks once all of this one have started; nothing touches memory before the previous
+// kernel has ended.
+__device__ inline void wait_for_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 __device__ inline float widen(bf16 x) { return __uint_as_float(static_cast<unsigned>(x.bits) << 16); }
 __device__ inline float widen(fp16 x) {
   float result;

@@ -82,8 +82,9 @@ void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body,
   }
   std::string bounds = fmt::format("{}", header.block);
   if (header.blocks_per_multiprocessor > 0) bounds += fmt::format(", {}", header.blocks_per_multiprocessor);
-  source_.text += fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n{}}}\n", bounds,
-                              launch.entry, parameters, code.text());
+  source_.text += fmt::format(
+      "\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n  wait_for_previous_kernel();\n{}}}\n", bounds,
+      launch.entry, parameters, code.text());
   source_.launches.push_back(std::move(launch));
 }
 

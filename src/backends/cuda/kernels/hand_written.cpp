@@ -41,6 +41,11 @@ OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, con
   return variant == nullptr || variant->layout == nullptr ? OperandLayout::dense : variant->layout(graph, node, index);
 }
 
+bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, const Node& node) {
+  const KernelVariant* variant = find_variant(card, graph, node);
+  return variant != nullptr && variant->strided_results;
+}
+
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {
   const KernelVariant* variant = find_variant(context.card(), spec.graph, spec.node);
   if (variant == nullptr) {

@@ -25,6 +25,8 @@ const KernelVariant* find_variant(const CardFacts& card, const Graph& graph, con
 bool has_hand_written(const CardFacts& card, const Graph& graph, const Node& node);
 // The layout that operand `index` of such a node needs.
 OperandLayout hand_written_layout(const CardFacts& card, const Graph& graph, const Node& node, int index);
+// Whether the hand-written kernel of such a node writes strided results (Device::writes_strided).
+bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, const Node& node);
 // Throws Error if the node has no hand-written kernel.
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec);
 

@@ -36,6 +36,7 @@ struct KernelVariant {
 
   // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
+  bool strided_results = false;  // as Device::writes_strided() says
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
   // Whether the node can run as this kernel on such a GPU.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/files/disk_cache.h"
+#include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -45,6 +46,14 @@ bool accepts(const CudaContext& context, const MatmulPlan& plan, const SplitMatm
   return split != nullptr && split->accepts(std::get<SplitTiling>(algorithm), context.card().multiprocessors);
 }
 
+// Empty if nothing can be measured.
+std::optional<MatmulAlgorithm> measured(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
+                                        const SplitMatmulPlan* split, std::span<const cublasLtMatmulAlgo_t> ranked) {
+  const InStage in_stage(FirstCallStage::choices);
+  MatmulSearch search(context, plan, problem, split);
+  return search.can_measure() ? search.fastest(ranked) : std::nullopt;
+}
+
 }  // namespace
 
 MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
@@ -64,8 +73,7 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
       throw Error(fmt::format("cuBLASLt on {} has no algorithm for the product {}", context.card().name, problem.key()),
                   ErrorKind::unsupported);
     }
-    MatmulSearch search(context, plan, problem, split);
-    algorithm = search.can_measure() ? search.fastest(ranked) : std::nullopt;
+    algorithm = measured(context, plan, problem, split, ranked);
     if (algorithm) {
       cache.store(key, algorithm_to_text(*algorithm));
     } else {

@@ -85,7 +85,8 @@ std::int64_t LtProblem::elements(const LtMatrix& matrix, std::int64_t Launch::*o
 
 std::string LtProblem::key() const {
   std::string text =
-      fmt::format("{} m{} n{} k{} {}{} ld {} {} {} batch {}", tf32 ? "tf32" : name(dtype), m, n, k,
+      fmt::format("{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", tf32 ? "tf32" : name(dtype),
+                  result_dtype == dtype ? "" : fmt::format(" to {}", name(result_dtype)), m, n, k,
                   a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch);
   for (const BatchAxis& axis : axes) text += fmt::format(" of {} by {}", axis.size, fmt::join(axis.strides, ","));
   return text + fmt::format(" aligned {} workspace {}", alignment_bytes, workspace_bytes());
@@ -100,7 +101,8 @@ std::size_t LtProblem::workspace_bytes() const {
 
 LtProblem map_matmul(const MatmulProblem& problem) {
   LtProblem mapped;
-  mapped.dtype = problem.c.dtype;
+  mapped.dtype = problem.a.dtype;
+  mapped.result_dtype = problem.c.dtype;
   mapped.tf32 = problem.tf32;
   mapped.m = problem.c.columns;
   mapped.n = problem.c.rows;
@@ -123,9 +125,11 @@ LtProblem map_matmul(const MatmulProblem& problem) {
   mapped.launches = launches_over(axes);
   mapped.alignment_bytes = kMatmulAlignmentBytes;
   for (const BatchAxis& axis : axes) {
-    for (const std::int64_t stride : axis.strides) {
-      mapped.alignment_bytes =
-          std::gcd(mapped.alignment_bytes, stride * static_cast<std::int64_t>(size_bytes(mapped.dtype)));
+    const std::int64_t operand_bytes = static_cast<std::int64_t>(size_bytes(mapped.dtype));
+    const std::int64_t result_bytes = static_cast<std::int64_t>(size_bytes(mapped.result_dtype));
+    for (const std::int64_t bytes :
+         {axis.strides[0] * operand_bytes, axis.strides[1] * operand_bytes, axis.strides[2] * result_bytes}) {
+      mapped.alignment_bytes = std::gcd(mapped.alignment_bytes, bytes);
     }
   }
   require_sizes(mapped);

@@ -33,8 +33,9 @@ struct LtMatrix {
 
 // m x k times k x n; one launch computes `batch` products.
 struct LtProblem {
-  DType dtype = DType::fp32;
-  bool tf32 = false;  // products of fp32 operands in TF32
+  DType dtype = DType::fp32;         // of the operands
+  DType result_dtype = DType::fp32;  // `dtype`, or its accumulator
+  bool tf32 = false;                 // products of fp32 operands in TF32
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;
   LtMatrix a;  // the node's second operand

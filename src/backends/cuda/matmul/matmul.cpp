@@ -18,11 +18,11 @@ namespace {
 std::string kernel_name(std::string_view precision) { return fmt::format("matmul_{}_cublaslt", precision); }
 
 std::string kernel_name(const MatmulProblem& problem) {
-  return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.c.dtype));
+  return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.a.dtype));
 }
 
 void require_tensor_cores(const CudaContext& context, const MatmulProblem& problem) {
-  const bool asks = problem.tf32 || problem.c.dtype == DType::bf16;
+  const bool asks = problem.tf32 || problem.a.dtype == DType::bf16;
   if (!asks || context.card().capability.major >= 8) return;
   throw Error(fmt::format("{} does not support {}, which needs compute capability 8.0; use --dtype fp32 or fp16",
                           context.card().name, problem.tf32 ? "tf32" : "bf16"),

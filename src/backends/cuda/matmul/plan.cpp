@@ -42,9 +42,9 @@ LtObject<cublasLtMatmulDesc_t> make_operation(const LtProblem& problem) {
   return operation;
 }
 
-LtObject<cublasLtMatrixLayout_t> make_layout(const LtProblem& problem, const LtMatrix& matrix) {
+LtObject<cublasLtMatrixLayout_t> make_layout(const LtProblem& problem, const LtMatrix& matrix, DType dtype) {
   cublasLtMatrixLayout_t made = nullptr;
-  check(cublaslt().cublasLtMatrixLayoutCreate(&made, data_type(problem.dtype), static_cast<std::uint64_t>(matrix.rows),
+  check(cublaslt().cublasLtMatrixLayoutCreate(&made, data_type(dtype), static_cast<std::uint64_t>(matrix.rows),
                                               static_cast<std::uint64_t>(matrix.columns), matrix.leading),
         "describe a matrix");
   LtObject<cublasLtMatrixLayout_t> layout(made);
@@ -63,9 +63,9 @@ MatmulPlan::MatmulPlan(CudaContext& context, const LtProblem& problem)
       handle_(cublaslt_handle(context)),
       stream_(context.stream()),
       operation_(make_operation(problem)),
-      a_(make_layout(problem, problem.a)),
-      b_(make_layout(problem, problem.b)),
-      c_(make_layout(problem, problem.c)),
+      a_(make_layout(problem, problem.a, problem.dtype)),
+      b_(make_layout(problem, problem.b, problem.dtype)),
+      c_(make_layout(problem, problem.c, problem.result_dtype)),
       workspace_bytes_(problem.workspace_bytes()),
       alignment_bytes_(static_cast<std::uint32_t>(problem.alignment_bytes)) {
   if (problem.dtype == DType::fp64) {
@@ -163,10 +163,11 @@ bool MatmulPlan::accepts(const cublasLtMatmulAlgo_t& algorithm) const {
 cublasStatus_t MatmulPlan::launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const void* a,
                                       const void* b, void* c, void* workspace) const {
   const auto bytes = static_cast<std::int64_t>(size_bytes(problem.dtype));
+  const auto result_bytes = static_cast<std::int64_t>(size_bytes(problem.result_dtype));
   for (const LtProblem::Launch& at : problem.launches) {
-    const cublasStatus_t status =
-        launch(algorithm, static_cast<const std::byte*>(a) + at.a * bytes,
-               static_cast<const std::byte*>(b) + at.b * bytes, static_cast<std::byte*>(c) + at.c * bytes, workspace);
+    const cublasStatus_t status = launch(algorithm, static_cast<const std::byte*>(a) + at.a * bytes,
+                                         static_cast<const std::byte*>(b) + at.b * bytes,
+                                         static_cast<std::byte*>(c) + at.c * result_bytes, workspace);
     if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
       return status;
   }

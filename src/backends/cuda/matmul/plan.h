@@ -10,7 +10,7 @@
 namespace ridgepoint::cuda {
 
 // fp32 is computed in IEEE single precision, or in TF32 if the problem asks for it, and fp64 in double; bf16 and fp16
-// are multiplied in their own precision with fp32 sums.
+// are multiplied in their own precision with fp32 sums, which are rounded to the dtype of the result.
 class MatmulPlan {
  public:
   MatmulPlan(CudaContext& context, const LtProblem& problem);

@@ -22,14 +22,14 @@ bool leaves_multiprocessors_idle(const LtProblem& problem, int multiprocessors) 
 
 MatmulTimer::Sizes sizes_of(const LtProblem& problem, const SplitMatmulPlan* split) {
   using Launch = LtProblem::Launch;
-  const auto bytes = [&](const LtMatrix& matrix, std::int64_t Launch::*offset) {
-    return static_cast<std::size_t>(problem.elements(matrix, offset)) * size_bytes(problem.dtype);
+  const auto bytes = [&](const LtMatrix& matrix, std::int64_t Launch::*offset, DType dtype) {
+    return static_cast<std::size_t>(problem.elements(matrix, offset)) * size_bytes(dtype);
   };
   const std::size_t workspace = split == nullptr ? 0 : split->workspace_bytes();
   return {.dtype = problem.dtype,
-          .a_bytes = bytes(problem.a, &Launch::a),
-          .b_bytes = bytes(problem.b, &Launch::b),
-          .c_bytes = bytes(problem.c, &Launch::c),
+          .a_bytes = bytes(problem.a, &Launch::a, problem.dtype),
+          .b_bytes = bytes(problem.b, &Launch::b, problem.dtype),
+          .c_bytes = bytes(problem.c, &Launch::c, problem.result_dtype),
           .workspace_bytes = std::max(problem.workspace_bytes(), workspace),
           .kernels = problem.launches.size()};
 }

@@ -10,6 +10,7 @@ namespace ridgepoint::cuda {
 // clang-format off
 #define RIDGEPOINT_CUPTI_FUNCTIONS(F) \
   F(cuptiGetVersion) F(cuptiGetResultString) F(cuptiGetTimestamp) F(cuptiSubscribe) F(cuptiUnsubscribe) \
+  F(cuptiEnableCallback) F(cuptiGetGraphNodeId) \
   F(cuptiActivityRegisterCallbacks) F(cuptiActivityEnable) F(cuptiActivityDisable) F(cuptiActivityFlushAll) \
   F(cuptiActivityGetNextRecord) F(cuptiActivityGetNumDroppedRecords) \
   F(cuptiActivityPushExternalCorrelationId) F(cuptiActivityPopExternalCorrelationId)

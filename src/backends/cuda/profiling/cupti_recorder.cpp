@@ -1,5 +1,6 @@
-// make_cupti_recorder(): each launch is pushed to CUPTI as an external correlation id; the records are read at the end.
-#include <array>
+// make_cupti_recorder(): each launch, or captured run, is pushed to CUPTI as an external correlation id; the records
+// are read at the end.
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <thread>
@@ -9,6 +10,7 @@
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/cupti_buffers.h"
 #include "backends/cuda/profiling/cupti_records.h"
+#include "backends/cuda/profiling/cupti_subscription.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
 #include "runtime/host_activity.h"
@@ -16,51 +18,7 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Concurrent kernels, because the plain kind serialises kernels. External correlation needs the records of API calls.
-constexpr std::array kKinds = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
-                               CUPTI_ACTIVITY_KIND_DRIVER,
-                               CUPTI_ACTIVITY_KIND_RUNTIME,
-                               CUPTI_ACTIVITY_KIND_MEMCPY,
-                               CUPTI_ACTIVITY_KIND_MEMSET,
-                               CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
 constexpr auto kOurs = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM0;
-
-void CUPTIAPI ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
-
-// While an object exists, this process is CUPTI's only subscriber and all kinds of records are enabled.
-class Subscription {
- public:
-  Subscription() : call_(cupti()) {
-    CuptiBuffers::instance();
-    // The callback is not needed, but only a subscription shows whether another tool uses CUPTI.
-    check(call_, call_.cuptiSubscribe(&subscriber_, ignore_callback, nullptr), "start recording");
-    try {
-      for (const CUpti_ActivityKind kind : kKinds) {
-        check(call_, call_.cuptiActivityEnable(kind), "record kernels");
-        ++enabled_;
-      }
-    } catch (...) {
-      end();
-      throw;
-    }
-  }
-  ~Subscription() { end(); }
-  Subscription(const Subscription&) = delete;
-  Subscription& operator=(const Subscription&) = delete;
-
-  // Moves complete records to the buffers; with CUPTI_ACTIVITY_FLAG_FLUSH_FORCED all other records too.
-  void flush(std::uint32_t flags) const { check(call_, call_.cuptiActivityFlushAll(flags), "flush its records"); }
-
- private:
-  void end() noexcept {
-    while (enabled_ > 0) call_.cuptiActivityDisable(kKinds[--enabled_]);
-    call_.cuptiUnsubscribe(subscriber_);
-  }
-
-  const Cupti& call_;
-  CUpti_SubscriberHandle subscriber_ = nullptr;
-  std::size_t enabled_ = 0;
-};
 
 // The offset of the steady clock from CUPTI's timestamps, from the closest of several readings.
 std::int64_t clock_offset_ns(const Cupti& call) {
@@ -81,15 +39,16 @@ std::int64_t clock_offset_ns(const Cupti& call) {
 
 class CuptiRecorder : public ActivityRecorder {
  public:
-  explicit CuptiRecorder(const CudaContext& context) : context_(context) {}
+  explicit CuptiRecorder(CudaContext& context) : context_(context) {}
 
   void start(std::size_t launches) override {
     const CudaContext::Scope scope(context_);
     launches_.clear();
     launches_.reserve(launches);
+    nodes_.forget();
     run_ = kNoRun;
     call_ = &cupti();
-    subscription_.emplace();
+    subscription_.emplace(nodes_);
     clock_offset_ns_ = clock_offset_ns(*call_);
     discard_old_records();
   }
@@ -102,19 +61,35 @@ class CuptiRecorder : public ActivityRecorder {
     subscription_.reset();
     read_buffers(records);
     ActivityLog log;
-    log.activities = records.activities(launches_);
+    log.activities = records.activities(launches_, nodes_.launches());
     log.dropped = CuptiBuffers::instance().take_dropped() + records.untimed();
     return log;
   }
 
   void run_begins() override { ++run_; }
 
+  bool capture_begins() override {
+    if (refuses_captures_ || !subscription_->sees_graph_nodes()) return false;
+    nodes_.forget();
+    is_capturing_ = true;
+    context_.keep_launches_apart(true);
+    return true;
+  }
+  void capture_ends() override {
+    nodes_.end_launch();
+    is_capturing_ = false;
+    context_.keep_launches_apart(false);
+  }
+  void refuse_captures() override { refuses_captures_ = true; }
+
   void before_launch(std::uint32_t launch) override {
+    if (is_capturing_) return nodes_.begin_launch(launch);
     call_->cuptiActivityPushExternalCorrelationId(kOurs, launches_.size());
     is_pushed_ = true;
     launches_.push_back({run_, launch, steady_now_ns(), 0});
   }
   void after_launch(std::uint32_t) override {
+    if (is_capturing_) return nodes_.end_launch();
     launches_.back().end_ns = steady_now_ns();
     pop();
   }
@@ -144,10 +119,16 @@ class CuptiRecorder : public ActivityRecorder {
     for (int i = 0; i < kTries; ++i) {
       subscription_->flush(0);
       read_buffers(records);
-      const std::size_t heard = records.launches_heard_of(launches_);
-      if (heard == 0 || heard == launches_.size()) return;
+      const std::size_t heard = records.launches_heard_of(launches_, nodes_.launches());
+      if (heard == 0 || heard == expected_launches()) return;
       std::this_thread::sleep_for(kPause);
     }
+  }
+
+  // A captured run counts once for each launch that made a node.
+  std::size_t expected_launches() const {
+    const auto captured = static_cast<std::size_t>(std::ranges::count(launches_, kNoLaunch, &HostLaunch::launch));
+    return launches_.size() - captured + captured * nodes_.launch_count();
   }
 
   void read_buffers(CuptiRecords& records) const {
@@ -161,18 +142,21 @@ class CuptiRecorder : public ActivityRecorder {
     buffers.give_back(std::move(filled));
   }
 
-  const CudaContext& context_;
+  CudaContext& context_;
   const Cupti* call_ = nullptr;  // once started
-  std::optional<Subscription> subscription_;
+  CapturedNodes nodes_;          // it outlives the subscription, whose callbacks fill it
+  std::optional<CuptiSubscription> subscription_;
   std::vector<HostLaunch> launches_;
   std::int64_t clock_offset_ns_ = 0;
   std::uint32_t run_ = kNoRun;
   bool is_pushed_ = false;
+  bool is_capturing_ = false;
+  bool refuses_captures_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<ActivityRecorder> make_cupti_recorder(const CudaContext& context) {
+std::unique_ptr<ActivityRecorder> make_cupti_recorder(CudaContext& context) {
   return std::make_unique<CuptiRecorder>(context);
 }
 

@@ -66,14 +66,15 @@ void CuptiRecords::add(const CUpti_Activity& record) {
   }
 }
 
-void CuptiRecords::add_timed(Activity activity, std::uint64_t start, std::uint64_t end, std::uint32_t correlation) {
-  if (start == 0 || end == 0) {
+template <typename Record>
+void CuptiRecords::add_timed(Activity activity, const Record& record) {
+  if (record.start == 0 || record.end == 0) {
     ++untimed_;
     return;
   }
-  activity.start_ns = steady(start);
-  activity.duration_ns = static_cast<std::int64_t>(end - std::min(start, end));
-  pending_.push_back({std::move(activity), correlation});
+  activity.start_ns = steady(record.start);
+  activity.duration_ns = static_cast<std::int64_t>(record.end - std::min(record.start, record.end));
+  pending_.push_back({std::move(activity), record.correlationId, record.graphNodeId});
 }
 
 void CuptiRecords::add_kernel(const CUpti_ActivityKernel9& record) {
@@ -84,7 +85,7 @@ void CuptiRecords::add_kernel(const CUpti_ActivityKernel9& record) {
   activity.block = {record.blockX, record.blockY, record.blockZ};
   activity.registers = record.registersPerThread;
   activity.shared_bytes = record.staticSharedMemory + record.dynamicSharedMemory;
-  add_timed(std::move(activity), record.start, record.end, record.correlationId);
+  add_timed(std::move(activity), record);
 }
 
 void CuptiRecords::add_copy(const CUpti_ActivityMemcpy5& record) {
@@ -92,7 +93,7 @@ void CuptiRecords::add_copy(const CUpti_ActivityMemcpy5& record) {
   activity.name = copy_name(record.copyKind);
   activity.kind = ActivityKind::copy;
   activity.stream = record.streamId;
-  add_timed(std::move(activity), record.start, record.end, record.correlationId);
+  add_timed(std::move(activity), record);
 }
 
 void CuptiRecords::add_fill(const CUpti_ActivityMemset4& record) {
@@ -100,7 +101,7 @@ void CuptiRecords::add_fill(const CUpti_ActivityMemset4& record) {
   activity.name = "fill";
   activity.kind = ActivityKind::fill;
   activity.stream = record.streamId;
-  add_timed(std::move(activity), record.start, record.end, record.correlationId);
+  add_timed(std::move(activity), record);
 }
 
 // A runtime call and its driver call may share an id: the outer one counts.
@@ -126,15 +127,22 @@ const HostLaunch* CuptiRecords::launch_of(std::uint32_t correlation, std::span<c
   return middle_ns <= candidate.end_ns ? &candidate : nullptr;
 }
 
-std::size_t CuptiRecords::launches_heard_of(std::span<const HostLaunch> launches) const {
-  std::set<const HostLaunch*> found;
+std::uint32_t CuptiRecords::launch_index(const Pending& pending, const HostLaunch& launch, const GraphNodes& nodes) {
+  if (pending.graph_node == 0) return launch.launch;
+  const auto node = nodes.find(pending.graph_node);
+  return node == nodes.end() ? kNoLaunch : node->second;
+}
+
+std::size_t CuptiRecords::launches_heard_of(std::span<const HostLaunch> launches, const GraphNodes& nodes) const {
+  std::set<std::pair<const HostLaunch*, std::uint32_t>> found;
   for (const Pending& pending : pending_) {
-    if (const HostLaunch* launch = launch_of(pending.correlation, launches)) found.insert(launch);
+    const HostLaunch* launch = launch_of(pending.correlation, launches);
+    if (launch != nullptr) found.emplace(launch, launch_index(pending, *launch, nodes));
   }
   return found.size();
 }
 
-std::vector<Activity> CuptiRecords::activities(std::span<const HostLaunch> launches) const {
+std::vector<Activity> CuptiRecords::activities(std::span<const HostLaunch> launches, const GraphNodes& nodes) const {
   std::vector<Activity> result;
   result.reserve(pending_.size());
   for (const Pending& pending : pending_) {
@@ -142,7 +150,7 @@ std::vector<Activity> CuptiRecords::activities(std::span<const HostLaunch> launc
     const HostLaunch* launch = launch_of(pending.correlation, launches);
     if (launch != nullptr) {
       activity.run = launch->run;
-      activity.launch = launch->launch;
+      activity.launch = launch_index(pending, *launch, nodes);
       activity.call_start_ns = launch->begin_ns;
       activity.call_duration_ns = launch->end_ns - launch->begin_ns;
     } else {

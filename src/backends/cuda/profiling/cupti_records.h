@@ -2,7 +2,8 @@
 //
 // The executor's launches are pushed as external correlation ids, so CUPTI reports the launch of each driver or runtime
 // call, and each kernel has the correlation id of its call. If this link is missing, the time of the call decides,
-// because it is within the time of one launch.
+// because it is within the time of one launch. A captured run is one call for all of its kernels; each of them has the
+// id of its node in the CUDA graph.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +21,13 @@ namespace ridgepoint::cuda {
 // A launch of the executor on the host; its index in the list is its external id. Steady nanoseconds.
 struct HostLaunch {
   std::uint32_t run = 0;
-  std::uint32_t launch = 0;
+  std::uint32_t launch = 0;  // kNoLaunch: a captured run
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
 };
+
+// The launch that made each node of a CUDA graph, by CUPTI's id of the node.
+using GraphNodes = std::unordered_map<std::uint64_t, std::uint32_t>;
 
 class CuptiRecords {
  public:
@@ -31,10 +35,11 @@ class CuptiRecords {
   explicit CuptiRecords(std::int64_t clock_offset_ns) : clock_offset_ns_(clock_offset_ns) {}
 
   void add(const CUpti_Activity& record);
-  // Every kernel, copy and fill, in order of start.
-  std::vector<Activity> activities(std::span<const HostLaunch> launches) const;
-  // The number of launches that have a kernel, copy or fill so far.
-  std::size_t launches_heard_of(std::span<const HostLaunch> launches) const;
+  // Every kernel, copy and fill, in order of start. The launch of one from a graph node that is not in `nodes` is
+  // kNoLaunch.
+  std::vector<Activity> activities(std::span<const HostLaunch> launches, const GraphNodes& nodes = {}) const;
+  // The number of launches that have a kernel, copy or fill so far. Those of captured runs count in every run.
+  std::size_t launches_heard_of(std::span<const HostLaunch> launches, const GraphNodes& nodes = {}) const;
   // The number of records without times, for which the device had no memory.
   std::uint64_t untimed() const { return untimed_; }
 
@@ -46,13 +51,17 @@ class CuptiRecords {
   struct Pending {
     Activity activity;
     std::uint32_t correlation = 0;
+    std::uint64_t graph_node = 0;  // 0: not from a graph
   };
 
   void add_kernel(const CUpti_ActivityKernel9& record);
   void add_copy(const CUpti_ActivityMemcpy5& record);
   void add_fill(const CUpti_ActivityMemset4& record);
   void add_call(const CUpti_ActivityAPI& record);
-  void add_timed(Activity activity, std::uint64_t start, std::uint64_t end, std::uint32_t correlation);
+  // `record` is of a kernel, copy or fill.
+  template <typename Record>
+  void add_timed(Activity activity, const Record& record);
+  static std::uint32_t launch_index(const Pending& pending, const HostLaunch& launch, const GraphNodes& nodes);
   const HostLaunch* launch_of(std::uint32_t correlation, std::span<const HostLaunch> launches) const;
   std::int64_t steady(std::uint64_t timestamp) const { return static_cast<std::int64_t>(timestamp) + clock_offset_ns_; }
 

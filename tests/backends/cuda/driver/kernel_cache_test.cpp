@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "backends/cuda/card.h"
@@ -12,9 +13,9 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "core/files/disk_cache.h"
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {
@@ -121,6 +122,28 @@ TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_is_compiled_again_and
     auto& card = cuda::CudaContext::of_card(0);  // before the compiler opens the GPU
     expect_refused_code_is_replaced(card, cache_home());
   });
+}
+
+// Code of another compiler or GPU stays unused on disk, and is used again where it fits.
+TEST_F(KernelCacheOnFakeCard, compiles_once_for_each_version_of_the_compiler_and_each_architecture) {
+  use_fake_compiler();
+  // The new processes share the folder that the first process makes.
+  std::optional<TemporaryFolder> folder;
+  if (std::getenv("SHARED_CACHE_HOME") == nullptr) set("SHARED_CACHE_HOME", folder.emplace().path().string());
+  set("XDG_CACHE_HOME", std::getenv("SHARED_CACHE_HOME"));
+  const auto compilations = [this](const char* minor, int architecture, int expected) {
+    set("FAKE_NVRTC_MINOR", minor);
+    on_fake_card([architecture, expected] {
+      const std::string image = cuda::compiled_image(kSource, "nothing", architecture);
+      EXPECT_THAT(image, ::testing::HasSubstr(architecture == 90 ? "sm_90a" : "sm_80"));
+      EXPECT_EQ(fake_count("fake_nvrtc_compilations", cuda::toolkit_library("nvrtc")), expected);
+    });
+  };
+  compilations("0", 90, 1);
+  compilations("0", 90, 0);
+  compilations("1", 90, 1);
+  compilations("0", 90, 0);
+  compilations("0", 80, 1);
 }
 
 TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_twice_is_an_error_that_names_the_kernel) {

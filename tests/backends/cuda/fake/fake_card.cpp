@@ -16,6 +16,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -85,8 +86,6 @@ CUresult give(Handle* handle) {
   });
 }
 
-using Instant = std::chrono::steady_clock::time_point;
-
 constexpr std::int64_t kWorkNs = 2000;
 constexpr std::int64_t kLaunchLatencyNs = 500;
 std::atomic<FakeWatcher> watcher{nullptr};
@@ -94,19 +93,43 @@ std::atomic<std::int64_t> busy_until_ns{0};
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-using Captured = std::vector<FakeWork>;
+// An event is the time at which the GPU reaches it.
+using EventTime = std::atomic<std::int64_t>;
+
+using Captured = std::deque<FakeGraphNode>;
 Captured* capturing = nullptr;  // the graph under construction
 std::atomic<int> captured_runs{0};
+std::atomic<int> early_launches{0};
+std::atomic<FakeNodeWatcher> node_watcher{nullptr};
+std::atomic<std::uint64_t> last_call{0};
 
-// Queues work behind earlier work, or appends it to the graph under construction.
-void do_work(FakeWork work) {
-  if (capturing != nullptr) return capturing->push_back(work);
-  work.call_begin_ns = now_ns();
+void add_node(Captured& graph, FakeGraphNode node) {
+  static std::uint64_t last_id = 0;
+  node.id = ++last_id;
+  graph.push_back(node);
+  if (const FakeNodeWatcher told = node_watcher) told(&graph.back(), nullptr);
+}
+
+// Queues work behind earlier work.
+void queue_work(FakeWork work) {
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
   work.end_ns = work.begin_ns + kWorkNs;
   busy_until_ns = work.end_ns;
   work.call_end_ns = now_ns();
   if (const FakeWatcher told = watcher) told(work);
+}
+
+// Queues work, or appends it to the graph under construction.
+void do_work(FakeWork work) {
+  if (capturing != nullptr) return add_node(*capturing, {.work = work});
+  work.call = ++last_call;
+  work.call_begin_ns = now_ns();
+  queue_work(work);
+}
+
+// The GPU reaches the event behind earlier work, however late the host comes to the event within the call.
+void record(EventTime& event, std::int64_t call_begin_ns) {
+  event = std::max(call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
 }
 
 CUresult wait_for_work() {
@@ -120,10 +143,13 @@ CUresult wait_for_work() {
 extern "C" {
 
 void fake_card_watch(FakeWatcher told) { watcher = told; }
+void fake_card_watch_nodes(FakeNodeWatcher told) { node_watcher = told; }
 int fake_card_calls_elsewhere() { return calls_elsewhere; }
 int fake_card_context_calls() { return context_calls; }
 int fake_card_retained() { return retained; }
 int fake_card_captured_runs() { return captured_runs; }
+int fake_card_early_launches() { return early_launches; }
+int fake_card_launches() { return static_cast<int>(launches); }
 void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
 
 // NVRTC initialises the driver too, for tables that do not exist here, so it finds no GPU.
@@ -172,6 +198,9 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
       *value = 2048;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      *value = 227 * 1024;
       break;
     default:
       *value = 1 << 16;
@@ -263,17 +292,35 @@ CUresult cuStreamCreate(CUstream* stream, unsigned) {
 CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
   return on_card([] { return capturing = new Captured, CUDA_SUCCESS; });
 }
+CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
+  *status = capturing != nullptr ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return state();
+}
 CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
   *graph = reinterpret_cast<CUgraph>(std::exchange(capturing, nullptr));
   return from_environment("FAKE_CARD_REFUSES_CAPTURE", 0) != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : state();
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* runnable, CUgraph graph, unsigned long long) {
-  *runnable = reinterpret_cast<CUgraphExec>(new Captured(*reinterpret_cast<Captured*>(graph)));
+  auto* const copy = new Captured;
+  for (FakeGraphNode& node : *reinterpret_cast<Captured*>(graph)) {
+    add_node(*copy, node);
+    if (const FakeNodeWatcher told = node_watcher) told(&copy->back(), &node);
+  }
+  *runnable = reinterpret_cast<CUgraphExec>(copy);
   return state();
 }
 CUresult cuGraphLaunch(CUgraphExec runnable, CUstream) {
   ++captured_runs;
-  for (const FakeWork& work : *reinterpret_cast<Captured*>(runnable)) do_work(work);
+  const std::uint64_t call = ++last_call;
+  const std::int64_t begin_ns = now_ns();
+  for (const FakeGraphNode& node : *reinterpret_cast<Captured*>(runnable)) {
+    FakeWork work = node.work;
+    work.call = call;
+    work.call_begin_ns = begin_ns;
+    work.graph_node = node.id;
+    if (node.event == nullptr) queue_work(work);
+    if (node.event != nullptr) record(*static_cast<EventTime*>(node.event), begin_ns);
+  }
   return state();
 }
 CUresult cuGraphDestroy(CUgraph graph) {
@@ -287,19 +334,31 @@ CUresult cuGraphExecDestroy(CUgraphExec runnable) {
 CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
 CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }
 CUresult cuEventCreate(CUevent* event, unsigned) {
-  return on_card([&] { return *event = reinterpret_cast<CUevent>(new Instant), CUDA_SUCCESS; });
+  return on_card([&] { return *event = reinterpret_cast<CUevent>(new EventTime(0)), CUDA_SUCCESS; });
 }
 CUresult cuEventDestroy(CUevent event) {
-  delete reinterpret_cast<Instant*>(event);
+  delete reinterpret_cast<EventTime*>(event);
   return state();
 }
-CUresult cuEventRecord(CUevent event, CUstream) {
-  return on_card([&] { return *reinterpret_cast<Instant*>(event) = std::chrono::steady_clock::now(), CUDA_SUCCESS; });
+// As the driver does, it refuses an external record outside of a capture, and a plain one within a capture does not set
+// the time of the event.
+CUresult cuEventRecordWithFlags(CUevent event, CUstream, unsigned flags) {
+  return on_card([&] {
+    auto& time = *reinterpret_cast<EventTime*>(event);
+    if (flags == CU_EVENT_RECORD_EXTERNAL) {
+      if (capturing == nullptr) return CUDA_ERROR_INVALID_VALUE;
+      add_node(*capturing, {.event = &time});
+    } else if (capturing == nullptr) {
+      record(time, now_ns());
+    }
+    return CUDA_SUCCESS;
+  });
 }
 CUresult cuEventSynchronize(CUevent) { return wait_for_work(); }
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
-  const Instant begin = *reinterpret_cast<Instant*>(start);
-  *ms = std::chrono::duration<float, std::milli>(*reinterpret_cast<Instant*>(stop) - begin).count();
+  const std::int64_t begin_ns = *reinterpret_cast<EventTime*>(start), end_ns = *reinterpret_cast<EventTime*>(stop);
+  if (begin_ns == 0 || end_ns == 0) return CUDA_ERROR_INVALID_HANDLE;  // not recorded yet
+  *ms = static_cast<float>(end_ns - begin_ns) / 1e6F;
   return CUDA_SUCCESS;
 }
 
@@ -330,7 +389,7 @@ CUresult cuFuncGetAttribute(int* value, CUfunction_attribute, CUfunction) {
 }
 CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return state(); }
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                        unsigned block_y, unsigned block_z, unsigned, CUstream, void**, void**) {
+                        unsigned block_y, unsigned block_z, unsigned, CUstream, void** parameters, void**) {
   ++launches;
   return on_card([&] {
     const bool is_shape = grid_x > 0 && grid_y > 0 && grid_y < 65536 && grid_z > 0 && grid_z < 65536 &&
@@ -338,9 +397,20 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     if (!is_shape) return CUDA_ERROR_INVALID_VALUE;
     do_work({.name = reinterpret_cast<const char*>(function),
              .grid = {grid_x, grid_y, grid_z},
-             .block = {block_x, block_y, block_z}});
+             .block = {block_x, block_y, block_z},
+             .parameters = parameters});
     return CUDA_SUCCESS;
   });
+}
+CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** parameters, void** extra) {
+  for (unsigned i = 0; i < config->numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = config->attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      early_launches += attribute.value.programmaticStreamSerializationAllowed;
+  }
+  return cuLaunchKernel(function, config->gridDimX, config->gridDimY, config->gridDimZ, config->blockDimX,
+                        config->blockDimY, config->blockDimZ, config->sharedMemBytes, config->hStream, parameters,
+                        extra);
 }
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,

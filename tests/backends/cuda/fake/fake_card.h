@@ -8,24 +8,41 @@ struct FakeWork {
   const char* name = "";
   unsigned grid[3] = {1, 1, 1};
   unsigned block[3] = {1, 1, 1};
+  void** parameters = nullptr;  // of a kernel launched outside a graph; valid during the observer's call
   // Nanoseconds of the steady clock: the host's call, then the work.
   std::int64_t call_begin_ns = 0;
   std::int64_t call_end_ns = 0;
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
+  std::uint64_t call = 0;        // the same for all work of one call
+  std::uint64_t graph_node = 0;  // the id of the node in a running graph; 0 outside of graphs
+};
+
+// A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work.
+struct FakeGraphNode {
+  std::uint64_t id = 0;
+  FakeWork work;
+  void* event = nullptr;
 };
 
 using FakeWatcher = void (*)(const FakeWork&);
 
+// `original` is null for a node that is not a copy.
+using FakeNodeWatcher = void (*)(FakeGraphNode* node, FakeGraphNode* original);
+
 extern "C" {
 // Calls the observer for every later piece of work; null ends this.
 void fake_card_watch(FakeWatcher watcher);
+// Calls the observer for every graph node that is created or copied; null ends this.
+void fake_card_watch_nodes(FakeNodeWatcher watcher);
 // Launches a kernel of a library.
 void fake_card_run(const char* name);
 // The number of calls that failed without the GPU's context; of calls that read or changed the current context; of
-// contexts retained; and of launches of captured graphs.
+// contexts retained; of launches of captured graphs; and of kernels launched or captured.
 int fake_card_calls_elsewhere();
 int fake_card_context_calls();
 int fake_card_retained();
 int fake_card_captured_runs();
+int fake_card_early_launches();  // that may begin before the previous kernel has ended
+int fake_card_launches();
 }

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "backends/cuda/driver/shared_library.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint {
 namespace {

@@ -1,7 +1,8 @@
 // A fake CUPTI for the GPU of fake_card.cpp: it makes the records of the real one, with a clock of its own, in small
 // buffers, and returns the last ones only when flushed twice. Environment variables: FAKE_CUPTI_TAKEN: another tool
 // uses CUPTI; FAKE_CUPTI_DROPS: the number of kernels that are dropped without a buffer; FAKE_CUPTI_UNLINKED: calls
-// have no external correlation.
+// have no external correlation; FAKE_CUPTI_NO_CALLBACKS: it tells nobody of graph nodes; FAKE_CUPTI_OTHER_NODES:
+// kernels have ids of graph nodes that nobody was told of.
 #include <cupti.h>
 #include <dlfcn.h>
 
@@ -29,6 +30,10 @@ std::set<CUpti_ActivityKind> enabled;
 std::vector<std::vector<std::uint8_t>> records;
 std::vector<std::uint64_t> external_ids;
 std::uint32_t last_correlation = 0;
+std::uint64_t last_call = 0;
+CUpti_CallbackFunc callback = nullptr;
+void* callback_data = nullptr;
+std::set<CUpti_CallbackId> called_back;
 std::size_t dropped = 0;
 
 std::size_t from_environment(const char* name) {
@@ -76,6 +81,11 @@ void keep_call(const FakeWork& work) {
   keep(call);
 }
 
+std::uint64_t shown_node(const FakeWork& work) {
+  const bool is_other = work.graph_node != 0 && from_environment("FAKE_CUPTI_OTHER_NODES") > 0;
+  return work.graph_node + (is_other ? 1'000'000 : 0);
+}
+
 void keep_kernel(const FakeWork& work) {
   static std::size_t to_drop = from_environment("FAKE_CUPTI_DROPS");
   if (to_drop > 0) {
@@ -99,13 +109,18 @@ void keep_kernel(const FakeWork& work) {
   kernel.staticSharedMemory = 1024;
   kernel.dynamicSharedMemory = 512;
   kernel.correlationId = last_correlation;
+  kernel.graphNodeId = shown_node(work);
   keep(kernel);
 }
 
+// Many kernels of one call share its record.
 void watch(const FakeWork& work) {
   const std::lock_guard lock(mutex);
-  ++last_correlation;
-  keep_call(work);
+  if (work.call != last_call) {
+    last_call = work.call;
+    ++last_correlation;
+    keep_call(work);
+  }
   if (work.kind == FakeWork::Kind::kernel) return keep_kernel(work);
   CUpti_ActivityMemset4 fill{};
   fill.kind = CUPTI_ACTIVITY_KIND_MEMSET;
@@ -113,14 +128,30 @@ void watch(const FakeWork& work) {
   fill.end = stamp(work.end_ns);
   fill.streamId = 7;
   fill.correlationId = last_correlation;
+  fill.graphNodeId = shown_node(work);
   keep(fill);
+}
+
+// As CUPTI does, first for a new node, then for a copy.
+void watch_nodes(FakeGraphNode* node, FakeGraphNode* original) {
+  const CUpti_CallbackId id =
+      original == nullptr ? CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED : CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED;
+  if (callback == nullptr || !called_back.contains(id)) return;
+  CUpti_GraphData graph{};
+  graph.node = reinterpret_cast<CUgraphNode>(node);
+  graph.originalNode = reinterpret_cast<CUgraphNode>(original);
+  CUpti_ResourceData data{};
+  data.resourceDescriptor = &graph;
+  callback(callback_data, CUPTI_CB_DOMAIN_RESOURCE, id, reinterpret_cast<const CUpti_CallbackData*>(&data));
 }
 
 void watch_card(FakeWatcher watcher) {
   void* card = dlopen("libcuda.so.1", RTLD_NOW);
   if (card == nullptr) return;
   const auto set = reinterpret_cast<decltype(&fake_card_watch)>(dlsym(card, "fake_card_watch"));
+  const auto set_nodes = reinterpret_cast<decltype(&fake_card_watch_nodes)>(dlsym(card, "fake_card_watch_nodes"));
   if (set != nullptr) set(watcher);
+  if (set_nodes != nullptr) set_nodes(watcher == nullptr ? nullptr : watch_nodes);
 }
 
 // Passes up to kRecordsABuffer records; false if none are left.
@@ -157,14 +188,31 @@ CUptiResult cuptiGetTimestamp(std::uint64_t* timestamp) {
   *timestamp = stamp(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   return CUPTI_SUCCESS;
 }
-CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc, void*) {
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc function, void* data) {
   const bool taken = subscribed || from_environment("FAKE_CUPTI_TAKEN") > 0;
   if (taken) return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
   subscribed = true;
+  callback = function;
+  callback_data = data;
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiEnableCallback(std::uint32_t enable, CUpti_SubscriberHandle, CUpti_CallbackDomain domain,
+                                CUpti_CallbackId id) {
+  const bool refuses =
+      enable == 0 || domain != CUPTI_CB_DOMAIN_RESOURCE || from_environment("FAKE_CUPTI_NO_CALLBACKS") > 0;
+  if (refuses) return CUPTI_ERROR_INVALID_PARAMETER;
+  called_back.insert(id);
+  return CUPTI_SUCCESS;
+}
+CUptiResult cuptiGetGraphNodeId(CUgraphNode node, std::uint64_t* id) {
+  if (node == nullptr) return CUPTI_ERROR_INVALID_PARAMETER;
+  *id = reinterpret_cast<const FakeGraphNode*>(node)->id;
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle) {
   subscribed = false;
+  callback = nullptr;
+  called_back.clear();
   return CUPTI_SUCCESS;
 }
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc asks,

@@ -33,9 +33,10 @@ FAKE(cuMemcpyDtoHAsync_v2) FAKE(cuMemcpyDtoDAsync_v2) FAKE(cuMemsetD8Async) FAKE
 FAKE(cuStreamBeginCapture_v2) FAKE(cuStreamEndCapture) FAKE(cuGraphInstantiateWithFlags) FAKE(cuGraphLaunch)
 FAKE(cuGraphDestroy) FAKE(cuGraphExecDestroy)
 FAKE(cuStreamCreate) FAKE(cuStreamSynchronize) FAKE(cuStreamWaitEvent) FAKE(cuEventCreate) FAKE(cuEventDestroy_v2)
-FAKE(cuEventRecord) FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
+FAKE(cuEventRecordWithFlags) FAKE(cuStreamIsCapturing)
+FAKE(cuEventSynchronize) FAKE(cuEventElapsedTime) FAKE(cuEventElapsedTime_v2)
 FAKE(cuModuleLoadData) FAKE(cuModuleUnload) FAKE(cuModuleGetFunction) FAKE(cuFuncGetAttribute)
-FAKE(cuFuncSetAttribute) FAKE(cuLaunchKernel) FAKE(cuLaunchCooperativeKernel)
+FAKE(cuFuncSetAttribute) FAKE(cuLaunchKernel) FAKE(cuLaunchKernelEx) FAKE(cuLaunchCooperativeKernel)
 FAKE(cuOccupancyMaxActiveBlocksPerMultiprocessor)
 // clang-format on
 

@@ -30,4 +30,8 @@ add_fake_library(fake_card fake_card.cpp libcuda 1)
 add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt ${RIDGEPOINT_CUDA_MAJOR})
 add_fake_library(fake_cupti fake_cupti.cpp libcupti ${RIDGEPOINT_CUDA_MAJOR})
 add_fake_library(fake_nvtx fake_nvtx.cpp libfake_nvtx 1)
+# Apart, because most tests compile with the real one.
+add_fake_library(fake_nvrtc fake_nvrtc.cpp libnvrtc ${RIDGEPOINT_CUDA_MAJOR})
+set_target_properties(fake_nvrtc PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc)
+target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_NVRTC="${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc")
 target_compile_definitions(backends_cuda_test PRIVATE RIDGEPOINT_FAKE_CARD="${CMAKE_CURRENT_BINARY_DIR}/fake_card")

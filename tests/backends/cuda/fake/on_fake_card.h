@@ -14,7 +14,7 @@
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/fake/fake_card.h"
-#include "support/temporary_folder.h"
+#include "core/files/temporary_folder.h"
 
 namespace ridgepoint::testing {
 
@@ -36,6 +36,10 @@ class OnFakeCard : public ::testing::Test {
     before_.try_emplace(name, before == nullptr ? std::nullopt : std::optional<std::string>(before));
     ::setenv(name, value.c_str(), 1);
   }
+  // From now on, kernels are compiled by the compiler of fake_nvrtc.cpp.
+  void use_fake_compiler() {
+    set("LD_LIBRARY_PATH", std::string(RIDGEPOINT_FAKE_NVRTC) + ":" + std::getenv("LD_LIBRARY_PATH"));
+  }
   const std::filesystem::path& cache_home() const { return cache_->path(); }
 
   // Runs `body` in a new process, whose failures are this test's.
@@ -44,9 +48,9 @@ class OnFakeCard : public ::testing::Test {
     EXPECT_EXIT(run_and_end(body), ::testing::ExitedWithCode(0), "");
   }
 
-  // A counter of the fake GPU.
-  static int fake_count(const char* function) {
-    void* card = dlopen("libcuda.so.1", RTLD_NOW);
+  // A counter of the fake GPU, or of another fake library.
+  static int fake_count(const char* function, const std::string& library = "libcuda.so.1") {
+    void* card = dlopen(library.c_str(), RTLD_NOW);
     const auto count = card == nullptr ? nullptr : reinterpret_cast<int (*)()>(dlsym(card, function));
     return count == nullptr ? -1 : count();
   }

@@ -19,10 +19,10 @@
 #include "backends/cuda/generator/prelude.h"
 #include "backends/reference/reference_device.h"
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 #include "support/build_paths.h"
-#include "support/temporary_folder.h"
 
 namespace ridgepoint::testing {
 
@@ -200,11 +200,12 @@ class EmulatedDevice : public Device {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
     return host_->operand_layout(graph, node, index);
   }
+  bool writes_strided(const Graph& graph, const Node& node) const override { return cuda::fits_generated(graph, node); }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     if (cuda::fits_generated(spec.graph, spec.node)) return std::make_unique<EmulatedSequence>(emulator_, spec);
     return host_->make_kernel(spec);
   }
-  std::unique_ptr<DeviceTimer> make_timer() override { return host_->make_timer(); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override { return host_->make_timer(points); }
 
  private:
   Emulator& emulator_;

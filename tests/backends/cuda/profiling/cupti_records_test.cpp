@@ -66,6 +66,25 @@ TEST(CuptiRecords, follow_a_kernel_to_its_launch_by_external_correlation) {
   EXPECT_EQ(found[0].call_duration_ns, 100);
 }
 
+TEST(CuptiRecords, follow_a_kernel_of_a_captured_run_to_its_launch_by_its_graph_node) {
+  const std::vector<HostLaunch> runs = {{0, kNoLaunch, 1000, 2000}, {1, kNoLaunch, 5000, 6000}};
+  const GraphNodes nodes = {{70, 0}, {71, 1}};
+  CuptiRecords records(kOffsetNs);
+  add_link(records, 11, 1);
+  for (const std::uint64_t node : {70, 71, 72}) {
+    CUpti_ActivityKernel9 record = kernel(11, 7000 + static_cast<std::int64_t>(node), 7100);
+    record.graphNodeId = node;
+    add(records, record);
+  }
+  const std::vector<Activity> found = records.activities(runs, nodes);
+  ASSERT_THAT(found, SizeIs(3));
+  for (const Activity& activity : found) EXPECT_EQ(activity.run, 1U);
+  EXPECT_EQ(found[0].launch, 0U);
+  EXPECT_EQ(found[1].launch, 1U);
+  EXPECT_EQ(found[2].launch, kNoLaunch) << "its node is unknown";
+  EXPECT_EQ(records.launches_heard_of(runs, nodes), 3U);
+}
+
 TEST(CuptiRecords, come_in_any_order) {
   CuptiRecords records(kOffsetNs);
   add(records, kernel(12, 9000, 9100));

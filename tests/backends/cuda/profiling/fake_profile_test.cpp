@@ -11,8 +11,8 @@
 
 #include "backends/cuda/driver/shared_library.h"
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "support/run_program.h"
-#include "support/temporary_folder.h"
 #include "support/trace_rules.h"
 
 namespace ridgepoint {
@@ -48,10 +48,19 @@ class FakeProfile : public ::testing::Test {
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_program(arguments);
   }
-  static Json launches(const std::string& mode) {
-    const ProgramResult result = profile({"--mode", mode, "--by", "launch", "--format", "jsonl"});
+  static Json launches(const std::string& mode, const std::string& compile = "off") {
+    const ProgramResult result = profile({"--mode", mode, "--compile", compile, "--by", "launch", "--format", "jsonl"});
     EXPECT_EQ(result.exit_code, 0) << result.error;
     return Json::parse(result.output)["profile"];
+  }
+  // Every launch with what it is: name, node, op, phase, class, scope.
+  static std::vector<std::string> identities(const Json& profile) {
+    std::vector<std::string> found;
+    for (const Json& launch : profile["launches"]) {
+      std::string& identity = found.emplace_back();
+      for (const char* key : {"name", "node", "op", "phase", "class", "scope"}) identity += launch[key].dump() + " ";
+    }
+    return found;
   }
   static std::ptrdiff_t count(const Json& rows, const std::string& key, const std::string& value) {
     return std::ranges::count_if(rows, [&](const Json& row) { return row[key] == value; });
@@ -111,6 +120,56 @@ TEST_F(FakeProfile, places_kernels_by_the_time_of_their_calls_where_links_are_mi
   const Json profile = launches("step");
   EXPECT_EQ(count(profile["launches"], "class", "unknown"), 0);
   EXPECT_EQ(profile["silent_launches"], 0);
+}
+
+TEST_F(FakeProfile, names_node_scope_and_phase_of_every_kernel_of_a_captured_run) {
+  const Json captured = launches("step", "full");
+  EXPECT_EQ(captured["captured"], true);
+  EXPECT_EQ(captured["capture_note"], nullptr);
+  EXPECT_EQ(captured["silent_launches"], 0);
+  EXPECT_EQ(count(captured["launches"], "class", "unknown"), 0);
+  const Json fused = launches("step", "fuse");
+  EXPECT_EQ(fused["captured"], false);
+  EXPECT_EQ(identities(captured), identities(fused)) << "the same kernels, launched one by one";
+  std::set<double> calls;
+  for (const Json& launch : captured["launches"]) calls.insert(launch["call_start_us"].get<double>());
+  EXPECT_EQ(calls.size(), 1U) << "one call launches the step";
+}
+
+TEST_F(FakeProfile, has_the_idle_time_of_the_captured_run) {
+  const Json idle = launches("step", "full")["idle"];
+  const auto gaps = [&](const std::string& cause) {
+    const auto row = std::ranges::find_if(idle, [&](const Json& each) { return each["cause"] == cause; });
+    return row == idle.end() ? Json(0) : (*row)["gaps"];
+  };
+  EXPECT_EQ(gaps("host late"), 1) << "before the first kernel; the host launches no other";
+}
+
+TEST_F(FakeProfile, says_that_a_captured_run_was_profiled) {
+  const ProgramResult result = profile({"--mode", "forward", "--compile", "full"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("The profiled steps repeat a captured run"));
+}
+
+TEST_F(FakeProfile, launches_one_by_one_where_kernels_of_a_captured_run_cannot_be_told_apart) {
+  for (const char* defect : {"FAKE_CUPTI_NO_CALLBACKS", "FAKE_CUPTI_OTHER_NODES"}) {
+    set(defect, "1");
+    const Json profile = launches("forward", "full");
+    EXPECT_EQ(profile["captured"], false) << defect;
+    EXPECT_THAT(profile["capture_note"].get<std::string>(), HasSubstr("launch their kernels one by one")) << defect;
+    EXPECT_EQ(profile["silent_launches"], 0) << defect;
+    EXPECT_EQ(count(profile["launches"], "class", "unknown"), 0) << defect;
+    ::unsetenv(defect);
+  }
+}
+
+TEST_F(FakeProfile, writes_a_trace_of_a_captured_run) {
+  const TemporaryFolder folder;
+  const ProgramResult result = profile({"--mode", "step", "--compile", "full", "--trace", folder / "t.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const std::string trace = read_file(folder / "t.json", 1 << 26);
+  EXPECT_THAT(testing::TraceRules::broken_by(Json::parse(trace)), IsEmpty());
+  EXPECT_THAT(trace, HasSubstr("\"captured run\""));
 }
 
 TEST_F(FakeProfile, says_how_many_records_were_dropped_and_goes_on) {

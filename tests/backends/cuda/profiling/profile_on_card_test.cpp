@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "backends/cuda/card.h"
 #include "measure/profile/profile.h"
@@ -49,6 +51,31 @@ TEST_F(OnCardProfile, every_kernel_finds_its_node_and_every_launch_its_kernel) {
   // One node updates all tensors and has their common steps once.
   const auto expected = static_cast<double>(5 * profile.run.training_step->flops_per_step.value());
   EXPECT_NEAR(static_cast<double>(total(profile).flops), expected, 1e-3 * expected);
+}
+
+TEST_F(OnCardProfile, a_captured_run_has_the_kernels_of_its_launches_and_their_nodes) {
+  RunConfig config = config_of("tiny", Mode::step);
+  config.compile.level = Compile::full;
+  const Profile captured = profile_of(config);
+  EXPECT_TRUE(captured.captured) << captured.capture_note;
+  EXPECT_EQ(captured.dropped_records, 0U);
+  EXPECT_EQ(captured.silent_launches, 0U);
+  config.compile.level = Compile::fuse;
+  const Profile fused = profile_of(config);
+  const auto kinds = [](const Profile& profile) {
+    std::multiset<std::tuple<std::uint32_t, std::uint32_t, std::string>> found;
+    for (const KernelRecord& kernel : profile.kernels) found.emplace(kernel.step, kernel.node, kernel.name);
+    return found;
+  };
+  EXPECT_EQ(kinds(captured), kinds(fused));
+}
+
+TEST_F(OnCardProfile, a_captured_run_idles_less) {
+  RunConfig config = config_of("tiny", Mode::step);
+  config.compile.level = Compile::full;
+  const IdleTime captured = idle_time(profile_of(config));
+  config.compile.level = Compile::fuse;
+  EXPECT_LT(captured.idle_ns(), idle_time(profile_of(config)).idle_ns());
 }
 
 TEST_F(OnCardProfile, kernels_run_after_their_calls_and_within_their_steps) {

@@ -1,12 +1,14 @@
-// Flash attention (Dao et al. 2022): the host side of attention_*.cu. Operands are dense [...,S,D], with the leading
-// dimensions as one batch, at multiples of 16 bytes. bf16 and fp16: head sizes up to 256, a multiple of 8; forward
-// needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, a multiple of 4, at any scale.
+// Flash attention (Dao et al. 2022): the host side of attention_*.cu. Operands and results are [...,S,D] in any layout
+// with aligned rows less than 2^31 elements apart; the log-sum-exp is dense. bf16 and fp16: head sizes up to 256, a
+// multiple of 8; forward needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, a
+// multiple of 4, at any scale.
 //
 // The rows of attention/variants.h; for each op and dtype the smallest head size comes first.
 #include "backends/cuda/kernels/hand_written.h"
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "backends/cuda/driver/kernel_launch.h"
@@ -16,6 +18,8 @@
 
 namespace ridgepoint::cuda {
 namespace {
+
+constexpr int kLogSumExp = 5;  // operand of the backward
 
 struct Sizes {
   std::int64_t batch = 1;
@@ -30,6 +34,19 @@ Sizes sizes_of(const Shape& q, const Shape& k) {
   return sizes;
 }
 
+template <class Pointer>
+void set_rows(AttentionRows<Pointer>& rows, const TensorLayout& layout) {
+  const std::optional<RowStrides> strides = row_strides(layout);
+  if (!strides || strides->row > std::numeric_limits<std::int32_t>::max()) {
+    throw Error("attention on a GPU needs rows less than 2^31 elements apart, in one stride over the batch; " +
+                    TensorType(layout.dtype, layout.shape).to_string() + " has no such rows; copy it first",
+                ErrorKind::unsupported);
+  }
+  rows.outer = strides->outer;
+  rows.inner = strides->inner;
+  rows.row = static_cast<std::int32_t>(strides->row);
+}
+
 template <class Parameters>
 void set_sizes(Parameters& parameters, const KernelSpec& spec, const Sizes& sizes) {
   parameters.queries = static_cast<int>(sizes.queries);
@@ -37,6 +54,8 @@ void set_sizes(Parameters& parameters, const KernelSpec& spec, const Sizes& size
   parameters.width = static_cast<int>(sizes.width);
   parameters.scale = static_cast<float>(spec.node.attributes.get<double>("scale"));
   parameters.causal = spec.node.attributes.get<bool>("causal");
+  const Shape& shape = spec.outputs[0].shape;
+  parameters.inner_count = Divisor(shape.rank() > 2 ? static_cast<std::uint32_t>(shape[-3]) : 1);
 }
 
 void require_vectors(std::initializer_list<const void*> operands) {
@@ -52,6 +71,10 @@ class Attention : public Kernel {
     const Sizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
+    set_rows(parameters_.q, spec.inputs[0]);
+    set_rows(parameters_.k, spec.inputs[1]);
+    set_rows(parameters_.v, spec.inputs[2]);
+    set_rows(parameters_.o, spec.outputs[0]);
     kernel_ = {context.kernel(variant.image, variant.entry),
                variant.entry,
                {.grid_x = static_cast<unsigned>(ceil_divide(sizes.queries, tiling.rows) * sizes.batch),
@@ -63,12 +86,12 @@ class Attention : public Kernel {
   std::string_view name() const override { return kernel_.name; }
 
   void launch(const LaunchArguments& arguments) override {
-    parameters_.q = arguments.inputs[0];
-    parameters_.k = arguments.inputs[1];
-    parameters_.v = arguments.inputs[2];
-    parameters_.o = arguments.outputs[0];
+    parameters_.q.data = arguments.inputs[0];
+    parameters_.k.data = arguments.inputs[1];
+    parameters_.v.data = arguments.inputs[2];
+    parameters_.o.data = arguments.outputs[0];
     parameters_.log_sum_exp = static_cast<float*>(arguments.outputs[1]);
-    require_vectors({parameters_.q, parameters_.k, parameters_.v, parameters_.o});
+    require_vectors({parameters_.q.data, parameters_.k.data, parameters_.v.data, parameters_.o.data});
     void* pointers[] = {&parameters_};
     context_.launch(kernel_.function, kernel_.shape, pointers, kernel_.name);
   }
@@ -87,6 +110,14 @@ class AttentionGradient : public Kernel {
     const Sizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
+    set_rows(parameters_.d_o, spec.inputs[0]);
+    set_rows(parameters_.q, spec.inputs[1]);
+    set_rows(parameters_.k, spec.inputs[2]);
+    set_rows(parameters_.v, spec.inputs[3]);
+    set_rows(parameters_.o, spec.inputs[4]);
+    set_rows(parameters_.dq, spec.outputs[0]);
+    set_rows(parameters_.dk, spec.outputs[1]);
+    set_rows(parameters_.dv, spec.outputs[2]);
     parameters_.batch = static_cast<int>(sizes.batch);
     const std::int64_t query_blocks = ceil_divide(sizes.queries, tiling.rows);
     query_blocks_ = static_cast<int>(query_blocks);
@@ -116,17 +147,17 @@ class AttentionGradient : public Kernel {
   }
 
   void launch(const LaunchArguments& arguments) override {
-    parameters_.d_o = arguments.inputs[0];
-    parameters_.q = arguments.inputs[1];
-    parameters_.k = arguments.inputs[2];
-    parameters_.v = arguments.inputs[3];
-    parameters_.o = arguments.inputs[4];
-    parameters_.log_sum_exp = static_cast<const float*>(arguments.inputs[5]);
-    parameters_.dq = arguments.outputs[0];
-    parameters_.dk = arguments.outputs[1];
-    parameters_.dv = arguments.outputs[2];
-    require_vectors({parameters_.d_o, parameters_.q, parameters_.k, parameters_.v, parameters_.o});
-    require_vectors({parameters_.dq, parameters_.dk, parameters_.dv});
+    parameters_.d_o.data = arguments.inputs[0];
+    parameters_.q.data = arguments.inputs[1];
+    parameters_.k.data = arguments.inputs[2];
+    parameters_.v.data = arguments.inputs[3];
+    parameters_.o.data = arguments.inputs[4];
+    parameters_.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExp]);
+    parameters_.dq.data = arguments.outputs[0];
+    parameters_.dk.data = arguments.outputs[1];
+    parameters_.dv.data = arguments.outputs[2];
+    require_vectors({parameters_.d_o.data, parameters_.q.data, parameters_.k.data, parameters_.v.data});
+    require_vectors({parameters_.o.data, parameters_.dq.data, parameters_.dk.data, parameters_.dv.data});
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
     parameters_.dq_sums = reinterpret_cast<float*>(workspace);
     parameters_.products = reinterpret_cast<float*>(workspace + sum_bytes_);
@@ -167,6 +198,10 @@ bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node)
   return rows <= kMost && sizes.batch * ceil_divide(rows, 32) <= kMost;
 }
 
+OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
+  return index == kLogSumExp ? OperandLayout::dense : OperandLayout::aligned_rows;
+}
+
 std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
   return std::make_unique<Attention>(context, spec, variant);
 }
@@ -197,6 +232,8 @@ KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
           .tiling = {tiling.width, tiling.rows, tiling.keys, tiling.threads(), tiling.forward_shared_bytes()},
           .image = image,
           .entry = row.entry,
+          .layout = attention_layout,
+          .strided_results = true,
           .make = make_forward};
 }
 template <class Tiling>
@@ -211,6 +248,8 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
           .entry = row.entry,
           .prepare_entry = row.prepare_entry,
           .finish_entry = row.finish_entry,
+          .layout = attention_layout,
+          .strided_results = true,
           .make = make_backward};
 }
 

@@ -82,16 +82,17 @@ class BackwardBlock {
         do_tiles_(q_tiles_ + 2 * kQueryBytes),
         scalars_(reinterpret_cast<float*>(shared + kScalars)),
         ds_tiles_(k_tile_ + kScores),
-        q_rows_(static_cast<long long>(matrix) * attention.queries) {
+        scalar_rows_(static_cast<long long>(matrix) * attention.queries),
+        q_(first_row<Element>(attention.q, attention.inner_count, matrix)),
+        do_(first_row<Element>(attention.d_o, attention.inner_count, matrix)) {
     set_zero(dk_);
     set_zero(dv_);
   }
 
   __device__ void compute() {
-    const long long key_offset = (static_cast<long long>(matrix_) * attention_.keys + key_) * attention_.width;
     const TileCopier<kTiling.keys, kTiling> keys(attention_.width);
-    keys.copy(k_tile_, static_cast<const Element*>(attention_.k) + key_offset, attention_.keys - key_);
-    keys.copy(v_tile_, static_cast<const Element*>(attention_.v) + key_offset, attention_.keys - key_);
+    copy_keys(keys, k_tile_, attention_.k);
+    copy_keys(keys, v_tile_, attention_.v);
     const int last = (attention_.queries - 1) / kTiling.rows;
     const int first = attention_.causal ? key_ / kTiling.rows : 0;
     const TileCopier<kTiling.rows, kTiling> queries(attention_.width);
@@ -156,20 +157,26 @@ class BackwardBlock {
   }
   __device__ __forceinline__ int query_blocks() const { return (attention_.queries + kTiling.rows - 1) / kTiling.rows; }
 
+  __device__ __forceinline__ void copy_keys(const TileCopier<kTiling.keys, kTiling>& copier, std::uint32_t tile,
+                                            const AttentionOperand& operand) const {
+    const auto* rows = first_row<Element>(operand, attention_.inner_count, matrix_);
+    copier.copy(tile, rows + rows_apart(key_, operand.row), operand.row, attention_.keys - key_);
+  }
   __device__ __forceinline__ void copy_queries(const TileCopier<kTiling.rows, kTiling>& copier, int query_block,
                                                int stage) const {
     const int row = query_block * kTiling.rows;
-    const long long offset = (q_rows_ + row) * attention_.width;
     const int left = attention_.queries - row;
-    copier.copy(q_tiles_ + stage * kQueryBytes, static_cast<const Element*>(attention_.q) + offset, left);
-    copier.copy(do_tiles_ + stage * kQueryBytes, static_cast<const Element*>(attention_.d_o) + offset, left);
+    const int q_stride = attention_.q.row;
+    const int do_stride = attention_.d_o.row;
+    copier.copy(q_tiles_ + stage * kQueryBytes, q_ + rows_apart(row, q_stride), q_stride, left);
+    copier.copy(do_tiles_ + stage * kQueryBytes, do_ + rows_apart(row, do_stride), do_stride, left);
   }
 
   // The log-sum-exp to base 2, and sum(do o), of this thread's query. Queries beyond the end get weight 0.
   __device__ __forceinline__ float2 load_scalars(int query_block) const {
     const int row = query_block * kTiling.rows + static_cast<int>(threadIdx.x);
     if (row >= attention_.queries) return {INFINITY, 0};
-    return {attention_.log_sum_exp[q_rows_ + row] * kLog2E, attention_.products[q_rows_ + row]};
+    return {attention_.log_sum_exp[scalar_rows_ + row] * kLog2E, attention_.products[scalar_rows_ + row]};
   }
   __device__ __forceinline__ void store_scalars(float2 scalars, int stage) {
     scalars_[stage * 2 * kTiling.rows + threadIdx.x] = scalars.x;
@@ -329,11 +336,12 @@ class BackwardBlock {
     __syncthreads();
     constexpr int kRows = kTiling.keys / kWarps;
     const int row = warp_ * kRows;
-    const long long offset = (static_cast<long long>(matrix_) * attention_.keys + key_ + row) * attention_.width;
-    const int left = attention_.keys - key_ - row;
-    write_rows<Tile, kRows>(shared_, row, static_cast<Element*>(attention_.dk) + offset, left, attention_.width);
-    write_rows<Tile, kRows>(shared_ + kKeyBytes, row, static_cast<Element*>(attention_.dv) + offset, left,
-                            attention_.width);
+    const auto write = [&](const char* tile, const AttentionResult& gradient) {
+      auto* to = first_row<Element>(gradient, attention_.inner_count, matrix_) + rows_apart(key_ + row, gradient.row);
+      write_rows<Tile, kRows>(tile, row, to, gradient.row, attention_.keys - key_ - row, attention_.width);
+    };
+    write(shared_, attention_.dk);
+    write(shared_ + kKeyBytes, attention_.dv);
   }
 
   const AttentionBackward& attention_;
@@ -343,7 +351,9 @@ class BackwardBlock {
   std::uint32_t k_tile_, v_tile_, q_tiles_, do_tiles_;
   float* scalars_;
   std::uint32_t ds_tiles_;
-  long long q_rows_;
+  long long scalar_rows_;  // the first query of the matrix in dense [B,S]
+  const Element* q_;
+  const Element* do_;
   unsigned k_[kHoldsKeys ? kSteps : 1][4];
   unsigned v_[kHoldsKeys ? kSteps : 1][4];
   float dk_[kGradientTiles][4];
@@ -373,8 +383,8 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   const float* sums = attention.dq_sums + static_cast<long long>(blockIdx.x) * (kTiling.rows * kTiling.width) +
                       (warp * kTiles * 32 + lane) * 4;
   const int row = query_block * kTiling.rows + warp % 4 * 16 + lane / 4;
-  auto* dq = static_cast<Element*>(attention.dq) +
-             (static_cast<long long>(matrix) * attention.queries + row) * attention.width;
+  const int stride = attention.dq.row;
+  auto* dq = first_row<Element>(attention.dq, attention.inner_count, matrix) + rows_apart(row, stride);
 #pragma unroll
   for (int n = 0; n < kTiles; ++n) {
     const int column = (warp / 4 * kTiles + n) * 8 + lane % 4 * 2;
@@ -384,7 +394,7 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
       *reinterpret_cast<unsigned*>(dq + column) = pack<Element>(x.x * attention.scale, x.y * attention.scale);
     }
     if (row + 8 < attention.queries) {
-      *reinterpret_cast<unsigned*>(dq + 8 * attention.width + column) =
+      *reinterpret_cast<unsigned*>(dq + rows_apart(8, stride) + column) =
           pack<Element>(x.z * attention.scale, x.w * attention.scale);
     }
   }

@@ -26,7 +26,7 @@ class ForwardBlock {
   static constexpr int kStepBytes = kTiling.keys * Tile::kRowBytes;
 
  public:
-  __device__ ForwardBlock(const AttentionForward& attention, int block, long long matrix, char* shared)
+  __device__ ForwardBlock(const AttentionForward& attention, int block, int matrix, char* shared)
       : attention_(attention),
         first_row_(block * kTiling.rows + static_cast<int>(threadIdx.x) / 32 * kRowTiles * 16),
         matrix_(matrix),
@@ -35,13 +35,13 @@ class ForwardBlock {
         k_tiles_(q_tile_ + kTiling.rows * Tile::kRowBytes),
         v_tiles_(k_tiles_ + 2 * kStepBytes),
         q_addresses_(Addresses::of_first_operand(q_tile_ + threadIdx.x / 32 * (kRowTiles * 16 * Tile::kRowBytes))) {
-    const long long first_key = matrix * attention.keys * attention.width;
     const TileCopier<kTiling.rows, kTiling> q(attention.width);
-    const auto* q_rows = static_cast<const Element*>(attention.q) + matrix * attention.queries * attention.width;
     const int first_query = block * kTiling.rows;
-    q.copy(q_tile_, q_rows + static_cast<long long>(first_query) * attention.width, attention.queries - first_query);
-    k_ = static_cast<const Element*>(attention.k) + first_key;
-    v_ = static_cast<const Element*>(attention.v) + first_key;
+    const auto* q_rows = first_row<Element>(attention.q, attention.inner_count, matrix);
+    q.copy(q_tile_, q_rows + rows_apart(first_query, attention.q.row), attention.q.row,
+           attention.queries - first_query);
+    k_ = first_row<Element>(attention.k, attention.inner_count, matrix);
+    v_ = first_row<Element>(attention.v, attention.inner_count, matrix);
     visible_keys_ = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
@@ -81,10 +81,13 @@ class ForwardBlock {
   }
 
  private:
+  // Steps are copied one after another.
   __device__ __forceinline__ void copy_step(const TileCopier<kTiling.keys, kTiling>& copier, int key, int stage) {
-    const long long offset = static_cast<long long>(key) * attention_.width;
-    copier.copy(k_tiles_ + stage * kStepBytes, k_ + offset, attention_.keys - key);
-    copier.copy(v_tiles_ + stage * kStepBytes, v_ + offset, attention_.keys - key);
+    const int left = attention_.keys - key;
+    copier.copy(k_tiles_ + stage * kStepBytes, k_, attention_.k.row, left);
+    copier.copy(v_tiles_ + stage * kStepBytes, v_, attention_.v.row, left);
+    k_ += rows_apart(kTiling.keys, attention_.k.row);
+    v_ += rows_apart(kTiling.keys, attention_.v.row);
   }
 
   __device__ __forceinline__ void load_q(int step, unsigned (&q)[kRowTiles][4]) const {
@@ -210,7 +213,7 @@ class ForwardBlock {
         sum += __shfl_xor_sync(kAllLanes, sum, 2);
         const int row = 16 * tile + 8 * half + lane / 4;
         if (lane % 4 == 0 && first_row_ + row < attention_.queries) {
-          attention_.log_sum_exp[matrix_ * attention_.queries + first_row_ + row] =
+          attention_.log_sum_exp[static_cast<long long>(matrix_) * attention_.queries + first_row_ + row] =
               maximum_[tile][half] * attention_.scale + logf(sum);
         }
         const float factor = 1 / sum;
@@ -222,19 +225,20 @@ class ForwardBlock {
       }
     }
     __syncwarp();
-    auto* o = static_cast<Element*>(attention_.o) +
-              (matrix_ * attention_.queries + first_row_) * static_cast<long long>(attention_.width);
-    write_rows<Tile, 16 * kRowTiles>(shared_, warp_row, o, attention_.queries - first_row_, attention_.width);
+    auto* o =
+        first_row<Element>(attention_.o, attention_.inner_count, matrix_) + rows_apart(first_row_, attention_.o.row);
+    write_rows<Tile, 16 * kRowTiles>(shared_, warp_row, o, attention_.o.row, attention_.queries - first_row_,
+                                     attention_.width);
   }
 
   const AttentionForward& attention_;
   int first_row_;  // of this warp
   int visible_keys_;
-  long long matrix_;
+  int matrix_;
   char* shared_;
   std::uint32_t q_tile_, k_tiles_, v_tiles_;
   Addresses q_addresses_;
-  const Element* k_;
+  const Element* k_;  // the rows of the next step to copy
   const Element* v_;
   unsigned q_[kHoldsQ ? kSteps : 1][kRowTiles][4];
   float maximum_[kRowTiles][2];

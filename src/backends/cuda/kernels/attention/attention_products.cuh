@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backends/cuda/device/packet.cuh"
-#include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/attention_rows.cuh"
 
 namespace ridgepoint::cuda {
 
@@ -10,15 +10,18 @@ namespace ridgepoint::cuda {
 template <class Element>
 __device__ __forceinline__ void prepare_backward(const AttentionBackward& attention, int query_blocks) {
   constexpr int kCount = kVectorBytes / sizeof(Element);
-  const long long rows = static_cast<long long>(attention.batch) * attention.queries;
   const long long thread = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (thread < static_cast<long long>(attention.batch) * query_blocks) attention.semaphores[thread] = 0;
   if (thread == 0) *attention.started = 0;
-  const long long row = thread / 8;
+  const int rows = attention.batch * attention.queries;
+  const int row = static_cast<int>(thread / 8);
   float sum = 0;
   if (row < rows) {
-    const auto* o = static_cast<const Element*>(attention.o) + row * attention.width;
-    const auto* d_o = static_cast<const Element*>(attention.d_o) + row * attention.width;
+    const int matrix = row / attention.queries;
+    const int query = row - matrix * attention.queries;
+    const auto* o = first_row<Element>(attention.o, attention.inner_count, matrix) + rows_apart(query, attention.o.row);
+    const auto* d_o =
+        first_row<Element>(attention.d_o, attention.inner_count, matrix) + rows_apart(query, attention.d_o.row);
     for (int at = static_cast<int>(thread % 8) * kCount; at < attention.width; at += 8 * kCount) {
       const auto x = *reinterpret_cast<const Packet<Element, kCount>*>(o + at);
       const auto y = *reinterpret_cast<const Packet<Element, kCount>*>(d_o + at);

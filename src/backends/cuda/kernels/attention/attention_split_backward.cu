@@ -87,7 +87,10 @@ class SplitBackwardBlock {
         steps_(last_ + 1 - (attention.causal ? key_ / kTiling.rows : 0)),
         shared_(shared),
         address_(shared_address(shared)),
-        q_rows_(static_cast<long long>(matrix) * attention.queries) {
+        q_(first_row<float>(attention.q, attention.inner_count, matrix) + rows_apart(first_query(0), attention.q.row)),
+        do_(first_row<float>(attention.d_o, attention.inner_count, matrix) +
+            rows_apart(first_query(0), attention.d_o.row)),
+        dq_(first_row<float>(attention.dq, attention.inner_count, matrix)) {
     set_zero(dk_);
     set_zero(dv_);
   }
@@ -121,8 +124,8 @@ class SplitBackwardBlock {
     add_to_dq(steps_ - 1);
     __syncthreads();
     if (threadIdx.x == 0) release_semaphore(semaphore(steps_ - 1));
-    write(static_cast<float*>(attention_.dk), dk_, attention_.scale);
-    write(static_cast<float*>(attention_.dv), dv_, 1);
+    write(attention_.dk, dk_, attention_.scale);
+    write(attention_.dv, dv_, 1);
   }
 
  private:
@@ -156,15 +159,17 @@ class SplitBackwardBlock {
   // would get 0 NaN = NaN in dq, so such elements of k become 0.
   __device__ void load_keys() const {
     if (threadIdx.x < kTiling.kBackwardScales) largest(0)[threadIdx.x] = 0;
-    const long long first = static_cast<long long>(matrix_) * attention_.keys + key_;
+    const auto* k = first_row<float>(attention_.k, attention_.inner_count, matrix_);
+    const auto* v = first_row<float>(attention_.v, attention_.inner_count, matrix_);
     const char* copies = shared_ + kCopies;
     for (int pass = 0; pass < 2; ++pass) {
       __syncthreads();
       for (int row = 0; row < kTiling.keys; row += kTiling.rows) {
-        const long long offset = (first + row) * attention_.width;
-        const int left = attention_.keys - key_ - row;
-        copier_.copy(address_ + kCopies, static_cast<const float*>(attention_.k) + offset, left);
-        copier_.copy(address_ + kCopies + Copier::kCopyBytes, static_cast<const float*>(attention_.v) + offset, left);
+        const int key = key_ + row;
+        const int left = attention_.keys - key;
+        copier_.copy(address_ + kCopies, k + rows_apart(key, attention_.k.row), attention_.k.row, left);
+        copier_.copy(address_ + kCopies + Copier::kCopyBytes, v + rows_apart(key, attention_.v.row), attention_.v.row,
+                     left);
         end_copies();
         wait_for_copies<0>();
         if (pass == 0) {
@@ -181,14 +186,15 @@ class SplitBackwardBlock {
 
   __device__ __forceinline__ int copies(int step) const { return kCopies + step % 2 * (2 * Copier::kCopyBytes); }
 
+  // Steps are copied one after another.
   __device__ __forceinline__ void copy_step(int step) {
     if (step < steps_) {
-      const int row = first_query(step);
-      const long long offset = (q_rows_ + row) * attention_.width;
-      const int left = attention_.queries - row;
+      const int left = attention_.queries - first_query(step);
       const std::uint32_t to = address_ + copies(step);
-      copier_.copy(to, static_cast<const float*>(attention_.q) + offset, left);
-      copier_.copy(to + Copier::kCopyBytes, static_cast<const float*>(attention_.d_o) + offset, left);
+      copier_.copy(to, q_, attention_.q.row, left);
+      copier_.copy(to + Copier::kCopyBytes, do_, attention_.d_o.row, left);
+      q_ -= rows_apart(kTiling.rows, attention_.q.row);
+      do_ -= rows_apart(kTiling.rows, attention_.d_o.row);
     }
     end_copies();
   }
@@ -201,7 +207,8 @@ class SplitBackwardBlock {
       // Queries beyond the end get weight 0.
       next_ = {INFINITY, 0};
       if (query < attention_.queries) {
-        next_ = {attention_.log_sum_exp[q_rows_ + query], attention_.products[q_rows_ + query]};
+        const long long at = static_cast<long long>(matrix_) * attention_.queries + query;
+        next_ = {attention_.log_sum_exp[at], attention_.products[at]};
       }
       raise_largest(largest(step) + 2, fmaxf(fabsf(finite_or_nan(next_.y)), 0));
     }
@@ -409,7 +416,7 @@ class SplitBackwardBlock {
     for (int half = 0; half < 2; ++half) {
       const int row = query + chunk * 8 + half * 8 + lane_ / 4;
       if (row >= attention_.queries) continue;
-      float* to = static_cast<float*>(attention_.dq) + (q_rows_ + row) * attention_.width + lane_ % 4 * 2;
+      float* to = dq_ + rows_apart(row, attention_.dq.row) + lane_ % 4 * 2;
 #pragma unroll
       for (int n = 0; n < kDqTiles; ++n) {
         const int column = (tile + n) * 8;
@@ -425,12 +432,14 @@ class SplitBackwardBlock {
     }
   }
 
-  __device__ __forceinline__ void write(float* matrices, const float (&sums)[kGradientTiles][4], float scale) const {
+  __device__ __forceinline__ void write(const AttentionResult& gradient, const float (&sums)[kGradientTiles][4],
+                                        float scale) const {
+    float* rows = first_row<float>(gradient, attention_.inner_count, matrix_);
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int row = key_ + warp_key() + lane_ / 4 + 8 * i;
       if (row >= attention_.keys) continue;
-      float* to = matrices + (static_cast<long long>(matrix_) * attention_.keys + row) * attention_.width;
+      float* to = rows + rows_apart(row, gradient.row);
 #pragma unroll
       for (int n = 0; n < kGradientTiles; ++n) {
         const int column = (half() * kGradientTiles + n) * 8 + lane_ % 4 * 2;
@@ -448,7 +457,9 @@ class SplitBackwardBlock {
   int last_, steps_;
   char* shared_;
   std::uint32_t address_;
-  long long q_rows_;
+  const float* q_;  // the rows of the next step to copy
+  const float* do_;
+  float* dq_;
   float2 next_ = {0, 0};  // log-sum-exp and sum(do o) of this thread's query in the next step
   float dk_[kGradientTiles][4];
   float dv_[kGradientTiles][4];

@@ -38,15 +38,15 @@ class SplitForwardBlock {
   static_assert(kLargest + kTiling.kForwardScales * sizeof(unsigned) == kTiling.forward_shared_bytes());
 
  public:
-  __device__ SplitForwardBlock(const AttentionForward& attention, int block, long long matrix, char* shared)
+  __device__ SplitForwardBlock(const AttentionForward& attention, int block, int matrix, char* shared)
       : attention_(attention),
         copier_(attention.width),
         lane_(static_cast<int>(threadIdx.x) % 32),
         first_row_(block * kTiling.rows + static_cast<int>(threadIdx.x) / 32 * (16 * kRowTiles)),
         matrix_(matrix),
         shared_(shared),
-        k_(static_cast<const float*>(attention.k) + matrix * attention.keys * attention.width),
-        v_(static_cast<const float*>(attention.v) + matrix * attention.keys * attention.width) {
+        k_(first_row<float>(attention.k, attention.inner_count, matrix)),
+        v_(first_row<float>(attention.v, attention.inner_count, matrix)) {
     visible_keys_ = attention.causal ? min(attention.keys, (block + 1) * kTiling.rows) : attention.keys;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
@@ -93,13 +93,16 @@ class SplitForwardBlock {
   }
   __device__ __forceinline__ int copies(int step) const { return kCopies + step % 2 * (2 * Copier::kCopyBytes); }
 
-  __device__ __forceinline__ void copy_step(int step) const {
+  // Steps are copied one after another.
+  __device__ __forceinline__ void copy_step(int step) {
     const int key = step * kTiling.keys;
     if (key < visible_keys_) {
-      const long long offset = static_cast<long long>(key) * attention_.width;
+      const int left = attention_.keys - key;
       const std::uint32_t to = shared_address(shared_) + copies(step);
-      copier_.copy(to, k_ + offset, attention_.keys - key);
-      copier_.copy(to + Copier::kCopyBytes, v_ + offset, attention_.keys - key);
+      copier_.copy(to, k_, attention_.k.row, left);
+      copier_.copy(to + Copier::kCopyBytes, v_, attention_.v.row, left);
+      k_ += rows_apart(kTiling.keys, attention_.k.row);
+      v_ += rows_apart(kTiling.keys, attention_.v.row);
     }
     end_copies();
   }
@@ -121,7 +124,7 @@ class SplitForwardBlock {
     return TileScale(__uint_as_float(largest(step)[matrix]));
   }
 
-  __device__ __forceinline__ void prepare(int step) const {
+  __device__ __forceinline__ void prepare(int step) {
     split_into_parts(step + 1);
     copy_step(step + 3);
     find_largest(step + 2);
@@ -129,6 +132,7 @@ class SplitForwardBlock {
 
   // Loads q, each row with its own scale; rows beyond the end are 0.
   __device__ void load_q() {
+    const float* rows = first_row<float>(attention_.q, attention_.inner_count, matrix_);
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
       float q[2 * kSteps][4];
@@ -137,7 +141,7 @@ class SplitForwardBlock {
       for (int n = 0; n < 2 * kSteps; ++n) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          const float2 pair = q_pair(first_row_ + 16 * tile + 8 * half + lane_ / 4, 8 * n + lane_ % 4 * 2);
+          const float2 pair = q_pair(rows, first_row_ + 16 * tile + 8 * half + lane_ / 4, 8 * n + lane_ % 4 * 2);
           q[n][2 * half] = pair.x;
           q[n][2 * half + 1] = pair.y;
           most[half] = fmaxf(most[half], fmaxf(fabsf(pair.x), fabsf(pair.y)));
@@ -159,10 +163,9 @@ class SplitForwardBlock {
       for (int step = 0; step < kSteps; ++step) split_operand(q_[tile][step], q[2 * step], q[2 * step + 1]);
     }
   }
-  __device__ __forceinline__ float2 q_pair(int row, int column) const {
+  __device__ __forceinline__ float2 q_pair(const float* rows, int row, int column) const {
     if (row >= attention_.queries || column >= attention_.width) return {0, 0};
-    const long long at = (matrix_ * attention_.queries + row) * attention_.width + column;
-    return *reinterpret_cast<const float2*>(static_cast<const float*>(attention_.q) + at);
+    return *reinterpret_cast<const float2*>(rows + rows_apart(row, attention_.q.row) + column);
   }
 
   __device__ __forceinline__ void attend(int step) {
@@ -300,7 +303,7 @@ class SplitForwardBlock {
   }
 
   __device__ void write() {
-    float* o = static_cast<float*>(attention_.o) + matrix_ * attention_.queries * attention_.width;
+    float* o = first_row<float>(attention_.o, attention_.inner_count, matrix_);
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
 #pragma unroll
@@ -312,10 +315,11 @@ class SplitForwardBlock {
         if (row >= attention_.queries) continue;
         sum /= 1 << kScaledBits;
         if (lane_ % 4 == 0) {
-          attention_.log_sum_exp[matrix_ * attention_.queries + row] = maximum_[tile][half] + logf(sum);
+          attention_.log_sum_exp[static_cast<long long>(matrix_) * attention_.queries + row] =
+              maximum_[tile][half] + logf(sum);
         }
         const float factor = 1 / sum;
-        float* to = o + static_cast<long long>(row) * attention_.width + lane_ % 4 * 2;
+        float* to = o + rows_apart(row, attention_.o.row) + lane_ % 4 * 2;
 #pragma unroll
         for (int n = 0; n < kWidthTiles; ++n) {
           if (8 * n + lane_ % 4 * 2 < attention_.width) {
@@ -332,9 +336,9 @@ class SplitForwardBlock {
   int lane_;
   int first_row_;  // of this warp
   int visible_keys_;
-  long long matrix_;
+  int matrix_;
   char* shared_;
-  const float* k_;
+  const float* k_;  // the rows of the next step to copy
   const float* v_;
   PartsOfOperand q_[kRowTiles][kSteps];
   float unit_[kRowTiles][2];  // inverse scale of a row of q

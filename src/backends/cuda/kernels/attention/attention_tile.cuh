@@ -3,6 +3,7 @@
 
 #include "backends/cuda/device/packet.cuh"
 #include "backends/cuda/device/warp_mma.cuh"
+#include "backends/cuda/kernels/attention/attention_rows.cuh"
 #include "backends/cuda/kernels/attention/variants.h"
 
 namespace ridgepoint::cuda {
@@ -21,13 +22,16 @@ class TileCopier {
   __device__ explicit TileCopier(int width)
       : width_(width), row_(threadIdx.x / kTiling.row_chunks()), chunk_(threadIdx.x % kTiling.row_chunks()) {}
 
-  // Starts an asynchronous copy. Rows from `rows_left` on and elements from the width on become 0.
+  // Starts an asynchronous copy of rows `stride` elements apart. Rows from `rows_left` on and elements from the width
+  // on become 0.
   template <class Element>
-  __device__ __forceinline__ void copy(std::uint32_t to, const Element* rows, int rows_left) const {
-    if (rows_left >= kRows && width_ == kTiling.width) {
-      copy_chunks<true>(to, rows, rows_left);
-    } else {
-      copy_chunks<false>(to, rows, rows_left);
+  __device__ __forceinline__ void copy(std::uint32_t to, const Element* rows, int stride, int rows_left) const {
+    if (rows_left < kRows || width_ != kTiling.width) {
+      copy_chunks<false>(to, rows, stride, rows_left);
+    } else if (stride != kTiling.width) {
+      copy_chunks<true>(to, rows, stride, rows_left);
+    } else {  // the same with constant distances
+      copy_chunks<true>(to, rows, kTiling.width, rows_left);
     }
   }
 
@@ -46,15 +50,14 @@ class TileCopier {
 
  private:
   template <bool kWhole, class Element>
-  __device__ __forceinline__ void copy_chunks(std::uint32_t to, const Element* rows, int rows_left) const {
+  __device__ __forceinline__ void copy_chunks(std::uint32_t to, const Element* rows, int stride, int rows_left) const {
     if (kTiling.width < 8 * kTiling.row_chunks() && chunk_ >= kTiling.width / 8) return;
-    const int width = kWhole ? kTiling.width : width_;
-    const Element* from = rows + row_ * width + chunk_ * 8;
+    const Element* from = rows + rows_apart(row_, stride) + chunk_ * 8;
 #pragma unroll
     for (int i = 0; i < kRows / kRowsApart; ++i) {
       const int row = row_ + i * kRowsApart;
-      const bool zeros = !kWhole && (row >= rows_left || chunk_ * 8 >= width);
-      copy_in(to + Tile::offset(row, chunk_), zeros ? rows : from + i * kRowsApart * width, zeros);
+      const bool zeros = !kWhole && (row >= rows_left || chunk_ * 8 >= width_);
+      copy_in(to + Tile::offset(row, chunk_), zeros ? rows : from + rows_apart(i * kRowsApart, stride), zeros);
     }
   }
 
@@ -109,16 +112,17 @@ __device__ __forceinline__ void pack_operand(unsigned (&operand)[4], const float
   operand[3] = pack<Element>(right[2], right[3]);
 }
 
-// One warp writes up to kRows rows of a tile, beginning with its row `row`.
+// One warp writes up to kRows rows of a tile, beginning with its row `row`, to rows `stride` elements apart.
 template <class Tile, int kRows, class Element>
-__device__ __forceinline__ void write_rows(const char* tile, int row, Element* to, int rows_left, int width) {
+__device__ __forceinline__ void write_rows(const char* tile, int row, Element* to, int stride, int rows_left,
+                                           int width) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int chunks = width / 8;
   for (int index = lane; index < kRows * chunks; index += 32) {
     const int at = index / chunks;
     const int chunk = index - at * chunks;
     if (at >= rows_left) break;
-    *reinterpret_cast<uint4*>(to + at * width + chunk * 8) =
+    *reinterpret_cast<uint4*>(to + rows_apart(at, stride) + chunk * 8) =
         *reinterpret_cast<const uint4*>(tile + Tile::offset(row + at, chunk));
   }
 }

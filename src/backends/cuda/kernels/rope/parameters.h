@@ -8,7 +8,8 @@
 
 namespace ridgepoint::cuda {
 
-// The rows of rope's operand [...,D], as a loop nest over its leading dimensions, outermost first.
+// The rows of rope's operand and result [...,D], as a loop nest over their leading dimensions, outermost first. Strides
+// are in elements; the elements of a row of the result are contiguous.
 struct RopeRows {
   static constexpr int kMaxDepth = 5;
 
@@ -17,8 +18,9 @@ struct RopeRows {
   std::int32_t depth = 0;
   std::int32_t position_axis = 0;
   Divisor sizes[kMaxDepth];
-  std::int64_t strides[kMaxDepth] = {};
+  std::int64_t strides[kMaxDepth] = {};  // of the operand
   std::int64_t element_stride = 1;
+  std::int64_t output_strides[kMaxDepth] = {};
   float sine_sign = 1;  // -1 for the inverse rotation
 };
 

@@ -1,7 +1,7 @@
 // Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp); the kernels of rope.cu.
 //
-// fp32, bf16 or fp16, fewer than 2^32 elements: x [...,D] with any strides; cosines and sines [S,D/2] dense; arithmetic
-// in fp32.
+// fp32, bf16 or fp16, fewer than 2^32 elements: x [...,D] with any strides; cosines and sines [S,D/2] dense; output
+// dense or with aligned rows; arithmetic in fp32.
 #include "backends/cuda/kernels/hand_written.h"
 
 #include <algorithm>
@@ -16,19 +16,25 @@ namespace {
 struct Axis {
   std::int64_t size;
   std::int64_t stride;
+  std::int64_t output_stride;
   bool is_position;
 };
 
-// The leading axes of x, outermost first, without those of size 1; neighbours with one even stride are merged.
-std::vector<Axis> leading_axes(const TensorLayout& x, int position_axis) {
+bool is_one_axis(const Axis& outer, const Axis& inner) {
+  return !outer.is_position && !inner.is_position && outer.stride == inner.size * inner.stride &&
+         outer.output_stride == inner.size * inner.output_stride;
+}
+
+// The leading axes of x and the output, outermost first, without those of size 1; neighbours with one even stride are
+// merged.
+std::vector<Axis> leading_axes(const TensorLayout& x, const TensorLayout& output, int position_axis) {
   std::vector<Axis> axes;
   for (int i = 0; i < x.shape.rank() - 1; ++i) {
-    const Axis axis{x.shape[i], x.strides[static_cast<std::size_t>(i)], i == position_axis};
+    const auto at = static_cast<std::size_t>(i);
+    const Axis axis{x.shape[i], x.strides[at], output.strides[at], i == position_axis};
     if (axis.size == 1) continue;
-    const bool merges =
-        !axes.empty() && !axis.is_position && !axes.back().is_position && axes.back().stride == axis.size * axis.stride;
-    if (merges) {
-      axes.back() = {axes.back().size * axis.size, axis.stride, false};
+    if (!axes.empty() && is_one_axis(axes.back(), axis)) {
+      axes.back() = {axes.back().size * axis.size, axis.stride, axis.output_stride, false};
     } else {
       axes.push_back(axis);
     }
@@ -46,6 +52,7 @@ RopeRows make_rows(const KernelSpec& spec, const std::vector<Axis>& axes, std::i
   for (std::size_t i = 0; i < axes.size(); ++i) {
     rows.sizes[i] = Divisor(static_cast<std::uint32_t>(std::max<std::int64_t>(axes[i].size, 1)));
     rows.strides[i] = axes[i].stride;
+    rows.output_strides[i] = axes[i].output_stride;
     if (axes[i].is_position) rows.position_axis = static_cast<std::int32_t>(i);
   }
   rows.element_stride = x.strides[static_cast<std::size_t>(x.shape.rank() - 1)];
@@ -53,10 +60,11 @@ RopeRows make_rows(const KernelSpec& spec, const std::vector<Axis>& axes, std::i
   return rows;
 }
 
-bool reads_in_vectors(const TensorLayout& x, const std::vector<Axis>& axes, std::int64_t width) {
+bool moves_in_vectors(const TensorLayout& x, const std::vector<Axis>& axes, std::int64_t width) {
   const bool unit = x.strides[static_cast<std::size_t>(x.shape.rank() - 1)] == 1;
-  return unit && x.shape[-1] % width == 0 &&
-         std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) { return axis.stride % width == 0; });
+  return unit && x.shape[-1] % width == 0 && std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) {
+           return axis.stride % width == 0 && axis.output_stride % width == 0;
+         });
 }
 
 class Rope : public Kernel {
@@ -66,9 +74,9 @@ class Rope : public Kernel {
     const TensorLayout& x = spec.inputs[0];
     const std::int64_t width = kVectorBytes / static_cast<std::int64_t>(size_bytes(x.dtype));
     const int position_axis = normalise_axis(spec.node.attributes.get<std::int64_t>("axis"), x.shape.rank());
-    const std::vector<Axis> axes = leading_axes(x, position_axis);
+    const std::vector<Axis> axes = leading_axes(x, spec.outputs[0], position_axis);
     pairs_ = rotation(variant.scalar_entry, make_rows(spec, axes, 2));
-    vectors_ = reads_in_vectors(x, axes, width) ? rotation(variant.entry, make_rows(spec, axes, width)) : pairs_;
+    vectors_ = moves_in_vectors(x, axes, width) ? rotation(variant.entry, make_rows(spec, axes, width)) : pairs_;
   }
 
   std::string_view name() const override { return vectors_.launchable.name; }
@@ -122,7 +130,7 @@ OperandLayout rope_layout(const Graph& graph, const Node& node, int index) {
   return index == 0 && !is_constant ? OperandLayout::any : OperandLayout::dense;
 }
 
-// A block computes `columns` vectors, or pairs if the operand cannot be read in vectors.
+// A block computes `columns` vectors, or pairs if the operand or the output cannot be accessed in vectors.
 constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pairs) {
   return {.op = Op::rope,
           .dtype = dtype,
@@ -132,6 +140,7 @@ constexpr KernelVariant variant(DType dtype, const char* vectors, const char* pa
           .entry = vectors,
           .scalar_entry = pairs,
           .layout = rope_layout,
+          .strided_results = true,
           .make = make_rope};
 }
 constexpr KernelVariant kVariants[] = {

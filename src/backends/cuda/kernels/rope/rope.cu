@@ -1,6 +1,6 @@
 // Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp): x [...,D] with any strides, cosines
-// and sines fp32 [S,D/2] dense, output dense; arithmetic in fp32. Its gradient is the same rotation with the sine
-// negated.
+// and sines fp32 [S,D/2] dense, output with contiguous rows; arithmetic in fp32. Its gradient is the same rotation with
+// the sine negated.
 // grid (ceil(items / 512)), block (256)
 #include "backends/cuda/device/divide.cuh"
 #include "backends/cuda/device/packet.cuh"
@@ -14,6 +14,7 @@ constexpr int kItemsPerThread = 2;
 
 struct RowPlace {
   long long x = 0;  // offset of the row's first element
+  long long output = 0;
   unsigned position = 0;
 };
 
@@ -25,6 +26,7 @@ __device__ __forceinline__ RowPlace find_row(const RopeRows& rows, unsigned row)
     const Division split = divide(row, rows.sizes[axis]);
     row = split.quotient;
     place.x += static_cast<long long>(split.remainder) * rows.strides[axis];
+    place.output += static_cast<long long>(split.remainder) * rows.output_strides[axis];
     if (axis == rows.position_axis) place.position = split.remainder;
   }
   return place;
@@ -59,8 +61,7 @@ __device__ __forceinline__ void rotate_item(const RopeRows& rows, const T* __res
     pairs.values[2 * k] = convert_to<T>(a * c - b * s);
     pairs.values[2 * k + 1] = convert_to<T>(a * s + b * c);
   }
-  // Items are numbered in the order of the output.
-  reinterpret_cast<Packet<T, 2 * kPairs>*>(output)[item] = pairs;
+  *reinterpret_cast<Packet<T, 2 * kPairs>*>(output + place.output + 2 * first_pair) = pairs;
 }
 
 template <typename T, int kPairs>
@@ -77,7 +78,8 @@ __device__ __forceinline__ void rotate(const RopeRows& rows, const T* __restrict
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-// vectors: x has unit stride along D, and rows are a multiple of 16 bytes. pairs: all other layouts.
+// vectors: x has unit stride along D, and rows of x and the output begin at multiples of 16 bytes. pairs: all other
+// layouts.
 #define RIDGEPOINT_ROPE(dtype, T)                                                                                   \
   extern "C" __global__ void __launch_bounds__(256)                                                                 \
       rope_forward_vectors_##dtype(const __grid_constant__ ridgepoint::cuda::RopeRows rows, const T* x,             \

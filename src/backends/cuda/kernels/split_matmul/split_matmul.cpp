@@ -89,7 +89,7 @@ std::optional<SplitTiling> SplitTiling::from_text(std::string_view text) {
 }
 
 std::optional<SplitMatmulPlan> SplitMatmulPlan::of(const MatmulProblem& problem) {
-  if (problem.c.dtype != DType::fp32 || problem.flops() == 0) return std::nullopt;
+  if (problem.a.dtype != DType::fp32 || problem.flops() == 0) return std::nullopt;
   const std::optional<Lines> a = lines_of(problem.a, kVector);
   const std::optional<Lines> b = lines_of(problem.b, kVector);
   const std::optional<Lines> c = lines_of(problem.c, 2);

@@ -1,20 +1,22 @@
-// A temporary folder, deleted with its content by the destructor.
+// A folder of this user alone, below $TMPDIR or /tmp. The destructor deletes it with its content. The constructor
+// throws Error if it cannot be made.
 #pragma once
 
 #include <stdlib.h>
 
 #include <filesystem>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "core/files/system_call.h"
 
 namespace ridgepoint {
 
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ridgepoint_test.XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
+    std::string pattern = (std::filesystem::temp_directory_path() / "ridgepoint.XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) throw_system_error("make the folder", pattern, errno);
     path_ = pattern;
   }
   ~TemporaryFolder() {

@@ -1,4 +1,4 @@
-#include "interchange/trace_events.h"
+#include "measure/profile/trace_events.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -188,7 +188,12 @@ class TraceWriter {
       if (kernel.call_start_ns != call_begin_ns) {
         call_begin_ns = kernel.call_start_ns;
         call = following(calls_end_ns, kernel.call_start_ns, kernel.call_start_ns + kernel.call_duration_ns);
-        slice({kHost, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call, node_arguments(kernel));
+        if (profile_.captured) {
+          slice({kHost, kLaunches}, "captured run", "launch", call, "");
+        } else {
+          slice({kHost, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call,
+                node_arguments(kernel));
+        }
       }
       const Track track{kDevice, kFirstStream + kernel.stream};
       std::int64_t& end_ns = stream_end_ns.try_emplace(kernel.stream, INT64_MIN).first->second;

@@ -1,15 +1,15 @@
 // Trace files against the rules of their format, for a made-up profile and for real runs.
-#include "interchange/trace_events.h"
+#include "measure/profile/trace_events.h"
 
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
 
 #include "core/files/file.h"
+#include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "support/sample_profile.h"
-#include "support/temporary_folder.h"
 #include "support/trace_rules.h"
 
 namespace ridgepoint {

@@ -1,0 +1,17 @@
+# Embeds the scripts of bench/peers/pytorch in a target, so that an installed program has them too:
+# src/measure/peers/peer_scripts.h declares the generated list.
+function(ridgepoint_add_peers target)
+  file(GLOB scripts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/bench/peers/pytorch/*.py)
+  set(folder ${CMAKE_BINARY_DIR}/generated/peers)
+  set(symbols "")
+  set(entries "")
+  foreach(script ${scripts})
+    get_filename_component(name ${script} NAME)
+    string(MAKE_C_IDENTIFIER ${name} symbol)
+    string(APPEND symbols "RIDGEPOINT_EMBED(${symbol}, \"${script}\")\n")
+    string(APPEND entries "  {\"${name}\", ridgepoint_peer_${symbol}},\n")
+  endforeach()
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/peer_scripts.cpp.in ${folder}/peer_scripts.cpp @ONLY)
+  set_source_files_properties(${folder}/peer_scripts.cpp PROPERTIES OBJECT_DEPENDS "${scripts}")
+  target_sources(${target} PRIVATE ${folder}/peer_scripts.cpp)
+endfunction()

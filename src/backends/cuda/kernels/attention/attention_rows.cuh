@@ -1,0 +1,25 @@
+// The addresses of rows of attention's operands and results.
+#pragma once
+
+#include "backends/cuda/device/divide.cuh"
+#include "backends/cuda/kernels/attention/parameters.h"
+
+namespace ridgepoint::cuda {
+
+// The first row of matrix number `matrix`.
+template <class Element>
+__device__ __forceinline__ const Element* first_row(const AttentionOperand& operand, const Divisor& inner_count,
+                                                    int matrix) {
+  const Division at = divide(static_cast<unsigned>(matrix), inner_count);
+  return static_cast<const Element*>(operand.data) + (at.quotient * operand.outer + at.remainder * operand.inner);
+}
+template <class Element>
+__device__ __forceinline__ Element* first_row(const AttentionResult& result, const Divisor& inner_count, int matrix) {
+  const Division at = divide(static_cast<unsigned>(matrix), inner_count);
+  return static_cast<Element*>(result.data) + (at.quotient * result.outer + at.remainder * result.inner);
+}
+
+// The distance of rows; one wide multiplication for 32-bit factors.
+__device__ __forceinline__ long long rows_apart(int rows, int stride) { return static_cast<long long>(rows) * stride; }
+
+}  // namespace ridgepoint::cuda

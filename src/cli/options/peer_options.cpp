@@ -1,0 +1,40 @@
+#include "cli/options/peer_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/sweep.h"
+#include "cli/terminal/interrupt.h"
+
+namespace ridgepoint::cli {
+
+void PeerCommandLine::add_to(CLI::App& app) {
+  app.add_option("--peers", peers_,
+                 "time PyTorch beside Ridgepoint: torch, or a list of torch:eager, torch:compile, "
+                 "torch:reduce-overhead, torch:max-autotune, torch:max-autotune-no-cudagraphs")
+      ->type_name("NAMES")
+      ->group("Peers");
+  app.add_option("--python", python_,
+                 "the Python that has PyTorch [RIDGEPOINT_PYTHON, else python3 in PATH, else /usr/bin/python3]")
+      ->type_name("FILE")
+      ->group("Peers");
+}
+
+std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> configs) const {
+  require(!peers_.empty() || python_.empty(), "--python needs --peers");
+  if (peers_.empty()) return std::nullopt;
+  const std::vector<TorchMode> modes = parse_option("--peers", peers_, torch_modes_from);
+  for (const RunConfig& config : configs) {
+    require(config.device == "cpu" || config.device.starts_with("cuda"),
+            fmt::format("--peers: PyTorch has no device '{}'; use cpu or cuda", config.device));
+    require(!config.device_options.memory_limit_bytes.has_value(),
+            "--peers: --memory-limit would limit Ridgepoint alone; leave it out");
+    require(!config.detect_anomaly, "--peers: --detect-anomaly makes times that are not valid; leave it out");
+  }
+  return PeerOptions{find_python(python_, stop_if_interrupted), modes};
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,66 @@
+#include "ir/stored_tensors.h"
+
+#include <numeric>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::string_view kParts = "parts";  // names, separated by commas
+constexpr std::string_view kRows = "rows";
+
+std::vector<std::string> names_in(std::string_view list) {
+  std::vector<std::string> names;
+  for (;;) {
+    const std::size_t comma = list.find(',');
+    names.emplace_back(list.substr(0, comma));
+    if (comma == std::string_view::npos) return names;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+bool describe_rows(const std::vector<std::int64_t>& rows, std::size_t names, const Shape& shape) {
+  if (rows.size() != names || shape.rank() == 0) return false;
+  std::int64_t rest = shape[0];
+  for (const std::int64_t count : rows) {
+    if (count <= 0 || count > rest) return false;
+    rest -= count;
+  }
+  return rest == 0;
+}
+
+}  // namespace
+
+std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) {
+  TensorType type = graph.type(input.outputs[0]);
+  if (input.attributes.contains(kDeclaredDType))
+    type.dtype = dtype_from_name(input.attributes.get<std::string>(kDeclaredDType));
+  if (!input.attributes.contains(kParts)) return {{input_name(input), type}};
+  const std::vector<std::string> names = names_in(input.attributes.get<std::string>(kParts));
+  const std::vector<std::int64_t> rows = part_rows(input);
+  if (!describe_rows(rows, names.size(), type.shape)) {
+    throw Error("the parts of input '" + input_name(input) + "' do not add up to its first dimension",
+                ErrorKind::usage);
+  }
+  std::vector<StoredTensor> tensors;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    tensors.push_back({names[i], {type.dtype, with_size(type.shape, 0, rows[i])}, first});
+    first += tensors.back().type.elements();
+  }
+  return tensors;
+}
+
+void lay_parts(Node& input, std::span<const std::string> names, std::vector<std::int64_t> rows) {
+  const std::string list = std::accumulate(names.begin() + 1, names.end(), names.front(),
+                                           [](const std::string& a, const std::string& b) { return a + "," + b; });
+  input.attributes.set(kParts, list);
+  input.attributes.set(kRows, std::move(rows));
+}
+
+std::vector<std::int64_t> part_rows(const Node& input) {
+  return input.attributes.get_or<std::vector<std::int64_t>>(kRows, {});
+}
+
+}  // namespace ridgepoint

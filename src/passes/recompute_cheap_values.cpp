@@ -1,0 +1,76 @@
+// Computes an elementwise value of the forward pass again where backward reads it, instead of keeping it: its operands
+// must be kept for backward anyway, and its readers there must be such that one kernel with it computes them. Then the
+// forward pass does not write the value, backward does not read it, and its memory is free in between. SwiGLU keeps
+// both of its operands, and computes silu again.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "ir/rewriter.h"
+#include "passes/fusion/fused_body.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+class Recomputer {
+ public:
+  explicit Recomputer(Graph& graph) : graph_(graph), storage_(graph), rewriter_(graph) {}
+
+  bool run() {
+    bool changed = false;
+    for (const NodeId id : nodes_of(graph_)) changed = visit(id) || changed;
+    rewriter_.finish();
+    return changed;
+  }
+
+ private:
+  bool is_backward(NodeId id) const { return graph_.node(id).phase == Phase::backward; }
+
+  // An op of one result that costs a few operations an element, in whichever kernel.
+  static bool is_cheap(const Node& node) {
+    const bool is_elementwise =
+        op_class(node.op) == OpClass::elementwise && traits(node.op).kernel_class == KernelClass::elementwise;
+    return node.outputs.size() == 1 && (is_elementwise || is_elementwise_composite(node)) && !is_repeated(node);
+  }
+
+  bool visit(NodeId id) {
+    const Node node = graph_.node(id);
+    if (node.phase == Phase::backward || node.phase == Phase::optimizer || !is_cheap(node)) return false;
+    const Value value = node.outputs[0];
+    if (storage_.is_result(value) || !storage_.views(value).empty()) return false;
+    std::vector<NodeId> readers;
+    std::ranges::copy_if(storage_.readers(value), std::back_inserter(readers),
+                         [&](NodeId r) { return is_backward(r); });
+    if (readers.empty() || !std::ranges::all_of(readers, [&](NodeId r) { return is_cheap(graph_.node(r)); }))
+      return false;
+    if (!std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand); })) return false;
+    rewriter_.insert_before(readers.front());
+    Node& again = graph_.node(make_node(graph_, node.op, node.inputs, node.attributes));
+    again.scope = node.scope;
+    again.origin = node.origin;
+    graph_.set_type(again.outputs[0], graph_.type(value));  // with its labels
+    for (const NodeId reader : readers) std::ranges::replace(graph_.node(reader).inputs, value, again.outputs[0]);
+    return true;
+  }
+
+  // Whether backward reads the storage of the operand, or the operand has none.
+  bool is_kept(Value operand) const {
+    const Value root = storage_.root(operand);
+    return is_repeated(graph_.producer_node(root)) ||
+           std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return is_backward(id); });
+  }
+
+  Graph& graph_;
+  Storage storage_;  // before any value was computed again
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+bool recompute_cheap_values(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && Recomputer(graph).run();
+}
+
+}  // namespace ridgepoint

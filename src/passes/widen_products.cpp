@@ -1,0 +1,82 @@
+// Lets a bf16 or fp16 product write its fp32 sums where kernels of their own would cast its result to fp32. The result
+// is not rounded in between, so it is nearer to the exact one.
+#include <algorithm>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+class ProductWidener {
+ public:
+  ProductWidener(Graph& graph, const PassTarget& target)
+      : graph_(graph), readers_(graph), rewriter_(graph), target_(target) {}
+
+  bool run() {
+    for (const NodeId id : nodes_of(graph_)) {
+      const Node& node = graph_.node(id);
+      if (node.op != Op::matmul || !is_low(graph_.type(node.outputs[0]).dtype)) continue;
+      if (is_only_cast(node.outputs[0], accumulator(graph_.type(node.outputs[0]).dtype))) widen(id);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // Whether casts to `wide` are all that reads the value, directly or through views.
+  bool is_only_cast(Value value, DType wide) const {
+    const std::vector<NodeId>& readers = readers_.of(value);
+    if (readers_.is_result(value) || readers.empty()) return false;
+    return std::ranges::all_of(readers, [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      if (reader.op == Op::cast) return graph_.type(reader.outputs[0]).dtype == wide;
+      return op_class(reader.op) == OpClass::view && std::ranges::all_of(reader.outputs, [&](Value part) {
+               return readers_.of(part).empty() ? !readers_.is_result(part) : is_only_cast(part, wide);
+             });
+    });
+  }
+
+  void widen(NodeId id) {
+    Node wide = graph_.node(id);
+    const DType dtype = accumulator(graph_.type(wide.outputs[0]).dtype);
+    wide.attributes.set("result", std::string(name(dtype)));
+    if (!target_.has_kernel(graph_, wide)) return;
+    rewriter_.insert_before(id);
+    const Value made = graph_.node(make_node(graph_, Op::matmul, wide.inputs, wide.attributes)).outputs[0];
+    graph_.set_type(made, {dtype, graph_.type(wide.outputs[0]).shape});  // with its labels
+    replace_readers(wide.outputs[0], made);
+    rewriter_.remove(id);
+  }
+
+  void replace_readers(Value low, Value wide) {
+    for (const NodeId id : readers_.of(low)) {
+      const Node& reader = graph_.node(id);
+      if (reader.op == Op::cast) {
+        const Value results[] = {wide};
+        rewriter_.replace(id, results);
+        continue;
+      }
+      const std::vector<Value> parts = reader.outputs;
+      rewriter_.insert_before(id);
+      const std::vector<Value> made = graph_.producer_node(rewriter_.rebuild_view(parts[0], wide)).outputs;
+      for (std::size_t i = 0; i < parts.size(); ++i) replace_readers(parts[i], made[i]);
+      rewriter_.remove(id);
+    }
+  }
+
+  Graph& graph_;
+  Readers readers_;
+  Rewriter rewriter_;
+  const PassTarget& target_;
+};
+
+}  // namespace
+
+bool widen_products(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && ProductWidener(graph, options.target).run();
+}
+
+}  // namespace ridgepoint

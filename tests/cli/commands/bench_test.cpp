@@ -1,0 +1,142 @@
+// Peers and first calls, with the built program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "cli/toy_bench.h"
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "ridgepoint/record.h"
+#include "support/fake_python.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::Optional;
+using ::testing::SizeIs;
+
+std::vector<Record> records_in(const std::string& text) {
+  const TemporaryFolder folder;
+  write_file(folder / "records", text);
+  return read_records(folder / "records");
+}
+
+std::vector<Record> first_calls(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {
+      "bench", "--first-call", "--layers", "1",         "--d-model", "16",      "--d-ff", "24",       "--heads",
+      "2",     "--vocab",      "50",       "--context", "8",         "--batch", "2",      "--format", "jsonl"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const ProgramResult result = run_program(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  return records_in(result.output);
+}
+
+double sum_of(const FirstCallSection& ms) {
+  return *ms.context + *ms.graph + *ms.passes + *ms.plan + *ms.libraries + *ms.kernels + *ms.choices + *ms.memory +
+         *ms.initial_values + *ms.first_run + *ms.other;
+}
+
+void expect_refusal(const std::vector<std::string>& more, int exit_code, const std::string& message) {
+  const ProgramResult result = run_program(toy_bench(more));
+  EXPECT_EQ(result.exit_code, exit_code) << message;
+  EXPECT_THAT(result.error, HasSubstr(message));
+  EXPECT_EQ(std::ranges::count(result.error, '\n'), 1) << result.error;
+  EXPECT_THAT(result.output, IsEmpty());
+}
+
+TEST(BenchFirstCall, takes_the_time_to_the_end_of_the_first_run_apart) {
+  const std::vector<Record> records = first_calls({"--device", "cpu", "--mode", "forward,step"});
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[0].mode, Mode::forward);
+  EXPECT_EQ(records[1].mode, Mode::step);
+  for (const Record& record : records) {
+    const FirstCallSection& ms = record.training_step->first_call_ms;
+    EXPECT_EQ(record.status, RunStatus::ok);
+    EXPECT_NEAR(sum_of(ms), *ms.total, 1e-6);
+    for (const std::optional<double>& stage :
+         {ms.context, ms.graph, ms.passes, ms.plan, ms.kernels, ms.initial_values, ms.first_run}) {
+      EXPECT_GT(stage.value(), 0);
+    }
+    EXPECT_THAT(record.training_step->cold_cache, Optional(false));
+    EXPECT_THAT(record.training_step->time_ms.samples, IsEmpty());
+  }
+}
+
+TEST(BenchFirstCall, of_the_null_device_ends_with_the_plan) {
+  const std::vector<Record> records = first_calls({"--device", "null", "--cold-cache"});
+  ASSERT_THAT(records, SizeIs(1));
+  const FirstCallSection& ms = records[0].training_step->first_call_ms;
+  EXPECT_EQ(*ms.first_run, 0);
+  EXPECT_GT(*ms.plan, 0);
+  EXPECT_GT(records[0].memory_bytes.peak_allocated.value_or(0), 0);
+  EXPECT_THAT(records[0].training_step->cold_cache, Optional(true));
+}
+
+TEST(BenchFirstCall, shows_a_column_a_stage) {
+  const ProgramResult result = run_program({"bench", "--device", "cpu", "--first-call", "--cold-cache", "--model",
+                                            "tiny", "--context", "8", "--batch", "1"});
+  EXPECT_THAT(result.output, AllOf(HasSubstr("first call, cold cache"), HasSubstr("first call ms"),
+                                   HasSubstr("initial values"), HasSubstr("first run"), Not(HasSubstr("mean ms"))));
+}
+
+TEST(BenchFirstCall, a_row_that_fails_has_its_error_and_the_next_one_runs) {
+  const std::vector<Record> records = first_calls({"--device", "cpu", "--memory-limit", "1KiB,1GiB"});
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_EQ(records[0].status, RunStatus::oom);
+  EXPECT_EQ(records[1].status, RunStatus::ok);
+}
+
+TEST(BenchFirstCall, refuses_what_has_no_effect_with_it) {
+  expect_refusal({"--first-call"}, 2, "--warmup has no effect with --first-call");
+  expect_refusal({"--cold-cache"}, 2, "--cold-cache needs --first-call");
+}
+
+TEST(BenchPeers, have_a_row_each_and_the_speedup_over_them) {
+  const FakePython python("agrees");
+  const ProgramResult result =
+      run_program(toy_bench({"--peers", "torch:eager,torch:compile", "--python", python.path()}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("ridgepoint's speedup"), HasSubstr("torch 9.8.7 eager"),
+                                   HasSubstr("torch 9.8.7 compile"), HasSubstr("ridgepoint ")));
+}
+
+TEST(BenchPeers, of_a_sweep_follow_the_row_of_ridgepoint) {
+  const FakePython python("agrees");
+  const ProgramResult result = run_program(
+      toy_bench({"--peers", "torch:eager", "--python", python.path(), "--mode", "forward,step", "--format", "jsonl"}));
+  const std::vector<Record> records = records_in(result.output);
+  ASSERT_THAT(records, SizeIs(4));
+  EXPECT_EQ(records[2].engine, "ridgepoint");
+  EXPECT_EQ(records[3].engine, "torch 9.8.7 eager");
+  EXPECT_EQ(records[3].mode, Mode::step);
+}
+
+TEST(BenchPeers, that_differ_make_the_exit_code_a_failure) {
+  const FakePython python("differs");
+  const ProgramResult result = run_program(toy_bench({"--peers", "torch:eager", "--python", python.path()}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.output, HasSubstr("error: 'grad.lm_head.weight' of the peer differs"));
+}
+
+TEST(BenchPeers, without_torch_say_what_was_tried) {
+  const FakePython python("without_torch");
+  expect_refusal({"--peers", "torch", "--python", python.path()}, 1,
+                 "no Python with PyTorch was found ('" + python.path() + "': ModuleNotFoundError");
+}
+
+TEST(BenchPeers, refuse_what_cannot_be_compared) {
+  expect_refusal({"--peers", "jax"}, 2, "--peers: peer 'jax' is unknown");
+  expect_refusal({"--python", "/usr/bin/python3"}, 2, "--python needs --peers");
+  expect_refusal({"--peers", "torch", "--device", "null"}, 2, "PyTorch has no device 'null'");
+  expect_refusal({"--peers", "torch", "--memory-limit", "1GiB"}, 2, "--memory-limit would limit Ridgepoint alone");
+  expect_refusal({"--peers", "torch", "--detect-anomaly"}, 2, "--detect-anomaly makes times that are not valid");
+}
+
+}  // namespace
+}  // namespace ridgepoint

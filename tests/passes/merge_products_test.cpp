@@ -1,0 +1,248 @@
+// Products with the same left operand become one, whose weights are stored side by side under their names.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "support/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::count;
+using testing::expect_left;
+using testing::expect_rewritten;
+using testing::graph_of;
+
+TEST(MergeProducts, stores_the_weights_side_by_side) {
+  expect_rewritten(merge_products, R"(
+%0:fp32[T8,4] = input() {name="x", role="data"}
+%1:fp32[12,4] = input() {name="attn.q.weight", role="parameter"}
+%2:fp32[4,12] = transpose(%1) {permutation=[1,0]} @forward "attn.q" ""
+%3:fp32[T8,12] = matmul(%0, %2) @forward "attn.q" ""
+%4:fp32[8,4] = input() {name="attn.k.weight", role="parameter"}
+%5:fp32[4,8] = transpose(%4) {permutation=[1,0]} @forward "attn.k" ""
+%6:fp32[T8,8] = matmul(%0, %5) @forward "attn.k" ""
+output "q" %3
+output "k" %6
+)",
+                   R"(
+%0:fp32[T8,4] = input() {name="x", role="data"}
+%1:fp32[20,4] = input() {name="attn.q+k.weight", parts="attn.q.weight,attn.k.weight", role="parameter", rows=[12,8]} @forward "attn.q+k" ""
+%2:fp32[4,20] = transpose(%1) {permutation=[1,0]} @forward "attn.q+k" ""
+%3:fp32[T8,20] = matmul(%0, %2) @forward "attn.q+k" ""
+%4:fp32[T8,12], %5:fp32[T8,8] = split(%3) {axis=1, sizes=[12,8]} @forward "attn.q+k" ""
+output "q" %4
+output "k" %5
+)");
+}
+
+TEST(MergeProducts, casts_the_merged_weight) {
+  expect_rewritten(merge_products, R"(
+%0:bf16[8,4] = input() {name="x", role="data"}
+%1:fp32[8,4] = input() {name="a", role="parameter"}
+%2:bf16[8,4] = cast(%1) {dtype="bf16"}
+%3:bf16[4,8] = transpose(%2) {permutation=[1,0]}
+%4:bf16[8,8] = matmul(%0, %3)
+%5:fp32[8,4] = input() {name="b", role="parameter"}
+%6:bf16[8,4] = cast(%5) {dtype="bf16"}
+%7:bf16[4,8] = transpose(%6) {permutation=[1,0]}
+%8:bf16[8,8] = matmul(%0, %7)
+output "p" %4
+output "q" %8
+)",
+                   R"(
+%0:bf16[8,4] = input() {name="x", role="data"}
+%1:fp32[16,4] = input() {name="a+b", parts="a,b", role="parameter", rows=[8,8]}
+%2:bf16[16,4] = cast(%1) {dtype="bf16"}
+%3:bf16[4,16] = transpose(%2) {permutation=[1,0]}
+%4:bf16[8,16] = matmul(%0, %3)
+%5:bf16[8,8], %6:bf16[8,8] = split(%4) {axis=1, sizes=[8,8]}
+output "p" %5
+output "q" %6
+)");
+}
+
+TEST(MergeProducts, takes_casts_of_one_value_as_the_same_operand) {
+  expect_rewritten(merge_products, R"(
+%0:fp32[8,4] = input() {name="x", role="data"}
+%1:bf16[8,4] = cast(%0) {dtype="bf16"}
+%2:bf16[8,4] = input() {name="a", role="parameter"}
+%3:bf16[4,8] = transpose(%2) {permutation=[1,0]}
+%4:bf16[8,8] = matmul(%1, %3)
+%5:bf16[8,4] = cast(%0) {dtype="bf16"}
+%6:bf16[16,4] = input() {name="b", role="parameter"}
+%7:bf16[4,16] = transpose(%6) {permutation=[1,0]}
+%8:bf16[8,16] = matmul(%5, %7)
+output "p" %4
+output "q" %8
+)",
+                   R"(
+%0:fp32[8,4] = input() {name="x", role="data"}
+%1:bf16[8,4] = cast(%0) {dtype="bf16"}
+%2:bf16[24,4] = input() {name="a+b", parts="a,b", role="parameter", rows=[8,16]}
+%3:bf16[4,24] = transpose(%2) {permutation=[1,0]}
+%4:bf16[8,24] = matmul(%1, %3)
+%5:bf16[8,8], %6:bf16[8,16] = split(%4) {axis=1, sizes=[8,16]}
+output "p" %5
+output "q" %6
+)");
+}
+
+TEST(MergeProducts, leaves_products_of_different_operands) {
+  expect_left(merge_products, R"(
+%0:fp32[8,4] = input() {name="x", role="data"}
+%1:fp32[8,4] = input() {name="y", role="data"}
+%2:fp32[8,4] = input() {name="a", role="parameter"}
+%3:fp32[4,8] = transpose(%2) {permutation=[1,0]}
+%4:fp32[8,8] = matmul(%0, %3)
+%5:fp32[8,4] = input() {name="b", role="parameter"}
+%6:fp32[4,8] = transpose(%5) {permutation=[1,0]}
+%7:fp32[8,8] = matmul(%1, %6)
+output "p" %4
+output "q" %7
+)");
+}
+
+TEST(MergeProducts, leaves_a_weight_that_something_else_reads_or_updates) {
+  expect_left(merge_products, R"(
+%0:fp32[8,4] = input() {name="x", role="data"}
+%1:fp32[8,4] = input() {name="a", role="parameter"}
+%2:fp32[4,8] = transpose(%1) {permutation=[1,0]}
+%3:fp32[8,8] = matmul(%0, %2)
+%4:fp32[8,4] = input() {name="b", role="parameter"}
+%5:fp32[4,8] = transpose(%4) {permutation=[1,0]}
+%6:fp32[8,8] = matmul(%0, %5)
+%7:fp32[8,4] = input() {name="c", role="parameter"}
+%8:fp32[4,8] = transpose(%7) {permutation=[1,0]}
+%9:fp32[8,8] = matmul(%0, %8)
+%10:fp32[8,4] = exp(%1)
+output "p" %3
+output "q" %6
+output "r" %9
+output "e" %10
+update %4 %10
+)");
+}
+
+TEST(MergeProducts, leaves_parts_that_would_not_begin_at_whole_vectors) {
+  expect_left(merge_products, R"(
+%0:fp32[8,4] = input() {name="x", role="data"}
+%1:fp32[3,4] = input() {name="a", role="parameter"}
+%2:fp32[4,3] = transpose(%1) {permutation=[1,0]}
+%3:fp32[8,3] = matmul(%0, %2)
+%4:fp32[3,4] = input() {name="b", role="parameter"}
+%5:fp32[4,3] = transpose(%4) {permutation=[1,0]}
+%6:fp32[8,3] = matmul(%0, %5)
+output "p" %3
+output "q" %6
+)");
+}
+
+TEST(MergeProducts, leaves_products_that_compute_in_other_types) {
+  expect_left(merge_products, R"(
+%0:fp32[8,4] = input() {name="x", role="data"}
+%1:fp32[8,4] = input() {name="a", role="parameter"}
+%2:fp32[4,8] = transpose(%1) {permutation=[1,0]}
+%3:fp32[8,8] = matmul(%0, %2) {compute="tf32"}
+%4:fp32[8,4] = input() {name="b", role="parameter"}
+%5:fp32[4,8] = transpose(%4) {permutation=[1,0]}
+%6:fp32[8,8] = matmul(%0, %5)
+output "p" %3
+output "q" %6
+)");
+}
+
+TEST(MergeProducts, does_nothing_without_compilation) {
+  Graph graph = build_transformer(transformer_preset("tiny"), 1);
+  EXPECT_FALSE(merge_products(graph, PassOptions()));
+}
+
+struct Configuration {
+  Mode mode;
+  Precision precision;
+};
+
+class MergedProducts : public ::testing::TestWithParam<Configuration> {
+ protected:
+  static TransformerConfig config() {
+    TransformerConfig config = transformer_preset("tiny");
+    config.layers = 2;
+    config.context = 24;
+    config.vocab = 50;
+    return config;
+  }
+  static Program program(const char* device, Compile level) {
+    return {build_transformer(config(), 2),
+            open_device(device),
+            {.compile = {.mode = GetParam().mode,
+                         .precision = GetParam().precision,
+                         .level = level,
+                         .keep = {.results = true, .gradients = true}}}};
+  }
+};
+
+// 7 products a layer become 4: [q, k, v], output, [w1, w3] and w2. Attention is one op.
+TEST_P(MergedProducts, are_fewer) {
+  const std::size_t forward = 2 * 4 + 1;
+  EXPECT_EQ(count(program("cpu", Compile::fuse).graph(), Op::matmul),
+            GetParam().mode == Mode::forward ? forward : 3 * forward);
+}
+
+TEST_P(MergedProducts, keep_the_names_and_the_values_of_parameters_gradients_and_moments) {
+  const Transformer workload(config(), 2);
+  Program eager = program("cpu", Compile::off);
+  Program compiled = program("cpu", Compile::fuse);
+  initialise(eager, workload, 3);
+  initialise(compiled, workload, 3);
+  for (int run = 0; run < 2; ++run) {
+    eager.run();
+    compiled.run();
+  }
+  const double tolerance = GetParam().precision == Precision::fp32 ? 1e-5 : 0.05;
+  EXPECT_EQ(eager.graph().outputs().size(), compiled.graph().outputs().size());
+  for (const Output& output : eager.graph().outputs()) {
+    EXPECT_LT(testing::relative_error(compiled.read_output(output.name), eager.read_output(output.name)), tolerance)
+        << output.name;
+  }
+  for (const NodeId id : eager.graph().inputs()) {
+    const std::string& input = input_name(eager.graph().node(id));
+    const HostTensor found = compiled.read_input(input);
+    const HostTensor expected = eager.read_input(input);
+    EXPECT_EQ(found.type, expected.type) << input;
+    EXPECT_LT(testing::relative_error(found, expected), tolerance) << input;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    all, MergedProducts,
+    ::testing::Values(Configuration{Mode::forward, Precision::fp32}, Configuration{Mode::backward, Precision::fp32},
+                      Configuration{Mode::step, Precision::fp32}, Configuration{Mode::forward, Precision::bf16},
+                      Configuration{Mode::step, Precision::bf16}, Configuration{Mode::step, Precision::fp16}),
+    [](const auto& tested) {
+      return std::string(name(tested.param.mode)) + "_" + std::string(name(tested.param.precision));
+    });
+
+TEST(StoredTensors, that_do_not_fill_their_input_are_refused) {
+  EXPECT_THROW(graph_of(R"(
+%0:fp32[4,4] = input() {name="w", parts="a,b", role="parameter", rows=[2,3]}
+output "o" %0
+)"),
+               Error);
+  EXPECT_THROW(graph_of(R"(
+%0:fp32[4,4] = input() {name="w", parts="a,b,c", role="parameter", rows=[2,2]}
+output "o" %0
+)"),
+               Error);
+  EXPECT_THROW(graph_of(R"(
+%0:fp32[4,4] = input() {name="w", parts="a,a", role="parameter", rows=[2,2]}
+output "o" %0
+)"),
+               Error);
+}
+
+}  // namespace
+}  // namespace ridgepoint

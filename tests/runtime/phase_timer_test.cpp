@@ -1,0 +1,130 @@
+// The time of each phase of a run, on devices whose clock is the host's.
+#include "runtime/phase_timer.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <vector>
+
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+namespace {
+
+// Takes a point for a millisecond more than the point before it.
+class CountingTimer : public DeviceTimer {
+ public:
+  explicit CountingTimer(std::vector<std::size_t>& marks) : marks_(marks) {}
+  void mark(std::size_t point) override { marks_.push_back(point); }
+  double elapsed_ms(std::size_t from, std::size_t to) override { return static_cast<double>(to * to - from * from); }
+
+ private:
+  std::vector<std::size_t>& marks_;
+};
+
+// Of the null device, with timers that say what was marked.
+class CountingDevice : public Device {
+ public:
+  std::string_view kind() const override { return null_->kind(); }
+  std::string name() const override { return null_->name(); }
+  std::size_t total_memory_bytes() const override { return null_->total_memory_bytes(); }
+  void* allocate_memory(std::size_t bytes) override { return null_->allocate_memory(bytes); }
+  void release_memory(void* address, std::size_t bytes) override { null_->release_memory(address, bytes); }
+  void copy_to_device(void*, const void*, std::size_t) override {}
+  void copy_to_host(void*, const void*, std::size_t) override {}
+  void fill_zero(void*, std::size_t) override {}
+  void synchronize() override {}
+  bool has_kernel(const Graph& graph, const Node& node) const override { return null_->has_kernel(graph, node); }
+  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
+    return null_->operand_layout(graph, node, index);
+  }
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override { return null_->make_kernel(spec); }
+  std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
+    requested_points = points;
+    return std::make_unique<CountingTimer>(marks);
+  }
+
+  std::size_t requested_points = 0;
+  std::vector<std::size_t> marks;
+
+ private:
+  std::shared_ptr<Device> null_ = open_device("null");
+};
+
+void run(PhaseTimer& timer, std::size_t launches) {
+  timer.begin();
+  for (std::size_t i = 0; i < launches; ++i) timer.before_launch(i);
+  timer.end();
+}
+
+TEST(PhaseTimer, markseach_change_of_phase_and_the_end_in_every_run) {
+  CountingDevice device;
+  const std::array phases = {Phase::forward, Phase::forward, Phase::loss, Phase::backward, Phase::backward};
+  PhaseTimer timer(device, phases);
+  EXPECT_EQ(device.requested_points, 4U);
+  run(timer, phases.size());
+  EXPECT_EQ(device.marks, (std::vector<std::size_t>{0, 1, 2, 3}));
+  run(timer, phases.size());
+  EXPECT_EQ(device.marks, (std::vector<std::size_t>{0, 1, 2, 3, 0, 1, 2, 3}));
+  const PhaseTimes times = timer.read();
+  EXPECT_EQ(times[Phase::forward], 1.0);
+  EXPECT_EQ(times[Phase::loss], 3.0);
+  EXPECT_EQ(times[Phase::backward], 5.0);
+  EXPECT_EQ(times[Phase::optimizer], std::nullopt);
+}
+
+TEST(PhaseTimer, adds_up_the_parts_of_a_phase_that_is_interrupted) {
+  CountingDevice device;
+  const std::array phases = {Phase::backward, Phase::optimizer, Phase::backward, Phase::optimizer};
+  PhaseTimer timer(device, phases);
+  run(timer, phases.size());
+  EXPECT_EQ(timer.read()[Phase::backward], 1.0 + 5.0);
+  EXPECT_EQ(timer.read()[Phase::optimizer], 3.0 + 7.0);
+}
+
+TEST(PhaseTimer, has_no_times_for_a_run_without_launches) {
+  CountingDevice device;
+  PhaseTimer timer(device, {});
+  run(timer, 0);
+  EXPECT_EQ(timer.read()[Phase::forward], std::nullopt);
+}
+
+// A long forward phase and a short optimizer phase.
+Graph long_forward() {
+  Graph graph;
+  Value x = input(graph, "x", {DType::fp32, {1 << 16}}, Role::data);
+  const Value short_one = reduce_sum(graph, x, {0});
+  for (int i = 0; i < 20; ++i) x = exp(graph, x);
+  graph.add_output("long", x);
+  graph.set_phase(Phase::optimizer);
+  graph.add_output("short", neg(graph, short_one));
+  return graph;
+}
+
+class PhaseTimesOn : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(PhaseTimesOn, are_those_of_the_last_run_from_the_call_on) {
+  Program program(long_forward(), open_device(GetParam()), {.compile = {.level = Compile::full}});
+  for (int i = 0; i < 3; ++i) program.run();
+  program.time_phases();
+  for (int i = 0; i < 3; ++i) {
+    program.run();
+    const PhaseTimes times = program.phase_times();
+    EXPECT_GT(*times[Phase::forward], 4 * *times[Phase::optimizer]);
+    EXPECT_GT(*times[Phase::optimizer], 0);
+    EXPECT_EQ(times[Phase::backward], std::nullopt);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Hosts, PhaseTimesOn, ::testing::Values("reference", "cpu"));
+
+TEST(PhaseTimes, are_zero_on_a_device_that_computes_nothing) {
+  Program program(long_forward(), open_device("null"));
+  program.time_phases();
+  program.run();
+  EXPECT_EQ(program.phase_times()[Phase::forward], 0.0);
+}
+
+}  // namespace
+}  // namespace ridgepoint
