@@ -86,8 +86,12 @@ function(ridgepoint_compile_kernel source fatbin)
   if(NOT source MATCHES "_wgmma\\.cu$")
     list(APPEND targets -gencode arch=compute_80,code=${ampere_code})
   endif()
+  set(options "")
+  if(source MATCHES "/random/")
+    set(options -fmad=false)  # the host computes the same values without fused multiply-adds
+  endif()
   add_custom_command(OUTPUT ${fatbin}
-    COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets
+    COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets ${options}
       -ccbin ${RIDGEPOINT_NVCC_HOST_COMPILER} -I${CMAKE_SOURCE_DIR}/src
       ${targets} -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
     DEPENDS ${source} DEPFILE ${fatbin}.d VERBATIM

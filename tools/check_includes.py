@@ -38,6 +38,7 @@ PUBLIC_HEADERS = {
     "memory_use.h": "core",
     "shape.h": "core",
     "stop_point.h": "core",
+    "truncated_normal.h": "core",
     "graph.h": "ir",
     "op.h": "ir",
     "op_list.def": "ir",

@@ -120,7 +120,7 @@ Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inv
 // for fp64); o = softmax(scale q k^T) v. With `causal`, S = K and query i attends to keys 0..i.
 std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
                                   const Source& source = Source::current());
-// logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}.
+// logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}, in fp32 for low logits.
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
                                       const Source& source = Source::current());
 

@@ -16,6 +16,7 @@
 #include "ridgepoint/memory_use.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/tensor.h"
+#include "ridgepoint/truncated_normal.h"
 
 namespace ridgepoint {
 
@@ -95,6 +96,10 @@ class Program {
   // The type must be that of the `input` node. Throws Error for an index of an embedding or of the loss that is outside
   // its table, naming the element.
   void write_input(std::string_view name, const HostTensor& tensor);
+  // Sets a floating input to random values, which the seed and the name of the input determine: the same on every
+  // device. `stop_point` may be called again and again.
+  void write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
+                    const StopPoint& stop_point = {});
   // Parameters and state after updates. A weight that the compiled program stores in bf16 or fp16 comes rounded.
   HostTensor read_input(std::string_view name) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.

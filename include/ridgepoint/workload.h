@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "ridgepoint/program.h"
 #include "ridgepoint/stop_point.h"
 #include "ridgepoint/tensor.h"
+#include "ridgepoint/truncated_normal.h"
 
 namespace ridgepoint {
 
@@ -49,17 +49,15 @@ class Workload {
   // without a loss is differentiated from its one floating result. `stop_point` may be called again and again.
   virtual Graph build(const StopPoint& stop_point = {}) const = 0;
 
-  // Sets `values`, the elements of a parameter, to those before the first step; a seed gives the same values on every
-  // machine. By default: 1 for vectors, otherwise normal with deviation sqrt(2 / (rows + columns)), truncated at 3
-  // deviations (Glorot).
-  virtual void fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
-                                  const StopPoint& stop_point = {}) const;
-  // The same as a new tensor.
+  // The values of a parameter before the first step. By default: 1 for vectors, otherwise the deviation is
+  // sqrt(2 / (rows + columns)) (Glorot).
+  virtual TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const;
+  // Those values; a seed gives the same values on every machine and every device.
   HostTensor initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                            const StopPoint& stop_point = {}) const;
 
-  // Writes every input that is neither a parameter nor state. Unless overridden: floating data are normal with
-  // deviation 1 truncated at 3, integer data that index a table are uniform over it.
+  // Writes every input that is neither a parameter nor state, after the parameters, which it may write too. Unless
+  // overridden: floating data have deviation 1, integer data that index a table are uniform over it.
   virtual void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const;
 
   // The amount of work of one run and its unit, such as tokens. Rates are units per second.

@@ -1,6 +1,5 @@
 #include "models/toy_model.h"
 
-#include <algorithm>
 #include <string>
 
 #include "ridgepoint/ops.h"
@@ -75,18 +74,13 @@ WorkloadDescription ToyModel::describe() const {
   return description;
 }
 
-void ToyModel::fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
-                                  const StopPoint& stop_point) const {
-  if (parameter.name == "ln.bias") {
-    std::ranges::fill(values, 0.0F);
-  } else {
-    Workload::fill_initial_value(parameter, seed, values, stop_point);
-  }
+TruncatedNormal ToyModel::initial_distribution(const ParameterDeclaration& parameter) const {
+  return parameter.name == "ln.bias" ? TruncatedNormal{} : Workload::initial_distribution(parameter);
 }
 
 void ToyModel::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {
   const TensorType x{DType::fp32, {config_.batch, config_.inputs}};
-  program.write_input("x", Workload::initial_value({"x", x}, seed, stop_point));
+  program.write_random("x", Workload::initial_distribution({"x", x}), seed, stop_point);
   if (!program.graph().find_input("targets")) return;
   HostTensor targets(TensorType{DType::int64, {config_.batch}});
   for (std::int64_t i = 0; i < config_.batch; ++i) {

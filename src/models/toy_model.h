@@ -27,8 +27,7 @@ class ToyModel final : public Workload {
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& = {}) const override { return build_toy_model(config_); }
   // "ln.bias" is 0; weights as in Workload.
-  void fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
-                          const StopPoint& stop_point = {}) const override;
+  TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override;
   // x has the distribution of a weight of its shape; the target of row i is i modulo `outputs`.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return config_.batch; }

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "models/random_tensor.h"
 
 namespace ridgepoint {
 namespace {
@@ -154,11 +153,9 @@ WorkloadDescription Transformer::describe() const {
           .attention = config_.attention};
 }
 
-void Transformer::fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
-                                     const StopPoint& stop_point) const {
-  if (parameter.name != "token_embeddings.weight")
-    return Workload::fill_initial_value(parameter, seed, values, stop_point);
-  fill_truncated_normal(values, 1.0, random_stream(parameter.name, seed), stop_point);
+TruncatedNormal Transformer::initial_distribution(const ParameterDeclaration& parameter) const {
+  if (parameter.name == "token_embeddings.weight") return {.deviation = 1};
+  return Workload::initial_distribution(parameter);
 }
 
 void Transformer::write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point) const {

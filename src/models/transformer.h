@@ -49,8 +49,7 @@ class Transformer final : public Workload {
     return build_transformer(config_, batch_, stop_point);
   }
   // The embedding has standard deviation 1; other weights as in Workload.
-  void fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
-                          const StopPoint& stop_point = {}) const override;
+  TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override;
   // Also writes the rotary tables.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return batch_ * config_.context; }

@@ -1,23 +1,15 @@
 #include "ridgepoint/workload.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 
+#include "core/random/random_values.h"
 #include "ir/stored_tensors.h"
-#include "models/random_tensor.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
 
-HostTensor random_data(const Program& program, const std::string& name, const TensorType& type, std::uint64_t seed,
-                       const StopPoint& stop_point) {
-  if (is_floating(type.dtype)) {
-    HostTensor tensor({DType::fp32, type.shape});
-    fill_truncated_normal(tensor.as<float>(), 1.0, random_stream(name, seed), stop_point);
-    return type.dtype == DType::fp32 ? tensor : convert(tensor, type.dtype);
-  }
+// Uniform numbers of rows of the table that the input indexes; 0 where it indexes none.
+HostTensor random_indices(const Program& program, const std::string& name, const TensorType& type, std::uint64_t seed) {
   HostTensor tensor(type);
   const std::optional<std::int64_t> bound = program.index_bound(name);
   if (bound && type.dtype == DType::int64) fill_uniform(tensor.as<std::int64_t>(), *bound, random_stream(name, seed));
@@ -26,21 +18,16 @@ HostTensor random_data(const Program& program, const std::string& name, const Te
 
 }  // namespace
 
-void Workload::fill_initial_value(const ParameterDeclaration& parameter, std::uint64_t seed, std::span<float> values,
-                                  const StopPoint& stop_point) const {
+TruncatedNormal Workload::initial_distribution(const ParameterDeclaration& parameter) const {
   const Shape& shape = parameter.type.shape;
-  if (shape.rank() < 2) {
-    std::ranges::fill(values, 1.0F);
-  } else {
-    const double sigma = std::sqrt(2.0 / static_cast<double>(shape[-2] + shape[-1]));
-    fill_truncated_normal(values, sigma, random_stream(parameter.name, seed), stop_point);
-  }
+  if (shape.rank() < 2) return {.mean = 1};
+  return {.deviation = std::sqrt(2.0 / static_cast<double>(shape[-2] + shape[-1]))};
 }
 
 HostTensor Workload::initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                                    const StopPoint& stop_point) const {
   HostTensor tensor(parameter.type);
-  fill_initial_value(parameter, seed, tensor.as<float>(), stop_point);
+  fill_random(tensor.as<float>(), initial_distribution(parameter), random_stream(parameter.name, seed), 0, stop_point);
   return tensor;
 }
 
@@ -48,8 +35,13 @@ void Workload::write_data(Program& program, std::uint64_t seed, const StopPoint&
   const Graph& graph = program.graph();
   for (const NodeId id : graph.inputs(Role::data)) {
     const Node& node = graph.node(id);
+    const std::string name = input_name(node);
     const TensorType& type = graph.type(node.outputs[0]);
-    program.write_input(input_name(node), random_data(program, input_name(node), type, seed, stop_point));
+    if (is_floating(type.dtype)) {
+      program.write_random(name, {.deviation = 1}, seed, stop_point);
+    } else {
+      program.write_input(name, random_indices(program, name, type, seed));
+    }
   }
 }
 
@@ -63,16 +55,12 @@ std::vector<ParameterDeclaration> parameters_of(const Graph& graph) {
 }
 
 void initialise(Program& program, const Workload& workload, std::uint64_t seed, const StopPoint& stop_point) {
-  workload.write_data(program, seed, stop_point);
-  // By size. They are used again, because the first use of new memory takes as long as making the values.
-  std::map<std::size_t, HostTensor> tensors;
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     if (stop_point) stop_point();
-    HostTensor& tensor = tensors.try_emplace(parameter.type.bytes(), parameter.type).first->second;
-    tensor.type = parameter.type;
-    workload.fill_initial_value(parameter, seed, tensor.as<float>(), stop_point);
-    program.write_input(parameter.name, tensor);
+    program.write_random(parameter.name, workload.initial_distribution(parameter), seed, stop_point);
   }
+  workload.write_data(program, seed, stop_point);
+  program.synchronize();
 }
 
 }  // namespace ridgepoint

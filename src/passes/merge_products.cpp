@@ -49,8 +49,8 @@ std::string joined_name(const std::vector<std::string>& names) {
 struct Linear {
   NodeId product;
   NodeId transpose;
-  NodeId cast;  // invalid where the weight is not cast
-  NodeId weight;
+  NodeId cast = {};  // invalid where the weight is not cast
+  NodeId weight = {};
 };
 
 class ProductMerger {

@@ -1,9 +1,11 @@
 // Computes an elementwise value of the forward pass again where backward reads it, instead of keeping it: its operands
 // must be kept for backward anyway, and its readers there must be such that one kernel with it computes them. Then the
 // forward pass does not write the value, backward does not read it, and its memory is free in between. SwiGLU keeps
-// both of its operands, and computes silu again.
+// both of its operands, and computes silu again. The exponentials of a softmax are computed again from the softmax and
+// their sum, which backward reads too.
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <vector>
 
 #include "ir/rewriter.h"
@@ -45,14 +47,42 @@ class Recomputer {
                          [&](NodeId r) { return is_backward(r); });
     if (readers.empty() || !std::ranges::all_of(readers, [&](NodeId r) { return is_cheap(graph_.node(r)); }))
       return false;
-    if (!std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand); })) return false;
+    const std::optional<Recipe> recipe = recipe_of(node);
+    if (!recipe) return false;
     rewriter_.insert_before(readers.front());
-    Node& again = graph_.node(make_node(graph_, node.op, node.inputs, node.attributes));
+    Node& again = graph_.node(make_node(graph_, recipe->op, recipe->operands, recipe->attributes));
     again.scope = node.scope;
     again.origin = node.origin;
     graph_.set_type(again.outputs[0], graph_.type(value));  // with its labels
     for (const NodeId reader : readers) std::ranges::replace(graph_.node(reader).inputs, value, again.outputs[0]);
     return true;
+  }
+
+  // How to compute a value from what is kept.
+  struct Recipe {
+    Op op;
+    std::vector<Value> operands;
+    Attributes attributes = {};
+  };
+
+  std::optional<Recipe> recipe_of(const Node& node) const {
+    if (std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand); }))
+      return Recipe{node.op, node.inputs, node.attributes};
+    return node.op == Op::exp ? from_quotient(node.outputs[0]) : std::nullopt;
+  }
+
+  // x = (x / sum) sum, where the quotient and the sum over rows are kept. In a low dtype that would round once more.
+  std::optional<Recipe> from_quotient(Value exponentials) const {
+    if (is_low(graph_.type(exponentials).dtype)) return std::nullopt;
+    for (const NodeId id : storage_.readers(exponentials)) {
+      const Node& quotient = graph_.node(id);
+      if (quotient.op != Op::div || quotient.inputs[0] != exponentials || !is_kept(quotient.outputs[0])) continue;
+      const Value sum = quotient.inputs[1];
+      const Node& reduction = graph_.producer_node(storage_.root(sum));
+      if (reduction.op == Op::reduce_sum && reduction.inputs[0] == exponentials && is_kept(sum))
+        return Recipe{Op::mul, {quotient.outputs[0], sum}};
+    }
+    return std::nullopt;
   }
 
   // Whether backward reads the storage of the operand, or the operand has none.

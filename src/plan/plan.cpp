@@ -1,10 +1,12 @@
 #include "plan/plan.h"
 
+#include <algorithm>
 #include <string>
 
 #include "ops/in_place.h"
 #include "ops/rules/adamw.h"
 #include "plan/check_updates.h"
+#include "plan/take_over.h"
 
 namespace ridgepoint {
 namespace {
@@ -13,11 +15,12 @@ constexpr std::size_t kNever = SIZE_MAX;
 
 class Planner {
  public:
-  explicit Planner(const Graph& graph)
-      : graph_(graph), layouts_(value_layouts(graph)), buffer_of_(graph.value_count(), kNoBuffer) {}
+  Planner(const Graph& graph, const PlanOptions& options)
+      : graph_(graph), options_(options), layouts_(value_layouts(graph)), buffer_of_(graph.value_count(), kNoBuffer) {}
 
   ExecutionPlan run() {
     find_update_targets();
+    find_last_readers();
     place_inputs();
     make_steps();
     mark_outputs();
@@ -32,6 +35,16 @@ class Planner {
     check_updates(graph_, layouts_);
     update_target_.resize(graph_.value_count());
     for (const Update& update : graph_.updates()) update_target_[update.value.id] = update.input;
+  }
+
+  void find_last_readers() {
+    last_reader_.resize(graph_.value_count());
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (!launches(node.op)) continue;
+      for (const Value value : node.inputs) last_reader_[layouts_[value.id].root.id] = id;
+    }
+    for (const Output& output : graph_.outputs()) last_reader_[layouts_[output.value.id].root.id] = {};
   }
 
   BufferId add_buffer(Value value) {
@@ -59,7 +72,7 @@ class Planner {
       PlanStep step;
       step.node = id;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));
-      for (const Value value : node.outputs) place_output(value, step);
+      for (const Value value : node.outputs) place_output(node, value, step);
       plan_.steps.push_back(std::move(step));
     }
   }
@@ -74,14 +87,31 @@ class Planner {
     return result;
   }
 
-  void place_output(Value value, PlanStep& step) {
-    const Value target = update_target_[value.id];
-    if (target.valid()) {
+  void place_output(const Node& node, Value value, PlanStep& step) {
+    const Value root = layouts_[value.id].root;
+    if (const Value target = update_target_[value.id]; target.valid()) {
       buffer_of_[value.id] = buffer_of_[target.id];
-    } else if (const Value root = layouts_[value.id].root; buffer_of_[root.id] == kNoBuffer) {
-      step.allocate.push_back(add_buffer(root));
+    } else if (buffer_of_[root.id] == kNoBuffer) {
+      if (const Value storage = storage_to_take_over(node, value, step.node); storage.valid()) {
+        buffer_of_[root.id] = buffer_of_[storage.id];
+      } else {
+        step.allocate.push_back(add_buffer(root));
+      }
     }
     step.outputs.push_back(operand(value));
+  }
+
+  // The storage of an operand that the result may take over, as a whole; invalid if there is none.
+  Value storage_to_take_over(const Node& node, Value result, NodeId reader) const {
+    if (!options_.takes_over || layouts_[result.id].root != result) return {};
+    for (const Value value : node.inputs) {
+      const ValueLayout& operand = layouts_[value.id];
+      if (operand.layout.immediate || last_reader_[operand.root.id] != reader) continue;
+      const Buffer& buffer = plan_.buffers[buffer_of_[operand.root.id]];
+      if (buffer.persistent || buffer.bytes != graph_.type(result).bytes()) continue;
+      if (can_take_over(graph_, node, operand.root, layouts_)) return operand.root;
+    }
+    return {};
   }
 
   void mark_outputs() {
@@ -146,15 +176,17 @@ class Planner {
   }
 
   const Graph& graph_;
+  const PlanOptions& options_;
   std::vector<ValueLayout> layouts_;
   std::vector<BufferId> buffer_of_;  // by value id; of storage (ValueLayout::root), and of new values of inputs
   std::vector<std::size_t> last_of_buffer_;
   std::vector<Value> update_target_;
+  std::vector<NodeId> last_reader_;  // by value id, of storage; invalid for that of outputs
   ExecutionPlan plan_;
 };
 
 }  // namespace
 
-ExecutionPlan make_plan(const Graph& graph) { return Planner(graph).run(); }
+ExecutionPlan make_plan(const Graph& graph, const PlanOptions& options) { return Planner(graph, options).run(); }
 
 }  // namespace ridgepoint

@@ -47,7 +47,13 @@ struct ExecutionPlan {
   std::optional<std::size_t> backward_begin;
 };
 
+struct PlanOptions {
+  // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it
+  // (take_over.h). Then a buffer holds several values, one after another.
+  bool takes_over = false;
+};
+
 // Plans a graph after all passes. Throws Error (usage) for an update that cannot be in place (check_updates.h).
-ExecutionPlan make_plan(const Graph& graph);
+ExecutionPlan make_plan(const Graph& graph, const PlanOptions& options = {});
 
 }  // namespace ridgepoint

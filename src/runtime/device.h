@@ -14,6 +14,8 @@
 #include "memory/device_memory.h"
 #include "ops/layout.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/stop_point.h"
+#include "ridgepoint/truncated_normal.h"
 #include "runtime/activity.h"
 
 namespace ridgepoint {
@@ -97,6 +99,10 @@ class Device : public DeviceMemory {
   virtual void copy_to_device(void* device_address, const void* host, std::size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;
   virtual void fill_zero(void* device_address, std::size_t bytes) = 0;
+  // Sets `count` elements of a floating dtype to the values of a random stream (core/random/random_values.h), rounded
+  // from fp32: the same values on every device. By default, the host makes and copies them.
+  virtual void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
+                           std::uint64_t stream, const StopPoint& stop_point);
   virtual void synchronize() = 0;
   // Calls `body` with this device current on the calling thread (cudaSetDevice), and restores the previous one. Within
   // it, other calls need not make the device current each time.

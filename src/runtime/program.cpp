@@ -6,6 +6,7 @@
 #include "compile/compile.h"
 #include "core/first_call_clock.h"
 #include "core/nearest.h"
+#include "core/random/random_values.h"
 #include "ir/convert.h"
 #include "ir/stored_tensors.h"
 #include "ops/rule.h"
@@ -36,9 +37,9 @@ Graph compiled(Graph graph, const Device& device, const ProgramOptions& options)
   return compile(std::move(graph), device, compile_options);
 }
 
-ExecutionPlan planned(const Graph& graph) {
+ExecutionPlan planned(const Graph& graph, Compile level) {
   const InStage in_stage(FirstCallStage::plan);
-  return make_plan(graph);
+  return make_plan(graph, {.takes_over = level != Compile::off});
 }
 
 // A named tensor, and the input that stores it.
@@ -58,7 +59,7 @@ struct ProgramPlan::Implementation {
         bounds(index_bounds(source)),
         graph(compiled(std::move(source), *device, options)),
         inputs(input_slots(graph, bounds)),
-        plan(planned(graph)) {
+        plan(planned(graph, options.compile.level)) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       input_index.emplace(inputs[i].tensor.name, i);
       const Node& node = graph.producer_node(inputs[i].value);
@@ -210,6 +211,24 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
   self.write(slot.value, tensor, stored.first_element);
   const auto copy = self.source->low_copies.find(slot.value);
   if (copy != self.source->low_copies.end()) self.write(copy->second, tensor, stored.first_element);
+}
+
+void Program::write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
+                           const StopPoint& stop_point) {
+  Implementation& self = *implementation_;
+  const InputSlot& slot = self.find_input(name);
+  const StoredTensor& stored = slot.tensor;
+  if (!is_floating(stored.type.dtype)) {
+    throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; only floating inputs can be random",
+                ErrorKind::usage);
+  }
+  const auto fill = [&](Value value) {
+    self.device->fill_random(self.element(value, stored.first_element), self.graph.type(value).dtype,
+                             stored.type.elements(), distribution, random_stream(stored.name, seed), stop_point);
+  };
+  fill(slot.value);
+  const auto copy = self.source->low_copies.find(slot.value);
+  if (copy != self.source->low_copies.end()) fill(copy->second);
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {

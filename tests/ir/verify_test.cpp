@@ -145,7 +145,7 @@ TEST(Builders, refuse_operands_of_wrong_types) {
   const Value targets = in(DType::int64, {3});
   const Value low = in(DType::bf16, {3});
   const Value wide = in(DType::fp32, {3});
-  EXPECT_NO_THROW(make_node(graph, Op::cross_entropy_backward, {low, logits, targets, low}));
+  EXPECT_NO_THROW(make_node(graph, Op::cross_entropy_backward, {wide, logits, targets, wide}));
   refused(Op::cross_entropy_backward, {wide, logits, targets, low});
   refused(Op::cross_entropy_backward, {low, logits, targets, wide});
   // Scalars have no rows.

@@ -18,18 +18,28 @@ constexpr std::string_view kPacked = R"(
 %2:fp32[4,2] = input() {name="s", role="constant"}
 )";
 
+std::string joined(std::string_view first, std::string_view second) {
+  std::string text(first);
+  text += second;
+  return text;
+}
+
 std::string rotated(std::string_view second_attributes, std::string_view rest) {
-  return std::string(kPacked) + R"(%3:fp32[8,8], %4:fp32[8,8], %5:fp32[8,8] = split(%0) {axis=1, sizes=[8,8,8]}
+  std::string lines(kPacked);
+  lines += R"(%3:fp32[8,8], %4:fp32[8,8], %5:fp32[8,8] = split(%0) {axis=1, sizes=[8,8,8]}
 %6:fp32[2,4,2,4] = reshape(%3) {shape=[2,4,2,4]}
 %7:fp32[2,4,2,4] = rope(%6, %1, %2) {axis=1, inverse=false}
 %8:fp32[2,4,2,4] = reshape(%4) {shape=[2,4,2,4]}
-%9:fp32[2,4,2,4] = rope(%8, %1, %2) )" +
-         std::string(second_attributes) + R"(
+%9:fp32[2,4,2,4] = rope(%8, %1, %2) )";
+  lines += second_attributes;
+  lines += R"(
 %10:fp32[2,4,2,4] = reshape(%5) {shape=[2,4,2,4]}
 %11:fp32[2,2,4,4] = transpose(%7) {permutation=[0,2,1,3]}
 %12:fp32[2,2,4,4] = transpose(%9) {permutation=[0,2,1,3]}
 %13:fp32[2,2,4,4] = transpose(%10) {permutation=[0,2,1,3]}
-)" + std::string(rest);
+)";
+  lines += rest;
+  return lines;
 }
 
 constexpr std::string_view kAttention =
@@ -39,7 +49,7 @@ output "o" %14
 
 TEST(MergeRotations, rotates_neighbouring_parts_as_heads_of_one_tensor) {
   expect_rewritten(merge_rotations, rotated("{axis=1, inverse=false}", kAttention),
-                   std::string(kPacked) + R"(%3:fp32[8,16], %4:fp32[8,8] = split(%0) {axis=1, sizes=[16,8]}
+                   joined(kPacked, R"(%3:fp32[8,16], %4:fp32[8,8] = split(%0) {axis=1, sizes=[16,8]}
 %5:fp32[2,4,4,4] = reshape(%3) {shape=[2,4,4,4]}
 %6:fp32[2,4,4,4] = rope(%5, %1, %2) {axis=1, inverse=false}
 %7:fp32[2,4,2,4], %8:fp32[2,4,2,4] = split(%6) {axis=2, sizes=[2,2]}
@@ -49,7 +59,7 @@ TEST(MergeRotations, rotates_neighbouring_parts_as_heads_of_one_tensor) {
 %12:fp32[2,2,4,4] = transpose(%9) {permutation=[0,2,1,3]}
 %13:fp32[2,2,4,4], %14:fp32[2,2,4] = attention(%10, %11, %12) {causal=true, scale=0.5}
 output "o" %13
-)");
+)"));
 }
 
 TEST(MergeRotations, leaves_rotations_that_differ) {
@@ -66,7 +76,7 @@ output "v" %13
 }
 
 TEST(MergeRotations, leaves_a_rotation_that_is_a_result) {
-  expect_left(merge_rotations, rotated("{axis=1, inverse=false}", std::string(kAttention) + "output \"q\" %7\n"));
+  expect_left(merge_rotations, rotated("{axis=1, inverse=false}", joined(kAttention, "output \"q\" %7\n")));
 }
 
 TEST(MergeRotations, does_nothing_without_compilation) {

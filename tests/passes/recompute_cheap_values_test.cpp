@@ -57,6 +57,52 @@ output "p" %3
 )");
 }
 
+constexpr const char* kSoftmax = R"(
+%0:fp32[4,6] = input() {name="scores", role="data"}
+%1:fp32[4,6] = input() {name="g", role="data"}
+%2:fp32[4,1] = reduce_max(%0) {axes=[-1], keep_dims=true}
+%3:fp32[4,6] = sub(%0, %2)
+%4:fp32[4,6] = exp(%3)
+%5:fp32[4,1] = reduce_sum(%4) {axes=[-1], keep_dims=true}
+%6:fp32[4,6] = div(%4, %5)
+%7:fp32[4,6] = div(%1, %5) @backward "" ""
+%8:fp32[4,6] = mul(%7, %6) @backward "" ""
+%9:fp32[4,6] = mul(%8, %4) @backward "" ""
+output "o" %6
+output "p" %9
+)";
+
+TEST(RecomputeCheapValues, computes_the_exponentials_of_a_softmax_from_it_and_their_sum) {
+  expect_rewritten(recompute_cheap_values, kSoftmax, R"(
+%0:fp32[4,6] = input() {name="scores", role="data"}
+%1:fp32[4,6] = input() {name="g", role="data"}
+%2:fp32[4,1] = reduce_max(%0) {axes=[-1], keep_dims=true}
+%3:fp32[4,6] = sub(%0, %2)
+%4:fp32[4,6] = exp(%3)
+%5:fp32[4,1] = reduce_sum(%4) {axes=[-1], keep_dims=true}
+%6:fp32[4,6] = div(%4, %5)
+%7:fp32[4,6] = div(%1, %5) @backward "" ""
+%8:fp32[4,6] = mul(%7, %6) @backward "" ""
+%9:fp32[4,6] = mul(%6, %5) @backward "" ""
+%10:fp32[4,6] = mul(%8, %9) @backward "" ""
+output "o" %6
+output "p" %10
+)");
+}
+
+std::string with(std::string text, std::string_view before, std::string_view after) {
+  for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos; at += after.size())
+    text.replace(at, before.size(), after);
+  return text;
+}
+
+TEST(RecomputeCheapValues, keeps_exponentials_in_a_low_dtype_or_over_another_sum_or_without_the_quotient) {
+  expect_left(recompute_cheap_values, with(kSoftmax, "fp32", "bf16"));
+  expect_left(recompute_cheap_values, with(kSoftmax, "div(%4, %5)", "div(%4, %2)"));
+  expect_left(recompute_cheap_values, with(kSoftmax, "div(%4, %5)", "mul(%4, %5)"));
+  expect_left(recompute_cheap_values, with(kSoftmax, "mul(%7, %6)", "mul(%7, %1)"));
+}
+
 TEST(RecomputeCheapValues, keeps_results_norms_and_what_only_forward_reads) {
   expect_left(recompute_cheap_values, R"(
 %0:fp32[4,4] = input() {name="g", role="data"}

@@ -34,6 +34,81 @@ TEST_F(Plan, frees_a_buffer_after_its_last_use_and_not_before) {
   EXPECT_TRUE(plan.buffers[plan.values[c.id].buffer].output);
 }
 
+TEST_F(Plan, lets_a_result_take_over_the_storage_of_an_operand_only_where_that_is_asked) {
+  const Value a = exp(graph, x);
+  const Value b = neg(graph, a);
+  graph.add_output("b", b);
+  const ExecutionPlan apart = make_plan(graph);
+  EXPECT_NE(apart.values[a.id].buffer, apart.values[b.id].buffer);
+  const ExecutionPlan shared = make_plan(graph, {.takes_over = true});
+  EXPECT_EQ(shared.values[a.id].buffer, shared.values[b.id].buffer);
+  EXPECT_NE(shared.values[a.id].buffer, shared.values[x.id].buffer) << "an input keeps its value";
+  EXPECT_TRUE(shared.buffers[shared.values[b.id].buffer].output);
+  EXPECT_TRUE(shared.steps[1].allocate.empty());
+  EXPECT_TRUE(shared.steps[1].release.empty());
+}
+
+TEST_F(Plan, lets_no_result_take_over_what_is_read_later_or_is_an_output) {
+  const Value a = exp(graph, x);
+  const Value b = neg(graph, a);
+  const Value c = add(graph, a, b);  // over a or b
+  const Value d = exp(graph, c);
+  graph.add_output("c", c);
+  graph.add_output("d", d);
+  const ExecutionPlan plan = make_plan(graph, {.takes_over = true});
+  const auto buffer = [&](Value value) { return plan.values[value.id].buffer; };
+  EXPECT_NE(buffer(a), buffer(b));
+  EXPECT_EQ(buffer(c), buffer(a));
+  EXPECT_NE(buffer(d), buffer(c));
+}
+
+TEST_F(Plan, lets_no_result_take_over_what_its_node_reads_in_another_order_or_dtype) {
+  const Value square = exp(graph, input(graph, "s", {DType::fp32, {6, 6}}, Role::data));
+  const Value turned = neg(graph, transpose(graph, square, {1, 0}));
+  const Value symmetric = add(graph, turned, transpose(graph, turned, {1, 0}));
+  const Value integers = cast(graph, symmetric, DType::int32);
+  graph.add_output("y", integers);
+  const ExecutionPlan plan = make_plan(graph, {.takes_over = true});
+  for (const Value value : {turned, symmetric, integers}) {
+    const PlanStep& step = plan.steps[step_of(plan, graph.producer(value))];
+    EXPECT_EQ(step.allocate.size(), 1U) << step.node.id;
+  }
+}
+
+TEST_F(Plan, lets_a_softmax_take_over_its_scores_but_no_reduction_its_operand) {
+  const Graph softmax = parse_graph(R"(graph "g"
+%0:fp32[4,6] = input() {name="x", role="data"} @forward "" ""
+%1:fp32[4,6] = exp(%0) @forward "" ""
+%2:fp32[4,6] = fused(%1) @forward "" ""
+body "fused_softmax"
+%0:fp32[4,6] = input() {name="0", role="data"} @forward "" ""
+%1:fp32[4,1] = reduce_max(%0) {axes=[1], keep_dims=true} @forward "" ""
+%2:fp32[4,6] = broadcast(%1) {shape=[4,6]} @forward "" ""
+%3:fp32[4,6] = sub(%0, %2) @forward "" ""
+%4:fp32[4,6] = exp(%3) @forward "" ""
+%5:fp32[4,1] = reduce_sum(%4) {axes=[1], keep_dims=true} @forward "" ""
+%6:fp32[4,6] = broadcast(%5) {shape=[4,6]} @forward "" ""
+%7:fp32[4,6] = div(%4, %6) @forward "" ""
+output "0" %7
+end
+%3:fp32[4] = reduce_sum(%2) {axes=[1], keep_dims=false} @forward "" ""
+output "sums" %3
+)");
+  const ExecutionPlan plan = make_plan(softmax, {.takes_over = true});
+  EXPECT_EQ(plan.values[2].buffer, plan.values[1].buffer);
+  EXPECT_EQ(plan.steps.back().allocate.size(), 1U);
+}
+
+TEST_F(Plan, lets_the_gradient_of_logits_take_over_the_logits) {
+  const Value logits = exp(graph, x);
+  const Value targets = input(graph, "targets", {DType::int64, {4}}, Role::data);
+  const auto [losses, log_sum_exps] = cross_entropy(graph, logits, targets);
+  const NodeId backward = make_node(graph, Op::cross_entropy_backward, {losses, logits, targets, log_sum_exps});
+  graph.add_output("gradient", graph.node(backward).outputs[0]);
+  const ExecutionPlan plan = make_plan(graph, {.takes_over = true});
+  EXPECT_EQ(plan.values[graph.node(backward).outputs[0].id].buffer, plan.values[logits.id].buffer);
+}
+
 TEST_F(Plan, keeps_storage_while_a_view_of_it_is_read) {
   const Value a = exp(graph, x);
   const Value turned = transpose(graph, a, {1, 0});

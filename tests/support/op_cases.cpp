@@ -322,7 +322,11 @@ void add_composites(Cases& cases) {
           graph_of(
               {Shape{6}, Shape{6, 37}, Shape{6}},
               [](Graph& g, const Values& x) {
-                return Values{g.node(make_node(g, Op::cross_entropy_backward, {x[0], x[1], x[3], x[2]})).outputs[0]};
+                const DType wide = accumulator(g.type(x[1]).dtype);
+                const auto widened = [&](Value row) { return g.type(row).dtype == wide ? row : cast(g, row, wide); };
+                return Values{
+                    g.node(make_node(g, Op::cross_entropy_backward, {widened(x[0]), x[1], x[3], widened(x[2])}))
+                        .outputs[0]};
               },
               {Shape{6}}))
       .index_bound = 37;

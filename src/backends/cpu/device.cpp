@@ -12,6 +12,7 @@
 #include "backends/cpu/processor.h"
 #include "backends/cpu/tile/kernel.h"
 #include "backends/wall_clock_timer.h"
+#include "core/random/random_values.h"
 #include "core/threads/parallel.h"
 #include "ops/rules/adamw.h"
 
@@ -62,6 +63,13 @@ class CpuDevice : public Device {
     parallel_for(static_cast<std::int64_t>(bytes), kZeroGrainBytes, [&](std::int64_t begin, std::int64_t end) {
       std::memset(static_cast<std::byte*>(device_address) + begin, 0, static_cast<std::size_t>(end - begin));
     });
+  }
+  void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
+                   std::uint64_t stream, const StopPoint& stop_point) override {
+    if (dtype != DType::fp32)
+      return Device::fill_random(device_address, dtype, count, distribution, stream, stop_point);
+    ridgepoint::fill_random({static_cast<float*>(device_address), static_cast<std::size_t>(count)}, distribution,
+                            stream, 0, stop_point);
   }
   void synchronize() override {}
 

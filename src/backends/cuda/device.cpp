@@ -11,6 +11,7 @@
 #include "backends/cuda/driver/nvrtc.h"
 #include "backends/cuda/generator/kernel.h"
 #include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/kernels/random/random.h"
 #include "backends/cuda/matmul/matmul.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
@@ -79,6 +80,10 @@ class CudaDevice : public Device {
     context_.synchronize();
   }
   void fill_zero(void* device_address, std::size_t bytes) override { context_.fill_zero(device_address, bytes); }
+  void fill_random(void* device_address, DType dtype, std::int64_t count, const TruncatedNormal& distribution,
+                   std::uint64_t stream, const StopPoint& /*stop_point*/) override {
+    cuda::fill_random(context_, device_address, dtype, count, distribution, stream);
+  }
   void synchronize() override { context_.synchronize(); }
   void while_current(const std::function<void()>& body) override {
     const CudaContext::Scope scope(context_);

@@ -71,6 +71,7 @@ class NullDevice : public Device {
     if (bytes > 0) std::memset(host, 0, bytes);
   }
   void fill_zero(void*, std::size_t) override {}
+  void fill_random(void*, DType, std::int64_t, const TruncatedNormal&, std::uint64_t, const StopPoint&) override {}
   void synchronize() override {}
 
   bool has_kernel(const Graph& graph, const Node& node) const override { return target_->has_kernel(graph, node); }

@@ -1,5 +1,6 @@
-// cross_entropy of logits [T,V] and targets [T]: the log-sum-exp of each row minus the logit of its target. Indices are
-// compared in fp32, which is exact for vocabularies up to 2^24.
+// cross_entropy of logits [T,V] and targets [T]: the log-sum-exp of each row minus the logit of its target. Low logits
+// are computed with in fp32, in which losses and log-sum-exps are too; the gradient has the dtype of the logits. Indices
+// are compared in fp32, which is exact for vocabularies up to 2^24.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -22,13 +23,13 @@ Value target_mask(Graph& graph, Value targets, const Shape& logits) {
 
 std::vector<TensorType> infer_cross_entropy(const ShapeContext& context) {
   require_logits(context.inputs[0], context.inputs[1]);
-  const TensorType rows{context.inputs[0].dtype, Shape{context.inputs[0].shape.dim(0)}};
+  const TensorType rows{accumulator(context.inputs[0].dtype), Shape{context.inputs[0].shape.dim(0)}};
   return {rows, rows};
 }
 
 std::vector<Value> decompose_cross_entropy(Graph& graph, const Node& node) {
-  const Value logits = node.inputs[0];
-  const TensorType type = graph.type(logits);
+  const TensorType type{accumulator(graph.type(node.inputs[0]).dtype), graph.type(node.inputs[0]).shape};
+  const Value logits = cast_to(graph, node.inputs[0], type.dtype);
   const Value top = detach(graph, reduce_max(graph, logits, {-1}, true));
   const Value log_sum_exp =
       add(graph, top, log(graph, reduce_sum(graph, exp(graph, sub(graph, logits, top)), {-1}, true)));
@@ -48,8 +49,8 @@ std::vector<Value> vjp_cross_entropy(Graph& graph, const Node& node, std::span<c
 std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context) {
   require_logits(context.inputs[1], context.inputs[2]);
   for (const std::size_t i : {0, 3}) {
-    require(context.inputs[i].dtype == context.inputs[1].dtype,
-            "the gradient, the logits and the log-sum-exp must share a dtype; cast first");
+    require(context.inputs[i].dtype == accumulator(context.inputs[1].dtype),
+            "the gradient and the log-sum-exp must be in fp32 for low logits, otherwise in the dtype of the logits");
   }
   const Shape rows{context.inputs[1].shape.dim(0)};
   require(context.inputs[0].shape == rows && context.inputs[3].shape == rows,
@@ -59,13 +60,14 @@ std::vector<TensorType> infer_cross_entropy_backward(const ShapeContext& context
 
 // d logits = (exp(logits - lse) - onehot(target)) dy
 std::vector<Value> decompose_cross_entropy_backward(Graph& graph, const Node& node) {
-  const Value logits = node.inputs[1];
-  const TensorType type = graph.type(logits);
+  const DType dtype = graph.type(node.inputs[1]).dtype;
+  const TensorType type{accumulator(dtype), graph.type(node.inputs[1]).shape};
+  const Value logits = cast_to(graph, node.inputs[1], type.dtype);
   const Shape column = row_shape(type.shape);
   const Value probability = exp(graph, sub(graph, logits, reshape(graph, node.inputs[3], column)));
   const Value minus_one = shift(graph, probability, -1.0);
   const Value difference = where(graph, target_mask(graph, node.inputs[2], type.shape), minus_one, probability);
-  return {mul(graph, difference, reshape(graph, node.inputs[0], column))};
+  return {cast_to(graph, mul(graph, difference, reshape(graph, node.inputs[0], column)), dtype)};
 }
 
 }  // namespace
@@ -73,7 +75,8 @@ std::vector<Value> decompose_cross_entropy_backward(Graph& graph, const Node& no
 extern const OpRule rule_cross_entropy{
     .infer = infer_cross_entropy, .vjp = vjp_cross_entropy, .decompose = decompose_cross_entropy};
 extern const OpRule rule_cross_entropy_backward{.infer = infer_cross_entropy_backward,
-                                                .decompose = decompose_cross_entropy_backward};
+                                                .decompose = decompose_cross_entropy_backward,
+                                                .donations = [](const Node&) { return std::vector{std::pair{0, 1}}; }};
 
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets, const Source& source) {
   const Node& made = graph.node(make_node(graph, Op::cross_entropy, {logits, targets}, {}, source));

@@ -11,14 +11,15 @@
 #include "backends/cpu/matmul/matmul.h"
 #include "backends/cpu/matmul/pieces.h"
 #include "backends/cpu/onednn.h"
+#include "backends/cpu/tile/functions/functions.h"
 #include "core/threads/parallel.h"
 #include "ridgepoint/error.h"
-#include "ridgepoint/tensor.h"
 
 namespace ridgepoint::cpu {
 namespace {
 
-constexpr std::int64_t kGrainElements = 1 << 12;
+// Elements converted by one thread before others take more.
+constexpr std::int64_t kGrainElements = 1 << 14;
 
 // The problem with size 1 in the batch dimensions along which `matrix` is broadcast.
 MatmulProblem distinct_batches(const MatmulProblem& problem, const StridedMatrix& matrix) {
@@ -29,28 +30,36 @@ MatmulProblem distinct_batches(const MatmulProblem& problem, const StridedMatrix
   return distinct;
 }
 
-// Calls body(first, packed row index) for every row of every distinct matrix; `first` is the row's element offset.
-template <typename Body>
-void for_each_row(const MatmulProblem& problem, const StridedMatrix& matrix, const Body& body) {
-  const MatmulProblem distinct = distinct_batches(problem, matrix);
-  const std::int64_t rows = distinct.batch_count() * matrix.rows;
-  const std::int64_t grain = std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(matrix.columns, 1), 1);
-  parallel_for(rows, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) {
-      body(batch_offset(distinct, matrix, row / matrix.rows) + row % matrix.rows * matrix.row_stride, row);
-    }
-  });
+std::int64_t packed_elements(const MatmulProblem& problem, const StridedMatrix& matrix) {
+  return distinct_batches(problem, matrix).batch_count() * matrix.rows * matrix.columns;
 }
 
-// Operands that SGEMM cannot read are packed: copied as dense row-major fp32, with broadcast batch dimensions (stride
-// 0) stored once.
+// A matrix taken apart into lines: its columns where their elements are contiguous and those of its rows are not,
+// otherwise its rows.
+struct Lines {
+  bool are_columns = false;
+  std::int64_t count = 0;   // of one matrix
+  std::int64_t length = 0;  // elements
+  std::int64_t stride = 0;  // from a line to the next
+  std::int64_t element_stride = 0;
+};
+
+Lines lines_of(const StridedMatrix& matrix) {
+  if (matrix.row_stride == 1 && matrix.column_stride != 1)
+    return {true, matrix.columns, matrix.rows, matrix.column_stride, matrix.row_stride};
+  return {false, matrix.rows, matrix.columns, matrix.row_stride, matrix.column_stride};
+}
+
+// Operands that SGEMM cannot read are packed: copied as fp32 with the lines one after another, with broadcast batch
+// dimensions (stride 0) stored once.
 StridedMatrix packed_layout(const MatmulProblem& problem, const StridedMatrix& matrix) {
   const MatmulProblem distinct = distinct_batches(problem, matrix);
+  const Lines lines = lines_of(matrix);
   StridedMatrix packed = matrix;
   packed.dtype = DType::fp32;
   packed.immediate.reset();
-  packed.row_stride = matrix.columns;
-  packed.column_stride = 1;
+  packed.row_stride = lines.are_columns ? 1 : lines.length;
+  packed.column_stride = lines.are_columns ? lines.length : 1;
   std::int64_t stride = matrix.rows * matrix.columns;
   for (std::size_t axis = problem.batch.size(); axis-- > 0;) {
     packed.batch_strides[axis] = matrix.batch_strides[axis] == 0 ? 0 : stride;
@@ -59,8 +68,20 @@ StridedMatrix packed_layout(const MatmulProblem& problem, const StridedMatrix& m
   return packed;
 }
 
-std::int64_t packed_elements(const MatmulProblem& problem, const StridedMatrix& matrix) {
-  return distinct_batches(problem, matrix).batch_count() * matrix.rows * matrix.columns;
+// Converts between a matrix and its packed copy, in the direction that `convert` has.
+template <typename Convert>
+void for_each_line(const MatmulProblem& problem, const StridedMatrix& matrix, const Convert& convert) {
+  const MatmulProblem distinct = distinct_batches(problem, matrix);
+  const Lines lines = lines_of(matrix);
+  const std::int64_t grain = std::max<std::int64_t>(kGrainElements / std::max<std::int64_t>(lines.length, 1), 1);
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(matrix.dtype));
+  parallel_for(distinct.batch_count() * lines.count, grain, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t line = begin; line < end; ++line) {
+      const std::int64_t first =
+          batch_offset(distinct, matrix, line / lines.count) + line % lines.count * lines.stride;
+      convert(first * element_bytes, line * lines.length, lines);
+    }
+  });
 }
 
 // `source` is element 0 of `matrix` (null for an immediate); `packed` holds packed_elements().
@@ -69,25 +90,19 @@ void pack_matrices(const MatmulProblem& problem, const StridedMatrix& matrix, co
     std::fill_n(packed, packed_elements(problem, matrix), static_cast<float>(*matrix.immediate));
     return;
   }
-  const auto element_bytes = static_cast<std::int64_t>(size_bytes(matrix.dtype));
-  for_each_row(problem, matrix, [&](std::int64_t first, std::int64_t row) {
-    const std::byte* element = static_cast<const std::byte*>(source) + first * element_bytes;
-    float* values = packed + row * matrix.columns;
-    for (std::int64_t i = 0; i < matrix.columns; ++i, element += matrix.column_stride * element_bytes) {
-      values[i] = static_cast<float>(load_element(matrix.dtype, element));
-    }
+  const tile::Function load = tile::load_function(matrix.dtype, lines_of(matrix).element_stride);
+  for_each_line(problem, matrix, [&](std::int64_t byte, std::int64_t element, const Lines& lines) {
+    load(packed + element, static_cast<const std::byte*>(source) + byte, nullptr, nullptr, lines.length,
+         lines.element_stride);
   });
 }
 
-// Rounds dense fp32 matrices to the dtype of `matrix` and writes them with its strides, none of which may be 0.
+// Rounds packed matrices to the dtype of `matrix` and writes them with its strides, none of which may be 0.
 void unpack_matrices(const MatmulProblem& problem, const StridedMatrix& matrix, const float* packed, void* target) {
-  const auto element_bytes = static_cast<std::int64_t>(size_bytes(matrix.dtype));
-  for_each_row(problem, matrix, [&](std::int64_t first, std::int64_t row) {
-    std::byte* element = static_cast<std::byte*>(target) + first * element_bytes;
-    const float* values = packed + row * matrix.columns;
-    for (std::int64_t i = 0; i < matrix.columns; ++i, element += matrix.column_stride * element_bytes) {
-      store_element(matrix.dtype, element, values[i]);
-    }
+  const tile::Function store = tile::store_function(matrix.dtype, lines_of(matrix).element_stride);
+  for_each_line(problem, matrix, [&](std::int64_t byte, std::int64_t element, const Lines& lines) {
+    store(static_cast<std::byte*>(target) + byte, packed + element, nullptr, nullptr, lines.length,
+          lines.element_stride);
   });
 }
 

@@ -208,7 +208,7 @@ class RandomKernels {
     const Value logits = viewed(dtype, shape);
     const Value targets = viewed(DType::int64, rows, "targets");
     if (op == Op::cross_entropy) return make(op, {logits, targets});
-    return make(op, {viewed(dtype, rows), logits, targets, viewed(dtype, rows)});
+    return make(op, {viewed(accumulator(dtype), rows), logits, targets, viewed(accumulator(dtype), rows)});
   }
 
   std::mt19937 random_;

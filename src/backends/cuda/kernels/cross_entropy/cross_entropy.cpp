@@ -1,25 +1,14 @@
 // Cross-entropy over the vocabulary and its gradient (src/ops/rules/cross_entropy.cpp); the kernels of cross_entropy.cu
 // and cross_entropy_backward.cu.
 //
-// fp32. Operands are dense; the gradient of the losses may have any strides. A target outside the vocabulary gives a
-// NaN loss.
+// Logits in fp32, bf16 or fp16; losses and log-sum-exps in fp32. Operands are dense; the gradient of the losses may have
+// any strides. A target outside the vocabulary gives a NaN loss.
 #include "backends/cuda/kernels/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-// The kernels support fp32 only; the op's rule gives all floating operands the dtype of the logits.
-void require_fp32(const KernelSpec& spec, std::initializer_list<std::size_t> operands) {
-  for (const std::size_t i : operands) {
-    const DType dtype = spec.inputs[i].dtype;
-    if (dtype == DType::fp32) continue;
-    throw Error(fmt::format("operand {} of {} is {}, but its CUDA kernel supports fp32 only; cast it", i,
-                            name(spec.node.op), name(dtype)),
-                ErrorKind::unsupported);
-  }
-}
 
 int vocabulary_of(const TensorLayout& logits) {
   return checked_int(logits.shape[1], "the vocabulary of a cross-entropy");
@@ -29,7 +18,6 @@ class CrossEntropyForward : public Kernel {
  public:
   CrossEntropyForward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context), vocabulary_(vocabulary_of(spec.inputs[0])) {
-    require_fp32(spec, {0});
     const int rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a cross-entropy");
     kernel_ = {context.kernel(variant.image, variant.entry),
                variant.entry,
@@ -65,7 +53,6 @@ class CrossEntropyBackward : public Kernel {
         vocabulary_(vocabulary_of(spec.inputs[1])),
         gradient_stride_(spec.inputs[0].strides[0]),
         every_gradient_(static_cast<float>(spec.inputs[0].immediate.value_or(0.0))) {
-    require_fp32(spec, {0, 1, 3});
     const int rows = checked_int(spec.inputs[1].shape[0], "the number of rows of a cross-entropy");
     kernel_ = {context.kernel(variant.image, variant.entry),
                variant.entry,
@@ -113,22 +100,33 @@ OperandLayout backward_layout(const Graph& /*graph*/, const Node& /*node*/, int 
   return index == 0 ? OperandLayout::any : OperandLayout::dense;  // the gradient of the losses
 }
 
-// A block computes a row of logits, or `columns` elements of a row in backward.
+// A block computes a row of logits.
+constexpr KernelVariant forward_variant(DType dtype, const char* entry) {
+  return {.op = Op::cross_entropy,
+          .dtype = dtype,
+          .tiling = {.threads = 256},
+          .image = "cross_entropy/cross_entropy",
+          .entry = entry,
+          .make = make_forward};
+}
+// A block computes `columns` elements of a row.
+constexpr KernelVariant backward_variant(DType dtype, const char* entry) {
+  return {.op = Op::cross_entropy_backward,
+          .dtype = dtype,
+          .operand = 1,  // the logits
+          .tiling = {.columns = 4096, .threads = 256},
+          .image = "cross_entropy/cross_entropy_backward",
+          .entry = entry,
+          .layout = backward_layout,
+          .make = make_backward};
+}
 constexpr KernelVariant kVariants[] = {
-    {.op = Op::cross_entropy,
-     .dtype = DType::fp32,
-     .tiling = {.threads = 256},
-     .image = "cross_entropy/cross_entropy",
-     .entry = "cross_entropy_forward_block_row",
-     .make = make_forward},
-    {.op = Op::cross_entropy_backward,
-     .dtype = DType::fp32,
-     .operand = 1,  // the logits
-     .tiling = {.columns = 4096, .threads = 256},
-     .image = "cross_entropy/cross_entropy_backward",
-     .entry = "cross_entropy_backward_slices",
-     .layout = backward_layout,
-     .make = make_backward},
+    forward_variant(DType::fp32, "cross_entropy_forward_block_row_fp32"),
+    forward_variant(DType::bf16, "cross_entropy_forward_block_row_bf16"),
+    forward_variant(DType::fp16, "cross_entropy_forward_block_row_fp16"),
+    backward_variant(DType::fp32, "cross_entropy_backward_slices_fp32"),
+    backward_variant(DType::bf16, "cross_entropy_backward_slices_bf16"),
+    backward_variant(DType::fp16, "cross_entropy_backward_slices_fp16"),
 };
 
 }  // namespace

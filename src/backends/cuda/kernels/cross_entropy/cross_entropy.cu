@@ -1,5 +1,5 @@
-// Cross-entropy of logits [rows, vocabulary] with targets [rows] (src/ops/rules/cross_entropy.cpp), fp32: for each row
-// the log-sum-exp minus the target's logit. The logits are read once: the sum is rescaled when the maximum grows
+// Cross-entropy of logits [rows, vocabulary] with targets [rows] (src/ops/rules/cross_entropy.cpp): for each row the
+// log-sum-exp minus the target's logit, in fp32. The logits are read once: the sum is rescaled when the maximum grows
 // (Milakov & Gimelshein 2018). A target outside the vocabulary gives a NaN loss.
 // grid (rows), block (256)
 #include <math_constants.h>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBlockThreads = 256;
 constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
-constexpr int kVectorsInFlight = 4;
+constexpr int kElementsInFlight = 16;
 
 // The sum of exp(x - base()) over some x, and their maximum.
 struct ScaledSum {
@@ -39,44 +39,49 @@ __device__ __forceinline__ ScaledSum merge_warp(ScaledSum own) {
   return own;
 }
 
-__device__ __forceinline__ ScaledSum sum_row(const AlignedRow& row, const float* __restrict__ logits) {
+template <typename T>
+__device__ __forceinline__ ScaledSum sum_row(const AlignedRow<T>& row, const T* __restrict__ logits) {
+  constexpr int kWidth = AlignedRow<T>::kWidth;
+  constexpr int kVectorsInFlight = kElementsInFlight / kWidth;
   ScaledSum own{-CUDART_INF_F, 0.0F};
   const int thread = static_cast<int>(threadIdx.x);
   if (thread < row.edges()) {
-    const float x = logits[row.edge(thread)];
+    const auto x = convert_to<float>(logits[row.edge(thread)]);
     own.raise(x);
     own.sum += expf(x - own.base());
   }
-  const auto* vectors = reinterpret_cast<const float4*>(logits + row.head);
+  const auto* vectors = reinterpret_cast<const Packet<T, kWidth>*>(logits + row.head);
   for (int first = thread; first < row.vectors; first += kBlockThreads * kVectorsInFlight) {
-    float4 x[kVectorsInFlight];
+    float x[kElementsInFlight];
     float maximum = -CUDART_INF_F;
 #pragma unroll
     for (int u = 0; u < kVectorsInFlight; ++u) {
       const int i = first + u * kBlockThreads;
-      x[u] = i < row.vectors ? vectors[i] : make_float4(-CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F, -CUDART_INF_F);
-      maximum = fmaxf(maximum, fmaxf(fmaxf(x[u].x, x[u].y), fmaxf(x[u].z, x[u].w)));
+      const bool is_inside = i < row.vectors;
+      const Packet<T, kWidth> vector = vectors[is_inside ? i : first];
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        x[u * kWidth + k] = is_inside ? convert_to<float>(vector.values[k]) : -CUDART_INF_F;
+        maximum = fmaxf(maximum, x[u * kWidth + k]);
+      }
     }
     own.raise(maximum);
     const float base = own.base();
 #pragma unroll
-    for (int u = 0; u < kVectorsInFlight; ++u) {
-      own.sum += (expf(x[u].x - base) + expf(x[u].y - base)) + (expf(x[u].z - base) + expf(x[u].w - base));
+    for (int k = 0; k < kElementsInFlight; k += 4) {
+      own.sum += (expf(x[k] - base) + expf(x[k + 1] - base)) + (expf(x[k + 2] - base) + expf(x[k + 3] - base));
     }
   }
   return own;
 }
 
-}  // namespace
-}  // namespace ridgepoint::cuda
-
-extern "C" __global__ void __launch_bounds__(256)
-    cross_entropy_forward_block_row(const float* __restrict__ logits, const long long* __restrict__ targets,
-                                    float* __restrict__ losses, float* __restrict__ log_sum_exps, int vocabulary) {
-  using namespace ridgepoint::cuda;
+template <typename T>
+__device__ __forceinline__ void compute_row(const T* __restrict__ logits, const long long* __restrict__ targets,
+                                            float* __restrict__ losses, float* __restrict__ log_sum_exps,
+                                            int vocabulary) {
   __shared__ ScaledSum warps[kBlockWarps];
-  const float* row = logits + static_cast<long long>(blockIdx.x) * vocabulary;
-  const ScaledSum own = merge_warp(sum_row(AlignedRow(row, vocabulary), row));
+  const T* row = logits + static_cast<long long>(blockIdx.x) * vocabulary;
+  const ScaledSum own = merge_warp(sum_row(AlignedRow<T>(row, vocabulary), row));
   if (threadIdx.x % kWarpLanes == 0) warps[threadIdx.x / kWarpLanes] = own;
   __syncthreads();
   if (threadIdx.x != 0) return;
@@ -85,6 +90,20 @@ extern "C" __global__ void __launch_bounds__(256)
   const float log_sum_exp = all.maximum + logf(all.sum);
   const long long target = targets[blockIdx.x];
   const bool inside = target >= 0 && target < vocabulary;
-  losses[blockIdx.x] = inside ? log_sum_exp - row[target] : CUDART_NAN_F;
+  losses[blockIdx.x] = inside ? log_sum_exp - convert_to<float>(row[target]) : CUDART_NAN_F;
   log_sum_exps[blockIdx.x] = log_sum_exp;
 }
+
+}  // namespace
+}  // namespace ridgepoint::cuda
+
+#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                                      \
+  extern "C" __global__ void __launch_bounds__(256)                                                             \
+      cross_entropy_forward_block_row_##dtype(const T* logits, const long long* targets, float* losses,         \
+                                              float* log_sum_exps, int vocabulary) {                            \
+    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary);                        \
+  }
+
+RIDGEPOINT_CROSS_ENTROPY(fp32, float)
+RIDGEPOINT_CROSS_ENTROPY(bf16, __nv_bfloat16)
+RIDGEPOINT_CROSS_ENTROPY(fp16, __half)

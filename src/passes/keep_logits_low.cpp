@@ -1,0 +1,77 @@
+// Lets cross-entropy read bf16 and fp16 logits as they are, and write their gradient rounded. Autocast casts the logits
+// to fp32 first, and the gradient is cast back: the kernels compute the same in fp32, and two copies of the logits in
+// fp32 are not made.
+#include <algorithm>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+class LogitsKeeper {
+ public:
+  LogitsKeeper(Graph& graph, const PassTarget& target)
+      : graph_(graph), readers_(graph), rewriter_(graph), target_(target) {}
+
+  bool run() {
+    for (const NodeId id : nodes_of(graph_)) {
+      const Node& node = graph_.node(id);
+      if (node.op == Op::cross_entropy) read_low(id, 0);
+      if (node.op == Op::cross_entropy_backward && is_cast_to(node.outputs[0], low_type(node.inputs[1])))
+        read_low(id, 1);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  // The low dtype from which a value is cast exactly; the dtype of the value itself if it is not.
+  DType low_type(Value value) const {
+    const Node& producer = graph_.producer_node(value);
+    const DType dtype = graph_.type(value).dtype;
+    if (producer.op != Op::cast) return dtype;
+    const DType low = graph_.type(producer.inputs[0]).dtype;
+    return is_low(low) && accumulator(low) == dtype ? low : dtype;
+  }
+
+  // Whether casts to `low` are all that reads the value.
+  bool is_cast_to(Value value, DType low) const {
+    const std::vector<NodeId>& readers = readers_.of(value);
+    return !readers.empty() && !readers_.is_result(value) && std::ranges::all_of(readers, [&](NodeId id) {
+      const Node& reader = graph_.node(id);
+      return reader.op == Op::cast && graph_.type(reader.outputs[0]).dtype == low;
+    });
+  }
+
+  void read_low(NodeId id, std::size_t logits) {
+    Node low = graph_.node(id);
+    if (!is_low(low_type(low.inputs[logits]))) return;
+    low.inputs[logits] = graph_.producer_node(low.inputs[logits]).inputs[0];
+    if (!target_.has_kernel(graph_, low)) return;
+    rewriter_.insert_before(id);
+    const NodeId made = make_node(graph_, low.op, low.inputs, low.attributes);
+    if (low.op == Op::cross_entropy_backward) {
+      const Value results[] = {graph_.node(made).outputs[0]};
+      for (const NodeId cast : readers_.of(low.outputs[0])) rewriter_.replace(cast, results);
+      rewriter_.remove(id);
+    } else {
+      rewriter_.replace(id, std::vector(graph_.node(made).outputs));
+    }
+  }
+
+  Graph& graph_;
+  Readers readers_;
+  Rewriter rewriter_;
+  const PassTarget& target_;
+};
+
+}  // namespace
+
+bool keep_logits_low(Graph& graph, const PassOptions& options) {
+  return options.level != Compile::off && LogitsKeeper(graph, options.target).run();
+}
+
+}  // namespace ridgepoint
