@@ -317,18 +317,18 @@ void add_composites(Cases& cases) {
                          {Shape{6}}))
       .index_bound = 700;
   cases
-      .add_case(
-          Op::cross_entropy_backward, "",
-          graph_of(
-              {Shape{6}, Shape{6, 37}, Shape{6}},
-              [](Graph& g, const Values& x) {
-                const DType wide = accumulator(g.type(x[1]).dtype);
-                const auto widened = [&](Value row) { return g.type(row).dtype == wide ? row : cast(g, row, wide); };
-                return Values{
-                    g.node(make_node(g, Op::cross_entropy_backward, {widened(x[0]), x[1], x[3], widened(x[2])}))
-                        .outputs[0]};
-              },
-              {Shape{6}}))
+      .add_case(Op::cross_entropy_backward, "",
+                graph_of({Shape{6}, Shape{6, 37}, Shape{6}},
+                         [](Graph& g, const Values& x) {
+                           const DType wide = accumulator(g.type(x[1]).dtype);
+                           const auto widened = [&](Value row) {
+                             return g.type(row).dtype == wide ? row : cast(g, row, wide);
+                           };
+                           return Values{g.node(make_node(g, Op::cross_entropy_backward,
+                                                          {widened(x[0]), x[1], x[3], widened(x[2])}))
+                                             .outputs[0]};
+                         },
+                         {Shape{6}}))
       .index_bound = 37;
   for (const Shape& shape : {Shape{3, 5}, Shape{1}, Shape{1000}}) {
     OpCase& made = cases.add_case(Op::adamw, Cases::shape_name(shape),

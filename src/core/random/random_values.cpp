@@ -44,8 +44,8 @@ std::uint64_t random_stream(std::string_view name, std::uint64_t seed) {
   return hash;
 }
 
-void fill_random(std::span<float> values, const TruncatedNormal& distribution, std::uint64_t stream,
-                 std::int64_t first, const StopPoint& stop_point) {
+void fill_random(std::span<float> values, const TruncatedNormal& distribution, std::uint64_t stream, std::int64_t first,
+                 const StopPoint& stop_point) {
   if (distribution.deviation == 0) {
     std::ranges::fill(values, static_cast<float>(distribution.mean));
     return;

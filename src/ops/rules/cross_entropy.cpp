@@ -1,6 +1,6 @@
 // cross_entropy of logits [T,V] and targets [T]: the log-sum-exp of each row minus the logit of its target. Low logits
-// are computed with in fp32, in which losses and log-sum-exps are too; the gradient has the dtype of the logits. Indices
-// are compared in fp32, which is exact for vocabularies up to 2^24.
+// are computed with in fp32, in which losses and log-sum-exps are too; the gradient has the dtype of the logits.
+// Indices are compared in fp32, which is exact for vocabularies up to 2^24.
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -74,9 +74,10 @@ std::vector<Value> decompose_cross_entropy_backward(Graph& graph, const Node& no
 
 extern const OpRule rule_cross_entropy{
     .infer = infer_cross_entropy, .vjp = vjp_cross_entropy, .decompose = decompose_cross_entropy};
-extern const OpRule rule_cross_entropy_backward{.infer = infer_cross_entropy_backward,
-                                                .decompose = decompose_cross_entropy_backward,
-                                                .donations = [](const Node&) { return std::vector{std::pair{0, 1}}; }};
+extern const OpRule rule_cross_entropy_backward{
+    .infer = infer_cross_entropy_backward, .decompose = decompose_cross_entropy_backward, .donations = [](const Node&) {
+      return std::vector{std::pair{0, 1}};
+    }};
 
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets, const Source& source) {
   const Node& made = graph.node(make_node(graph, Op::cross_entropy, {logits, targets}, {}, source));

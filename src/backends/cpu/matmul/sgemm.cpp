@@ -77,8 +77,7 @@ void for_each_line(const MatmulProblem& problem, const StridedMatrix& matrix, co
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(matrix.dtype));
   parallel_for(distinct.batch_count() * lines.count, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t line = begin; line < end; ++line) {
-      const std::int64_t first =
-          batch_offset(distinct, matrix, line / lines.count) + line % lines.count * lines.stride;
+      const std::int64_t first = batch_offset(distinct, matrix, line / lines.count) + line % lines.count * lines.stride;
       convert(first * element_bytes, line * lines.length, lines);
     }
   });

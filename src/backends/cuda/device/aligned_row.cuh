@@ -18,8 +18,7 @@ struct AlignedRow {
     vectors = (elements - head) / kWidth;
   }
   // Two rows that are read together; all elements are single if the vectors of both begin at different elements.
-  __device__ __forceinline__ AlignedRow(const T* row, const T* other, int elements)
-      : AlignedRow(row, elements) {
+  __device__ __forceinline__ AlignedRow(const T* row, const T* other, int elements) : AlignedRow(row, elements) {
     if (AlignedRow(other, elements).head != head) vectors = 0;
   }
 

@@ -1,8 +1,8 @@
 // Cross-entropy over the vocabulary and its gradient (src/ops/rules/cross_entropy.cpp); the kernels of cross_entropy.cu
 // and cross_entropy_backward.cu.
 //
-// Logits in fp32, bf16 or fp16; losses and log-sum-exps in fp32. Operands are dense; the gradient of the losses may have
-// any strides. A target outside the vocabulary gives a NaN loss.
+// Logits in fp32, bf16 or fp16; losses and log-sum-exps in fp32. Operands are dense; the gradient of the losses may
+// have any strides. A target outside the vocabulary gives a NaN loss.
 #include "backends/cuda/kernels/hand_written.h"
 
 #include "backends/cuda/driver/kernel_launch.h"

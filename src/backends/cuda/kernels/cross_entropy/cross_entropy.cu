@@ -97,11 +97,10 @@ __device__ __forceinline__ void compute_row(const T* __restrict__ logits, const 
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                                      \
-  extern "C" __global__ void __launch_bounds__(256)                                                             \
-      cross_entropy_forward_block_row_##dtype(const T* logits, const long long* targets, float* losses,         \
-                                              float* log_sum_exps, int vocabulary) {                            \
-    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary);                        \
+#define RIDGEPOINT_CROSS_ENTROPY(dtype, T)                                                             \
+  extern "C" __global__ void __launch_bounds__(256) cross_entropy_forward_block_row_##dtype(           \
+      const T* logits, const long long* targets, float* losses, float* log_sum_exps, int vocabulary) { \
+    ridgepoint::cuda::compute_row<T>(logits, targets, losses, log_sum_exps, vocabulary);               \
   }
 
 RIDGEPOINT_CROSS_ENTROPY(fp32, float)

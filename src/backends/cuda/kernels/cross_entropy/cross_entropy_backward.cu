@@ -57,15 +57,15 @@ __device__ __forceinline__ void compute_slice(const RowFacts& facts, const T* fr
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-#define RIDGEPOINT_CROSS_ENTROPY_BACKWARD(dtype, T)                                                                   \
-  extern "C" __global__ void __launch_bounds__(256) cross_entropy_backward_slices_##dtype(                            \
-      const float* __restrict__ gradient, const T* logits, const long long* __restrict__ targets,                     \
-      const float* __restrict__ log_sum_exps, T* output, long long gradient_stride, float every_gradient,             \
-      int vocabulary) {                                                                                               \
-    const long long row = blockIdx.x;                                                                                 \
-    const ridgepoint::cuda::RowFacts facts{                                                                           \
-        log_sum_exps[row], gradient != nullptr ? gradient[row * gradient_stride] : every_gradient, targets[row]};     \
-    ridgepoint::cuda::compute_slice<T>(facts, logits + row * vocabulary, output + row * vocabulary, vocabulary);      \
+#define RIDGEPOINT_CROSS_ENTROPY_BACKWARD(dtype, T)                                                               \
+  extern "C" __global__ void __launch_bounds__(256) cross_entropy_backward_slices_##dtype(                        \
+      const float* __restrict__ gradient, const T* logits, const long long* __restrict__ targets,                 \
+      const float* __restrict__ log_sum_exps, T* output, long long gradient_stride, float every_gradient,         \
+      int vocabulary) {                                                                                           \
+    const long long row = blockIdx.x;                                                                             \
+    const ridgepoint::cuda::RowFacts facts{                                                                       \
+        log_sum_exps[row], gradient != nullptr ? gradient[row * gradient_stride] : every_gradient, targets[row]}; \
+    ridgepoint::cuda::compute_slice<T>(facts, logits + row * vocabulary, output + row * vocabulary, vocabulary);  \
   }
 
 RIDGEPOINT_CROSS_ENTROPY_BACKWARD(fp32, float)

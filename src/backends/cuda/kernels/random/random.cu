@@ -21,10 +21,10 @@ __device__ __forceinline__ void fill_random(T* __restrict__ values, long long co
 }  // namespace
 }  // namespace ridgepoint::cuda
 
-#define RIDGEPOINT_FILL_RANDOM(dtype, T)                                                              \
-  extern "C" __global__ void __launch_bounds__(256) fill_random_##dtype(                              \
-      T* values, long long count, double mean, double deviation, unsigned long long stream) {         \
-    ridgepoint::cuda::fill_random<T>(values, count, mean, deviation, stream);                         \
+#define RIDGEPOINT_FILL_RANDOM(dtype, T)                                                                          \
+  extern "C" __global__ void __launch_bounds__(256)                                                               \
+      fill_random_##dtype(T* values, long long count, double mean, double deviation, unsigned long long stream) { \
+    ridgepoint::cuda::fill_random<T>(values, count, mean, deviation, stream);                                     \
   }
 
 RIDGEPOINT_FILL_RANDOM(fp64, double)
