@@ -32,6 +32,7 @@ add_library(ridgepoint_quick_to_compile INTERFACE)
 target_compile_options(ridgepoint_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
 
 if(RIDGEPOINT_SANITIZE)
-  add_compile_options(-fsanitize=${RIDGEPOINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  # With sanitizers GCC warns of variables within its own headers of intrinsics.
+  add_compile_options(-fsanitize=${RIDGEPOINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${RIDGEPOINT_SANITIZE})
 endif()

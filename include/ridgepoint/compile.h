@@ -16,11 +16,12 @@
 
 namespace ridgepoint {
 
-// What one run computes. forward: the results of the model. backward: the loss and the gradient of every parameter.
-// step: loss, gradients and the update of the parameters by AdamW.
-enum class Mode : std::uint8_t { forward, backward, step };
-inline constexpr std::array kAllModes = {Mode::forward, Mode::backward, Mode::step};
-// forward backward step
+// What one run computes. forward: the results of the model. training_forward: the same, and every value that backward
+// would read stays in memory until the next run begins. backward: the loss and the gradient of every parameter. step:
+// loss, gradients and the update of the parameters by AdamW.
+enum class Mode : std::uint8_t { forward, training_forward, backward, step };
+inline constexpr std::array kAllModes = {Mode::forward, Mode::training_forward, Mode::backward, Mode::step};
+// forward training_forward backward step
 std::string_view name(Mode mode);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Mode mode_from_name(std::string_view text);
@@ -36,12 +37,16 @@ std::string_view name(Compile compile);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Compile compile_from_name(std::string_view text);
 
-// Which activations are saved for backward and which are recomputed. off: every activation that backward reads is
-// saved.
-enum class Checkpoint : std::uint8_t { off };
-
-inline constexpr std::array kAllCheckpoints = {Checkpoint::off};
-
+// Which activations are saved for backward, and which are computed again there (phase recompute).
+//   none       every activation that backward reads is saved
+//   attention  scores, softmax and masks of attention are computed again; `flash` attention has none
+//   selective  within blocks, only the results of products and of residual sums are saved, but not attention's scores
+//   block      only the input of each block is saved
+// A block is a module whose name ends in a number, such as layers.3.
+enum class Checkpoint : std::uint8_t { none, attention, selective, block };
+inline constexpr std::array kAllCheckpoints = {Checkpoint::none, Checkpoint::attention, Checkpoint::selective,
+                                               Checkpoint::block};
+// none attention selective block
 std::string_view name(Checkpoint checkpoint);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Checkpoint checkpoint_from_name(std::string_view text);
@@ -73,6 +78,7 @@ struct CompileOptions {
   std::vector<Op> force_low = {};         // ops that compute in bf16 or fp16 although autocast keeps them in fp32
   std::vector<Op> decompose = {};         // composites that are decomposed even where the device has a kernel
   Compile level = Compile::off;
+  Checkpoint checkpoint = Checkpoint::none;
   KeepOptions keep = {};
   AdamWOptions optimizer = {};
   LossScalingOptions loss_scaling = {};

@@ -44,8 +44,10 @@ struct TensorType {
   std::string to_string() const;  // fp32[B4,S256]
 };
 
-// The phase of a training step that a node belongs to. Profiles, memory categories and traces group by it.
-enum class Phase : std::uint8_t { forward, loss, backward, optimizer };
+// The phase of a training step that a node belongs to. Profiles, memory categories and traces group by it. recompute:
+// values of the forward phase, computed again for backward (activation checkpointing).
+enum class Phase : std::uint8_t { forward, loss, recompute, backward, optimizer };
+inline constexpr std::size_t kPhaseCount = 5;
 std::string_view name(Phase phase);
 
 // The kind of an `input` node. Parameters and state persist across runs and may be updated by a run; data is written

@@ -16,9 +16,9 @@
 namespace ridgepoint {
 
 // The phases of a step in their order. Zeroing fills memory with zeros so that a kernel can add to it.
-enum class ProfilePhase : std::uint8_t { forward, loss, backward, zeroing, optimizer };
-inline constexpr std::array kProfilePhases = {ProfilePhase::forward, ProfilePhase::loss, ProfilePhase::backward,
-                                              ProfilePhase::zeroing, ProfilePhase::optimizer};
+enum class ProfilePhase : std::uint8_t { forward, loss, recompute, backward, zeroing, optimizer };
+inline constexpr std::array kProfilePhases = {ProfilePhase::forward,  ProfilePhase::loss,    ProfilePhase::recompute,
+                                              ProfilePhase::backward, ProfilePhase::zeroing, ProfilePhase::optimizer};
 std::string_view name(ProfilePhase phase);
 // The inverse of name(). Throws Error (usage) with the nearest name.
 ProfilePhase profile_phase_from_name(std::string_view text);

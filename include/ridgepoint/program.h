@@ -51,7 +51,7 @@ class PhaseTimes {
   const std::optional<double>& operator[](Phase phase) const { return ms_[static_cast<std::size_t>(phase)]; }
 
  private:
-  std::array<std::optional<double>, 4> ms_;  // in the order of Phase
+  std::array<std::optional<double>, kPhaseCount> ms_;  // in the order of Phase
 };
 
 struct ProgramOptions {

@@ -84,10 +84,11 @@ struct PeerSection {
 // Medians of the device's milliseconds in each phase of an iteration; empty for a phase that the mode lacks, and where
 // phases were not timed.
 struct PhaseMedians {
-  std::optional<double> forward;
-  std::optional<double> loss;
-  std::optional<double> backward;
-  std::optional<double> optimizer;
+  std::optional<double> forward = {};
+  std::optional<double> loss = {};
+  std::optional<double> recompute = {};
+  std::optional<double> backward = {};
+  std::optional<double> optimizer = {};
 };
 
 struct TrainingStepSection {
@@ -148,7 +149,7 @@ struct Record {
   std::optional<bool> captured;                // whether the timed runs repeated captured launches; empty: nothing ran
   std::optional<std::string> capture_problem;  // why the device could not capture them
   std::vector<std::string> unfused_bodies;     // of fused nodes that ran op by op because they did not compile
-  Checkpoint checkpoint = Checkpoint::off;
+  Checkpoint checkpoint = Checkpoint::none;
   std::int64_t batch = 0;
   std::int64_t context = 0;
 

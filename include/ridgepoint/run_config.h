@@ -27,7 +27,6 @@ struct RunConfig {
   std::shared_ptr<const Workload> workload = nullptr;
   CompileOptions compile = {.mode = Mode::step};
   std::optional<AllocatorKind> allocator = {};  // default_allocator(compile.level) without one
-  Checkpoint checkpoint = Checkpoint::off;
   std::int64_t seed = 0;
   std::int64_t warmup = 5;
   std::int64_t steps = 10;

@@ -12,9 +12,9 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kModeNames = enum_names<Mode>("forward", "backward", "step");
+constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
-constexpr auto kCheckpointNames = enum_names<Checkpoint>("off");
+constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block");
 
 bool has_backward(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).phase == Phase::backward; });
@@ -84,6 +84,7 @@ Graph training_graph(Graph forward, const CompileOptions& options) {
 }
 
 std::int64_t model_flops(Graph forward, Mode mode) {
+  if (mode == Mode::training_forward) mode = Mode::forward;
   const CompileOptions options{.mode = mode, .until = "eliminate_common_subexpressions"};
   return flops_of(compile(std::move(forward), {}, options));
 }

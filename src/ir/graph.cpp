@@ -19,7 +19,7 @@ std::string TensorType::to_string() const { return std::string(ridgepoint::name(
 
 namespace {
 
-constexpr auto kPhaseNames = enum_names<Phase>("forward", "loss", "backward", "optimizer");
+constexpr auto kPhaseNames = enum_names<Phase>("forward", "loss", "recompute", "backward", "optimizer");
 constexpr auto kRoleNames = enum_names<Role>("parameter", "state", "data", "constant");
 constexpr auto kOutputRoleNames = enum_names<OutputRole>("result", "loss", "gradient", "activation");
 

@@ -28,7 +28,10 @@ class Recomputer {
   }
 
  private:
-  bool is_backward(NodeId id) const { return graph_.node(id).phase == Phase::backward; }
+  bool is_backward(NodeId id) const {
+    const Phase phase = graph_.node(id).phase;
+    return phase == Phase::recompute || phase == Phase::backward;
+  }
 
   // An op of one result that costs a few operations an element, in whichever kernel.
   static bool is_cheap(const Node& node) {
@@ -39,7 +42,7 @@ class Recomputer {
 
   bool visit(NodeId id) {
     const Node node = graph_.node(id);
-    if (node.phase == Phase::backward || node.phase == Phase::optimizer || !is_cheap(node)) return false;
+    if ((node.phase != Phase::forward && node.phase != Phase::loss) || !is_cheap(node)) return false;
     const Value value = node.outputs[0];
     if (storage_.is_result(value) || !storage_.views(value).empty()) return false;
     std::vector<NodeId> readers;

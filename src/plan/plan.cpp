@@ -68,7 +68,8 @@ class Planner {
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
       if (!launches(node.op)) continue;
-      if (node.phase == Phase::backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
+      const bool is_backward = node.phase == Phase::backward || node.phase == Phase::recompute;
+      if (is_backward && !plan_.backward_begin) plan_.backward_begin = plan_.steps.size();
       PlanStep step;
       step.node = id;
       for (const Value value : node.inputs) step.inputs.push_back(operand(value));

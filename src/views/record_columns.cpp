@@ -169,6 +169,7 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(step(r).mfu); }},
     {"phase_ms.forward", "forward ms", 1, kModel, true, phase_of<&PhaseMedians::forward>},
     {"phase_ms.loss", "loss ms", 1, kModel, true, phase_of<&PhaseMedians::loss>},
+    {"phase_ms.recompute", "recompute ms", 1, kModel, true, phase_of<&PhaseMedians::recompute>},
     {"phase_ms.backward", "backward ms", 1, kModel, true, phase_of<&PhaseMedians::backward>},
     {"phase_ms.optimizer", "optimizer ms", 1, kModel, true, phase_of<&PhaseMedians::optimizer>},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},

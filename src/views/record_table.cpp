@@ -26,7 +26,7 @@ bool is_redundant(const Record& record, const RecordSetting& setting) {
   return (is_size(setting) && is_preset(record)) || setting.heading == "mode" ||
          (setting.heading == "allocator" && has_default_allocator(record)) ||
          (setting.heading == "engine" && cell == "ridgepoint") ||
-         ((setting.heading == "compile" || setting.heading == "checkpoint") && cell == "off");
+         (setting.heading == "compile" && cell == "off") || (setting.heading == "checkpoint" && cell == "none");
 }
 
 // Whether the setting says nothing that the other settings do not say.

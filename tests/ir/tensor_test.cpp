@@ -75,7 +75,7 @@ TEST_P(LowElements, of_a_long_tensor_are_converted_one_by_one) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, LowElements, ::testing::Values(DType::bf16, DType::fp16),
-                         [](const auto& info) { return std::string(name(info.param)); });
+                         [](const auto& instance) { return std::string(name(instance.param)); });
 
 }  // namespace
 }  // namespace ridgepoint

@@ -75,7 +75,7 @@ TEST_P(PlacedResultsOn, have_equal_bits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PlacedResultsOn, ::testing::Values("cpu", "reference"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& instance) { return std::string(instance.param); });
 
 // Reads a result and its views after its launch, while other kernels still need it.
 class ViewReader : public LaunchObserver {

@@ -65,7 +65,7 @@ TEST_P(WriteRandomOn, refuses_integers_and_unknown_names) {
 }
 
 INSTANTIATE_TEST_SUITE_P(devices, WriteRandomOn, ::testing::Values("cpu", "reference"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& instance) { return std::string(instance.param); });
 
 }  // namespace
 }  // namespace ridgepoint

@@ -1,5 +1,5 @@
-"""One iteration of a mode (forward, backward, step), as a training script in PyTorch would write it for speed:
-autocast, fused AdamW, torch.compile of forward and loss (whose backward it then compiles too)."""
+"""One iteration of a mode (forward, training_forward, backward, step), as a training script in PyTorch would write it
+for speed: autocast, fused AdamW, torch.compile of forward and loss (whose backward it then compiles too)."""
 
 import torch
 from torch.nn import functional
@@ -68,10 +68,11 @@ class Iteration:
         self.model.load(SafetensorsFile(request["weights"]))
         self.expected = SafetensorsFile(request["expected"])
         self.inputs = self.expected["inputs"].to(self.device)
-        self.targets = self.expected["targets"].to(self.device) if self.mode != "forward" else None
+        self.has_loss = self.mode in ("backward", "step")
+        self.targets = self.expected["targets"].to(self.device) if self.has_loss else None
         self.compiled_logits = compiled(self.logits, self.how)
         self.compiled_loss = compiled(self.loss, self.how)
-        self.scaler = make_scaler(self.device) if request["dtype"] == "fp16" and self.mode != "forward" else None
+        self.scaler = make_scaler(self.device) if request["dtype"] == "fp16" and self.has_loss else None
         self.optimizer = make_optimizer(self.model.parameters(), self.device) if self.mode == "step" else None
 
     def logits(self, inputs):
@@ -89,7 +90,7 @@ class Iteration:
 
     def forward(self):
         self.begin()
-        with torch.no_grad():
+        with torch.set_grad_enabled(self.mode == "training_forward"):
             return self.compiled_logits(self.inputs)
 
     def backward(self):
@@ -111,14 +112,14 @@ class Iteration:
             self.update()
 
     def without_update(self):
-        """What is timed, except the update of a step. Returns the logits of mode forward, otherwise the loss."""
-        return self.forward() if self.mode == "forward" else self.backward()
+        """What is timed, except the update of a step. Returns the logits of modes without a loss, otherwise the loss."""
+        return self.backward() if self.has_loss else self.forward()
 
     def results(self, output):
         """Pairs of a name and a tensor: logits, loss, grad.NAME, after without_update() returned `output`. The logits of
         modes with a backward come from the model before compilation, because the timed function returns none."""
-        if self.mode == "forward":
-            yield "logits", output
+        if not self.has_loss:
+            yield "logits", output.detach()
             return
         yield "loss", output.detach()
         for name, parameter in self.model.named_parameters():

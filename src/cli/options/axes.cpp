@@ -175,14 +175,17 @@ std::vector<Axis> run_axes() {
                              "--compile full, else caching)",
                              [](D& d, Text v) { d.config.allocator = allocator_kind_from_name(v); }));
   axes.push_back(attention_axis("composite"));
-  axes.push_back(choice_axis("--checkpoint", kWork, "off", {{"off"}, {"full", "selective"}}, "activation checkpointing",
-                             [](D& d, Text v) { d.config.checkpoint = checkpoint_from_name(v); }));
+  axes.push_back(choice_axis("--checkpoint", kWork, "none", {names_of(kAllCheckpoints), {}},
+                             "activations computed again in backward instead of saved (attention: scores and softmax; "
+                             "selective: all but products, attention and residual sums; block: all but block inputs)",
+                             [](D& d, Text v) { d.config.compile.checkpoint = checkpoint_from_name(v); }));
   axes.push_back(seed_axis("random seed of the initial weights and the tokens"));
   axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
   axes.push_back(choice_axis("--mode", kWork, "step", {names_of(kAllModes), {}},
-                             "what an iteration runs (backward: forward + loss + backward; step: AdamW too)",
+                             "what an iteration runs (training_forward: forward that keeps what backward would read; "
+                             "backward: forward + loss + backward; step: AdamW too)",
                              [](D& d, Text v) { d.config.compile.mode = mode_from_name(v); }));
   return axes;
 }

@@ -15,8 +15,8 @@ namespace ridgepoint {
 namespace {
 
 // In the order of Phase.
-constexpr std::array kPhases = {ProfilePhase::forward, ProfilePhase::loss, ProfilePhase::backward,
-                                ProfilePhase::optimizer};
+constexpr std::array kPhases = {ProfilePhase::forward, ProfilePhase::loss, ProfilePhase::recompute,
+                                ProfilePhase::backward, ProfilePhase::optimizer};
 
 // The data of a launch that is the same in every step.
 struct LaunchFacts {

@@ -99,6 +99,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit_statistics("device_time_ms", step.device_time_ms, visit);
   visit("phase_ms", "forward", step.phase_ms.forward);
   visit("phase_ms", "loss", step.phase_ms.loss);
+  visit("phase_ms", "recompute", step.phase_ms.recompute);
   visit("phase_ms", "backward", step.phase_ms.backward);
   visit("phase_ms", "optimizer", step.phase_ms.optimizer);
   visit("", "warmup_ms", step.warmup_ms);

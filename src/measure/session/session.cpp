@@ -156,7 +156,7 @@ Record describe_run(const RunConfig& config, Experiment experiment) {
   record.dtype = config.compile.precision;
   record.compile = config.compile.level;
   record.allocator = config.allocator.value_or(default_allocator(config.compile.level));
-  record.checkpoint = config.checkpoint;
+  record.checkpoint = config.compile.checkpoint;
   const WorkloadDescription workload = config.workload->describe();
   record.attention = workload.attention;
   record.batch = workload.batch;

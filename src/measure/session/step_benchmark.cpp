@@ -35,6 +35,7 @@ class PhaseSamples {
   PhaseMedians medians() const {
     return {.forward = median(Phase::forward),
             .loss = median(Phase::loss),
+            .recompute = median(Phase::recompute),
             .backward = median(Phase::backward),
             .optimizer = median(Phase::optimizer)};
   }
@@ -44,7 +45,7 @@ class PhaseSamples {
     const std::vector<double>& samples = samples_[static_cast<std::size_t>(phase)];
     return samples.empty() ? std::nullopt : std::optional(describe(samples).median);
   }
-  std::array<std::vector<double>, 4> samples_;  // in the order of Phase
+  std::array<std::vector<double>, kPhaseCount> samples_;  // in the order of Phase
 };
 
 // Fills one record: plans, initialises and times a program.

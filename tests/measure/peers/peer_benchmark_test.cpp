@@ -210,9 +210,9 @@ TEST_P(RealTorch, agrees_with_ridgepoint) {
 INSTANTIATE_TEST_SUITE_P(Modes, RealTorch,
                          ::testing::Combine(::testing::ValuesIn(kAllModes),
                                             ::testing::Values(Precision::fp32, Precision::bf16)),
-                         [](const auto& info) {
-                           return std::string(name(std::get<Mode>(info.param))) + "_" +
-                                  std::string(name(std::get<Precision>(info.param)));
+                         [](const auto& instance) {
+                           return std::string(name(std::get<Mode>(instance.param))) + "_" +
+                                  std::string(name(std::get<Precision>(instance.param)));
                          });
 
 }  // namespace

@@ -21,7 +21,7 @@ struct FakeWork {
 // A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work.
 struct FakeGraphNode {
   std::uint64_t id = 0;
-  FakeWork work;
+  FakeWork work = {};
   void* event = nullptr;
 };
 
