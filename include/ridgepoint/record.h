@@ -47,8 +47,9 @@ inline constexpr std::array kAllRunStatuses = {RunStatus::ok, RunStatus::oom, Ru
 std::string_view name(RunStatus status);
 
 // The experiment. bench and profile: a training step, or a part of it (Mode). attention: one call of attention.
-enum class Experiment : std::uint8_t { bench, attention, profile };
-inline constexpr std::array kAllExperiments = {Experiment::bench, Experiment::attention, Experiment::profile};
+enum class Experiment : std::uint8_t { bench, attention, profile, plan };
+inline constexpr std::array kAllExperiments = {Experiment::bench, Experiment::attention, Experiment::profile,
+                                               Experiment::plan};
 std::string_view name(Experiment experiment);
 
 struct LossScalingState {                     // fp16 steps only
@@ -119,6 +120,24 @@ struct AttentionCallSection {
   // From the medians; 4 B H S K D operations forward, half as many if causal, 2.5 times as many backward.
   std::optional<double> forward_flops_per_second;
   std::optional<double> backward_flops_per_second;
+};
+
+// What a run would need, and whether it fits.
+struct PlanSection {
+  std::optional<std::string> card;             // whose memory the run is to fit in; empty: a limit, or nothing
+  std::optional<std::int64_t> capacity_bytes;  // that the run may take
+  std::optional<bool> fits;
+  std::optional<std::int64_t> room_bytes;  // capacity less peak reserved; negative: that much is missing
+  std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
+
+  // The phase of the highest peak, and what is allocated then.
+  std::optional<std::string> peak_phase;
+  struct Categories {
+    std::optional<std::int64_t> parameter, gradient, activation, optimizer_state, temporary, workspace, data;
+  } peak_by_category;
+  struct Phases {
+    std::optional<std::int64_t> forward, loss, recompute, backward, optimizer;
+  } peak_by_phase;  // the most allocated in each phase
 };
 
 // Sizes in bytes, times in milliseconds, rates per second. An optional is empty (null in JSON) if the value is unknown:
@@ -197,6 +216,8 @@ struct Record {
 
   using AttentionCall = AttentionCallSection;
   std::optional<AttentionCall> attention_call;  // attention
+
+  std::optional<PlanSection> plan;  // plan
 };
 
 // One line of JSON with all fields in schema order; fields of a missing section have the value for "unknown". Numbers

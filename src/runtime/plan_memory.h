@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "plan/lifetimes.h"
 #include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
@@ -21,6 +23,10 @@ std::string place_of(const Graph& graph, const Node& node);
 // `most` groups. The blocks of a group have the same op, size and category. `lifetimes` are those of the plan.
 std::vector<MemoryShortage::Blocks> largest_blocks(const Graph& graph, const ExecutionPlan& plan,
                                                    std::span<const Lifetime> lifetimes, std::size_t most);
+
+// The most live bytes of each phase with launches, and what they are. `lifetimes` are those of the plan.
+std::vector<PhaseMemory> memory_by_phase(const Graph& graph, const ExecutionPlan& plan,
+                                         std::span<const Lifetime> lifetimes);
 
 // An allocator for the requests of a plan that may take the whole memory of the device, or its limit. An arena is
 // placed and reserved here: throws OutOfMemory, which names its largest blocks. `trace` may be null.

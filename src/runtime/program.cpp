@@ -274,6 +274,11 @@ void Program::reset_peak_memory() {
   implementation_->allocator->reset_peak();
   implementation_->executor.count_next_run();
 }
+std::vector<PhaseMemory> Program::memory_by_phase() const {
+  const Implementation& self = *implementation_;
+  return ridgepoint::memory_by_phase(self.graph, self.plan, self.lifetimes);
+}
+
 std::size_t Program::liveness_lower_bound_bytes() const { return liveness_lower_bound(implementation_->lifetimes); }
 std::size_t Program::before_backward_bytes() const { return implementation_->executor.before_backward_bytes(); }
 std::int64_t Program::flops_per_run() const { return flops_of(implementation_->graph); }

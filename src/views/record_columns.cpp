@@ -63,6 +63,26 @@ std::string speedup_over(const Record& peer) {
   return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
 }
 
+const PlanSection& plan(const Record& record) {
+  static const PlanSection nothing;
+  return record.plan ? *record.plan : nothing;
+}
+
+template <std::optional<std::int64_t> PlanSection::Categories::*kBytes>
+std::string peak_of(const Record& record) {
+  return bytes_cell(plan(record).peak_by_category.*kBytes);
+}
+template <std::optional<std::int64_t> PlanSection::Phases::*kBytes>
+std::string peak_in(const Record& record) {
+  return bytes_cell(plan(record).peak_by_phase.*kBytes);
+}
+
+// -1.5 GiB where memory is missing.
+std::string room_of(const Record& record) {
+  const std::optional<std::int64_t>& room = plan(record).room_bytes;
+  return room && *room < 0 ? "-" + bytes_cell(-*room) : bytes_cell(room);
+}
+
 template <std::optional<double> FirstCallSection::*kStage>
 std::string first_call_of(const Record& record) {
   const std::optional<double>& ms = step(record).first_call_ms.*kStage;
@@ -79,6 +99,7 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) {
        return r.model.parameters > 0 ? format_count(static_cast<double>(r.model.parameters)) : std::string(kNothing);
      }},
+    {"card", "card {}", Align::left, [](const Record& r) { return plan(r).card.value_or(std::string(kNothing)); }},
     {"layers", "layers {}", Align::right, [](const Record& r) { return size_of(r.model.layers); }},
     {"d_model", "d_model {}", Align::right, [](const Record& r) { return size_of(r.model.d_model); }},
     {"d_ff", "d_ff {}", Align::right, [](const Record& r) { return size_of(r.model.d_ff); }},
@@ -189,6 +210,23 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"peak_requested", "peak requested", 0, kAny, false, memory_of<&Record::Memory::peak_requested>},
     {"allocated_at_end", "allocated at end", 0, kAny, false, memory_of<&Record::Memory::allocated_at_end>},
     {"planned_peak", "planned peak", 0, kAny, false, memory_of<&Record::Memory::planned_peak>},
+    {"peak_phase", "peak in", 0, kModel, true, [](const Record& r) { return plan(r).peak_phase.value_or("-"); }},
+    {"parameter", "parameters", 0, kModel, false, peak_of<&PlanSection::Categories::parameter>},
+    {"gradient", "gradients", 0, kModel, false, peak_of<&PlanSection::Categories::gradient>},
+    {"activation", "activations", 0, kModel, false, peak_of<&PlanSection::Categories::activation>},
+    {"optimizer_state", "optimizer state", 0, kModel, false, peak_of<&PlanSection::Categories::optimizer_state>},
+    {"temporary", "temporaries", 0, kModel, false, peak_of<&PlanSection::Categories::temporary>},
+    {"workspace", "workspace", 0, kModel, false, peak_of<&PlanSection::Categories::workspace>},
+    {"data", "data", 0, kModel, false, peak_of<&PlanSection::Categories::data>},
+    {"peak_forward", "peak in forward", 0, kModel, false, peak_in<&PlanSection::Phases::forward>},
+    {"peak_loss", "peak in loss", 0, kModel, false, peak_in<&PlanSection::Phases::loss>},
+    {"peak_recompute", "peak in recompute", 0, kModel, false, peak_in<&PlanSection::Phases::recompute>},
+    {"peak_backward", "peak in backward", 0, kModel, false, peak_in<&PlanSection::Phases::backward>},
+    {"peak_optimizer", "peak in optimizer", 0, kModel, false, peak_in<&PlanSection::Phases::optimizer>},
+    {"capacity", "capacity", 0, kModel, true, [](const Record& r) { return bytes_cell(plan(r).capacity_bytes); }},
+    {"fits", "fits", 0, kModel, true,
+     [](const Record& r) { return plan(r).fits ? std::string(*plan(r).fits ? "yes" : "no") : std::string(kNothing); }},
+    {"room", "room", 0, kModel, true, room_of},
     {"samples", "steps", 8, kCall, true, samples_of},
     {"runs_as", "runs as", 1, kCall, true,
      [](const Record& r) { return std::string(r.attention_fallback ? name(*r.attention_fallback) : kNothing); }},

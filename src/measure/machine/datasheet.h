@@ -1,4 +1,4 @@
-// Published figures of GPUs: memory, bandwidth, and dense arithmetic rates at boost clock. Rates of tensor cores
+// Published figures of GPUs: bandwidth, and dense arithmetic rates at boost clock. Rates of tensor cores
 // accumulate in fp32 and are without sparsity. `mfu` divides by these.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace ridgepoint {
 struct Datasheet {
   std::string_view card;          // "H100 SXM"
   std::string_view aliases;       // names that drivers use, in lower case, separated by '|'
-  std::int64_t memory_bytes = 0;  // "80 GB" of a datasheet is 80 GiB
+  std::int64_t memory_bytes = 0;  // as CUDA reports it: 79.18 GiB of an "80 GB" card
   double bytes_per_second = 0;
   // Operations per second; empty where the card has no unit for it.
   std::optional<double> fp32, tf32, bf16, fp16, fp8;

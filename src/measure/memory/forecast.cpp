@@ -10,7 +10,8 @@
 namespace ridgepoint {
 
 MemoryForecast memory_of(const Program& program) {
-  return {program.memory_use(), program.before_backward_bytes(), program.liveness_lower_bound_bytes()};
+  return {program.memory_use(), program.before_backward_bytes(), program.liveness_lower_bound_bytes(),
+          program.memory_by_phase()};
 }
 
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes,

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "ridgepoint/memory_use.h"
 #include "ridgepoint/program.h"
@@ -17,6 +18,7 @@ struct MemoryForecast {
   MemoryUse use;                               // after the run, with its peaks
   std::size_t before_backward_bytes = 0;       // see Program
   std::size_t liveness_lower_bound_bytes = 0;  // see Program
+  std::vector<PhaseMemory> phases = {};        // see Program
 };
 
 // What a program has found, to compare with its forecast.

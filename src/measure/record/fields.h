@@ -38,6 +38,28 @@ void visit_first_call(SectionType& section, Visitor&& visit) {
   visit("first_call_ms", "other", section.other);
 }
 
+template <typename SectionType, typename Visitor>
+void visit_plan(SectionType& section, Visitor&& visit) {
+  visit("", "card", section.card);
+  visit("", "capacity_bytes", section.capacity_bytes);
+  visit("", "fits", section.fits);
+  visit("", "room_bytes", section.room_bytes);
+  visit("", "fitted", section.fitted);
+  visit("", "peak_phase", section.peak_phase);
+  visit("peak_by_category", "parameter", section.peak_by_category.parameter);
+  visit("peak_by_category", "gradient", section.peak_by_category.gradient);
+  visit("peak_by_category", "activation", section.peak_by_category.activation);
+  visit("peak_by_category", "optimizer_state", section.peak_by_category.optimizer_state);
+  visit("peak_by_category", "temporary", section.peak_by_category.temporary);
+  visit("peak_by_category", "workspace", section.peak_by_category.workspace);
+  visit("peak_by_category", "data", section.peak_by_category.data);
+  visit("peak_by_phase", "forward", section.peak_by_phase.forward);
+  visit("peak_by_phase", "loss", section.peak_by_phase.loss);
+  visit("peak_by_phase", "recompute", section.peak_by_phase.recompute);
+  visit("peak_by_phase", "backward", section.peak_by_phase.backward);
+  visit("peak_by_phase", "optimizer", section.peak_by_phase.optimizer);
+}
+
 // A const record without the section reads an empty one; a mutable record gets the section.
 template <typename Section>
 const Section& section_of(const std::optional<Section>& section) {
@@ -55,6 +77,7 @@ template <typename RecordType, typename Visitor>
 void visit_fields(RecordType& record, Visitor&& visit) {
   auto& step = section_of(record.training_step);
   auto& call = section_of(record.attention_call);
+  auto& plan = section_of(record.plan);
   visit("", "schema", record.schema);
   visit("", "command", record.experiment);
   visit("", "engine", record.engine);
@@ -136,6 +159,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("memory_bytes", "device_at_start", record.memory_bytes.device_at_start);
   visit("memory_bytes", "device_libraries", record.memory_bytes.device_libraries);
   visit("memory_bytes", "allocated_at_end", record.memory_bytes.allocated_at_end);
+  visit_plan(plan, visit);
   visit("build", "version", record.build.version);
   visit("build", "compiler", record.build.compiler);
   visit("build", "revision", record.build.revision);

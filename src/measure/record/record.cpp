@@ -17,7 +17,7 @@ namespace ridgepoint {
 namespace {
 
 constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
-constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile");
+constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile", "plan");
 
 // A larger file is refused instead of being read into memory; no sweep writes one.
 constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;

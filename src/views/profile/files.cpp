@@ -160,12 +160,13 @@ class Figures {
   }
 
   Table scopes() const {
+    static_assert(kProfilePhases.size() == 6, "a column for each phase");
     return summed(
         by_scope(profile_, detail_.depth, detail_.layers), {"path", "level", "is_op"},
         [](const ScopeRow& row) {
           return Cells{row.path, row.level, row.is_op};
         },
-        {"forward_ms", "loss_ms", "backward_ms", "zeroing_ms", "optimizer_ms"},
+        {"forward_ms", "loss_ms", "recompute_ms", "backward_ms", "zeroing_ms", "optimizer_ms"},
         [this](const ScopeRow& row) {
           Cells cells;
           for (const KernelSum& sum : row.by_phase) cells.emplace_back(ms(sum.time_ns));

@@ -28,12 +28,15 @@ TEST(Datasheet, is_found_by_the_name_the_driver_gives) {
   EXPECT_EQ(card_of("NVIDIA H100 PCIe"), "H100 PCIe");
   EXPECT_EQ(card_of("NVIDIA H100 NVL"), "H100 NVL");
   EXPECT_EQ(card_of("NVIDIA H200"), "H200 SXM");
+  EXPECT_EQ(card_of("NVIDIA GH200 480GB"), "GH200 96GB");
+  EXPECT_EQ(card_of("NVIDIA A800-SXM4-80GB"), "A800 80GB SXM");
+  EXPECT_EQ(card_of("NVIDIA RTX 6000 Ada Generation"), "RTX 6000 Ada");
   EXPECT_EQ(card_of("NVIDIA B200"), "B200");
 }
 
 TEST(Datasheet, is_not_lent_to_a_card_that_only_sounds_alike) {
-  for (const char* name : {"NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA L40",
-                           "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GH200 480GB", "", "NVIDIA"}) {
+  for (const char* name : {"NVIDIA GeForce RTX 3090 Ti", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA L2",
+                           "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GB10", "", "NVIDIA"}) {
     EXPECT_EQ(find_datasheet(name), nullptr) << name;
   }
 }

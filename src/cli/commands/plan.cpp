@@ -1,0 +1,170 @@
+// ridgepoint plan: the memory that runs would need, and whether it fits a card; nothing runs.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/sweep.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/run_rows.h"
+#include "core/nearest.h"
+#include "core/units.h"
+#include "measure/machine/datasheet.h"
+#include "measure/memory/plan_run.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+// What --fit makes as large as fits.
+struct FitSize {
+  std::string_view name;
+  std::int64_t most;
+  void (*set)(RunDraft& draft, std::int64_t value);
+};
+constexpr FitSize kFitSizes[] = {
+    {"batch", std::int64_t{1} << 20, [](RunDraft& draft, std::int64_t value) { draft.batch = value; }},
+    {"context", std::int64_t{1} << 22, [](RunDraft& draft, std::int64_t value) { draft.model.context = value; }},
+    {"layers", std::int64_t{1} << 12, [](RunDraft& draft, std::int64_t value) { draft.layers = value; }},
+};
+
+constexpr std::string_view kColumns = "peak_allocated,peak_reserved,before_backward,peak_phase";
+constexpr std::string_view kLimitColumns = ",capacity,fits,room";
+
+class Plan : public Command {
+ public:
+  Plan() { run_options_.set_default("--device", "null"); }
+
+  std::string_view name() const override { return "plan"; }
+  std::string_view summary() const override { return "predict the memory of a run, and whether it fits a card"; }
+  std::string_view examples() const override {
+    return "ridgepoint plan --model 2.7b --context 1024 --dtype bf16 --card h100,a100\n"
+           "ridgepoint plan --model large --card \"rtx 4090\" --fit batch --checkpoint none,selective,block\n"
+           "ridgepoint plan --model xl --memory-limit 40GiB --fit context --attention composite,flash\n"
+           "ridgepoint plan --model 2.7b --context 128,256,512 --mode forward,training_forward,step --dtype fp32,bf16\n"
+           "ridgepoint plan --model small --columns parameter,gradient,activation,optimizer_state,temporary";
+  }
+  std::string_view notes() const override {
+    return "Nothing runs: the executor and the allocator of a run walk through the plan, so the figures are those of a "
+           "run, to the byte. Kernels, and so their workspaces, are those of the GPU if this machine has one (--device "
+           "cuda), otherwise of the CPU. The capacity of a card is the memory that its driver reports, less "
+           "--keep-free "
+           "for the CUDA context, libraries and other programs. room is what is left of it beside the reserved memory; "
+           "a negative room is what is missing.";
+  }
+
+  void add_options(CLI::App& app) override {
+    constexpr const char* kGroup = "Fit";
+    app.add_option("--card", cards_, "the cards to fit in, by name: h100, \"rtx 4090\", \"a100 40gb sxm\"")
+        ->type_name("NAMES")
+        ->group(kGroup);
+    app.add_option("--keep-free", keep_free_, "memory of a card that the run may not take [1GiB]")
+        ->type_name("SIZE")
+        ->group(kGroup);
+    app.add_option("--fit", fit_, "plan the largest batch, context or layers that fits, instead of a given one")
+        ->type_name("NAME")
+        ->group(kGroup);
+    run_options_.add_to(app);
+    output_options_.add_to(app);
+    output_options_.add_columns_to(app, OutputOptions::Rows::models);
+  }
+
+  int run() override {
+    const std::vector<MemoryLimit> cards = limits();
+    const FitSize* fit = fit_size();
+    const std::vector<RunDraft> drafts = run_options_.drafts();
+    if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
+      output_options_.columns = std::string(kColumns) + std::string(is_limited() ? kLimitColumns : "");
+    RecordWriter writer(output_options_);
+    std::vector<RowOutline> rows;
+    for (const RunDraft& draft : drafts) {
+      for (std::size_t i = 0; i < cards.size(); ++i) rows.push_back({outline(finish(draft)).description, 1});
+    }
+    run_rows(rows, [&](std::size_t row, Progress& progress) {
+      std::optional<Record> record =
+          planned(drafts[row / cards.size()], limit_of(drafts[row / cards.size()], cards[row % cards.size()]), fit,
+                  shown_on(progress));
+      progress.clear();
+      if (record) writer.add(std::move(*record));
+      return record.has_value();
+    });
+    writer.finish();
+    require_complete(writer.records().size(), rows.size(), output_options_.path);
+    return exit_code(writer.records());
+  }
+
+ private:
+  bool is_limited() const { return !cards_.empty() || run_options_.given("--memory-limit"); }
+
+  // One for each card; without cards one that only --memory-limit may fill.
+  std::vector<MemoryLimit> limits() const {
+    if (cards_.empty()) {
+      require(keep_free_.empty(), "--keep-free is part of a card's memory; give --card too");
+      return {MemoryLimit{}};
+    }
+    require(!run_options_.given("--memory-limit"), "--card and --memory-limit are two limits; give one");
+    const std::uint64_t kept = parse_option("--keep-free", keep_free_.empty() ? "1GiB" : keep_free_,
+                                            [](std::string_view t) { return parse_bytes(t); });
+    std::vector<MemoryLimit> limits;
+    for (const std::string& name : parse_option("--card", cards_, split_list)) {
+      const Datasheet* sheet = find_datasheet(name);
+      if (sheet == nullptr) {
+        std::vector<std::string_view> names;
+        for (const Datasheet& known : datasheets()) names.push_back(known.card);
+        require(false, fmt::format("--card: '{}' is unknown{}; for another card give its size with --memory-limit",
+                                   name, hint(name, names)));
+      }
+      limits.push_back(
+          {.card = std::string(sheet->card),
+           .capacity_bytes = std::max<std::int64_t>(sheet->memory_bytes - static_cast<std::int64_t>(kept), 0)});
+    }
+    return limits;
+  }
+
+  static MemoryLimit limit_of(const RunDraft& draft, MemoryLimit limit) {
+    if (!limit.capacity_bytes && draft.config.device_options.memory_limit_bytes)
+      limit.capacity_bytes = static_cast<std::int64_t>(*draft.config.device_options.memory_limit_bytes);
+    return limit;
+  }
+
+  const FitSize* fit_size() const {
+    if (fit_.empty()) return nullptr;
+    std::vector<std::string_view> names;
+    for (const FitSize& size : kFitSizes) names.push_back(size.name);
+    const auto found = std::ranges::find(kFitSizes, fit_, &FitSize::name);
+    require(found != std::end(kFitSizes), fmt::format("--fit: '{}' is unknown{}", fit_, hint(fit_, names)));
+    require(!run_options_.given("--" + fit_), fmt::format("--fit {0} chooses --{0}; leave one of them out", fit_));
+    require(is_limited(), "--fit needs a memory to fit in; give --card or --memory-limit");
+    return &*found;
+  }
+
+  std::optional<Record> planned(RunDraft draft, const MemoryLimit& limit, const FitSize* fit,
+                                const StepWatcher& watch) const {
+    if (fit == nullptr) return plan_run(finish(draft), limit, watch);
+    std::int64_t largest = 0;
+    const auto config_of = [&](std::int64_t value) {
+      RunDraft sized = draft;
+      fit->set(sized, value);
+      return finish(std::move(sized));
+    };
+    if (is_stopped([&] { largest = largest_that_fits(config_of, limit, fit->most, watch); })) return std::nullopt;
+    std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
+    if (record && record->plan) record->plan->fitted = std::string(fit->name);
+    return record;
+  }
+
+  RunOptions run_options_{std::vector<std::string_view>{"--warmup", "--steps", "--seed", "--threads"}};
+  OutputOptions output_options_;
+  std::string cards_, keep_free_, fit_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_plan() { return std::make_unique<Plan>(); }
+
+}  // namespace ridgepoint::cli

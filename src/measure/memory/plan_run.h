@@ -1,0 +1,31 @@
+// What a run would need, without running it: its memory by category and phase, and whether a card holds it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "measure/session/session.h"
+#include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
+
+namespace ridgepoint {
+
+// The memory that a run may take.
+struct MemoryLimit {
+  std::optional<std::string> card = {};             // whose memory it is
+  std::optional<std::int64_t> capacity_bytes = {};  // empty: unlimited
+};
+
+// Plans a configuration and predicts its memory on a null device. A run that does not fit is a record of status ok with
+// `fits` false. Errors become the record's status. Empty if the watcher stopped it.
+std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch = {});
+
+// The largest value from 1 to `most` for which the configuration fits, found by a bracket that is narrowed along the
+// line between its ends; memory must not fall as the value grows. 0 if 1 does not fit. Throws Error (usage) without a
+// capacity.
+std::int64_t largest_that_fits(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
+                               std::int64_t most, const StepWatcher& watch = {});
+
+}  // namespace ridgepoint

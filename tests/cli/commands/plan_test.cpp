@@ -1,0 +1,103 @@
+// `ridgepoint plan`: predicted memory, cards, and the largest size that fits.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ProgramResult plan(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "plan");
+  return run_program(arguments);
+}
+
+nlohmann::json rows_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.end(), {"--format", "json"});
+  const ProgramResult result = plan(arguments);
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  return nlohmann::json::parse(result.output);
+}
+
+TEST(PlanCommand, has_a_row_for_each_configuration_and_card) {
+  const nlohmann::json rows =
+      rows_of({"--model", "tiny,small", "--mode", "forward,training_forward,step", "--card", "t4,h100"});
+  ASSERT_EQ(rows.size(), 12U);
+  EXPECT_EQ(rows[0]["command"], "plan");
+  EXPECT_EQ(rows[0]["card"], "T4");
+  EXPECT_EQ(rows[1]["card"], "H100 SXM");
+  for (const nlohmann::json& row : rows) {
+    EXPECT_EQ(row["fits"], true);
+    EXPECT_EQ(row["room_bytes"].get<std::int64_t>(),
+              row["capacity_bytes"].get<std::int64_t>() - row["memory_bytes"]["peak_reserved"].get<std::int64_t>());
+  }
+}
+
+TEST(PlanCommand, keeps_memory_of_a_card_free) {
+  const auto capacity = [](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"--card", "t4"};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return rows_of(arguments)[0]["capacity_bytes"].get<std::int64_t>();
+  };
+  EXPECT_EQ(capacity({}) - capacity({"--keep-free", "3GiB"}), std::int64_t{2} << 30);
+  EXPECT_EQ(capacity({"--keep-free", "1TiB"}), 0);
+}
+
+TEST(PlanCommand, shows_limits_only_where_there_are_some) {
+  EXPECT_THAT(plan({"--model", "tiny"}).output, AllOf(HasSubstr("peak reserved"), Not(HasSubstr("room"))));
+  EXPECT_THAT(plan({"--model", "tiny", "--memory-limit", "100MiB"}).output,
+              AllOf(HasSubstr("fits"), HasSubstr("no"), HasSubstr("-5")));
+  EXPECT_THAT(plan({"--model", "tiny", "--columns", "parameter,temporary,peak_backward"}).output,
+              AllOf(HasSubstr("parameters"), HasSubstr("temporaries"), HasSubstr("peak in backward")));
+}
+
+TEST(PlanCommand, fits_the_largest_batch) {
+  const nlohmann::json rows =
+      rows_of({"--model", "small", "--memory-limit", "8GiB", "--fit", "batch", "--checkpoint", "none,block"});
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0]["fitted"], "batch");
+  EXPECT_EQ(rows[0]["fits"], true);
+  EXPECT_GT(rows[1]["batch"].get<int>(), 2 * rows[0]["batch"].get<int>());
+  const std::string more = std::to_string(rows[0]["batch"].get<int>() + 1);
+  EXPECT_EQ(rows_of({"--model", "small", "--memory-limit", "8GiB", "--batch", more})[0]["fits"], false);
+}
+
+TEST(PlanCommand, says_that_not_even_the_smallest_fits) {
+  const nlohmann::json rows = rows_of({"--model", "xl", "--memory-limit", "1GiB", "--fit", "context"});
+  EXPECT_EQ(rows[0]["fits"], false);
+  EXPECT_EQ(rows[0]["context"], 1);
+  EXPECT_LT(rows[0]["room_bytes"].get<std::int64_t>(), 0);
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {
+  const ProgramResult result = plan(arguments);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.error, HasSubstr(part));
+}
+
+TEST(PlanCommand, refuses_what_makes_no_sense) {
+  expect_refused({"--card", "rtx 409"}, "did you mean 'RTX 4090'?; for another card give its size with --memory-limit");
+  expect_refused({"--card", "t4", "--memory-limit", "1GiB"}, "--card and --memory-limit are two limits");
+  expect_refused({"--fit", "batch"}, "--fit needs a memory to fit in");
+  expect_refused({"--fit", "batches", "--card", "t4"}, "did you mean 'batch'?");
+  expect_refused({"--fit", "batch", "--batch", "4", "--card", "t4"}, "--fit batch chooses --batch");
+  expect_refused({"--keep-free", "1GiB"}, "give --card too");
+  expect_refused({"--card", "t4", "--keep-free", "much"}, "--keep-free");
+  expect_refused({"--checkpoint", "blocks"}, "did you mean 'block'?");
+}
+
+// A limit below one parameter is a plan like others.
+TEST(PlanCommand, takes_a_limit_below_one_parameter) {
+  const nlohmann::json rows = rows_of({"--model", "tiny", "--memory-limit", "1KiB"});
+  EXPECT_EQ(rows[0]["fits"], false);
+}
+
+}  // namespace
+}  // namespace ridgepoint

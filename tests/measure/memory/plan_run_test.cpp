@@ -1,0 +1,151 @@
+#include "measure/memory/plan_run.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "measure/memory/forecast.h"
+#include "models/transformer.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/workload.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr TransformerConfig kToy{"custom", 50, 8, 16, 24, 3, 2};
+
+RunConfig run_of(const TransformerConfig& model, std::int64_t batch, CompileOptions compile = {.mode = Mode::step}) {
+  RunConfig config;
+  config.device = "null";
+  config.workload = std::make_shared<Transformer>(model, batch);
+  config.compile = std::move(compile);
+  config.warmup = 1;
+  config.steps = 2;
+  return config;
+}
+
+// What two runs on the CPU take.
+MemoryForecast measured(const RunConfig& config) {
+  Program program(config.workload->build(), open_device("cpu"), {.compile = config.compile});
+  initialise(program, *config.workload, 0);
+  for (int i = 0; i < 2; ++i) program.run();
+  program.synchronize();
+  return memory_of(program);
+}
+
+TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
+  for (const Mode mode : kAllModes) {
+    for (const Compile level : kAllCompiles) {
+      for (const Checkpoint checkpoint : kAllCheckpoints) {
+        for (const AttentionVariant attention : {AttentionVariant::composite, AttentionVariant::flash}) {
+          SCOPED_TRACE(fmt::format("{} {} {} {}", name(mode), name(level), name(checkpoint), name(attention)));
+          TransformerConfig model = kToy;
+          model.attention = attention;
+          RunConfig config = run_of(model, 2, {.mode = mode, .level = level, .checkpoint = checkpoint});
+          config.device = "cpu";
+          const Record::Memory planned = plan_run(config, {})->memory_bytes;
+          const MemoryForecast found = measured(config);
+          EXPECT_EQ(planned.peak_allocated, found.use.peak_allocated_bytes);
+          EXPECT_EQ(planned.peak_reserved, found.use.peak_reserved_bytes);
+          EXPECT_EQ(planned.before_backward.value_or(0), found.before_backward_bytes);
+        }
+      }
+    }
+  }
+}
+
+std::int64_t sum(const PlanSection::Categories& bytes) {
+  return *bytes.parameter + *bytes.gradient + *bytes.activation + *bytes.optimizer_state + *bytes.temporary +
+         *bytes.workspace + *bytes.data;
+}
+
+TEST(PlanRun, takes_its_highest_peak_apart) {
+  const std::optional<Record> record =
+      plan_run(run_of(kToy, 2, {.mode = Mode::step, .level = Compile::fuse, .checkpoint = Checkpoint::block}), {});
+  const PlanSection& plan = *record->plan;
+  EXPECT_EQ(sum(plan.peak_by_category), record->memory_bytes.liveness_lower_bound);
+  const PlanSection::Phases& phases = plan.peak_by_phase;
+  EXPECT_EQ(std::max({*phases.forward, *phases.loss, *phases.recompute, *phases.backward, *phases.optimizer}),
+            record->memory_bytes.liveness_lower_bound);
+  EXPECT_GE(*plan.peak_by_category.parameter, 4 * parameter_count(kToy));
+  EXPECT_GE(*plan.peak_by_category.optimizer_state, 8 * parameter_count(kToy));
+  EXPECT_EQ(plan.fits, std::nullopt);
+  const std::optional<Record> forward = plan_run(run_of(kToy, 2, {.mode = Mode::forward}), {});
+  EXPECT_EQ(forward->plan->peak_phase, "forward");
+  EXPECT_EQ(forward->plan->peak_by_phase.backward, std::nullopt);
+}
+
+TEST(PlanRun, says_whether_a_run_fits_and_by_how_much) {
+  const RunConfig config = run_of(transformer_preset("tiny"), 4);
+  const std::int64_t needed = *plan_run(config, {})->memory_bytes.peak_reserved;
+  const std::optional<Record> fits = plan_run(config, {.card = "T4", .capacity_bytes = needed + 1000});
+  EXPECT_EQ(fits->status, RunStatus::ok);
+  EXPECT_EQ(fits->plan->fits, true);
+  EXPECT_EQ(fits->plan->room_bytes, 1000);
+  EXPECT_EQ(fits->plan->card, "T4");
+  const std::optional<Record> lacks = plan_run(config, {.capacity_bytes = needed / 2});
+  EXPECT_EQ(lacks->status, RunStatus::ok);
+  EXPECT_EQ(lacks->plan->fits, false);
+  EXPECT_EQ(lacks->plan->room_bytes, needed / 2 - needed);
+}
+
+// With a limit the allocator gives cached segments back, so less than the reserved memory of an unlimited run may do.
+TEST(PlanRun, fits_where_the_allocator_makes_room) {
+  const RunConfig config = run_of(transformer_preset("tiny"), 4);
+  const Record::Memory unlimited = plan_run(config, {})->memory_bytes;
+  ASSERT_GT(*unlimited.peak_reserved, *unlimited.peak_allocated);
+  const std::int64_t tight = *unlimited.peak_reserved - 1;
+  const std::optional<Record> record = plan_run(config, {.capacity_bytes = tight});
+  const ProgramPlan plan(config.workload->build(), open_device("null"), {.compile = config.compile});
+  bool runs = true;
+  try {
+    forecast_memory(plan, static_cast<std::size_t>(tight));
+  } catch (const OutOfMemory&) {
+    runs = false;
+  }
+  EXPECT_EQ(record->plan->fits, runs);
+}
+
+class LargestThatFits : public ::testing::TestWithParam<Compile> {};
+
+TEST_P(LargestThatFits, is_the_last_size_that_fits) {
+  const CompileOptions compile{.mode = Mode::step, .level = GetParam()};
+  const std::function<RunConfig(std::int64_t)> sizes[] = {
+      [&](std::int64_t batch) { return run_of(kToy, batch, compile); },
+      [&](std::int64_t context) {
+        TransformerConfig model = kToy;
+        model.context = context;
+        return run_of(model, 2, compile);
+      },
+      [&](std::int64_t layers) {
+        TransformerConfig model = kToy;
+        model.layers = layers;
+        return run_of(model, 2, compile);
+      }};
+  for (const auto& config_of : sizes) {
+    for (const std::int64_t capacity : {std::int64_t{1} << 20, std::int64_t{4} << 20}) {
+      const MemoryLimit limit{.capacity_bytes = capacity};
+      const std::int64_t largest = largest_that_fits(config_of, limit, 1 << 16);
+      const auto fits = [&](std::int64_t size) { return *plan_run(config_of(size), limit)->plan->fits; };
+      ASSERT_GT(largest, 0);
+      EXPECT_TRUE(fits(largest)) << largest;
+      EXPECT_FALSE(fits(largest + 1)) << largest;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, LargestThatFits, ::testing::Values(Compile::off, Compile::full),
+                         [](const auto& level) { return std::string(name(level.param)); });
+
+TEST(LargestThatFitsOf, is_bounded_and_may_be_nothing) {
+  const auto config_of = [](std::int64_t batch) { return run_of(kToy, batch); };
+  EXPECT_EQ(largest_that_fits(config_of, {.capacity_bytes = std::int64_t{1} << 40}, 100), 100);
+  EXPECT_EQ(largest_that_fits(config_of, {.capacity_bytes = 1000}, 100), 0);
+  EXPECT_THROW(largest_that_fits(config_of, {}, 100), Error);
+}
+
+}  // namespace
+}  // namespace ridgepoint
