@@ -16,7 +16,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
+const TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
 
 Graph recomputed(std::string_view lines, Checkpoint policy) {
   Graph graph = testing::graph_of(lines);

@@ -13,7 +13,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
+const TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
 
 TEST(SaveForBackward, makes_an_output_of_each_storage_that_backward_reads) {
   Graph graph = testing::graph_of(R"(

@@ -15,7 +15,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr TransformerConfig kToy{"custom", 50, 8, 16, 24, 3, 2};
+const TransformerConfig kToy{"custom", 50, 8, 16, 24, 3, 2};
 
 RunConfig run_of(const TransformerConfig& model, std::int64_t batch, CompileOptions compile = {.mode = Mode::step}) {
   RunConfig config;
@@ -126,7 +126,7 @@ TEST_P(LargestThatFits, is_the_last_size_that_fits) {
         return run_of(model, 2, compile);
       }};
   for (const auto& config_of : sizes) {
-    for (const std::int64_t capacity : {std::int64_t{1} << 20, std::int64_t{4} << 20}) {
+    for (const std::int64_t capacity : {std::int64_t{3} << 20, std::int64_t{7} << 20}) {
       const MemoryLimit limit{.capacity_bytes = capacity};
       const std::int64_t largest = largest_that_fits(config_of, limit, 1 << 16);
       const auto fits = [&](std::int64_t size) { return *plan_run(config_of(size), limit)->plan->fits; };
