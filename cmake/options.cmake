@@ -29,7 +29,11 @@ target_compile_options(ridgepoint_build_flags INTERFACE $<$<CXX_COMPILER_ID:GNU>
 
 # For code whose run time does not matter: parsing options, printing, tests. It compiles in two thirds of the time.
 add_library(ridgepoint_quick_to_compile INTERFACE)
-target_compile_options(ridgepoint_quick_to_compile INTERFACE $<IF:$<BOOL:${RIDGEPOINT_SANITIZE}>,-O0,$<$<CONFIG:Release>:-O1>>)
+if(RIDGEPOINT_SANITIZE)
+  target_compile_options(ridgepoint_quick_to_compile INTERFACE -O0)
+else()
+  target_compile_options(ridgepoint_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
+endif()
 
 if(RIDGEPOINT_SANITIZE)
   # With sanitizers GCC warns of variables within its own headers of intrinsics.
