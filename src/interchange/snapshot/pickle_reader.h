@@ -1,0 +1,88 @@
+// Reads a pickle of protocol 2 to 5 that holds data only, and runs nothing: an opcode that imports, calls or builds an
+// object is refused by name, with its place. Memory is bounded: entries go to the collector as they complete, even
+// where one APPENDS adds millions; what the pickle may refer to later is kept in four bytes a reference.
+//
+// Throws Error for anything that is not a well-formed pickle of plain data, for cycles, and at the limits.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "interchange/snapshot/byte_stream.h"
+#include "interchange/snapshot/collector.h"
+
+namespace ridgepoint {
+
+class PickleReader {
+ public:
+  static constexpr std::size_t kMaxStack = std::size_t{1} << 22;
+  static constexpr std::size_t kMaxMemo = std::size_t{1} << 28;
+  // Numbers of references may leave out this many.
+  static constexpr std::size_t kMaxMemoGap = std::size_t{1} << 16;
+
+  PickleReader(ByteStream& bytes, SnapshotCollector& collector) : bytes_(bytes), collector_(collector) {}
+
+  // Returns the document, which may be an open container of the collector.
+  SnapshotValue read();
+  int protocol() const { return protocol_; }
+
+ private:
+  using Value = SnapshotValue;
+  using Kind = SnapshotValue::Kind;
+  static constexpr std::uint32_t kNoSlot = UINT32_MAX;
+
+  struct Mark {
+    std::size_t begin = 0;
+    bool is_flushed = false;  // items above it are already in their list
+  };
+
+  const std::uint8_t* refill(const std::uint8_t* at);
+  const std::uint8_t* step(std::uint8_t opcode, const std::uint8_t* at);
+  const std::uint8_t* step_rare(std::uint8_t opcode, const std::uint8_t* at);
+  void step_container(std::uint8_t opcode);
+  const std::uint8_t* read_text(const std::uint8_t* at, std::uint64_t size);
+  const std::uint8_t* skip_bytes(const std::uint8_t* at, std::uint64_t size);
+  const std::uint8_t* read_long(const std::uint8_t* at, std::uint64_t size);
+
+  void push(Value value) { stack_.push_back(value); }
+  void push_integer(std::int64_t number) { stack_.push_back({Kind::integer, 0, number}); }
+  Mark pop_mark();
+  std::size_t pop_whole_mark();
+  void discard_from(std::size_t begin);
+  void close_tuple(std::size_t begin);
+  Value open_dict();
+  Value open_list();
+  Value set(Value dict, Value key, Value item);
+  Value append(Value list, Value item);
+  void append_items(std::size_t begin);
+  void set_items(std::size_t begin);
+  void build_list(std::size_t begin);
+  void build_dict(std::size_t begin);
+  void flush_items();
+
+  void memoize(std::size_t index);
+  void recall(std::size_t index);
+  void complete(std::uint32_t id, bool is_list);
+  std::uint32_t compact(Value value);
+  void note_closed(Value container, Value closed);
+
+  [[noreturn]] void refuse(const std::string& problem) const;
+  [[noreturn]] void refuse_opcode(std::uint8_t opcode) const;
+
+  ByteStream& bytes_;
+  SnapshotCollector& collector_;
+  std::vector<Value> stack_;
+  std::vector<Mark> marks_;
+  std::vector<std::uint32_t> memo_;
+  std::vector<std::int64_t> memo_numbers_;  // numbers that references name
+  std::vector<std::uint32_t> slot_of_dict_;  // the reference to each open container, by its number
+  std::vector<std::uint32_t> slot_of_list_;
+  std::uint64_t opcode_offset_ = 0;
+  int protocol_ = 0;
+};
+
+}  // namespace ridgepoint
