@@ -100,8 +100,8 @@ ByteStream::ByteStream(const std::filesystem::path& path, OnProgress on_progress
       next_(buffer_.data()),
       end_(buffer_.data()) {
   if (is_gzip(file_)) {
-    inflater_ = std::make_unique<Inflater>(
-        [this](std::uint8_t* into, std::size_t bytes) { return read_file(into, bytes); });
+    inflater_ =
+        std::make_unique<Inflater>([this](std::uint8_t* into, std::size_t bytes) { return read_file(into, bytes); });
   }
 }
 

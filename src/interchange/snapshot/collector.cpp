@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ridgepoint/error.h"
@@ -39,7 +40,8 @@ std::size_t SnapshotCollector::FrameHash::operator()(const SnapshotFrame& frame)
 }
 
 std::size_t SnapshotCollector::OriginHash::operator()(const SnapshotOrigin& origin) const {
-  const unsigned flags = (origin.in_optimizer ? 1U : 0U) | (origin.in_backward ? 2U : 0U) | (origin.in_forward ? 4U : 0);
+  const unsigned flags =
+      (origin.in_optimizer ? 1U : 0U) | (origin.in_backward ? 2U : 0U) | (origin.in_forward ? 4U : 0);
   return mix(mix(origin.frame, origin.caller), flags);
 }
 
@@ -117,6 +119,10 @@ SnapshotValue SnapshotCollector::append(SnapshotValue list, SnapshotValue item) 
     add_trace(target, item);
     return item;
   }
+  if (item.kind == Kind::past_event) {
+    load_event(item.id);
+    item = {Kind::event, 0, 0};
+  }
   if (!begin_item(target, item.kind)) return item;
   switch (item.kind) {
     case Kind::frame:
@@ -126,8 +132,7 @@ SnapshotValue SnapshotCollector::append(SnapshotValue list, SnapshotValue item) 
       if (target.history.kind == Kind::none) target.history = item;
       return item;
     case Kind::event:
-      add_event(target);
-      break;
+      return add_event(target);
     case Kind::block:
       add_block(target);
       break;
@@ -148,9 +153,10 @@ Snapshot SnapshotCollector::finish(SnapshotValue root) {
   if (whole.kind == Kind::segments || whole.kind == Kind::empty_list) {
     snapshot_.is_segment_list = true;
   } else if (whole.kind != Kind::document) {
-    throw Error(fmt::format("it is {}, not a memory snapshot: a snapshot has the fields 'segments' and 'device_traces', "
-                            "or is a list of segments",
-                            root.kind == Kind::dict ? "a dictionary with other fields" : describe(whole.kind)));
+    throw Error(
+        fmt::format("it is {}, not a memory snapshot: a snapshot has the fields 'segments' and 'device_traces', "
+                    "or is a list of segments",
+                    root.kind == Kind::dict ? "a dictionary with other fields" : describe(whole.kind)));
   }
   return std::move(snapshot_);
 }
@@ -218,10 +224,24 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
   if (list.origin.caller == kNoFrame && !traits.is_framework) list.origin.caller = frame;
 }
 
-void SnapshotCollector::add_event(List& list) {
-  if (++event_count_ > kMaxEvents) throw Error(fmt::format("it has more than {} events", kMaxEvents));
+SnapshotValue SnapshotCollector::add_event(List& list) {
+  if (event_count_ == kMaxEvents) throw Error(fmt::format("it has more than {} events", kMaxEvents));
   if (list.storage == kNoStorage) list.storage = new_trace();
-  traces_[list.storage].add(event_.action, event_.address, event_.request, event_.time_us);
+  SnapshotHistory& history = traces_[list.storage];
+  if (event_runs_.empty() || event_runs_.back().trace != list.storage) {
+    event_runs_.push_back({event_count_, list.storage, history.size()});
+  }
+  history.add(event_.action, event_.address, event_.request, event_.time_us);
+  return {Kind::past_event, static_cast<std::uint32_t>(event_count_++), 0};
+}
+
+// A file may name an event a second time, in another place.
+void SnapshotCollector::load_event(std::uint32_t number) {
+  const EventRun& run = *(std::ranges::upper_bound(event_runs_, number, {}, &EventRun::first) - 1);
+  const SnapshotHistory& history = traces_[run.trace];
+  const SnapshotHistory::Event event = history.event(run.index + number - run.first);
+  event_ = {event.action, history.address(event.place), history.request(event.request), {}};
+  if (history.has_times()) event_.time_us = event.time_us;
 }
 
 void SnapshotCollector::add_block(List& list) {

@@ -28,8 +28,9 @@ struct SnapshotValue {
     integer,
     real,
     text,
-    other,   // a value that has no meaning here: a tuple, bytes
-    spent,   // an entry that was added to what it belongs to
+    other,       // a value that has no meaning here: a tuple, bytes
+    spent,       // a block, segment or annotation that was added to what it belongs to
+    past_event,  // the same of an event
     empty_list,
     frame,
     origin,  // a list of frames
@@ -126,7 +127,8 @@ class SnapshotCollector {
 
   bool begin_item(List& list, Kind kind);
   void add_frame(List& list, std::uint32_t frame);
-  void add_event(List& list);
+  SnapshotValue add_event(List& list);
+  void load_event(std::uint32_t number);
   void add_block(List& list);
   void add_trace(List& list, SnapshotValue item);
   std::uint32_t new_trace();
@@ -151,6 +153,13 @@ class SnapshotCollector {
   std::unordered_map<SnapshotFrame, std::uint32_t, FrameHash> frame_numbers_;
   std::unordered_map<SnapshotOrigin, std::uint32_t, OriginHash> origin_numbers_;
   std::unordered_map<std::uint32_t, std::uint8_t> category_numbers_;  // by text
+  // Where events lie, by their number in the file: one entry for those that follow one another in one history.
+  struct EventRun {
+    std::size_t first = 0;
+    std::uint32_t trace = 0;
+    std::size_t index = 0;
+  };
+  std::vector<EventRun> event_runs_;
   std::size_t event_count_ = 0;
   std::size_t block_count_ = 0;
 

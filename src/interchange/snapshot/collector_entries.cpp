@@ -202,7 +202,8 @@ SnapshotValue SnapshotCollector::document_of(const Dict& dict) {
   if (traces.kind == Kind::trace_list) {
     for (const std::uint32_t trace : trace_lists_[traces.id]) {
       traces_[trace].close();
-      snapshot_.histories.push_back(std::move(traces_[trace]));
+      const bool is_shared = std::ranges::count(trace_lists_[traces.id], trace) > 1;
+      snapshot_.histories.push_back(is_shared ? traces_[trace] : std::move(traces_[trace]));
     }
   } else if (traces.kind != Kind::empty_list && dict.has(SnapshotKey::device_traces)) {
     throw Error("its field 'device_traces' is not a list with one list of events for each device");

@@ -13,11 +13,18 @@ constexpr std::array<std::string_view, 5> kHiddenBegins = {"_start", "__libc_sta
                                                            "PyFunction_"};
 constexpr std::array<std::string_view, 3> kHiddenNames = {"unwind::unwind", "CapturedTraceback::gather",
                                                           "gather_with_cpp"};
-constexpr std::array<std::string_view, 10> kHiddenFiles = {
-    "core/boxing",       "/Register",              "/Redispatch",    "pythonrun.c", "Modules/main.c",
-    "Objects/call.c",    "Objects/methodobject.c", "pycore_ceval.h", "ceval.c",     "cpython/abstract.h"};
-constexpr std::array<std::string_view, 8> kFrameworkFiles = {
-    "/torch/", "torch/_", "torch/csrc", "/aten/", "/c10/", "lib/python3", "??", "<frozen"};
+constexpr std::array<std::string_view, 10> kHiddenFiles = {"core/boxing",
+                                                           "/Register",
+                                                           "/Redispatch",
+                                                           "pythonrun.c",
+                                                           "Modules/main.c",
+                                                           "Objects/call.c",
+                                                           "Objects/methodobject.c",
+                                                           "pycore_ceval.h",
+                                                           "ceval.c",
+                                                           "cpython/abstract.h"};
+constexpr std::array<std::string_view, 8> kFrameworkFiles = {"/torch/", "torch/_",     "torch/csrc", "/aten/",
+                                                             "/c10/",   "lib/python3", "??",         "<frozen"};
 constexpr std::array<std::string_view, 3> kFrameworkNames = {"at::", "c10::", "torch::"};
 constexpr std::array<std::string_view, 3> kBackwardNames = {"backward", "Backward", "autograd::Engine"};
 

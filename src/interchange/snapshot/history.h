@@ -66,6 +66,7 @@ class SnapshotHistory {
       jumps_.push_back({events_.size(), time});
       step = 0;
     }
+    if (events_.size() % kTimedEvery == 0) times_.push_back(time);
     last_us_ = time;
     has_times_ |= time_us.has_value();
     events_.push_back({place | static_cast<std::uint32_t>(action) << kActionShift,
@@ -84,6 +85,17 @@ class SnapshotHistory {
   const Request& request(std::uint32_t number) const { return requests_[number]; }
   std::size_t request_count() const { return requests_.size(); }
 
+  Event event(std::size_t index) const {
+    std::size_t timed = index / kTimedEvery;
+    std::int64_t time = times_[timed];
+    auto jump = std::ranges::upper_bound(jumps_, timed * kTimedEvery, {}, &Jump::event);
+    for (timed = timed * kTimedEvery + 1; timed <= index; ++timed) {
+      time += events_[timed].step_us;
+      if (jump != jumps_.end() && jump->event == timed) time = (jump++)->time_us;
+    }
+    return unpacked(events_[index], time);
+  }
+
   // Calls visit(index, event) for the first `count` events, oldest first.
   template <typename Visit>
   void walk(Visit visit, std::size_t count = SIZE_MAX) const {
@@ -94,8 +106,7 @@ class SnapshotHistory {
     for (auto packed = events_.begin(); index < count; ++packed, ++index) {
       time += packed->step_us;
       if (jump < jumps_.size() && jumps_[jump].event == index) time = jumps_[jump++].time_us;
-      visit(index, Event{static_cast<SnapshotAction>(packed->place_and_action >> kActionShift),
-                         packed->place_and_action & kMaxPlace, packed->request, time});
+      visit(index, unpacked(*packed, time));
     }
   }
 
@@ -115,11 +126,18 @@ class SnapshotHistory {
     std::size_t event;
     std::int64_t time_us;
   };
+  static constexpr std::size_t kTimedEvery = 256;
   static constexpr unsigned kActionShift = 28;
   static constexpr std::uint32_t kMaxPlace = (std::uint32_t{1} << kActionShift) - 1;
   static constexpr std::int64_t kMostStepUs = UINT32_MAX;
 
+  static Event unpacked(const Packed& packed, std::int64_t time) {
+    return {static_cast<SnapshotAction>(packed.place_and_action >> kActionShift), packed.place_and_action & kMaxPlace,
+            packed.request, time};
+  }
+
   std::deque<Packed> events_;
+  std::vector<std::int64_t> times_;  // of every kTimedEvery-th event
   std::vector<Place> places_;
   std::vector<Request> requests_;
   std::vector<Jump> jumps_;

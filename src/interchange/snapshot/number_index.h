@@ -1,5 +1,5 @@
-// Finds the number of a value in a growing list of distinct values: a hash table of numbers alone, eight bytes or less a
-// value beside the list.
+// Finds the number of a value in a growing list of distinct values: a hash table of numbers alone, eight bytes or less
+// a value beside the list.
 #pragma once
 
 #include <cstddef>

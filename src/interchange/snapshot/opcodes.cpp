@@ -12,32 +12,16 @@ struct RefusedOpcode {
   bool is_executable;
 };
 
-constexpr std::array<RefusedOpcode, 26> kRefused = {{{'c', "GLOBAL", true},
-                                                     {'R', "REDUCE", true},
-                                                     {'b', "BUILD", true},
-                                                     {'i', "INST", true},
-                                                     {'o', "OBJ", true},
-                                                     {'P', "PERSID", true},
-                                                     {'Q', "BINPERSID", true},
-                                                     {0x81, "NEWOBJ", true},
-                                                     {0x82, "EXT1", true},
-                                                     {0x83, "EXT2", true},
-                                                     {0x84, "EXT4", true},
-                                                     {0x92, "NEWOBJ_EX", true},
-                                                     {0x93, "STACK_GLOBAL", true},
-                                                     {0x97, "NEXT_BUFFER", true},
-                                                     {0x98, "READONLY_BUFFER", true},
-                                                     {'I', "INT", false},
-                                                     {'L', "LONG", false},
-                                                     {'F', "FLOAT", false},
-                                                     {'S', "STRING", false},
-                                                     {'V', "UNICODE", false},
-                                                     {'g', "GET", false},
-                                                     {'p', "PUT", false},
-                                                     {'2', "DUP", false},
-                                                     {0x8f, "EMPTY_SET", false},
-                                                     {0x90, "ADDITEMS", false},
-                                                     {0x91, "FROZENSET", false}}};
+constexpr std::array<RefusedOpcode, 26> kRefused = {
+    {{'c', "GLOBAL", true},        {'R', "REDUCE", true},       {'b', "BUILD", true},
+     {'i', "INST", true},          {'o', "OBJ", true},          {'P', "PERSID", true},
+     {'Q', "BINPERSID", true},     {0x81, "NEWOBJ", true},      {0x82, "EXT1", true},
+     {0x83, "EXT2", true},         {0x84, "EXT4", true},        {0x92, "NEWOBJ_EX", true},
+     {0x93, "STACK_GLOBAL", true}, {0x97, "NEXT_BUFFER", true}, {0x98, "READONLY_BUFFER", true},
+     {'I', "INT", false},          {'L', "LONG", false},        {'F', "FLOAT", false},
+     {'S', "STRING", false},       {'V', "UNICODE", false},     {'g', "GET", false},
+     {'p', "PUT", false},          {'2', "DUP", false},         {0x8f, "EMPTY_SET", false},
+     {0x90, "ADDITEMS", false},    {0x91, "FROZENSET", false}}};
 
 const RefusedOpcode* find(std::uint8_t opcode) {
   const auto* found = std::ranges::find(kRefused, opcode, &RefusedOpcode::code);

@@ -202,7 +202,8 @@ const std::uint8_t* PickleReader::read_text(const std::uint8_t* at, std::uint64_
   }
   if (bytes_.end() - at < static_cast<std::ptrdiff_t>(size)) {
     if (at <= bytes_.end()) bytes_.set_next(at);
-    if (at > bytes_.end() || bytes_.request(size) < size) refuse("the file ends in the middle of a string: it is truncated");
+    if (at > bytes_.end() || bytes_.request(size) < size)
+      refuse("the file ends in the middle of a string: it is truncated");
     at = bytes_.next();
   }
   push(collector_.text({reinterpret_cast<const char*>(at), static_cast<std::size_t>(size)}));
@@ -238,11 +239,13 @@ void PickleReader::refuse(const std::string& problem) const {
 
 void PickleReader::refuse_opcode(std::uint8_t opcode) const {
   const std::string_view name = pickle::refused_opcode_name(opcode);
-  if (name.empty()) refuse(fmt::format("{:#04x} is no opcode of a pickle: the file is damaged or is no pickle", opcode));
+  if (name.empty())
+    refuse(fmt::format("{:#04x} is no opcode of a pickle: the file is damaged or is no pickle", opcode));
   if (pickle::is_executable(opcode)) {
-    refuse(fmt::format("the opcode {} imports or calls something. A snapshot is plain data, and nothing of a pickle is "
-                       "run: the file is refused",
-                       name));
+    refuse(
+        fmt::format("the opcode {} imports or calls something. A snapshot is plain data, and nothing of a pickle is "
+                    "run: the file is refused",
+                    name));
   }
   refuse(fmt::format("the opcode {} does not occur in snapshots; write the file again with protocol 4", name));
 }

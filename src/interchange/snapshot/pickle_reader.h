@@ -67,6 +67,7 @@ class PickleReader {
   void memoize(std::size_t index);
   void recall(std::size_t index);
   void complete(std::uint32_t id, bool is_list);
+  bool is_item(std::size_t place) const;
   std::uint32_t compact(Value value);
   void note_closed(Value container, Value closed);
 
@@ -78,7 +79,7 @@ class PickleReader {
   std::vector<Value> stack_;
   std::vector<Mark> marks_;
   std::vector<std::uint32_t> memo_;
-  std::vector<std::int64_t> memo_numbers_;  // numbers that references name
+  std::vector<std::int64_t> memo_numbers_;   // numbers that references name
   std::vector<std::uint32_t> slot_of_dict_;  // the reference to each open container, by its number
   std::vector<std::uint32_t> slot_of_list_;
   std::uint64_t opcode_offset_ = 0;

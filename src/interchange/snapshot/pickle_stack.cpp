@@ -13,7 +13,22 @@ using Value = SnapshotValue;
 using Kind = SnapshotValue::Kind;
 
 // What a reference names, in four bytes: a kind and a number.
-enum class Tag : std::uint8_t { unset, none, boolean, number, text, other, spent, empty_list, frame, origin, dict, list };
+enum class Tag : std::uint8_t {
+  unset,
+  none,
+  boolean,
+  number,
+  text,
+  other,
+  spent,
+  empty_list,
+  frame,
+  origin,
+  event,
+  trace,
+  dict,
+  list
+};
 constexpr unsigned kTagShift = 28;
 constexpr std::uint32_t kMaxCompact = (std::uint32_t{1} << kTagShift) - 1;
 
@@ -129,8 +144,7 @@ void PickleReader::flush_items() {
 }
 
 void PickleReader::note_closed(Value container, Value closed) {
-  const std::uint32_t slot =
-      container.kind == Kind::dict ? slot_of_dict_[container.id] : slot_of_list_[container.id];
+  const std::uint32_t slot = container.kind == Kind::dict ? slot_of_dict_[container.id] : slot_of_list_[container.id];
   if (slot != kNoSlot) memo_[slot] = compact(closed);
 }
 
@@ -153,6 +167,10 @@ std::uint32_t PickleReader::compact(Value value) {
       return tagged(Tag::frame, value.id);
     case Kind::origin:
       return tagged(Tag::origin, value.id);
+    case Kind::past_event:
+      return tagged(Tag::event, value.id);
+    case Kind::trace:
+      return tagged(Tag::trace, value.id);
     case Kind::dict:
       return tagged(Tag::dict, value.id);
     case Kind::list:
@@ -208,12 +226,17 @@ void PickleReader::recall(std::size_t index) {
       return push({Kind::frame, id, 0});
     case Tag::origin:
       return push({Kind::origin, id, 0});
+    case Tag::event:
+      return push({Kind::past_event, id, 0});
+    case Tag::trace:
+      return push({Kind::trace, id, 0});
     case Tag::spent:
-      refuse(fmt::format("the reference {} names an entry a second time; an event, a block or a segment occurs once",
+      refuse(fmt::format("the reference {} names a block, a segment or an annotation a second time; each occurs once",
                          index));
     case Tag::dict:
     case Tag::list:
-      refuse(fmt::format("the reference {} names a list or dictionary that is not complete: the data is cyclic", index));
+      refuse(
+          fmt::format("the reference {} names a list or dictionary that is not complete: the data is cyclic", index));
   }
 }
 
@@ -226,14 +249,21 @@ void PickleReader::complete(std::uint32_t id, bool is_list) {
   const std::size_t floor = stack_.size() - std::min(stack_.size(), kMostSearched);
   for (std::size_t i = stack_.size(); i-- > floor;) {
     if (stack_[i].kind != Kind::list || stack_[i].id != id) continue;
-    const bool is_filled = std::ranges::any_of(marks_, [&](const Mark& mark) { return mark.begin == i + 1; });
+    const bool is_filled = std::ranges::binary_search(marks_, i + 1, {}, &Mark::begin);
     const bool has_next_key = i + 1 < stack_.size() && stack_[i + 1].kind == Kind::text;
-    if (is_filled || !has_next_key) return;
+    if (is_filled || !(has_next_key || is_item(i))) return;
     const Value closed = collector_.close(stack_[i]);
     note_closed(stack_[i], closed);
     stack_[i] = closed;
     return;
   }
+}
+
+// Whether the value at this place of the stack follows the newest MARK, and that stands above a list.
+bool PickleReader::is_item(std::size_t place) const {
+  if (marks_.empty()) return false;
+  const std::size_t begin = marks_.back().begin;
+  return begin > 0 && place >= begin && stack_[begin - 1].kind == Kind::list;
 }
 
 }  // namespace ridgepoint

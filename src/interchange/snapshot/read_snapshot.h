@@ -3,8 +3,8 @@
 // read once from begin to end, and what is kept is about 32 bytes an event.
 //
 // The file is taken as hostile: nothing of a pickle is run, and depth, references, sizes and numbers are limited. What
-// is unknown or incomplete is counted in Snapshot::omissions and left out. Throws Error, with the path and the byte, for
-// a file that is damaged or is no snapshot.
+// is unknown or incomplete is counted in Snapshot::omissions and left out. Throws Error, with the path and the byte,
+// for a file that is damaged or is no snapshot.
 #pragma once
 
 #include <filesystem>

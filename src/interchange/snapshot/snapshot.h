@@ -1,6 +1,7 @@
 // A memory snapshot as it is read: what torch.cuda.memory._dump_snapshot and `ridgepoint memory` write, in a compact
 // form. A snapshot is the state of a caching allocator at its end (segments and their blocks), the last events that led
-// there (the history), and marks that the program set (annotations). Sizes are bytes, times are microseconds since 1970.
+// there (the history), and marks that the program set (annotations). Sizes are bytes, times are microseconds since
+// 1970.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,7 @@
 namespace ridgepoint {
 
 enum class BlockState : std::uint8_t { active_allocated, active_pending_free, inactive };
-inline constexpr auto kBlockStateNames =
-    enum_names<BlockState>("active_allocated", "active_pending_free", "inactive");
+inline constexpr auto kBlockStateNames = enum_names<BlockState>("active_allocated", "active_pending_free", "inactive");
 
 // A line of a stack. The numbers are those of texts.
 struct SnapshotFrame {
@@ -89,7 +89,7 @@ struct SnapshotOmissions {
 };
 
 struct Snapshot {
-  std::string format;  // "pickle, protocol 4", "JSON", "JSON, gzip"
+  std::string format;            // "pickle, protocol 4", "JSON", "JSON, gzip"
   bool is_segment_list = false;  // an old file: segments without a history
   TextTable texts;
   std::vector<SnapshotFrame> frames;

@@ -30,8 +30,9 @@ std::vector<Document::Block> tiled(const Document::Segment& segment) {
   };
   for (Document::Block& block : blocks) {
     if (block.address < next || block.size_bytes > end - std::min(end, block.address)) {
-      refuse(fmt::format("the block of {} bytes at {:#x} overlaps another one or leaves its segment of {} bytes at {:#x}",
-                         block.size_bytes, block.address, segment.size_bytes, segment.address));
+      refuse(
+          fmt::format("the block of {} bytes at {:#x} overlaps another one or leaves its segment of {} bytes at {:#x}",
+                      block.size_bytes, block.address, segment.size_bytes, segment.address));
     }
     fill(block.address);
     next = block.address + block.size_bytes;
@@ -93,7 +94,8 @@ class DocumentWriter {
   void write_stack(std::uint32_t number) {
     sink_.key("frames");
     const bool has_stack = number != Document::kNoStack;
-    if (has_stack && number >= document_.stacks.size()) refuse(fmt::format("an entry has the stack {}, which is none", number));
+    if (has_stack && number >= document_.stacks.size())
+      refuse(fmt::format("an entry has the stack {}, which is none", number));
     const std::uint64_t shared = has_stack ? document_.frames.size() + 1 + number : document_.frames.size();
     if (sink_.begin_shared(shared)) return;
     sink_.begin_list();

@@ -1,6 +1,6 @@
-// Writes a memory snapshot that pytorch.org/memory_viz and Python's pickle open: a pickle of protocol 4 with the opcodes
-// that the viewer knows (MemoryViz.js), or the same document as JSON where the path ends in .json. What is written is
-// plain data of the caller; read_snapshot.h reads the file back.
+// Writes a memory snapshot that pytorch.org/memory_viz and Python's pickle open: a pickle of protocol 4 with the
+// opcodes that the viewer knows (MemoryViz.js), or the same document as JSON where the path ends in .json. What is
+// written is plain data of the caller; read_snapshot.h reads the file back.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ struct SnapshotDocument {
   // `free` stands for a release that is complete at once; free_requested and free_completed are not for writers.
   struct Event {
     SnapshotAction action = SnapshotAction::alloc;
-    std::uint64_t address = 0;     // oom: the free bytes of the device
-    std::uint64_t size_bytes = 0;  // of a block: as requested
+    std::uint64_t address = 0;      // oom: the free bytes of the device
+    std::uint64_t size_bytes = 0;   // of a block: as requested
     std::uint64_t block_bytes = 0;  // of a block: after rounding, in the field `block_size`; 0 leaves the field out
     std::int64_t time_us = 0;
     std::uint32_t stack = kNoStack;

@@ -121,8 +121,8 @@ Page snapshot_difference_page(const SnapshotFileView& before, const SnapshotFile
       if (is_for_people(format)) page.tables.push_back(table_of(section, top));
     }
     if (is_for_people(format)) {
-      page.tables[first_table].caption = fmt::format("before: {}\nafter: {}\ndevice {}", printable(before.path),
-                                                     printable(after.path), b.device);
+      page.tables[first_table].caption =
+          fmt::format("before: {}\nafter: {}\ndevice {}", printable(before.path), printable(after.path), b.device);
     } else if (format != Format::csv) {
       page.documents.push_back(dump_json(json));
     }

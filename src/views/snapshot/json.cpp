@@ -76,14 +76,10 @@ Json json_of(const SnapshotLeaks& leaks) {
 }
 
 Json json_of(const SnapshotSawtooth& sawtooth) {
-  return {{"verdict", name(sawtooth.verdict)},
-          {"cycles", sawtooth.cycles},
-          {"height_bytes", sawtooth.height_bytes},
-          {"rise_us", sawtooth.rise_us},
-          {"fall_us", sawtooth.fall_us},
-          {"rise_events", sawtooth.rise_events},
-          {"fall_events", sawtooth.fall_events},
-          {"allocator_share", sawtooth.allocator_share},
+  return {{"verdict", name(sawtooth.verdict)},     {"cycles", sawtooth.cycles},
+          {"height_bytes", sawtooth.height_bytes}, {"rise_us", sawtooth.rise_us},
+          {"fall_us", sawtooth.fall_us},           {"rise_events", sawtooth.rise_events},
+          {"fall_events", sawtooth.fall_events},   {"allocator_share", sawtooth.allocator_share},
           {"evidence", sawtooth.evidence}};
 }
 

@@ -19,8 +19,8 @@ std::string caption_of(const SnapshotFileView& file, const SnapshotReport& repor
   if (report.end_us > report.begin_us) {
     text += fmt::format(" in {} ms", format_ms(static_cast<double>(report.end_us - report.begin_us) / 1e3));
   }
-  text += fmt::format("; {} segment{} and {} live block{} at the end", report.segments,
-                      report.segments == 1 ? "" : "s", report.blocks, report.blocks == 1 ? "" : "s");
+  text += fmt::format("; {} segment{} and {} live block{} at the end", report.segments, report.segments == 1 ? "" : "s",
+                      report.blocks, report.blocks == 1 ? "" : "s");
   return text + '\n' + history_sentence(report);
 }
 

@@ -16,7 +16,8 @@ class Rows {
     levels("peak", report.peak);
     levels("at_peak", report.at_peak);
     levels("at_end", report.end);
-    for (const MemoryShare& share : report.contents.categories) row("category", share.name, "", share.blocks, share.bytes);
+    for (const MemoryShare& share : report.contents.categories)
+      row("category", share.name, "", share.blocks, share.bytes);
     for (const MemoryShare& share : report.contents.origins) {
       row("frame", share.name, share.caller, share.blocks, share.bytes);
     }
@@ -36,8 +37,8 @@ class Rows {
  private:
   void row(const char* section, const std::string& name, const std::string& caller, std::optional<std::uint64_t> count,
            std::uint64_t bytes) {
-    table_.add({device_, section, name, text_cell(caller), count ? number(*count) : Cell(), number(bytes), Cell(), Cell(),
-                Cell(), Cell()});
+    table_.add({device_, section, name, text_cell(caller), count ? number(*count) : Cell(), number(bytes), Cell(),
+                Cell(), Cell(), Cell()});
   }
   void levels(const char* section, const MemoryLevels& levels) {
     row(section, "allocated", "", {}, levels.allocated_bytes);

@@ -47,7 +47,8 @@ std::string history_sentence(const SnapshotReport& report) {
 std::string fragmentation_sentence(const SnapshotReport& report) {
   const SnapshotFragmentation& found = report.fragmentation;
   return fmt::format(
-      "Reserved but not active: {} at the peak; {} at the end, in {} free block{}, the largest of {}; {} of it in segments "
+      "Reserved but not active: {} at the peak; {} at the end, in {} free block{}, the largest of {}; {} of it in "
+      "segments "
       "without a live block, which empty_cache() would return. Rounding at the peak: {}.",
       format_bytes(found.at_peak_bytes), format_bytes(found.at_end_bytes), found.free_blocks,
       found.free_blocks == 1 ? "" : "s", format_bytes(found.largest_free_bytes),
@@ -57,7 +58,8 @@ std::string fragmentation_sentence(const SnapshotReport& report) {
 std::string leak_sentence(const SnapshotLeaks& leaks) {
   if (leaks.basis == Basis::none) return "Nothing repeats in the history, so growth cannot be told from use.";
   if (leaks.basis == Basis::window) {
-    if (leaks.leaked_bytes == 0) return "Nothing repeats in the history; memory did not grow from its begin to its end.";
+    if (leaks.leaked_bytes == 0)
+      return "Nothing repeats in the history; memory did not grow from its begin to its end.";
     return fmt::format(
         "Nothing repeats in the history; allocated memory grew by {} from its begin to its end. Annotations around a "
         "step would show whether each repetition adds to it.",
@@ -69,7 +71,8 @@ std::string leak_sentence(const SnapshotLeaks& leaks) {
   if (leaks.leaked_bytes == 0) return fmt::format("No leak: allocated memory does not grow {}.", where);
   const std::size_t steps = leaks.repetitions - leaks.compared_from;
   return fmt::format(
-      "Allocated memory grew by {} from repetition {} to {}, measured {}: in {} of {} steps, {} a step. The blocks above "
+      "Allocated memory grew by {} from repetition {} to {}, measured {}: in {} of {} steps, {} a step. The blocks "
+      "above "
       "have no counterpart that was freed.",
       format_bytes(leaks.leaked_bytes), leaks.compared_from, leaks.repetitions, where, leaks.grew, steps,
       format_bytes(leaks.leaked_bytes / steps));
@@ -77,10 +80,10 @@ std::string leak_sentence(const SnapshotLeaks& leaks) {
 
 std::string failure_sentence(const SnapshotOutOfMemory& failure, std::int64_t begin_us) {
   const MemoryLevels& levels = failure.levels;
-  const std::string when =
-      failure.when.time_us > begin_us
-          ? fmt::format(", {} ms after the first event", format_ms(static_cast<double>(failure.when.time_us - begin_us) / 1e3))
-          : "";
+  const std::string when = failure.when.time_us > begin_us
+                               ? fmt::format(", {} ms after the first event",
+                                             format_ms(static_cast<double>(failure.when.time_us - begin_us) / 1e3))
+                               : "";
   const std::string device_free =
       failure.device_free_bytes ? format_bytes(*failure.device_free_bytes) : std::string("an unknown amount");
   return fmt::format(
@@ -100,9 +103,10 @@ std::string retry_sentence(const SnapshotRetries& retries) {
 
 std::string sawtooth_sentence(const SnapshotSawtooth& sawtooth) {
   if (sawtooth.cycles == 0) return "Memory does not rise and fall repeatedly.";
-  return fmt::format("{} cycles of {}. {} {} Whether the device was busy is not in a snapshot; `ridgepoint profile` shows it.",
-                     sawtooth.cycles, format_bytes(static_cast<std::uint64_t>(sawtooth.height_bytes)), sawtooth.evidence,
-                     explain(sawtooth.verdict));
+  return fmt::format(
+      "{} cycles of {}. {} {} Whether the device was busy is not in a snapshot; `ridgepoint profile` shows it.",
+      sawtooth.cycles, format_bytes(static_cast<std::uint64_t>(sawtooth.height_bytes)), sawtooth.evidence,
+      explain(sawtooth.verdict));
 }
 
 }  // namespace ridgepoint::views

@@ -85,7 +85,7 @@ Table phase_table(const SnapshotReport& report) {
     sum.total_us += static_cast<double>(phase.end.time_us - phase.begin.time_us);
   }
   Table table;
-  table.columns = {left("phase"),         right("times"),       right("mean ms", 1), right("peak"),
+  table.columns = {left("phase"),         right("times"),      right("mean ms", 1),  right("peak"),
                    right("first: begin"), right("first: end"), right("last: begin"), right("last: end")};
   for (const auto& [name, sum] : sums) {
     const std::string indent(2 * std::min<std::size_t>(sum.first->depth, 8), ' ');

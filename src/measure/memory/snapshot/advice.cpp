@@ -20,10 +20,10 @@ std::uint64_t segment_bytes(std::uint64_t requested_bytes) {
 }
 
 std::string fragmented(std::uint64_t inactive, const SnapshotSettings& settings) {
-  const std::string found =
-      fmt::format("{} is reserved and not active, more than the request, but no free block was large enough: memory is "
-                  "fragmented.",
-                  format_bytes(inactive));
+  const std::string found = fmt::format(
+      "{} is reserved and not active, more than the request, but no free block was large enough: memory is "
+      "fragmented.",
+      format_bytes(inactive));
   if (settings.expandable_segments) {
     return found + " Expandable segments are on, so the free memory belongs to other streams or pools.";
   }
@@ -56,14 +56,16 @@ std::string advice_for(const SnapshotOutOfMemory& failure, const SnapshotSetting
   const std::uint64_t missing = needed - *failure.device_free_bytes;
   if (missing <= inactive) {
     return fmt::format(
-        "The segment of {} lacks {}, and {} is reserved and not active: expandable segments, or torch.cuda.empty_cache() "
+        "The segment of {} lacks {}, and {} is reserved and not active: expandable segments, or "
+        "torch.cuda.empty_cache() "
         "before it, would have avoided it.{}",
         format_bytes(needed), format_bytes(missing), format_bytes(inactive), largest);
   }
-  return fmt::format("The request needs a segment of {} and is {} short (free on the device: {}; reserved and not active: "
-                     "{}).{}",
-                     format_bytes(needed), format_bytes(missing - inactive), format_bytes(*failure.device_free_bytes),
-                     format_bytes(inactive), largest);
+  return fmt::format(
+      "The request needs a segment of {} and is {} short (free on the device: {}; reserved and not active: "
+      "{}).{}",
+      format_bytes(needed), format_bytes(missing - inactive), format_bytes(*failure.device_free_bytes),
+      format_bytes(inactive), largest);
 }
 
 }  // namespace ridgepoint

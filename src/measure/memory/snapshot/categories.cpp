@@ -12,7 +12,7 @@ class Judge {
       : snapshot_(snapshot), each_(repetitions.each) {
     first_begin_ = each_.empty() ? events : each_.front().begin;
     const std::size_t length = each_.empty() ? events : each_.front().end - each_.front().begin;
-    constexpr std::size_t kLeastShort = 6;
+    constexpr std::size_t kLeastShort = 4;
     short_events_ = std::max(kLeastShort, length / 100);
   }
 

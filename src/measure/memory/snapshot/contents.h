@@ -10,8 +10,8 @@
 #include "core/enum_names.h"
 #include "interchange/snapshot/snapshot.h"
 #include "measure/memory/snapshot/lifetimes.h"
-#include "measure/memory/snapshot/report.h"
 #include "measure/memory/snapshot/repetitions.h"
+#include "measure/memory/snapshot/report.h"
 
 namespace ridgepoint {
 

@@ -11,7 +11,6 @@ namespace {
 
 using Basis = SnapshotLeaks::Basis;
 
-
 // What is allocated at `last` and was not at `first`, by origin and size, without what only took the place of others.
 std::vector<SnapshotLeak> grown(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t first,
                                 std::size_t last) {
@@ -46,7 +45,8 @@ SnapshotLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetition
     const std::size_t first = each.size() >= 3 ? 1 : 0;
     base = each[first];
     leaks.compared_from = first + 1;
-    for (std::size_t i = first + 1; i < each.size(); ++i) leaks.grew += each[i].end_bytes > each[i - 1].end_bytes ? 1 : 0;
+    for (std::size_t i = first + 1; i < each.size(); ++i)
+      leaks.grew += each[i].end_bytes > each[i - 1].end_bytes ? 1 : 0;
     const std::size_t steps = each.size() - first - 1;
     if (2 * leaks.grew < steps || leaks.grew == 0) return leaks;
   }

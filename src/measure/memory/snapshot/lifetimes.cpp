@@ -37,7 +37,8 @@ class Finder {
       : history_(history), segments_(segments), settings_(settings), tracker_(history.place_count()) {}
 
   Lifetimes find() {
-    history_.walk([this](std::size_t index, const Event& event) { follow(static_cast<std::uint32_t>(index) + 1, event); });
+    history_.walk(
+        [this](std::size_t index, const Event& event) { follow(static_cast<std::uint32_t>(index) + 1, event); });
     match_segments();
     set_block_sizes(history_, segments_, settings_, older_addresses_, lives_);
     lives_.start = start_levels();
@@ -46,8 +47,9 @@ class Finder {
 
  private:
   void follow(std::uint32_t moment, const Event& event) {
-    reserved_change_ += reserved_change(history_, event);
-    least_reserved_change_ = std::min(least_reserved_change_, reserved_change_);
+    reserved_change_ += static_cast<std::uint64_t>(reserved_change(history_, event));
+    const auto change = static_cast<std::int64_t>(reserved_change_);
+    least_reserved_change_ = std::min(least_reserved_change_, change);
     const LifeTracker::Step step = tracker_.step(event);
     if (step.life == kNoLife) return;
     if (step.replaced != kNoLife) {
@@ -122,10 +124,12 @@ class Finder {
       start.active_bytes += life.bytes;
       if (life.freed > 0) start.allocated_bytes += life.bytes;
     }
-    std::int64_t reserved = 0;
-    for (const SnapshotSegment* segment : segments_) reserved += static_cast<std::int64_t>(segment->size_bytes);
-    start.reserved_bytes =
-        static_cast<std::uint64_t>(std::max(reserved - reserved_change_, std::max<std::int64_t>(0, -least_reserved_change_)));
+    std::uint64_t reserved = 0;
+    for (const SnapshotSegment* segment : segments_) reserved += segment->size_bytes;
+    // At least what the events take away before they add it.
+    const std::uint64_t least = 0 - static_cast<std::uint64_t>(least_reserved_change_);
+    const auto before = static_cast<std::int64_t>(reserved - reserved_change_);
+    start.reserved_bytes = before < 0 ? least : std::max(static_cast<std::uint64_t>(before), least);
     return start;
   }
 
@@ -135,7 +139,7 @@ class Finder {
   LifeTracker tracker_;
   Lifetimes lives_;
   std::vector<std::uint64_t> older_addresses_;
-  std::int64_t reserved_change_ = 0;
+  std::uint64_t reserved_change_ = 0;  // wraps: the sizes of a malicious file may overflow
   std::int64_t least_reserved_change_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// The blocks of a history, each with the moments at which it was allocated and freed, and the levels that follow. Moment
-// m is the state after the first m events. Blocks that are older than the history are found from their release in it, or
-// from the segments at its end.
+// The blocks of a history, each with the moments at which it was allocated and freed, and the levels that follow.
+// Moment m is the state after the first m events. Blocks that are older than the history are found from their release
+// in it, or from the segments at its end.
 #pragma once
 
 #include <cstddef>
@@ -66,18 +66,16 @@ struct Lifetimes {
   std::deque<BlockLife> recorded;  // in the order of their allocations
   std::deque<BlockLife> older;     // those that the history frees, in that order, then the others
   MemoryLevels start;
-  std::uint64_t released_unseen = 0;     // blocks that were freed in the history, but not allocated in it
-  std::uint64_t replaced = 0;            // allocations at an address that was still in use
-  std::uint64_t without_history = 0;     // live at the end, never mentioned
+  std::uint64_t released_unseen = 0;  // blocks that were freed in the history, but not allocated in it
+  std::uint64_t replaced = 0;         // allocations at an address that was still in use
+  std::uint64_t without_history = 0;  // live at the end, never mentioned
   std::uint64_t without_history_bytes = 0;
-  std::uint64_t missing_at_end = 0;      // live by the history, but not in the segments
+  std::uint64_t missing_at_end = 0;  // live by the history, but not in the segments
 
   const BlockLife& operator[](std::uint32_t life) const {
     return (life & kOlder) != 0 ? older[life & ~kOlder] : recorded[life];
   }
-  BlockLife& operator[](std::uint32_t life) {
-    return (life & kOlder) != 0 ? older[life & ~kOlder] : recorded[life];
-  }
+  BlockLife& operator[](std::uint32_t life) { return (life & kOlder) != 0 ? older[life & ~kOlder] : recorded[life]; }
   template <typename Visit>
   void for_each(Visit visit) const {
     for (const BlockLife& life : older) visit(life);
@@ -93,7 +91,8 @@ std::int64_t reserved_change(const SnapshotHistory& history, const SnapshotHisto
 
 // Calls visit(moment, event, levels) after each event, for the first `count` events.
 template <typename Visit>
-void walk_levels(const SnapshotHistory& history, const Lifetimes& lifetimes, Visit visit, std::size_t count = SIZE_MAX) {
+void walk_levels(const SnapshotHistory& history, const Lifetimes& lifetimes, Visit visit,
+                 std::size_t count = SIZE_MAX) {
   LifeTracker tracker(history.place_count());
   MemoryLevels levels = lifetimes.start;
   history.walk(

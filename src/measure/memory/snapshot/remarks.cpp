@@ -49,10 +49,10 @@ void judge_history(const Snapshot& snapshot, const SnapshotHistory& history, con
         counted(lives.released_unseen, "block was", "blocks were")));
   }
   if (lives.without_history > 0 && history.size() > 0) {
-    why.push_back(fmt::format("{} at the end without an event ({}): recording began after their allocation, or the "
-                              "ring buffer overflowed.",
-                              counted(lives.without_history, "block is live", "blocks are live"),
-                              format_bytes(lives.without_history_bytes)));
+    why.push_back(fmt::format(
+        "{} at the end without an event ({}): recording began after their allocation, or the "
+        "ring buffer overflowed.",
+        counted(lives.without_history, "block is live", "blocks are live"), format_bytes(lives.without_history_bytes)));
   }
   if (lives.replaced > 0) {
     why.push_back(fmt::format("{} at an address that was still in use: releases are missing.",
@@ -94,23 +94,28 @@ void add_remarks(const Snapshot& snapshot, const SnapshotHistory& history, const
     remarks.emplace_back("The events have no times; phases are not placed, and durations are missing.");
   }
   if (timeline.unmatched_annotations > 0) {
-    remarks.push_back(fmt::format("{} no counterpart: a START without an END ends with the history, an END without a "
-                                  "START is left out.",
-                                  counted(timeline.unmatched_annotations, "annotation has", "annotations have")));
+    remarks.push_back(
+        fmt::format("{} no counterpart: a START without an END ends with the history, an END without a "
+                    "START is left out.",
+                    counted(timeline.unmatched_annotations, "annotation has", "annotations have")));
   }
   if (timeline.dropped_annotations > 0) {
     remarks.push_back(fmt::format("{} left out: more than {} are open at once.",
                                   counted(timeline.dropped_annotations, "annotation was", "annotations were"),
                                   kMaxOpenPhases));
   }
+  if (timeline.dropped_out_of_memory > 0) {
+    remarks.push_back(fmt::format(
+        "{} left out: only the first {} are shown.",
+        counted(timeline.dropped_out_of_memory, "failed allocation was", "failed allocations were"), kMaxOutOfMemory));
+  }
   const std::uint64_t replayed = timeline.end.allocated_bytes, shown = report.end.allocated_bytes;
   if (replayed != shown && history.size() > 0 && lifetimes.missing_at_end == 0 && lifetimes.replaced == 0) {
     remarks.push_back(fmt::format("The replayed history ends at {} allocated, the segments at {}.",
                                   format_bytes(replayed), format_bytes(shown)));
   }
-  const bool has_frames = std::ranges::any_of(report.contents.origins, [](const MemoryShare& share) {
-    return share.name != "(no frames)";
-  });
+  const bool has_frames = std::ranges::any_of(report.contents.origins,
+                                              [](const MemoryShare& share) { return share.name != "(no frames)"; });
   if (!has_frames && !report.contents.origins.empty()) {
     remarks.emplace_back(
         "No block at the peak has frames: record the history with context='all' or 'alloc' to see who allocated.");

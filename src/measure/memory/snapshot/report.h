@@ -1,5 +1,5 @@
-// What a memory snapshot says of one device. Sizes are bytes, times are microseconds since 1970 and 0 where the file has
-// none. A moment is a number of events: at moment m the first m events have happened.
+// What a memory snapshot says of one device. Sizes are bytes, times are microseconds since 1970 and 0 where the file
+// has none. A moment is a number of events: at moment m the first m events have happened.
 #pragma once
 
 #include <cstddef>
@@ -54,9 +54,9 @@ struct SnapshotOutOfMemory {
   MemoryLevels levels;
   std::uint64_t requested_bytes = 0;
   std::optional<std::uint64_t> device_free_bytes;
-  std::string origin;      // what asked
+  std::string origin;  // what asked
   MemoryContents held;
-  std::string advice;      // what would have avoided it
+  std::string advice;  // what would have avoided it
 };
 
 // Segments that were given back to the device immediately before it was asked for another one.
@@ -118,7 +118,7 @@ struct SnapshotReport {
   std::uint64_t blocks = 0;    // live at the end
 
   MemoryLevels start, end;
-  MemoryLevels peak;  // each at its own moment
+  MemoryLevels peak;     // each at its own moment
   MemoryLevels at_peak;  // all when allocated is at its peak
   MemoryMoment peak_moment;
   MemoryContents contents;  // at the peak

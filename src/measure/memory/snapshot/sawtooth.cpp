@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <utility>
 
 #include "core/units.h"
@@ -128,7 +127,8 @@ double time_between(const TurningPoint& a, const TurningPoint& b) {
 }
 
 std::string rate(double bytes, double seconds) {
-  return seconds > 0 ? format_bytes(static_cast<std::uint64_t>(bytes / seconds)) + "/s" : "at once";
+  constexpr double kMost = 1e18;
+  return seconds > 0 ? format_bytes(static_cast<std::uint64_t>(std::min(bytes / seconds, kMost))) + "/s" : "at once";
 }
 
 // The verdict and its sentence.
@@ -145,7 +145,7 @@ void judge(SnapshotSawtooth& sawtooth) {
         event_ratio);
     return;
   }
-  const double ratio = fall > 0 ? rise / fall : INFINITY;
+  const double ratio = rise / std::max(fall, 1.0);  // times are whole microseconds
   sawtooth.evidence = fmt::format(
       "A rise takes {} ms ({}) and {:.0f} events, a fall {} ms ({}) and {:.0f} events: a ratio of {:.2f} in time and "
       "{:.2f} in events, and the common viewer's axis shows events. {:.0f} % of the time passed before events of "
@@ -173,7 +173,8 @@ std::vector<MemoryCycle> find_cycles(const SnapshotHistory& history, const Lifet
     for (const Extreme& extreme : extremes) coarse.add(extreme.reached, extreme.left);
     std::vector<MemoryCycle> cycles = repeated(cycles_of(coarse.finish()));
     if (cycles.size() < kLeastCycles) continue;
-    if (2 * events_between(cycles.front().begin, cycles.back().end) >= static_cast<double>(history.size())) return cycles;
+    if (2 * events_between(cycles.front().begin, cycles.back().end) >= static_cast<double>(history.size()))
+      return cycles;
   }
   return {};
 }

@@ -100,7 +100,10 @@ class Follower {
   }
 
   void note_oom(const MemoryMoment& now, const Event& event, const MemoryLevels& levels) {
-    if (found_.out_of_memory.size() == kMaxOutOfMemory) return;
+    if (found_.out_of_memory.size() == kMaxOutOfMemory) {
+      ++found_.dropped_out_of_memory;
+      return;
+    }
     SnapshotOutOfMemory failure;
     failure.when = now;
     failure.levels = levels;

@@ -27,11 +27,12 @@ struct SnapshotTimeline {
 
   // Without what was held, which is found later.
   std::vector<SnapshotOutOfMemory> out_of_memory;
+  std::size_t dropped_out_of_memory = 0;  // beyond the limit below
   SnapshotRetries retries;
 };
 
 inline constexpr std::size_t kMaxOpenPhases = 64;
-inline constexpr std::size_t kMaxOutOfMemory = 100;
+inline constexpr std::size_t kMaxOutOfMemory = 20;
 
 SnapshotTimeline follow_history(const Snapshot& snapshot, std::int64_t device, const SnapshotHistory& history,
                                 const Lifetimes& lifetimes);
