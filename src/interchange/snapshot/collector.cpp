@@ -161,6 +161,15 @@ Snapshot SnapshotCollector::finish(SnapshotValue root) {
   return std::move(snapshot_);
 }
 
+std::size_t SnapshotCollector::append_frames(SnapshotValue list, std::span<const SnapshotValue> items) {
+  List& target = lists_[list.id];
+  std::size_t count = 0;
+  while (count < items.size() && items[count].kind == Kind::frame && begin_item(target, Kind::frame)) {
+    add_frame(target, items[count++].id);
+  }
+  return count;
+}
+
 SnapshotValue SnapshotCollector::close(SnapshotValue item) {
   if (item.kind == Kind::dict) {
     const SnapshotValue closed = close_dict(item.id);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -72,6 +73,8 @@ class SnapshotCollector {
   // Adds an item to an open container; an open item is closed by this. Returns what became of the item.
   SnapshotValue set(SnapshotValue dict, SnapshotValue key, SnapshotValue item);
   SnapshotValue append(SnapshotValue list, SnapshotValue item);
+  // Appends the frames with which `items` begins; returns how many. Most values of a file are frames.
+  std::size_t append_frames(SnapshotValue list, std::span<const SnapshotValue> items);
   // Closes an open container; returns what became of it. Other values stay what they are.
   SnapshotValue close(SnapshotValue item);
 

@@ -45,7 +45,7 @@ SnapshotValue PickleReader::read() {
   at += 2;
   while (true) {
     if (bytes_.end() - at < kLongestOpcodeBytes) at = refill(at);
-    opcode_offset_ = bytes_.offset_of(at);
+    opcode_at_ = at;
     const std::uint8_t opcode = *at++;
     if (opcode == static_cast<std::uint8_t>(Opcode::stop)) break;
     at = step(opcode, at);
@@ -59,6 +59,7 @@ SnapshotValue PickleReader::read() {
 const std::uint8_t* PickleReader::refill(const std::uint8_t* at) {
   if (at > bytes_.end()) refuse("the file ends in the middle of this opcode: it is truncated");
   bytes_.set_next(at);
+  remember_offset();
   if (bytes_.request(kLongestOpcodeBytes) == 0) {
     opcode_offset_ = bytes_.offset();
     refuse("the file ends without STOP: it is truncated");
@@ -201,6 +202,7 @@ const std::uint8_t* PickleReader::read_text(const std::uint8_t* at, std::uint64_
     refuse(fmt::format("a string has {} bytes; at most {} are read", size, SnapshotCollector::kMaxTextBytes));
   }
   if (bytes_.end() - at < static_cast<std::ptrdiff_t>(size)) {
+    remember_offset();
     if (at <= bytes_.end()) bytes_.set_next(at);
     if (at > bytes_.end() || bytes_.request(size) < size)
       refuse("the file ends in the middle of a string: it is truncated");
@@ -211,6 +213,7 @@ const std::uint8_t* PickleReader::read_text(const std::uint8_t* at, std::uint64_
 }
 
 const std::uint8_t* PickleReader::skip_bytes(const std::uint8_t* at, std::uint64_t size) {
+  remember_offset();
   if (at <= bytes_.end()) bytes_.set_next(at);
   if (at > bytes_.end() || !bytes_.skip(size)) refuse("the file ends in the middle of bytes: it is truncated");
   push({Kind::other, 0, 0});
@@ -233,8 +236,15 @@ const std::uint8_t* PickleReader::read_long(const std::uint8_t* at, std::uint64_
   return at + size;
 }
 
+// Before the buffer moves on.
+void PickleReader::remember_offset() {
+  if (opcode_at_ != nullptr) opcode_offset_ = bytes_.offset_of(opcode_at_);
+  opcode_at_ = nullptr;
+}
+
 void PickleReader::refuse(const std::string& problem) const {
-  throw Error(fmt::format("at byte {}: {}", opcode_offset_, problem));
+  const std::uint64_t offset = opcode_at_ != nullptr ? bytes_.offset_of(opcode_at_) : opcode_offset_;
+  throw Error(fmt::format("at byte {}: {}", offset, problem));
 }
 
 void PickleReader::refuse_opcode(std::uint8_t opcode) const {

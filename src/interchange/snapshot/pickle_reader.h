@@ -35,6 +35,29 @@ class PickleReader {
   using Kind = SnapshotValue::Kind;
   static constexpr std::uint32_t kNoSlot = UINT32_MAX;
 
+  // What a reference names, in four bytes: a kind and a number.
+  enum class Tag : std::uint8_t {
+    unset,
+    none,
+    boolean,
+    number,
+    text,
+    other,
+    spent,
+    empty_list,
+    frame,
+    origin,
+    event,
+    trace,
+    dict,
+    list
+  };
+  static constexpr unsigned kTagShift = 28;
+  static constexpr std::uint32_t kMaxCompact = (std::uint32_t{1} << kTagShift) - 1;
+  static constexpr std::uint32_t tagged(Tag tag, std::uint64_t number = 0) {
+    return static_cast<std::uint32_t>(tag) << kTagShift | static_cast<std::uint32_t>(number);
+  }
+
   struct Mark {
     std::size_t begin = 0;
     bool is_flushed = false;  // items above it are already in their list
@@ -65,7 +88,16 @@ class PickleReader {
   void flush_items();
 
   void memoize(std::size_t index);
-  void recall(std::size_t index);
+  // Pushes what a reference names; frames and texts, which are most of a file, without a detour.
+  void recall(std::size_t index) {
+    const std::uint32_t slot = index < memo_.size() ? memo_[index] : 0;
+    const Tag tag = static_cast<Tag>(slot >> kTagShift);
+    if (tag == Tag::frame) return push({Kind::frame, slot & kMaxCompact, 0});
+    if (tag == Tag::text) return push({Kind::text, slot & kMaxCompact, 0});
+    recall_other(index);
+  }
+  void recall_other(std::size_t index);
+  void remember_offset();
   void complete(std::uint32_t id, bool is_list);
   bool is_item(std::size_t place) const;
   std::uint32_t compact(Value value);
@@ -82,6 +114,8 @@ class PickleReader {
   std::vector<std::int64_t> memo_numbers_;   // numbers that references name
   std::vector<std::uint32_t> slot_of_dict_;  // the reference to each open container, by its number
   std::vector<std::uint32_t> slot_of_list_;
+  // The opcode that is executed, for messages: where it lies in the buffer, or its offset once the buffer has moved on.
+  const std::uint8_t* opcode_at_ = nullptr;
   std::uint64_t opcode_offset_ = 0;
   int protocol_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "interchange/snapshot/pickle_reader.h"
 #include "ridgepoint/error.h"
@@ -11,30 +12,6 @@ namespace {
 
 using Value = SnapshotValue;
 using Kind = SnapshotValue::Kind;
-
-// What a reference names, in four bytes: a kind and a number.
-enum class Tag : std::uint8_t {
-  unset,
-  none,
-  boolean,
-  number,
-  text,
-  other,
-  spent,
-  empty_list,
-  frame,
-  origin,
-  event,
-  trace,
-  dict,
-  list
-};
-constexpr unsigned kTagShift = 28;
-constexpr std::uint32_t kMaxCompact = (std::uint32_t{1} << kTagShift) - 1;
-
-constexpr std::uint32_t tagged(Tag tag, std::uint64_t number = 0) {
-  return static_cast<std::uint32_t>(tag) << kTagShift | static_cast<std::uint32_t>(number);
-}
 
 }  // namespace
 
@@ -81,7 +58,9 @@ void PickleReader::close_tuple(std::size_t begin) {
 void PickleReader::append_items(std::size_t begin) {
   if (begin == 0 || stack_[begin - 1].kind != Kind::list) refuse("items are added to something that is not a list");
   const Value list = stack_[begin - 1];
-  for (std::size_t i = begin; i < stack_.size(); ++i) append(list, stack_[i]);
+  const std::size_t end = stack_.size();
+  std::size_t i = collector_.append_frames(list, std::span(stack_).subspan(begin)) + begin;
+  for (; i < end; ++i) append(list, stack_[i]);
   stack_.resize(begin);
 }
 
@@ -190,7 +169,11 @@ void PickleReader::memoize(std::size_t index) {
     refuse(fmt::format("the reference {} is out of range", index));
   }
   const Value value = stack_.back();
-  if (index >= memo_.size()) memo_.resize(index + 1, tagged(Tag::unset));
+  if (index == memo_.size()) {
+    memo_.push_back(tagged(Tag::unset));
+  } else if (index > memo_.size()) {
+    memo_.resize(index + 1, tagged(Tag::unset));
+  }
   if (value.is_open()) {
     std::uint32_t& slot = value.kind == Kind::dict ? slot_of_dict_[value.id] : slot_of_list_[value.id];
     if (slot != kNoSlot) refuse("a second reference is made to one list or dictionary");
@@ -199,7 +182,7 @@ void PickleReader::memoize(std::size_t index) {
   memo_[index] = compact(value);
 }
 
-void PickleReader::recall(std::size_t index) {
+void PickleReader::recall_other(std::size_t index) {
   const auto tag_at = [&] { return index < memo_.size() ? static_cast<Tag>(memo_[index] >> kTagShift) : Tag::unset; };
   Tag tag = tag_at();
   if (tag == Tag::dict || tag == Tag::list) {

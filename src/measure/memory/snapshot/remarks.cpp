@@ -114,6 +114,9 @@ void add_remarks(const Snapshot& snapshot, const SnapshotHistory& history, const
     remarks.push_back(fmt::format("The replayed history ends at {} allocated, the segments at {}.",
                                   format_bytes(replayed), format_bytes(shown)));
   }
+  if (report.peak.reserved_bytes < report.peak.active_bytes) {
+    remarks.emplace_back("Segments are missing from the file: reserved bytes are too low.");
+  }
   const bool has_frames = std::ranges::any_of(report.contents.origins,
                                               [](const MemoryShare& share) { return share.name != "(no frames)"; });
   if (!has_frames && !report.contents.origins.empty()) {
