@@ -25,11 +25,13 @@ struct Position {
 // The bytes of a stream, one after the other. All copies share the stream. One that has no position is the end.
 class ByteIterator {
  public:
+  // NOLINTBEGIN(readability-identifier-naming): the names of std::iterator_traits
   using iterator_category = std::input_iterator_tag;
   using value_type = char;
   using difference_type = std::ptrdiff_t;
   using pointer = const char*;
   using reference = const char&;
+  // NOLINTEND(readability-identifier-naming)
 
   ByteIterator() = default;
   explicit ByteIterator(Position& position) : position_(&position) {}

@@ -268,7 +268,7 @@ const Hostile kHostile[] = {
     {"huge_string_8", begin() + "\x8d" + little(UINT64_MAX, 8), "at most 1048576"},
     {"huge_bytes", begin() + "\x8e" + little(UINT64_MAX, 8), "middle of bytes"},
     {"huge_integer", begin() + "\x8b" + little(0xffffffff, 4), "does not fit in 64 bits"},
-    {"long_json_string", "[\"" + std::string(9'000'000, 'x') + "\"]", "longer than"},
+    {"long_json_string", "[\"" + repeated("x", 9'000'000) + "\"]", "longer than"},
     {"many_values", begin() + kMark + repeated("K\x01", 5'000'000), "wait for their container"},
     {"only_a_number", begin() + "K\x01.", "it is a number, not a memory snapshot"},
     {"other_dictionary", R"({"a": 1})", "a dictionary with other fields"},

@@ -81,9 +81,9 @@ SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device, con
   const auto check = [&] {
     if (stop_point) stop_point();
   };
-  static const SnapshotHistory kNoHistory;
+  const SnapshotHistory none;
   const auto index = static_cast<std::size_t>(device);
-  const SnapshotHistory& history = index < snapshot.histories.size() ? snapshot.histories[index] : kNoHistory;
+  const SnapshotHistory& history = index < snapshot.histories.size() ? snapshot.histories[index] : none;
   const Segments segments = segments_of(snapshot, device);
   Lifetimes lifetimes = find_lifetimes(history, segments, snapshot.settings);
   check();
