@@ -4,6 +4,7 @@ find_package(fmt REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
 
 # oneDNN is linked by name: its CMake package would ask for OpenCL, which nothing here uses.
 find_library(DNNL_LIBRARY dnnl REQUIRED)

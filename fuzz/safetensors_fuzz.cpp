@@ -1,15 +1,11 @@
 // The safetensors reader, with whole files and with headers only. For any bytes it throws Error or returns tensors that
 // are inside the file and cover its data.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "interchange/safetensors.h"
+#include "memory_file.h"
 #include "require.h"
 #include "ridgepoint/error.h"
 
@@ -17,22 +13,6 @@ namespace {
 
 // A shorter header cannot describe a tensor; the fuzzer soon finds longer ones.
 constexpr std::uint64_t kBareHeaderDataBytes = 8;
-
-// A file in memory: the reader needs a path, and a disk would dominate the time.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("input", MFD_CLOEXEC)) {
-    RIDGEPOINT_REQUIRE(descriptor_ >= 0);
-    RIDGEPOINT_REQUIRE(::write(descriptor_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  }
-  ~MemoryFile() { ::close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const { return fmt::format("/proc/self/fd/{}", descriptor_); }
-
- private:
-  int descriptor_;
-};
 
 void read_header(std::string_view bytes) {
   try {

@@ -94,7 +94,8 @@ void check_value(const CLI::Option& option, const std::string& flag, const std::
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::vector<std::string>& values = option->results();
-    const std::string flag = "--" + option->get_lnames().front();
+    const bool is_positional = option->get_lnames().empty();
+    const std::string flag = is_positional ? option->get_name() : "--" + option->get_lnames().front();
     const bool takes_value = option->get_items_expected_min() > 0;
     if (takes_value) {
       for (const std::string& value : values) check_value(*option, flag, value);

@@ -15,8 +15,12 @@ namespace {
 
 using views::wrap;
 
+// An argument that stands without a name in front: FILE.
+bool is_positional(const CLI::Option& option) { return option.get_lnames().empty(); }
+
 // The left column of an option: "--batch N".
 std::string heading(const CLI::Option& option) {
+  if (is_positional(option)) return option.get_name();
   std::string names;
   for (const std::string& name : option.get_snames()) names += "-" + name + ", ";
   names += "--" + option.get_lnames().front();
@@ -57,8 +61,12 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands, std
 }
 
 std::string command_help(const Command& command, const CLI::App& app, std::size_t width) {
+  std::string usage = app.get_name();
+  for (const CLI::Option* option : app.get_options()) {
+    if (is_positional(*option)) usage += " " + option->get_name();
+  }
   std::string text = wrap(fmt::format("{}: {}", app.get_name(), command.summary()), width) +
-                     fmt::format("\n\nUsage: {} [OPTIONS]\n", app.get_name());
+                     fmt::format("\n\nUsage: {} [OPTIONS]\n", usage);
   std::size_t column = 0;
   for (const CLI::Option* option : app.get_options()) column = std::max(column, heading(*option).size());
   for (const std::string& group : groups_of(app)) {

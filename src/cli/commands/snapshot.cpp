@@ -1,0 +1,119 @@
+// ridgepoint snapshot: reads a memory snapshot, of PyTorch or of this program, and says where the memory goes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "interchange/snapshot/read_snapshot.h"
+#include "measure/memory/snapshot/analyse_snapshot.h"
+#include "ridgepoint/error.h"
+#include "views/snapshot/page.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+class SnapshotCommand : public Command {
+ public:
+  std::string_view name() const override { return "snapshot"; }
+  std::string_view summary() const override {
+    return "read a memory snapshot (ours or PyTorch's): peaks, contents, phases, leaks, OOM";
+  }
+  std::string_view examples() const override {
+    return "ridgepoint snapshot snapshot.pickle\n"
+           "ridgepoint snapshot snapshot.pickle.gz --device 0 --top 30\n"
+           "ridgepoint snapshot before.pickle --diff after.pickle\n"
+           "ridgepoint snapshot snapshot.pickle --format json --output report.json";
+  }
+  std::string_view notes() const override {
+    return "FILE is what torch.cuda.memory._dump_snapshot writes (a pickle of protocol 2 to 5), the same document as "
+           "JSON, or either in gzip. Nothing in a pickle is run: one that is more than plain data is refused. Files of "
+           "gigabytes are read once, with about 12 bytes of memory an event. docs/snapshot.md says how each figure is "
+           "found.";
+  }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("FILE", file_, "the snapshot")->type_name("FILE")->group("Snapshot");
+    device_option_ = app.add_option("--device", device_, "only this device, by its number [every device in the file]")
+                         ->type_name("N")
+                         ->group("Snapshot");
+    app.add_option("--diff", diff_, "compare with this later snapshot")->type_name("FILE")->group("Snapshot");
+    app.add_option("--top", top_, "rows in the tables of frames, leaks and failures; 0 shows all [15]")
+        ->type_name("N")
+        ->group("Snapshot");
+    output_options_.add_to(app);
+  }
+
+  int run() override {
+    require(!file_.empty(), "no file is given: ridgepoint snapshot FILE");
+    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
+    require(device_ >= 0, fmt::format("--device: {} is too small; the least is 0", device_));
+    output_options_.resolved_format();
+    const auto top = static_cast<std::size_t>(top_);
+    std::vector<std::string> paths = {file_};
+    if (!diff_.empty()) paths.push_back(diff_);
+    const std::vector<views::SnapshotFileView> files = analyse(paths);
+    if (files.size() == 2) require_common_device(files[0], files[1]);
+    write(output_options_, [&](Format format, std::size_t) {
+      return files.size() == 2 ? views::snapshot_difference_page(files[0], files[1], top, format)
+                               : views::snapshot_page(files[0], top, format);
+    });
+    return kExitOk;
+  }
+
+ private:
+  std::vector<views::SnapshotFileView> analyse(const std::vector<std::string>& paths) const {
+    std::vector<views::SnapshotFileView> files;
+    Progress progress(std::vector<double>(paths.size(), 1));
+    for (const std::string& path : paths) {
+      progress.start_row(files.size(), path);
+      const Snapshot snapshot = read_snapshot(path, [&](double share) {
+        stop_if_interrupted();
+        constexpr double kShareOfReading = 0.8;
+        progress.update("reading", kShareOfReading * share);
+      });
+      files.push_back({path, snapshot.format, {}});
+      for (const std::int64_t device : chosen_devices(path, snapshot)) {
+        files.back().devices.push_back(analyse_device(snapshot, device, stop_if_interrupted));
+      }
+    }
+    return files;
+  }
+
+  std::vector<std::int64_t> chosen_devices(const std::string& path, const Snapshot& snapshot) const {
+    std::vector<std::int64_t> devices = devices_of(snapshot);
+    if (device_option_->count() == 0) return devices;
+    if (std::ranges::find(devices, device_) == devices.end()) {
+      throw Error(fmt::format("--device: '{}' has nothing of device {}; it has {}", path, device_,
+                              devices.empty() ? "no device" : fmt::format("{}", fmt::join(devices, ", "))),
+                  ErrorKind::usage);
+    }
+    return {device_};
+  }
+
+  static void require_common_device(const views::SnapshotFileView& a, const views::SnapshotFileView& b) {
+    const bool have_common = std::ranges::any_of(a.devices, [&](const SnapshotReport& report) {
+      return std::ranges::find(b.devices, report.device, &SnapshotReport::device) != b.devices.end();
+    });
+    if (!have_common) throw Error(fmt::format("'{}' and '{}' have no device in common", a.path, b.path));
+  }
+
+  std::string file_, diff_;
+  std::int64_t device_ = 0, top_ = 15;
+  const CLI::Option* device_option_ = nullptr;
+  OutputOptions output_options_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_snapshot() { return std::make_unique<SnapshotCommand>(); }
+
+}  // namespace ridgepoint::cli

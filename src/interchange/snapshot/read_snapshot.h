@@ -1,0 +1,19 @@
+// Reads a memory snapshot: what torch.cuda.memory._dump_snapshot wrote (a pickle of protocol 2 to 5), the same document
+// as JSON, an old list of segments, or any of these in gzip. The first bytes decide. The file may have any size: it is
+// read once from begin to end, and what is kept is about 32 bytes an event.
+//
+// The file is taken as hostile: nothing of a pickle is run, and depth, references, sizes and numbers are limited. What
+// is unknown or incomplete is counted in Snapshot::omissions and left out. Throws Error, with the path and the byte,
+// for a file that is damaged or is no snapshot.
+#pragma once
+
+#include <filesystem>
+
+#include "interchange/snapshot/byte_stream.h"
+#include "interchange/snapshot/snapshot.h"
+
+namespace ridgepoint {
+
+Snapshot read_snapshot(const std::filesystem::path& path, const ByteStream::OnProgress& on_progress = nullptr);
+
+}  // namespace ridgepoint

@@ -1,0 +1,107 @@
+// A memory snapshot as it is read: what torch.cuda.memory._dump_snapshot and `ridgepoint memory` write, in a compact
+// form. A snapshot is the state of a caching allocator at its end (segments and their blocks), the last events that led
+// there (the history), and marks that the program set (annotations). Sizes are bytes, times are microseconds since
+// 1970.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/enum_names.h"
+#include "interchange/snapshot/history.h"
+#include "interchange/snapshot/text_table.h"
+
+namespace ridgepoint {
+
+enum class BlockState : std::uint8_t { active_allocated, active_pending_free, inactive };
+inline constexpr auto kBlockStateNames = enum_names<BlockState>("active_allocated", "active_pending_free", "inactive");
+
+// A line of a stack. The numbers are those of texts.
+struct SnapshotFrame {
+  std::uint32_t filename = 0;
+  std::uint32_t name = 0;
+  std::int32_t line = 0;
+  bool operator==(const SnapshotFrame&) const = default;
+};
+
+inline constexpr std::uint32_t kNoFrame = UINT32_MAX;
+
+// What is kept of a stack: its first line that is not hidden, its first line that belongs neither to PyTorch nor to
+// Python, and what its lines say. Stacks that agree in these share one origin.
+struct SnapshotOrigin {
+  std::uint32_t frame = kNoFrame;
+  std::uint32_t caller = kNoFrame;
+  bool in_optimizer = false;
+  bool in_backward = false;
+  bool in_forward = false;
+  bool operator==(const SnapshotOrigin&) const = default;
+};
+
+struct SnapshotBlock {
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t requested_bytes = 0;
+  std::uint32_t origin = kNoOrigin;
+  BlockState state = BlockState::inactive;
+  std::uint8_t category = 0;
+};
+
+struct SnapshotSegment {
+  std::int64_t device = 0;
+  std::uint64_t address = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint32_t origin = kNoOrigin;
+  bool is_large = false;
+  bool is_expandable = false;
+  std::vector<SnapshotBlock> blocks;  // in the order of their addresses
+};
+
+// One end of a stretch of time that the program named.
+struct SnapshotAnnotation {
+  std::uint32_t name = 0;
+  bool is_start = false;
+  std::int64_t device = -1;  // -1: of every device
+  std::int64_t time_us = 0;
+};
+
+struct SnapshotSettings {
+  std::string configuration;  // PYTORCH_CUDA_ALLOC_CONF
+  std::optional<std::int64_t> max_split_bytes;
+  bool expandable_segments = false;
+  bool overflowed = false;  // events were lost, because the ring buffer was full
+  std::optional<std::int64_t> max_entries;
+};
+
+// What the reader left out, by name, and how often.
+using SnapshotCounts = std::map<std::string, std::uint64_t, std::less<>>;
+
+struct SnapshotOmissions {
+  SnapshotCounts unknown_fields;
+  SnapshotCounts unknown_actions;
+  std::uint64_t incomplete_entries = 0;  // without an address, a size or a state that makes sense
+  std::uint64_t blocks_without_requested_size = 0;
+  std::uint64_t misplaced_values = 0;  // where another kind of value belongs
+};
+
+struct Snapshot {
+  std::string format;            // "pickle, protocol 4", "JSON", "JSON, gzip"
+  bool is_segment_list = false;  // an old file: segments without a history
+  TextTable texts;
+  std::vector<SnapshotFrame> frames;
+  std::vector<SnapshotOrigin> origins = {SnapshotOrigin{}};
+  std::vector<std::string> categories = {"unknown"};  // as the file names them; index 0 where it names none
+  std::vector<SnapshotSegment> segments;
+  std::vector<SnapshotHistory> histories;  // by device
+  std::vector<SnapshotAnnotation> annotations;
+  SnapshotSettings settings;
+  SnapshotOmissions omissions;
+
+  bool has_categories() const { return categories.size() > 1; }
+};
+
+}  // namespace ridgepoint

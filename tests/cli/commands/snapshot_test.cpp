@@ -1,0 +1,142 @@
+// ridgepoint snapshot, as a program.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "interchange/snapshot/write_snapshot.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+using Document = SnapshotDocument;
+
+constexpr std::uint64_t kBase = 0x7f0000000000;
+constexpr std::uint64_t kMiB = std::uint64_t{1} << 20;
+
+// Three steps on one device; each leaves `leak_bytes` behind.
+Document three_steps(std::uint64_t leak_bytes) {
+  Document document;
+  document.frames = {{"src/models/transformer.cpp", 42, "layers.0.ffn.w1"}};
+  document.stacks = {{0}};
+  document.devices.resize(1);
+  std::vector<Document::Event>& events = document.devices[0].events;
+  std::int64_t time = 1'700'000'000'000'000;
+  const auto event = [&](SnapshotAction action, std::uint64_t address, std::uint64_t size) {
+    events.push_back({.action = action, .address = address, .size_bytes = size, .time_us = time += 10, .stack = 0});
+  };
+  Document::Segment segment{.address = kBase, .size_bytes = 40 * kMiB, .blocks = {}};
+  event(SnapshotAction::segment_alloc, kBase, 40 * kMiB);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    document.annotations.push_back({"step", true, 0, time + 1});
+    event(SnapshotAction::alloc, kBase, 8 * kMiB);
+    if (leak_bytes > 0) {
+      const std::uint64_t address = kBase + (10 + 4 * step) * kMiB;
+      event(SnapshotAction::alloc, address, leak_bytes);
+      segment.blocks.push_back(
+          {.address = address, .size_bytes = leak_bytes, .requested_bytes = leak_bytes, .stack = 0});
+    }
+    event(SnapshotAction::free, kBase, 8 * kMiB);
+    document.annotations.push_back({"step", false, 0, time + 1});
+  }
+  document.devices[0].segments.push_back(segment);
+  return document;
+}
+
+class SnapshotProgram : public ::testing::Test {
+ protected:
+  SnapshotProgram() {
+    write_snapshot(folder_ / "a.pickle", three_steps(0));
+    write_snapshot(folder_ / "b.pickle", three_steps(2 * kMiB));
+  }
+  std::string path(const char* name) const { return folder_ / name; }
+  ProgramResult run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.begin(), "snapshot");
+    return run_program(arguments);
+  }
+  const TemporaryFolder folder_;
+};
+
+TEST_F(SnapshotProgram, json_has_the_names_that_scripts_rely_on) {
+  const ProgramResult result = run({path("b.pickle"), "--format", "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json documents = nlohmann::json::parse(result.output);
+  ASSERT_EQ(documents.size(), 1u);
+  const nlohmann::json& json = documents[0];
+  EXPECT_EQ(json["peak"]["allocated_bytes"], 14 * kMiB);
+  EXPECT_EQ(json["peak"]["active_bytes"], 14 * kMiB);
+  EXPECT_EQ(json["peak"]["reserved_bytes"], 40 * kMiB);
+  EXPECT_EQ(json["at_start"]["allocated_bytes"], 0);
+  EXPECT_EQ(json["at_end"]["allocated_bytes"], 6 * kMiB);
+  EXPECT_EQ(json["oom_events"].size(), 0u);
+  EXPECT_EQ(json["history_complete"], true);
+  EXPECT_EQ(json["phases"][2]["name"], "step");
+  EXPECT_EQ(json["leaked_bytes"], 2 * kMiB);
+}
+
+TEST_F(SnapshotProgram, prints_every_format) {
+  EXPECT_THAT(run({path("b.pickle")}).output,
+              AllOf(HasSubstr("The history is complete"), HasSubstr("peak of each"), HasSubstr("layers.0.ffn.w1"),
+                    HasSubstr("grew by 2.0 MiB"), Not(HasSubstr(" \n"))));
+  EXPECT_THAT(run({path("b.pickle"), "--format", "markdown"}).output, HasSubstr("| at the end |"));
+  EXPECT_THAT(run({path("b.pickle"), "--format", "csv"}).output,
+              AllOf(StartsWith("device,section,name,"), HasSubstr("0,peak,allocated,,,14680064")));
+  EXPECT_THAT(run({path("b.pickle"), "--format", "jsonl"}).output, AllOf(StartsWith("{"), EndsWith("}\n")));
+  ASSERT_EQ(run({path("b.pickle"), "--output", path("report.json")}).exit_code, 0);
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("report.json"), kMiB)).size(), 1u);
+}
+
+TEST_F(SnapshotProgram, compares_two_files) {
+  EXPECT_THAT(run({path("a.pickle"), "--diff", path("b.pickle")}).output,
+              AllOf(HasSubstr("difference"), HasSubstr("+6.0 MiB"), HasSubstr("leaked")));
+  const ProgramResult result = run({path("a.pickle"), "--diff", path("b.pickle"), "--format", "json"});
+  const nlohmann::json json = nlohmann::json::parse(result.output).at(0);
+  EXPECT_EQ(json["figures"][0]["name"], "peak allocated");
+  EXPECT_EQ(json["figures"][0]["difference_bytes"], 6 * kMiB);
+}
+
+TEST_F(SnapshotProgram, refuses_what_is_no_snapshot_in_one_line_and_exits_1) {
+  write_file(path("text"), "hello");
+  write_file(path("empty"), "");
+  write_file(path("global"),
+             "\x80\x04"
+             "cos\nsystem\n.");
+  for (const auto& [name, reason] : {std::pair("text", "neither a pickle"), std::pair("empty", "it is empty"),
+                                     std::pair("global", "the opcode GLOBAL"), std::pair("none", "No such file")}) {
+    const ProgramResult result = run({path(name)});
+    EXPECT_EQ(result.exit_code, 1) << name;
+    EXPECT_EQ(result.output, "") << name;
+    EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(path(name)), HasSubstr(reason)));
+    EXPECT_EQ(std::ranges::count(result.error, '\n'), 1) << result.error;
+  }
+}
+
+TEST_F(SnapshotProgram, wrong_options_exit_2) {
+  for (const std::vector<std::string>& arguments : {std::vector<std::string>{},
+                                                    {path("a.pickle"), path("b.pickle")},
+                                                    {path("a.pickle"), "--device", "1"},
+                                                    {path("a.pickle"), "--device", "-1"},
+                                                    {path("a.pickle"), "--top", "-1"},
+                                                    {path("a.pickle"), "--format", "text"}}) {
+    EXPECT_EQ(run(arguments).exit_code, 2);
+  }
+  EXPECT_THAT(run({}).error, HasSubstr("ridgepoint snapshot FILE"));
+  EXPECT_THAT(run({path("a.pickle"), "--device", "1"}).error, HasSubstr("it has 0"));
+}
+
+TEST_F(SnapshotProgram, help_shows_the_file_as_an_argument) {
+  EXPECT_THAT(run({"--help"}).output, AllOf(HasSubstr("Usage: ridgepoint snapshot FILE [OPTIONS]"),
+                                            HasSubstr("  FILE           the snapshot")));
+}
+
+}  // namespace
+}  // namespace ridgepoint

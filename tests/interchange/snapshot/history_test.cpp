@@ -1,0 +1,69 @@
+#include "interchange/snapshot/history.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace ridgepoint {
+namespace {
+
+using Event = SnapshotHistory::Event;
+using Request = SnapshotHistory::Request;
+using ::testing::ElementsAre;
+
+std::vector<std::int64_t> times_of(const SnapshotHistory& history) {
+  std::vector<std::int64_t> times;
+  history.walk([&](std::size_t, const Event& event) { times.push_back(event.time_us); });
+  return times;
+}
+
+TEST(SnapshotHistory, gives_events_back_as_they_came) {
+  SnapshotHistory history;
+  constexpr std::size_t kEvents = 10'000;
+  for (std::size_t i = 0; i < kEvents; ++i) {
+    const Request request{i % 7, static_cast<std::uint32_t>(i % 3), static_cast<std::uint32_t>(i % 5), 1};
+    history.add(static_cast<SnapshotAction>(i % 10), i % 1001 * 512, request, static_cast<std::int64_t>(i));
+  }
+  EXPECT_EQ(history.place_count(), 1001u);
+  EXPECT_EQ(history.request_count(), 7u * 3 * 5);
+  std::size_t seen = 0;
+  history.walk([&](std::size_t index, const Event& event) {
+    EXPECT_EQ(index, seen++);
+    EXPECT_EQ(event.action, static_cast<SnapshotAction>(index % 10));
+    EXPECT_EQ(history.address(event.place), index % 1001 * 512);
+    EXPECT_EQ(history.request(event.request).size_bytes, index % 7);
+    EXPECT_EQ(event.time_us, static_cast<std::int64_t>(index));
+    EXPECT_EQ(history.event(index).time_us, event.time_us);
+  });
+  EXPECT_EQ(seen, kEvents);
+}
+
+TEST(SnapshotHistory, holds_times_that_go_back_or_far_ahead) {
+  SnapshotHistory history;
+  const std::vector<std::int64_t> times = {
+      1'700'000'000'000'000, 1'700'000'000'000'001, 5, -7, std::numeric_limits<std::int32_t>::max(),
+      1'800'000'000'000'000};
+  for (const std::int64_t time : times) history.add(SnapshotAction::alloc, 1, {}, time);
+  EXPECT_EQ(times_of(history), times);
+  for (std::size_t i = 0; i < times.size(); ++i) EXPECT_EQ(history.event(i).time_us, times[i]);
+}
+
+TEST(SnapshotHistory, an_event_without_a_time_has_that_of_the_one_before) {
+  SnapshotHistory history;
+  history.add(SnapshotAction::alloc, 1, {}, 100);
+  history.add(SnapshotAction::alloc, 1, {}, std::nullopt);
+  history.add(SnapshotAction::alloc, 1, {}, 101);
+  EXPECT_THAT(times_of(history), ElementsAre(100, 100, 101));
+}
+
+TEST(SnapshotHistory, walks_only_the_first_events_if_told) {
+  SnapshotHistory history;
+  for (int i = 0; i < 5; ++i) history.add(SnapshotAction::alloc, 1, {}, i);
+  int seen = 0;
+  history.walk([&](std::size_t, const Event&) { ++seen; }, 3);
+  EXPECT_EQ(seen, 3);
+}
+
+}  // namespace
+}  // namespace ridgepoint
