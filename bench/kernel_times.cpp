@@ -1,4 +1,4 @@
-// The device time of a run by kernel: kernel_times DEVICE PRESET BATCH CONTEXT forward|backward|step [LINES]
+// The device time of a run by kernel: kernel_times DEVICE PRESET BATCH CONTEXT MODE [LINES]
 // Every launch is timed between two marks of the device's timer, so kernels do not overlap and gaps between them do not
 // count. A line is the sum over the launches of one kernel with one set of shapes, the largest first, with the rate of
 // the operations and bytes that the op needs.
@@ -135,7 +135,7 @@ void report(const std::vector<KernelTime>& times, int runs, double host_ms, std:
 
 void run(int argc, char** argv) {
   if (argc < 6) {
-    throw Error("usage: kernel_times DEVICE PRESET BATCH CONTEXT forward|backward|step [LINES]", ErrorKind::usage);
+    throw Error("usage: kernel_times DEVICE PRESET BATCH CONTEXT MODE [LINES]", ErrorKind::usage);
   }
   constexpr int kRuns = 5;
   TransformerConfig config = transformer_preset(argv[2]);

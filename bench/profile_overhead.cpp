@@ -1,5 +1,5 @@
 // The cost of a profile for the step that it records: profile_overhead DEVICE PRESET BATCH CONTEXT
-// forward|backward|step [ROUNDS]
+// MODE [ROUNDS]
 // Steps with and without the device's recorder alternate, so that both run in the same conditions; the recorder starts
 // before and stops after the timed step. Prints medians, and the median of the ratios of neighbouring steps.
 #include <fmt/format.h>
@@ -35,7 +35,7 @@ double recorded_step_ms(Program& program, ActivityRecorder& recorder) {
 
 void run(int argc, char** argv) {
   if (argc < 6) {
-    throw Error("usage: profile_overhead DEVICE PRESET BATCH CONTEXT forward|backward|step [ROUNDS]", ErrorKind::usage);
+    throw Error("usage: profile_overhead DEVICE PRESET BATCH CONTEXT MODE [ROUNDS]", ErrorKind::usage);
   }
   const int rounds = argc > 6 ? std::atoi(argv[6]) : 15;
   TransformerConfig config = transformer_preset(argv[2]);

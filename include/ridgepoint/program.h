@@ -115,8 +115,8 @@ class Program {
   std::optional<std::int64_t> index_bound(std::string_view name) const;
   HostTensor read_output(std::string_view name) const;  // after run()
 
-  // Any value of graph() except views and constants, while its buffer is allocated: from its launch until its last
-  // reader's (an observer may call this), and inputs and outputs at any time.
+  // Any value of graph() except views and constants: from its launch until that of its last reader begins, which may
+  // write over it (an observer may call this), and inputs and outputs at any time.
   HostTensor read_value(Value value) const;
 
   // One execution, asynchronous on devices that are; synchronize() waits. The program stays usable after OutOfMemory.

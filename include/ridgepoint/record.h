@@ -127,7 +127,7 @@ struct PlanSection {
   std::optional<std::string> card;             // whose memory the run is to fit in; empty: a limit, or nothing
   std::optional<std::int64_t> capacity_bytes;  // that the run may take
   std::optional<bool> fits;
-  std::optional<std::int64_t> room_bytes;  // capacity less peak reserved; negative: that much is missing
+  std::optional<std::int64_t> room_bytes;  // capacity less peak reserved, 0 at least if it fits; negative: missing
   std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
 
   // The phase of the highest peak, and what is allocated then.

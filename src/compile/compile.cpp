@@ -21,9 +21,11 @@ bool has_backward(const Graph& graph) {
 }
 
 void require_no_training(const Graph& graph, const CompileOptions& options) {
-  if (options.mode == Mode::forward && options.precision == Precision::fp32) return;
+  const bool is_plain = options.precision == Precision::fp32 && options.checkpoint == Checkpoint::none;
+  if (options.mode == Mode::forward && is_plain) return;
   throw Error("graph '" + graph.name +
-                  "' has a backward phase already; mode and precision need a forward graph: omit these options",
+                  "' has a backward phase already; mode, precision and checkpointing need a forward graph: omit these "
+                  "options",
               ErrorKind::usage);
 }
 
@@ -37,7 +39,7 @@ Compile compile_from_name(std::string_view text) { return kCompileNames.parse(te
 
 std::string_view name(Checkpoint checkpoint) { return kCheckpointNames[checkpoint]; }
 Checkpoint checkpoint_from_name(std::string_view text) {
-  return kCheckpointNames.parse(text, "unknown checkpoint mode '{}'");
+  return kCheckpointNames.parse(text, "unknown checkpoint policy '{}'");
 }
 
 bool CompileOptions::verifies_by_default() {

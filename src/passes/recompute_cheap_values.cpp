@@ -42,14 +42,10 @@ class Recomputer {
 
   bool visit(NodeId id) {
     const Node node = graph_.node(id);
-    if ((node.phase != Phase::forward && node.phase != Phase::loss) || !is_cheap(node)) return false;
     const Value value = node.outputs[0];
-    if (storage_.is_result(value) || !storage_.views(value).empty()) return false;
-    std::vector<NodeId> readers;
-    std::ranges::copy_if(storage_.readers(value), std::back_inserter(readers),
-                         [&](NodeId r) { return is_backward(r); });
-    if (readers.empty() || !std::ranges::all_of(readers, [&](NodeId r) { return is_cheap(graph_.node(r)); }))
-      return false;
+    if (!may_be_recomputed(node)) return false;
+    const std::vector<NodeId> readers = backward_readers(value);
+    if (readers.empty()) return false;
     const std::optional<Recipe> recipe = recipe_of(node);
     if (!recipe) return false;
     rewriter_.insert_before(readers.front());
@@ -59,6 +55,23 @@ class Recomputer {
     graph_.set_type(again.outputs[0], graph_.type(value));  // with its labels
     for (const NodeId reader : readers) std::ranges::replace(graph_.node(reader).inputs, value, again.outputs[0]);
     return true;
+  }
+
+  static bool is_before_backward(const Node& node) { return node.phase == Phase::forward || node.phase == Phase::loss; }
+
+  std::vector<NodeId> backward_readers(Value value) const {
+    std::vector<NodeId> readers;
+    std::ranges::copy_if(storage_.readers(value), std::back_inserter(readers),
+                         [&](NodeId r) { return is_backward(r); });
+    return readers;
+  }
+
+  // Whether nothing but one cheap kernel after another reads the result in backward.
+  bool may_be_recomputed(const Node& node) const {
+    if (!is_before_backward(node) || !is_cheap(node)) return false;
+    const Value value = node.outputs[0];
+    if (storage_.is_result(value) || !storage_.views(value).empty()) return false;
+    return std::ranges::all_of(backward_readers(value), [&](NodeId r) { return is_cheap(graph_.node(r)); });
   }
 
   // How to compute a value from what is kept.
@@ -74,12 +87,14 @@ class Recomputer {
     return node.op == Op::exp ? from_quotient(node.outputs[0]) : std::nullopt;
   }
 
-  // x = (x / sum) sum, where the quotient and the sum over rows are kept. In a low dtype that would round once more.
+  // x = (x / sum) sum, where the quotient and the sum over rows are kept, and the quotient is not computed again from x
+  // itself. In a low dtype that would round once more.
   std::optional<Recipe> from_quotient(Value exponentials) const {
     if (is_low(graph_.type(exponentials).dtype)) return std::nullopt;
     for (const NodeId id : storage_.readers(exponentials)) {
       const Node& quotient = graph_.node(id);
-      if (quotient.op != Op::div || quotient.inputs[0] != exponentials || !is_kept(quotient.outputs[0])) continue;
+      if (quotient.op != Op::div || quotient.inputs[0] != exponentials || !is_before_backward(quotient)) continue;
+      if (!is_kept(quotient.outputs[0]) || may_be_recomputed(quotient)) continue;
       const Value sum = quotient.inputs[1];
       const Node& reduction = graph_.producer_node(storage_.root(sum));
       if (reduction.op == Op::reduce_sum && reduction.inputs[0] == exponentials && is_kept(sum))

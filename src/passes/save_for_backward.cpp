@@ -51,7 +51,8 @@ bool save_for_backward(Graph& graph, const PassOptions& options) {
                      graph.scope_name(graph.producer_node(saved[i])));
   }
   erase_unused(graph, [](const Node& node) {
-    return is_after_forward(node) || (node.op == Op::input && input_role(node) == Role::data);
+    const bool is_state = node.op == Op::input && (input_role(node) == Role::data || input_role(node) == Role::state);
+    return is_after_forward(node) || is_state;
   });
   return true;
 }

@@ -147,6 +147,10 @@ class Planner {
         if (saved) plan_.buffers[id].category = MemoryCategory::activation;
       }
     }
+    for (const Output& output : graph_.outputs()) {
+      Buffer& buffer = plan_.buffers[buffer_of_[layouts_[output.value.id].root.id]];
+      if (output.role == OutputRole::activation && !buffer.persistent) buffer.category = MemoryCategory::activation;
+    }
     for (const Value value : parameter_gradients()) {
       const BufferId buffer = buffer_of_[layouts_[value.id].root.id];
       if (buffer != kNoBuffer && !plan_.buffers[buffer].persistent)

@@ -96,6 +96,50 @@ std::string with(std::string text, std::string_view before, std::string_view aft
   return text;
 }
 
+// Then the softmax is computed again from the exponentials.
+TEST(RecomputeCheapValues, keeps_exponentials_where_only_cheap_kernels_read_the_softmax_in_backward) {
+  expect_rewritten(recompute_cheap_values, R"(
+%0:fp32[4,6] = input() {name="scores", role="data"}
+%1:fp32[4,6] = input() {name="g", role="data"}
+%2:fp32[4,6] = exp(%0)
+%3:fp32[4,1] = reduce_sum(%2) {axes=[-1], keep_dims=true}
+%4:fp32[4,6] = div(%2, %3)
+%5:bf16[4,6] = cast(%4) {dtype="bf16"}
+%6:fp32[4,6] = div(%1, %3) @backward "" ""
+%7:fp32[4,6] = mul(%6, %4) @backward "" ""
+%8:fp32[4,6] = mul(%7, %2) @backward "" ""
+output "o" %5
+output "p" %8
+)",
+                   R"(
+%0:fp32[4,6] = input() {name="scores", role="data"}
+%1:fp32[4,6] = input() {name="g", role="data"}
+%2:fp32[4,6] = exp(%0)
+%3:fp32[4,1] = reduce_sum(%2) {axes=[-1], keep_dims=true}
+%4:fp32[4,6] = div(%2, %3)
+%5:bf16[4,6] = cast(%4) {dtype="bf16"}
+%6:fp32[4,6] = div(%1, %3) @backward "" ""
+%7:fp32[4,6] = div(%2, %3) @backward "" ""
+%8:fp32[4,6] = mul(%6, %7) @backward "" ""
+%9:fp32[4,6] = mul(%8, %2) @backward "" ""
+output "o" %5
+output "p" %9
+)");
+}
+
+TEST(RecomputeCheapValues, keeps_exponentials_whose_quotient_backward_makes) {
+  expect_left(recompute_cheap_values, R"(
+%0:fp32[4,6] = input() {name="scores", role="data"}
+%1:fp32[4,6] = exp(%0)
+%2:fp32[4,1] = reduce_sum(%1) {axes=[-1], keep_dims=true}
+%3:fp32[4,6] = div(%1, %2) @backward "" ""
+%4:fp32[4,6] = mul(%3, %2) @backward "" ""
+output "o" %2
+output "p" %3
+output "q" %4
+)");
+}
+
 TEST(RecomputeCheapValues, keeps_exponentials_in_a_low_dtype_or_over_another_sum_or_without_the_quotient) {
   expect_left(recompute_cheap_values, with(kSoftmax, "fp32", "bf16"));
   expect_left(recompute_cheap_values, with(kSoftmax, "div(%4, %5)", "div(%4, %2)"));

@@ -64,7 +64,8 @@ TEST_P(TrainingForward, has_the_results_of_forward_and_no_other_phase) {
     training.mode = Mode::training_forward;
     const Program plain = program("cpu", kSmall, options);
     const Program saving = program("cpu", kSmall, training);
-    if (GetParam() == Compile::off) EXPECT_EQ(saving.read_output("logits").data, plain.read_output("logits").data);
+    const bool is_equal = saving.read_output("logits").data == plain.read_output("logits").data;
+    EXPECT_TRUE(is_equal || GetParam() != Compile::off);
     EXPECT_FALSE(saving.graph().find_loss());
     EXPECT_TRUE(std::ranges::none_of(saving.graph().inputs(),
                                      [&](NodeId id) { return input_name(saving.graph().node(id)) == "targets"; }));

@@ -52,7 +52,8 @@ class Bench : public Command {
         ->type_name("FILE")
         ->group("Work");
     app.add_flag("--phases", time_phases_,
-                 "also time forward, loss, backward and optimizer of each iteration by the device's clock; each change "
+                 "also time forward, loss, recompute, backward and optimizer of each iteration by the device's clock; "
+                 "each change "
                  "of phase adds about a microsecond on a GPU")
         ->group("Work");
     app.add_flag(

@@ -146,16 +146,12 @@ class Plan : public Command {
   std::optional<Record> planned(RunDraft draft, const MemoryLimit& limit, const FitSize* fit,
                                 const StepWatcher& watch) const {
     if (fit == nullptr) return plan_run(finish(draft), limit, watch);
-    std::int64_t largest = 0;
     const auto config_of = [&](std::int64_t value) {
       RunDraft sized = draft;
       fit->set(sized, value);
       return finish(std::move(sized));
     };
-    if (is_stopped([&] { largest = largest_that_fits(config_of, limit, fit->most, watch); })) return std::nullopt;
-    std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
-    if (record && record->plan) record->plan->fitted = std::string(fit->name);
-    return record;
+    return plan_largest(std::string(fit->name), config_of, limit, fit->most, watch);
   }
 
   RunOptions run_options_{std::vector<std::string_view>{"--warmup", "--steps", "--seed", "--threads"}};

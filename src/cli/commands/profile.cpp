@@ -63,7 +63,8 @@ class ProfileCommand : public Command {
     app.add_option("--by", by_, "print only this breakdown: kernel, class, scope (modules) or launch")
         ->type_name("NAME")
         ->group(kGroup);
-    app.add_option("--phase", phases_, "select kernels by phase: forward, loss, backward, zeroing, optimizer")
+    app.add_option("--phase", phases_,
+                   "select kernels by phase: forward, loss, recompute, backward, zeroing, optimizer")
         ->type_name("NAMES")
         ->group(kGroup);
     app.add_option("--scope", scopes_,

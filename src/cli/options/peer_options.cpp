@@ -32,6 +32,8 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
             fmt::format("--peers: PyTorch has no device '{}'; use cpu or cuda", config.device));
     require(!config.device_options.memory_limit_bytes.has_value(),
             "--peers: --memory-limit would limit Ridgepoint alone; leave it out");
+    require(config.compile.checkpoint == Checkpoint::none,
+            "--peers: PyTorch runs without activation checkpointing; leave --checkpoint out");
     require(!config.detect_anomaly, "--peers: --detect-anomaly makes times that are not valid; leave it out");
   }
   return PeerOptions{find_python(python_, stop_if_interrupted), modes};

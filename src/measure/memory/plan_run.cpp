@@ -140,6 +140,18 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
   });
 }
 
+std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
+                                   const MemoryLimit& limit, std::int64_t most, const StepWatcher& watch) {
+  std::int64_t largest = 0;
+  std::optional<Record> search = record_run(describe_run(config_of(1), Experiment::plan), [&](Record&) {
+    largest = largest_that_fits(config_of, limit, most, watch);
+  });
+  if (!search || search->status != RunStatus::ok) return search;
+  std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
+  if (record && record->plan && largest > 0) record->plan->fitted = size;
+  return record;
+}
+
 std::int64_t largest_that_fits(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
                                std::int64_t most, const StepWatcher& watch) {
   if (!limit.capacity_bytes)

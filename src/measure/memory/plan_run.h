@@ -22,9 +22,13 @@ struct MemoryLimit {
 // `fits` false. Errors become the record's status. Empty if the watcher stopped it.
 std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch = {});
 
+// The same for the largest value from 1 to `most` of `size` that fits; for 1, without `fitted`, if that does not fit.
+std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
+                                   const MemoryLimit& limit, std::int64_t most, const StepWatcher& watch = {});
+
 // The largest value from 1 to `most` for which the configuration fits, found by a bracket that is narrowed along the
-// line between its ends; memory must not fall as the value grows. 0 if 1 does not fit. Throws Error (usage) without a
-// capacity.
+// line between its ends; memory must not fall as the value grows. 0 if 1 does not fit. Throws Error, also (usage)
+// without a capacity.
 std::int64_t largest_that_fits(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
                                std::int64_t most, const StepWatcher& watch = {});
 

@@ -138,7 +138,9 @@ Record decode_record(const Json& json) {
     const std::string field = prefix.empty() ? std::string(key) : fmt::format("{}.{}", prefix, key);
     if (!parent->is_object()) throw Error(fmt::format("field '{}' must be an object", prefix));
     try {
-      if (const Json* value = find(*parent, key)) decode(*value, member);
+      const Json* value = find(*parent, key);
+      const bool is_old_name = field == "checkpoint" && value != nullptr && *value == "off";  // that of none, once
+      if (value != nullptr && !is_old_name) decode(*value, member);
     } catch (const WrongType& wrong) {
       throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));
     }
@@ -146,11 +148,10 @@ Record decode_record(const Json& json) {
       throw Error(fmt::format("the record has schema {}; this build reads 1 to {}", record.schema, kRecordSchema));
     }
   });
-  if (record.experiment == Experiment::attention) {
-    record.training_step.reset();
-  } else {
-    record.attention_call.reset();
-  }
+  const bool is_step = record.experiment == Experiment::bench || record.experiment == Experiment::profile;
+  if (!is_step) record.training_step.reset();
+  if (record.experiment != Experiment::attention) record.attention_call.reset();
+  if (record.experiment != Experiment::plan) record.plan.reset();
   return record;
 }
 

@@ -92,11 +92,12 @@ void Session::initialise(Program& program) {
   const StopPoint stop = stop_point(Stage::initialising);
   const auto seed = static_cast<std::uint64_t>(config_.seed);
   if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
-  config_.workload->write_data(program, seed, stop);
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     stop();
     program.write_input(parameter.name, config_.weights->read(parameter));
   }
+  config_.workload->write_data(program, seed, stop);
+  program.synchronize();
 }
 
 Session::Times Session::iterate(const std::function<Elapsed(std::int64_t)>& iteration) {

@@ -13,7 +13,7 @@ namespace {
 // Deeper levels share a cluster: scopes of files may have any number of levels.
 constexpr std::size_t kMostLevels = 16;
 
-// In the order of Phase: blue, yellow, red, green.
+// In the order of Phase: blue, yellow, purple, red, green.
 constexpr std::array<std::string_view, kPhaseCount> kColours = {"#cfe2f3", "#fff2cc", "#d9d2e9", "#f4cccc", "#d9ead3"};
 
 std::string indented(int depth) { return std::string(2 * static_cast<std::size_t>(depth), ' '); }

@@ -73,7 +73,27 @@ TEST(PlanCommand, says_that_not_even_the_smallest_fits) {
   const nlohmann::json rows = rows_of({"--model", "xl", "--memory-limit", "1GiB", "--fit", "context"});
   EXPECT_EQ(rows[0]["fits"], false);
   EXPECT_EQ(rows[0]["context"], 1);
+  EXPECT_TRUE(rows[0]["fitted"].is_null());
   EXPECT_LT(rows[0]["room_bytes"].get<std::int64_t>(), 0);
+}
+
+TEST(PlanCommand, goes_on_after_a_row_that_cannot_be_planned) {
+  const ProgramResult result = plan({"--model", "tiny", "--device", "null", "--dtype", "tf32,fp32", "--card", "t4",
+                                     "--fit", "batch", "--format", "json"});
+  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_NE(rows[0]["status"], "ok");
+  EXPECT_EQ(rows[1]["status"], "ok");
+  EXPECT_EQ(rows[1]["fitted"], "batch");
+}
+
+TEST(PlanCommand, counts_what_a_training_forward_saves_as_activations) {
+  const nlohmann::json rows =
+      rows_of({"--model", "tiny", "--mode", "training_forward,backward", "--dtype", "fp32,fp16"});
+  for (const nlohmann::json& row : rows) {
+    EXPECT_GT(row["peak_by_category"]["activation"].get<std::int64_t>(), 5'000'000) << row["mode"];
+    EXPECT_LE(row["peak_by_category"]["optimizer_state"].get<std::int64_t>(), row["mode"] == "backward" ? 1024 : 0);
+  }
 }
 
 void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {

@@ -177,5 +177,26 @@ TEST(ReadRecords, refuses_deep_nesting_without_falling_over) {
   EXPECT_THROW(read_text(std::string(100'000, '[')), Error);
 }
 
+TEST(RecordJson, has_the_sections_of_its_experiment_only) {
+  for (const Experiment experiment : kAllExperiments) {
+    Record record;
+    record.experiment = experiment;
+    const bool is_step = experiment == Experiment::bench || experiment == Experiment::profile;
+    const Record read = record_from_json(to_json(record));
+    EXPECT_EQ(read.training_step.has_value(), is_step) << name(experiment);
+    EXPECT_EQ(read.attention_call.has_value(), experiment == Experiment::attention) << name(experiment);
+    EXPECT_EQ(read.plan.has_value(), experiment == Experiment::plan) << name(experiment);
+  }
+}
+
+TEST(RecordJson, reads_the_old_name_of_no_checkpointing) {
+  std::string json = to_json(Record());
+  const std::string now = R"("checkpoint":"none")";
+  const std::size_t at = json.find(now);
+  ASSERT_NE(at, std::string::npos);
+  json.replace(at, now.size(), R"("checkpoint":"off")");
+  EXPECT_EQ(record_from_json(json).checkpoint, Checkpoint::none);
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -125,6 +125,7 @@ class Compiler {
   void place_pick(int i) {
     const auto [load, index, unused] = plan_.fusion(i).operands;
     where(i) = build_.new_scalar();
+    build_.program.reduces_rows = build_.program.picks = true;
     build_.row_steps(at(i).phase)
         .push_back({.function = holds_integers(index) ? tile::integer_pick_function() : tile::pick_function(),
                     .result = where(i),

@@ -48,7 +48,8 @@ TileInterpreter::Split TileInterpreter::choose_split() const {
   const std::int64_t columns = program_.space.columns;
   if (!program_.reduces_rows && program_.accumulations.empty()) return Split::tiles;
   if (program_.accumulations.empty()) {
-    const bool long_rows = columns >= workers_ * program_.tile_columns;
+    // In sweeps every worker picks again, maybe after another one has stored over the operand.
+    const bool long_rows = columns >= workers_ * program_.tile_columns && !program_.picks;
     return program_.space.row_count() < 2 * workers_ && long_rows ? Split::sweeps : Split::rows;
   }
   const bool only_columns = !program_.reduces_rows && program_.row_accumulations == 0;

@@ -94,6 +94,7 @@ struct TileProgram {
 
   bool strided = false;          // some operand has a column stride above 1
   bool reduces_rows = false;     // has a row reduction
+  bool picks = false;            // one of its row reductions reads one element of an operand
   double element_cost_ns = 0.0;  // rough, to choose the number of threads
 
   std::size_t slots() const {
