@@ -7,7 +7,8 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kPhaseNames = enum_names<ProfilePhase>("forward", "loss", "recompute", "backward", "zeroing", "optimizer");
+constexpr auto kPhaseNames =
+    enum_names<ProfilePhase>("forward", "loss", "recompute", "backward", "zeroing", "optimizer");
 
 // The last component of a scope: softmax of layers.0.attn.softmax.
 std::string_view module_of(std::string_view scope) {
