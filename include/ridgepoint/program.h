@@ -55,8 +55,8 @@ class PhaseTimes {
   std::array<std::optional<double>, kPhaseCount> ms_;  // in the order of Phase
 };
 
-// The most bytes that are live at once in a phase of a run, after 512-byte rounding, and what they are then: bytes by
-// category (parameter, gradient, activation, optimizer_state, temporary, workspace, data).
+// The most bytes that are allocated during a launch of a phase, and what they are then: bytes by category
+// (parameter, gradient, activation, optimizer_state, temporary, workspace, data).
 struct PhaseMemory {
   Phase phase = Phase::forward;
   std::size_t peak_bytes = 0;
@@ -141,7 +141,8 @@ class Program {
   void reset_peak_memory();
   // The most bytes of a run that are live at once, after 512-byte rounding: no allocator reserves less.
   std::size_t liveness_lower_bound_bytes() const;
-  // By the plan, for each phase with launches, in the order of Phase. The highest peak is the lower bound.
+  // Of the last run that was not repeated from a capture, for each phase with launches, in the order of Phase. The
+  // highest peak is that of the run.
   std::vector<PhaseMemory> memory_by_phase() const;
   // Bytes allocated when the last run left its forward and loss phases (0 before a run or without a backward).
   std::size_t before_backward_bytes() const;

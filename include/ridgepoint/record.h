@@ -46,10 +46,11 @@ enum class RunStatus : std::uint8_t { ok, oom, unsupported, error };
 inline constexpr std::array kAllRunStatuses = {RunStatus::ok, RunStatus::oom, RunStatus::unsupported, RunStatus::error};
 std::string_view name(RunStatus status);
 
-// The experiment. bench and profile: a training step, or a part of it (Mode). attention: one call of attention.
-enum class Experiment : std::uint8_t { bench, attention, profile, plan };
+// The experiment. bench, profile and memory: a training step, or a part of it (Mode). attention: one call of attention.
+// plan: a training step that does not run.
+enum class Experiment : std::uint8_t { bench, attention, profile, plan, memory };
 inline constexpr std::array kAllExperiments = {Experiment::bench, Experiment::attention, Experiment::profile,
-                                               Experiment::plan};
+                                               Experiment::plan, Experiment::memory};
 std::string_view name(Experiment experiment);
 
 struct LossScalingState {                     // fp16 steps only
@@ -129,8 +130,10 @@ struct PlanSection {
   std::optional<bool> fits;
   std::optional<std::int64_t> room_bytes;  // capacity less peak reserved, 0 at least if it fits; negative: missing
   std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
+};
 
-  // The phase of the highest peak, and what is allocated then.
+// The phase of the highest peak, and what is allocated then.
+struct PeakSection {
   std::optional<std::string> peak_phase;
   struct Categories {
     std::optional<std::int64_t> parameter, gradient, activation, optimizer_state, temporary, workspace, data;
@@ -217,7 +220,8 @@ struct Record {
   using AttentionCall = AttentionCallSection;
   std::optional<AttentionCall> attention_call;  // attention
 
-  std::optional<PlanSection> plan;  // plan
+  std::optional<PlanSection> plan;   // plan
+  std::optional<PeakSection> peaks;  // plan, memory
 };
 
 // One line of JSON with all fields in schema order; fields of a missing section have the value for "unknown". Numbers

@@ -11,7 +11,7 @@ namespace {
 constexpr auto kKindNames = enum_names<MemoryEventKind>("alloc", "free", "segment_alloc", "segment_free", "oom");
 
 template <typename Clock>
-std::int64_t now_ns() {
+std::int64_t time_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch()).count();
 }
 
@@ -21,15 +21,17 @@ std::string_view name(MemoryEventKind kind) { return kKindNames[kind]; }
 
 MemoryTrace::MemoryTrace(std::size_t capacity)
     : ring_(capacity),
-      start_steady_ns_(now_ns<std::chrono::steady_clock>()),
-      start_unix_ns_(now_ns<std::chrono::system_clock>()) {
+      start_steady_ns_(time_ns<std::chrono::steady_clock>()),
+      start_unix_ns_(time_ns<std::chrono::system_clock>()) {
   if (capacity == 0) {
     throw Error("the capacity of a memory trace is 0; it must be at least 1", ErrorKind::usage);
   }
 }
 
+std::int64_t MemoryTrace::now_ns() const { return time_ns<std::chrono::steady_clock>() - start_steady_ns_; }
+
 void MemoryTrace::record(MemoryEvent event) {
-  event.time_ns = now_ns<std::chrono::steady_clock>() - start_steady_ns_;
+  event.time_ns = now_ns();
   ring_[next_] = event;
   next_ = next_ + 1 == ring_.size() ? 0 : next_ + 1;
   if (size_ == ring_.size()) {

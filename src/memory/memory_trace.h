@@ -40,6 +40,8 @@ class MemoryTrace {
   // Removes all events. Later times still count from the construction.
   void clear();
 
+  // The present, as the time_ns of an event.
+  std::int64_t now_ns() const;
   // Unix time of the construction: start_unix_ns() + time_ns is the Unix time of an event.
   std::int64_t start_unix_ns() const { return start_unix_ns_; }
 

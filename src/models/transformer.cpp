@@ -75,7 +75,7 @@ class TransformerBuilder {
   Value attention(Value x) {
     const ScopeGuard scope(graph_, "attn");
     const Dim heads{config_.heads, 'H'};
-    const Dim width{config_.d_model / config_.heads, 'D'};
+    const Dim width{config_.d_model / config_.heads, 'd'};  // D / H
     const auto split = [&](Value v) { return reshape(graph_, v, {batch_, sequence_, heads, width}); };
     const auto rotate = [&](Value v) {
       const ScopeGuard rotation(graph_, "rope");

@@ -43,6 +43,7 @@ void Executor::resolve(const Kernels& kernels) {
     Step step{};
     step.kernel = kernels[i].get();
     step.node = planned.node.id;
+    step.phase = graph_.node(planned.node).phase;
     step.workspace_bytes = step.kernel->workspace_bytes();
     step.first_operand = static_cast<std::uint32_t>(operands_.size());
     step.input_count = static_cast<std::uint32_t>(planned.inputs.size());
@@ -204,12 +205,22 @@ void Executor::time_phases() {
 void Executor::allocate_and_run_steps() {
   for (const BufferId id : outputs_) release(id);
   before_backward_bytes_ = 0;
+  phase_peaks_ = {};
   const std::size_t boundary = plan_.backward_begin.value_or(SIZE_MAX);
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     if (i == boundary) before_backward_bytes_ = allocator_.use().allocated_bytes;
     run_step(steps_[i]);
   }
   has_addresses_ = true;
+}
+
+void Executor::count_peak(Phase phase) {
+  PhasePeak& peak = phase_peaks_[static_cast<std::size_t>(phase)];
+  peak.has_launches = true;
+  const std::size_t bytes = allocator_.use().allocated_bytes;
+  if (bytes <= peak.bytes) return;
+  peak.bytes = bytes;
+  peak.categories = allocator_.allocated_by_category();
 }
 
 void Executor::run_step(Step& step) {
@@ -225,6 +236,7 @@ void Executor::run_step(Step& step) {
     step.workspace =
         allocate(step.workspace_bytes, MemoryCategory::workspace, step.node, workspace_index(plan_, index));
   }
+  count_peak(step.phase);
   const std::uint32_t end = step.first_operand + step.input_count + step.output_count;
   for (std::uint32_t i = step.first_operand; i < end; ++i) {
     const OperandSlot& slot = operands_[i];

@@ -4,6 +4,7 @@
 // or a trace watches.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -61,6 +62,13 @@ class Executor {
   std::size_t launches() const { return steps_.size(); }
   NodeId launch_node(std::size_t launch) const { return NodeId{steps_[launch].node}; }
   std::string_view kernel_name(std::size_t launch) const { return steps_[launch].kernel->name(); }
+  // The most bytes allocated during a launch of each phase in the last run that made requests, and what they were then.
+  struct PhasePeak {
+    bool has_launches = false;
+    std::size_t bytes = 0;
+    CategoryBytes categories{};
+  };
+  const std::array<PhasePeak, kPhaseCount>& phase_peaks() const { return phase_peaks_; }
   // The bytes allocated when the last run reached its backward phase; 0 without one.
   std::size_t before_backward_bytes() const { return before_backward_bytes_; }
 
@@ -69,6 +77,7 @@ class Executor {
   struct Step {
     Kernel* kernel;
     std::uint32_t node;
+    Phase phase;
     std::uint32_t first_operand, input_count, output_count;
     std::uint32_t first_allocate, first_release, end_release;
     std::size_t workspace_bytes;
@@ -93,6 +102,7 @@ class Executor {
   void run_steps();
   void allocate_and_run_steps();
   void run_step(Step& step);
+  void count_peak(Phase phase);
   void free_workspace(const Step& step);
   void launch(const Step& step);
   void release(BufferId buffer);
@@ -109,6 +119,7 @@ class Executor {
   std::vector<std::byte*> base_;  // by buffer; null when not live
   std::vector<void*> arguments_;  // the address of each operand in the last run that allocated
   std::size_t before_backward_bytes_ = 0;
+  std::array<PhasePeak, kPhaseCount> phase_peaks_;
   LaunchObserver* observer_ = nullptr;
   std::unique_ptr<PhaseTimer> phase_timer_;  // null unless phases are timed
   std::string capture_problem_;

@@ -1,10 +1,8 @@
 #include "runtime/plan_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -60,38 +58,6 @@ std::vector<MemoryShortage::Blocks> largest_blocks(const Graph& graph, const Exe
   std::ranges::stable_sort(largest, std::greater<>(), [](const auto& group) { return group.count * group.bytes; });
   largest.resize(std::min(largest.size(), most));
   return largest;
-}
-
-std::vector<PhaseMemory> memory_by_phase(const Graph& graph, const ExecutionPlan& plan,
-                                         std::span<const Lifetime> lifetimes) {
-  // First what changes at each step; subtraction may wrap, and the sums are right all the same.
-  std::vector<CategoryBytes> changes(plan.steps.size() + 2);
-  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
-    const auto category = static_cast<std::size_t>(owner_of(graph, plan, i).category);
-    changes[lifetimes[i].first][category] += lifetimes[i].bytes;
-    changes[std::size_t{lifetimes[i].last} + 1][category] -= lifetimes[i].bytes;
-  }
-  std::array<CategoryBytes, kPhaseCount> highest{};
-  std::array<std::size_t, kPhaseCount> peaks{};
-  std::array<bool, kPhaseCount> has_launches{};
-  CategoryBytes live{};
-  for (std::size_t step = 0; step < plan.steps.size(); ++step) {
-    for (std::size_t i = 0; i < live.size(); ++i) live[i] += changes[step][i];
-    const auto phase = static_cast<std::size_t>(graph.node(plan.steps[step].node).phase);
-    has_launches[phase] = true;
-    const std::size_t sum = std::accumulate(live.begin(), live.end(), std::size_t{0});
-    if (sum <= peaks[phase]) continue;
-    peaks[phase] = sum;
-    highest[phase] = live;
-  }
-  std::vector<PhaseMemory> result;
-  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
-    if (!has_launches[phase]) continue;
-    PhaseMemory& memory = result.emplace_back(PhaseMemory{static_cast<Phase>(phase), peaks[phase]});
-    for (std::size_t i = 0; i < kMemoryCategoryCount; ++i)
-      memory.categories.emplace_back(name(static_cast<MemoryCategory>(i)), highest[phase][i]);
-  }
-  return result;
 }
 
 std::unique_ptr<Allocator> make_allocator(AllocatorKind kind, const Graph& graph, const ExecutionPlan& plan,

@@ -24,10 +24,6 @@ std::string place_of(const Graph& graph, const Node& node);
 std::vector<MemoryShortage::Blocks> largest_blocks(const Graph& graph, const ExecutionPlan& plan,
                                                    std::span<const Lifetime> lifetimes, std::size_t most);
 
-// The most live bytes of each phase with launches, and what they are. `lifetimes` are those of the plan.
-std::vector<PhaseMemory> memory_by_phase(const Graph& graph, const ExecutionPlan& plan,
-                                         std::span<const Lifetime> lifetimes);
-
 // An allocator for the requests of a plan that may take the whole memory of the device, or its limit. An arena is
 // placed and reserved here: throws OutOfMemory, which names its largest blocks. `trace` may be null.
 std::unique_ptr<Allocator> make_allocator(AllocatorKind kind, const Graph& graph, const ExecutionPlan& plan,

@@ -275,8 +275,15 @@ void Program::reset_peak_memory() {
   implementation_->executor.count_next_run();
 }
 std::vector<PhaseMemory> Program::memory_by_phase() const {
-  const Implementation& self = *implementation_;
-  return ridgepoint::memory_by_phase(self.graph, self.plan, self.lifetimes);
+  std::vector<PhaseMemory> phases;
+  for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
+    const Executor::PhasePeak& peak = implementation_->executor.phase_peaks()[phase];
+    if (!peak.has_launches) continue;
+    PhaseMemory& memory = phases.emplace_back(PhaseMemory{static_cast<Phase>(phase), peak.bytes});
+    for (std::size_t i = 0; i < kMemoryCategoryCount; ++i)
+      memory.categories.emplace_back(name(static_cast<MemoryCategory>(i)), peak.categories[i]);
+  }
+  return phases;
 }
 
 std::size_t Program::liveness_lower_bound_bytes() const { return liveness_lower_bound(implementation_->lifetimes); }

@@ -68,13 +68,18 @@ const PlanSection& plan(const Record& record) {
   return record.plan ? *record.plan : nothing;
 }
 
-template <std::optional<std::int64_t> PlanSection::Categories::*kBytes>
-std::string peak_of(const Record& record) {
-  return bytes_cell(plan(record).peak_by_category.*kBytes);
+const PeakSection& peaks(const Record& record) {
+  static const PeakSection nothing;
+  return record.peaks ? *record.peaks : nothing;
 }
-template <std::optional<std::int64_t> PlanSection::Phases::*kBytes>
+
+template <std::optional<std::int64_t> PeakSection::Categories::*kBytes>
+std::string peak_of(const Record& record) {
+  return bytes_cell(peaks(record).peak_by_category.*kBytes);
+}
+template <std::optional<std::int64_t> PeakSection::Phases::*kBytes>
 std::string peak_in(const Record& record) {
-  return bytes_cell(plan(record).peak_by_phase.*kBytes);
+  return bytes_cell(peaks(record).peak_by_phase.*kBytes);
 }
 
 // -1.5 GiB where memory is missing.
@@ -210,19 +215,19 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"peak_requested", "peak requested", 0, kAny, false, memory_of<&Record::Memory::peak_requested>},
     {"allocated_at_end", "allocated at end", 0, kAny, false, memory_of<&Record::Memory::allocated_at_end>},
     {"planned_peak", "planned peak", 0, kAny, false, memory_of<&Record::Memory::planned_peak>},
-    {"peak_phase", "peak in", 0, kModel, true, [](const Record& r) { return plan(r).peak_phase.value_or("-"); }},
-    {"parameter", "parameters", 0, kModel, false, peak_of<&PlanSection::Categories::parameter>},
-    {"gradient", "gradients", 0, kModel, false, peak_of<&PlanSection::Categories::gradient>},
-    {"activation", "activations", 0, kModel, false, peak_of<&PlanSection::Categories::activation>},
-    {"optimizer_state", "optimizer state", 0, kModel, false, peak_of<&PlanSection::Categories::optimizer_state>},
-    {"temporary", "temporaries", 0, kModel, false, peak_of<&PlanSection::Categories::temporary>},
-    {"workspace", "workspace", 0, kModel, false, peak_of<&PlanSection::Categories::workspace>},
-    {"data", "data", 0, kModel, false, peak_of<&PlanSection::Categories::data>},
-    {"peak_forward", "peak in forward", 0, kModel, false, peak_in<&PlanSection::Phases::forward>},
-    {"peak_loss", "peak in loss", 0, kModel, false, peak_in<&PlanSection::Phases::loss>},
-    {"peak_recompute", "peak in recompute", 0, kModel, false, peak_in<&PlanSection::Phases::recompute>},
-    {"peak_backward", "peak in backward", 0, kModel, false, peak_in<&PlanSection::Phases::backward>},
-    {"peak_optimizer", "peak in optimizer", 0, kModel, false, peak_in<&PlanSection::Phases::optimizer>},
+    {"peak_phase", "peak in", 0, kModel, true, [](const Record& r) { return peaks(r).peak_phase.value_or("-"); }},
+    {"parameter", "parameters", 0, kModel, false, peak_of<&PeakSection::Categories::parameter>},
+    {"gradient", "gradients", 0, kModel, false, peak_of<&PeakSection::Categories::gradient>},
+    {"activation", "activations", 0, kModel, false, peak_of<&PeakSection::Categories::activation>},
+    {"optimizer_state", "optimizer state", 0, kModel, false, peak_of<&PeakSection::Categories::optimizer_state>},
+    {"temporary", "temporaries", 0, kModel, false, peak_of<&PeakSection::Categories::temporary>},
+    {"workspace", "workspace", 0, kModel, false, peak_of<&PeakSection::Categories::workspace>},
+    {"data", "data", 0, kModel, false, peak_of<&PeakSection::Categories::data>},
+    {"peak_forward", "peak in forward", 0, kModel, false, peak_in<&PeakSection::Phases::forward>},
+    {"peak_loss", "peak in loss", 0, kModel, false, peak_in<&PeakSection::Phases::loss>},
+    {"peak_recompute", "peak in recompute", 0, kModel, false, peak_in<&PeakSection::Phases::recompute>},
+    {"peak_backward", "peak in backward", 0, kModel, false, peak_in<&PeakSection::Phases::backward>},
+    {"peak_optimizer", "peak in optimizer", 0, kModel, false, peak_in<&PeakSection::Phases::optimizer>},
     {"capacity", "capacity", 0, kModel, true, [](const Record& r) { return bytes_cell(plan(r).capacity_bytes); }},
     {"fits", "fits", 0, kModel, true,
      [](const Record& r) { return plan(r).fits ? std::string(*plan(r).fits ? "yes" : "no") : std::string(kNothing); }},

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "measure/memory/formula.h"
 #include "measure/record/run_record.h"
 #include "memory/memory_trace.h"
 #include "ops/layout.h"
@@ -71,41 +72,13 @@ std::string component_of(const Graph& graph, const Block& block) {
   return describe_result(graph, node, *block.output);
 }
 
-std::string symbol_of(const Dim& dim) { return dim.label != 0 ? std::string(1, dim.label) : std::to_string(dim.size); }
-
-std::string shape_in_symbols(const Shape& shape) {
-  std::string text;
-  for (const Dim& dim : shape.dims()) text += (text.empty() ? "" : " ") + symbol_of(dim);
-  return text;
-}
-
-// "4 B H S^2": equal symbols as powers, sizes of 1 left out.
-std::string formula_of(const TensorType& type) {
-  std::vector<std::pair<std::string, int>> factors;
-  for (const Dim& dim : type.shape.dims()) {
-    if (dim.label == 0 && dim.size == 1) continue;
-    const std::string symbol = symbol_of(dim);
-    const auto same = std::ranges::find(factors, symbol, &std::pair<std::string, int>::first);
-    if (same == factors.end()) {
-      factors.emplace_back(symbol, 1);
-    } else {
-      ++same->second;
-    }
-  }
-  std::string text = std::to_string(size_bytes(type.dtype));
-  for (const auto& [symbol, power] : factors) {
-    text += " " + symbol + (power > 1 ? "^" + std::to_string(power) : "");
-  }
-  return text;
-}
-
 AccountLine line_of(const Graph& graph, const Block& block, std::size_t workspace_bytes) {
   AccountLine line;
   line.component = component_of(graph, block);
   if (block.output) {
     const TensorType& type = graph.type(graph.node(block.node).outputs[*block.output]);
     line.shape = shape_in_symbols(type.shape);
-    line.formula = formula_of(type);
+    line.formula = bytes_formula(type);
     line.predicted_bytes = static_cast<std::int64_t>(type.bytes());
   } else {
     line.predicted_bytes = static_cast<std::int64_t>(workspace_bytes);

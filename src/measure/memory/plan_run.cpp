@@ -23,43 +23,6 @@ bool fits(const ProgramPlan& plan, const MemoryForecast& unlimited, std::int64_t
   }
 }
 
-std::optional<std::int64_t>& bytes_of(PlanSection::Categories& categories, std::string_view name) {
-  if (name == "parameter") return categories.parameter;
-  if (name == "gradient") return categories.gradient;
-  if (name == "activation") return categories.activation;
-  if (name == "optimizer_state") return categories.optimizer_state;
-  if (name == "workspace") return categories.workspace;
-  return name == "data" ? categories.data : categories.temporary;
-}
-
-std::optional<std::int64_t>& bytes_of(PlanSection::Phases& phases, Phase phase) {
-  switch (phase) {
-    case Phase::forward:
-      return phases.forward;
-    case Phase::loss:
-      return phases.loss;
-    case Phase::recompute:
-      return phases.recompute;
-    case Phase::backward:
-      return phases.backward;
-    case Phase::optimizer:
-      break;
-  }
-  return phases.optimizer;
-}
-
-void describe_peaks(const std::vector<PhaseMemory>& phases, PlanSection& section) {
-  const PhaseMemory* highest = nullptr;
-  for (const PhaseMemory& memory : phases) {
-    bytes_of(section.peak_by_phase, memory.phase) = static_cast<std::int64_t>(memory.peak_bytes);
-    if (highest == nullptr || memory.peak_bytes > highest->peak_bytes) highest = &memory;
-  }
-  if (highest == nullptr) return;
-  section.peak_phase = name(highest->phase);
-  for (const auto& [category, bytes] : highest->categories)
-    bytes_of(section.peak_by_category, category) = static_cast<std::int64_t>(bytes);
-}
-
 class Fitter {
  public:
   Fitter(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit, const StepWatcher& watch)
@@ -132,7 +95,6 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     const ProgramPlan plan = session.plan();
     const MemoryForecast forecast = session.forecast(plan);
     session.record_memory(forecast);
-    describe_peaks(forecast.phases, section);
     if (!limit.capacity_bytes) return;
     section.fits = fits(plan, forecast, *limit.capacity_bytes, session.stop_point(StepProgress::Stage::planning));
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;

@@ -45,6 +45,10 @@ void visit_plan(SectionType& section, Visitor&& visit) {
   visit("", "fits", section.fits);
   visit("", "room_bytes", section.room_bytes);
   visit("", "fitted", section.fitted);
+}
+
+template <typename SectionType, typename Visitor>
+void visit_peaks(SectionType& section, Visitor&& visit) {
   visit("", "peak_phase", section.peak_phase);
   visit("peak_by_category", "parameter", section.peak_by_category.parameter);
   visit("peak_by_category", "gradient", section.peak_by_category.gradient);
@@ -78,6 +82,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   auto& step = section_of(record.training_step);
   auto& call = section_of(record.attention_call);
   auto& plan = section_of(record.plan);
+  auto& peaks = section_of(record.peaks);
   visit("", "schema", record.schema);
   visit("", "command", record.experiment);
   visit("", "engine", record.engine);
@@ -160,6 +165,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("memory_bytes", "device_libraries", record.memory_bytes.device_libraries);
   visit("memory_bytes", "allocated_at_end", record.memory_bytes.allocated_at_end);
   visit_plan(plan, visit);
+  visit_peaks(peaks, visit);
   visit("build", "version", record.build.version);
   visit("build", "compiler", record.build.compiler);
   visit("build", "revision", record.build.revision);

@@ -17,7 +17,7 @@ namespace ridgepoint {
 namespace {
 
 constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
-constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile", "plan");
+constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile", "plan", "memory");
 
 // A larger file is refused instead of being read into memory; no sweep writes one.
 constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
@@ -151,7 +151,9 @@ Record decode_record(const Json& json) {
   const bool is_step = record.experiment == Experiment::bench || record.experiment == Experiment::profile;
   if (!is_step) record.training_step.reset();
   if (record.experiment != Experiment::attention) record.attention_call.reset();
-  if (record.experiment != Experiment::plan) record.plan.reset();
+  const bool is_plan = record.experiment == Experiment::plan;
+  if (!is_plan) record.plan.reset();
+  if (!is_plan && record.experiment != Experiment::memory) record.peaks.reset();
   return record;
 }
 

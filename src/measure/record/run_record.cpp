@@ -36,6 +36,7 @@ Record begin_record(Experiment experiment, const std::string& device, const Devi
   } else {
     record.training_step.emplace();
   }
+  if (experiment == Experiment::plan || experiment == Experiment::memory) record.peaks.emplace();
   record.timestamp = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::now()));
   record.device.kind = device.substr(0, device.find(':'));
   if (options.memory_limit_bytes) {

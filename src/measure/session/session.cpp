@@ -6,6 +6,7 @@
 
 #include "core/enum_names.h"
 #include "core/first_call_clock.h"
+#include "measure/memory/peaks.h"
 #include "measure/record/run_record.h"
 #include "measure/session/processor_wait.h"
 #include "models/attention.h"
@@ -143,6 +144,19 @@ void Session::record_memory(const MemoryForecast& found) {
   if (found.before_backward_bytes > 0) {
     record_.memory_bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
   }
+  if (record_.peaks) record_.peaks = describe_peaks(found.phases);
+}
+
+void Session::record_device_memory(const Program& program) {
+  const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+  const std::optional<std::int64_t> at_start = device_->facts().used_at_start_bytes;
+  const std::optional<std::int64_t> card_bytes = device_->facts().memory_bytes;
+  if (!free_bytes || !at_start || !card_bytes) return;
+  const std::int64_t used = *card_bytes - static_cast<std::int64_t>(*free_bytes);
+  const auto reserved = static_cast<std::int64_t>(program.memory_use().reserved_bytes);
+  record_.memory_bytes.device_used = used;
+  record_.memory_bytes.device_at_start = at_start;
+  record_.memory_bytes.device_libraries = std::max<std::int64_t>(used - *at_start - reserved, 0);
 }
 
 void Session::record_launching(const Program& program) {

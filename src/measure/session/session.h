@@ -86,6 +86,9 @@ class Session {
   void record_launching(const Program& program);
   // Records the peaks, the memory before backward and the lower bound.
   void record_memory(const MemoryForecast& found);
+  // Records what the driver of a GPU reports: in use in all, at the start, and by libraries, which is the rest beside
+  // the memory of the program.
+  void record_device_memory(const Program& program);
 
  private:
   Graph build_graph(const StopPoint& stop_point);

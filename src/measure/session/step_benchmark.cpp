@@ -68,7 +68,7 @@ class Run {
     const std::optional<double> loss = last_loss();
     loss_scaling();
     memory();
-    device_memory();
+    session_.record_device_memory(*program_);
     if (then) then(session_, *program_);
     program_.reset();  // frees memory for the measurement of the ceiling
     rates();
@@ -93,20 +93,6 @@ class Run {
     forecast = session_.require_room(plan, forecast);
     if (!session_.computes()) session_.record_memory(forecast);
     return plan;
-  }
-
-  // Needs the program, to separate its memory from that of libraries.
-  void device_memory() {
-    const Device& device = *session_.device();
-    const std::optional<std::size_t> free_bytes = device.free_memory_bytes();
-    const std::optional<std::int64_t> at_start = device.facts().used_at_start_bytes;
-    const std::optional<std::int64_t> card_bytes = device.facts().memory_bytes;
-    if (!free_bytes || !at_start || !card_bytes) return;
-    const std::int64_t used = *card_bytes - static_cast<std::int64_t>(*free_bytes);
-    const auto reserved = static_cast<std::int64_t>(program_->memory_use().reserved_bytes);
-    record_.memory_bytes.device_used = used;
-    record_.memory_bytes.device_at_start = at_start;
-    record_.memory_bytes.device_libraries = std::max<std::int64_t>(used - *at_start - reserved, 0);
   }
 
   // Empty if the graph has no loss.

@@ -57,7 +57,7 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
   }
 }
 
-std::int64_t sum(const PlanSection::Categories& bytes) {
+std::int64_t sum(const PeakSection::Categories& bytes) {
   return *bytes.parameter + *bytes.gradient + *bytes.activation + *bytes.optimizer_state + *bytes.temporary +
          *bytes.workspace + *bytes.data;
 }
@@ -65,17 +65,17 @@ std::int64_t sum(const PlanSection::Categories& bytes) {
 TEST(PlanRun, takes_its_highest_peak_apart) {
   const std::optional<Record> record =
       plan_run(run_of(kToy, 2, {.mode = Mode::step, .level = Compile::fuse, .checkpoint = Checkpoint::block}), {});
-  const PlanSection& plan = *record->plan;
-  EXPECT_EQ(sum(plan.peak_by_category), record->memory_bytes.liveness_lower_bound);
-  const PlanSection::Phases& phases = plan.peak_by_phase;
+  const PeakSection& peaks = *record->peaks;
+  EXPECT_EQ(sum(peaks.peak_by_category), record->memory_bytes.peak_allocated);
+  const PeakSection::Phases& phases = peaks.peak_by_phase;
   EXPECT_EQ(std::max({*phases.forward, *phases.loss, *phases.recompute, *phases.backward, *phases.optimizer}),
-            record->memory_bytes.liveness_lower_bound);
-  EXPECT_GE(*plan.peak_by_category.parameter, 4 * parameter_count(kToy));
-  EXPECT_GE(*plan.peak_by_category.optimizer_state, 8 * parameter_count(kToy));
-  EXPECT_EQ(plan.fits, std::nullopt);
+            record->memory_bytes.peak_allocated);
+  EXPECT_GE(*peaks.peak_by_category.parameter, 4 * parameter_count(kToy));
+  EXPECT_GE(*peaks.peak_by_category.optimizer_state, 8 * parameter_count(kToy));
+  EXPECT_EQ(record->plan->fits, std::nullopt);
   const std::optional<Record> forward = plan_run(run_of(kToy, 2, {.mode = Mode::forward}), {});
-  EXPECT_EQ(forward->plan->peak_phase, "forward");
-  EXPECT_EQ(forward->plan->peak_by_phase.backward, std::nullopt);
+  EXPECT_EQ(forward->peaks->peak_phase, "forward");
+  EXPECT_EQ(forward->peaks->peak_by_phase.backward, std::nullopt);
 }
 
 TEST(PlanRun, says_whether_a_run_fits_and_by_how_much) {

@@ -186,6 +186,8 @@ TEST(RecordJson, has_the_sections_of_its_experiment_only) {
     EXPECT_EQ(read.training_step.has_value(), is_step) << name(experiment);
     EXPECT_EQ(read.attention_call.has_value(), experiment == Experiment::attention) << name(experiment);
     EXPECT_EQ(read.plan.has_value(), experiment == Experiment::plan) << name(experiment);
+    const bool has_peaks = experiment == Experiment::plan || experiment == Experiment::memory;
+    EXPECT_EQ(read.peaks.has_value(), has_peaks) << name(experiment);
   }
 }
 

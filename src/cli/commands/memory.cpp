@@ -1,0 +1,171 @@
+// ridgepoint memory: runs a workload and shows where its memory goes: timeline, peaks, largest allocations.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/run_options.h"
+#include "cli/options/sweep.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/run_rows.h"
+#include "core/files/file.h"
+#include "measure/memory/history/measure_memory.h"
+#include "measure/memory/history/to_snapshot.h"
+#include "ridgepoint/error.h"
+#include "views/memory/files.h"
+#include "views/memory/page.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr std::size_t kUsualWidth = 100;  // of the timeline in a file
+
+class MemoryCommand : public Command {
+ public:
+  MemoryCommand() {
+    run_options_.set_default("--warmup", "1");
+    run_options_.set_default("--steps", "3");
+  }
+
+  std::string_view name() const override { return "memory"; }
+  std::string_view summary() const override {
+    return "show where memory goes: timeline, peaks by phase, largest allocations";
+  }
+  std::string_view examples() const override {
+    return "ridgepoint memory --model small --mode step\n"
+           "ridgepoint memory --model 2.7b --device null --dtype bf16 --axis events\n"
+           "ridgepoint memory --model small --dtype bf16 --mode training_forward --steps 10\n"
+           "ridgepoint memory --model 2.7b --device null --context 128,256,512 --mode training_forward,step --dtype "
+           "fp32,bf16\n"
+           "ridgepoint memory --model small --mode step --snapshot small.pickle --timeline small.svg,small.csv";
+  }
+  std::string_view notes() const override {
+    return "One configuration is shown in full, several as a table of their peaks. The first iterations (--warmup) do "
+           "not count. Every allocation is made as in a run without a history, but runs are not captured. On a GPU the "
+           "times are those of the host, which asks for a block when it launches a kernel. On the null device the plan "
+           "is walked and nothing computed, so any model fits, and there are no times. A file of --snapshot is opened "
+           "by pytorch.org/memory_viz and by `ridgepoint snapshot`.";
+  }
+
+  void add_options(CLI::App& app) override {
+    run_options_.add_to(app);
+    RunOptions::add_run_anyway(app, run_anyway_);
+    constexpr const char* kGroup = "Memory";
+    app.add_option("--axis", axis_, "the axis of the timeline: time or events [time; events on the null device]")
+        ->type_name("NAME")
+        ->group(kGroup);
+    app.add_option("--top", top_, "rows in the tables of modules and allocations; 0 shows all [10]")
+        ->type_name("N")
+        ->group(kGroup);
+    app.add_option("--snapshot", snapshot_, "write a memory snapshot: a pickle, or JSON if the name ends in .json")
+        ->type_name("FILE")
+        ->group(kGroup);
+    app.add_option("--timeline", timelines_,
+                   "write the timeline: a picture (.svg), or a line for every event (.csv); a list writes both")
+        ->type_name("FILES")
+        ->group(kGroup);
+    output_options_.add_to(app);
+    output_options_.add_columns_to(app, OutputOptions::Rows::models);
+  }
+
+  int run() override {
+    const std::vector<RunConfig> configs = checked_configs();
+    check_files(configs.size());
+    const std::vector<std::string> columns = output_options_.resolved_columns();
+    options_.columns = columns;
+    PageWriter writer(output_options_, [this](Format format, std::size_t first) {
+      return views::memory_page(std::span(runs_).subspan(first), options_, format);
+    });
+    run_all(configs, writer);
+    writer.finish();
+    require_complete(runs_.size(), configs.size(), output_options_.path);
+    std::vector<Record> records;
+    for (const MemoryRun& run : runs_) records.push_back(run.run);
+    if (!files_problem_.empty()) {
+      print_error(files_problem_);
+      return kExitFailure;
+    }
+    return exit_code(records);
+  }
+
+ private:
+  std::vector<RunConfig> checked_configs() {
+    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
+    options_.top = static_cast<std::size_t>(top_);
+    if (!axis_.empty()) options_.axis = parse_option("--axis", axis_, timeline_axis_from_name);
+    options_.width = std::min(output_width(), kUsualWidth);
+    std::vector<RunConfig> configs = run_options_.expand();
+    for (RunConfig& config : configs) {
+      require(config.steps >= 1, "--steps: at least one iteration must count");
+      require(options_.axis != TimelineAxis::time || config.device.substr(0, 4) != "null",
+              "--axis: the null device computes nothing, so it has no times; use --axis events");
+      config.run_anyway = run_anyway_;
+      config.profiled_steps = 1;
+    }
+    return configs;
+  }
+
+  void check_files(std::size_t configs) {
+    if (!timelines_.empty()) timeline_files_ = parse_option("--timeline", timelines_, split_list);
+    require(configs == 1 || (snapshot_.empty() && timeline_files_.empty()),
+            fmt::format("--snapshot and --timeline write one configuration; the options give {}", configs));
+    for (const std::string& path : timeline_files_) {
+      const std::string extension = std::filesystem::path(path).extension();
+      require(extension == ".svg" || extension == ".csv",
+              fmt::format("--timeline: '{}' ends neither in .svg nor in .csv", path));
+      check_writable(path);
+    }
+    if (!snapshot_.empty()) check_writable(snapshot_);
+  }
+
+  void run_all(const std::vector<RunConfig>& configs, PageWriter& writer) {
+    std::vector<RowOutline> rows;
+    for (const RunConfig& config : configs) rows.push_back(outline(config));
+    run_rows(rows, [&](std::size_t row, Progress& progress) {
+      std::optional<MemoryRun> run = measure_memory(configs[row], shown_on(progress));
+      progress.clear();
+      if (!run) return false;
+      write_files(*run);
+      if (configs.size() > 1) run->history = {};  // only a single run shows it
+      runs_.push_back(std::move(*run));
+      writer.item_added();
+      return true;
+    });
+  }
+
+  // A file that cannot be written is reported at the end: the tables are printed all the same.
+  void write_files(const MemoryRun& run) {
+    if (!run.has_history()) return;
+    try {
+      if (!snapshot_.empty()) write_snapshot(snapshot_, to_snapshot(run));
+      for (const std::string& path : timeline_files_) {
+        const bool is_picture = std::filesystem::path(path).extension() == ".svg";
+        write_file(path,
+                   is_picture ? views::timeline_svg(run, views::axis_of(run, options_)) : views::timeline_csv(run));
+      }
+    } catch (const Error& error) {
+      files_problem_ = error.what();
+    }
+  }
+
+  RunOptions run_options_;
+  OutputOptions output_options_;
+  views::MemoryViewOptions options_;
+  std::string axis_, snapshot_, timelines_, files_problem_;
+  std::vector<std::string> timeline_files_;
+  std::int64_t top_ = 10;
+  bool run_anyway_ = false;
+  std::vector<MemoryRun> runs_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_memory() { return std::make_unique<MemoryCommand>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,213 @@
+#include "measure/memory/history/contents.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "ir/scope.h"
+#include "measure/memory/formula.h"
+#include "ops/rule.h"
+
+namespace ridgepoint {
+namespace {
+
+std::string with_layers_added_up(std::string_view scope) {
+  std::string text;
+  for (const std::string& level : scope_levels(scope, Layers::added_up)) text += (text.empty() ? "" : ".") + level;
+  return text;
+}
+
+// Says where the blocks of a history come from.
+class Origins {
+ public:
+  Origins(const MemoryHistory& history, const Graph& graph) : graph_(graph), formulas_(history.events.size()) {
+    // An allocation is for the first result of its node that has this size and that no earlier one was for.
+    std::uint32_t node_id = kNoNode;
+    std::vector<bool> is_taken;
+    for (std::size_t i = 0; i < history.events.size(); ++i) {
+      const MemoryEvent& event = history.events[i];
+      if (event.kind != MemoryEventKind::alloc || event.node == kNoNode) continue;
+      const Node& node = graph.node(NodeId{event.node});
+      if (event.node != node_id) is_taken.assign(node.outputs.size(), false);
+      node_id = event.node;
+      if (event.category == MemoryCategory::workspace) continue;
+      for (std::size_t output = 0; output < node.outputs.size(); ++output) {
+        const TensorType& type = graph.type(node.outputs[output]);
+        if (is_taken[output] || type.bytes() != event.requested_bytes) continue;
+        is_taken[output] = true;
+        formulas_[i] = bytes_formula(type);
+        break;
+      }
+    }
+  }
+
+  // The group of the block that the event allocates, with this block alone.
+  MemoryGroup group_of(const MemoryEvent& event, std::size_t index) const {
+    MemoryGroup group{.category = event.category,
+                      .formula = formulas_[index],
+                      .blocks = 1,
+                      .bytes = event.bytes,
+                      .rounding_bytes = event.bytes - event.requested_bytes};
+    if (event.node == kNoNode) return group;
+    const Node& node = graph_.node(NodeId{event.node});
+    group.phase = node.phase;
+    group.op = node.op == Op::input ? name(input_role(node)) : operation_name(node);
+    group.module = with_layers_added_up(node.op == Op::input ? input_name(node) : graph_.scope_name(node));
+    group.source = graph_.source_name(node);
+    return group;
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<std::string> formulas_;  // by event
+};
+
+class Groups {
+ public:
+  // Returns the group's number.
+  std::size_t add(MemoryGroup group) {
+    const auto key =
+        std::tuple(group.category, group.phase, group.module, group.op, group.formula, group.source, group.bytes);
+    const auto [found, is_new] = numbers_.try_emplace(key, groups_.size());
+    if (is_new) {
+      groups_.push_back(std::move(group));
+    } else {
+      MemoryGroup& same = groups_[found->second];
+      ++same.blocks;
+      same.bytes += group.bytes;
+      same.rounding_bytes += group.rounding_bytes;
+    }
+    return found->second;
+  }
+
+  std::vector<MemoryGroup> take() { return std::move(groups_); }
+
+ private:
+  using Key = std::tuple<MemoryCategory, Phase, std::string, std::string, std::string, std::string,
+                         std::size_t /* of a block */>;
+  std::map<Key, std::size_t> numbers_;
+  std::vector<MemoryGroup> groups_;
+};
+
+// The live blocks of a replay: the allocating event of each address.
+class LiveBlocks {
+ public:
+  void apply(const MemoryEvent& event, std::size_t index) {
+    if (event.kind == MemoryEventKind::alloc) events_[event.address] = index;
+    if (event.kind == MemoryEventKind::free) events_.erase(event.address);
+  }
+
+  // The numbers of the allocating events, in order.
+  std::vector<std::size_t> events() const {
+    std::vector<std::size_t> events;
+    for (const auto& [address, index] : events_) events.push_back(index);
+    std::ranges::sort(events);
+    return events;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::size_t> events_;
+};
+
+// The first moment at which the phase computes. Its first launch runs after it has its blocks, and before it frees any;
+// the first of an iteration runs after the outputs of the last one are freed.
+std::size_t first_moment(const MemoryHistory& history, const PhaseSpan& span) {
+  const auto is = [&](std::size_t event, MemoryEventKind kind) {
+    return event < span.end && history.events[event].kind == kind;
+  };
+  std::size_t moment = span.begin;
+  if (span.begin == history.iterations[span.iteration].begin) {
+    while (is(moment, MemoryEventKind::free)) ++moment;
+  }
+  while (is(moment, MemoryEventKind::segment_alloc) || is(moment, MemoryEventKind::segment_free)) ++moment;
+  return is(moment, MemoryEventKind::alloc) ? moment + 1 : moment;
+}
+
+}  // namespace
+
+std::vector<HeldMemory> contents_at(const MemoryHistory& history, const Graph& graph,
+                                    std::span<const std::size_t> moments) {
+  const Origins origins(history, graph);
+  std::vector<HeldMemory> found;
+  LiveBlocks live;
+  MemoryLevel level;
+  std::size_t applied = 0;
+  for (const std::size_t moment : moments) {
+    for (; applied < moment; ++applied) {
+      live.apply(history.events[applied], applied);
+      level.apply(history.events[applied]);
+    }
+    Groups groups;
+    for (const std::size_t index : live.events()) groups.add(origins.group_of(history.events[index], index));
+    HeldMemory& contents = found.emplace_back(HeldMemory{moment, level, groups.take()});
+    std::ranges::stable_sort(contents.groups, std::greater<>(), &MemoryGroup::bytes);
+  }
+  return found;
+}
+
+std::vector<MemoryRequest> requests_of(const MemoryHistory& history, const Graph& graph, std::size_t iteration,
+                                       std::size_t moment) {
+  const Origins origins(history, graph);
+  const HistorySpan& span = history.iterations[iteration];
+  LiveBlocks live;
+  for (std::size_t i = 0; i < moment; ++i) live.apply(history.events[i], i);
+  const std::vector<std::size_t> held = live.events();
+  Groups groups;
+  std::vector<std::size_t> held_of;
+  for (std::size_t i = span.begin; i < span.end; ++i) {
+    const MemoryEvent& event = history.events[i];
+    if (event.kind != MemoryEventKind::alloc) continue;
+    const std::size_t group = groups.add(origins.group_of(event, i));
+    held_of.resize(std::max(held_of.size(), group + 1));
+    if (std::ranges::binary_search(held, i)) ++held_of[group];
+  }
+  std::vector<MemoryRequest> requests;
+  for (MemoryGroup& group : groups.take()) requests.push_back({std::move(group), held_of[requests.size()]});
+  std::ranges::stable_sort(requests, std::greater<>(),
+                           [](const MemoryRequest& request) { return request.group.block_bytes(); });
+  return requests;
+}
+
+MemoryPeaks find_peaks(const MemoryHistory& history, const Graph& graph) {
+  struct Highest {
+    Phase phase;
+    std::size_t bytes = 0;
+    std::size_t moment = 0;
+  };
+  MemoryPeaks peaks;
+  std::vector<Highest> highest;
+  std::optional<std::size_t> boundary;
+  std::vector<std::size_t> allocated(history.events.size() + 1);
+  walk_levels(history, [&](std::size_t moment, const MemoryEvent&, const MemoryLevel& level) {
+    allocated[moment] = level.allocated_bytes;
+    if (moment > history.begin()) peaks.peak_reserved_bytes = std::max(peaks.peak_reserved_bytes, level.reserved_bytes);
+  });
+  for (const PhaseSpan& span : history.phases) {
+    if (span.iteration < history.warmup) continue;
+    const bool is_backward = span.phase == Phase::backward || span.phase == Phase::recompute;
+    if (is_backward && !boundary) boundary = span.begin;
+    auto found = std::ranges::find(highest, span.phase, &Highest::phase);
+    if (found == highest.end()) found = highest.insert(highest.end(), {span.phase});
+    for (std::size_t moment = first_moment(history, span); moment <= span.end; ++moment) {
+      if (allocated[moment] <= found->bytes) continue;
+      found->bytes = allocated[moment];
+      found->moment = moment;
+    }
+  }
+  std::vector<std::size_t> moments;
+  for (const Highest& peak : highest) moments.push_back(peak.moment);
+  if (boundary) moments.push_back(*boundary);
+  std::ranges::sort(moments);
+  const std::vector<HeldMemory> contents = contents_at(history, graph, moments);
+  const auto at = [&](std::size_t moment) { return *std::ranges::find(contents, moment, &HeldMemory::moment); };
+  for (const Highest& peak : highest) peaks.phases.push_back({peak.phase, at(peak.moment)});
+  if (boundary) peaks.before_backward = at(*boundary);
+  const auto top = std::ranges::max_element(highest, {}, &Highest::bytes);
+  peaks.highest = static_cast<std::size_t>(top - highest.begin());
+  return peaks;
+}
+
+}  // namespace ridgepoint

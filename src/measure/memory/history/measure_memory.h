@@ -1,0 +1,44 @@
+// Runs a workload and records every event of its memory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "measure/memory/history/contents.h"
+#include "measure/memory/history/history.h"
+#include "measure/memory/history/sawtooth.h"
+#include "measure/session/session.h"
+#include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
+
+namespace ridgepoint {
+
+// One activation of the residual stream: what each block adds to.
+struct ResidualActivation {
+  std::size_t bytes = 0;
+  std::string formula;  // 4 B S D
+};
+
+struct MemoryRun {
+  Record run;
+  // Empty, like all below, for a run that failed.
+  std::optional<ProgramPlan> plan;
+  MemoryHistory history;
+  MemoryPeaks peaks;
+  std::vector<MemoryRequest> requests;  // of the last iteration
+  std::optional<ResidualActivation> residual;
+  std::optional<Sawtooth> sawtooth;
+  std::string work_problem;  // why the work of the device is not known; empty if it is, or was not asked for
+
+  bool has_history() const { return plan.has_value(); }
+  const Graph& graph() const { return plan->graph(); }
+};
+
+// Runs config.warmup iterations, then config.steps that count, at least 1. On the null device the plan is walked and
+// nothing is computed, so times have no meaning. A run that fails throws nothing: its record has the status. Empty if
+// the watcher stopped it.
+std::optional<MemoryRun> measure_memory(const RunConfig& config, const StepWatcher& watch = {});
+
+}  // namespace ridgepoint

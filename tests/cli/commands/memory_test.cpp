@@ -1,0 +1,98 @@
+// `ridgepoint memory`: the page of a run, tables of peaks, files.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+ProgramResult memory(std::vector<std::string> arguments) {
+  return run_program(with_options({"memory", "--layers", "2", "--d-model", "32", "--d-ff", "64", "--heads", "2",
+                                   "--vocab", "100", "--context", "16"},
+                                  arguments));
+}
+
+void expect_refused(const std::vector<std::string>& arguments, const std::string& message) {
+  const ProgramResult result = memory(arguments);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.error, HasSubstr(message));
+}
+
+TEST(MemoryCommand, shows_one_configuration_in_full) {
+  const ProgramResult result = memory({});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("Timeline"), HasSubstr("time by the host's clock"),
+                                   HasSubstr("Saved for backward"), HasSubstr("Rise and fall")));
+  EXPECT_THAT(memory({"--axis", "events"}).output, HasSubstr("not time"));
+}
+
+TEST(MemoryCommand, shows_several_as_a_table_of_peaks) {
+  const ProgramResult result = memory({"--context", "8,16", "--mode", "training_forward,step", "--dtype", "fp32,bf16",
+                                       "--device", "null", "--format", "json"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  EXPECT_EQ(rows.size(), 8U);
+  for (const nlohmann::json& row : rows) {
+    EXPECT_GT(row["memory_bytes"]["peak_allocated"], 0);
+    EXPECT_EQ(row["peak_by_phase"]["backward"].is_null(), row["mode"] == "training_forward");
+    EXPECT_FALSE(row["memory"]["phases"].empty());
+  }
+}
+
+TEST(MemoryCommand, plans_any_model_on_the_null_device) {
+  const ProgramResult result =
+      run_program({"memory", "--model", "2.7b", "--device", "null", "--dtype", "bf16", "--steps", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("4 B H S^2"), HasSubstr("GiB"), Not(HasSubstr(" ms"))));
+}
+
+TEST(MemoryCommand, writes_snapshots_and_timelines) {
+  const TemporaryFolder folder;
+  const std::string pickle = folder.path() / "s.pickle", json = folder.path() / "s.json", svg = folder.path() / "t.svg",
+                    csv = folder.path() / "t.csv";
+  EXPECT_EQ(memory({"--snapshot", pickle, "--timeline", svg + "," + csv}).exit_code, 0);
+  EXPECT_EQ(memory({"--snapshot", json, "--device", "null"}).exit_code, 0);
+  constexpr std::uint64_t kMost = 1 << 24;
+  EXPECT_THAT(read_file(svg, kMost), StartsWith("<svg"));
+  EXPECT_THAT(read_file(csv, kMost), StartsWith("event,time_ms,"));
+  EXPECT_TRUE(nlohmann::json::parse(read_file(json, kMost)).contains("device_traces"));
+  for (const std::string& file : {pickle, json}) {
+    const ProgramResult read = run_program({"snapshot", file});
+    EXPECT_EQ(read.exit_code, 0) << read.error;
+    EXPECT_THAT(read.output, AllOf(HasSubstr("The history is complete"), HasSubstr("iteration 1"), HasSubstr("No leak"),
+                                   HasSubstr("optimizer_state")));
+  }
+}
+
+TEST(MemoryCommand, refuses_what_makes_no_sense) {
+  expect_refused({"--axis", "tome"}, "time");
+  expect_refused({"--axis", "time", "--device", "null"}, "--axis events");
+  expect_refused({"--steps", "0"}, "--steps");
+  expect_refused({"--top", "-1"}, "--top");
+  expect_refused({"--timeline", "a.png"}, "neither in .svg nor in .csv");
+  expect_refused({"--snapshot", "a.pickle", "--context", "8,16"}, "write one configuration");
+  const ProgramResult unwritable = memory({"--snapshot", "/nonexistent/a.pickle"});
+  EXPECT_EQ(unwritable.exit_code, 1);
+  EXPECT_THAT(unwritable.error, HasSubstr("/nonexistent/a.pickle"));
+}
+
+TEST(MemoryCommand, says_what_does_not_fit) {
+  const ProgramResult result = memory({"--device", "null", "--memory-limit", "64KiB"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.output, HasSubstr("oom: "));
+}
+
+}  // namespace
+}  // namespace ridgepoint
