@@ -4,7 +4,7 @@
 #include <array>
 #include <functional>
 #include <map>
-#include <numeric>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -29,6 +29,16 @@ Owner owner_of(const Graph& graph, const ExecutionPlan& plan, std::size_t index)
   return {graph.producer(buffer.value), buffer.category};
 }
 
+CategoryBytes live_by_category(const Graph& graph, const ExecutionPlan& plan, std::span<const Lifetime> lifetimes,
+                               std::size_t step) {
+  CategoryBytes bytes{};
+  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
+    if (!lifetimes[i].contains(step)) continue;
+    bytes[static_cast<std::size_t>(owner_of(graph, plan, i).category)] += lifetimes[i].bytes;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::string place_of(const Graph& graph, const Node& node) {
@@ -43,10 +53,10 @@ std::string place_of(const Graph& graph, const Node& node) {
 std::vector<MemoryShortage::Blocks> largest_blocks(const Graph& graph, const ExecutionPlan& plan,
                                                    std::span<const Lifetime> lifetimes, std::size_t most) {
   const std::vector<std::size_t> live = live_bytes_by_step(lifetimes);
-  const auto peak = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
+  const auto peak = static_cast<std::size_t>(std::ranges::max_element(live) - live.begin());
   std::map<std::tuple<Op, std::size_t, MemoryCategory>, MemoryShortage::Blocks> groups;
   for (std::size_t i = 0; i < lifetimes.size(); ++i) {
-    if (lifetimes[i].bytes == 0 || lifetimes[i].first > peak || lifetimes[i].last < peak) continue;
+    if (lifetimes[i].bytes == 0 || !lifetimes[i].contains(peak)) continue;
     const Owner owner = owner_of(graph, plan, i);
     const Node& node = graph.node(owner.node);
     MemoryShortage::Blocks& group = groups[{node.op, lifetimes[i].bytes, owner.category}];
@@ -64,32 +74,19 @@ std::vector<MemoryShortage::Blocks> largest_blocks(const Graph& graph, const Exe
 
 std::vector<PhaseMemory> memory_by_phase(const Graph& graph, const ExecutionPlan& plan,
                                          std::span<const Lifetime> lifetimes) {
-  // First what changes at each step; subtraction may wrap, and the sums are right all the same.
-  std::vector<CategoryBytes> changes(plan.steps.size() + 2);
-  for (std::size_t i = 0; i < lifetimes.size(); ++i) {
-    const auto category = static_cast<std::size_t>(owner_of(graph, plan, i).category);
-    changes[lifetimes[i].first][category] += lifetimes[i].bytes;
-    changes[std::size_t{lifetimes[i].last} + 1][category] -= lifetimes[i].bytes;
-  }
-  std::array<CategoryBytes, kPhaseCount> highest{};
-  std::array<std::size_t, kPhaseCount> peaks{};
-  std::array<bool, kPhaseCount> has_launches{};
-  CategoryBytes live{};
+  const std::vector<std::size_t> live = live_bytes_by_step(lifetimes);
+  std::array<std::optional<std::size_t>, kPhaseCount> peaks;  // steps
   for (std::size_t step = 0; step < plan.steps.size(); ++step) {
-    for (std::size_t i = 0; i < live.size(); ++i) live[i] += changes[step][i];
-    const auto phase = static_cast<std::size_t>(graph.node(plan.steps[step].node).phase);
-    has_launches[phase] = true;
-    const std::size_t sum = std::accumulate(live.begin(), live.end(), std::size_t{0});
-    if (sum <= peaks[phase]) continue;
-    peaks[phase] = sum;
-    highest[phase] = live;
+    std::optional<std::size_t>& peak = peaks[static_cast<std::size_t>(graph.node(plan.steps[step].node).phase)];
+    if (!peak || live[step] > live[*peak]) peak = step;
   }
   std::vector<PhaseMemory> result;
   for (std::size_t phase = 0; phase < kPhaseCount; ++phase) {
-    if (!has_launches[phase]) continue;
-    PhaseMemory& memory = result.emplace_back(PhaseMemory{static_cast<Phase>(phase), peaks[phase]});
+    if (!peaks[phase]) continue;
+    PhaseMemory& memory = result.emplace_back(PhaseMemory{static_cast<Phase>(phase), live[*peaks[phase]]});
+    const CategoryBytes bytes = live_by_category(graph, plan, lifetimes, *peaks[phase]);
     for (std::size_t i = 0; i < kMemoryCategoryCount; ++i)
-      memory.categories.emplace_back(name(static_cast<MemoryCategory>(i)), highest[phase][i]);
+      memory.categories.emplace_back(name(static_cast<MemoryCategory>(i)), bytes[i]);
   }
   return result;
 }
