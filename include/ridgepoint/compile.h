@@ -21,6 +21,7 @@ namespace ridgepoint {
 // loss, gradients and the update of the parameters by AdamW.
 enum class Mode : std::uint8_t { forward, training_forward, backward, step };
 inline constexpr std::array kAllModes = {Mode::forward, Mode::training_forward, Mode::backward, Mode::step};
+constexpr bool runs_backward(Mode mode) { return mode == Mode::backward || mode == Mode::step; }
 // forward training_forward backward step
 std::string_view name(Mode mode);
 // The inverse of name(). Throws Error (usage) naming the nearest.

@@ -86,8 +86,8 @@ Graph training_graph(Graph forward, const CompileOptions& options) {
 }
 
 std::int64_t model_flops(Graph forward, Mode mode) {
-  if (mode == Mode::training_forward) mode = Mode::forward;
-  const CompileOptions options{.mode = mode, .until = "eliminate_common_subexpressions"};
+  const CompileOptions options{.mode = runs_backward(mode) ? mode : Mode::forward,
+                               .until = "eliminate_common_subexpressions"};
   return flops_of(compile(std::move(forward), {}, options));
 }
 

@@ -31,6 +31,14 @@ Value view_root(const Graph& graph, Value value) {
   return value;
 }
 
+std::optional<Value> low_source(const Graph& graph, Value value) {
+  const Node& producer = graph.producer_node(value);
+  if (producer.op != Op::cast) return std::nullopt;
+  const DType low = graph.type(producer.inputs[0]).dtype;
+  if (!is_low(low) || graph.type(value).dtype != accumulator(low)) return std::nullopt;
+  return producer.inputs[0];
+}
+
 std::optional<std::int64_t> integer_value(const Attributes& attributes) {
   for (const auto& [key, value] : attributes.items()) {
     if (key == "value" && std::holds_alternative<std::int64_t>(value)) return std::get<std::int64_t>(value);

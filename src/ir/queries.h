@@ -31,6 +31,10 @@ std::vector<bool> results_of(const Graph& graph);
 // The value whose storage `value` reads through views; `value` itself where it is not a view.
 Value view_root(const Graph& graph, Value value);
 
+// The bf16 or fp16 value that `value` is a cast of, into the dtype in which that accumulates: both represent the same
+// numbers. Empty where `value` is anything else.
+std::optional<Value> low_source(const Graph& graph, Value value);
+
 // The value of a constant node. The attribute `value` is a double or a 64-bit integer; in the text form only a double
 // has a point. The shape rule ensures that a constant of an integer dtype is an integer in the range of the dtype.
 double constant_value(const Node& node);

@@ -79,7 +79,7 @@ WorkloadDescription AttentionCall::describe() const {
 }
 
 std::int64_t AttentionCall::flops(Mode mode) const {
-  const double backward = mode == Mode::forward || mode == Mode::training_forward ? 0.0 : backward_flops(problem_);
+  const double backward = runs_backward(mode) ? backward_flops(problem_) : 0.0;
   return static_cast<std::int64_t>(forward_flops(problem_) + backward);
 }
 

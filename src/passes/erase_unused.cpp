@@ -8,7 +8,7 @@
 
 namespace ridgepoint {
 
-void erase_unused(Graph& graph, const std::function<bool(const Node&)>& may_be_erased) {
+bool erase_unused(Graph& graph, const std::function<bool(const Node&)>& may_be_erased) {
   std::vector<bool> is_used = results_of(graph);
   for (const Update& update : graph.updates()) is_used[update.input.id] = true;
   std::vector<NodeId> unused;
@@ -24,6 +24,7 @@ void erase_unused(Graph& graph, const std::function<bool(const Node&)>& may_be_e
     }
   }
   graph.erase(unused);
+  return !unused.empty();
 }
 
 }  // namespace ridgepoint

@@ -1,8 +1,8 @@
 // Lets the optimizer read the gradients of bf16 and fp16 products as they are. Autocast casts them to the type of their
 // parameter first; that cast is exact, so the optimizer computes the same from either.
+#include "ir/queries.h"
 #include "ops/rules/adamw.h"
 #include "passes/pass.h"
-#include "ridgepoint/dtype.h"
 
 namespace ridgepoint {
 namespace {
@@ -22,11 +22,9 @@ bool keep_gradients_low(Graph& graph, const PassOptions& options) {
     Node& node = graph.node(id);
     if (node.op != Op::adamw && node.op != Op::nonfinite) continue;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const Node& producer = graph.producer_node(node.inputs[i]);
-      if (producer.op != Op::cast || !reads_gradient(node, i)) continue;
-      const DType low = graph.type(producer.inputs[0]).dtype;
-      if (!is_low(low) || graph.type(node.inputs[i]).dtype != accumulator(low)) continue;
-      node.inputs[i] = producer.inputs[0];
+      const std::optional<Value> low = low_source(graph, node.inputs[i]);
+      if (!low || !reads_gradient(node, i)) continue;
+      node.inputs[i] = *low;
       changed = true;
     }
   }

@@ -21,22 +21,12 @@ class LogitsKeeper {
     for (const NodeId id : nodes_of(graph_)) {
       const Node& node = graph_.node(id);
       if (node.op == Op::cross_entropy) read_low(id, 0);
-      if (node.op == Op::cross_entropy_backward && is_cast_to(node.outputs[0], low_type(node.inputs[1])))
-        read_low(id, 1);
+      if (node.op == Op::cross_entropy_backward) read_low(id, 1);
     }
     return rewriter_.finish();
   }
 
  private:
-  // The low dtype from which a value is cast exactly; the dtype of the value itself if it is not.
-  DType low_type(Value value) const {
-    const Node& producer = graph_.producer_node(value);
-    const DType dtype = graph_.type(value).dtype;
-    if (producer.op != Op::cast) return dtype;
-    const DType low = graph_.type(producer.inputs[0]).dtype;
-    return is_low(low) && accumulator(low) == dtype ? low : dtype;
-  }
-
   // Whether casts to `low` are all that reads the value.
   bool is_cast_to(Value value, DType low) const {
     const std::vector<NodeId>& readers = readers_.of(value);
@@ -48,8 +38,10 @@ class LogitsKeeper {
 
   void read_low(NodeId id, std::size_t logits) {
     Node low = graph_.node(id);
-    if (!is_low(low_type(low.inputs[logits]))) return;
-    low.inputs[logits] = graph_.producer_node(low.inputs[logits]).inputs[0];
+    const std::optional<Value> source = low_source(graph_, low.inputs[logits]);
+    if (!source) return;
+    if (low.op == Op::cross_entropy_backward && !is_cast_to(low.outputs[0], graph_.type(*source).dtype)) return;
+    low.inputs[logits] = *source;
     if (!target_.has_kernel(graph_, low)) return;
     rewriter_.insert_before(id);
     const NodeId made = make_node(graph_, low.op, low.inputs, low.attributes);

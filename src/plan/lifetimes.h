@@ -17,6 +17,7 @@ struct Lifetime {
   std::uint32_t first = 0;
   std::uint32_t last = 0;
 
+  bool contains(std::size_t step) const { return first <= step && step <= last; }
   bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
 

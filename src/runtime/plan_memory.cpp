@@ -41,10 +41,10 @@ std::string place_of(const Graph& graph, const Node& node) {
 std::vector<MemoryShortage::Blocks> largest_blocks(const Graph& graph, const ExecutionPlan& plan,
                                                    std::span<const Lifetime> lifetimes, std::size_t most) {
   const std::vector<std::size_t> live = live_bytes_by_step(lifetimes);
-  const auto peak = static_cast<std::uint32_t>(std::ranges::max_element(live) - live.begin());
+  const auto peak = static_cast<std::size_t>(std::ranges::max_element(live) - live.begin());
   std::map<std::tuple<Op, std::size_t, MemoryCategory>, MemoryShortage::Blocks> groups;
   for (std::size_t i = 0; i < lifetimes.size(); ++i) {
-    if (lifetimes[i].bytes == 0 || lifetimes[i].first > peak || lifetimes[i].last < peak) continue;
+    if (lifetimes[i].bytes == 0 || !lifetimes[i].contains(peak)) continue;
     const Owner owner = owner_of(graph, plan, i);
     const Node& node = graph.node(owner.node);
     MemoryShortage::Blocks& group = groups[{node.op, lifetimes[i].bytes, owner.category}];

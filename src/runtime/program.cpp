@@ -143,6 +143,12 @@ struct Program::Implementation {
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 
+  // The input of a slot, and its low copy where it has one.
+  std::vector<Value> stores_of(const InputSlot& slot) const {
+    const auto copy = source->low_copies.find(slot.value);
+    return copy == source->low_copies.end() ? std::vector{slot.value} : std::vector{slot.value, copy->second};
+  }
+
   // Casts the tensor to the type of the value, and writes it there from `first_element` on.
   void write(Value value, const HostTensor& tensor, std::int64_t first_element = 0) {
     const DType dtype = graph.type(value).dtype;
@@ -208,9 +214,7 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
       }
     }
   }
-  self.write(slot.value, tensor, stored.first_element);
-  const auto copy = self.source->low_copies.find(slot.value);
-  if (copy != self.source->low_copies.end()) self.write(copy->second, tensor, stored.first_element);
+  for (const Value value : self.stores_of(slot)) self.write(value, tensor, stored.first_element);
 }
 
 void Program::write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
@@ -222,13 +226,10 @@ void Program::write_random(std::string_view name, const TruncatedNormal& distrib
     throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; only floating inputs can be random",
                 ErrorKind::usage);
   }
-  const auto fill = [&](Value value) {
+  for (const Value value : self.stores_of(slot)) {
     self.device->fill_random(self.element(value, stored.first_element), self.graph.type(value).dtype,
                              stored.type.elements(), distribution, random_stream(stored.name, seed), stop_point);
-  };
-  fill(slot.value);
-  const auto copy = self.source->low_copies.find(slot.value);
-  if (copy != self.source->low_copies.end()) fill(copy->second);
+  }
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/units.h"
+#include "measure/record/fields.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -25,14 +26,10 @@ std::string median_of(const Statistics& times_ms) {
 }
 
 // The sections of a record, or empty ones.
-const Record::TrainingStep& step(const Record& record) {
-  static const Record::TrainingStep nothing;
-  return record.training_step ? *record.training_step : nothing;
-}
-const Record::AttentionCall& call(const Record& record) {
-  static const Record::AttentionCall nothing;
-  return record.attention_call ? *record.attention_call : nothing;
-}
+const TrainingStepSection& step(const Record& record) { return section_of(record.training_step); }
+const AttentionCallSection& call(const Record& record) { return section_of(record.attention_call); }
+const PlanSection& plan(const Record& record) { return section_of(record.plan); }
+const PeakSection& peaks(const Record& record) { return section_of(record.peaks); }
 
 // The number of timed runs: of forward, and of forward + backward.
 std::string samples_of(const Record& record) {
@@ -63,16 +60,6 @@ std::string speedup_over(const Record& peer) {
   return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
 }
 
-const PlanSection& plan(const Record& record) {
-  static const PlanSection nothing;
-  return record.plan ? *record.plan : nothing;
-}
-
-const PeakSection& peaks(const Record& record) {
-  static const PeakSection nothing;
-  return record.peaks ? *record.peaks : nothing;
-}
-
 template <std::optional<std::int64_t> PeakSection::Categories::*kBytes>
 std::string peak_of(const Record& record) {
   return bytes_cell(peaks(record).peak_by_category.*kBytes);
@@ -82,10 +69,9 @@ std::string peak_in(const Record& record) {
   return bytes_cell(peaks(record).peak_by_phase.*kBytes);
 }
 
-// -1.5 GiB where memory is missing.
 std::string room_of(const Record& record) {
   const std::optional<std::int64_t>& room = plan(record).room_bytes;
-  return room && *room < 0 ? "-" + bytes_cell(-*room) : bytes_cell(room);
+  return room ? format_signed_bytes(*room) : std::string(kNothing);
 }
 
 template <std::optional<double> FirstCallSection::*kStage>

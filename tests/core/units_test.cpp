@@ -31,6 +31,13 @@ TEST(FormatBytes, uses_the_unit_that_keeps_the_number_short) {
 
 TEST(FormatBytes, never_rounds_to_1024_of_a_unit) { EXPECT_EQ(format_bytes((1ULL << 20) - 1), "1.0 MiB"); }
 
+TEST(FormatSignedBytes, puts_a_minus_before_the_size) {
+  EXPECT_EQ(format_signed_bytes(-1536), "-1.5 KiB");
+  EXPECT_EQ(format_signed_bytes(0), "0 B");
+  EXPECT_EQ(format_signed_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(format_signed_bytes(std::numeric_limits<std::int64_t>::min()), "-8.0 EiB");
+}
+
 TEST(FormatCount, prefixes_thousands) {
   EXPECT_EQ(format_count(81), "81");
   EXPECT_EQ(format_count(999), "999");

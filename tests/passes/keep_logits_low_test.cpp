@@ -68,6 +68,16 @@ output "loss" %3
 )");
 }
 
+TEST(KeepLogitsLow, leaves_logits_that_no_cast_makes) {
+  expect_left(keep_logits_low, R"(
+%0:bf16[8,6] = input() {name="logits", role="data"}
+%1:int64[8] = input() {name="targets", role="data"}
+%2:bf16[8,6] = neg(%0)
+%3:fp32[8], %4:fp32[8] = cross_entropy(%2, %1)
+output "loss" %3
+)");
+}
+
 constexpr const char* kLoss = R"(
 %0:fp16[8,6] = input() {name="logits", role="data"}
 %1:int64[8] = input() {name="targets", role="data"}

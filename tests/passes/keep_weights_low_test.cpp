@@ -1,13 +1,13 @@
 // Weights that are stored as the products read them, and AdamW reading low gradients.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <string>
 
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "support/run_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -147,15 +147,8 @@ TEST_P(LowWeights, compute_what_cast_weights_do_at_every_step) {
   for (int run = 0; run < 3; ++run) {
     eager.run();
     compiled.run();
-    const HostTensor expected = convert(eager.read_output("logits"), DType::fp64);
-    const HostTensor found = convert(compiled.read_output("logits"), DType::fp64);
-    double error = 0;
-    double size = 0;
-    for (std::size_t i = 0; i < expected.as<double>().size(); ++i) {
-      error += std::pow(found.as<double>()[i] - expected.as<double>()[i], 2);
-      size += std::pow(expected.as<double>()[i], 2);
-    }
-    EXPECT_LT(std::sqrt(error / size), 1e-2) << "run " << run;
+    EXPECT_LT(testing::relative_error(compiled.read_output("logits"), eager.read_output("logits")), 1e-2)
+        << "run " << run;
   }
 }
 

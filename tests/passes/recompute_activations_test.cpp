@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <map>
 #include <set>
 
@@ -12,6 +11,7 @@
 #include "ridgepoint/program.h"
 #include "ridgepoint/workload.h"
 #include "runtime/device.h"
+#include "support/run_graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -155,16 +155,6 @@ Outcome run(const char* device, const TransformerConfig& config, CompileOptions 
   return result;
 }
 
-double relative_difference(const HostTensor& found, const HostTensor& expected) {
-  const HostTensor a = convert(found, DType::fp64), b = convert(expected, DType::fp64);
-  double error = 0, size = 0;
-  for (std::size_t i = 0; i < a.as<double>().size(); ++i) {
-    error += std::pow(a.as<double>()[i] - b.as<double>()[i], 2);
-    size += std::pow(b.as<double>()[i], 2);
-  }
-  return std::sqrt(error / size);
-}
-
 // Fused nodes round low values where they write them, and recomputed values are fused otherwise.
 bool repeats_to_the_bit(Precision precision, Compile level) {
   return precision == Precision::fp32 || level == Compile::off;
@@ -187,7 +177,7 @@ TEST(RecomputeActivations, keeps_the_gradients) {
             if (repeats_to_the_bit(precision, level)) {
               EXPECT_TRUE(again.gradients.at(name).data == gradient.data) << name;
             } else {
-              EXPECT_LT(relative_difference(again.gradients.at(name), gradient), 0.02) << name;
+              EXPECT_LT(testing::relative_error(again.gradients.at(name), gradient), 0.02) << name;
             }
           }
           EXPECT_TRUE(policy == Checkpoint::attention || again.phases.contains(Phase::recompute));

@@ -2,12 +2,14 @@
 #include <gtest/gtest.h>
 
 #include "passes/graph_lines.h"
+#include "support/replaced.h"
 
 namespace ridgepoint {
 namespace {
 
 using testing::expect_left;
 using testing::expect_rewritten;
+using testing::replaced;
 
 TEST(RecomputeCheapValues, computes_silu_again_beside_its_derivative) {
   expect_rewritten(recompute_cheap_values, R"(
@@ -90,12 +92,6 @@ output "p" %10
 )");
 }
 
-std::string with(std::string text, std::string_view before, std::string_view after) {
-  for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos; at += after.size())
-    text.replace(at, before.size(), after);
-  return text;
-}
-
 // Then the softmax is computed again from the exponentials.
 TEST(RecomputeCheapValues, keeps_exponentials_where_only_cheap_kernels_read_the_softmax_in_backward) {
   expect_rewritten(recompute_cheap_values, R"(
@@ -141,10 +137,10 @@ output "q" %4
 }
 
 TEST(RecomputeCheapValues, keeps_exponentials_in_a_low_dtype_or_over_another_sum_or_without_the_quotient) {
-  expect_left(recompute_cheap_values, with(kSoftmax, "fp32", "bf16"));
-  expect_left(recompute_cheap_values, with(kSoftmax, "div(%4, %5)", "div(%4, %2)"));
-  expect_left(recompute_cheap_values, with(kSoftmax, "div(%4, %5)", "mul(%4, %5)"));
-  expect_left(recompute_cheap_values, with(kSoftmax, "mul(%7, %6)", "mul(%7, %1)"));
+  expect_left(recompute_cheap_values, replaced(kSoftmax, "fp32", "bf16"));
+  expect_left(recompute_cheap_values, replaced(kSoftmax, "div(%4, %5)", "div(%4, %2)"));
+  expect_left(recompute_cheap_values, replaced(kSoftmax, "div(%4, %5)", "mul(%4, %5)"));
+  expect_left(recompute_cheap_values, replaced(kSoftmax, "mul(%7, %6)", "mul(%7, %1)"));
 }
 
 TEST(RecomputeCheapValues, keeps_results_norms_and_what_only_forward_reads) {

@@ -8,15 +8,12 @@
 #include "ridgepoint/program.h"
 #include "ridgepoint/tensor.h"
 #include "runtime/device.h"
+#include "support/replaced.h"
 
 namespace ridgepoint {
 namespace {
 
-std::string replaced(std::string text, std::string_view before, std::string_view after) {
-  for (std::size_t at = 0; (at = text.find(before, at)) != std::string::npos; at += after.size())
-    text.replace(at, before.size(), after);
-  return text;
-}
+using testing::replaced;
 
 // neg(x) less the sum of its maximum and its element at the target; the result may lie over neg(x).
 constexpr const char* kPick = R"(graph "g"

@@ -28,7 +28,7 @@ RowOutline outline(const RunConfig& config) {
                         workload.model.d_model, workload.context),
             config.budget_seconds ? std::min(operations, 1e12) + 1e10 : operations + 1e10};
   }
-  const double passes = mode == Mode::forward || mode == Mode::training_forward ? 1 : 3;
+  const double passes = runs_backward(mode) ? 3 : 1;
   return {fmt::format("{} {} batch {} context {}", workload.model.name, name(mode), workload.batch, workload.context),
           static_cast<double>(workload.model.parameters) *
               (static_cast<double>(config.workload->units()) * passes * iterations + 100)};

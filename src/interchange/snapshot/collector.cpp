@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "interchange/snapshot/number_index.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
-
-std::size_t mix(std::size_t seed, std::uint64_t value) {
-  return static_cast<std::size_t>((seed ^ value) * 0x9e3779b97f4a7c15U) ^ (seed >> 29);
-}
 
 // What a document is that is not a snapshot.
 std::string_view describe(SnapshotValue::Kind kind) {
@@ -36,13 +33,13 @@ std::string_view describe(SnapshotValue::Kind kind) {
 }  // namespace
 
 std::size_t SnapshotCollector::FrameHash::operator()(const SnapshotFrame& frame) const {
-  return mix(mix(frame.filename, frame.name), static_cast<std::uint32_t>(frame.line));
+  return mix_hash(mix_hash(frame.filename, frame.name), static_cast<std::uint32_t>(frame.line));
 }
 
 std::size_t SnapshotCollector::OriginHash::operator()(const SnapshotOrigin& origin) const {
   const unsigned flags =
       (origin.in_optimizer ? 1U : 0U) | (origin.in_backward ? 2U : 0U) | (origin.in_forward ? 4U : 0);
-  return mix(mix(origin.frame, origin.caller), flags);
+  return mix_hash(mix_hash(origin.frame, origin.caller), flags);
 }
 
 void SnapshotCollector::check_open() const {

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "core/enum_names.h"
 #include "core/units.h"
 #include "measure/memory/forecast.h"
+#include "measure/memory/largest_that_fits.h"
 #include "measure/record/run_record.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
@@ -54,7 +56,9 @@ class Search {
       memory_bytes_ = available_bytes_;
       clear_figures();
       limit_.memory_bytes = static_cast<std::int64_t>(memory_bytes_);
-      const std::int64_t longest = bisect();
+      const std::int64_t longest =
+          largest_that_fits([this](std::int64_t sequence) { return is_planned_to_fit(sequence); }, granularity_,
+                            std::numeric_limits<std::int64_t>::max());
       limit_.problem = of_length(longest);
       limit_.run.attention_fallback = attention_fallback(
           training_graph(build_attention_problem(of_length(longest + granularity_)), options_.compile), *device_);
@@ -90,21 +94,6 @@ class Search {
     limit_.remark += (limit_.remark.empty() ? "" : "; ") + held;
   }
 
-  // Doubles the sequence until it does not fit, then bisects. Returns the longest that fits.
-  std::int64_t bisect() {
-    std::int64_t fits = 0;
-    std::int64_t fails = granularity_;
-    while (is_planned_to_fit(fails)) {
-      fits = fails;
-      fails *= 2;
-    }
-    while (fails - fits > granularity_) {
-      const std::int64_t middle = fits + (fails - fits) / granularity_ / 2 * granularity_;
-      (is_planned_to_fit(middle) ? fits : fails) = middle;
-    }
-    return fits;
-  }
-
   // Keeps the figures of the last sequence that fits and of the last that does not.
   bool is_planned_to_fit(std::int64_t sequence) {
     enter(fmt::format("planning sequence {}", sequence));
@@ -123,9 +112,8 @@ class Search {
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::usage || limit_.peak_allocated_bytes == 0) throw;
       throw Error(
-          fmt::format("a sequence of {} fits, and the operations of twice its length overflow 64 bits; give a smaller "
-                      "--memory-limit",
-                      sequence / 2),
+          fmt::format("a sequence of {} fits, and the operations of {} overflow 64 bits; give a smaller --memory-limit",
+                      sequence / 4, sequence),
           ErrorKind::usage);
     }
   }

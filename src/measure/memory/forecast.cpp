@@ -23,6 +23,13 @@ MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_
   return memory_of(walk);
 }
 
+MemoryForecast limited_forecast(const ProgramPlan& plan, const MemoryForecast& unlimited, std::size_t memory_bytes,
+                                const StopPoint& stop_point) {
+  // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit decides.
+  return unlimited.use.peak_reserved_bytes <= memory_bytes ? unlimited
+                                                           : forecast_memory(plan, memory_bytes, stop_point);
+}
+
 std::size_t available_memory_bytes(const Device& device) {
   const std::size_t total_bytes = device.total_memory_bytes();
   return std::min(total_bytes, device.free_memory_bytes().value_or(total_bytes));
@@ -30,10 +37,8 @@ std::size_t available_memory_bytes(const Device& device) {
 
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point) {
   const std::size_t available_bytes = available_memory_bytes(*plan.device());
-  // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit decides.
-  if (forecast.use.peak_reserved_bytes <= available_bytes) return forecast;
   try {
-    return forecast_memory(plan, available_bytes, stop_point);
+    return limited_forecast(plan, forecast, available_bytes, stop_point);
   } catch (const OutOfMemory& error) {
     MemoryShortage shortage = error.shortage();
     shortage.capacity_bytes = plan.device()->total_memory_bytes();

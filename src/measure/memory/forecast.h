@@ -29,6 +29,10 @@ MemoryForecast memory_of(const Program& program);
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes = std::nullopt,
                                const StopPoint& stop_point = {});
 
+// The same, given the forecast without a limit.
+MemoryForecast limited_forecast(const ProgramPlan& plan, const MemoryForecast& unlimited, std::size_t memory_bytes,
+                                const StopPoint& stop_point = {});
+
 // The memory that a program could allocate on the device now: the total or the limit, less what others use.
 std::size_t available_memory_bytes(const Device& device);
 

@@ -26,10 +26,9 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
 std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
                                    const MemoryLimit& limit, std::int64_t most, const StepWatcher& watch = {});
 
-// The largest value from 1 to `most` for which the configuration fits, found by a bracket that is narrowed along the
-// line between its ends; memory must not fall as the value grows. 0 if 1 does not fit. Throws Error, also (usage)
-// without a capacity.
-std::int64_t largest_that_fits(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
-                               std::int64_t most, const StepWatcher& watch = {});
+// The largest value from 1 to `most` for which the configuration fits, by largest_that_fits(); 0 if 1 does not fit.
+// Throws Error, also (usage) without a capacity.
+std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
+                          std::int64_t most, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

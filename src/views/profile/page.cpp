@@ -86,7 +86,7 @@ class Sections {
     add("By phase and class", class_table(figures_));
     const bool zeroes =
         std::ranges::find(profile_.kernels, ProfilePhase::zeroing, &KernelRecord::phase) != profile_.kernels.end();
-    const bool has_gradients = profile_.run.mode == Mode::backward || profile_.run.mode == Mode::step;
+    const bool has_gradients = runs_backward(profile_.run.mode);
     if (!zeroes && !profile_.selection && has_gradients) {
       tables_.back().remark = "No memory is zeroed: each gradient is written once, not accumulated.";
     }

@@ -61,11 +61,6 @@ std::vector<Section> sections_of(const SnapshotReport& a, const SnapshotReport& 
            joined(a.contents.origins, b.contents.origins)}};
 }
 
-std::string signed_bytes(const Pair& pair) {
-  if (pair.size() == 0) return "0 B";
-  return (pair.change() > 0 ? "+" : "-") + format_bytes(pair.size());
-}
-
 Table table_of(const Section& section, std::size_t top) {
   Table table;
   table.title = section.title;
@@ -73,7 +68,8 @@ Table table_of(const Section& section, std::size_t top) {
   const std::size_t shown = top == 0 ? section.pairs.size() : std::min(top, section.pairs.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const Pair& pair = section.pairs[i];
-    table.add({pair.name, format_bytes(pair.before), format_bytes(pair.after), signed_bytes(pair)});
+    table.add({pair.name, format_bytes(pair.before), format_bytes(pair.after),
+               (pair.change() > 0 ? "+" : "") + format_signed_bytes(pair.change())});
   }
   if (shown < section.pairs.size()) table.remark = fmt::format("{} more.", section.pairs.size() - shown);
   return table;

@@ -109,9 +109,9 @@ TEST(PlanRun, fits_where_the_allocator_makes_room) {
   EXPECT_EQ(record->plan->fits, runs);
 }
 
-class LargestThatFits : public ::testing::TestWithParam<Compile> {};
+class LargestSize : public ::testing::TestWithParam<Compile> {};
 
-TEST_P(LargestThatFits, is_the_last_size_that_fits) {
+TEST_P(LargestSize, is_the_last_size_that_fits) {
   const CompileOptions compile{.mode = Mode::step, .level = GetParam()};
   const std::function<RunConfig(std::int64_t)> sizes[] = {
       [&](std::int64_t batch) { return run_of(kToy, batch, compile); },
@@ -128,7 +128,7 @@ TEST_P(LargestThatFits, is_the_last_size_that_fits) {
   for (const auto& config_of : sizes) {
     for (const std::int64_t capacity : {std::int64_t{3} << 20, std::int64_t{7} << 20}) {
       const MemoryLimit limit{.capacity_bytes = capacity};
-      const std::int64_t largest = largest_that_fits(config_of, limit, 1 << 16);
+      const std::int64_t largest = largest_size(config_of, limit, 1 << 16);
       const auto fits = [&](std::int64_t size) { return *plan_run(config_of(size), limit)->plan->fits; };
       ASSERT_GT(largest, 0);
       EXPECT_TRUE(fits(largest)) << largest;
@@ -137,14 +137,14 @@ TEST_P(LargestThatFits, is_the_last_size_that_fits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Levels, LargestThatFits, ::testing::Values(Compile::off, Compile::full),
+INSTANTIATE_TEST_SUITE_P(Levels, LargestSize, ::testing::Values(Compile::off, Compile::full),
                          [](const auto& level) { return std::string(name(level.param)); });
 
-TEST(LargestThatFitsOf, is_bounded_and_may_be_nothing) {
+TEST(LargestSizeOf, is_bounded_and_may_be_nothing) {
   const auto config_of = [](std::int64_t batch) { return run_of(kToy, batch); };
-  EXPECT_EQ(largest_that_fits(config_of, {.capacity_bytes = std::int64_t{1} << 40}, 100), 100);
-  EXPECT_EQ(largest_that_fits(config_of, {.capacity_bytes = 1000}, 100), 0);
-  EXPECT_THROW(largest_that_fits(config_of, {}, 100), Error);
+  EXPECT_EQ(largest_size(config_of, {.capacity_bytes = std::int64_t{1} << 40}, 100), 100);
+  EXPECT_EQ(largest_size(config_of, {.capacity_bytes = 1000}, 100), 0);
+  EXPECT_THROW(largest_size(config_of, {}, 100), Error);
 }
 
 }  // namespace
