@@ -302,7 +302,7 @@ TEST(Verify, warns_of_flash_without_a_kernel) {
       run_program({"verify", "--device", "reference", "--layers", "1", "--d-model", "16", "--d-ff", "24", "--heads",
                    "2", "--vocab", "50", "--batch", "2", "--context", "8", "--attention", "flash"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,D8]"));
+  EXPECT_THAT(result.error, HasSubstr("no tiled attention kernel for fp32[B2,H2,S8,d8]"));
 }
 
 }  // namespace
