@@ -1,6 +1,7 @@
 #include "measure/memory/forecast.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "backends/null/null_device.h"
@@ -8,6 +9,17 @@
 #include "runtime/device.h"
 
 namespace ridgepoint {
+
+void record_memory(Record& record, const MemoryForecast& found) {
+  Record::Memory& bytes = record.memory_bytes;
+  bytes.peak_allocated = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
+  bytes.peak_reserved = static_cast<std::int64_t>(found.use.peak_reserved_bytes);
+  bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
+  if (found.liveness_lower_bound_bytes > 0)
+    bytes.liveness_lower_bound = static_cast<std::int64_t>(found.liveness_lower_bound_bytes);
+  if (found.before_backward_bytes > 0)
+    bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
+}
 
 MemoryForecast memory_of(const Program& program) {
   return {program.memory_use(), program.before_backward_bytes(), program.liveness_lower_bound_bytes(),

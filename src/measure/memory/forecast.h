@@ -10,6 +10,7 @@
 
 #include "ridgepoint/memory_use.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/record.h"
 #include "ridgepoint/stop_point.h"
 
 namespace ridgepoint {
@@ -20,6 +21,10 @@ struct MemoryForecast {
   std::size_t liveness_lower_bound_bytes = 0;  // see Program
   std::vector<PhaseMemory> phases = {};        // see Program
 };
+
+// Fills the fields of a record with the peaks, the memory before backward and the lower bound; those that are 0 are not
+// known.
+void record_memory(Record& record, const MemoryForecast& found);
 
 // What a program has found, to compare with its forecast.
 MemoryForecast memory_of(const Program& program);

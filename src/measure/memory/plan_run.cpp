@@ -3,24 +3,53 @@
 #include <algorithm>
 
 #include "measure/memory/forecast.h"
+#include "measure/memory/torch/torch_forecast.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
 namespace {
 
-bool fits(const ProgramPlan& plan, const MemoryForecast& unlimited, std::int64_t capacity_bytes,
-          const StopPoint& stop_point) {
+// Predicts with so much memory, or without a limit.
+using Forecaster = std::function<MemoryForecast(std::optional<std::size_t> memory_bytes)>;
+
+struct Prediction {
+  MemoryForecast forecast;            // without a limit
+  std::optional<bool> fits = {};      // empty without a capacity
+};
+
+bool fits(const Forecaster& forecast, const MemoryForecast& unlimited, std::int64_t capacity_bytes) {
   const auto capacity = static_cast<std::size_t>(std::max<std::int64_t>(capacity_bytes, 0));
   if (unlimited.use.peak_reserved_bytes <= capacity) return true;
   if (unlimited.use.peak_allocated_bytes > capacity) return false;
   // With a limit the allocator gives back what it does not use.
   try {
-    forecast_memory(plan, capacity, stop_point);
+    forecast(capacity);
     return true;
   } catch (const OutOfMemory&) {
     return false;
   }
+}
+
+Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
+  Prediction prediction{forecast(std::nullopt)};
+  if (limit.capacity_bytes) prediction.fits = fits(forecast, prediction.forecast, *limit.capacity_bytes);
+  return prediction;
+}
+
+// Fills the record with what is known of the device and the program.
+Prediction predict(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch, Record& record) {
+  if (config.plan_as != PlanAs::ridgepoint) {
+    const auto stop_point = [&] {
+      if (watch && !watch({StepProgress::Stage::planning})) stop_run();
+    };
+    return predict([&](auto memory_bytes) { return forecast_torch(config, limit.card, memory_bytes, stop_point); },
+                   limit);
+  }
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan();
+  const StopPoint stop_point = session.stop_point(StepProgress::Stage::planning);
+  return predict([&](auto memory_bytes) { return forecast_memory(plan, memory_bytes, stop_point); }, limit);
 }
 
 std::optional<std::int64_t>& bytes_of(PlanSection::Categories& categories, std::string_view name) {
@@ -108,11 +137,8 @@ class Fitter {
   Point attempt(std::int64_t value) {
     const RunConfig config = config_of_(value);
     Record record = describe_run(config, Experiment::plan);
-    Session session(config, watch_, record);
-    const ProgramPlan plan = session.plan();
-    const MemoryForecast forecast = session.forecast(plan);
-    return {value, static_cast<double>(forecast.use.peak_reserved_bytes),
-            fits(plan, forecast, *limit_.capacity_bytes, session.stop_point(StepProgress::Stage::planning))};
+    const Prediction prediction = predict(config, limit_, watch_, record);
+    return {value, static_cast<double>(prediction.forecast.use.peak_reserved_bytes), *prediction.fits};
   }
 
   const std::function<RunConfig(std::int64_t)>& config_of_;
@@ -128,13 +154,12 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     PlanSection& section = record.plan.emplace();
     section.card = limit.card;
     section.capacity_bytes = limit.capacity_bytes;
-    Session session(config, watch, record);
-    const ProgramPlan plan = session.plan();
-    const MemoryForecast forecast = session.forecast(plan);
-    session.record_memory(forecast);
-    describe_peaks(forecast.phases, section);
+    section.as = name(config.plan_as);
+    const Prediction prediction = predict(config, limit, watch, record);
+    record_memory(record, prediction.forecast);
+    describe_peaks(prediction.forecast.phases, section);
+    section.fits = prediction.fits;
     if (!limit.capacity_bytes) return;
-    section.fits = fits(plan, forecast, *limit.capacity_bytes, session.stop_point(StepProgress::Stage::planning));
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
     if (*section.fits) section.room_bytes = std::max<std::int64_t>(*section.room_bytes, 0);
   });
