@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The memory of a Transformer in PyTorch's eager mode, for `ridgepoint plan --as torch`.
+"""The memory of the Transformer of docs/model.md in PyTorch's eager mode, for `ridgepoint plan --as torch`.
 
-    tools/torch_memory.py measure --output rows.jsonl      the peaks of a grid on a GPU, beside the program's predictions
-    tools/torch_memory.py trace --output tests/golden/torch_memory
-                                                           the allocations of small models on the CPU, for the tests
+    tools/torch_memory.py measure --output rows.jsonl    peaks on a GPU beside the program's predictions
+    tools/torch_memory.py trace                          allocations of small models on the CPU, which the tests compare
 
-`measure` needs a GPU and `build/ridgepoint`. Each row is a process of its own: a warm-up, then the peak of the iterations
-after torch.cuda.reset_peak_memory_stats(). `trace` writes a line for each allocation and release of an iteration, in
-order: its bytes, negative for a release.
+`measure` needs a GPU and build/ridgepoint. Each row is a process of its own: a warm-up, then the peak of iterations
+after torch.cuda.reset_peak_memory_stats(). Rows that the file has already are not measured again. `trace` needs PyTorch
+2.6 or later: earlier ones add gradients differently. A file has a line of JSON with the configuration, then a line for
+each allocation of an iteration, in order: its bytes, negative for a release.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def linear(inputs, outputs):
 class RmsNorm(nn.Module):
     def __init__(self, width):
         super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
+        self.weight = nn.Parameter(torch.empty(width))
 
     def forward(self, x):
         dtype = x.dtype
@@ -66,11 +66,16 @@ class Attention(nn.Module):
         super().__init__()
         self.heads, self.kind = heads, kind
         self.q, self.k, self.v, self.output = (linear(width, width) for _ in range(4))
-        size = width // heads
-        angles = torch.outer(torch.arange(context).float(), 10000 ** (-torch.arange(0, size, 2).float() / size))
-        self.register_buffer("cosines", angles.cos(), persistent=False)
-        self.register_buffer("sines", angles.sin(), persistent=False)
-        self.register_buffer("mask", torch.ones(context, context).tril().bool(), persistent=False)
+        for name in ("cosines", "sines"):
+            self.register_buffer(name, torch.empty(context, width // heads // 2), persistent=False)
+        self.register_buffer("mask", torch.empty(context, context, dtype=torch.bool), persistent=False)
+
+    def fill_buffers(self):
+        context, half = self.cosines.shape
+        angles = torch.outer(torch.arange(context).float(), 10000 ** (-torch.arange(half).float() / half))
+        self.cosines.copy_(angles.cos())
+        self.sines.copy_(angles.sin())
+        self.mask.copy_(torch.ones(context, context).tril().bool())
 
     def forward(self, x):
         batch, context, width = x.shape
@@ -126,16 +131,33 @@ class Transformer(nn.Module):
         return self.head(self.norm(x))
 
 
-class Iteration:
-    """Calling it runs one iteration of a mode: forward, training_forward, backward, step."""
+@torch.no_grad()
+def make_model(sizes, kind, device):
+    """Allocates what moving the finished model to the device would, in the same order, without making it elsewhere."""
+    with torch.device("meta"):
+        model = Transformer(sizes, kind)
+    model.to_empty(device=device)
+    for parameter in model.parameters():
+        parameter.normal_(std=0.02) if parameter.dim() == 2 else parameter.fill_(1)
+    for layer in model.layers:
+        layer.attention.fill_buffers()
+    return model
 
-    def __init__(self, sizes, mode, dtype, kind, adamw, device):
+
+class Iteration:
+    """Calling it runs one iteration. `row` has the sizes, and mode, dtype and attention as the program names them; `as`
+    is torch or torch-fused."""
+
+    def __init__(self, row, device):
+        sizes, mode, dtype, kind = row, row["mode"], row["dtype"], row["attention"]
         self.mode, self.low, self.device = mode, LOW_TYPES.get(dtype), device
+        self.before_backward = None
         self.has_loss = mode in ("backward", "step")
-        self.model = Transformer(sizes, kind).to(device)
+        self.model = make_model(sizes, kind, device)
         self.optimizer = None
         if mode == "step":
-            self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=not adamw, fused=adamw)
+            is_fused = row["as"] == "torch-fused"
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=not is_fused, fused=is_fused)
         self.scaler = torch.amp.GradScaler(device) if dtype == "fp16" and self.has_loss else None
         shape = (sizes["batch"], sizes["context"])
         self.tokens = torch.randint(0, sizes["vocab"], shape, device=device)
@@ -162,6 +184,8 @@ class Iteration:
                 self.logits()
             return
         loss = self.loss()
+        if self.device == "cuda":
+            self.before_backward = torch.cuda.memory_allocated()
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
         del loss
         if self.optimizer is None:
@@ -173,10 +197,12 @@ class Iteration:
             self.scaler.update()
 
 
-# The cases of `trace`. Every tensor is larger than the scalars that are left out.
-TRACED_SIZES = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=2, batch=2)
-TRACED = [(mode, dtype, kind) for mode in ("forward", "training_forward", "backward", "step") for dtype in ("fp32", "bf16")
-          for kind in ("composite", "softmax")]
+# The cases of `trace`. Every tensor is larger than the scalars that are left out. With one sequence, matrix products
+# copy no operand. The derivative of softmax allocates more on a GPU than on the CPU.
+BATCH = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=2, batch=2)
+ONE_SEQUENCE = dict(BATCH, batch=1, layers=1)
+TRACED = [(BATCH, "forward", "composite"), (BATCH, "forward", "softmax"), (BATCH, "training_forward", "composite"),
+          (BATCH, "training_forward", "softmax"), (BATCH, "step", "composite"), (ONE_SEQUENCE, "step", "composite")]
 LARGEST_SCALAR_BYTES = 16
 PRODUCTS = {"aten::mm", "aten::bmm"}
 ELEMENTWISE = {f"aten::{op}" for op in ("add", "add_", "sub", "mul", "div", "where", "sum", "pow")}
@@ -192,8 +218,8 @@ def scratch(product):
 
 
 def allocations(tree):
-    """The bytes of each allocation, negative for a release, in order. Left out are scalars, and what only the CPU makes:
-    operands cast to the dtype of an elementwise result, and the scratch memory of products."""
+    """The bytes of each allocation, negative for a release, in order. Left out are scalars, and what only the CPU
+    allocates: operands cast to the dtype of an elementwise result, and the scratch memory of products."""
     left_out = set()
 
     def walk(event, names, unwanted):
@@ -215,26 +241,124 @@ def allocations(tree):
         yield from walk(root, [], set())
 
 
+def in_order(counts):
+    """From the first allocation to the last. Releases without an allocation between them are sorted: their order is not
+    PyTorch's to choose."""
+    groups = [(is_release, list(group)) for is_release, group in itertools.groupby(counts, lambda count: count < 0)]
+    while groups and groups[0][0]:
+        groups.pop(0)
+    while groups and groups[-1][0]:
+        groups.pop()
+    return [count for is_release, group in groups for count in (sorted(group) if is_release else group)]
+
+
 def trace(options):
     folder = pathlib.Path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
-    for mode, dtype, kind in TRACED:
-        iteration = Iteration(TRACED_SIZES, mode, dtype, kind, False, "cpu")
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 6):
+        sys.exit(f"torch_memory.py: torch {torch.__version__} adds gradients differently; trace needs 2.6 or later")
+    for (sizes, mode, kind), dtype in itertools.product(TRACED, ("fp32", "bf16")):
+        row = {**sizes, "mode": mode, "dtype": dtype, "attention": kind, "as": "torch"}
+        iteration = Iteration(row, "cpu")
         iteration()
         activities = [torch.profiler.ProfilerActivity.CPU]
         with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
             iteration()
         tree = profile.profiler.kineto_results.experimental_event_tree()
-        lines = [str(count) for count in allocations(tree)]
-        (folder / f"{mode}_{dtype}_{kind}.txt").write_text("\n".join(lines) + "\n")
-        print(f"{mode} {dtype} {kind}: {len(lines)} events, torch {torch.__version__}")
+        lines = [json.dumps({"torch": torch.__version__, **row}), *map(str, in_order(allocations(tree)))]
+        name = f"{mode}_{dtype}_{kind}_batch_{sizes['batch']}.txt"
+        (folder / name).write_text("\n".join(lines) + "\n")
+
+
+# The rows of `measure`, by the program's option names.
+GRID = {"model": "small,medium,large,xl,2.7b", "context": "128,256,512,1024", "batch": "4", "dtype": "fp32,bf16",
+        "attention": "composite,flash", "mode": "forward,training_forward,step", "as": "torch"}
+WARMUP, ITERATIONS = 3, 3
+
+
+def predictions(options):
+    """The records of the program for the grid. AdamW makes a difference in a step only."""
+    words = [options.program, "plan", "--format", "jsonl"]
+    for name in GRID:
+        words += ["--" + name, getattr(options, name)]
+    output = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
+    records = [json.loads(line) for line in output.splitlines()]
+    return [record for record in records if record["mode"] == "step" or record["as"] == "torch"]
+
+
+def row_of(record):
+    sizes = {name: record["model"][name] for name in ("layers", "d_model", "d_ff", "heads", "vocab")}
+    return {"model": record["model"]["name"], **sizes,
+            **{name: record[name] for name in GRID if name != "model"}}
+
+
+def peak(options):
+    """Prints the peaks of one row, in a process that runs nothing else."""
+    row = json.loads(options.row)
+    try:
+        iteration = Iteration(row, "cuda")
+        for _ in range(WARMUP):
+            iteration()
+        torch.cuda.reset_peak_memory_stats()
+        for _ in range(ITERATIONS):
+            iteration()
+        torch.cuda.synchronize()
+        measured = {"peak_allocated": torch.cuda.max_memory_allocated(),
+                    "peak_reserved": torch.cuda.max_memory_reserved(), "before_backward": iteration.before_backward}
+    except torch.cuda.OutOfMemoryError:
+        measured = {"peak_allocated": None}
+    print(json.dumps({"torch": torch.__version__, "card": torch.cuda.get_device_name(), **measured}))
+
+
+def error_of(row):
+    return row["predicted"]["peak_allocated"] / row["measured"]["peak_allocated"] - 1
+
+
+def report(rows):
+    print("| model | context | batch | dtype | attention | mode | AdamW | measured, MiB | predicted, MiB | error |")
+    print("|---|---:|---:|---|---|---|---|---:|---:|---:|")
+    rows = [row for row in rows if row["measured"]["peak_allocated"]]
+    for row in rows:
+        adamw = {"torch": "foreach", "torch-fused": "fused"}[row["as"]] if row["mode"] == "step" else ""
+        measured, predicted = (row[side]["peak_allocated"] / 2**20 for side in ("measured", "predicted"))
+        settings = " | ".join(str(row[name]) for name in ("model", "context", "batch", "dtype", "attention", "mode"))
+        print(f"| {settings} | {adamw} | {measured:.0f} | {predicted:.0f} | {error_of(row):+.2%} |")
+    if rows:
+        errors = sorted(abs(error_of(row)) for row in rows)
+        close = sum(error <= 0.02 for error in errors)
+        print(f"\n{close} of {len(errors)} rows are within 2 %; the largest error is {errors[-1]:.2%}.")
+
+
+def measure(options):
+    path = pathlib.Path(options.output)
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    known = {json.dumps({name: row[name] for name in GRID}) for row in rows}
+    for record in predictions(options):
+        row = row_of(record)
+        if json.dumps({name: row[name] for name in GRID}) in known:
+            continue
+        words = [sys.executable, __file__, "peak", "--row", json.dumps(row)]
+        measured = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        rows.append({**row, "predicted": record["memory_bytes"], "measured": measured})
+        with path.open("a") as file:
+            file.write(json.dumps(rows[-1]) + "\n")
+    report(rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
+    measuring = commands.add_parser("measure", help="measure peaks on a GPU")
+    measuring.add_argument("--output", required=True, help="file of rows, JSON Lines")
+    measuring.add_argument("--program", default="build/ridgepoint", help="default: %(default)s")
+    for name, values in GRID.items():
+        measuring.add_argument("--" + name, default=values, help="as the program takes it (default: %(default)s)")
+    measuring.set_defaults(run=measure)
+    one = commands.add_parser("peak", help="measure one row; `measure` calls this")
+    one.add_argument("--row", required=True, help="JSON")
+    one.set_defaults(run=peak)
     tracing = commands.add_parser("trace", help="record allocations on the CPU")
-    tracing.add_argument("--output", required=True, help="the folder of the recordings")
+    tracing.add_argument("--output", default="tests/golden/torch_memory", help="folder (default: %(default)s)")
     tracing.set_defaults(run=trace)
     options = parser.parse_args()
     options.run(options)

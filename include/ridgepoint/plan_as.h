@@ -7,8 +7,8 @@
 
 namespace ridgepoint {
 
-// ridgepoint: those of this engine. torch: those of the same model in PyTorch's eager mode, with AdamW as it comes, which
-// is foreach. torch_fused: the same with AdamW(fused=True).
+// ridgepoint: those of this engine. torch: those of the same model in PyTorch's eager mode, with AdamW as it comes,
+// which is foreach. torch_fused: the same with AdamW(fused=True).
 enum class PlanAs : std::uint8_t { ridgepoint, torch, torch_fused };
 inline constexpr std::array kAllPlanAs = {PlanAs::ridgepoint, PlanAs::torch, PlanAs::torch_fused};
 // ridgepoint torch torch-fused

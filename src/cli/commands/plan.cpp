@@ -57,7 +57,8 @@ class Plan : public Command {
            "cuda), otherwise of the CPU. The capacity of a card is the memory that its driver reports, less "
            "--keep-free "
            "for the CUDA context, libraries and other programs. room is what is left of it beside the reserved memory; "
-           "a negative room is what is missing. --as torch predicts PyTorch's eager mode instead: composite attention is "
+           "a negative room is what is missing. --as torch predicts PyTorch's eager mode instead: composite attention "
+           "is "
            "plain ops in Python, softmax torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast.";
   }
 

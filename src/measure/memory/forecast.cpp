@@ -17,8 +17,7 @@ void record_memory(Record& record, const MemoryForecast& found) {
   bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
   if (found.liveness_lower_bound_bytes > 0)
     bytes.liveness_lower_bound = static_cast<std::int64_t>(found.liveness_lower_bound_bytes);
-  if (found.before_backward_bytes > 0)
-    bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
+  if (found.before_backward_bytes > 0) bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
 }
 
 MemoryForecast memory_of(const Program& program) {

@@ -14,8 +14,8 @@ namespace {
 using Forecaster = std::function<MemoryForecast(std::optional<std::size_t> memory_bytes)>;
 
 struct Prediction {
-  MemoryForecast forecast;            // without a limit
-  std::optional<bool> fits = {};      // empty without a capacity
+  MemoryForecast forecast;        // without a limit
+  std::optional<bool> fits = {};  // empty without a capacity
 };
 
 bool fits(const Forecaster& forecast, const MemoryForecast& unlimited, std::int64_t capacity_bytes) {
@@ -40,6 +40,7 @@ Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
 // Fills the record with what is known of the device and the program.
 Prediction predict(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch, Record& record) {
   if (config.plan_as != PlanAs::ridgepoint) {
+    record.threads = 1;
     const auto stop_point = [&] {
       if (watch && !watch({StepProgress::Stage::planning})) stop_run();
     };

@@ -9,7 +9,8 @@ namespace ridgepoint::torch {
 
 class AdamW {
  public:
-  // `fused`: one kernel for all parameters (AdamW(fused=True)); otherwise ops on lists of tensors (foreach, the default).
+  // `fused`: one kernel for all parameters (AdamW(fused=True)); otherwise ops on lists of tensors (foreach, the
+  // default).
   AdamW(const std::vector<Tensor>& parameters, bool fused, Functions& functions)
       : parameters_(parameters), fused_(fused), f_(functions) {}
 

@@ -34,8 +34,8 @@ class Node {
 };
 
 // Runs backward from a scalar: the ready node that was recorded last comes first, parameters before all. A node's saved
-// tensors are released after it ran. A gradient is summed and cast to what its node expects; at a fan-out it is added to
-// the earlier one in place if nothing else refers to that (torch/csrc/autograd/engine.cpp and input_buffer.cpp). The
+// tensors are released after it ran. A gradient is summed and cast to what its node expects; at a fan-out it is added
+// to the earlier one in place if nothing else refers to that (torch/csrc/autograd/engine.cpp and input_buffer.cpp). The
 // first gradient of a parameter is taken over without a copy.
 void run_backward(const Tensor& loss, Kernels& kernels);
 

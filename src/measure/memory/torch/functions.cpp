@@ -73,8 +73,9 @@ Tensor Functions::every_other(const Tensor& x) {
 }
 
 Tensor Functions::add(const Tensor& a, const Tensor& b) {
-  return record(kernels_.elementwise(a, b), {a, b},
-                [](const Tensor& gradient) { return std::vector{gradient, gradient}; });
+  return record(kernels_.elementwise(a, b), {a, b}, [](const Tensor& gradient) {
+    return std::vector{gradient, gradient};
+  });
 }
 
 Tensor Functions::sub(const Tensor& a, const Tensor& b) {
@@ -111,12 +112,9 @@ Tensor Functions::add_number(const Tensor& x) {
   return record(kernels_.copy(x), {x}, [](const Tensor& gradient) { return std::vector{gradient}; });
 }
 
-Tensor Functions::mul_number(const Tensor& x) {
-  return record(kernels_.copy(x), {x},
-                [this](const Tensor& gradient) { return std::vector{kernels_.copy(gradient)}; });
+Tensor Functions::div_number(const Tensor& x) {
+  return record(kernels_.copy(x), {x}, [this](const Tensor& gradient) { return std::vector{kernels_.copy(gradient)}; });
 }
-
-Tensor Functions::div_number(const Tensor& x) { return mul_number(x); }
 
 // gradient * (2 * x.pow(1))
 Tensor Functions::square(const Tensor& x) {
@@ -140,9 +138,8 @@ Tensor Functions::rsqrt(const Tensor& x) {
 Tensor Functions::exp(const Tensor& x) {
   const Tensor argument = fp32(x);
   const Tensor result = kernels_.copy(argument);
-  return record(result, {argument}, [this, result](const Tensor& gradient) {
-    return std::vector{kernels_.elementwise(gradient, result)};
-  });
+  return record(result, {argument},
+                [this, result](const Tensor& gradient) { return std::vector{kernels_.elementwise(gradient, result)}; });
 }
 
 Tensor Functions::silu(const Tensor& x) {
@@ -153,9 +150,8 @@ Tensor Functions::silu(const Tensor& x) {
 
 Tensor Functions::to(const Tensor& x, DType dtype) {
   if (x.dtype == dtype) return x;
-  return record(kernels_.cast(x, dtype), {x}, [this, from = x.dtype](const Tensor& gradient) {
-    return std::vector{kernels_.cast(gradient, from)};
-  });
+  return record(kernels_.cast(x, dtype), {x},
+                [this, from = x.dtype](const Tensor& gradient) { return std::vector{kernels_.cast(gradient, from)}; });
 }
 
 Tensor Functions::where(const Tensor& mask, const Tensor& x) {
@@ -163,8 +159,6 @@ Tensor Functions::where(const Tensor& mask, const Tensor& x) {
     return std::vector{kernels_.copy(gradient)};
   });
 }
-
-Tensor Functions::masked_fill(const Tensor& x, const Tensor& mask) { return where(mask, x); }
 
 // The gradient is expanded, which is a view, and divided.
 Tensor Functions::mean(const Tensor& x) {

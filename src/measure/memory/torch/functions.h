@@ -39,15 +39,13 @@ class Functions {
   Tensor mul(const Tensor& a, const Tensor& b);
   Tensor div(const Tensor& a, const Tensor& b);
   Tensor add_number(const Tensor& x);
-  Tensor mul_number(const Tensor& x);
   Tensor div_number(const Tensor& x);
   Tensor square(const Tensor& x);  // x.pow(2)
   Tensor rsqrt(const Tensor& x);
   Tensor exp(const Tensor& x);
   Tensor silu(const Tensor& x);
   Tensor to(const Tensor& x, DType dtype);
-  Tensor where(const Tensor& mask, const Tensor& x);        // torch.where(mask, x, number)
-  Tensor masked_fill(const Tensor& x, const Tensor& mask);  // x.masked_fill(mask, number)
+  Tensor where(const Tensor& mask, const Tensor& x);  // torch.where(mask, x, number)
 
   // Over the last axis, which stays with size 1.
   Tensor mean(const Tensor& x);

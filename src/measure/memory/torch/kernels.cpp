@@ -33,7 +33,8 @@ Tensor Kernels::elementwise(const Tensor& a, const Tensor& b) const {
   const Tensor& shorter = &longer == &a ? b : a;
   Sizes sizes = longer.sizes;
   const std::size_t added = sizes.size() - shorter.sizes.size();
-  for (std::size_t i = 0; i < shorter.sizes.size(); ++i) sizes[added + i] = std::max(sizes[added + i], shorter.sizes[i]);
+  for (std::size_t i = 0; i < shorter.sizes.size(); ++i)
+    sizes[added + i] = std::max(sizes[added + i], shorter.sizes[i]);
   return empty(sizes, widest(a.dtype, b.dtype));
 }
 

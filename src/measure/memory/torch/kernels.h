@@ -16,7 +16,8 @@ enum class Thread : std::uint8_t { python, autograd };
 class Kernels {
  public:
   // Each handle of cuBLAS gets a workspace of `workspace_bytes` with its first product and keeps it.
-  Kernels(Allocator& allocator, std::size_t workspace_bytes) : allocator_(allocator), workspace_bytes_(workspace_bytes) {}
+  Kernels(Allocator& allocator, std::size_t workspace_bytes)
+      : allocator_(allocator), workspace_bytes_(workspace_bytes) {}
 
   // The category of what is allocated from now on, and the thread that runs.
   void enter(MemoryCategory category, Thread thread) { category_ = category, thread_ = thread; }

@@ -7,8 +7,8 @@
 namespace ridgepoint::torch {
 namespace {
 
-// The gradient of a table, by aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu: beyond 3072 indices they are sorted, and rows of
-// equal indices are first summed in parts of at most 10.
+// The gradient of a table, by aten/src/ATen/native/cuda/Embedding.cu and EmbeddingBackwardKernel.cu: beyond 3072
+// indices they are sorted, and rows of equal indices are first summed in parts of at most 10.
 Tensor table_gradient(Kernels& kernels, const Tensor& gradient, const Tensor& indices, const Sizes& table) {
   constexpr std::int64_t kMostUnsorted = 3072;
   constexpr std::int64_t kRowsOfAPart = 10;
@@ -39,20 +39,22 @@ Tensor Functions::embedding(const Tensor& table, const Tensor& indices) {
                 });
 }
 
+// Backward first multiplies the gradient by the result, on a GPU.
 Tensor Functions::softmax(const Tensor& x) {
   // One kernel reads fp16 and writes fp32; bf16 is cast first.
   const bool is_cast = in_autocast_ && x.dtype != DType::fp16;
   const Tensor argument = is_cast ? to(x, DType::fp32) : x;
   const Tensor result = kernels_.empty(x.sizes, in_autocast_ ? DType::fp32 : x.dtype);
-  return record(result, {argument}, [this, result, dtype = argument.dtype](const Tensor&) {
-    return std::vector{kernels_.empty(result.sizes, dtype)};
+  return record(result, {argument}, [this, result, dtype = argument.dtype](const Tensor& gradient) {
+    const Tensor to_argument = kernels_.empty(result.sizes, dtype);
+    const Tensor product = kernels_.elementwise(gradient, result);
+    return std::vector{to_argument};
   });
 }
 
 Tensor Functions::log_softmax(const Tensor& x) {
   const Tensor result = kernels_.copy(x);
-  return record(result, {x},
-                [this, result](const Tensor&) { return std::vector{kernels_.copy(result)}; });
+  return record(result, {x}, [this, result](const Tensor&) { return std::vector{kernels_.copy(result)}; });
 }
 
 // Also writes the sum of the weights of all targets, which backward reads.

@@ -6,29 +6,26 @@
 namespace ridgepoint::torch {
 
 Tensor Functions::mm(const Tensor& a, const Tensor& b) {
-  return record(kernels_.product({a.sizes[0], b.sizes[1]}, a.dtype), {a, b},
-                [this, a = b.node ? a.detached() : Tensor{}, b = a.node ? b.detached() : Tensor{}](
-                    const Tensor& gradient) {
-                  Tensor to_a, to_b;
-                  // As the transpose of a product, because the weight is stored transposed.
-                  if (a.is_defined())
-                    to_b = kernels_.product({gradient.sizes[1], a.sizes[1]}, gradient.dtype).transposed(0, 1);
-                  if (b.is_defined()) to_a = kernels_.product({gradient.sizes[0], b.sizes[0]}, gradient.dtype);
-                  return std::vector{std::move(to_a), std::move(to_b)};
-                });
+  return record(
+      kernels_.product({a.sizes[0], b.sizes[1]}, a.dtype), {a, b},
+      [this, a = b.node ? a.detached() : Tensor{}, b = a.node ? b.detached() : Tensor{}](const Tensor& gradient) {
+        Tensor to_a, to_b;
+        // As the transpose of a product, because the weight is stored transposed.
+        if (a.is_defined()) to_b = kernels_.product({gradient.sizes[1], a.sizes[1]}, gradient.dtype).transposed(0, 1);
+        if (b.is_defined()) to_a = kernels_.product({gradient.sizes[0], b.sizes[0]}, gradient.dtype);
+        return std::vector{std::move(to_a), std::move(to_b)};
+      });
 }
 
 Tensor Functions::bmm(const Tensor& a, const Tensor& b) {
-  return record(kernels_.product({a.sizes[0], a.sizes[1], b.sizes[2]}, a.dtype), {a, b},
-                [this, a = b.node ? a.detached() : Tensor{}, b = a.node ? b.detached() : Tensor{}](
-                    const Tensor& gradient) {
-                  Tensor to_a, to_b;
-                  if (a.is_defined())
-                    to_b = kernels_.product({a.sizes[0], a.sizes[2], gradient.sizes[2]}, gradient.dtype);
-                  if (b.is_defined())
-                    to_a = kernels_.product({b.sizes[0], gradient.sizes[1], b.sizes[1]}, gradient.dtype);
-                  return std::vector{std::move(to_a), std::move(to_b)};
-                });
+  return record(
+      kernels_.product({a.sizes[0], a.sizes[1], b.sizes[2]}, a.dtype), {a, b},
+      [this, a = b.node ? a.detached() : Tensor{}, b = a.node ? b.detached() : Tensor{}](const Tensor& gradient) {
+        Tensor to_a, to_b;
+        if (a.is_defined()) to_b = kernels_.product({a.sizes[0], a.sizes[2], gradient.sizes[2]}, gradient.dtype);
+        if (b.is_defined()) to_a = kernels_.product({b.sizes[0], gradient.sizes[1], b.sizes[1]}, gradient.dtype);
+        return std::vector{std::move(to_a), std::move(to_b)};
+      });
 }
 
 // matmul(x, weight.t()) of x [B,S,in] as one product of [B*S,in].

@@ -9,7 +9,9 @@
 namespace ridgepoint::torch {
 namespace {
 
-std::int64_t round_up(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 }  // namespace
 
@@ -30,20 +32,20 @@ Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor
   const Tensor log_sum_exp = kernels_.empty({q.sizes[0], q.sizes[1], rows}, DType::fp32);
   const Tensor random_state = kernels_.empty({2}, DType::int64);
   const Tensor unused = kernels_.empty({}, DType::int64);
-  return record(result, {q, k, v},
-                [this, q = q.detached(), k = k.detached(), v = v.detached(), result, log_sum_exp, random_state,
-                 unused](const Tensor& gradient) {
-                  const Tensor gradient_by_token = kernels_.contiguous(gradient.transposed(1, 2));
-                  const Tensor result_by_token = kernels_.contiguous(result.transposed(1, 2));
-                  std::vector<Tensor> gradients = {kernels_.empty_like(q), kernels_.empty_like(k),
-                                                   kernels_.empty_like(v)};
-                  const Sizes tiles = {q.sizes[0], q.sizes[1], round_up(q.sizes[2], kRowsOfATile)};
-                  const Tensor row_sums = kernels_.empty(tiles, DType::fp32);
-                  Sizes sizes = tiles;
-                  sizes.push_back(round_up(q.sizes[3], kWidthOfATile));
-                  const Tensor accumulator = kernels_.empty(sizes, DType::fp32);
-                  return gradients;
-                });
+  return record(
+      result, {q, k, v},
+      [this, q = q.detached(), k = k.detached(), v = v.detached(), result, log_sum_exp, random_state,
+       unused](const Tensor& gradient) {
+        const Tensor gradient_by_token = kernels_.contiguous(gradient.transposed(1, 2));
+        const Tensor result_by_token = kernels_.contiguous(result.transposed(1, 2));
+        std::vector<Tensor> gradients = {kernels_.empty_like(q), kernels_.empty_like(k), kernels_.empty_like(v)};
+        const Sizes tiles = {q.sizes[0], q.sizes[1], round_up(q.sizes[2], kRowsOfATile)};
+        const Tensor row_sums = kernels_.empty(tiles, DType::fp32);
+        Sizes sizes = tiles;
+        sizes.push_back(round_up(q.sizes[3], kWidthOfATile));
+        const Tensor accumulator = kernels_.empty(sizes, DType::fp32);
+        return gradients;
+      });
 }
 
 // The result and the gradients are [B,S,H,D] in memory.

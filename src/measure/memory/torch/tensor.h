@@ -51,9 +51,9 @@ class Tensor {
   Tensor detached() const;
   // Views of the same storage, without a node.
   Tensor transposed(int a, int b) const;
-  Tensor expanded(const Sizes& to) const;                   // axes of size 1 are repeated
-  Tensor sliced_in_two() const;                             // every other element of the last axis
-  Tensor selected_last() const;                             // one element of the last axis, which disappears
+  Tensor expanded(const Sizes& to) const;                  // axes of size 1 are repeated
+  Tensor sliced_in_two() const;                            // every other element of the last axis
+  Tensor selected_last() const;                            // one element of the last axis, which disappears
   std::optional<Tensor> viewed_as(const Sizes& to) const;  // empty if the strides allow no view
 
  private:

@@ -21,7 +21,7 @@ void require(bool holds, const std::string& message) {
 
 // getChosenWorkspaceSize() of aten/src/ATen/cuda/CublasHandlePool.cpp: more for Hopper and data-centre Blackwell.
 std::size_t cublas_workspace_bytes(const std::optional<std::string>& card) {
-  constexpr std::array<std::string_view, 8> kLarge = {"H100 PCIe", "H100 SXM",  "H100 NVL",   "H20",
+  constexpr std::array<std::string_view, 8> kLarge = {"H100 PCIe", "H100 SXM", "H100 NVL",   "H20",
                                                       "H200 SXM",  "H200 NVL", "GH200 96GB", "B200"};
   constexpr std::size_t kLargeBytes = 4096 * 8 * 1024;
   constexpr std::size_t kOtherBytes = 4096 * 2 * 1024 + 16 * 8 * 1024;
@@ -57,10 +57,11 @@ void require_torch_has_it(const RunConfig& config) {
           fmt::format("--as {} needs the Transformer; the workload '{}' has no model in PyTorch", name(config.plan_as),
                       workload.model.name));
   const AttentionVariant attention = *workload.attention;
-  require(attention != AttentionVariant::weights && attention != AttentionVariant::recompute,
-          fmt::format("--as {}: PyTorch has no attention that saves what '{}' does; it has composite, softmax and flash "
-                      "(scaled_dot_product_attention)",
-                      name(config.plan_as), name(attention)));
+  require(
+      attention != AttentionVariant::weights && attention != AttentionVariant::recompute,
+      fmt::format("--as {}: PyTorch has no attention that saves what '{}' does; it has composite, softmax and flash "
+                  "(scaled_dot_product_attention)",
+                  name(config.plan_as), name(attention)));
 }
 
 MemoryForecast forecast_torch(const RunConfig& config, const std::optional<std::string>& card,

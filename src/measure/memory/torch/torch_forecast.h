@@ -20,7 +20,6 @@ void require_torch_has_it(const RunConfig& config);
 // one. `memory_bytes`: what the allocator may reserve (default: unlimited). Throws as require_torch_has_it() does, and
 // OutOfMemory.
 MemoryForecast forecast_torch(const RunConfig& config, const std::optional<std::string>& card,
-                              std::optional<std::size_t> memory_bytes = std::nullopt,
-                              const StopPoint& stop_point = {});
+                              std::optional<std::size_t> memory_bytes = std::nullopt, const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -1,6 +1,7 @@
 #include "measure/memory/torch/training.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -10,8 +11,8 @@
 namespace ridgepoint::torch {
 namespace {
 
-constexpr int kFewestIterations = 3;
 constexpr int kMostIterations = 8;
+constexpr double kTolerance = 1e-3;  // of a peak that repeats
 
 std::optional<DType> autocast_dtype(Precision precision) {
   const DType dtype = matmul_dtype(precision);
@@ -115,9 +116,9 @@ MemoryForecast run(const Training& training, Allocator& allocator, const StopPoi
   MemoryForecast last;
   for (int i = 0; i < kMostIterations; ++i) {
     if (stop_point) stop_point();
-    const std::size_t peak_bytes_before = last.use.peak_allocated_bytes;
+    const auto bytes_before = static_cast<double>(last.use.peak_allocated_bytes);
     last = process.iterate();
-    if (i + 1 >= kFewestIterations && last.use.peak_allocated_bytes == peak_bytes_before) break;
+    if (std::abs(static_cast<double>(last.use.peak_allocated_bytes) / bytes_before - 1) < kTolerance) break;
   }
   return last;
 }

@@ -23,8 +23,8 @@ struct Training {
 };
 
 // Allocates and frees what a process does that makes the model and runs iterations of `mode`, until the peak of an
-// iteration is that of the one before, at least 3 and at most 8. Returns the peaks of the last one. Each iteration sets
-// the gradients to None first. Calls `stop_point` for each iteration. Throws OutOfMemory.
+// iteration is that of the one before to a thousandth, at most 8. Returns the peaks of the last one. Each iteration
+// sets the gradients to None first. Calls `stop_point` for each iteration. Throws OutOfMemory.
 MemoryForecast run(const Training& training, Allocator& allocator, const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint::torch

@@ -65,7 +65,8 @@ Tensor TransformerModule::norm(const Tensor& x, const Tensor& weight) {
 Tensor TransformerModule::rotate(const Tensor& x, const Attention& attention) {
   const Tensor a = f_.every_other(x);
   const Tensor b = f_.every_other(x);
-  const auto combined = [&](const Tensor& to_a, const Tensor& to_b, Tensor (Functions::*combine)(const Tensor&, const Tensor&)) {
+  const auto combined = [&](const Tensor& to_a, const Tensor& to_b,
+                            Tensor (Functions::*combine)(const Tensor&, const Tensor&)) {
     const Tensor left = f_.mul(a, to_a);
     const Tensor right = f_.mul(b, to_b);
     return (f_.*combine)(left, right);
