@@ -51,6 +51,7 @@ PUBLIC_HEADERS = {
     "attention_variant.h": "models",
     "activity_kind.h": "runtime",
     "measure.h": "measure",
+    "plan_as.h": "models",
     "profile.h": "measure",
     "record.h": "measure",
     "run_config.h": "models",

@@ -125,6 +125,7 @@ struct AttentionCallSection {
 
 // What a run would need, and whether it fits.
 struct PlanSection {
+  std::optional<std::string> as;               // whose allocations: ridgepoint, torch, torch-fused
   std::optional<std::string> card;             // whose memory the run is to fit in; empty: a limit, or nothing
   std::optional<std::int64_t> capacity_bytes;  // that the run may take
   std::optional<bool> fits;

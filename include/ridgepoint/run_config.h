@@ -9,6 +9,7 @@
 
 #include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/compile.h"
+#include "ridgepoint/plan_as.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/workload.h"
 
@@ -38,6 +39,7 @@ struct RunConfig {
   bool run_anyway = false;      // run even if the plan does not fit into the available memory
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
   std::optional<GivenWeights> weights = {};
+  PlanAs plan_as = PlanAs::ridgepoint;  // plan: whose memory is predicted
 };
 
 // The fp32 value of a parameter before the first step: given, or random from the seed.

@@ -90,6 +90,7 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) {
        return r.model.parameters > 0 ? format_count(static_cast<double>(r.model.parameters)) : std::string(kNothing);
      }},
+    {"as", "as {}", Align::left, [](const Record& r) { return plan(r).as.value_or(std::string(kNothing)); }},
     {"card", "card {}", Align::left, [](const Record& r) { return plan(r).card.value_or(std::string(kNothing)); }},
     {"layers", "layers {}", Align::right, [](const Record& r) { return size_of(r.model.layers); }},
     {"d_model", "d_model {}", Align::right, [](const Record& r) { return size_of(r.model.d_model); }},

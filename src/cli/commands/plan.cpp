@@ -17,6 +17,7 @@
 #include "core/units.h"
 #include "measure/machine/datasheet.h"
 #include "measure/memory/plan_run.h"
+#include "measure/memory/torch/torch_forecast.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -47,6 +48,7 @@ class Plan : public Command {
            "ridgepoint plan --model large --card \"rtx 4090\" --fit batch --checkpoint none,selective,block\n"
            "ridgepoint plan --model xl --memory-limit 40GiB --fit context --attention composite,flash\n"
            "ridgepoint plan --model 2.7b --context 128,256,512 --mode forward,training_forward,step --dtype fp32,bf16\n"
+           "ridgepoint plan --model 2.7b --as ridgepoint,torch --attention flash --dtype bf16 --card h100\n"
            "ridgepoint plan --model small --columns parameter,gradient,activation,optimizer_state,temporary";
   }
   std::string_view notes() const override {
@@ -55,7 +57,9 @@ class Plan : public Command {
            "cuda), otherwise of the CPU. The capacity of a card is the memory that its driver reports, less "
            "--keep-free "
            "for the CUDA context, libraries and other programs. room is what is left of it beside the reserved memory; "
-           "a negative room is what is missing.";
+           "a negative room is what is missing. --as torch predicts PyTorch's eager mode instead: composite attention "
+           "is "
+           "plain ops in Python, softmax torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast.";
   }
 
   void add_options(CLI::App& app) override {
@@ -78,6 +82,9 @@ class Plan : public Command {
     const std::vector<MemoryLimit> cards = limits();
     const FitSize* fit = fit_size();
     const std::vector<RunDraft> drafts = run_options_.drafts();
+    for (const RunDraft& draft : drafts) {
+      if (draft.config.plan_as != PlanAs::ridgepoint) require_torch_has_it(finish(draft));
+    }
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
       output_options_.columns = std::string(kColumns) + std::string(is_limited() ? kLimitColumns : "");
     RecordWriter writer(output_options_);
@@ -154,7 +161,7 @@ class Plan : public Command {
     return plan_largest(std::string(fit->name), config_of, limit, fit->most, watch);
   }
 
-  RunOptions run_options_{std::vector<std::string_view>{"--warmup", "--steps", "--seed", "--threads"}};
+  RunOptions run_options_{plan_axes()};
   OutputOptions output_options_;
   std::string cards_, keep_free_, fit_;
 };

@@ -190,6 +190,18 @@ std::vector<Axis> run_axes() {
   return axes;
 }
 
+std::vector<Axis> plan_axes() {
+  std::vector<Axis> axes = run_axes();
+  std::erase_if(axes, [](const Axis& axis) {
+    return axis.flag == "--warmup" || axis.flag == "--steps" || axis.flag == "--seed" || axis.flag == "--threads";
+  });
+  axes.push_back(choice_axis("--as", kWork, "ridgepoint", {names_of(kAllPlanAs), {}},
+                             "whose allocations (torch: the same model in PyTorch's eager mode with AdamW as it comes; "
+                             "torch-fused: with AdamW(fused=True))",
+                             [](D& d, Text v) { d.config.plan_as = plan_as_from_name(v); }));
+  return axes;
+}
+
 std::vector<Axis> attention_axes() {
   std::vector<Axis> axes = machine_axes();
   axes.push_back(dtype_axis());

@@ -48,6 +48,7 @@ TransformerConfig model_of(const RunDraft& draft);
 RunConfig finish(RunDraft draft);
 
 std::vector<Axis> run_axes();        // for commands that run a model
+std::vector<Axis> plan_axes();       // for `plan`, which runs nothing
 std::vector<Axis> attention_axes();  // for `attention`, which runs one call of attention
 
 class RunOptions {

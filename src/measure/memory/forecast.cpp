@@ -1,13 +1,26 @@
 #include "measure/memory/forecast.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "backends/null/null_device.h"
+#include "measure/memory/peaks.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
+
+void record_memory(Record& record, const MemoryForecast& found) {
+  Record::Memory& bytes = record.memory_bytes;
+  bytes.peak_allocated = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
+  bytes.peak_reserved = static_cast<std::int64_t>(found.use.peak_reserved_bytes);
+  bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
+  if (found.liveness_lower_bound_bytes > 0)
+    bytes.liveness_lower_bound = static_cast<std::int64_t>(found.liveness_lower_bound_bytes);
+  if (found.before_backward_bytes > 0) bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
+  if (record.peaks) record.peaks = describe_peaks(found.phases);
+}
 
 MemoryForecast memory_of(const Program& program) {
   return {program.memory_use(), program.before_backward_bytes(), program.liveness_lower_bound_bytes(),
@@ -23,11 +36,9 @@ MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_
   return memory_of(walk);
 }
 
-MemoryForecast limited_forecast(const ProgramPlan& plan, const MemoryForecast& unlimited, std::size_t memory_bytes,
-                                const StopPoint& stop_point) {
+MemoryForecast limited_forecast(const Forecaster& forecast, const MemoryForecast& unlimited, std::size_t memory_bytes) {
   // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit decides.
-  return unlimited.use.peak_reserved_bytes <= memory_bytes ? unlimited
-                                                           : forecast_memory(plan, memory_bytes, stop_point);
+  return unlimited.use.peak_reserved_bytes <= memory_bytes ? unlimited : forecast(memory_bytes);
 }
 
 std::size_t available_memory_bytes(const Device& device) {
@@ -38,7 +49,8 @@ std::size_t available_memory_bytes(const Device& device) {
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point) {
   const std::size_t available_bytes = available_memory_bytes(*plan.device());
   try {
-    return limited_forecast(plan, forecast, available_bytes, stop_point);
+    return limited_forecast([&](auto memory_bytes) { return forecast_memory(plan, memory_bytes, stop_point); },
+                            forecast, available_bytes);
   } catch (const OutOfMemory& error) {
     MemoryShortage shortage = error.shortage();
     shortage.capacity_bytes = plan.device()->total_memory_bytes();

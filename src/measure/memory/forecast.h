@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 #include "ridgepoint/memory_use.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/record.h"
 #include "ridgepoint/stop_point.h"
 
 namespace ridgepoint {
@@ -21,6 +23,10 @@ struct MemoryForecast {
   std::vector<PhaseMemory> phases = {};        // see Program
 };
 
+// Fills the fields of a record with the peaks, the memory before backward and the lower bound; those that are 0 are not
+// known. A record with a section for them gets the peaks of the phases.
+void record_memory(Record& record, const MemoryForecast& found);
+
 // What a program has found, to compare with its forecast.
 MemoryForecast memory_of(const Program& program);
 
@@ -29,9 +35,11 @@ MemoryForecast memory_of(const Program& program);
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes = std::nullopt,
                                const StopPoint& stop_point = {});
 
-// The same, given the forecast without a limit.
-MemoryForecast limited_forecast(const ProgramPlan& plan, const MemoryForecast& unlimited, std::size_t memory_bytes,
-                                const StopPoint& stop_point = {});
+// Predicts with so much memory, or without a limit. Throws OutOfMemory if it is not enough.
+using Forecaster = std::function<MemoryForecast(std::optional<std::size_t> memory_bytes)>;
+
+// The forecast with a limit, given the one without.
+MemoryForecast limited_forecast(const Forecaster& forecast, const MemoryForecast& unlimited, std::size_t memory_bytes);
 
 // The memory that a program could allocate on the device now: the total or the limit, less what others use.
 std::size_t available_memory_bytes(const Device& device);

@@ -4,22 +4,49 @@
 
 #include "measure/memory/forecast.h"
 #include "measure/memory/largest_that_fits.h"
+#include "measure/memory/torch/torch_forecast.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
 namespace {
 
-bool fits(const ProgramPlan& plan, const MemoryForecast& unlimited, std::int64_t capacity_bytes,
-          const StopPoint& stop_point) {
+struct Prediction {
+  MemoryForecast forecast;        // without a limit
+  std::optional<bool> fits = {};  // empty without a capacity
+};
+
+bool fits(const Forecaster& forecast, const MemoryForecast& unlimited, std::int64_t capacity_bytes) {
   const auto capacity = static_cast<std::size_t>(std::max<std::int64_t>(capacity_bytes, 0));
   if (unlimited.use.peak_allocated_bytes > capacity) return false;
   try {
-    limited_forecast(plan, unlimited, capacity, stop_point);
+    limited_forecast(forecast, unlimited, capacity);
     return true;
   } catch (const OutOfMemory&) {
     return false;
   }
+}
+
+Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
+  Prediction prediction{forecast(std::nullopt)};
+  if (limit.capacity_bytes) prediction.fits = fits(forecast, prediction.forecast, *limit.capacity_bytes);
+  return prediction;
+}
+
+// Fills the record with what is known of the device and the program.
+Prediction predict(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch, Record& record) {
+  if (config.plan_as != PlanAs::ridgepoint) {
+    record.threads = 1;
+    const auto stop_point = [&] {
+      if (watch && !watch({StepProgress::Stage::planning})) stop_run();
+    };
+    return predict([&](auto memory_bytes) { return forecast_torch(config, limit.card, memory_bytes, stop_point); },
+                   limit);
+  }
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan();
+  const StopPoint stop_point = session.stop_point(StepProgress::Stage::planning);
+  return predict([&](auto memory_bytes) { return forecast_memory(plan, memory_bytes, stop_point); }, limit);
 }
 
 }  // namespace
@@ -29,12 +56,11 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     PlanSection& section = record.plan.emplace();
     section.card = limit.card;
     section.capacity_bytes = limit.capacity_bytes;
-    Session session(config, watch, record);
-    const ProgramPlan plan = session.plan();
-    const MemoryForecast forecast = session.forecast(plan);
-    session.record_memory(forecast);
+    section.as = name(config.plan_as);
+    const Prediction prediction = predict(config, limit, watch, record);
+    record_memory(record, prediction.forecast);
+    section.fits = prediction.fits;
     if (!limit.capacity_bytes) return;
-    section.fits = fits(plan, forecast, *limit.capacity_bytes, session.stop_point(StepProgress::Stage::planning));
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
     if (*section.fits) section.room_bytes = std::max<std::int64_t>(*section.room_bytes, 0);
   });
@@ -58,9 +84,7 @@ std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_o
   const auto fits_at = [&](std::int64_t size) {
     const RunConfig config = config_of(size);
     Record record = describe_run(config, Experiment::plan);
-    Session session(config, watch, record);
-    const ProgramPlan plan = session.plan();
-    return fits(plan, session.forecast(plan), *limit.capacity_bytes, session.stop_point(StepProgress::Stage::planning));
+    return *predict(config, limit, watch, record).fits;
   };
   return largest_that_fits(fits_at, 1, most);
 }

@@ -40,6 +40,7 @@ void visit_first_call(SectionType& section, Visitor&& visit) {
 
 template <typename SectionType, typename Visitor>
 void visit_plan(SectionType& section, Visitor&& visit) {
+  visit("", "as", section.as);
   visit("", "card", section.card);
   visit("", "capacity_bytes", section.capacity_bytes);
   visit("", "fits", section.fits);

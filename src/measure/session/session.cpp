@@ -6,7 +6,6 @@
 
 #include "core/enum_names.h"
 #include "core/first_call_clock.h"
-#include "measure/memory/peaks.h"
 #include "measure/record/run_record.h"
 #include "measure/session/processor_wait.h"
 #include "models/attention.h"
@@ -136,16 +135,7 @@ Session::Elapsed Session::run_once(Program& program, DeviceTimer& timer) {
   return {host.count(), timer.elapsed_ms()};
 }
 
-void Session::record_memory(const MemoryForecast& found) {
-  record_.memory_bytes.peak_allocated = static_cast<std::int64_t>(found.use.peak_allocated_bytes);
-  record_.memory_bytes.peak_reserved = static_cast<std::int64_t>(found.use.peak_reserved_bytes);
-  record_.memory_bytes.peak_requested = static_cast<std::int64_t>(found.use.peak_requested_bytes);
-  record_.memory_bytes.liveness_lower_bound = static_cast<std::int64_t>(found.liveness_lower_bound_bytes);
-  if (found.before_backward_bytes > 0) {
-    record_.memory_bytes.before_backward = static_cast<std::int64_t>(found.before_backward_bytes);
-  }
-  if (record_.peaks) record_.peaks = describe_peaks(found.phases);
-}
+void Session::record_memory(const MemoryForecast& found) { ridgepoint::record_memory(record_, found); }
 
 void Session::record_device_memory(const Program& program) {
   const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();

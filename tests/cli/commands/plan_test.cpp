@@ -111,6 +111,33 @@ TEST(PlanCommand, refuses_what_makes_no_sense) {
   expect_refused({"--keep-free", "1GiB"}, "give --card too");
   expect_refused({"--card", "t4", "--keep-free", "much"}, "--keep-free");
   expect_refused({"--checkpoint", "blocks"}, "did you mean 'block'?");
+  expect_refused({"--as", "pytorch"}, "did you mean 'torch'?");
+  expect_refused({"--as", "ridgepoint,torch", "--compile", "full"}, "PyTorch's eager mode does not compile");
+  expect_refused({"--as", "torch", "--checkpoint", "block"}, "activation checkpointing is not modelled for PyTorch");
+}
+
+TEST(PlanCommand, plans_as_pytorch_would) {
+  const nlohmann::json rows =
+      rows_of({"--model", "small", "--as", "ridgepoint,torch,torch-fused", "--card", "h100", "--dtype", "bf16"});
+  ASSERT_EQ(rows.size(), 3U);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i]["as"], std::vector<std::string>({"ridgepoint", "torch", "torch-fused"})[i]);
+    EXPECT_EQ(rows[i]["fits"], true);
+    EXPECT_GT(rows[i]["memory_bytes"]["before_backward"].get<std::int64_t>(), std::int64_t{2} << 30);
+    EXPECT_GE(rows[i]["memory_bytes"]["peak_reserved"], rows[i]["memory_bytes"]["peak_allocated"]);
+    EXPECT_GT(rows[i]["peak_by_phase"]["optimizer"].get<std::int64_t>(), 0);
+  }
+  // No plan of Ridgepoint stands behind a row of PyTorch.
+  EXPECT_TRUE(rows[1]["memory_bytes"]["liveness_lower_bound"].is_null());
+}
+
+TEST(PlanCommand, fits_the_largest_batch_of_pytorch) {
+  const nlohmann::json rows =
+      rows_of({"--model", "small", "--as", "torch", "--memory-limit", "8GiB", "--fit", "batch"});
+  EXPECT_EQ(rows[0]["fits"], true);
+  const std::string more = std::to_string(rows[0]["batch"].get<int>() + 1);
+  EXPECT_EQ(rows_of({"--model", "small", "--as", "torch", "--memory-limit", "8GiB", "--batch", more})[0]["fits"],
+            false);
 }
 
 // A limit below one parameter is a plan like others.

@@ -1,0 +1,67 @@
+// A tensor of PyTorch without its values: sizes, strides, dtype, the block of memory that it shares with its views, and
+// the node that computes its gradient.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "memory/allocator.h"
+#include "ridgepoint/dtype.h"
+
+namespace ridgepoint::torch {
+
+class Node;
+
+// A live block of an allocator; the last tensor that refers to it frees it.
+class Storage {
+ public:
+  Storage(Allocator& allocator, std::size_t bytes, MemoryCategory category)
+      : allocator_(allocator), address_(allocator.allocate(bytes, category, kNoNode)) {}
+  ~Storage() { allocator_.free(address_); }
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+ private:
+  Allocator& allocator_;
+  void* address_;
+};
+
+using Sizes = std::vector<std::int64_t>;
+
+class Tensor {
+ public:
+  std::shared_ptr<Storage> storage = nullptr;  // null: the tensor is undefined
+  Sizes sizes = {};
+  Sizes strides = {};  // in elements
+  DType dtype = DType::fp32;
+  std::shared_ptr<Node> node = nullptr;  // null: it needs no gradient
+  bool is_view = false;                  // then PyTorch keeps the tensor that it was made of, beside its storage
+
+  bool is_defined() const { return storage != nullptr; }
+  std::int64_t elements() const;
+  // Whether its elements fill a block in the order of the axes. Axes of size 1 do not count.
+  bool is_contiguous() const;
+  // The same in the order of any permutation of the axes.
+  bool fills_a_block() const;
+
+  // The same tensor without a node.
+  Tensor detached() const;
+  // Views of the same storage, without a node.
+  Tensor transposed(int a, int b) const;
+  Tensor expanded(const Sizes& to) const;                  // axes of size 1 are repeated
+  Tensor sliced_in_two() const;                            // every other element of the last axis
+  Tensor selected_last() const;                            // one element of the last axis, which disappears
+  std::optional<Tensor> viewed_as(const Sizes& to) const;  // empty if the strides allow no view
+
+ private:
+  Tensor viewed() const;
+};
+
+// Row-major strides.
+Sizes contiguous_strides(const Sizes& sizes);
+std::int64_t elements_of(const Sizes& sizes);
+
+}  // namespace ridgepoint::torch
