@@ -15,12 +15,22 @@ MemoryForecast memory_of(const Program& program) {
 }
 
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes,
-                               const StopPoint& stop_point) {
-  ProgramOptions options;
-  options.stop_point = stop_point;
+                               const StopPoint& stop_point, MemoryTrace* trace) {
+  const ProgramOptions options{.stop_point = stop_point, .memory_trace = trace};
   Program walk(plan, make_null_device(plan.device(), memory_bytes), options);
   walk.run();
   return memory_of(walk);
+}
+
+std::optional<MemoryForecast> forecast_within(const ProgramPlan& plan, const MemoryForecast& unlimited,
+                                              std::size_t memory_bytes, const StopPoint& stop_point) {
+  if (unlimited.use.peak_reserved_bytes <= memory_bytes) return unlimited;
+  if (unlimited.use.peak_allocated_bytes > memory_bytes) return std::nullopt;
+  try {
+    return forecast_memory(plan, memory_bytes, stop_point);
+  } catch (const OutOfMemory&) {
+    return std::nullopt;
+  }
 }
 
 std::size_t available_memory_bytes(const Device& device) {

@@ -4,8 +4,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ridgepoint/memory_use.h"
@@ -21,13 +23,26 @@ struct MemoryForecast {
   std::vector<PhaseMemory> phases = {};        // see Program
 };
 
+// The memory that a run may take.
+struct MemoryLimit {
+  std::optional<std::string> card = {};             // whose memory it is
+  std::optional<std::int64_t> capacity_bytes = {};  // empty: unlimited
+
+  std::size_t bytes() const { return capacity_bytes ? static_cast<std::size_t>(*capacity_bytes) : SIZE_MAX; }
+};
+
 // What a program has found, to compare with its forecast.
 MemoryForecast memory_of(const Program& program);
 
 // Predicts with `memory_bytes` of device memory (default: unlimited). Throws OutOfMemory, which names the place in the
-// program, if that is not enough.
+// program, if that is not enough. `trace`, if given, records the allocations.
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes = std::nullopt,
-                               const StopPoint& stop_point = {});
+                               const StopPoint& stop_point = {}, MemoryTrace* trace = nullptr);
+
+// The forecast of a run that has this much memory; empty if that is not enough. `unlimited` is the forecast without a
+// limit: the allocator may then reserve more than it needs.
+std::optional<MemoryForecast> forecast_within(const ProgramPlan& plan, const MemoryForecast& unlimited,
+                                              std::size_t memory_bytes, const StopPoint& stop_point = {});
 
 // The memory that a program could allocate on the device now: the total or the limit, less what others use.
 std::size_t available_memory_bytes(const Device& device);

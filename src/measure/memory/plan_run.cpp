@@ -9,20 +9,6 @@
 namespace ridgepoint {
 namespace {
 
-bool fits(const ProgramPlan& plan, const MemoryForecast& unlimited, std::int64_t capacity_bytes,
-          const StopPoint& stop_point) {
-  const auto capacity = static_cast<std::size_t>(std::max<std::int64_t>(capacity_bytes, 0));
-  if (unlimited.use.peak_reserved_bytes <= capacity) return true;
-  if (unlimited.use.peak_allocated_bytes > capacity) return false;
-  // With a limit the allocator gives back what it does not use.
-  try {
-    forecast_memory(plan, capacity, stop_point);
-    return true;
-  } catch (const OutOfMemory&) {
-    return false;
-  }
-}
-
 std::optional<std::int64_t>& bytes_of(PlanSection::Categories& categories, std::string_view name) {
   if (name == "parameter") return categories.parameter;
   if (name == "gradient") return categories.gradient;
@@ -109,10 +95,11 @@ class Fitter {
     const RunConfig config = config_of_(value);
     Record record = describe_run(config, Experiment::plan);
     Session session(config, watch_, record);
-    const ProgramPlan plan = session.plan();
+    const ProgramPlan plan = session.plan(limit_);
     const MemoryForecast forecast = session.forecast(plan);
-    return {value, static_cast<double>(forecast.use.peak_reserved_bytes),
-            fits(plan, forecast, *limit_.capacity_bytes, session.stop_point(StepProgress::Stage::planning))};
+    return {
+        value, static_cast<double>(forecast.use.peak_reserved_bytes),
+        forecast_within(plan, forecast, limit_.bytes(), session.stop_point(StepProgress::Stage::planning)).has_value()};
   }
 
   const std::function<RunConfig(std::int64_t)>& config_of_;
@@ -129,14 +116,15 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     section.card = limit.card;
     section.capacity_bytes = limit.capacity_bytes;
     Session session(config, watch, record);
-    const ProgramPlan plan = session.plan();
-    const MemoryForecast forecast = session.forecast(plan);
-    session.record_memory(forecast);
-    describe_peaks(forecast.phases, section);
+    const ProgramPlan plan = session.plan(limit);
+    const MemoryForecast unlimited = session.forecast(plan);
+    const std::optional<MemoryForecast> within =
+        forecast_within(plan, unlimited, limit.bytes(), session.stop_point(StepProgress::Stage::planning));
+    session.record_memory(within.value_or(unlimited));
+    describe_peaks(unlimited.phases, section);
     if (!limit.capacity_bytes) return;
-    section.fits = fits(plan, forecast, *limit.capacity_bytes, session.stop_point(StepProgress::Stage::planning));
+    section.fits = within.has_value();
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
-    if (*section.fits) section.room_bytes = std::max<std::int64_t>(*section.room_bytes, 0);
   });
 }
 
