@@ -1,6 +1,6 @@
 // What the blocks of a model need of a run's live memory under a checkpoint policy, taken from a run in which all have
 // it. What a block saves, and what is live only while it runs, depends on its own policy alone, so the live memory of
-// any mixture of policies follows without a plan of it.
+// any assignment of policies follows without a plan of it.
 #pragma once
 
 #include <cstddef>

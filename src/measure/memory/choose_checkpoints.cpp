@@ -1,5 +1,5 @@
 // The search. Blocks cost and save the same whatever the others do, so one plan for each policy gives what every
-// mixture recomputes and how much of it is live at once (block_memory.h). Mixtures that need more live bytes than
+// assignment recomputes and how much of it is live at once (block_memory.h). Assignments that need more live bytes than
 // there are cannot fit. Of the others, forecasts with the allocator find the cheapest that fits.
 #include "measure/memory/choose_checkpoints.h"
 
@@ -8,21 +8,17 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "core/checked.h"
 #include "measure/memory/block_memory.h"
 #include "measure/memory/forecast.h"
-#include "ops/node_key.h"
+#include "measure/memory/recompute_cost.h"
 #include "passes/blocks.h"
 
 namespace ridgepoint {
@@ -30,27 +26,12 @@ namespace {
 
 constexpr std::array kPolicies = {Checkpoint::none, Checkpoint::attention, Checkpoint::selective, Checkpoint::block};
 
-// Up to this many mixtures, all are candidates. Above, those in which no block recomputes more than an earlier one,
+// Up to this many assignments, all are candidates. Above, those in which no block recomputes more than an earlier one,
 // whose saved values would be live longer; so many of them that consecutive blocks share a policy where there are more.
-constexpr std::size_t kMostMixtures = 4096;
-constexpr std::size_t kMostOrderedMixtures = 200'000;
-// The nodes of all plans that are forecast to improve on a mixture that fits: a second or two of planning.
+constexpr std::size_t kMostAssignments = 4096;
+constexpr std::size_t kMostOrderedAssignments = 200'000;
+// The nodes of all plans that are forecast to improve on a assignment that fits: a second or two of planning.
 constexpr std::size_t kMostPlannedNodes = 100'000;
-
-// The costs of equal nodes are computed once.
-class CostOfNodes {
- public:
-  explicit CostOfNodes(const Graph& graph) : graph_(graph) {}
-  const Cost& of(const Node& node) {
-    const auto [known, is_new] = known_.try_emplace(typed_key(graph_, node));
-    if (is_new) known->second = cost(graph_, node);
-    return known->second;
-  }
-
- private:
-  const Graph& graph_;
-  std::unordered_map<std::string, Cost> known_;
-};
 
 // A policy in all blocks.
 struct UniformPolicy {
@@ -58,21 +39,6 @@ struct UniformPolicy {
   std::vector<double> cost;  // by block, in bytes of memory traffic
   BlockMemory memory;
 };
-
-std::vector<double> cost_by_block(const Graph& graph, std::span<const std::string> blocks, double flops_per_byte) {
-  std::map<std::string_view, double> costs;
-  CostOfNodes nodes(graph);
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (node.phase != Phase::recompute) continue;
-    const Cost& cost = nodes.of(node);
-    costs[block_of(graph.scope_name(node))] +=
-        std::max(static_cast<double>(cost.bytes), static_cast<double>(cost.flops) / flops_per_byte);
-  }
-  std::vector<double> result;
-  for (const std::string& block : blocks) result.push_back(costs[block]);
-  return result;
-}
 
 template <typename T>
 bool is_nowhere_above(const std::vector<T>& a, const std::vector<T>& b) {
@@ -87,7 +53,7 @@ bool dominates(const UniformPolicy& a, const UniformPolicy& b) {
 }
 
 // The policies of the blocks, as indices, and what the models of cost and memory say about them.
-struct Mixture {
+struct Assignment {
   std::vector<std::uint8_t> policies;
   double cost = 0;
   std::size_t live_bytes = 0;
@@ -142,7 +108,7 @@ class Search {
     if (attempt(all_saved, {}, 0) || blocks_.empty() || problem_.mode == Mode::forward) return finish();
     for (const Checkpoint policy : kPolicies) add_policy(policy);
     remove_dominated_policies();
-    make_mixtures();
+    make_assignments();
     narrow();
     improve();
     return finish();
@@ -170,10 +136,10 @@ class Search {
     return is_enough;
   }
 
-  bool attempt(Mixture& mixture) {
-    mixture.is_tried = true;
-    const BlockCheckpoints blocks = checkpoints_of(mixture);
-    return attempt(problem_.plan_of(blocks, problem_.mode), blocks, mixture.cost);
+  bool attempt(Assignment& assignment) {
+    assignment.is_tried = true;
+    const BlockCheckpoints blocks = checkpoints_of(assignment);
+    return attempt(problem_.plan_of(blocks, problem_.mode), blocks, assignment.cost);
   }
 
   void add_policy(Checkpoint policy) {
@@ -185,7 +151,7 @@ class Search {
     // A training forward recomputes nothing; the backward that follows it does.
     const ProgramPlan backward =
         problem_.mode == Mode::training_forward ? problem_.plan_of(blocks, Mode::backward) : plan;
-    UniformPolicy uniform{policy, cost_by_block(backward.graph(), blocks_, problem_.flops_per_byte), {}};
+    UniformPolicy uniform{policy, recompute_cost_by_block(backward.graph(), blocks_, problem_.flops_per_byte), {}};
     // Each buffer and each workspace has an event when it is allocated and one when it is freed; some need a segment.
     MemoryTrace trace(4 * (plan.graph().value_count() + plan.graph().order().size()) + 1);
     attempt(plan, blocks, std::accumulate(uniform.cost.begin(), uniform.cost.end(), 0.0), &trace);
@@ -205,32 +171,32 @@ class Search {
   }
 
   // Those whose live bytes are not too many, the cheapest first.
-  void make_mixtures() {
+  void make_assignments() {
     std::vector<BlockMemory> memory;
     for (const UniformPolicy& policy : policies_) memory.push_back(policy.memory);
-    const bool may_rise = are_few(blocks_.size(), policies_.size(), true, kMostMixtures);
+    const bool may_rise = are_few(blocks_.size(), policies_.size(), true, kMostAssignments);
     std::size_t group = 1;  // of consecutive blocks
     const auto groups = [&] { return (blocks_.size() + group - 1) / group; };
-    while (!may_rise && !are_few(groups(), policies_.size(), false, kMostOrderedMixtures)) ++group;
+    while (!may_rise && !are_few(groups(), policies_.size(), false, kMostOrderedAssignments)) ++group;
     std::vector<std::uint8_t> sequence;
     visit_sequences(sequence, groups(), policies_.size(), may_rise, [&](std::span<const std::uint8_t> of_groups) {
-      Mixture mixture;
+      Assignment assignment;
       for (std::size_t i = 0; i < blocks_.size(); ++i) {
-        mixture.policies.push_back(of_groups[i / group]);
-        mixture.cost += policies_[mixture.policies[i]].cost[i];
+        assignment.policies.push_back(of_groups[i / group]);
+        assignment.cost += policies_[assignment.policies[i]].cost[i];
       }
-      mixture.live_bytes = live_bytes(memory, mixture.policies);
-      if (mixture.live_bytes <= problem_.memory_bytes) mixtures_.push_back(std::move(mixture));
+      assignment.live_bytes = live_bytes(memory, assignment.policies);
+      if (assignment.live_bytes <= problem_.memory_bytes) assignments_.push_back(std::move(assignment));
     });
-    std::ranges::sort(mixtures_, {}, [](const Mixture& m) { return std::tie(m.cost, m.live_bytes, m.policies); });
+    std::ranges::sort(assignments_, {}, [](const Assignment& m) { return std::tie(m.cost, m.live_bytes, m.policies); });
   }
 
-  // Of the mixtures that need fewer live bytes than every cheaper one, finds the cheapest that fits, as if all after it
-  // fitted too. It is near the first, because an allocator needs little more than the live bytes.
+  // Of the assignments that need fewer live bytes than every cheaper one, finds the cheapest that fits, as if all after
+  // it fitted too. It is near the first, because an allocator needs little more than the live bytes.
   void narrow() {
-    std::vector<Mixture*> falling;
-    for (Mixture& mixture : mixtures_) {
-      if (falling.empty() || mixture.live_bytes < falling.back()->live_bytes) falling.push_back(&mixture);
+    std::vector<Assignment*> falling;
+    for (Assignment& assignment : assignments_) {
+      if (falling.empty() || assignment.live_bytes < falling.back()->live_bytes) falling.push_back(&assignment);
     }
     std::size_t begin = 0;  // those before it do not fit
     std::size_t end = 0;    // this one fits
@@ -248,23 +214,23 @@ class Search {
     }
   }
 
-  // Tries what is cheaper than the best, the mixture with the fewest live bytes first.
+  // Tries what is cheaper than the best, the assignment with the fewest live bytes first.
   void improve() {
     for (planned_nodes_ = 0; planned_nodes_ < kMostPlannedNodes;) {
-      Mixture* next = nullptr;
-      for (Mixture& mixture : mixtures_) {
-        if (best_ && mixture.cost >= best_->cost) break;
-        if (!mixture.is_tried && (next == nullptr || mixture.live_bytes < next->live_bytes)) next = &mixture;
+      Assignment* next = nullptr;
+      for (Assignment& assignment : assignments_) {
+        if (best_ && assignment.cost >= best_->cost) break;
+        if (!assignment.is_tried && (next == nullptr || assignment.live_bytes < next->live_bytes)) next = &assignment;
       }
       if (next == nullptr) return;
       attempt(*next);
     }
   }
 
-  BlockCheckpoints checkpoints_of(const Mixture& mixture) const {
+  BlockCheckpoints checkpoints_of(const Assignment& assignment) const {
     BlockCheckpoints checkpoints;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      const Checkpoint policy = policies_[mixture.policies[i]].policy;
+      const Checkpoint policy = policies_[assignment.policies[i]].policy;
       if (policy != Checkpoint::none) checkpoints.emplace(blocks_[i], policy);
     }
     return checkpoints;
@@ -274,9 +240,9 @@ class Search {
     const Trial& found = best_ ? *best_ : *nearest_;
     CheckpointChoice choice{found.plan, found.blocks, describe(blocks_, found.blocks)};
     choice.fits = best_.has_value();
-    for (const Mixture& mixture : mixtures_) {
-      if (mixture.is_tried) continue;
-      if (best_ && mixture.cost < best_->cost) choice.gap = 1 - mixture.cost / best_->cost;
+    for (const Assignment& assignment : assignments_) {
+      if (assignment.is_tried) continue;
+      if (best_ && assignment.cost < best_->cost) choice.gap = 1 - assignment.cost / best_->cost;
       break;
     }
     return choice;
@@ -285,7 +251,7 @@ class Search {
   const CheckpointProblem& problem_;
   std::vector<std::string> blocks_;
   std::vector<UniformPolicy> policies_;  // later ones recompute more
-  std::vector<Mixture> mixtures_;        // the cheapest first
+  std::vector<Assignment> assignments_;  // the cheapest first
   std::optional<Trial> best_;            // the cheapest that fits
   std::optional<Trial> nearest_;         // of those that do not fit
   std::size_t planned_nodes_ = 0;
@@ -294,18 +260,5 @@ class Search {
 }  // namespace
 
 CheckpointChoice choose_checkpoints(const CheckpointProblem& problem) { return Search(problem).run(); }
-
-Cost recomputation(const Graph& graph) {
-  Cost sum;
-  CostOfNodes nodes(graph);
-  for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    if (node.phase != Phase::recompute) continue;
-    const Cost& cost = nodes.of(node);
-    sum.flops = checked_sum({sum.flops, cost.flops}, "the recomputed operations");
-    sum.bytes = checked_sum({sum.bytes, cost.bytes}, "the bytes of recomputation");
-  }
-  return sum;
-}
 
 }  // namespace ridgepoint

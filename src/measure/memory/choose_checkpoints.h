@@ -7,7 +7,6 @@
 #include <functional>
 #include <string>
 
-#include "ops/rule.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/stop_point.h"
@@ -30,15 +29,12 @@ struct CheckpointProblem {
   std::function<ProgramPlan(const BlockCheckpoints& blocks, Mode mode)> plan_of;
   Mode mode = Mode::step;
   std::size_t memory_bytes = 0;  // that the run may take, as forecast_within() counts it
-  // The rate of arithmetic over that of memory. What an op costs to compute again is the longer of both times.
+  // The rate of arithmetic over that of memory: what is least is the sum of recompute_cost_by_block().
   double flops_per_byte = 0;
   StopPoint stop_point = {};
 };
 
 // Throws what plan_of() and forecasts throw.
 CheckpointChoice choose_checkpoints(const CheckpointProblem& problem);
-
-// The work of the recompute phase in one run.
-Cost recomputation(const Graph& graph);
 
 }  // namespace ridgepoint

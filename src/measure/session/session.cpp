@@ -8,6 +8,7 @@
 #include "core/first_call_clock.h"
 #include "measure/machine/datasheet.h"
 #include "measure/memory/choose_checkpoints.h"
+#include "measure/memory/recompute_cost.h"
 #include "measure/record/run_record.h"
 #include "measure/session/processor_wait.h"
 #include "models/attention.h"
@@ -91,7 +92,7 @@ ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
        .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
        .stop_point = stop_point(Stage::planning)});
   record_.checkpoint_blocks = choice.description;
-  record_.checkpoint_gap = choice.gap;
+  if (choice.fits) record_.checkpoint_gap = choice.gap;
   return choice.plan;
 }
 
