@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,14 +44,18 @@ Compile compile_from_name(std::string_view text);
 //   attention  scores, softmax and masks of attention are computed again; `flash` attention has none
 //   selective  within blocks, only the results of products and of residual sums are saved, but not attention's scores
 //   block      only the input of each block is saved
+//   automatic  each block has the policy of CompileOptions::block_checkpoints, none where that has no entry for it
 // A block is a module whose name ends in a number, such as layers.3.
-enum class Checkpoint : std::uint8_t { none, attention, selective, block };
+enum class Checkpoint : std::uint8_t { none, attention, selective, block, automatic };
 inline constexpr std::array kAllCheckpoints = {Checkpoint::none, Checkpoint::attention, Checkpoint::selective,
-                                               Checkpoint::block};
-// none attention selective block
+                                               Checkpoint::block, Checkpoint::automatic};
+// none attention selective block auto
 std::string_view name(Checkpoint checkpoint);
 // The inverse of name(). Throws Error (usage) naming the nearest.
 Checkpoint checkpoint_from_name(std::string_view text);
+
+// The policy of each block by the name of its module, {"layers.3", Checkpoint::block}; none of them is automatic.
+using BlockCheckpoints = std::map<std::string, Checkpoint, std::less<>>;
 
 // Values that stay readable after a run in modes that do not need them.
 struct KeepOptions {
@@ -80,6 +85,7 @@ struct CompileOptions {
   std::vector<Op> decompose = {};         // composites that are decomposed even where the device has a kernel
   Compile level = Compile::off;
   Checkpoint checkpoint = Checkpoint::none;
+  BlockCheckpoints block_checkpoints = {};  // of Checkpoint::automatic
   KeepOptions keep = {};
   AdamWOptions optimizer = {};
   LossScalingOptions loss_scaling = {};

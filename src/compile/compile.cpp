@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
-constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block");
+constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block", "auto");
 
 bool has_backward(const Graph& graph) {
   return std::ranges::any_of(graph.order(), [&](NodeId id) { return graph.node(id).phase == Phase::backward; });

@@ -3,7 +3,6 @@
 // directly before the first reader in backward, so that a value is live no longer than it must be. The copies are of
 // the phase recompute; they compute the same values from the same operands.
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <string>
 #include <string_view>
@@ -11,27 +10,16 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "passes/blocks.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
 namespace {
 
-// The block that a scope is in, up to its first component that is a number: layers.3 for layers.3.ffn.w1; empty for
-// none.
-std::string_view block_of(std::string_view scope) {
-  for (std::size_t begin = 0; begin < scope.size();) {
-    const std::size_t end = std::min(scope.find('.', begin), scope.size());
-    const std::string_view component = scope.substr(begin, end - begin);
-    const auto is_digit = [](unsigned char c) { return std::isdigit(c) != 0; };
-    if (!component.empty() && std::ranges::all_of(component, is_digit)) return scope.substr(0, end);
-    begin = end + 1;
-  }
-  return {};
-}
-
 class Recomputer {
  public:
-  Recomputer(Graph& graph, Checkpoint policy) : graph_(graph), policy_(policy), readers_(graph), rewriter_(graph) {}
+  Recomputer(Graph& graph, const CompileOptions& options)
+      : graph_(graph), options_(options), readers_(graph), rewriter_(graph) {}
 
   bool run() {
     const std::vector<NodeId> order = nodes_of(graph_);
@@ -75,14 +63,22 @@ class Recomputer {
     }
   }
 
+  // `block` is empty outside of blocks.
+  Checkpoint policy_of(std::string_view block) const {
+    if (options_.checkpoint != Checkpoint::automatic) return options_.checkpoint;
+    const auto found = options_.block_checkpoints.find(block);
+    return found == options_.block_checkpoints.end() ? Checkpoint::none : found->second;
+  }
+
   // Whether the policy lets backward compute the results of the node again.
   bool is_recomputed(NodeId id) const {
     const Node& node = graph_.node(id);
     if (node.phase != Phase::forward || node.op == Op::input || !is_activation_[node.outputs[0].id]) return false;
     if (std::ranges::any_of(node.outputs, [&](Value value) { return readers_.is_result(value); })) return false;
     const std::string_view block = block_of(id);
-    switch (policy_) {
+    switch (policy_of(block)) {
       case Checkpoint::none:
+      case Checkpoint::automatic:
         return false;
       case Checkpoint::attention:
         return is_attention_[node.outputs[0].id];
@@ -157,7 +153,7 @@ class Recomputer {
   }
 
   Graph& graph_;
-  Checkpoint policy_;
+  const CompileOptions& options_;
   Readers readers_;  // of the graph without copies
   Rewriter rewriter_;
   std::vector<bool> is_activation_, is_attention_;  // by value id
@@ -168,8 +164,7 @@ class Recomputer {
 }  // namespace
 
 bool recompute_activations(Graph& graph, const PassOptions& options) {
-  return options.checkpoint != Checkpoint::none && options.mode != Mode::forward &&
-         Recomputer(graph, options.checkpoint).run();
+  return options.checkpoint != Checkpoint::none && options.mode != Mode::forward && Recomputer(graph, options).run();
 }
 
 }  // namespace ridgepoint

@@ -219,6 +219,12 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"fits", "fits", 0, kModel, true,
      [](const Record& r) { return plan(r).fits ? std::string(*plan(r).fits ? "yes" : "no") : std::string(kNothing); }},
     {"room", "room", 0, kModel, true, room_of},
+    {"checkpoint_blocks", "checkpoint policies", 0, kModel, true,
+     [](const Record& r) { return r.checkpoint_blocks.value_or(std::string(kNothing)); }},
+    {"recomputed_flops", "recomputed flop", 0, kModel, false,
+     [](const Record& r) {
+       return r.recomputed_flops ? format_count(static_cast<double>(*r.recomputed_flops)) : std::string(kNothing);
+     }},
     {"samples", "steps", 8, kCall, true, samples_of},
     {"runs_as", "runs as", 1, kCall, true,
      [](const Record& r) { return std::string(r.attention_fallback ? name(*r.attention_fallback) : kNothing); }},

@@ -18,11 +18,12 @@ namespace {
 
 const TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
 
-Graph recomputed(std::string_view lines, Checkpoint policy) {
+Graph recomputed(std::string_view lines, Checkpoint policy, BlockCheckpoints blocks = {}) {
   Graph graph = testing::graph_of(lines);
   PassOptions options({}, testing::target_with_kernels());
   options.mode = Mode::backward;
   options.checkpoint = policy;
+  options.block_checkpoints = std::move(blocks);
   recompute_activations(graph, options);
   return graph;
 }
@@ -82,6 +83,35 @@ TEST(RecomputeActivations, of_selected_values_saves_products) {
 %12:fp32[4,4] = matmul(%11, %10) @backward "layers.0.linear" ""
 output "y" %7
 output "g" %12
+)");
+}
+
+TEST(RecomputeActivations, of_each_block_follows_its_own_policy) {
+  const auto automatic = [](BlockCheckpoints blocks) {
+    return testing::lines_of(recomputed(kBlocks, Checkpoint::automatic, std::move(blocks)));
+  };
+  EXPECT_EQ(automatic({}), kBlocks);
+  EXPECT_EQ(automatic({{"layers.0", Checkpoint::none}, {"layers.7", Checkpoint::block}}), kBlocks);
+  EXPECT_EQ(automatic({{"layers.0", Checkpoint::block}, {"layers.1", Checkpoint::block}}),
+            testing::lines_of(recomputed(kBlocks, Checkpoint::block)));
+  EXPECT_EQ(automatic({{"layers.0", Checkpoint::block}, {"layers.1", Checkpoint::selective}}),
+            testing::lines_of(recomputed(kBlocks, Checkpoint::selective)))
+      << "the product of the first block is read by no gradient";
+  EXPECT_EQ(automatic({{"layers.0", Checkpoint::block}}), R"(
+%0:fp32[4,4] = input() {name="x", role="data"}
+%1:fp32[4,4] = input() {name="w", role="parameter"}
+%2:fp32[4,4] = tanh(%0) @forward "layers.0.ln" ""
+%3:fp32[4,4] = matmul(%2, %1) @forward "layers.0.linear" ""
+%4:fp32[4,4] = add(%0, %3) @forward "layers.0" ""
+%5:fp32[4,4] = tanh(%4) @forward "layers.1.ln" ""
+%6:fp32[4,4] = matmul(%5, %1) @forward "layers.1.linear" ""
+%7:fp32[4,4] = exp(%6) @forward "layers.1.linear" ""
+%8:fp32[4,4] = mul(%7, %6) @backward "layers.1.linear" ""
+%9:fp32[4,4] = matmul(%5, %8) @backward "layers.1.linear" ""
+%10:fp32[4,4] = tanh(%0) @recompute "layers.0.ln" ""
+%11:fp32[4,4] = matmul(%10, %9) @backward "layers.0.linear" ""
+output "y" %7
+output "g" %11
 )");
 }
 
@@ -170,9 +200,12 @@ TEST(RecomputeActivations, keeps_the_gradients) {
         const Outcome saved = run("cpu", config, {.precision = precision, .level = level});
         ASSERT_FALSE(saved.gradients.empty());
         EXPECT_FALSE(saved.phases.contains(Phase::recompute));
-        for (const Checkpoint policy : {Checkpoint::attention, Checkpoint::selective, Checkpoint::block}) {
+        for (const Checkpoint policy :
+             {Checkpoint::attention, Checkpoint::selective, Checkpoint::block, Checkpoint::automatic}) {
           SCOPED_TRACE(fmt::format("{} {} {} {}", name(policy), name(precision), name(level), name(attention)));
-          const Outcome again = run("cpu", config, {.precision = precision, .level = level, .checkpoint = policy});
+          CompileOptions options{.precision = precision, .level = level, .checkpoint = policy};
+          options.block_checkpoints = {{"layers.0", Checkpoint::block}, {"layers.1", Checkpoint::selective}};
+          const Outcome again = run("cpu", config, options);
           for (const auto& [name, gradient] : saved.gradients) {
             if (repeats_to_the_bit(precision, level)) {
               EXPECT_TRUE(again.gradients.at(name).data == gradient.data) << name;

@@ -115,6 +115,8 @@ class GraphCommand : public Command {
 
   Graph compiled(const RunDraft& draft) {
     CompileOptions options = draft.config.compile;
+    require(options.checkpoint != Checkpoint::automatic,
+            "--checkpoint auto depends on the memory of a run, which a graph lacks; give a policy, such as block");
     options.stop_point = stop_if_interrupted;
     if (!graph_file_.empty() && !run_options_.given("--mode")) options.mode = Mode::forward;
     if (!skip_.empty()) options.skip = parse_option("--skip", skip_, split_list);

@@ -36,6 +36,9 @@ constexpr FitSize kFitSizes[] = {
 
 constexpr std::string_view kColumns = "peak_allocated,peak_reserved,before_backward,peak_phase";
 constexpr std::string_view kLimitColumns = ",capacity,fits,room";
+constexpr std::string_view kAutoColumns = ",recomputed_flops,checkpoint_blocks";
+
+bool is_auto(const RunDraft& draft) { return draft.config.compile.checkpoint == Checkpoint::automatic; }
 
 class Plan : public Command {
  public:
@@ -46,6 +49,7 @@ class Plan : public Command {
   std::string_view examples() const override {
     return "ridgepoint plan --model 2.7b --context 1024 --dtype bf16 --card h100,a100\n"
            "ridgepoint plan --model large --card \"rtx 4090\" --fit batch --checkpoint none,selective,block\n"
+           "ridgepoint plan --model 2.7b --context 1024 --dtype bf16 --memory-limit 80GiB --checkpoint auto,block\n"
            "ridgepoint plan --model xl --memory-limit 40GiB --fit context --attention composite,flash\n"
            "ridgepoint plan --model 2.7b --context 128,256,512 --mode forward,training_forward,step --dtype fp32,bf16\n"
            "ridgepoint plan --model 2.7b --as ridgepoint,torch --attention flash --dtype bf16 --card h100\n"
@@ -85,8 +89,11 @@ class Plan : public Command {
     for (const RunDraft& draft : drafts) {
       if (draft.config.plan_as != PlanAs::ridgepoint) require_torch_has_it(finish(draft));
     }
+    const bool has_auto = std::ranges::any_of(drafts, is_auto);
+    require(!has_auto || is_limited(), "--checkpoint auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
-      output_options_.columns = std::string(kColumns) + std::string(is_limited() ? kLimitColumns : "");
+      output_options_.columns =
+          fmt::format("{}{}{}", kColumns, is_limited() ? kLimitColumns : "", has_auto ? kAutoColumns : "");
     RecordWriter writer(output_options_);
     std::vector<RowOutline> rows;
     for (const RunDraft& draft : drafts) {

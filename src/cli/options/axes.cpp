@@ -177,7 +177,9 @@ std::vector<Axis> run_axes() {
   axes.push_back(attention_axis("composite"));
   axes.push_back(choice_axis("--checkpoint", kWork, "none", {names_of(kAllCheckpoints), {}},
                              "activations computed again in backward instead of saved (attention: scores and softmax; "
-                             "selective: all but products, attention and residual sums; block: all but block inputs)",
+                             "selective: all but products, attention and residual sums; block: all but block inputs; "
+                             "auto: a policy for each block, so that the run fits the memory limit, or the device's "
+                             "memory, and recomputes least)",
                              [](D& d, Text v) { d.config.compile.checkpoint = checkpoint_from_name(v); }));
   axes.push_back(seed_axis("random seed of the initial weights and the tokens"));
   axes.push_back(warmup_axis());

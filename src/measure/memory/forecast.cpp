@@ -28,17 +28,32 @@ MemoryForecast memory_of(const Program& program) {
 }
 
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes,
-                               const StopPoint& stop_point) {
-  ProgramOptions options;
-  options.stop_point = stop_point;
+                               const StopPoint& stop_point, MemoryTrace* trace) {
+  const ProgramOptions options{.stop_point = stop_point, .memory_trace = trace};
   Program walk(plan, make_null_device(plan.device(), memory_bytes), options);
   walk.run();
   return memory_of(walk);
 }
 
+Forecaster forecaster_of(const ProgramPlan& plan, const StopPoint& stop_point) {
+  return [&plan, stop_point](std::optional<std::size_t> memory_bytes) {
+    return forecast_memory(plan, memory_bytes, stop_point);
+  };
+}
+
 MemoryForecast limited_forecast(const Forecaster& forecast, const MemoryForecast& unlimited, std::size_t memory_bytes) {
   // Without a limit the allocator may reserve more than it needs, so only a forecast with the limit decides.
   return unlimited.use.peak_reserved_bytes <= memory_bytes ? unlimited : forecast(memory_bytes);
+}
+
+std::optional<MemoryForecast> forecast_within(const Forecaster& forecast, const MemoryForecast& unlimited,
+                                              std::size_t memory_bytes) {
+  if (unlimited.use.peak_allocated_bytes > memory_bytes) return std::nullopt;
+  try {
+    return limited_forecast(forecast, unlimited, memory_bytes);
+  } catch (const OutOfMemory&) {
+    return std::nullopt;
+  }
 }
 
 std::size_t available_memory_bytes(const Device& device) {
@@ -49,8 +64,7 @@ std::size_t available_memory_bytes(const Device& device) {
 MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point) {
   const std::size_t available_bytes = available_memory_bytes(*plan.device());
   try {
-    return limited_forecast([&](auto memory_bytes) { return forecast_memory(plan, memory_bytes, stop_point); },
-                            forecast, available_bytes);
+    return limited_forecast(forecaster_of(plan, stop_point), forecast, available_bytes);
   } catch (const OutOfMemory& error) {
     MemoryShortage shortage = error.shortage();
     shortage.capacity_bytes = plan.device()->total_memory_bytes();

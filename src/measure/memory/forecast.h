@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "ridgepoint/memory_use.h"
@@ -27,19 +29,34 @@ struct MemoryForecast {
 // known. A record with a section for them gets the peaks of the phases.
 void record_memory(Record& record, const MemoryForecast& found);
 
+// The memory that a run may take.
+struct MemoryLimit {
+  std::optional<std::string> card = {};             // whose memory it is
+  std::optional<std::int64_t> capacity_bytes = {};  // empty: unlimited
+
+  std::size_t bytes() const { return capacity_bytes ? static_cast<std::size_t>(*capacity_bytes) : SIZE_MAX; }
+};
+
 // What a program has found, to compare with its forecast.
 MemoryForecast memory_of(const Program& program);
 
 // Predicts with `memory_bytes` of device memory (default: unlimited). Throws OutOfMemory, which names the place in the
-// program, if that is not enough.
+// program, if that is not enough. `trace`, if given, records the allocations.
 MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes = std::nullopt,
-                               const StopPoint& stop_point = {});
+                               const StopPoint& stop_point = {}, MemoryTrace* trace = nullptr);
 
 // Predicts with so much memory, or without a limit. Throws OutOfMemory if it is not enough.
 using Forecaster = std::function<MemoryForecast(std::optional<std::size_t> memory_bytes)>;
 
-// The forecast with a limit, given the one without.
+// forecast_memory() of a plan, which must outlive the result.
+Forecaster forecaster_of(const ProgramPlan& plan, const StopPoint& stop_point = {});
+
+// The forecast of a run that has this much memory. `unlimited` is the forecast without a limit: the allocator may then
+// reserve more than it needs. Throws OutOfMemory if the memory is not enough.
 MemoryForecast limited_forecast(const Forecaster& forecast, const MemoryForecast& unlimited, std::size_t memory_bytes);
+// The same, empty if the memory is not enough.
+std::optional<MemoryForecast> forecast_within(const Forecaster& forecast, const MemoryForecast& unlimited,
+                                              std::size_t memory_bytes);
 
 // The memory that a program could allocate on the device now: the total or the limit, less what others use.
 std::size_t available_memory_bytes(const Device& device);

@@ -12,25 +12,15 @@ namespace ridgepoint {
 namespace {
 
 struct Prediction {
-  MemoryForecast forecast;        // without a limit
+  MemoryForecast forecast;        // of a run that fits, with the limit; else without
   std::optional<bool> fits = {};  // empty without a capacity
 };
 
-bool fits(const Forecaster& forecast, const MemoryForecast& unlimited, std::int64_t capacity_bytes) {
-  const auto capacity = static_cast<std::size_t>(std::max<std::int64_t>(capacity_bytes, 0));
-  if (unlimited.use.peak_allocated_bytes > capacity) return false;
-  try {
-    limited_forecast(forecast, unlimited, capacity);
-    return true;
-  } catch (const OutOfMemory&) {
-    return false;
-  }
-}
-
 Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
-  Prediction prediction{forecast(std::nullopt)};
-  if (limit.capacity_bytes) prediction.fits = fits(forecast, prediction.forecast, *limit.capacity_bytes);
-  return prediction;
+  const MemoryForecast unlimited = forecast(std::nullopt);
+  if (!limit.capacity_bytes) return {unlimited};
+  const std::optional<MemoryForecast> within = forecast_within(forecast, unlimited, limit.bytes());
+  return {within.value_or(unlimited), within.has_value()};
 }
 
 // Fills the record with what is known of the device and the program.
@@ -44,9 +34,8 @@ Prediction predict(const RunConfig& config, const MemoryLimit& limit, const Step
                    limit);
   }
   Session session(config, watch, record);
-  const ProgramPlan plan = session.plan();
-  const StopPoint stop_point = session.stop_point(StepProgress::Stage::planning);
-  return predict([&](auto memory_bytes) { return forecast_memory(plan, memory_bytes, stop_point); }, limit);
+  const ProgramPlan plan = session.plan(limit);
+  return predict(forecaster_of(plan, session.stop_point(StepProgress::Stage::planning)), limit);
 }
 
 }  // namespace
@@ -62,7 +51,6 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     section.fits = prediction.fits;
     if (!limit.capacity_bytes) return;
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
-    if (*section.fits) section.room_bytes = std::max<std::int64_t>(*section.room_bytes, 0);
   });
 }
 

@@ -12,12 +12,6 @@
 
 namespace ridgepoint {
 
-// The memory that a run may take.
-struct MemoryLimit {
-  std::optional<std::string> card = {};             // whose memory it is
-  std::optional<std::int64_t> capacity_bytes = {};  // empty: unlimited
-};
-
 // Plans a configuration and predicts its memory on a null device. A run that does not fit is a record of status ok with
 // `fits` false. Errors become the record's status. Empty if the watcher stopped it.
 std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch = {});

@@ -104,6 +104,10 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "attention", record.attention);
   visit("", "attention_fallback", record.attention_fallback);
   visit("", "checkpoint", record.checkpoint);
+  visit("", "checkpoint_blocks", record.checkpoint_blocks);
+  visit("", "checkpoint_gap", record.checkpoint_gap);
+  visit("", "recomputed_flops", record.recomputed_flops);
+  visit("", "recomputed_bytes", record.recomputed_bytes);
   visit("", "batch", record.batch);
   visit("", "context", record.context);
   visit("model", "name", record.model.name);

@@ -6,6 +6,9 @@
 
 #include "core/enum_names.h"
 #include "core/first_call_clock.h"
+#include "measure/machine/datasheet.h"
+#include "measure/memory/choose_checkpoints.h"
+#include "measure/memory/recompute_cost.h"
 #include "measure/record/run_record.h"
 #include "measure/session/processor_wait.h"
 #include "models/attention.h"
@@ -19,6 +22,14 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kLeastTimedSteps = 3;
 constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
                                                              "warm-up", "step", "profiling", "measuring a peer");
+
+// The rate of arithmetic over that of memory; that of an H100 where the datasheet of the card is not known.
+double flops_per_byte(std::string_view card, Precision precision) {
+  const Datasheet* sheet = find_datasheet(card);
+  if (sheet == nullptr) sheet = find_datasheet("H100 SXM");
+  const std::optional<double> flops_per_second = datasheet_flops_per_second(*sheet, name(precision));
+  return flops_per_second.value_or(*sheet->fp32) / sheet->bytes_per_second;
+}
 
 // Thrown by stop_run(); never leaves is_stopped().
 struct Stopped {};
@@ -60,10 +71,36 @@ Graph Session::build_graph(const StopPoint& stop_point) {
   return config_.workload->build(stop_point);
 }
 
-ProgramPlan Session::plan(Mode mode) {
+ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
+  const bool is_chosen = config_.compile.checkpoint == Checkpoint::automatic;
+  ProgramPlan plan = is_chosen ? choose_checkpoints(mode, limit) : plan_with(mode, config_.compile.block_checkpoints);
+  if (mode == Mode::backward || mode == Mode::step) {
+    const Cost recomputed = recomputation(plan.graph());
+    record_.recomputed_flops = recomputed.flops;
+    record_.recomputed_bytes = recomputed.bytes;
+  }
+  return plan;
+}
+
+ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
+  const std::size_t available_bytes =
+      limit.capacity_bytes ? static_cast<std::size_t>(*limit.capacity_bytes) : available_memory_bytes(*device_);
+  const CheckpointChoice choice = ridgepoint::choose_checkpoints(
+      {.plan_of = [&](const BlockCheckpoints& blocks, Mode in_mode) { return plan_with(in_mode, blocks); },
+       .mode = mode,
+       .memory_bytes = available_bytes,
+       .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
+       .stop_point = stop_point(Stage::planning)});
+  record_.checkpoint_blocks = choice.description;
+  if (choice.fits) record_.checkpoint_gap = choice.gap;
+  return choice.plan;
+}
+
+ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   ProgramOptions options{
       .compile = config_.compile, .allocator = config_.allocator, .stop_point = stop_point(Stage::planning)};
   options.compile.mode = mode;
+  options.compile.block_checkpoints = blocks;
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
   };

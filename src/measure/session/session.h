@@ -57,9 +57,11 @@ class Session {
   StopPoint stop_point(Stage stage);
 
   // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
-  // flash attention.
-  ProgramPlan plan() { return plan(config_.compile.mode); }
-  ProgramPlan plan(Mode mode);
+  // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, without a capacity into
+  // the available memory of the device, and records the policies found; a plan that fits nowhere needs the least
+  // memory.
+  ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
+  ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
   MemoryForecast forecast(const ProgramPlan& plan);
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
@@ -92,6 +94,8 @@ class Session {
 
  private:
   Graph build_graph(const StopPoint& stop_point);
+  ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
+  ProgramPlan choose_checkpoints(Mode mode, const MemoryLimit& limit);
 
   const RunConfig& config_;
   StepWatcher watch_;

@@ -255,6 +255,7 @@ std::vector<std::pair<const char*, Cell>> settings_of(const Profile& profile) {
           {"attention", run.attention ? Cell(text_of(*run.attention)) : Cell()},
           {"attention_fallback", run.attention_fallback ? Cell(text_of(*run.attention_fallback)) : Cell()},
           {"checkpoint", text_of(run.checkpoint)},
+          {"checkpoint_blocks", optional_cell(run.checkpoint_blocks)},
           {"batch", run.batch},
           {"context", run.context},
           {"layers", model.layers},

@@ -138,5 +138,27 @@ TEST(BenchPeers, refuse_what_cannot_be_compared) {
   expect_refusal({"--peers", "torch", "--detect-anomaly"}, 2, "--detect-anomaly makes times that are not valid");
 }
 
+TEST(BenchCheckpoint, auto_fits_the_limit_or_is_out_of_memory) {
+  const auto bench = [](const std::string& limit) {
+    const ProgramResult result =
+        run_program({"bench", "--model", "tiny", "--device", "cpu", "--memory-limit", limit, "--checkpoint",
+                     "none,auto", "--warmup", "0", "--steps", "1", "--format", "jsonl"});
+    return records_in(result.output);
+  };
+  const std::vector<Record> ample = bench("1GiB");
+  ASSERT_THAT(ample, SizeIs(2));
+  EXPECT_THAT(ample[1].checkpoint_blocks, Optional(std::string("2 none")));
+  const std::int64_t needed = *ample[0].memory_bytes.peak_allocated;
+  const std::int64_t limit = needed * 95 / 100;
+  const std::vector<Record> tight = bench(std::to_string(limit));
+  EXPECT_EQ(tight[0].status, RunStatus::oom);
+  EXPECT_EQ(tight[1].status, RunStatus::ok) << tight[1].error.message;
+  EXPECT_LE(tight[1].memory_bytes.peak_reserved, limit);
+  EXPECT_GT(tight[1].recomputed_flops, 0);
+  const std::vector<Record> small = bench(std::to_string(needed / 2));
+  EXPECT_EQ(small[1].status, RunStatus::oom);
+  EXPECT_THAT(small[1].error.message, HasSubstr("MiB"));
+}
+
 }  // namespace
 }  // namespace ridgepoint

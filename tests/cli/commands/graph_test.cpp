@@ -136,6 +136,7 @@ TEST(GraphCommand, refuses_options_that_contradict_each_other) {
   EXPECT_THAT(graph({"--dot", "--stats"}).error, HasSubstr("give one"));
   EXPECT_THAT(graph({"--graph", "x", "--workload", "toy"}).error, HasSubstr("leave --workload out"));
   EXPECT_EQ(graph({"--model", "tiny,small"}).exit_code, 2);
+  EXPECT_THAT(graph({"--checkpoint", "auto"}).error, HasSubstr("give a policy, such as block"));
 }
 
 }  // namespace

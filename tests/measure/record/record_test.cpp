@@ -60,6 +60,7 @@ TEST(RecordJson, has_the_names_scripts_rely_on) {
                               "/compile",
                               "/attention",
                               "/checkpoint",
+                              "/checkpoint_blocks",
                               "/batch",
                               "/context",
                               "/device/kind",
