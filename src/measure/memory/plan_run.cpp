@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "measure/machine/datasheet.h"
 #include "measure/memory/forecast.h"
+#include "measure/time/forecast_time.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -58,6 +60,22 @@ void describe_peaks(const std::vector<PhaseMemory>& phases, PlanSection& section
   section.peak_phase = name(highest->phase);
   for (const auto& [category, bytes] : highest->categories)
     bytes_of(section.peak_by_category, category) = static_cast<std::int64_t>(bytes);
+}
+
+// The device says which GPU's kernels the plan has; a plan of another device's kernels has no time.
+void describe_time(const ProgramPlan& plan, Compile level, PlanSection& section) {
+  const Datasheet* sheet = find_datasheet(plan.device()->name());
+  if (sheet == nullptr || section.card.value_or(std::string(sheet->card)) != sheet->card) return;
+  const std::optional<TimeForecast> forecast = forecast_time(plan.graph(), level, *sheet);
+  if (!forecast) return;
+  section.predicted_ms = forecast->ms;
+  section.predicted_error = forecast->error;
+  const PhaseTimes& phases = forecast->by_phase;
+  section.predicted_phase_ms = {.forward = phases[Phase::forward],
+                                .loss = phases[Phase::loss],
+                                .recompute = phases[Phase::recompute],
+                                .backward = phases[Phase::backward],
+                                .optimizer = phases[Phase::optimizer]};
 }
 
 class Fitter {
@@ -133,6 +151,7 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     const MemoryForecast forecast = session.forecast(plan);
     session.record_memory(forecast);
     describe_peaks(forecast.phases, section);
+    describe_time(plan, config.compile.level, section);
     if (!limit.capacity_bytes) return;
     section.fits = fits(plan, forecast, *limit.capacity_bytes, session.stop_point(StepProgress::Stage::planning));
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;

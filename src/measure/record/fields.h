@@ -45,6 +45,13 @@ void visit_plan(SectionType& section, Visitor&& visit) {
   visit("", "fits", section.fits);
   visit("", "room_bytes", section.room_bytes);
   visit("", "fitted", section.fitted);
+  visit("", "predicted_ms", section.predicted_ms);
+  visit("", "predicted_error", section.predicted_error);
+  visit("predicted_phase_ms", "forward", section.predicted_phase_ms.forward);
+  visit("predicted_phase_ms", "loss", section.predicted_phase_ms.loss);
+  visit("predicted_phase_ms", "recompute", section.predicted_phase_ms.recompute);
+  visit("predicted_phase_ms", "backward", section.predicted_phase_ms.backward);
+  visit("predicted_phase_ms", "optimizer", section.predicted_phase_ms.optimizer);
   visit("", "peak_phase", section.peak_phase);
   visit("peak_by_category", "parameter", section.peak_by_category.parameter);
   visit("peak_by_category", "gradient", section.peak_by_category.gradient);
