@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,15 +26,28 @@ class Device;
 class LaunchObserver;
 class MemoryTrace;
 
+// A GPU by the properties on which its kernels and their workspaces depend.
+struct CardDescription {
+  std::string name;            // "H100 SXM"
+  int compute_capability = 0;  // 90 for 9.0
+  int multiprocessors = 0;
+  std::int64_t memory_bytes = 0;
+};
+
 struct DeviceOptions {
   int threads = 0;                                // cpu: 0 means every core this process may use
   std::optional<std::size_t> memory_limit_bytes;  // allocations beyond it fail as on a device of this size
+  // null: the GPU whose kernels and workspaces a plan has; empty: those of this machine's processor.
+  std::optional<CardDescription> card = {};
 };
 
 // "cuda" or "cuda:1" (a card, numbered from 0), "cpu", "reference" (double-precision loops), "null" (allocates by
 // the plan and computes nothing). Throws Error (usage) for an unknown name, (unsupported) for a device that this build
 // or machine lacks.
 std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& options = {});
+// Whether this build knows the kernels of the CUDA back end for a GPU of that compute capability (90 for 9.0), so that
+// DeviceOptions::card may describe it: 8.0 or newer, in a build with the CUDA back end.
+bool can_describe_card(int compute_capability);
 // "cuda" where the first card can run this build's kernels, else "cpu".
 std::string default_device_name();
 // Every device of this machine, cards first. open_device() refuses a card that is too old for this build.

@@ -123,7 +123,7 @@ struct AttentionCallSection {
   std::optional<double> backward_flops_per_second;
 };
 
-// What a run would need, and whether it fits.
+// What a run would need, whether it fits, and how long an iteration would take.
 struct PlanSection {
   std::optional<std::string> as;               // whose allocations: ridgepoint, torch, torch-fused
   std::optional<std::string> card;             // whose memory the run is to fit in; empty: a limit, or nothing
@@ -131,6 +131,9 @@ struct PlanSection {
   std::optional<bool> fits;
   std::optional<std::int64_t> room_bytes;  // capacity less peak reserved, 0 at least if it fits; negative: missing
   std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
+  std::optional<double> predicted_ms;      // of an iteration on the card; empty without a card that the plan knows
+  std::optional<double> predicted_error;   // of predicted_ms, as a share of it; empty where nothing was measured
+  PhaseMedians predicted_phase_ms;         // their sum is predicted_ms
 };
 
 // The phase of the highest peak, and what is allocated then.

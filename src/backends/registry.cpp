@@ -4,9 +4,11 @@
 #include <array>
 #include <charconv>
 #include <string>
+#include <utility>
 
 #include "backends/cpu/device.h"
 #ifdef RIDGEPOINT_HAS_CUDA
+#include "backends/cuda/card_choices.h"
 #include "backends/cuda/device.h"
 #endif
 #include "backends/null/null_device.h"
@@ -39,14 +41,26 @@ std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
 #endif
 }
 
+// Its target is a described GPU, or this machine's CPU. Its memory is unlimited unless `options` limits it.
+std::shared_ptr<Device> open_null(int /*ordinal*/, const DeviceOptions& options) {
+  std::shared_ptr<KernelChoices> target;
+  if (!options.card) {
+    target = make_cpu_device(options);
+  } else if (can_describe_card(options.card->compute_capability)) {
+#ifdef RIDGEPOINT_HAS_CUDA
+    target = make_described_card(*options.card);
+#endif
+  } else {
+    throw Error(fmt::format("this build has no kernels for {}", options.card->name), ErrorKind::unsupported);
+  }
+  return make_null_device(std::move(target), options.memory_limit_bytes);
+}
+
 constexpr std::array kBackends = {
     Backend{"cpu", [](int, const DeviceOptions& options) { return make_cpu_device(options); }},
     Backend{"cuda", open_cuda, true},
     Backend{"reference", [](int, const DeviceOptions& options) { return make_reference_device(options); }},
-    // Its target is this machine's CPU. Its memory is unlimited unless `options` limits it.
-    Backend{"null", [](int, const DeviceOptions& options) {
-              return make_null_device(make_cpu_device(options), options.memory_limit_bytes);
-            }}};
+    Backend{"null", open_null}};
 
 // "cuda:1" -> 1.
 int read_ordinal(std::string_view name, std::string_view number) {
@@ -77,6 +91,14 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
         ErrorKind::usage);
   }
   throw Error(fmt::format("unknown device '{}'{}", name, hint(kind, names)), ErrorKind::usage);
+}
+
+bool can_describe_card([[maybe_unused]] int compute_capability) {
+#ifdef RIDGEPOINT_HAS_CUDA
+  return compute_capability >= kLeastCudaCapability;
+#else
+  return false;
+#endif
 }
 
 std::string default_device_name() {

@@ -133,12 +133,12 @@ void check_types(const Graph& graph) {
   }
 }
 
-Cost cost(const Graph& graph, const Node& node) {
+Cost cost(const Graph& graph, const Node& node) { return {flops_of(graph, node), bytes_of(graph, node)}; }
+
+std::int64_t bytes_of(const Graph& graph, const Node& node) {
+  if (!launches(node.op)) return 0;
   const OpRule& r = rule(node.op);
-  Cost result;
-  result.flops = flops_of(graph, node);
-  if (launches(node.op)) result.bytes = r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
-  return result;
+  return r.bytes != nullptr ? r.bytes(graph, node) : default_bytes(graph, node);
 }
 
 std::int64_t flops_of(const Graph& graph) {

@@ -64,6 +64,8 @@ std::string_view operation_name(const Node& node);
 
 // Throws Error on overflow of 64 bits.
 Cost cost(const Graph& graph, const Node& node);
+// The bytes of cost() alone, without a decomposition.
+std::int64_t bytes_of(const Graph& graph, const Node& node);
 // The floating-point operations of all nodes of a graph.
 std::int64_t flops_of(const Graph& graph);
 

@@ -91,10 +91,30 @@ struct DeviceFacts {
   std::optional<std::string> instruction_set = {};
 };
 
-class Device : public DeviceMemory {
+// What a plan depends on: which nodes have a kernel, the layouts that kernels take, and their workspaces. Every device
+// answers this; a GPU that is described but not there answers only this.
+class KernelChoices {
+ public:
+  using OperandLayout = ridgepoint::OperandLayout;
+
+  virtual ~KernelChoices() = default;
+  virtual std::string name() const = 0;  // of the processor or GPU
+  virtual DeviceFacts facts() const { return {}; }
+  // Whether there is a kernel for a composite, gather or fused node. Primitives always have one.
+  virtual bool has_kernel(const Graph& graph, const Node& node) const = 0;
+  // The layout that operand `index` of the node must have. The pass insert_copies copies an operand of another layout.
+  virtual OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const = 0;
+  // Whether the kernel of the node can write its first result, and each other result of the same rank, with any strides
+  // whose rows satisfy OperandLayout::aligned_rows. The node's other results are dense.
+  virtual bool writes_strided(const Graph& /*graph*/, const Node& /*node*/) const { return false; }
+  // The workspace of the kernel for this specification, and its name where it is known without measuring or compiling.
+  virtual KernelOutline outline(const KernelSpec& spec) = 0;
+};
+
+class Device : public DeviceMemory, public KernelChoices {
  public:
   virtual std::string_view kind() const = 0;  // "cpu", "null", "reference", "cuda"
-  virtual DeviceFacts facts() const { return {}; }
+  std::string name() const override = 0;
 
   virtual void copy_to_device(void* device_address, const void* host, std::size_t bytes) = 0;
   virtual void copy_to_host(void* host, const void* device_address, std::size_t bytes) = 0;
@@ -108,18 +128,9 @@ class Device : public DeviceMemory {
   // it, other calls need not make the device current each time.
   virtual void while_current(const std::function<void()>& body) { body(); }
 
-  // Whether the device has a kernel for a composite, gather or fused node. Primitives always have one.
-  virtual bool has_kernel(const Graph& graph, const Node& node) const = 0;
-  // The layout that operand `index` of the node must have. The pass insert_copies copies an operand of another layout.
-  using OperandLayout = ridgepoint::OperandLayout;
-  virtual OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const = 0;
-  // Whether the kernel of the node can write its first result, and each other result of the same rank, with any strides
-  // whose rows satisfy OperandLayout::aligned_rows. The node's other results are dense.
-  virtual bool writes_strided(const Graph& /*graph*/, const Node& /*node*/) const { return false; }
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
-  // The workspace of the kernel that make_kernel() would return, and its name where it is known without measuring or
-  // compiling. By default, a kernel is created and destroyed.
-  virtual KernelOutline outline(const KernelSpec& spec);
+  // By default, a kernel is created and destroyed.
+  KernelOutline outline(const KernelSpec& spec) override;
 
   // Records the launches that `body` makes, without running them; no other thread may use the device meanwhile. Null if
   // the device does not do that, and then `body` is not called. Throws Error (unsupported) if a launch of `body` cannot

@@ -43,10 +43,11 @@ std::string memory_of(const Record& record) {
   return bytes_cell(record.memory_bytes.*kBytes);
 }
 
+std::string ms_of(const std::optional<double>& ms) { return ms ? format_ms(*ms) : std::string(kNothing); }
+
 template <std::optional<double> PhaseMedians::*kMs>
 std::string phase_of(const Record& record) {
-  const std::optional<double>& ms = step(record).phase_ms.*kMs;
-  return ms ? format_ms(*ms) : std::string(kNothing);
+  return ms_of(step(record).phase_ms.*kMs);
 }
 
 std::string skipped_of(const Record& record) {
@@ -69,6 +70,16 @@ std::string peak_in(const Record& record) {
   return bytes_cell(peaks(record).peak_by_phase.*kBytes);
 }
 
+template <std::optional<double> PhaseMedians::*kMs>
+std::string predicted_phase_of(const Record& record) {
+  return ms_of(plan(record).predicted_phase_ms.*kMs);
+}
+std::string predicted_error_of(const Record& record) {
+  const PlanSection& section = plan(record);
+  if (!section.predicted_ms) return std::string(kNothing);
+  return section.predicted_error ? fmt::format("{:.0f}%", *section.predicted_error * 100) : "not measured";
+}
+
 std::string room_of(const Record& record) {
   const std::optional<std::int64_t>& room = plan(record).room_bytes;
   return room ? format_signed_bytes(*room) : std::string(kNothing);
@@ -76,8 +87,7 @@ std::string room_of(const Record& record) {
 
 template <std::optional<double> FirstCallSection::*kStage>
 std::string first_call_of(const Record& record) {
-  const std::optional<double>& ms = step(record).first_call_ms.*kStage;
-  return ms ? format_ms(*ms) : std::string(kNothing);
+  return ms_of(step(record).first_call_ms.*kStage);
 }
 
 constexpr RecordSetting kSettings[] = {
@@ -215,6 +225,16 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"peak_recompute", "peak in recompute", 0, kModel, false, peak_in<&PeakSection::Phases::recompute>},
     {"peak_backward", "peak in backward", 0, kModel, false, peak_in<&PeakSection::Phases::backward>},
     {"peak_optimizer", "peak in optimizer", 0, kModel, false, peak_in<&PeakSection::Phases::optimizer>},
+    {"predicted_ms", "predicted ms", 0, kModel, true, [](const Record& r) { return ms_of(plan(r).predicted_ms); }},
+    {"predicted_error", "its error", 0, kModel, true, predicted_error_of},
+    {"predicted_phase_ms.forward", "predicted forward", 0, kModel, false, predicted_phase_of<&PhaseMedians::forward>},
+    {"predicted_phase_ms.loss", "predicted loss", 0, kModel, false, predicted_phase_of<&PhaseMedians::loss>},
+    {"predicted_phase_ms.recompute", "predicted recompute", 0, kModel, false,
+     predicted_phase_of<&PhaseMedians::recompute>},
+    {"predicted_phase_ms.backward", "predicted backward", 0, kModel, false,
+     predicted_phase_of<&PhaseMedians::backward>},
+    {"predicted_phase_ms.optimizer", "predicted optimizer", 0, kModel, false,
+     predicted_phase_of<&PhaseMedians::optimizer>},
     {"capacity", "capacity", 0, kModel, true, [](const Record& r) { return bytes_cell(plan(r).capacity_bytes); }},
     {"fits", "fits", 0, kModel, true,
      [](const Record& r) { return plan(r).fits ? std::string(*plan(r).fits ? "yes" : "no") : std::string(kNothing); }},

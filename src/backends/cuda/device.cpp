@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 
+#include "backends/cuda/card_choices.h"
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/cublaslt.h"
 #include "backends/cuda/driver/cuda_graph.h"
@@ -38,6 +39,7 @@ class CudaDevice : public Device {
  public:
   CudaDevice(CudaContext& context, const DeviceOptions& options)
       : context_(context),
+        choices_(context.card()),
         total_memory_bytes_(
             std::min(context.card().memory_bytes, options.memory_limit_bytes.value_or(context.card().memory_bytes))) {}
 
@@ -90,11 +92,15 @@ class CudaDevice : public Device {
     body();
   }
 
-  bool has_kernel(const Graph& graph, const Node& node) const override;
-  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
-  bool writes_strided(const Graph& graph, const Node& node) const override;
+  bool has_kernel(const Graph& graph, const Node& node) const override { return choices_.has_kernel(graph, node); }
+  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
+    return choices_.operand_layout(graph, node, index);
+  }
+  bool writes_strided(const Graph& graph, const Node& node) const override {
+    return choices_.writes_strided(graph, node);
+  }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
-  KernelOutline outline(const KernelSpec& spec) override;
+  KernelOutline outline(const KernelSpec& spec) override { return choices_.outline(spec); }
   std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
     return std::make_unique<cuda::CudaGraph>(context_, body);
   }
@@ -117,36 +123,15 @@ class CudaDevice : public Device {
   }
 
   CudaContext& context_;
+  cuda::CardChoices choices_;
   std::size_t total_memory_bytes_;
   std::atomic<std::size_t> held_bytes_{0};
 };
 
 DeviceFacts CudaDevice::facts() const {
-  const cuda::CardFacts& card = context_.card();
-  return {.compute_capability = std::to_string(card.capability.major) + '.' + std::to_string(card.capability.minor),
-          .multiprocessors = card.multiprocessors,
-          .l2_cache_bytes = static_cast<std::int64_t>(card.l2_bytes),
-          .memory_bytes = static_cast<std::int64_t>(card.memory_bytes),
-          .used_at_start_bytes = static_cast<std::int64_t>(context_.used_at_start_bytes())};
-}
-
-bool CudaDevice::has_kernel(const Graph& graph, const Node& node) const {
-  return node.op == Op::matmul || cuda::has_hand_written(context_.card(), graph, node) ||
-         cuda::fits_generated(graph, node);
-}
-
-OperandLayout CudaDevice::operand_layout(const Graph& graph, const Node& node, int index) const {
-  if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch computes a whole batch
-  if (cuda::has_hand_written(context_.card(), graph, node))
-    return cuda::hand_written_layout(context_.card(), graph, node, index);
-  return OperandLayout::any;
-}
-
-bool CudaDevice::writes_strided(const Graph& graph, const Node& node) const {
-  if (!launches(node.op) || node.op == Op::matmul) return false;
-  if (cuda::has_hand_written(context_.card(), graph, node))
-    return cuda::hand_written_writes_strided(context_.card(), graph, node);
-  return true;
+  DeviceFacts facts = choices_.facts();
+  facts.used_at_start_bytes = static_cast<std::int64_t>(context_.used_at_start_bytes());
+  return facts;
 }
 
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
@@ -155,12 +140,6 @@ std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);
   return cuda::make_generated_kernel(context_, spec);
-}
-
-KernelOutline CudaDevice::outline(const KernelSpec& spec) {
-  if (spec.node.op == Op::matmul) return cuda::outline_matmul(context_, spec);
-  if (cuda::has_hand_written(context_.card(), spec.graph, spec.node)) return Device::outline(spec);
-  return cuda::outline_generated(context_, spec);
 }
 
 }  // namespace

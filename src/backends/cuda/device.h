@@ -8,6 +8,9 @@
 
 namespace ridgepoint {
 
+// The compute capability of the oldest GPU that the kernels run on: 8.0 (Ampere).
+inline constexpr int kLeastCudaCapability = 80;
+
 // Opens GPU `ordinal` in the driver's numbering. total_memory_bytes() is the GPU's memory, or
 // `options.memory_limit_bytes` if that is smaller; allocate_memory() stays within it. Throws Error (unsupported)
 // without a driver, with a driver that is too old, and for a GPU older than sm_80; (usage) if there is no such GPU.

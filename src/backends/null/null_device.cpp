@@ -47,11 +47,19 @@ void append(std::string& key, const TensorLayout& layout) {
 
 class NullDevice : public Device {
  public:
-  NullDevice(std::shared_ptr<Device> target, std::size_t memory_bytes)
+  NullDevice(std::shared_ptr<KernelChoices> target, std::size_t memory_bytes)
       : target_(std::move(target)), memory_bytes_(memory_bytes) {}
 
   std::string_view kind() const override { return "null"; }
   std::string name() const override { return target_->name(); }
+  // Those of a GPU on which its plan and its times depend.
+  DeviceFacts facts() const override {
+    const DeviceFacts of_target = target_->facts();
+    DeviceFacts facts;
+    facts.compute_capability = of_target.compute_capability;
+    facts.multiprocessors = of_target.multiprocessors;
+    return facts;
+  }
   std::size_t total_memory_bytes() const override { return memory_bytes_; }
 
   // Addresses ascend and are not reused; they start over once everything is released.
@@ -96,7 +104,7 @@ class NullDevice : public Device {
   std::unique_ptr<DeviceTimer> make_timer(std::size_t) override { return std::make_unique<NullTimer>(); }
 
  private:
-  std::shared_ptr<Device> target_;
+  std::shared_ptr<KernelChoices> target_;
   std::size_t memory_bytes_;
   std::size_t held_bytes_ = 0;
   std::uintptr_t next_address_ = kFirstAddress;
@@ -105,7 +113,7 @@ class NullDevice : public Device {
 
 }  // namespace
 
-std::shared_ptr<Device> make_null_device(std::shared_ptr<Device> target,
+std::shared_ptr<Device> make_null_device(std::shared_ptr<KernelChoices> target,
                                          std::optional<std::size_t> memory_limit_bytes) {
   return std::make_shared<NullDevice>(std::move(target), memory_limit_bytes.value_or(kUnlimitedBytes));
 }

@@ -35,6 +35,7 @@ constexpr FitSize kFitSizes[] = {
 };
 
 constexpr std::string_view kColumns = "peak_allocated,peak_reserved,before_backward,peak_phase";
+constexpr std::string_view kTimeColumns = ",predicted_ms,predicted_error";  // with cards
 constexpr std::string_view kLimitColumns = ",capacity,fits,room";
 constexpr std::string_view kAutoColumns = ",recomputed_flops,checkpoint_blocks";
 
@@ -45,7 +46,9 @@ class Plan : public Command {
   Plan() { run_options_.set_default("--device", "null"); }
 
   std::string_view name() const override { return "plan"; }
-  std::string_view summary() const override { return "predict the memory of a run, and whether it fits a card"; }
+  std::string_view summary() const override {
+    return "predict the memory and the time of a run, and whether it fits a card";
+  }
   std::string_view examples() const override {
     return "ridgepoint plan --model 2.7b --context 1024 --dtype bf16 --card h100,a100\n"
            "ridgepoint plan --model large --card \"rtx 4090\" --fit batch --checkpoint none,selective,block\n"
@@ -57,13 +60,18 @@ class Plan : public Command {
   }
   std::string_view notes() const override {
     return "Nothing runs: the executor and the allocator of a run walk through the plan, so the figures are those of a "
-           "run, to the byte. Kernels, and so their workspaces, are those of the GPU if this machine has one (--device "
-           "cuda), otherwise of the CPU. The capacity of a card is the memory that its driver reports, less "
-           "--keep-free "
-           "for the CUDA context, libraries and other programs. room is what is left of it beside the reserved memory; "
-           "a negative room is what is missing. --as torch predicts PyTorch's eager mode instead: composite attention "
+           "run, to the byte. Kernels, and so their workspaces, are those of the card, whether or not this machine has "
+           "one. Without --card, for a card older than compute capability 8.0, and in a build without the CUDA back "
+           "end, "
+           "they are those of this machine's processor (of its GPU with --device cuda). predicted ms is the time of an "
+           "iteration by the roofline, at the rates that kernels reach; nine in ten predictions for an H200 were "
+           "closer "
+           "than half of the error beside it, and other cards have not been measured. The capacity of a card is the "
+           "memory that its driver reports, less --keep-free for the CUDA context, libraries and other programs. room "
            "is "
-           "plain ops in Python, softmax torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast.";
+           "what is left of it beside the reserved memory; a negative room is what is missing. "
+           "--as torch predicts PyTorch's eager mode instead: composite attention is plain ops in Python, softmax "
+           "torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast.";
   }
 
   void add_options(CLI::App& app) override {
@@ -92,17 +100,17 @@ class Plan : public Command {
     const bool has_auto = std::ranges::any_of(drafts, is_auto);
     require(!has_auto || is_limited(), "--checkpoint auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
-      output_options_.columns =
-          fmt::format("{}{}{}", kColumns, is_limited() ? kLimitColumns : "", has_auto ? kAutoColumns : "");
+      output_options_.columns = fmt::format("{}{}{}{}", kColumns, cards_.empty() ? "" : kTimeColumns,
+                                            is_limited() ? kLimitColumns : "", has_auto ? kAutoColumns : "");
     RecordWriter writer(output_options_);
     std::vector<RowOutline> rows;
     for (const RunDraft& draft : drafts) {
       for (std::size_t i = 0; i < cards.size(); ++i) rows.push_back({outline(finish(draft)).description, 1});
     }
     run_rows(rows, [&](std::size_t row, Progress& progress) {
-      std::optional<Record> record =
-          planned(drafts[row / cards.size()], limit_of(drafts[row / cards.size()], cards[row % cards.size()]), fit,
-                  shown_on(progress));
+      const MemoryLimit& card = cards[row % cards.size()];
+      const RunDraft draft = on_card(drafts[row / cards.size()], card);
+      std::optional<Record> record = planned(draft, limit_of(draft, card), fit, shown_on(progress));
       progress.clear();
       if (record) writer.add(std::move(*record));
       return record.has_value();
@@ -144,6 +152,14 @@ class Plan : public Command {
     if (!limit.capacity_bytes && draft.config.device_options.memory_limit_bytes)
       limit.capacity_bytes = static_cast<std::int64_t>(*draft.config.device_options.memory_limit_bytes);
     return limit;
+  }
+
+  // The null device takes the kernels and workspaces of the card, where this build knows them.
+  static RunDraft on_card(RunDraft draft, const MemoryLimit& limit) {
+    if (draft.config.device != "null" || !limit.card) return draft;
+    const Datasheet& sheet = *find_datasheet(*limit.card);
+    if (can_describe_card(sheet.compute_capability)) draft.config.device_options.card = describe_card(sheet);
+    return draft;
   }
 
   const FitSize* fit_size() const {

@@ -7,11 +7,15 @@
 #include <span>
 #include <string_view>
 
+#include "ridgepoint/program.h"
+
 namespace ridgepoint {
 
 struct Datasheet {
-  std::string_view card;          // "H100 SXM"
-  std::string_view aliases;       // names that drivers use, in lower case, separated by '|'
+  std::string_view card;       // "H100 SXM"
+  std::string_view aliases;    // names that drivers use, in lower case, separated by '|'
+  int compute_capability = 0;  // 90 for 9.0
+  int multiprocessors = 0;
   std::int64_t memory_bytes = 0;  // as CUDA reports it: 79.18 GiB of an "80 GB" card
   double bytes_per_second = 0;
   // Operations per second; empty where the card has no unit for it.
@@ -20,6 +24,9 @@ struct Datasheet {
 
 // All known GPUs, oldest first.
 std::span<const Datasheet> datasheets();
+
+// What a null device needs to take the GPU's kernels and workspaces (DeviceOptions::card).
+CardDescription describe_card(const Datasheet& sheet);
 
 // Finds a GPU by the driver's name ("NVIDIA H100 80GB HBM3") or by `card`, ignoring case. Null if it is not in the
 // table, as for a MIG slice.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "measure/machine/datasheet.h"
 #include "measure/memory/forecast.h"
 #include "measure/memory/largest_that_fits.h"
 #include "measure/memory/torch/torch_forecast.h"
+#include "measure/time/forecast_time.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -23,6 +25,22 @@ Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
   return {within.value_or(unlimited), within.has_value()};
 }
 
+// The device says which GPU's kernels the plan has; a plan of another device's kernels has no time.
+void describe_time(const ProgramPlan& plan, Compile level, PlanSection& section) {
+  const Datasheet* sheet = find_datasheet(plan.device()->name());
+  if (sheet == nullptr || section.card.value_or(std::string(sheet->card)) != sheet->card) return;
+  const std::optional<TimeForecast> forecast = forecast_time(plan.graph(), level, *sheet);
+  if (!forecast) return;
+  section.predicted_ms = forecast->ms;
+  section.predicted_error = forecast->error;
+  const PhaseTimes& phases = forecast->by_phase;
+  section.predicted_phase_ms = {.forward = phases[Phase::forward],
+                                .loss = phases[Phase::loss],
+                                .recompute = phases[Phase::recompute],
+                                .backward = phases[Phase::backward],
+                                .optimizer = phases[Phase::optimizer]};
+}
+
 // Fills the record with what is known of the device and the program.
 Prediction predict(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch, Record& record) {
   if (config.plan_as != PlanAs::ridgepoint) {
@@ -35,6 +53,7 @@ Prediction predict(const RunConfig& config, const MemoryLimit& limit, const Step
   }
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan(limit);
+  if (record.plan) describe_time(plan, config.compile.level, *record.plan);
   return predict(forecaster_of(plan, session.stop_point(StepProgress::Stage::planning)), limit);
 }
 

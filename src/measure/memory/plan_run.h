@@ -12,8 +12,9 @@
 
 namespace ridgepoint {
 
-// Plans a configuration and predicts its memory on a null device. A run that does not fit is a record of status ok with
-// `fits` false. Errors become the record's status. Empty if the watcher stopped it.
+// Plans a configuration and predicts its memory on a null device, and its time where the plan is that of a known GPU. A
+// run that does not fit is a record of status ok with `fits` false. Errors become the record's status. Empty if the
+// watcher stopped it.
 std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch = {});
 
 // The same for the largest value from 1 to `most` of `size` that fits; for 1, without `fitted`, if that does not fit.

@@ -46,6 +46,13 @@ void visit_plan(SectionType& section, Visitor&& visit) {
   visit("", "fits", section.fits);
   visit("", "room_bytes", section.room_bytes);
   visit("", "fitted", section.fitted);
+  visit("", "predicted_ms", section.predicted_ms);
+  visit("", "predicted_error", section.predicted_error);
+  visit("predicted_phase_ms", "forward", section.predicted_phase_ms.forward);
+  visit("predicted_phase_ms", "loss", section.predicted_phase_ms.loss);
+  visit("predicted_phase_ms", "recompute", section.predicted_phase_ms.recompute);
+  visit("predicted_phase_ms", "backward", section.predicted_phase_ms.backward);
+  visit("predicted_phase_ms", "optimizer", section.predicted_phase_ms.optimizer);
 }
 
 template <typename SectionType, typename Visitor>

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <array>
 
+#include "backends/cuda/device.h"
 #include "backends/cuda/driver/kernel_images.h"
 #include "core/first_call_clock.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-constexpr int kLeastCapability = 80;
 
 CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   CardFacts card;
@@ -82,10 +81,10 @@ CardFacts card_facts(int ordinal) {
 }
 
 void require_supported(const CardFacts& card) {
-  if (card.capability.number() >= kLeastCapability) return;
+  if (card.capability.number() >= kLeastCudaCapability) return;
   throw Error(fmt::format("GPU {} ({}) has compute capability {}.{}; the kernels need {}.{} (Ampere) or newer",
-                          card.ordinal, card.name, card.capability.major, card.capability.minor, kLeastCapability / 10,
-                          kLeastCapability % 10),
+                          card.ordinal, card.name, card.capability.major, card.capability.minor,
+                          kLeastCudaCapability / 10, kLeastCudaCapability % 10),
               ErrorKind::unsupported);
 }
 

@@ -176,8 +176,7 @@ std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const Kernel
   return std::make_unique<GeneratedKernel>(context, std::move(name), std::move(node), spec);
 }
 
-KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec) {
-  const CardFacts& card = context.card();
+KernelOutline outline_generated(const CardFacts& card, const KernelSpec& spec) {
   const std::shared_ptr<const GeneratedNode> node = generate_node(spec, card.capability.number(), card.multiprocessors);
   return {kernel_name(*node, spec.node), node->workspace_bytes};
 }

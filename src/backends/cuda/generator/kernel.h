@@ -16,6 +16,6 @@ bool fits_generated(const Graph& graph, const Node& node);
 std::unique_ptr<Kernel> make_generated_kernel(CudaContext& context, const KernelSpec& spec);
 
 // Generates the source without compiling it.
-KernelOutline outline_generated(const CudaContext& context, const KernelSpec& spec);
+KernelOutline outline_generated(const CardFacts& card, const KernelSpec& spec);
 
 }  // namespace ridgepoint::cuda

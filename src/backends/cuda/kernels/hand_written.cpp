@@ -5,6 +5,17 @@
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
+namespace {
+
+const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
+  const KernelVariant* variant = find_variant(card, spec.graph, spec.node);
+  if (variant != nullptr) return *variant;
+  throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
+                          ridgepoint::name(spec.node.op)),
+              ErrorKind::unsupported);
+}
+
+}  // namespace
 
 bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
   return node.op == op && graph.type(node.inputs[static_cast<std::size_t>(operand)]).dtype == dtype &&
@@ -46,14 +57,14 @@ bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, cons
   return variant != nullptr && variant->strided_results;
 }
 
+KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec) {
+  const KernelVariant& variant = variant_of(card, spec);
+  return {variant.entry, variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, spec)};
+}
+
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {
-  const KernelVariant* variant = find_variant(context.card(), spec.graph, spec.node);
-  if (variant == nullptr) {
-    throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
-                            ridgepoint::name(spec.node.op)),
-                ErrorKind::unsupported);
-  }
-  return variant->make(context, spec, *variant);
+  const KernelVariant& variant = variant_of(context.card(), spec);
+  return variant.make(context, spec, variant);
 }
 
 }  // namespace ridgepoint::cuda

@@ -37,6 +37,8 @@ struct KernelVariant {
   // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
   bool strided_results = false;  // as Device::writes_strided() says
+  // Bytes of device memory that a launch needs beside its operands, by the layouts alone; null: none.
+  std::size_t (*workspace_bytes)(const KernelVariant& variant, const KernelSpec& spec) = nullptr;
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
   // Whether the node can run as this kernel on such a GPU.

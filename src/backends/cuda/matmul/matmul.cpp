@@ -21,11 +21,11 @@ std::string kernel_name(const MatmulProblem& problem) {
   return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.a.dtype));
 }
 
-void require_tensor_cores(const CudaContext& context, const MatmulProblem& problem) {
+void require_tensor_cores(const CardFacts& card, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.a.dtype == DType::bf16;
-  if (!asks || context.card().capability.major >= 8) return;
+  if (!asks || card.capability.major >= 8) return;
   throw Error(fmt::format("{} does not support {}, which needs compute capability 8.0; use --dtype fp32 or fp16",
-                          context.card().name, problem.tf32 ? "tf32" : "bf16"),
+                          card.name, problem.tf32 ? "tf32" : "bf16"),
               ErrorKind::unsupported);
 }
 
@@ -109,9 +109,9 @@ class ZeroKernel : public Kernel {
 
 // The problem in the terms of both implementations.
 struct Mapping {
-  explicit Mapping(const CudaContext& context, const MatmulProblem& problem)
+  explicit Mapping(const CardFacts& card, const MatmulProblem& problem)
       : library(map_matmul(problem)),
-        split(has_split_matmul(context.card()) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt),
+        split(has_split_matmul(card) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt),
         workspace_bytes(std::max(library.workspace_bytes(), split ? split->workspace_bytes() : 0)) {}
 
   LtProblem library;
@@ -124,9 +124,9 @@ struct Mapping {
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
   const CudaContext::Scope scope(context);
   const MatmulProblem problem = read_matmul_problem(spec);
-  require_tensor_cores(context, problem);
+  require_tensor_cores(context.card(), problem);
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
-  Mapping mapped(context, problem);
+  Mapping mapped(context.card(), problem);
   auto plan = std::make_unique<MatmulPlan>(context, mapped.library);
   const MatmulAlgorithm algorithm =
       choose_algorithm(context, *plan, mapped.library, mapped.split ? &*mapped.split : nullptr);
@@ -137,11 +137,11 @@ std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpe
                                          std::get<cublasLtMatmulAlgo_t>(algorithm), context, mapped.workspace_bytes);
 }
 
-KernelOutline outline_matmul(const CudaContext& context, const KernelSpec& spec) {
+KernelOutline outline_matmul(const CardFacts& card, const KernelSpec& spec) {
   const MatmulProblem problem = read_matmul_problem(spec);
-  require_tensor_cores(context, problem);
+  require_tensor_cores(card, problem);
   if (problem.flops() == 0) return {kernel_name(problem), 0};
-  return {kernel_name(problem), Mapping(context, problem).workspace_bytes};
+  return {kernel_name(problem), Mapping(card, problem).workspace_bytes};
 }
 
 }  // namespace ridgepoint::cuda

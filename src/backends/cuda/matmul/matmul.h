@@ -15,6 +15,6 @@ namespace ridgepoint::cuda {
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec);
 
 // The outline does not measure algorithms, so the name is that of the library's kernel.
-KernelOutline outline_matmul(const CudaContext& context, const KernelSpec& spec);
+KernelOutline outline_matmul(const CardFacts& card, const KernelSpec& spec);
 
 }  // namespace ridgepoint::cuda

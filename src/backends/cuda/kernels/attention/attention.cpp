@@ -102,11 +102,28 @@ class Attention : public Kernel {
   Launchable kernel_;
 };
 
+// The workspace of the backward: q's gradient as fp32 sums, the products sum(do o), the semaphores of the blocks of
+// queries and the number of blocks that have started.
+struct GradientWorkspace {
+  GradientWorkspace(const KernelVariant& variant, const KernelSpec& spec) {
+    const Sizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
+    const std::int64_t query_blocks = ceil_divide(sizes.queries, variant.tiling.rows);
+    const std::int64_t sums = sizes.batch * query_blocks * variant.tiling.rows * variant.tiling.width;
+    sum_bytes = variant.finish_entry == nullptr ? 0 : static_cast<std::size_t>(sums) * sizeof(float);
+    product_bytes = static_cast<std::size_t>(sizes.batch * sizes.queries) * sizeof(float);
+    semaphores = static_cast<std::size_t>(sizes.batch * query_blocks);
+  }
+  std::size_t bytes() const { return sum_bytes + product_bytes + (semaphores + 1) * sizeof(unsigned); }
+
+  std::size_t sum_bytes, product_bytes, semaphores;
+};
+
 // Three launches: sum(do o) of each query; the gradients, with q's as fp32 sums; and q's gradient from these sums. For
 // fp32 there are two, because q's gradient itself has the sums.
 class AttentionGradient : public Kernel {
  public:
-  AttentionGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) : context_(context) {
+  AttentionGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : context_(context), workspace_(variant, spec) {
     const Sizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
@@ -121,8 +138,6 @@ class AttentionGradient : public Kernel {
     parameters_.batch = static_cast<int>(sizes.batch);
     const std::int64_t query_blocks = ceil_divide(sizes.queries, tiling.rows);
     query_blocks_ = static_cast<int>(query_blocks);
-    product_bytes_ = static_cast<std::size_t>(sizes.batch * sizes.queries) * sizeof(float);
-    semaphores_ = static_cast<std::size_t>(sizes.batch * query_blocks);
 
     const auto stage = [&](const char* entry, unsigned blocks, int threads) -> Launchable {
       return {
@@ -136,15 +151,11 @@ class AttentionGradient : public Kernel {
     context.allow_shared(differentiate.function, differentiate.shape.shared_bytes);
     stages_ = {prepare, differentiate};
     if (variant.finish_entry == nullptr) return;
-    sum_bytes_ = static_cast<std::size_t>(sizes.batch * query_blocks * tiling.rows * tiling.width) * sizeof(float);
     stages_.push_back(stage(variant.finish_entry, static_cast<unsigned>(query_blocks * sizes.batch), tiling.threads));
   }
 
   std::string_view name() const override { return stages_[1].name; }
-  // The workspace has the sums, the products sum(do o), the semaphores and the number of blocks that have started.
-  std::size_t workspace_bytes() const override {
-    return sum_bytes_ + product_bytes_ + (semaphores_ + 1) * sizeof(unsigned);
-  }
+  std::size_t workspace_bytes() const override { return workspace_.bytes(); }
 
   void launch(const LaunchArguments& arguments) override {
     parameters_.d_o.data = arguments.inputs[0];
@@ -160,9 +171,9 @@ class AttentionGradient : public Kernel {
     require_vectors({parameters_.o.data, parameters_.dq.data, parameters_.dk.data, parameters_.dv.data});
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
     parameters_.dq_sums = reinterpret_cast<float*>(workspace);
-    parameters_.products = reinterpret_cast<float*>(workspace + sum_bytes_);
-    parameters_.semaphores = reinterpret_cast<unsigned*>(workspace + sum_bytes_ + product_bytes_);
-    parameters_.started = parameters_.semaphores + semaphores_;
+    parameters_.products = reinterpret_cast<float*>(workspace + workspace_.sum_bytes);
+    parameters_.semaphores = reinterpret_cast<unsigned*>(workspace + workspace_.sum_bytes + workspace_.product_bytes);
+    parameters_.started = parameters_.semaphores + workspace_.semaphores;
     void* pointers[] = {&parameters_, &query_blocks_};
     for (const Launchable& stage : stages_) context_.launch(stage.function, stage.shape, pointers, stage.name);
   }
@@ -172,10 +183,8 @@ class AttentionGradient : public Kernel {
 
   CudaContext& context_;
   AttentionBackward parameters_;
+  GradientWorkspace workspace_;
   int query_blocks_ = 0;
-  std::size_t sum_bytes_ = 0;
-  std::size_t product_bytes_ = 0;
-  std::size_t semaphores_ = 0;
   std::vector<Launchable> stages_;
 };
 
@@ -222,6 +231,10 @@ constexpr DType dtype_of(AttentionElement element) {
   return DType::fp32;
 }
 
+std::size_t backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+  return GradientWorkspace(variant, spec).bytes();
+}
+
 // In a tiling, rows are queries and columns are keys.
 template <class Tiling>
 KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
@@ -250,6 +263,7 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
           .finish_entry = row.finish_entry,
           .layout = attention_layout,
           .strided_results = true,
+          .workspace_bytes = backward_workspace_bytes,
           .make = make_backward};
 }
 

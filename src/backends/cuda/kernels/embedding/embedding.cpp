@@ -70,6 +70,12 @@ class EmbeddingForward : public Kernel {
   void* parameters_[6] = {&table_, &indices_, &output_, &table_rows_, &count_, &words_};
 };
 
+// The workspace of the backward has the offset of each row's positions, and the positions.
+std::size_t backward_workspace_bytes(const KernelVariant& /*variant*/, const KernelSpec& spec) {
+  const std::int64_t rows = spec.outputs[0].shape[0];
+  return static_cast<std::size_t>(rows + 1 + spec.inputs[1].shape.elements()) * sizeof(int);
+}
+
 // Sorts the positions by index, then sums each row and writes it once.
 class EmbeddingBackward : public Kernel {
  public:
@@ -78,7 +84,8 @@ class EmbeddingBackward : public Kernel {
         variant_(variant),
         rows_(checked_int(spec.outputs[0].shape[0], "the number of rows of an embedding")),
         columns_(checked_int(spec.outputs[0].shape[1], "the width of an embedding")),
-        count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")) {
+        count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")),
+        workspace_bytes_(backward_workspace_bytes(variant, spec)) {
     divides_ = columns_ * static_cast<std::int64_t>(size_bytes(spec.outputs[0].dtype)) % kVectorBytes == 0;
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
     sort_ = {context.kernel(variant.image, variant.prepare_entry),
@@ -91,10 +98,7 @@ class EmbeddingBackward : public Kernel {
 
   std::string_view name() const override { return divides_ ? vectors_.name : elements_.name; }
 
-  // The workspace has the offset of each row's positions, and the positions.
-  std::size_t workspace_bytes() const override {
-    return (static_cast<std::size_t>(rows_) + 1 + static_cast<std::size_t>(count_)) * sizeof(int);
-  }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
     if (rows_ == 0 || columns_ == 0) return;
@@ -123,6 +127,7 @@ class EmbeddingBackward : public Kernel {
   int rows_;
   int columns_;
   int count_;
+  std::size_t workspace_bytes_;
   bool divides_ = false;
   Launchable sort_;
   Launchable vectors_;
@@ -163,6 +168,7 @@ constexpr KernelVariant backward(DType dtype, int columns, const char* vectors, 
           .entry = vectors,
           .scalar_entry = elements,
           .prepare_entry = "embedding_backward_sort",
+          .workspace_bytes = backward_workspace_bytes,
           .make = make_backward};
 }
 constexpr KernelVariant kVariants[] = {

@@ -1,0 +1,77 @@
+#include "backends/cuda/card_choices.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/generator/kernel.h"
+#include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/matmul/matmul.h"
+#include "ops/rule.h"
+
+namespace ridgepoint {
+namespace cuda {
+namespace {
+
+// The shared memory that a block can have, the opt-in above 48 KiB included: CUDA C++ Programming Guide, table
+// "Technical Specifications per Compute Capability".
+std::size_t shared_bytes_per_block(const ComputeCapability& capability) {
+  constexpr std::size_t kKibibyte = 1024;
+  switch (capability.number()) {
+    case 80:
+    case 87:
+      return 163 * kKibibyte;
+    case 86:
+    case 89:
+    case 120:
+    case 121:
+      return 99 * kKibibyte;
+    default:
+      return 227 * kKibibyte;
+  }
+}
+
+}  // namespace
+
+DeviceFacts CardChoices::facts() const {
+  DeviceFacts facts;
+  facts.compute_capability = fmt::format("{}.{}", card_.capability.major, card_.capability.minor);
+  facts.multiprocessors = card_.multiprocessors;
+  if (card_.l2_bytes > 0) facts.l2_cache_bytes = static_cast<std::int64_t>(card_.l2_bytes);
+  facts.memory_bytes = static_cast<std::int64_t>(card_.memory_bytes);
+  return facts;
+}
+
+bool CardChoices::has_kernel(const Graph& graph, const Node& node) const {
+  return node.op == Op::matmul || has_hand_written(card_, graph, node) || fits_generated(graph, node);
+}
+
+OperandLayout CardChoices::operand_layout(const Graph& graph, const Node& node, int index) const {
+  if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch computes a whole batch
+  if (has_hand_written(card_, graph, node)) return hand_written_layout(card_, graph, node, index);
+  return OperandLayout::any;
+}
+
+bool CardChoices::writes_strided(const Graph& graph, const Node& node) const {
+  if (!launches(node.op) || node.op == Op::matmul) return false;
+  if (has_hand_written(card_, graph, node)) return hand_written_writes_strided(card_, graph, node);
+  return true;
+}
+
+KernelOutline CardChoices::outline(const KernelSpec& spec) {
+  if (spec.node.op == Op::matmul) return outline_matmul(card_, spec);
+  if (has_hand_written(card_, spec.graph, spec.node)) return outline_hand_written(card_, spec);
+  return outline_generated(card_, spec);
+}
+
+}  // namespace cuda
+
+std::shared_ptr<KernelChoices> make_described_card(const CardDescription& description) {
+  cuda::CardFacts card;
+  card.name = description.name;
+  card.capability = {description.compute_capability / 10, description.compute_capability % 10};
+  card.multiprocessors = description.multiprocessors;
+  card.memory_bytes = static_cast<std::size_t>(description.memory_bytes);
+  card.shared_bytes_per_block = cuda::shared_bytes_per_block(card.capability);
+  return std::make_shared<cuda::CardChoices>(std::move(card));
+}
+
+}  // namespace ridgepoint

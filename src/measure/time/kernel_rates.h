@@ -1,0 +1,60 @@
+// The times of this engine's kernels on a GPU that is known by its datasheet. The rates are shares of the datasheet's,
+// fitted to measured times on an H200 together with the fixed times of a launch; docs/predicted_times.md has the rows
+// and their errors. The shares are carried over to other GPUs, where nothing has been measured.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "measure/machine/datasheet.h"
+
+namespace ridgepoint {
+
+// The seconds of one launch. Capturing launches shortens the fixed part.
+struct KernelTime {
+  double fixed = 0;
+  double work = 0;  // max(operations / rate, bytes / bandwidth)
+};
+
+// The number format of a product. half: bf16 and fp16.
+enum class ProductKind : std::uint8_t { fp32, tf32, half };
+
+// A call of flash attention: q [batch, queries, width], k and v [batch, keys, width], all batch dimensions as one.
+struct AttentionSize {
+  std::int64_t batch = 1, queries = 1, keys = 1, width = 1;
+  bool causal = false;
+  bool is_fp32 = false;
+  bool is_backward = false;
+};
+
+class KernelRates {
+ public:
+  // Empty for a GPU on which no kernel of this build runs, and without the datasheet's rates.
+  static std::optional<KernelRates> of(const Datasheet& card);
+
+  // `flops` are 2 m n k for each product of the batch; `bytes` are operands and results.
+  KernelTime product(ProductKind kind, double flops, double bytes) const;
+  // 4 batch queries keys width operations, half of that where causal, 2.5 times as many backward; the tiles' padding
+  // and the multiprocessors that too few blocks leave idle count in addition.
+  KernelTime attention(const AttentionSize& size) const;
+  // AdamW over all parameters.
+  KernelTime optimizer(double bytes) const;
+  // Elementwise kernels, reductions, norms, softmax, loss, copies and gathers.
+  KernelTime rows(double bytes) const;
+
+  // The host's seconds for a launch that is not captured.
+  static double host_seconds_per_launch();
+  // What remains of a launch's fixed time where launches are captured.
+  static double captured_share();
+
+ private:
+  explicit KernelRates(const Datasheet& card) : card_(card) {}
+
+  const Datasheet& card_;
+  double half_ = 0;  // the datasheet's; the others are achievable rates
+  double tf32_ = 0;
+  double fp32_ = 0;
+  double fp32_fixed_ = 0;
+};
+
+}  // namespace ridgepoint
