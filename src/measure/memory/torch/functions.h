@@ -22,7 +22,7 @@ class Functions {
   Kernels& kernels() { return kernels_; }
   // torch.set_grad_enabled()
   void set_grad_enabled(bool enabled) { grad_enabled_ = enabled; }
-  // Leaving torch.autocast() drops the low copies of parameters; leaving it also ends casts.
+  // The context of torch.autocast(): leaving it drops the low copies of parameters.
   void enter_autocast() { in_autocast_ = low_.has_value(); }
   void exit_autocast();
 

@@ -54,8 +54,7 @@ TEST(TorchForecast, is_within_half_a_percent_of_measured_peaks) {
     Precision precision;
     double mib;
   };
-  constexpr auto fp32 = Precision::fp32;
-  constexpr auto bf16 = Precision::bf16;
+  using enum Precision;
   constexpr Measured kMeasured[] = {
       {"small", 4, 128, fp32, 2536},   {"small", 4, 256, fp32, 3064},   {"small", 4, 512, fp32, 5400},
       {"small", 4, 1024, fp32, 12866}, {"medium", 4, 256, fp32, 8699},  {"large", 4, 128, fp32, 19096},
@@ -83,7 +82,11 @@ TEST(TorchForecast, is_within_half_a_percent_of_peaks_without_temporaries_of_the
 // Attention alone, batch 8, one head, fp32, not causal, on an H200 with torch 2.11: MiB allocated before backward, and
 // at the peak of backward (docs/performance_history.md).
 TEST(TorchForecast, accounts_for_one_call_of_attention_as_measured) {
-  using namespace torch;
+  using torch::Functions;
+  using torch::Kernels;
+  using torch::Sizes;
+  using torch::Tensor;
+  using torch::Thread;
   struct Measured {
     bool library_softmax;
     std::int64_t width, sequence;
