@@ -16,11 +16,9 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kNames = enum_names<AttentionVariant>("composite", "softmax", "weights", "recompute", "flash");
+constexpr auto kNames = enum_names<AttentionVariant>("naive", "composite", "softmax", "weights", "recompute", "flash");
 
-// The shift by the maximum cancels in the quotient, so it needs no gradient.
-Value softmax_in_plain_ops(Graph& graph, Value scores) {
-  const Value maximum = detach(graph, reduce_max(graph, scores, {-1}, true));
+Value softmax_in_plain_ops(Graph& graph, Value scores, Value maximum) {
   const Value exponentials = exp(graph, sub(graph, scores, maximum));
   return div(graph, exponentials, reduce_sum(graph, exponentials, {-1}, true));
 }
@@ -32,8 +30,10 @@ Value weights_of(Graph& graph, AttentionVariant variant, Value scores) {
       return softmax(graph, scores);
     case AttentionVariant::weights:
       return graph.node(make_node(graph, Op::softmax, {scores}, {{kPlainAttribute, true}})).outputs[0];
-    default:
-      return softmax_in_plain_ops(graph, scores);
+    case AttentionVariant::naive:
+      return softmax_in_plain_ops(graph, scores, reduce_max(graph, scores, {-1}, true));
+    default:  // the shift by the maximum cancels in the quotient, so it needs no gradient
+      return softmax_in_plain_ops(graph, scores, detach(graph, reduce_max(graph, scores, {-1}, true)));
   }
 }
 

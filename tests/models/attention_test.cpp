@@ -70,11 +70,9 @@ TEST(AttentionVariants, agree_on_the_result_and_every_gradient) {
 }
 
 TEST(AttentionVariants, keep_as_many_squares_of_the_sequence_as_they_say) {
-  const std::map<AttentionVariant, double> squares = {{AttentionVariant::composite, 2},
-                                                      {AttentionVariant::softmax, 1},
-                                                      {AttentionVariant::weights, 1},
-                                                      {AttentionVariant::recompute, 0},
-                                                      {AttentionVariant::flash, 0}};
+  const std::map<AttentionVariant, double> squares = {
+      {AttentionVariant::naive, 3},   {AttentionVariant::composite, 2}, {AttentionVariant::softmax, 1},
+      {AttentionVariant::weights, 1}, {AttentionVariant::recompute, 0}, {AttentionVariant::flash, 0}};
   for (const AttentionVariant variant : kAllAttentionVariants) {
     TransformerConfig config{"test", 8, 1024, 8, 8, 1, 1, variant};
     Program program(testing::transformer_graph(config, 1, Mode::backward), open_device("null"));

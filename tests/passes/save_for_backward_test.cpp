@@ -103,6 +103,7 @@ TEST(TrainingForwardOfAttention, saves_the_squares_of_its_variant) {
       return output.role == OutputRole::activation && made.graph().type(output.value).elements() == 64 * 64;
     });
   };
+  EXPECT_EQ(saved(AttentionVariant::naive), 3);
   EXPECT_EQ(saved(AttentionVariant::composite), 2);
   EXPECT_EQ(saved(AttentionVariant::softmax), 1);
   EXPECT_EQ(saved(AttentionVariant::flash), 0);

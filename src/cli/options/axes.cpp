@@ -220,7 +220,7 @@ std::vector<Axis> attention_axes() {
                              [](D& d, Int v) { d.model.context = v; }));
   axes.push_back(number_axis("--keys", kWork, "", kPositive, "number of keys and values [as many as queries]",
                              [](D& d, Int v) { d.keys = v; }));
-  axes.push_back(attention_axis("composite,softmax,weights,recompute,flash"));
+  axes.push_back(attention_axis("naive,composite,softmax,weights,recompute,flash"));
   axes.push_back(
       compile_axis("graph compilation (fuse: groups of ops in one kernel each, and softmax as flash; full: also all "
                    "launches captured)"));

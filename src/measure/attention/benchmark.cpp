@@ -96,8 +96,10 @@ RunConfig run_config(const AttentionConfig& config) {
   run.workload = std::make_shared<AttentionCall>(config.problem);
   run.compile = compile_options(config.problem, Mode::backward);
   run.compile.level = config.compile.level;
-  // This variant is the plain formula also where it is compiled: its ops are fused, not replaced by the tiled op.
-  if (config.problem.variant == AttentionVariant::composite) run.compile.skip = {"recognise_attention"};
+  // These variants are the plain formula also where they are compiled: ops are fused, not replaced by the tiled op.
+  const AttentionVariant variant = config.problem.variant;
+  if (variant == AttentionVariant::naive || variant == AttentionVariant::composite)
+    run.compile.skip = {"recognise_attention"};
   return run;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ridgepoint/program.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
@@ -38,6 +39,26 @@ TEST(PlanCommand, has_a_row_for_each_configuration_and_card) {
     EXPECT_EQ(row["room_bytes"].get<std::int64_t>(),
               row["capacity_bytes"].get<std::int64_t>() - row["memory_bytes"]["peak_reserved"].get<std::int64_t>());
   }
+}
+
+// The kernels are the card's where this build knows them, so its name is in the record.
+TEST(PlanCommand, predicts_the_time_of_an_iteration_on_a_card) {
+  const nlohmann::json rows = rows_of({"--model", "tiny", "--card", "h200,h100,t4", "--dtype", "bf16"});
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_TRUE(rows[2]["predicted_ms"].is_null()) << "no kernel runs on a T4";
+  EXPECT_NE(rows[2]["device"]["name"], "T4");
+  EXPECT_TRUE(rows_of({"--model", "tiny"})[0]["predicted_ms"].is_null()) << "no card";
+  EXPECT_TRUE(rows_of({"--model", "tiny", "--device", "cpu", "--card", "h200"})[0]["predicted_ms"].is_null());
+  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
+  EXPECT_EQ(rows[0]["device"]["name"], "H200 SXM");
+  EXPECT_EQ(rows[0]["predicted_error"], 0.1);
+  EXPECT_TRUE(rows[1]["predicted_error"].is_null());
+  EXPECT_GT(rows[1]["predicted_ms"].get<double>(), 0.1);
+  double sum = 0;
+  for (const nlohmann::json& ms : rows[0]["predicted_phase_ms"]) sum += ms.is_null() ? 0 : ms.get<double>();
+  EXPECT_NEAR(sum, rows[0]["predicted_ms"].get<double>(), 1e-9);
+  EXPECT_THAT(plan({"--model", "tiny", "--card", "h200,h100"}).output,
+              AllOf(HasSubstr("predicted ms"), HasSubstr("10%"), HasSubstr("not measured")));
 }
 
 TEST(PlanCommand, keeps_memory_of_a_card_free) {

@@ -73,6 +73,8 @@ TEST(AttentionAccount, names_what_each_variant_keeps) {
     return components(account_for_attention(config_of(variant)).moments[0]);
   };
   using ::testing::ElementsAre;
+  EXPECT_THAT(kept(AttentionVariant::naive),
+              ElementsAre("q", "k", "v", "grad.o", "scores", "row maxima", "exponentials", "row sums", "weights", "o"));
   EXPECT_THAT(kept(AttentionVariant::composite),
               ElementsAre("q", "k", "v", "grad.o", "exponentials", "row sums", "weights", "o"));
   EXPECT_THAT(kept(AttentionVariant::softmax), ElementsAre("q", "k", "v", "grad.o", "weights", "o"));
@@ -96,6 +98,19 @@ TEST(AttentionAccount, gives_shapes_and_formulas_in_symbols) {
   const AttentionAccount low = account_for_attention(config);
   EXPECT_EQ(line_of(low.moments[0], "k").formula, "2 B H K D");
   EXPECT_EQ(line_of(low.moments[0], "weights as bf16").formula, "2 B H S K");
+}
+
+// Three squares, and a column for the maximum and one for the sum of each row.
+TEST(AttentionAccount, of_the_naive_formula_has_three_squares_to_the_byte) {
+  const AttentionAccount account = account_for_attention(config_of(AttentionVariant::naive, "null"));
+  constexpr std::int64_t kSquare = 4 * 3 * 2 * 77 * 77, kColumn = 4 * 3 * 2 * 77, kOperand = 4 * 3 * 77 * 20;
+  std::int64_t predicted = 0;
+  for (const AccountLine& line : account.moments[0].lines) predicted += line.predicted_bytes;
+  EXPECT_EQ(predicted, 3 * kSquare + 2 * kColumn + 5 * kOperand);  // q, k, v, o and the gradient of o
+  for (const std::string_view square : {"scores", "exponentials", "weights"}) {
+    EXPECT_EQ(line_of(account.moments[0], square).formula, "4 B H S^2");
+    EXPECT_EQ(line_of(account.moments[0], square).predicted_bytes, kSquare);
+  }
 }
 
 TEST(AttentionAccount, says_where_the_peak_is) {

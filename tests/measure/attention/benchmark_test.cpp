@@ -85,11 +85,9 @@ TEST(MeasureAttention, takes_the_memory_that_is_planned_in_every_variant_and_dty
 }
 
 TEST(MeasureAttention, keeps_as_many_squares_of_the_sequence_as_the_variant_says) {
-  const std::map<AttentionVariant, std::int64_t> squares = {{AttentionVariant::composite, 2},
-                                                            {AttentionVariant::softmax, 1},
-                                                            {AttentionVariant::weights, 1},
-                                                            {AttentionVariant::recompute, 0},
-                                                            {AttentionVariant::flash, 0}};
+  const std::map<AttentionVariant, std::int64_t> squares = {
+      {AttentionVariant::naive, 3},   {AttentionVariant::composite, 2}, {AttentionVariant::softmax, 1},
+      {AttentionVariant::weights, 1}, {AttentionVariant::recompute, 0}, {AttentionVariant::flash, 0}};
   for (const auto& [variant, count] : squares) {
     AttentionConfig config = config_of(4096, 16, "null");
     config.problem.variant = variant;

@@ -49,6 +49,19 @@ TEST(Datasheet, every_name_leads_to_one_card) {
   }
 }
 
+TEST(Datasheet, has_what_kernels_are_chosen_by) {
+  for (const Datasheet& sheet : datasheets()) {
+    const CardDescription card = describe_card(sheet);
+    EXPECT_EQ(card.name, sheet.card);
+    EXPECT_GE(card.compute_capability, 70) << sheet.card;
+    EXPECT_LE(card.compute_capability, 120) << sheet.card;
+    EXPECT_GE(card.multiprocessors, 40) << sheet.card;
+    EXPECT_EQ(card.memory_bytes, sheet.memory_bytes);
+  }
+  EXPECT_EQ(find_datasheet("h200")->multiprocessors, 132);
+  EXPECT_EQ(find_datasheet("rtx 4090")->compute_capability, 89);
+}
+
 TEST(Datasheet, narrower_types_are_never_slower_and_absent_ones_have_no_rate) {
   for (const Datasheet& sheet : datasheets()) {
     EXPECT_LE(*sheet.fp32, sheet.tf32.value_or(*sheet.fp32)) << sheet.card;

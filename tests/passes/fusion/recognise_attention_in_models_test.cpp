@@ -20,7 +20,8 @@ TransformerConfig tiny(AttentionVariant variant, std::int64_t context = 64) {
 
 TEST(RecogniseAttention, finds_every_layer_of_the_model) {
   const std::shared_ptr<Device> device = open_device("cpu");
-  for (const AttentionVariant variant : {AttentionVariant::composite, AttentionVariant::softmax}) {
+  for (const AttentionVariant variant :
+       {AttentionVariant::naive, AttentionVariant::composite, AttentionVariant::softmax}) {
     const TransformerConfig config = tiny(variant);
     const Graph graph =
         ProgramPlan(build_transformer(config, 2), device, {.compile = {.mode = Mode::step, .level = Compile::fuse}})

@@ -1,0 +1,120 @@
+// A described GPU plans as the GPU itself: the same graph, and the memory of its runs to the byte.
+#include "backends/cuda/card_choices.h"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+
+#include "backends/cuda/card.h"
+#include "backends/cuda/fake/on_fake_card.h"
+#include "backends/cuda/kernels/hand_written.h"
+#include "measure/machine/datasheet.h"
+#include "measure/memory/forecast.h"
+#include "models/transformer.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/workload.h"
+
+namespace ridgepoint {
+namespace {
+
+const TransformerConfig kModel{"custom", 50, 16, 32, 48, 2, 2};
+
+std::shared_ptr<Device> described(std::string_view card) {
+  DeviceOptions options;
+  options.card = describe_card(*find_datasheet(card));
+  return open_device("null", options);
+}
+
+// Runs on `card` what the described GPU of its name has planned.
+void expect_same_plans(const std::shared_ptr<Device>& card) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const Compile level : kAllCompiles) {
+      for (const AttentionVariant attention : {AttentionVariant::composite, AttentionVariant::flash}) {
+        TransformerConfig model = kModel;
+        model.attention = attention;
+        const Transformer workload(model, 2);
+        const ProgramOptions options{.compile = {.mode = Mode::step, .precision = precision, .level = level}};
+        const ProgramPlan there(workload.build(), card, options);
+        const ProgramPlan planned(workload.build(), described(card->name()), options);
+        EXPECT_EQ(print_graph(planned.graph()), print_graph(there.graph())) << name(level) << ' ' << name(attention);
+        Program program(there);
+        initialise(program, workload, 0);
+        for (int run = 0; run < 2; ++run) program.run();
+        program.synchronize();
+        const MemoryForecast found = memory_of(program);
+        const MemoryForecast forecast = forecast_memory(planned);
+        EXPECT_EQ(forecast.use.peak_allocated_bytes, found.use.peak_allocated_bytes);
+        EXPECT_EQ(forecast.use.peak_reserved_bytes, found.use.peak_reserved_bytes);
+        EXPECT_EQ(forecast.use.peak_requested_bytes, found.use.peak_requested_bytes);
+        EXPECT_EQ(forecast.before_backward_bytes, found.before_backward_bytes);
+      }
+    }
+  }
+}
+
+class CardChoicesOnFakeCard : public testing::OnFakeCard {};
+TEST_F(CardChoicesOnFakeCard, plan_what_a_program_on_the_card_takes) {
+  use_fake_compiler();
+  on_fake_card([] { expect_same_plans(open_device("cuda")); });
+}
+
+class OnCardChoices : public testing::OnCard {};
+TEST_F(OnCardChoices, plan_what_a_program_on_the_card_takes) {
+  if (find_datasheet(device_->name()) == nullptr) GTEST_SKIP() << "there is no datasheet of " << device_->name();
+  expect_same_plans(device_);
+}
+
+TEST(CardChoices, describe_the_card) {
+  const std::shared_ptr<Device> device = described("h100");
+  EXPECT_EQ(device->kind(), "null");
+  EXPECT_EQ(device->name(), "H100 SXM");
+  EXPECT_EQ(device->facts().compute_capability, "9.0");
+  EXPECT_EQ(device->facts().multiprocessors, 132);
+}
+
+// The wider tiles of a backward need more shared memory than compute capability 8.9 gives a block.
+TEST(CardChoices, differ_by_the_shared_memory_of_a_block) {
+  Graph graph;
+  const TensorType type{DType::bf16, {2, 64, 80}};
+  const Value q = input(graph, "q", type, Role::data);
+  const auto [o, log_sum_exp] = attention(graph, q, q, q, 0.1, true);
+  const Node& forward = graph.producer_node(o);
+  const NodeId backward =
+      make_node(graph, Op::attention_backward, {q, q, q, q, o, log_sum_exp}, {{"causal", true}, {"scale", 0.1}});
+  for (const char* card : {"h100", "a100", "b200"})
+    EXPECT_TRUE(described(card)->has_kernel(graph, graph.node(backward))) << card;
+  for (const char* card : {"rtx 4090", "a10", "rtx 5090"}) {
+    EXPECT_TRUE(described(card)->has_kernel(graph, forward)) << card;
+    EXPECT_FALSE(described(card)->has_kernel(graph, graph.node(backward))) << card;
+  }
+}
+
+TEST(CardChoices, have_the_workspace_of_the_fp32_kernel_on_hopper_only) {
+  Graph graph;
+  const TensorType type{DType::fp32, {128, 128}};
+  const Value a = input(graph, "a", type, Role::data);
+  const Value product = matmul(graph, a, a);
+  const std::array inputs{dense_layout(type), dense_layout(type)};
+  const std::array outputs{dense_layout(type)};
+  const KernelSpec spec{graph, graph.producer_node(product), inputs, outputs};
+  EXPECT_GT(described("h100")->outline(spec).workspace_bytes, 0U);
+  EXPECT_EQ(described("a100")->outline(spec).workspace_bytes, 0U);
+}
+
+TEST(CardChoices, are_refused_for_a_card_that_no_kernel_runs_on) {
+  EXPECT_FALSE(can_describe_card(find_datasheet("t4")->compute_capability));
+  EXPECT_TRUE(can_describe_card(find_datasheet("a100")->compute_capability));
+  try {
+    described("t4");
+    FAIL() << "was opened";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("T4"));
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint
