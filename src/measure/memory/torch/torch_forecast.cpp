@@ -57,11 +57,11 @@ void require_torch_has_it(const RunConfig& config) {
           fmt::format("--as {} needs the Transformer; the workload '{}' has no model in PyTorch", name(config.plan_as),
                       workload.model.name));
   const AttentionVariant attention = *workload.attention;
-  require(
-      attention != AttentionVariant::weights && attention != AttentionVariant::recompute,
-      fmt::format("--as {}: PyTorch has no attention that saves what '{}' does; it has composite, softmax and flash "
-                  "(scaled_dot_product_attention)",
-                  name(config.plan_as), name(attention)));
+  require(attention != AttentionVariant::weights && attention != AttentionVariant::recompute,
+          fmt::format(
+              "--as {}: PyTorch has no attention that saves what '{}' does; it has naive, composite, softmax and flash "
+              "(scaled_dot_product_attention)",
+              name(config.plan_as), name(attention)));
 }
 
 MemoryForecast forecast_torch(const RunConfig& config, const std::optional<std::string>& card,
