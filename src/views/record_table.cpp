@@ -25,8 +25,8 @@ bool is_redundant(const Record& record, const RecordSetting& setting) {
   if (is_attention_call(record) && setting.heading == "warm-up") return true;
   return (is_size(setting) && is_preset(record)) || setting.heading == "mode" ||
          (setting.heading == "allocator" && has_default_allocator(record)) ||
-         (setting.heading == "engine" && cell == "ridgepoint") || (setting.heading == "compile" && cell == "off") ||
-         (setting.heading == "checkpoint" && cell == "none");
+         ((setting.heading == "engine" || setting.heading == "as") && cell == "ridgepoint") ||
+         (setting.heading == "compile" && cell == "off") || (setting.heading == "checkpoint" && cell == "none");
 }
 
 // Whether the setting says nothing that the other settings do not say.

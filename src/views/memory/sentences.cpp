@@ -36,7 +36,11 @@ std::string slope(double height_bytes, double ms) {
   return format_bytes(static_cast<std::uint64_t>(height_bytes / ms * 1e3)) + "/s";
 }
 
-std::string ratio(double rise, double fall) { return fall > 0 ? fmt::format("{:.2g} : 1", rise / fall) : "-"; }
+std::string ratio(double rise, double fall) {
+  if (fall <= 0) return "-";
+  const double ratio = rise / fall;
+  return fmt::format("{:.{}f} : 1", ratio, ratio < 10 ? 2 : 0);
+}
 
 std::string counts_of(const Sawtooth& sawtooth) {
   const std::string each =
