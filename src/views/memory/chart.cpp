@@ -18,7 +18,7 @@ constexpr std::string_view kBegin = "|";
 
 class Chart {
  public:
-  Chart(const Timeline& timeline) : timeline_(timeline) {
+  explicit Chart(const Timeline& timeline) : timeline_(timeline) {
     for (const TimelineColumn& column : timeline.columns)
       top_bytes_ = std::max({top_bytes_, column.reserved_bytes, column.level.allocated_bytes});
   }
