@@ -6,6 +6,7 @@
 
 #include "core/units.h"
 #include "views/memory/parts.h"
+#include "views/table/wrap.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -103,7 +104,7 @@ Table timeline_chart(const MemoryHistory& history, TimelineAxis axis, std::size_
   const Timeline timeline = make_timeline(history, axis, columns);
   Table table = Chart(timeline).table();
   for (const MemoryLayer& layer : memory_layers())
-    table.remark += fmt::format("{}{} {}", table.remark.empty() ? "" : "   ", layer.shade, layer.name);
+    table.remark += fmt::format("{}{}{}{}", table.remark.empty() ? "" : "   ", layer.shade, kNoBreak, layer.name);
   table.remark +=
       fmt::format("\n{} reserved. Each column has the highest level of its stretch. The axis is {}", kReserved,
                   axis == TimelineAxis::time ? "time by the host's clock."
