@@ -169,8 +169,10 @@ TEST(TorchForecast, has_the_temporaries_of_adamw_unless_it_is_fused) {
 TEST(TorchForecast, has_the_workspaces_of_the_card) {
   const RunConfig config = config_of(preset("tiny"), 4);
   const auto workspace = [&](const char* card) {
-    for (const auto& [category, bytes] : forecast_torch(config, card).phases.back().categories)
+    const MemoryForecast forecast = forecast_torch(config, card);
+    for (const auto& [category, bytes] : forecast.phases.back().categories) {
       if (category == "workspace") return bytes;
+    }
     return std::size_t{0};
   };
   EXPECT_EQ(workspace("H100 SXM"), 2 * (std::size_t{32} << 20));
