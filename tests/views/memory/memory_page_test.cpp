@@ -38,7 +38,8 @@ std::string shown(const MemoryRun& run, Format format = Format::table, const Mem
 }
 
 TEST(MemoryPage, has_every_part_of_a_run) {
-  const std::string page = shown(run_on("cpu"));
+  // Where the host is interrupted, a phase may be too short for its name on the axis of time.
+  const std::string page = shown(run_on("cpu"), Format::table, {.axis = TimelineAxis::events});
   for (const char* part :
        {"before backward", "at the peak, in", "Timeline", "|forward", "reserved", "What each phase's peak is made of",
         "optimizer state", "Saved for backward", "At the peak, by op and module", "The largest allocations", "4 B S V",
@@ -139,8 +140,11 @@ TEST(TimelineSvg, is_well_formed_and_has_the_phases) {
     const std::string svg = timeline_svg(run, axis);
     EXPECT_TRUE(svg.starts_with("<svg"));
     EXPECT_TRUE(svg.ends_with("</svg>\n"));
-    EXPECT_THAT(svg, AllOf(HasSubstr("<title>forward</title>"), HasSubstr("<title>optimizer</title>"),
-                           HasSubstr("reserved"), HasSubstr("&lt;A &amp; B&gt;"), Not(HasSubstr("nan"))));
+    EXPECT_THAT(
+        svg, AllOf(HasSubstr("<title>"), HasSubstr("reserved"), HasSubstr("&lt;A &amp; B&gt;"), Not(HasSubstr("nan"))));
+    if (axis == TimelineAxis::events) {
+      EXPECT_THAT(svg, AllOf(HasSubstr("<title>forward</title>"), HasSubstr("<title>optimizer</title>")));
+    }
     EXPECT_EQ(std::ranges::count(svg, '<'), std::ranges::count(svg, '>'));
     EXPECT_THAT(svg, HasSubstr(axis == TimelineAxis::time ? "ms by the host" : "not time"));
   }
