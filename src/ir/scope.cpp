@@ -26,4 +26,10 @@ std::vector<std::string> scope_levels(std::string_view scope, Layers layers) {
   return levels;
 }
 
+std::string with_layers_added_up(std::string_view scope) {
+  std::string text;
+  for (const std::string& level : scope_levels(scope, Layers::added_up)) text += (text.empty() ? "" : ".") + level;
+  return text;
+}
+
 }  // namespace ridgepoint

@@ -1,8 +1,5 @@
 #include "measure/precision/types.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <map>
 #include <set>
 #include <tuple>
@@ -13,11 +10,6 @@
 
 namespace ridgepoint {
 namespace {
-
-// The numbers of layers become *.
-std::string without_numbers(std::string_view scope) {
-  return fmt::format("{}", fmt::join(scope_levels(scope, Layers::added_up), "."));
-}
 
 // Casts and copies have no row.
 bool has_row(const Node& node) {
@@ -47,7 +39,7 @@ class TypeCounter {
     for (const NodeId id : graph_.order()) visit(graph_.node(id));
     for (const Output& output : graph_.outputs()) {
       if (output.role != OutputRole::gradient) continue;
-      add({"gradient", without_numbers(output.of), "", "", result_of(output.value)});
+      add({"gradient", with_layers_added_up(output.of), "", "", result_of(output.value)});
     }
     return std::move(table_);
   }
@@ -58,7 +50,7 @@ class TypeCounter {
   void add_inputs(Role role, const char* part) {
     for (const NodeId id : graph_.inputs(role)) {
       const Node& node = graph_.node(id);
-      add({part, without_numbers(input_name(node)), "", "", result_of(node.outputs[0])});
+      add({part, with_layers_added_up(input_name(node)), "", "", result_of(node.outputs[0])});
     }
   }
 
@@ -70,7 +62,7 @@ class TypeCounter {
       if (of_parameter) ++table_.weight_casts;
     }
     if (!has_row(node)) return;
-    add({std::string(name(node.phase)), without_numbers(graph_.scope_name(node)), std::string(name(node.op)),
+    add({std::string(name(node.phase)), with_layers_added_up(graph_.scope_name(node)), std::string(name(node.op)),
          operand_types(graph_, node), result_of(node.outputs[0])});
   }
 

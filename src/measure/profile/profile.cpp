@@ -10,6 +10,7 @@
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 #include "runtime/host_activity.h"
+#include "runtime/observation.h"
 
 namespace ridgepoint {
 namespace {
@@ -108,18 +109,6 @@ double measure_recording_ns(ActivityRecorder& recorder) {
   recorder.stop();
   return static_cast<double>(end_ns - begin_ns) / kCalls;
 }
-
-// Removes the observer also if a run throws.
-class Observation {
- public:
-  Observation(Program& program, LaunchObserver& observer) : program_(program) { program_.observe(&observer); }
-  ~Observation() { program_.observe(nullptr); }
-  Observation(const Observation&) = delete;
-  Observation& operator=(const Observation&) = delete;
-
- private:
-  Program& program_;
-};
 
 struct Recording {
   ActivityLog log;

@@ -1,7 +1,4 @@
 // roofline_by_class() and recoverable_time(): kernel times against the measured rates of the device.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -42,7 +39,7 @@ struct Group {
 
 // "layers.*.ffn.w1 matmul": layers added up.
 std::string place_of(const KernelRecord& kernel) {
-  const std::string text = fmt::format("{}", fmt::join(scope_levels(kernel.scope, Layers::added_up), "."));
+  const std::string text = with_layers_added_up(kernel.scope);
   const std::string& op = kernel.op.empty() ? kernel.name : kernel.op;
   return text.empty() ? op : text + " " + op;
 }

@@ -61,25 +61,14 @@ class Chart {
     return is_here ? kReserved : std::string_view(" ");
   }
 
-  bool begins(std::size_t i) const {
-    if (i == 0) return true;
-    const TimelineColumn& before = timeline_.columns[i - 1];
-    const TimelineColumn& here = timeline_.columns[i];
-    return before.phase != here.phase || before.iteration != here.iteration;
-  }
-
   // Bars where phases begin, and the names of those that are wide enough.
   std::string phases() const {
     std::string text;
-    for (std::size_t i = 0; i < timeline_.columns.size();) {
-      std::size_t end = i + 1;
-      while (end < timeline_.columns.size() && !begins(end)) ++end;
-      const std::string_view phase = name(timeline_.columns[i].phase);
+    for (const auto& [begin, end, phase] : phases_of(timeline_)) {
       std::string part(kBegin);
-      if (phase.size() + 1 < end - i) part += phase;
-      part.resize(end - i, ' ');
+      if (name(phase).size() + 1 < end - begin) part += name(phase);
+      part.resize(end - begin, ' ');
       text += part;
-      i = end;
     }
     return text;
   }

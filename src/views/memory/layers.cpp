@@ -7,12 +7,17 @@ namespace {
 
 using enum MemoryCategory;
 
+constexpr MemoryCategory kKept[] = {parameter, optimizer_state, data};
+constexpr MemoryCategory kGradients[] = {gradient};
+constexpr MemoryCategory kActivations[] = {activation};
+constexpr MemoryCategory kPassing[] = {temporary, workspace};
+
 // The colours differ for people who do not see all colours (Okabe and Ito).
 constexpr MemoryLayer kLayers[] = {
-    {"parameters, optimizer state, data", "█", "#0072b2", {parameter, optimizer_state, data}},
-    {"gradients", "▓", "#d55e00", {gradient, gradient, gradient}},
-    {"activations", "▒", "#009e73", {activation, activation, activation}},
-    {"temporaries, workspace", "░", "#e69f00", {temporary, workspace, workspace}},
+    {"parameters, optimizer state, data", "█", "#0072b2", kKept},
+    {"gradients", "▓", "#d55e00", kGradients},
+    {"activations", "▒", "#009e73", kActivations},
+    {"temporaries, workspace", "░", "#e69f00", kPassing},
 };
 
 }  // namespace
@@ -21,10 +26,7 @@ std::span<const MemoryLayer> memory_layers() { return kLayers; }
 
 std::size_t bytes_of(const MemoryLayer& layer, const CategoryBytes& by_category) {
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < layer.categories.size(); ++i) {
-    const bool is_repeated = i > 0 && layer.categories[i] == layer.categories[i - 1];
-    if (!is_repeated) bytes += by_category[static_cast<std::size_t>(layer.categories[i])];
-  }
+  for (const MemoryCategory category : layer.categories) bytes += by_category[static_cast<std::size_t>(category)];
   return bytes;
 }
 

@@ -1,7 +1,6 @@
 // The parts of a page of a run's memory.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -21,7 +20,7 @@ struct MemoryLayer {
   std::string_view name;
   std::string_view shade;  // one character
   std::string_view colour;
-  std::array<MemoryCategory, 3> categories;  // repeated where there are fewer
+  std::span<const MemoryCategory> categories;
 };
 std::span<const MemoryLayer> memory_layers();
 // The bytes of a layer's categories.

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "core/text/text.h"
-#include "ops/rule.h"
+#include "measure/memory/history/origin.h"
 #include "views/memory/files.h"
 
 namespace ridgepoint::views {
@@ -33,8 +33,7 @@ std::string timeline_csv(const MemoryRun& run) {
       fmt::format_to(out, ",,");
     } else {
       const Node& node = run.graph().node(NodeId{event.node});
-      fmt::format_to(out, "{},{},{}", csv_field(node.op == Op::input ? name(input_role(node)) : operation_name(node)),
-                     csv_field(node.op == Op::input ? input_name(node) : run.graph().scope_name(node)),
+      fmt::format_to(out, "{},{},{}", csv_field(op_of(node)), csv_field(module_of(run.graph(), node)),
                      csv_field(run.graph().source_name(node)));
     }
     fmt::format_to(out, ",{},{}\n", level.allocated_bytes, level.reserved_bytes);

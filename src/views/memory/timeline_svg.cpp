@@ -91,25 +91,17 @@ class Picture {
                    record.batch, record.context, name(record.compile), xml(record.device.name));
   }
 
-  bool begins(std::size_t i) const {
-    const auto& columns = timeline_.columns;
-    return i == 0 || columns[i - 1].phase != columns[i].phase || columns[i - 1].iteration != columns[i].iteration;
-  }
-
   // A band for each phase, every other one shaded; narrow ones have their name as a tooltip.
   void phases() {
     bool is_shaded = false;
-    for (std::size_t i = 0; i < timeline_.columns.size(); is_shaded = !is_shaded) {
-      std::size_t end = i + 1;
-      while (end < timeline_.columns.size() && !begins(end)) ++end;
-      const auto width = static_cast<double>(end - i);
-      const std::string_view phase = name(timeline_.columns[i].phase);
+    for (const auto& [begin, end, phase] : phases_of(timeline_)) {
+      const auto width = static_cast<double>(end - begin);
       fmt::format_to(out(), "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"><title>{}</title></rect>\n",
-                     kLeft + i, kTop, width, kPlotHeight, is_shaded ? "#f2f2f2" : "#fff", phase);
-      if (width > kLeastLabelled * static_cast<double>(phase.size()))
+                     kLeft + begin, kTop, width, kPlotHeight, is_shaded ? "#f2f2f2" : "#fff", name(phase));
+      if (width > kLeastLabelled * static_cast<double>(name(phase).size()))
         fmt::format_to(out(), "<text x=\"{}\" y=\"{}\" fill=\"#555\" text-anchor=\"middle\">{}</text>\n",
-                       kLeft + static_cast<double>(i) + width / 2, kTop - 8, phase);
-      i = end;
+                       kLeft + static_cast<double>(begin) + width / 2, kTop - 8, name(phase));
+      is_shaded = !is_shaded;
     }
   }
 

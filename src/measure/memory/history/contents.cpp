@@ -9,16 +9,10 @@
 
 #include "ir/scope.h"
 #include "measure/memory/formula.h"
-#include "ops/rule.h"
+#include "measure/memory/history/origin.h"
 
 namespace ridgepoint {
 namespace {
-
-std::string with_layers_added_up(std::string_view scope) {
-  std::string text;
-  for (const std::string& level : scope_levels(scope, Layers::added_up)) text += (text.empty() ? "" : ".") + level;
-  return text;
-}
 
 // Says where the blocks of a history come from.
 class Origins {
@@ -54,8 +48,8 @@ class Origins {
     if (event.node == kNoNode) return group;
     const Node& node = graph_.node(NodeId{event.node});
     group.phase = node.phase;
-    group.op = node.op == Op::input ? name(input_role(node)) : operation_name(node);
-    group.module = with_layers_added_up(node.op == Op::input ? input_name(node) : graph_.scope_name(node));
+    group.op = op_of(node);
+    group.module = with_layers_added_up(module_of(graph_, node));
     group.source = graph_.source_name(node);
     return group;
   }
@@ -180,9 +174,8 @@ MemoryPeaks find_peaks(const MemoryHistory& history, const Graph& graph) {
   MemoryPeaks peaks;
   std::vector<Highest> highest;
   std::optional<std::size_t> boundary;
-  std::vector<std::size_t> allocated(history.events.size() + 1);
+  const std::vector<std::size_t> allocated = allocated_by_moment(history);
   walk_levels(history, [&](std::size_t moment, const MemoryEvent&, const MemoryLevel& level) {
-    allocated[moment] = level.allocated_bytes;
     if (moment > history.begin()) peaks.peak_reserved_bytes = std::max(peaks.peak_reserved_bytes, level.reserved_bytes);
   });
   for (const PhaseSpan& span : history.phases) {

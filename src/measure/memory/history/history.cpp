@@ -32,6 +32,14 @@ void MemoryLevel::apply(const MemoryEvent& event) {
   }
 }
 
+std::vector<std::size_t> allocated_by_moment(const MemoryHistory& history) {
+  std::vector<std::size_t> allocated(history.events.size() + 1);
+  walk_levels(history, [&](std::size_t moment, const MemoryEvent&, const MemoryLevel& level) {
+    allocated[moment] = level.allocated_bytes;
+  });
+  return allocated;
+}
+
 // Notes where runs begin and end, and where the phase of the launches changes.
 class HistoryRecorder::Marker : public LaunchObserver {
  public:

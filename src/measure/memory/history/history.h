@@ -57,6 +57,9 @@ void walk_levels(const MemoryHistory& history, Visit visit) {
   }
 }
 
+// The allocated bytes at each moment, from 0 to the number of events.
+std::vector<std::size_t> allocated_by_moment(const MemoryHistory& history);
+
 // Records the iterations of a program whose allocator writes to `trace`, which it must have done since the program was
 // made. Nothing is captured: a repeated capture makes no requests.
 class HistoryRecorder {

@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <memory>
-#include <string_view>
+#include <string>
 #include <utility>
 
 #include "measure/memory/formula.h"
+#include "passes/blocks.h"
 #include "ridgepoint/error.h"
 #include "runtime/host_activity.h"
+#include "runtime/observation.h"
 
 namespace ridgepoint {
 namespace {
@@ -20,10 +22,10 @@ constexpr std::size_t kMostEvents = std::size_t{1} << 25;  // 1.3 GB
 
 // The residual sum of a block: its scope is the block's, and it has a row for each token.
 std::optional<ResidualActivation> residual_activation(const Graph& graph) {
-  constexpr std::string_view kBlock = "layers.0";
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
-    if (node.phase != Phase::forward || graph.scope_name(node) != kBlock) continue;
+    const std::string& scope = graph.scope_name(node);
+    if (node.phase != Phase::forward || scope.empty() || block_of(scope) != scope) continue;
     for (const Value value : node.outputs) {
       const TensorType& type = graph.type(value);
       const std::string shape = shape_in_symbols(type.shape);
@@ -96,15 +98,15 @@ class Run {
     try {
       const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
       recorder->start(program.launches_per_run());
-      program.observe(recorder.get());
       const std::int64_t begin_ns = steady_now_ns();
-      program.run();
-      program.synchronize();
+      {
+        const Observation observation(program, *recorder);
+        program.run();
+        program.synchronize();
+      }
       const std::int64_t end_ns = steady_now_ns();
-      program.observe(nullptr);
       return work_between(begin_ns, end_ns, recorder->stop());
     } catch (const Error& error) {
-      program.observe(nullptr);
       found_.work_problem = error.what();
       return std::nullopt;
     }

@@ -29,11 +29,7 @@ Turn turn_of(const std::vector<std::size_t>& allocated, std::size_t begin, std::
 
 class Cycles {
  public:
-  explicit Cycles(const MemoryHistory& history) : history_(history), allocated_(history.events.size() + 1) {
-    walk_levels(history, [&](std::size_t moment, const MemoryEvent&, const MemoryLevel& level) {
-      allocated_[moment] = level.allocated_bytes;
-    });
-  }
+  explicit Cycles(const MemoryHistory& history) : history_(history), allocated_(allocated_by_moment(history)) {}
 
   void add_to(Sawtooth& sawtooth) const {
     std::optional<Turn> last_peak;

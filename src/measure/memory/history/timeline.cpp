@@ -42,13 +42,10 @@ class TimelineBuilder {
   }
 
   // The column in which an event happens.
-  std::size_t column_of(std::size_t event) const {
-    const double at = timeline_.axis == TimelineAxis::events
-                          ? static_cast<double>(event - begin_.begin)
-                          : static_cast<double>(history_.events[event].time_ns - begin_.begin_ns) / 1e6;
-    return column_at(at);
-  }
-  std::size_t column_at(double at) const {
+  std::size_t column_of(std::size_t event) const { return column_at(event, history_.events[event].time_ns); }
+  std::size_t column_at(std::size_t event, std::int64_t time_ns) const {
+    const double at = timeline_.axis == TimelineAxis::events ? static_cast<double>(event - begin_.begin)
+                                                             : static_cast<double>(time_ns - begin_.begin_ns) / 1e6;
     const auto count = static_cast<double>(timeline_.columns.size());
     const double share = timeline_.length > 0 ? std::clamp(at / timeline_.length, 0.0, 1.0) : 0.0;
     return std::min(static_cast<std::size_t>(share * count), timeline_.columns.size() - 1);
@@ -57,12 +54,9 @@ class TimelineBuilder {
   void mark_phases() {
     for (const PhaseSpan& span : history_.phases) {
       if (span.iteration < history_.warmup) continue;
-      const double at = timeline_.axis == TimelineAxis::events
-                            ? static_cast<double>(span.begin - begin_.begin)
-                            : static_cast<double>(span.begin_ns - begin_.begin_ns) / 1e6;
-      for (std::size_t column = column_at(at); column < timeline_.columns.size(); ++column) {
-        timeline_.columns[column].phase = span.phase;
-        timeline_.columns[column].iteration = span.iteration;
+      for (std::size_t i = column_at(span.begin, span.begin_ns); i < timeline_.columns.size(); ++i) {
+        timeline_.columns[i].phase = span.phase;
+        timeline_.columns[i].iteration = span.iteration;
       }
     }
   }
@@ -77,6 +71,18 @@ class TimelineBuilder {
 
 std::string_view name(TimelineAxis axis) { return kAxisNames[axis]; }
 TimelineAxis timeline_axis_from_name(std::string_view text) { return kAxisNames.parse(text, "'{}' is unknown"); }
+
+std::vector<TimelinePhase> phases_of(const Timeline& timeline) {
+  std::vector<TimelinePhase> phases;
+  for (std::size_t i = 0; i < timeline.columns.size(); ++i) {
+    const TimelineColumn& here = timeline.columns[i];
+    const bool begins =
+        i == 0 || timeline.columns[i - 1].phase != here.phase || timeline.columns[i - 1].iteration != here.iteration;
+    if (begins) phases.push_back({i, i, here.phase});
+    phases.back().end = i + 1;
+  }
+  return phases;
+}
 
 Timeline make_timeline(const MemoryHistory& history, TimelineAxis axis, std::size_t columns) {
   return TimelineBuilder(history, axis, columns).build();

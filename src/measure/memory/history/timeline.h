@@ -30,6 +30,13 @@ struct Timeline {
   std::vector<TimelineColumn> columns;
 };
 
+// Columns [begin, end) of one phase of one iteration.
+struct TimelinePhase {
+  std::size_t begin = 0, end = 0;
+  Phase phase = Phase::forward;
+};
+std::vector<TimelinePhase> phases_of(const Timeline& timeline);
+
 // Of the iterations that count. The history must have one.
 Timeline make_timeline(const MemoryHistory& history, TimelineAxis axis, std::size_t columns);
 

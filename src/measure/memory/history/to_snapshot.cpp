@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "ops/rule.h"
+#include "measure/memory/history/origin.h"
 
 namespace ridgepoint {
 namespace {
@@ -87,10 +87,9 @@ class SnapshotBuilder {
     const auto [found, is_new] = stacks_.try_emplace(node_id, static_cast<std::uint32_t>(document_.stacks.size()));
     if (!is_new) return found->second;
     const Node& node = graph_.node(NodeId{node_id});
-    const std::string& module = node.op == Op::input ? input_name(node) : graph_.scope_name(node);
-    const std::string text = node.op == Op::input
-                                 ? fmt::format("{} {}", name(input_role(node)), module)
-                                 : fmt::format("{}{}{}", operation_name(node), module.empty() ? "" : " of ", module);
+    const std::string& module = module_of(graph_, node);
+    const std::string_view between = module.empty() ? "" : node.op == Op::input ? " " : " of ";
+    const std::string text = fmt::format("{}{}{}", op_of(node), between, module);
     const auto [file, line] = split_source(graph_.source_name(node));
     document_.stacks.push_back({frame({std::string(file), line, text}), frame({"", 0, std::string(name(node.phase))})});
     return found->second;

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include "backends/null/null_device.h"
+#include "measure/machine/datasheet.h"
 #include "measure/memory/torch/training.h"
 #include "memory/caching_allocator.h"
 #include "ridgepoint/error.h"
@@ -21,11 +18,13 @@ void require(bool holds, const std::string& message) {
 
 // getChosenWorkspaceSize() of aten/src/ATen/cuda/CublasHandlePool.cpp: more for Hopper and data-centre Blackwell.
 std::size_t cublas_workspace_bytes(const std::optional<std::string>& card) {
-  constexpr std::array<std::string_view, 8> kLarge = {"H100 PCIe", "H100 SXM", "H100 NVL",   "H20",
-                                                      "H200 SXM",  "H200 NVL", "GH200 96GB", "B200"};
+  constexpr int kHopper = 90, kDataCentreBlackwell = 100;
   constexpr std::size_t kLargeBytes = 4096 * 8 * 1024;
   constexpr std::size_t kOtherBytes = 4096 * 2 * 1024 + 16 * 8 * 1024;
-  return !card || std::ranges::find(kLarge, *card) != kLarge.end() ? kLargeBytes : kOtherBytes;
+  if (!card) return kLargeBytes;
+  const Datasheet* sheet = find_datasheet(*card);
+  const int capability = sheet == nullptr ? 0 : sheet->compute_capability;
+  return capability == kHopper || capability == kDataCentreBlackwell ? kLargeBytes : kOtherBytes;
 }
 
 torch::Training training_of(const RunConfig& config, const std::optional<std::string>& card) {
