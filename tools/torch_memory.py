@@ -2,21 +2,29 @@
 """The memory of the Transformer of docs/model.md in PyTorch's eager mode, for `ridgepoint plan --as torch`.
 
     tools/torch_memory.py measure --output rows.jsonl    peaks on a GPU beside the program's predictions
+    tools/torch_memory.py snapshots --output folder      memory snapshots of a GPU, and whether the program reads them
     tools/torch_memory.py trace                          allocations of small models on the CPU, which the tests compare
 
-`measure` needs a GPU and build/ridgepoint. Each row is a process of its own: a warm-up, then the peak of iterations
-after torch.cuda.reset_peak_memory_stats(). Rows that the file has already are not measured again. `trace` needs PyTorch
-2.6 or later: earlier ones add gradients differently. A file has a line of JSON with the configuration, then a line for
-each allocation of an iteration, in order: its bytes, negative for a release.
+`measure` and `snapshots` need a GPU and build/ridgepoint. Each row and each snapshot is a process of its own. `measure`
+takes the peak of iterations after a warm-up and torch.cuda.reset_peak_memory_stats(); rows that the file has already
+are not measured again. `snapshots` compares the program's figures with torch.cuda.memory_stats() of the same process,
+and writes NAME.pickle.gz and NAME.json. `trace` needs PyTorch 2.6 or later: earlier ones add gradients differently. A
+file has a line of JSON with the configuration, then a line for each allocation of an iteration, in order: its bytes,
+negative for a release.
 """
 
 import argparse
+import concurrent.futures
+import gzip
 import itertools
 import json
 import math
+import os
 import pathlib
+import pickle
 import subprocess
 import sys
+import threading
 
 import torch
 from torch import nn
@@ -329,20 +337,160 @@ def report(rows):
         print(f"\n{close} of {len(errors)} rows are within 2 %; the largest error is {errors[-1]:.2%}.")
 
 
+PROCESS_BYTES = 2**30  # what a process needs beside its peak: context, libraries, and the error of the prediction
+
+
+class Room:
+    """The memory of the GPU that processes share: a process waits until its part is free, and one alone always runs."""
+
+    def __init__(self, capacity):
+        self.capacity, self.taken, self.changed = capacity, 0, threading.Condition()
+
+    def take(self, count):
+        with self.changed:
+            self.changed.wait_for(lambda: self.taken == 0 or self.taken + count <= self.capacity)
+            self.taken += count
+
+    def give(self, count):
+        with self.changed:
+            self.taken -= count
+            self.changed.notify_all()
+
+
+def measured_row(record, room):
+    row = row_of(record)
+    count = int(1.05 * record["memory_bytes"]["peak_reserved"]) + PROCESS_BYTES
+    room.take(count)
+    try:
+        words = [sys.executable, __file__, "peak", "--row", json.dumps(row)]
+        measured = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    finally:
+        room.give(count)
+    return {**row, "predicted": record["memory_bytes"], "measured": measured}
+
+
 def measure(options):
     path = pathlib.Path(options.output)
     rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     known = {json.dumps({name: row[name] for name in GRID}) for row in rows}
-    for record in predictions(options):
-        row = row_of(record)
-        if json.dumps({name: row[name] for name in GRID}) in known:
-            continue
-        words = [sys.executable, __file__, "peak", "--row", json.dumps(row)]
-        measured = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
-        rows.append({**row, "predicted": record["memory_bytes"], "measured": measured})
-        with path.open("a") as file:
-            file.write(json.dumps(rows[-1]) + "\n")
+    records = [record for record in predictions(options)
+               if json.dumps({name: row_of(record)[name] for name in GRID}) not in known]
+    room = Room(torch.cuda.mem_get_info()[0] - PROCESS_BYTES)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as executor:
+        futures = [executor.submit(measured_row, record, room) for record in records]
+        for future in concurrent.futures.as_completed(futures):
+            rows.append(future.result())
+            with path.open("a") as file:
+                file.write(json.dumps(rows[-1]) + "\n")
     report(rows)
+
+
+# The snapshots: a name, the mode, and what is special about the process.
+SNAPSHOTS = {"step": "step", "forward_loop": "training_forward", "out_of_memory": "step", "overflow": "step",
+             "expandable": "step"}
+OVERFLOWING_EVENTS = 1000
+FAR_MORE_EVENTS = 1_000_000
+
+
+def phases_of(iteration):
+    """One iteration with annotations, as a training script would set them."""
+    mark = torch.profiler.record_function
+    iteration.model.zero_grad(set_to_none=True)
+    with mark("forward"):
+        if not iteration.has_loss:
+            iteration.logits()
+            return
+        loss = iteration.loss()
+    with mark("backward"):
+        loss.backward()
+    del loss
+    with mark("optimizer"):
+        iteration.optimizer.step()
+
+
+def snapshot(options):
+    """Makes one snapshot, in a process that does nothing else."""
+    folder, name = pathlib.Path(options.output), options.name
+    torch.cuda.init()
+    history = {"stacks": "python", "max_entries": OVERFLOWING_EVENTS if name == "overflow" else FAR_MORE_EVENTS}
+    try:
+        torch.cuda.memory._record_memory_history(global_record_annotations=True, **history)
+    except TypeError:  # older ones have no annotations
+        torch.cuda.memory._record_memory_history(**history)
+    row = {**json.loads(options.row), "mode": SNAPSHOTS[name], "dtype": "bf16", "attention": "flash", "as": "torch"}
+    iteration = Iteration(row, "cuda")
+    out_of_memory = 0
+    for number in range(4):
+        try:
+            phases_of(iteration)
+        except torch.cuda.OutOfMemoryError:
+            out_of_memory += 1
+        if name == "out_of_memory" and number == 1:
+            total = torch.cuda.get_device_properties(0).total_memory
+            torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 2**21) / total)
+            more_tokens = (8 * row["batch"], row["context"])
+            iteration.tokens = torch.randint(0, row["vocab"], more_tokens, device="cuda")
+            iteration.targets = torch.randint(0, row["vocab"], more_tokens, device="cuda")
+    torch.cuda.synchronize()
+    stats = torch.cuda.memory_stats()
+    torch.cuda.memory._dump_snapshot(str(folder / f"{name}.pickle"))
+    figures = {level: stats[f"{level}_bytes.all.peak"] for level in ("allocated", "active", "reserved")}
+    at_end = {level: stats[f"{level}_bytes.all.current"] for level in ("allocated", "active", "reserved")}
+    expected = {"torch": torch.__version__, "card": torch.cuda.get_device_name(), "row": row, "peak": figures,
+                "at_end": at_end, "ooms": stats["num_ooms"], "retries": stats["num_alloc_retries"]}
+    (folder / f"{name}.json").write_text(json.dumps(expected, indent=1) + "\n")
+
+
+def with_short_names(pickled):
+    """The same snapshot without the folders of this machine: site-packages/torch/nn/modules/module.py."""
+    root = str(pathlib.Path(torch.__file__).parent.parent.parent) + "/"
+
+    def shorten(item):
+        if isinstance(item, dict):
+            return {key: shorten(value) for key, value in item.items()}
+        if isinstance(item, (list, tuple)):
+            return type(item)(map(shorten, item))
+        if item == __file__:
+            return pathlib.Path(__file__).name
+        return item.removeprefix(root) if isinstance(item, str) else item
+
+    return pickle.dumps(shorten(pickle.loads(pickled)))
+
+
+def snapshot_errors(name, expected, found):
+    """What the program's record of a snapshot has otherwise than PyTorch's own statistics."""
+    # With an overflow the peak may lie before what is left of the history.
+    parts = ["at_end"] if name == "overflow" else ["at_end", "peak"]
+    pairs = {f"{part}.{level}": (found[part][f"{level}_bytes"], count)
+             for part in parts for level, count in expected[part].items()}
+    pairs["oom_events"] = (len(found["oom_events"]), expected["ooms"])
+    pairs["history_complete"] = (found["history_complete"], name != "overflow")
+    return [f"{key}: {mine}, PyTorch has {theirs}" for key, (mine, theirs) in pairs.items() if mine != theirs]
+
+
+def snapshots(options):
+    folder = pathlib.Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    words = [options.program, "plan", "--format", "jsonl", "--model", options.model, "--batch", str(options.batch),
+             "--context", str(options.context), "--mode", "step"]
+    planned = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    row = {name: planned["model"][name] for name in ("layers", "d_model", "d_ff", "heads", "vocab")}
+    row |= {"batch": options.batch, "context": options.context}
+    failed = False
+    for name in SNAPSHOTS:
+        settings = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"} if name == "expandable" else {}
+        words = [sys.executable, __file__, "snapshot", "--name", name, "--output", folder, "--row", json.dumps(row)]
+        subprocess.run(words, env={**os.environ, **settings}, check=True)
+        path = folder / f"{name}.pickle"
+        words = [options.program, "snapshot", path, "--format", "json"]
+        found = json.loads(subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        expected = json.loads((folder / f"{name}.json").read_text())
+        errors = snapshot_errors(name, expected, found[0] if isinstance(found, list) else found)
+        failed = failed or bool(errors)
+        print(f"{name}: {'; '.join(errors) or 'as PyTorch counts'}", flush=True)
+        (folder / f"{name}.pickle.gz").write_bytes(gzip.compress(with_short_names(path.read_bytes()), mtime=0))
+        path.unlink()
+    sys.exit(1 if failed else 0)
 
 
 def main():
@@ -351,12 +499,25 @@ def main():
     measuring = commands.add_parser("measure", help="measure peaks on a GPU")
     measuring.add_argument("--output", required=True, help="file of rows, JSON Lines")
     measuring.add_argument("--program", default="build/ridgepoint", help="default: %(default)s")
+    measuring.add_argument("--jobs", type=int, default=4, help="processes at a time (default: %(default)s)")
     for name, values in GRID.items():
         measuring.add_argument("--" + name, default=values, help="as the program takes it (default: %(default)s)")
     measuring.set_defaults(run=measure)
     one = commands.add_parser("peak", help="measure one row; `measure` calls this")
     one.add_argument("--row", required=True, help="JSON")
     one.set_defaults(run=peak)
+    recording = commands.add_parser("snapshots", help="make memory snapshots on a GPU, and read them")
+    recording.add_argument("--output", required=True, help="folder")
+    recording.add_argument("--program", default="build/ridgepoint", help="default: %(default)s")
+    recording.add_argument("--model", default="tiny", help="default: %(default)s")
+    recording.add_argument("--batch", type=int, default=2, help="default: %(default)s")
+    recording.add_argument("--context", type=int, default=64, help="default: %(default)s")
+    recording.set_defaults(run=snapshots)
+    making = commands.add_parser("snapshot", help="make one snapshot; `snapshots` calls this")
+    making.add_argument("--output", required=True, help="folder")
+    making.add_argument("--name", required=True, choices=SNAPSHOTS)
+    making.add_argument("--row", required=True, help="JSON")
+    making.set_defaults(run=snapshot)
     tracing = commands.add_parser("trace", help="record allocations on the CPU")
     tracing.add_argument("--output", default="tests/golden/torch_memory", help="folder (default: %(default)s)")
     tracing.set_defaults(run=trace)

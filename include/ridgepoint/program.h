@@ -151,6 +151,9 @@ class Program {
   const std::vector<std::string>& unfused_bodies() const;
 
   MemoryUse memory_use() const;
+  // A hash of the blocks in memory, live and free. If it is the same after two runs, later runs need memory as those
+  // between the two did.
+  std::uint64_t memory_layout_hash() const;
   // The next run is not repeated from a capture, so that its peak is counted.
   void reset_peak_memory();
   // The most bytes of a run that are live at once, after 512-byte rounding: no allocator reserves less.

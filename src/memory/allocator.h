@@ -31,6 +31,9 @@ class Allocator {
   // Whether a run may skip its requests if they are those of the last run: each index always has the same address, and
   // no trace records the requests.
   virtual bool can_skip_requests() const { return false; }
+  // A hash of the blocks that are live and free. If it is the same after two runs, the second and those after it get
+  // what the runs between the two got.
+  virtual std::uint64_t layout_hash() const { return 0; }
   virtual MemoryUse use() const = 0;
   // Allocated bytes by category, now and when their sum first reached its peak.
   virtual CategoryBytes allocated_by_category() const = 0;

@@ -15,6 +15,7 @@ enum class SegmentPool : std::uint8_t { small, large };
 // A contiguous range of a segment. previous and next are its neighbours in the same segment, null at the ends.
 struct Block {
   std::uintptr_t address = 0;
+  std::uint64_t position = 0;  // where it would be if each segment began at the end of the one reserved before it
   std::size_t size_bytes = 0;
   std::size_t requested_bytes = 0;  // 0 while free
   Block* previous = nullptr;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -74,17 +75,17 @@ class AddressMap {
   int shift_ = 64;
 };
 
-// Free blocks in order of size, then address.
+// Free blocks in order of size, then position.
 class FreeList {
  public:
   void reserve(std::size_t blocks) { entries_.reserve(blocks); }
 
-  void insert(Block* block) { entries_.insert(position(block->size_bytes, block->address), entry(block)); }
-  void remove(const Block* block) { entries_.erase(position(block->size_bytes, block->address)); }
+  void insert(Block* block) { entries_.insert(place(key(*block)), {key(*block), block}); }
+  void remove(const Block* block) { entries_.erase(place(key(*block))); }
 
-  // Removes and returns the smallest block of at least `bytes`, the lowest in memory among equals; null when none.
+  // Removes and returns the smallest block of at least `bytes`, the first by position among equals; null when none.
   Block* take_best_fit(std::size_t bytes) {
-    const auto best = position(bytes, 0);
+    const auto best = place({bytes, 0});
     if (best == entries_.end()) return nullptr;
     Block* block = best->block;
     entries_.erase(best);
@@ -92,18 +93,20 @@ class FreeList {
   }
 
  private:
-  struct Entry {
+  struct Key {
     std::size_t size_bytes;
-    std::uintptr_t address;
+    std::uint64_t position;
+    auto operator<=>(const Key&) const = default;
+  };
+  struct Entry {
+    Key key;
     Block* block;
   };
-  static Entry entry(Block* block) { return {block->size_bytes, block->address, block}; }
+  static Key key(const Block& block) { return {block.size_bytes, block.position}; }
 
-  // The first entry not before (size, address).
-  std::vector<Entry>::iterator position(std::size_t size_bytes, std::uintptr_t address) {
-    return std::partition_point(entries_.begin(), entries_.end(), [&](const Entry& e) {
-      return e.size_bytes != size_bytes ? e.size_bytes < size_bytes : e.address < address;
-    });
+  // The first entry whose key is not less.
+  std::vector<Entry>::iterator place(Key wanted) {
+    return std::partition_point(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.key < wanted; });
   }
 
   std::vector<Entry> entries_;

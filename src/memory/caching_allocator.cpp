@@ -108,6 +108,19 @@ std::vector<SegmentState> CachingAllocator::segments() const {
   return result;
 }
 
+std::uint64_t CachingAllocator::layout_hash() const {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](std::uint64_t number) { hash = (hash ^ number) * 0x9E3779B97F4A7C15u + (hash >> 29); };
+  for (const Segment& segment : segments_) {
+    add(segment.size_bytes);
+    for (const Block* block = segment.first; block != nullptr; block = block->next) {
+      add(block->size_bytes);
+      add(block->live ? block->node : std::uint64_t{1} << 32);
+    }
+  }
+  return hash;
+}
+
 // One request needs at most two records: the first block of a segment and the remainder of a split. The indices reserve
 // space for all records, so that no later step of a request can fail.
 void CachingAllocator::ensure_spare_records() {
@@ -129,6 +142,8 @@ Block* CachingAllocator::take_segment(SegmentPool pool, std::size_t rounded_byte
 
   Block* block = records_.take();
   block->address = reinterpret_cast<std::uintptr_t>(address);
+  block->position = next_position_;
+  next_position_ += size_bytes;
   block->size_bytes = size_bytes;
   block->requested_bytes = size_bytes;
   block->pool = pool;
@@ -143,6 +158,7 @@ Block* CachingAllocator::take_segment(SegmentPool pool, std::size_t rounded_byte
 void CachingAllocator::split(Block* block, std::size_t rounded_bytes) {
   Block* rest = records_.take();
   rest->address = block->address + rounded_bytes;
+  rest->position = block->position + rounded_bytes;
   rest->size_bytes = block->size_bytes - rounded_bytes;
   rest->pool = block->pool;
   rest->previous = block;

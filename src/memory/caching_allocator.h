@@ -3,7 +3,9 @@
 //   - a request is rounded up to a multiple of 512 bytes (at least 512);
 //   - up to 1 MiB uses 2 MiB segments (the small pool); less than 10 MiB uses 20 MiB segments, and a larger request
 //     its own segment, rounded up to 2 MiB (both the large pool);
-//   - best fit: the smallest free block that fits is used, the one at the lowest address among equals;
+//   - best fit: the smallest free block that fits is used; among equals the one in the segment that was reserved first,
+//     there the lowest. PyTorch takes the lowest address, so that what it allocates depends on where the device puts
+//     segments; here a plan without the device has the same blocks;
 //   - it is split when at least 512 bytes (small pool) or more than 1 MiB (large pool) would remain;
 //   - a freed block merges with free neighbours of its segment;
 //   - when the device has no memory left, free segments are returned to it and the request is retried once.
@@ -56,6 +58,7 @@ class CachingAllocator final : public Allocator {
   void free(void* address) override;
   // Returns segments without live blocks to the device.
   void release_cached();
+  std::uint64_t layout_hash() const override;
   MemoryUse use() const override { return account_.use(); }
   CategoryBytes allocated_by_category() const override { return account_.allocated_by_category(); }
   CategoryBytes peak_by_category() const override { return account_.peak_by_category(); }
@@ -87,6 +90,7 @@ class CachingAllocator final : public Allocator {
   FreeList free_small_;
   FreeList free_large_;
   std::vector<Segment> segments_;
+  std::uint64_t next_position_ = 0;  // of a segment
   MemoryAccount account_;
 };
 

@@ -115,6 +115,37 @@ TEST_F(CachingAllocatorTest, takes_the_lowest_of_equal_blocks) {
   EXPECT_EQ(allocate(2048), high);
 }
 
+// The device may place segments in any order: what is allocated must not depend on it.
+TEST(caching_allocator, takes_equal_blocks_in_the_order_of_reservation) {
+  for (const bool is_downwards : {false, true}) {
+    FakeMemory memory(std::size_t{1} << 40, is_downwards);
+    CachingAllocator allocator(memory);
+    const auto allocate = [&] { return allocator.allocate(12 * kMiB, MemoryCategory::activation, kNoNode); };
+    void* first = allocate();
+    void* second = allocate();
+    ASSERT_EQ(second < first, is_downwards);
+    allocator.free(second);
+    allocator.free(first);
+    EXPECT_EQ(allocate(), first);
+    EXPECT_EQ(allocate(), second);
+  }
+}
+
+TEST_F(CachingAllocatorTest, hashes_the_blocks_that_later_requests_find) {
+  void* first = allocate(2048);
+  const std::uint64_t one = allocator_.layout_hash();
+  void* second = allocate(2048);
+  const std::uint64_t two = allocator_.layout_hash();
+  EXPECT_NE(one, two);
+  allocator_.free(second);
+  EXPECT_EQ(allocator_.layout_hash(), one);
+  allocator_.free(first);
+  EXPECT_NE(allocator_.layout_hash(), one);
+  allocate(2048);
+  allocate(1024);
+  EXPECT_NE(allocator_.layout_hash(), two);
+}
+
 TEST_F(CachingAllocatorTest, merges_free_neighbours_on_both_sides) {
   void* left = allocate(512);
   void* middle = allocate(512);

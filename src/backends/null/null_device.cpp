@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -27,6 +29,11 @@ class NullKernel : public Kernel {
 
  private:
   KernelOutline outline_;
+};
+
+class NullLaunches : public CapturedLaunches {
+ public:
+  void run() override {}
 };
 
 class NullTimer : public DeviceTimer {
@@ -73,6 +80,13 @@ class NullDevice : public Device {
     return reinterpret_cast<void*>(address);
   }
   void release_memory(void*, std::size_t bytes) override { held_bytes_ -= bytes; }
+
+  // As a GPU does: later runs make no requests for memory.
+  std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
+    if (!target_->facts().compute_capability) return nullptr;
+    body();
+    return std::make_unique<NullLaunches>();
+  }
 
   void copy_to_device(void*, const void*, std::size_t) override {}
   void copy_to_host(void* host, const void*, std::size_t bytes) override {

@@ -28,10 +28,8 @@ class Run {
     time_forward(forward);
     session_.require_room(both, forecast);
     Program program = made(both);
-    program.run();
-    program.synchronize();
-    memory(memory_of(program));
     call().backward_ms = describe(time(program, Phase::backward));
+    memory(memory_of(program));
     call().backward_flops_per_second = rate(backward_flops(problem_), call().backward_ms);
     session_.record_launching(program);
     require_agreement(forecast);

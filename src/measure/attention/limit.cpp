@@ -99,7 +99,7 @@ class Search {
     enter(fmt::format("planning sequence {}", sequence));
     try {
       const ProgramPlan plan(build_attention_problem(of_length(sequence)), device_, options_);
-      const MemoryUse use = forecast_memory(plan, memory_bytes_).use;
+      const MemoryUse use = forecast_memory(plan, {.memory_bytes = memory_bytes_}).use;
       limit_.peak_allocated_bytes = static_cast<std::int64_t>(use.peak_allocated_bytes);
       limit_.peak_reserved_bytes = static_cast<std::int64_t>(use.peak_reserved_bytes);
       return true;

@@ -123,12 +123,12 @@ class Search {
   };
 
   // Whether the run fits. Keeps the cheapest plan that does, and the one that comes nearest to it.
-  bool attempt(const ProgramPlan& plan, const BlockCheckpoints& blocks, double cost, MemoryTrace* trace = nullptr) {
+  bool attempt(const ProgramPlan& plan, const BlockCheckpoints& blocks, double cost) {
     planned_nodes_ += plan.graph().order().size();
-    const MemoryForecast forecast = forecast_memory(plan, std::nullopt, problem_.stop_point, trace);
+    const ForecastOptions options{.stop_point = problem_.stop_point};
+    const MemoryForecast forecast = forecast_memory(plan, options);
     const std::size_t reserved_bytes = forecast.use.peak_reserved_bytes;
-    const bool is_enough =
-        forecast_within(forecaster_of(plan, problem_.stop_point), forecast, problem_.memory_bytes).has_value();
+    const bool is_enough = forecast_within(forecaster_of(plan, options), forecast, problem_.memory_bytes).has_value();
     if (is_enough && (!best_ || cost < best_->cost)) {
       best_ = Trial{plan, blocks, cost, reserved_bytes};
     } else if (!is_enough && (!nearest_ || reserved_bytes < nearest_->reserved_bytes)) {
@@ -155,8 +155,9 @@ class Search {
     UniformPolicy uniform{policy, recompute_cost_by_block(backward.graph(), blocks_, problem_.flops_per_byte), {}};
     // Each buffer and each workspace has an event when it is allocated and one when it is freed; some need a segment.
     MemoryTrace trace(4 * (plan.graph().value_count() + plan.graph().order().size()) + 1);
-    attempt(plan, blocks, std::accumulate(uniform.cost.begin(), uniform.cost.end(), 0.0), &trace);
+    forecast_memory(plan, {.iterations = 1, .stop_point = problem_.stop_point, .trace = &trace});
     uniform.memory = block_memory_of(plan.graph(), blocks_, trace);
+    attempt(plan, blocks, std::accumulate(uniform.cost.begin(), uniform.cost.end(), 0.0));
     policies_.push_back(std::move(uniform));
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <utility>
 
 #include "backends/null/null_device.h"
@@ -10,6 +11,11 @@
 #include "runtime/device.h"
 
 namespace ridgepoint {
+namespace {
+
+constexpr std::int64_t kMostIterations = 100;  // two or three are usual
+
+}  // namespace
 
 void record_memory(Record& record, const MemoryForecast& found) {
   Record::Memory& bytes = record.memory_bytes;
@@ -27,17 +33,28 @@ MemoryForecast memory_of(const Program& program) {
           program.memory_by_phase()};
 }
 
-MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes,
-                               const StopPoint& stop_point, MemoryTrace* trace) {
-  const ProgramOptions options{.stop_point = stop_point, .memory_trace = trace};
-  Program walk(plan, make_null_device(plan.device(), memory_bytes), options);
-  walk.run();
+MemoryForecast forecast_memory(const ProgramPlan& plan, const ForecastOptions& options) {
+  Program walk(plan, make_null_device(plan.device(), options.memory_bytes),
+               {.stop_point = options.stop_point, .memory_trace = options.trace});
+  std::map<std::uint64_t, std::int64_t> layouts;  // and the iteration that left each
+  std::int64_t last = std::min(options.iterations.value_or(kMostIterations), kMostIterations);
+  for (std::int64_t i = 1; i <= last; ++i) {
+    if (options.stop_point) options.stop_point();
+    walk.run();
+    const auto [earlier, is_new] = layouts.emplace(walk.memory_layout_hash(), i);
+    if (is_new) continue;
+    const std::int64_t period = i - earlier->second;
+    last = options.iterations ? i + (*options.iterations - i) % period : i;
+    layouts.clear();
+  }
   return memory_of(walk);
 }
 
-Forecaster forecaster_of(const ProgramPlan& plan, const StopPoint& stop_point) {
-  return [&plan, stop_point](std::optional<std::size_t> memory_bytes) {
-    return forecast_memory(plan, memory_bytes, stop_point);
+Forecaster forecaster_of(const ProgramPlan& plan, const ForecastOptions& options) {
+  return [&plan, options](std::optional<std::size_t> memory_bytes) {
+    ForecastOptions limited = options;
+    limited.memory_bytes = memory_bytes;
+    return forecast_memory(plan, limited);
   };
 }
 
@@ -61,10 +78,10 @@ std::size_t available_memory_bytes(const Device& device) {
   return std::min(total_bytes, device.free_memory_bytes().value_or(total_bytes));
 }
 
-MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point) {
+MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const ForecastOptions& options) {
   const std::size_t available_bytes = available_memory_bytes(*plan.device());
   try {
-    return limited_forecast(forecaster_of(plan, stop_point), forecast, available_bytes);
+    return limited_forecast(forecaster_of(plan, options), forecast, available_bytes);
   } catch (const OutOfMemory& error) {
     MemoryShortage shortage = error.shortage();
     shortage.capacity_bytes = plan.device()->total_memory_bytes();
@@ -76,7 +93,8 @@ MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forec
 
 ProgramPlan plan_with_room(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options) {
   ProgramPlan plan(std::move(graph), std::move(device), options);
-  require_room(plan, forecast_memory(plan, std::nullopt, options.stop_point), options.stop_point);
+  const ForecastOptions until_it_repeats{.stop_point = options.stop_point};
+  require_room(plan, forecast_memory(plan, until_it_repeats), until_it_repeats);
   return plan;
 }
 

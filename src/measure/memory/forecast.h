@@ -40,16 +40,23 @@ struct MemoryLimit {
 // What a program has found, to compare with its forecast.
 MemoryForecast memory_of(const Program& program);
 
-// Predicts with `memory_bytes` of device memory (default: unlimited). Throws OutOfMemory, which names the place in the
-// program, if that is not enough. `trace`, if given, records the allocations.
-MemoryForecast forecast_memory(const ProgramPlan& plan, std::optional<std::size_t> memory_bytes = std::nullopt,
-                               const StopPoint& stop_point = {}, MemoryTrace* trace = nullptr);
+struct ForecastOptions {
+  std::optional<std::size_t> memory_bytes = {};  // of the device; empty: unlimited
+  // Of the run. The free blocks that one leaves decide how the next one uses them, until they repeat. Empty: until they
+  // repeat.
+  std::optional<std::int64_t> iterations = {};
+  StopPoint stop_point = {};
+  MemoryTrace* trace = nullptr;  // records the allocations
+};
+
+// Throws OutOfMemory, which names the place in the program, if the memory is not enough.
+MemoryForecast forecast_memory(const ProgramPlan& plan, const ForecastOptions& options = {});
 
 // Predicts with so much memory, or without a limit. Throws OutOfMemory if it is not enough.
 using Forecaster = std::function<MemoryForecast(std::optional<std::size_t> memory_bytes)>;
 
-// forecast_memory() of a plan, which must outlive the result.
-Forecaster forecaster_of(const ProgramPlan& plan, const StopPoint& stop_point = {});
+// forecast_memory() of a plan, which must outlive the result, with other memory than in `options`.
+Forecaster forecaster_of(const ProgramPlan& plan, const ForecastOptions& options = {});
 
 // The forecast of a run that has this much memory. `unlimited` is the forecast without a limit: the allocator may then
 // reserve more than it needs. Throws OutOfMemory if the memory is not enough.
@@ -61,9 +68,10 @@ std::optional<MemoryForecast> forecast_within(const Forecaster& forecast, const 
 // The memory that a program could allocate on the device now: the total or the limit, less what others use.
 std::size_t available_memory_bytes(const Device& device);
 
-// The forecast with the memory that is available on the plan's device. `forecast` is the one without a limit. Throws
-// OutOfMemory, which names the device, if the memory is not enough.
-MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const StopPoint& stop_point = {});
+// The forecast with the memory that is available on the plan's device. `forecast` is the one without a limit, and
+// `options` are those of it. Throws OutOfMemory, which names the device, if the memory is not enough.
+MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast,
+                            const ForecastOptions& options = {});
 
 // Plans a program and checks that it fits. Throws as ProgramPlan and require_room() do.
 ProgramPlan plan_with_room(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options = {});

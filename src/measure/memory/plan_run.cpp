@@ -54,7 +54,7 @@ Prediction predict(const RunConfig& config, const MemoryLimit& limit, const Step
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan(limit);
   if (record.plan) describe_time(plan, config.compile.level, *record.plan);
-  return predict(forecaster_of(plan, session.stop_point(StepProgress::Stage::planning)), limit);
+  return predict(forecaster_of(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)}), limit);
 }
 
 }  // namespace

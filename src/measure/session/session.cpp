@@ -109,13 +109,19 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
 
 MemoryForecast Session::forecast(const ProgramPlan& plan) {
   const InStage in_stage(FirstCallStage::plan);
-  return forecast_memory(plan, std::nullopt, stop_point(Stage::planning));
+  return forecast_memory(plan, forecast_options());
 }
 
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
   const InStage in_stage(FirstCallStage::plan);
   if (config_.run_anyway && computes()) return forecast;
-  return ridgepoint::require_room(plan, forecast, stop_point(Stage::planning));
+  return ridgepoint::require_room(plan, forecast, forecast_options());
+}
+
+ForecastOptions Session::forecast_options() {
+  std::optional<std::int64_t> iterations;
+  if (!config_.budget_seconds) iterations = config_.warmup + config_.steps;
+  return {.iterations = iterations, .stop_point = stop_point(Stage::planning)};
 }
 
 Program Session::make(const ProgramPlan& plan, MemoryTrace* trace) {

@@ -96,6 +96,8 @@ class Session {
   Graph build_graph(const StopPoint& stop_point);
   ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
   ProgramPlan choose_checkpoints(Mode mode, const MemoryLimit& limit);
+  // A run with a time budget ends when it likes.
+  ForecastOptions forecast_options();
 
   const RunConfig& config_;
   StepWatcher watch_;

@@ -89,8 +89,12 @@ class Run {
   ProgramPlan planned() {
     ProgramPlan plan = session_.plan();
     MemoryForecast forecast = session_.forecast(plan);
-    record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
+    const auto record_peak = [&] {
+      record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
+    };
+    record_peak();
     forecast = session_.require_room(plan, forecast);
+    record_peak();
     if (!session_.computes()) session_.record_memory(forecast);
     return plan;
   }

@@ -11,6 +11,7 @@ namespace {
 // products (docs/decisions/0008), so its share is of the half rate; elsewhere it is cuBLASLt's in IEEE fp32.
 constexpr double kHalfShare = 0.67;
 constexpr double kTf32Share = 0.65;
+constexpr double kStridedTf32Share = 0.42;
 constexpr double kFp32ShareOfHalfOnHopper = 0.098;
 constexpr double kFp32Share = 0.75;
 constexpr int kHopper = 90;
@@ -50,6 +51,7 @@ std::optional<KernelRates> KernelRates::of(const Datasheet& card) {
   const bool is_hopper = card.compute_capability == kHopper;
   rates.half_ = *card.bf16;
   rates.tf32_ = *card.tf32 * kTf32Share;
+  rates.tf32_strided_ = *card.tf32 * (is_hopper ? kStridedTf32Share : kTf32Share);
   rates.fp32_ = is_hopper ? *card.bf16 * kFp32ShareOfHalfOnHopper : *card.fp32 * kFp32Share;
   rates.fp32_fixed_ = is_hopper ? kSplitProductFixed : kProductFixed;
   return rates;
@@ -62,6 +64,8 @@ KernelTime KernelRates::product(ProductKind kind, double flops, double bytes) co
       return {fp32_fixed_, std::max(flops / fp32_, memory)};
     case ProductKind::tf32:
       return {kProductFixed, std::max(flops / tf32_, memory)};
+    case ProductKind::tf32_strided:
+      return {kProductFixed, std::max(flops / tf32_strided_, memory)};
     case ProductKind::half:
       break;
   }

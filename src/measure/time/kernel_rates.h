@@ -16,8 +16,9 @@ struct KernelTime {
   double work = 0;  // max(operations / rate, bytes / bandwidth)
 };
 
-// The number format of a product. half: bf16 and fp16.
-enum class ProductKind : std::uint8_t { fp32, tf32, half };
+// The number format of a product. half: bf16 and fp16. tf32_strided: an operand is not contiguous along the inner
+// dimension, as Hopper's tensor cores need it in tf32.
+enum class ProductKind : std::uint8_t { fp32, tf32, tf32_strided, half };
 
 // A call of flash attention: q [batch, queries, width], k and v [batch, keys, width], all batch dimensions as one.
 struct AttentionSize {
@@ -53,6 +54,7 @@ class KernelRates {
   const Datasheet& card_;
   double half_ = 0;  // the datasheet's; the others are achievable rates
   double tf32_ = 0;
+  double tf32_strided_ = 0;
   double fp32_ = 0;
   double fp32_fixed_ = 0;
 };

@@ -15,6 +15,25 @@ namespace {
 
 constexpr std::size_t kGiB = std::size_t{1} << 30;
 
+// The choices of the reference device, for a card.
+class Gpu : public KernelChoices {
+ public:
+  std::string name() const override { return "a card"; }
+  DeviceFacts facts() const override {
+    DeviceFacts facts;
+    facts.compute_capability = "9.0";
+    return facts;
+  }
+  bool has_kernel(const Graph& graph, const Node& node) const override { return reference_->has_kernel(graph, node); }
+  OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override {
+    return reference_->operand_layout(graph, node, index);
+  }
+  KernelOutline outline(const KernelSpec& spec) override { return reference_->outline(spec); }
+
+ private:
+  std::shared_ptr<Device> reference_ = make_reference_device();
+};
+
 class NullDeviceTest : public testing::Test {
  protected:
   std::shared_ptr<Device> target_ = make_reference_device();
@@ -82,6 +101,17 @@ TEST_F(NullDeviceTest, measures_no_time) {
   timer->start();
   timer->stop();
   EXPECT_EQ(timer->elapsed_ms(), 0.0);
+}
+
+TEST_F(NullDeviceTest, captures_launches_where_its_target_is_a_gpu) {
+  int runs = 0;
+  const auto body = [&runs] { ++runs; };
+  EXPECT_EQ(device_->capture(body), nullptr);
+  EXPECT_EQ(runs, 0);
+  const std::unique_ptr<CapturedLaunches> captured = make_null_device(std::make_shared<Gpu>())->capture(body);
+  EXPECT_EQ(runs, 1);
+  captured->run();
+  EXPECT_EQ(runs, 1);
 }
 
 TEST_F(NullDeviceTest, has_the_memory_it_is_given_or_no_end_of_it) {

@@ -156,7 +156,7 @@ TEST_P(ChooseCheckpoints, knows_the_live_bytes_of_every_assignment) {
   for (const Checkpoint policy : kPolicies) {
     const ProgramPlan plan = planner.plan(uniform(GetParam().layers, policy));
     MemoryTrace trace(100'000);
-    forecast_memory(plan, std::nullopt, {}, &trace);
+    forecast_memory(plan, {.iterations = 1, .trace = &trace});
     policies.push_back(block_memory_of(plan.graph(), blocks_of(plan.graph()), trace));
   }
   std::map<std::vector<std::uint8_t>, std::size_t> found;

@@ -27,11 +27,11 @@ RunConfig run_of(const TransformerConfig& model, std::int64_t batch, CompileOpti
   return config;
 }
 
-// What two runs on the CPU take.
-MemoryForecast measured(const RunConfig& config) {
+// What so many runs on the CPU take.
+MemoryForecast measured(const RunConfig& config, int runs = 4) {
   Program program(config.workload->build(), open_device("cpu"), {.compile = config.compile});
   initialise(program, *config.workload, 0);
-  for (int i = 0; i < 2; ++i) program.run();
+  for (int i = 0; i < runs; ++i) program.run();
   program.synchronize();
   return memory_of(program);
 }
@@ -55,6 +55,22 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
       }
     }
   }
+}
+
+// The free blocks that the first iteration leaves make those after it take more.
+TEST(PlanRun, counts_what_later_iterations_take) {
+  TransformerConfig model = transformer_preset("small");
+  model.layers = 1;
+  model.context = 64;
+  RunConfig config = run_of(model, 1, {.mode = Mode::training_forward, .precision = Precision::bf16});
+  config.device = "cpu";
+  const ProgramPlan plan(config.workload->build(), open_device("cpu"), {.compile = config.compile});
+  const auto forecast = [&](std::int64_t runs) {
+    return forecast_memory(plan, {.iterations = runs}).use.peak_allocated_bytes;
+  };
+  EXPECT_LT(forecast(1), forecast(3));
+  for (const int runs : {1, 3}) EXPECT_EQ(forecast(runs), measured(config, runs).use.peak_allocated_bytes);
+  EXPECT_EQ(plan_run(config, {})->memory_bytes.peak_allocated, forecast(1000));
 }
 
 std::int64_t sum(const PeakSection::Categories& bytes) {
@@ -102,7 +118,7 @@ TEST(PlanRun, fits_where_the_allocator_makes_room) {
   const ProgramPlan plan(config.workload->build(), open_device("null"), {.compile = config.compile});
   bool runs = true;
   try {
-    forecast_memory(plan, static_cast<std::size_t>(tight));
+    forecast_memory(plan, {.memory_bytes = static_cast<std::size_t>(tight)});
   } catch (const OutOfMemory&) {
     runs = false;
   }

@@ -91,7 +91,7 @@ SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device, con
   check();
   const std::vector<MemoryCycle> cycles = find_cycles(history, lifetimes, timeline);
   const Repetitions repetitions = find_repetitions(timeline, cycles, lifetimes, history.size());
-  infer_categories(snapshot, repetitions, history.size(), lifetimes);
+  infer_categories(snapshot, repetitions, timeline.phases, history.size(), lifetimes);
   check();
 
   SnapshotReport report;

@@ -18,10 +18,12 @@ namespace ridgepoint {
 // Categories that are inferred where the file names none, from when a block lives and from its stack:
 //   parameter_or_state  there before the repetitions begin, and never freed
 //   optimizer_state     its stack is in the optimizer, and it outlives its repetition
-//   gradient            allocated after the peak of a repetition or in backward, and freed in the next one; or never
-//                       freed, and of the first or the last repetition
+//   gradient            allocated after the peak of a repetition or in backward (by its stack or by an annotation), and
+//                       freed in the next one; or never freed, and of the first or the last repetition
 //   activation          alive at the peak of its repetition, and freed in it
 //   temporary           any other block that its repetition frees, and one that lives for few events
+//   workspace           as large as a workspace of cuBLAS, asked for in a forward or without frames, never freed, and
+//                       the only such block: one for each thread that calls cuBLAS
 //   unknown             what fits none
 enum class InferredCategory : std::uint8_t {
   unknown,
@@ -29,14 +31,15 @@ enum class InferredCategory : std::uint8_t {
   optimizer_state,
   gradient,
   activation,
-  temporary
+  temporary,
+  workspace
 };
 inline constexpr auto kInferredCategoryNames = enum_names<InferredCategory>(
-    "unknown", "parameter_or_state", "optimizer_state", "gradient", "activation", "temporary");
+    "unknown", "parameter_or_state", "optimizer_state", "gradient", "activation", "temporary", "workspace");
 
 // Sets the category of every life to an InferredCategory. Does nothing where the file names categories.
-void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions, std::size_t events,
-                      Lifetimes& lifetimes);
+void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions,
+                      const std::vector<SnapshotPhase>& phases, std::size_t events, Lifetimes& lifetimes);
 
 std::string_view category_name(const Snapshot& snapshot, std::uint8_t category);
 

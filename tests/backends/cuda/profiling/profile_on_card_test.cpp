@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <set>
 #include <tuple>
 
@@ -70,12 +72,16 @@ TEST_F(OnCardProfile, a_captured_run_has_the_kernels_of_its_launches_and_their_n
   EXPECT_EQ(kinds(captured), kinds(fused));
 }
 
+// The minimum of a few rounds, because other load only adds time.
 TEST_F(OnCardProfile, a_captured_run_idles_less) {
-  RunConfig config = config_of("tiny", Mode::step);
-  config.compile.level = Compile::full;
-  const IdleTime captured = idle_time(profile_of(config));
-  config.compile.level = Compile::fuse;
-  EXPECT_LT(captured.idle_ns(), idle_time(profile_of(config)).idle_ns());
+  const auto least_idle_ns = [](Compile level) {
+    RunConfig config = config_of("tiny", Mode::step);
+    config.compile.level = level;
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (int round = 0; round < 5; ++round) least = std::min(least, idle_time(profile_of(config)).idle_ns());
+    return least;
+  };
+  EXPECT_LT(least_idle_ns(Compile::full), least_idle_ns(Compile::fuse));
 }
 
 TEST_F(OnCardProfile, kernels_run_after_their_calls_and_within_their_steps) {

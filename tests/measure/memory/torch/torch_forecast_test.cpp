@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "backends/null/null_device.h"
+#include "core/files/file.h"
 #include "measure/memory/torch/autograd.h"
 #include "measure/memory/torch/functions.h"
 #include "memory/caching_allocator.h"
@@ -17,6 +20,8 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "support/build_paths.h"
+#include "support/csv_rows.h"
 
 namespace ridgepoint {
 namespace {
@@ -68,6 +73,34 @@ TEST(TorchForecast, is_within_half_a_percent_of_measured_peaks) {
     EXPECT_NEAR(predicted / row.mib, 1, 0.005) << row.model << ' ' << row.context << ' ' << name(row.precision);
   }
 }
+
+// 222 rows of tools/torch_memory.py measure: torch 2.11, eager, on an H200.
+class TorchForecastOfGrid : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TorchForecastOfGrid, is_within_a_percent_of_measured_peaks) {
+  std::vector<double> errors;
+  for (const CsvRow& row :
+       csv_rows(read_file(source_folder() / "tests/measure/memory/torch/h200_peaks.csv", 1 << 20))) {
+    if (row.at("model") != GetParam()) continue;
+    SCOPED_TRACE(row.at("context") + ' ' + row.at("dtype") + ' ' + row.at("attention") + ' ' + row.at("mode"));
+    const RunConfig config =
+        config_of(preset(GetParam(), std::stoll(row.at("context")), attention_variant_from_name(row.at("attention"))),
+                  std::stoll(row.at("batch")), mode_from_name(row.at("mode")), precision_from_name(row.at("dtype")));
+    const MemoryForecast found = forecast_torch(config, "H200 SXM");
+    const auto error = [&](std::size_t predicted, const char* column) {
+      return std::abs(static_cast<double>(predicted) / std::stod(row.at(column)) - 1);
+    };
+    errors.push_back(error(found.use.peak_allocated_bytes, "peak_allocated"));
+    EXPECT_LT(errors.back(), 0.01);
+    EXPECT_LT(error(found.use.peak_reserved_bytes, "peak_reserved"), 0.03);
+    if (!row.at("before_backward").empty()) EXPECT_LT(error(found.before_backward_bytes, "before_backward"), 0.01);
+  }
+  ASSERT_GT(errors.size(), 25U);
+  std::ranges::sort(errors);
+  EXPECT_LT(errors[errors.size() / 2], 1e-4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TorchForecastOfGrid, ::testing::Values("small", "medium", "large", "xl", "2.7b"));
 
 // Another run of these steps in fp32, whose peaks are those of an optimizer without temporaries.
 TEST(TorchForecast, is_within_half_a_percent_of_peaks_without_temporaries_of_the_optimizer) {
