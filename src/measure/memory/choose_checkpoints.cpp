@@ -106,7 +106,13 @@ class Search {
     const ProgramPlan all_saved = problem_.plan_of({}, problem_.mode);
     blocks_ = blocks_of(all_saved.graph());
     if (attempt(all_saved, {}, 0) || blocks_.empty() || problem_.mode == Mode::forward) return finish();
-    for (const Checkpoint policy : kPolicies) add_policy(policy);
+    add_policy(Checkpoint::none, all_saved);
+    for (const Checkpoint policy : kPolicies) {
+      if (policy == Checkpoint::none) continue;
+      const BlockCheckpoints blocks = uniform(policy);
+      const ProgramPlan plan = problem_.plan_of(blocks, problem_.mode);
+      attempt(plan, blocks, add_policy(policy, plan));
+    }
     remove_dominated_policies();
     make_assignments();
     narrow();
@@ -143,22 +149,25 @@ class Search {
     return attempt(problem_.plan_of(blocks, problem_.mode), blocks, assignment.cost);
   }
 
-  void add_policy(Checkpoint policy) {
+  BlockCheckpoints uniform(Checkpoint policy) const {
     BlockCheckpoints blocks;
-    if (policy != Checkpoint::none) {
-      for (const std::string& block : blocks_) blocks.emplace(block, policy);
-    }
-    const ProgramPlan plan = problem_.plan_of(blocks, problem_.mode);
+    if (policy == Checkpoint::none) return blocks;
+    for (const std::string& block : blocks_) blocks.emplace(block, policy);
+    return blocks;
+  }
+
+  // What the policy costs in all blocks.
+  double add_policy(Checkpoint policy, const ProgramPlan& plan) {
     // A training forward recomputes nothing; the backward that follows it does.
     const ProgramPlan backward =
-        problem_.mode == Mode::training_forward ? problem_.plan_of(blocks, Mode::backward) : plan;
-    UniformPolicy uniform{policy, recompute_cost_by_block(backward.graph(), blocks_, problem_.flops_per_byte), {}};
+        problem_.mode == Mode::training_forward ? problem_.plan_of(uniform(policy), Mode::backward) : plan;
+    UniformPolicy found{policy, recompute_cost_by_block(backward.graph(), blocks_, problem_.flops_per_byte), {}};
     // Each buffer and each workspace has an event when it is allocated and one when it is freed; some need a segment.
     MemoryTrace trace(4 * (plan.graph().value_count() + plan.graph().order().size()) + 1);
     forecast_memory(plan, {.iterations = 1, .stop_point = problem_.stop_point, .trace = &trace});
-    uniform.memory = block_memory_of(plan.graph(), blocks_, trace);
-    attempt(plan, blocks, std::accumulate(uniform.cost.begin(), uniform.cost.end(), 0.0));
-    policies_.push_back(std::move(uniform));
+    found.memory = block_memory_of(plan.graph(), blocks_, trace);
+    policies_.push_back(std::move(found));
+    return std::accumulate(policies_.back().cost.begin(), policies_.back().cost.end(), 0.0);
   }
 
   // Later ones recompute more.
