@@ -10,6 +10,8 @@
 #include "core/enum_names.h"
 #include "core/text/json.h"
 #include "measure/profile/views.h"
+#include "views/profile/figures.h"
+#include "views/profile/verdict.h"
 #include "views/table/render.h"
 
 namespace ridgepoint::views {
@@ -81,6 +83,7 @@ class Figures {
     if (!profile_.has_kernels()) return json;
     // With a selection, the gaps between kernels contain other kernels.
     const bool has_all = !profile_.selection;
+    json["verdict"] = verdict(ProfileFigures(profile_));
     json["time"] = has_all ? to_json(times())[0] : Json(nullptr);
     json["kernels"] = to_json(kernels());
     json["classes"] = to_json(classes());

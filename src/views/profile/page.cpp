@@ -11,6 +11,7 @@
 #include "measure/profile/views.h"
 #include "views/profile/figures.h"
 #include "views/profile/sections.h"
+#include "views/profile/verdict.h"
 #include "views/record_columns.h"
 #include "views/record_table.h"
 
@@ -171,9 +172,12 @@ std::string heading_of(const Profile& profile) {
 }
 
 void add_profile(Page& page, const Profile& profile, const ProfileViewOptions& options) {
-  const std::string caption = records_caption({&profile.run, 1}) + '\n' + heading_of(profile);
+  std::string caption = records_caption({&profile.run, 1}) + '\n' + heading_of(profile);
   std::vector<Table> tables(1);
-  if (profile.has_kernels()) tables = Sections(profile, options).all();
+  if (profile.has_kernels()) {
+    tables = Sections(profile, options).all();
+    for (const std::string& line : verdict(ProfileFigures(profile))) caption += '\n' + line;
+  }
   tables.front().caption = caption;
   std::ranges::move(tables, std::back_inserter(page.tables));
 }

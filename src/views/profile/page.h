@@ -1,4 +1,4 @@
-// Profiles as pages. Table and markdown have sections: kernels, phases and classes, modules, parts of attention, idle
+// Profiles as pages. Table and markdown have a verdict, then sections: kernels, phases and classes, modules, parts of attention, idle
 // time, roofline, recoverable time, profiled against timed steps. Times are means over the profiled steps.
 #pragma once
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "support/sample_profile.h"
@@ -67,6 +68,26 @@ TEST(ProfileTables, the_whole_page_holds_the_clock_against_the_trace) {
   EXPECT_THAT(text,
               AllOf(HasSubstr("Inside attention"), HasSubstr("softmax"), HasSubstr("1 : 3.75"), HasSubstr("1 : 160"),
                     HasSubstr("host late"), HasSubstr("timed, without a profiler"), HasSubstr("50 ns a launch")));
+}
+
+TEST(ProfileTables, open_with_a_verdict) {
+  const std::string text = profile_as_text(sample_profile());
+  std::string joined = text;  // without the ends of lines
+  std::ranges::replace(joined, '\n', ' ');
+  const std::size_t verdict = text.find("Dominant kernel: gemm, 62.5 % of kernel time (0.001 ms in 3 calls)");
+  EXPECT_NE(verdict, std::string::npos) << text;
+  EXPECT_LT(verdict, text.find("\nKernels"));
+  EXPECT_THAT(joined, AllOf(HasSubstr("its class, matmul, runs at 72.0 % of its ceiling (matmul rate)."),
+                            HasSubstr(" Recoverable: "), HasSubstr("% of wall time), most of it host late: the host")));
+}
+
+TEST(ProfileTables, name_the_cause_of_idle_time_and_a_remedy_only_where_it_is_long) {
+  Profile profile = sample_profile();
+  profile.steps = {{0, 100'000}};  // after the last kernel there is nothing to do
+  EXPECT_THAT(profile_as_text(profile), HasSubstr("most of it nothing to do: the host notices"));
+  profile = sample_profile();
+  profile.steps = {{99, 921}};
+  EXPECT_THAT(profile_as_text(profile), HasSubstr("most of it dependency.\n"));
 }
 
 TEST(ProfileTables, fit_a_terminal) {
