@@ -86,6 +86,7 @@ class Attention : public Command {
                               ->group(kGroup);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::attention_calls);
+    output_options_.add_plot_to(app);
   }
 
   int run() override {

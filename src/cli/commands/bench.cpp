@@ -65,6 +65,7 @@ class Bench : public Command {
     first_call_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
+    output_options_.add_plot_to(app);
   }
 
   int run() override {

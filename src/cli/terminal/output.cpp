@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "cli/commands/command.h"
@@ -18,6 +19,7 @@
 #include "core/nearest.h"
 #include "ridgepoint/error.h"
 #include "views/record_columns.h"
+#include "views/record_plot.h"
 #include "views/record_table.h"
 
 namespace ridgepoint::cli {
@@ -48,6 +50,18 @@ void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
                              fmt::join(views::column_names(of == Rows::attention_calls), ", ")))
       ->type_name("NAMES")
       ->group("Output");
+}
+
+void OutputOptions::add_plot_to(CLI::App& app) {
+  app.add_flag("--plot", plot,
+               "below the table, draw time and peak memory over the size that takes the most values (three at least)")
+      ->group("Output");
+}
+
+void OutputOptions::check_plot() const {
+  if (!plot || resolved_format() == Format::table) return;
+  throw Error(fmt::format("--plot draws with characters below a table; leave --format {} out", name(resolved_format())),
+              ErrorKind::usage);
 }
 
 std::vector<std::string> OutputOptions::resolved_columns() const {
@@ -111,12 +125,27 @@ void write(const OutputOptions& options, PageWriter::MakePage make_page) {
 
 RecordWriter::RecordWriter(const OutputOptions& options)
     : columns_(options.resolved_columns()),
+      plot_(options.plot),
       writer_(
           options,
           [this](Format format, std::size_t first) {
-            return views::records_page(std::span(records_).subspan(first), format, columns_);
+            views::Page page = views::records_page(std::span(records_).subspan(first), format, columns_);
+            if (plot_) add_plots(page);
+            return page;
           },
-          PageWriter::Items::independent) {}
+          PageWriter::Items::independent) {
+  options.check_plot();
+}
+
+void RecordWriter::add_plots(views::Page& page) const {
+  std::vector<views::Table> plots = views::record_plots(records_, output_width());
+  if (plots.empty() && !page.tables.empty()) {
+    page.tables.back().note =
+        "There is nothing to plot: no size has three values. Give one a list or a range, such as --context "
+        "128:1024:*2.";
+  }
+  std::ranges::move(plots, std::back_inserter(page.tables));
+}
 
 int exit_code(std::span<const Record> records) {
   const auto is = [](RunStatus status) { return [status](const Record& record) { return record.status == status; }; };

@@ -29,12 +29,15 @@ struct OutputOptions {
   std::string path;          // empty: standard output
   std::string columns = {};  // empty: the usual ones
   Rows rows = Rows::models;
+  bool plot = false;
 
   void add_to(CLI::App& app);
   void add_columns_to(CLI::App& app, Rows of);
+  void add_plot_to(CLI::App& app);
   Format resolved_format() const;  // throws Error (usage) with the nearest name
   // Throws Error (usage) for an unknown column, and for a format that always has all columns.
   std::vector<std::string> resolved_columns() const;
+  void check_plot() const;  // throws Error (usage) for a format that has no plots
 };
 
 // Writes a page while its items (runs, profiles) are being added. A file is rewritten after each item. Standard output
@@ -79,8 +82,11 @@ class RecordWriter {
   const std::vector<Record>& records() const { return records_; }
 
  private:
+  void add_plots(views::Page& page) const;
+
   std::vector<Record> records_;
   std::vector<std::string> columns_;
+  bool plot_;
   PageWriter writer_;
 };
 

@@ -1,4 +1,4 @@
-// Peers and first calls, with the built program.
+// Peers, first calls and plots, with the built program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -136,6 +136,20 @@ TEST(BenchPeers, refuse_what_cannot_be_compared) {
   expect_refusal({"--peers", "torch", "--device", "null"}, 2, "PyTorch has no device 'null'");
   expect_refusal({"--peers", "torch", "--memory-limit", "1GiB"}, 2, "--memory-limit would limit Ridgepoint alone");
   expect_refusal({"--peers", "torch", "--detect-anomaly"}, 2, "--detect-anomaly makes times that are not valid");
+}
+
+TEST(BenchPlot, stands_below_the_table) {
+  const ProgramResult result =
+      run_program({"bench", "--device", "null", "--model", "tiny", "--context", "32:128:*2", "--plot"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("\nPeak memory\n"), HasSubstr("Both axes are logarithmic.")));
+}
+
+TEST(BenchPlot, says_what_it_lacks) {
+  const ProgramResult result = run_program({"bench", "--device", "null", "--model", "tiny", "--plot"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("There is nothing to plot"));
+  expect_refusal({"--plot", "--format", "csv"}, 2, "--plot draws with characters below a table");
 }
 
 TEST(BenchCheckpoint, auto_fits_the_limit_or_is_out_of_memory) {
