@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -257,23 +259,34 @@ const FileColumn kFileColumns[] = {
      [](const ComparedRow&, const RecordComparison& c) { return c.files.empty() ? Cell() : Cell(c.files.front()); }},
 };
 
-// The settings of the two records that differ, and in CSV all others of the row: its record is in JSON.
+// The settings in CSV, by their names in a record; JSON has the records.
+constexpr std::array<std::string_view, 24> kSettingFields = {
+    "command",     "engine",     "mode",         "dtype",        "compile",     "allocator",    "attention",
+    "checkpoint",  "batch",      "context",      "model.name",   "model.layers", "model.d_model", "model.d_ff",
+    "model.heads", "model.vocab", "device.kind", "device.name",  "warmup",      "steps",        "seed",
+    "threads",     "keys",       "causal"};
+
+Cell cell_of(const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return Cell(value.get<std::string>());
+  if (value.is_boolean()) return Cell(value.get<bool>());
+  return value.is_number_integer() ? Cell(value.get<std::int64_t>()) : Cell(value.get<double>());
+}
+
+Cell field_of(const Json& record, std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return cell_of(record.at(std::string(name)));
+  return cell_of(record.at(std::string(name.substr(0, dot))).at(std::string(name.substr(dot + 1))));
+}
+
 Table table_for_files(const RecordComparison& comparison) {
   Table table;
-  for (const RecordSetting& setting : record_settings()) {
-    if (setting.heading.empty()) continue;
-    std::string key(setting.heading);
-    std::ranges::replace(key, '-', '_');
-    table.columns.push_back({key, key});
-  }
+  for (const std::string_view name : kSettingFields) table.columns.push_back({std::string(name), std::string(name)});
   for (const FileColumn& column : kFileColumns) table.columns.push_back({column.key, column.key});
   for (const ComparedRow& row : comparison.rows) {
+    const Json record = Json::parse(to_json(row.record));
     Cells cells;
-    for (const RecordSetting& setting : record_settings()) {
-      if (setting.heading.empty()) continue;
-      const std::string cell = setting.cell(row.record);
-      cells.push_back(cell == kNothing ? Cell() : Cell(cell));
-    }
+    for (const std::string_view name : kSettingFields) cells.push_back(field_of(record, name));
     for (const FileColumn& column : kFileColumns) cells.push_back(column.cell(row, comparison));
     table.add(std::move(cells));
   }

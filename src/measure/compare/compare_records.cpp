@@ -103,7 +103,10 @@ void require_comparable(std::span<const Record> records) {
   }
 }
 
-const char* are(std::size_t rows) { return rows == 1 ? "row is" : "rows are"; }
+// "1 row of 'b.jsonl' is not compared".
+std::string not_compared(std::size_t rows, const std::string& file) {
+  return fmt::format("{} row{} of '{}' {} not compared", rows, rows == 1 ? "" : "s", file, rows == 1 ? "is" : "are");
+}
 
 // Rows of two files.
 class Matcher {
@@ -172,16 +175,13 @@ class Matcher {
             const Record* elsewhere) {
     std::vector<std::string>& warnings = comparison_.warnings;
     if (elsewhere != nullptr) {
-      warnings.push_back(fmt::format("{} {} of '{}' not compared: {}", other_devices_, are(other_devices_),
-                                     after_.path, different_devices(*its_baseline, *elsewhere)));
+      warnings.push_back(fmt::format("{}: {}", not_compared(other_devices_, after_.path),
+                                     different_devices(*its_baseline, *elsewhere)));
     }
-    if (without_times > 0) {
-      warnings.push_back(
-          fmt::format("{} {} of '{}' not compared, without times", without_times, are(without_times), after_.path));
-    }
+    if (without_times > 0) warnings.push_back(not_compared(without_times, after_.path) + ", without times");
     if (without_partner > 0) {
-      warnings.push_back(fmt::format("{} {} of '{}' not compared: '{}' has no row of that configuration",
-                                     without_partner, are(without_partner), after_.path, before_.path));
+      warnings.push_back(fmt::format("{}: '{}' has no row of that configuration",
+                                     not_compared(without_partner, after_.path), before_.path));
     }
   }
 
@@ -225,8 +225,7 @@ void compare_rows(const RecordFile& file, RecordComparison& comparison) {
   }
   require_comparable(records);
   if (const std::size_t left_out = file.records.size() - records.size(); left_out > 0) {
-    comparison.warnings.push_back(
-        fmt::format("{} {} of '{}' not compared, without times", left_out, are(left_out), file.path));
+    comparison.warnings.push_back(not_compared(left_out, file.path) + ", without times");
   }
   for (std::size_t i = 1; i < records.size(); ++i) {
     if (records[i].experiment != records.front().experiment) {
