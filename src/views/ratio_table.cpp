@@ -42,9 +42,9 @@ std::string caption_of(const RecordComparison& comparison, std::vector<Record> r
   }
   std::string caption = records_caption(records);
   if (comparison.pairing == Pairing::two_files)
-    caption += fmt::format("\n{} compared with {}",
-                           fmt::join(comparison.files.begin() + 1, comparison.files.end(), ", "),
-                           comparison.files.front());
+    caption +=
+        fmt::format("\n{} compared with {}", fmt::join(comparison.files.begin() + 1, comparison.files.end(), ", "),
+                    comparison.files.front());
   return caption;
 }
 
@@ -203,9 +203,10 @@ struct FileColumn {
 };
 
 const FileColumn kFileColumns[] = {
-    {"verdict",
-     [](const ComparedRow& row, const RecordComparison&) { return row.ratio ? Cell(std::string(name(row.verdict))) : Cell(); }},
-    {"ratio", [](const ComparedRow& row, const RecordComparison&) { return row.ratio ? Cell(row.ratio->ratio) : Cell(); }},
+    {"verdict", [](const ComparedRow& row,
+                   const RecordComparison&) { return row.ratio ? Cell(std::string(name(row.verdict))) : Cell(); }},
+    {"ratio",
+     [](const ComparedRow& row, const RecordComparison&) { return row.ratio ? Cell(row.ratio->ratio) : Cell(); }},
     {"ratio_low",
      [](const ComparedRow& row, const RecordComparison&) {
        return row.ratio && row.ratio->interval ? Cell(row.ratio->interval->low) : Cell();
@@ -221,10 +222,8 @@ const FileColumn kFileColumns[] = {
     {"time_of", [](const ComparedRow& row, const RecordComparison&) { return Cell(std::string(name_of(row.time))); }},
     {"median_ms",
      [](const ComparedRow& row, const RecordComparison&) { return number_cell(time_of(row.record, row.time).median); }},
-    {"baseline_median_ms",
-     [](const ComparedRow& row, const RecordComparison&) {
-       return number_cell(time_of(row.baseline, row.time).median);
-     }},
+    {"baseline_median_ms", [](const ComparedRow& row,
+                              const RecordComparison&) { return number_cell(time_of(row.baseline, row.time).median); }},
     {"samples",
      [](const ComparedRow& row, const RecordComparison&) {
        return Cell(static_cast<std::int64_t>(time_of(row.record, row.time).samples.size()));
@@ -233,10 +232,8 @@ const FileColumn kFileColumns[] = {
      [](const ComparedRow& row, const RecordComparison&) {
        return Cell(static_cast<std::int64_t>(time_of(row.baseline, row.time).samples.size()));
      }},
-    {"peak_allocated",
-     [](const ComparedRow& row, const RecordComparison&) {
-       return optional_cell(row.record.memory_bytes.peak_allocated);
-     }},
+    {"peak_allocated", [](const ComparedRow& row,
+                          const RecordComparison&) { return optional_cell(row.record.memory_bytes.peak_allocated); }},
     {"baseline_peak_allocated",
      [](const ComparedRow& row, const RecordComparison&) {
        return optional_cell(row.baseline.memory_bytes.peak_allocated);
@@ -261,10 +258,10 @@ const FileColumn kFileColumns[] = {
 
 // The settings in CSV, by their names in a record; JSON has the records.
 constexpr std::array<std::string_view, 24> kSettingFields = {
-    "command",     "engine",     "mode",         "dtype",        "compile",     "allocator",    "attention",
-    "checkpoint",  "batch",      "context",      "model.name",   "model.layers", "model.d_model", "model.d_ff",
-    "model.heads", "model.vocab", "device.kind", "device.name",  "warmup",      "steps",        "seed",
-    "threads",     "keys",       "causal"};
+    "command",       "engine",     "mode",        "dtype",       "compile",     "allocator",
+    "attention",     "checkpoint", "batch",       "context",     "model.name",  "model.layers",
+    "model.d_model", "model.d_ff", "model.heads", "model.vocab", "device.kind", "device.name",
+    "warmup",        "steps",      "seed",        "threads",     "keys",        "causal"};
 
 Cell cell_of(const Json& value) {
   if (value.is_null()) return {};

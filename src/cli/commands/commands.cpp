@@ -18,8 +18,8 @@ std::unique_ptr<Command> make_verify();
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_bench, make_compare, make_plan, make_memory, make_attention, make_devices, make_precision,
-                          make_profile, make_snapshot, make_verify, make_graph}) {
+  for (const auto make : {make_bench, make_compare, make_plan, make_memory, make_attention, make_devices,
+                          make_precision, make_profile, make_snapshot, make_verify, make_graph}) {
     commands.push_back(make());
   }
   return commands;

@@ -62,9 +62,7 @@ class Compare : public Command {
     app.add_option("--same-within", same_within_, "differences up to this are called the same [1%]")
         ->type_name("SHARE")
         ->group(kGroup);
-    app.add_option("--confidence", confidence_, "confidence of the intervals [99%]")
-        ->type_name("SHARE")
-        ->group(kGroup);
+    app.add_option("--confidence", confidence_, "confidence of the intervals [99%]")->type_name("SHARE")->group(kGroup);
     app.add_option("--fail-if-slower", fail_if_slower_,
                    "exit with 3 if a row is slower than its baseline by more than this beyond doubt")
         ->type_name("SHARE")

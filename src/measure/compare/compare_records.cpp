@@ -22,10 +22,10 @@ bool is_time(double ms) { return std::isfinite(ms) && ms > 0; }
 
 void require_times(const Record& record, const Statistics& ms, const std::string& file) {
   if (std::ranges::all_of(ms.samples, is_time)) return;
-  throw Error(fmt::format("{} has a sample that is no time (0, negative or null) in a row of {}, batch {}, context {}; "
-                          "remove the row or measure it again",
-                          file.empty() ? "a run" : fmt::format("'{}'", file), name(record.mode), record.batch,
-                          record.context));
+  throw Error(
+      fmt::format("{} has a sample that is no time (0, negative or null) in a row of {}, batch {}, context {}; "
+                  "remove the row or measure it again",
+                  file.empty() ? "a run" : fmt::format("'{}'", file), name(record.mode), record.batch, record.context));
 }
 
 std::optional<double> memory_ratio_of(const Record& baseline, const Record& record) {
@@ -98,8 +98,7 @@ std::string different_devices(const Record& baseline, const Record& record) {
 
 void require_comparable(std::span<const Record> records) {
   for (const Record& record : records) {
-    if (!is_same_device(records.front(), record))
-      throw Error(different_devices(records.front(), record));
+    if (!is_same_device(records.front(), record)) throw Error(different_devices(records.front(), record));
   }
 }
 
@@ -189,8 +188,8 @@ class Matcher {
   void explain_no_match() {
     const auto first = std::ranges::find_if(before_.records, is_comparable);
     const auto second = std::ranges::find_if(after_.records, is_comparable);
-    for (const auto& [found, file] : {std::pair(first == before_.records.end(), &before_),
-                                      std::pair(second == after_.records.end(), &after_)}) {
+    for (const auto& [found, file] :
+         {std::pair(first == before_.records.end(), &before_), std::pair(second == after_.records.end(), &after_)}) {
       if (!found) continue;
       comparison_.warnings.push_back(
           fmt::format("'{}' has no row with times; ridgepoint bench measures some", file->path));
@@ -219,9 +218,10 @@ void compare_rows(const RecordFile& file, RecordComparison& comparison) {
   std::vector<Record> records;
   std::ranges::copy_if(file.records, std::back_inserter(records), is_comparable);
   if (records.size() < 2) {
-    throw Error(fmt::format("'{}' has {} with times, and comparing needs two; give a second file, or measure with "
-                            "ridgepoint bench",
-                            file.path, records.empty() ? "no row" : "one row"));
+    throw Error(
+        fmt::format("'{}' has {} with times, and comparing needs two; give a second file, or measure with "
+                    "ridgepoint bench",
+                    file.path, records.empty() ? "no row" : "one row"));
   }
   require_comparable(records);
   if (const std::size_t left_out = file.records.size() - records.size(); left_out > 0) {

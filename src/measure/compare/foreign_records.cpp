@@ -82,9 +82,10 @@ Mapping::Entry parse_entry(const std::string& field, const Json& value) {
   check_field(field);
   if (value.is_number() || value.is_boolean()) return {field, value};
   if (!value.is_string() || trimmed(value.get<std::string>()).empty()) {
-    throw Error(fmt::format("'{}' must be the name of a column, as \"column\" or \"column * 0.001\", or a constant, as "
-                            "\"= text\" or a number",
-                            field));
+    throw Error(
+        fmt::format("'{}' must be the name of a column, as \"column\" or \"column * 0.001\", or a constant, as "
+                    "\"= text\" or a number",
+                    field));
   }
   const std::string text(trimmed(value.get<std::string>()));
   if (text.starts_with('=')) return {field, Json(trimmed(text.substr(1)))};

@@ -1,5 +1,5 @@
-// Records made of the rows of another program's CSV or JSON file. A mapping is a JSON object from fields of a record, by
-// their JSON names, to what fills them:
+// Records made of the rows of another program's CSV or JSON file. A mapping is a JSON object from fields of a record,
+// by their JSON names, to what fills them:
 //   "batch": "bs"                            the column bs; in JSON the member bs, or "run.bs" of a nested object
 //   "time_ms.samples": "latency_us * 0.001"  the column times a factor
 //   "device.name": "= NVIDIA H200"           this text in every row; numbers need no quotes: "context": 1024

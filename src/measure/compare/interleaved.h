@@ -1,5 +1,5 @@
-// Runs configurations side by side in one process: iterations alternate in rounds, so that what changes the speed of the
-// machine changes that of all.
+// Runs configurations side by side in one process: iterations alternate in rounds, so that what changes the speed of
+// the machine changes that of all.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 namespace ridgepoint {
 
 struct InterleavedRun {
-  std::vector<Record> records;   // in the order of the configurations; sample i of all is of round i
-  std::int64_t rounds = 0;       // finished ones; fewer than were asked for if the watcher stopped the run
+  std::vector<Record> records;  // in the order of the configurations; sample i of all is of round i
+  std::int64_t rounds = 0;      // finished ones; fewer than were asked for if the watcher stopped the run
 };
 
 // Makes all programs, which stay in memory together, warms each of them up, and then runs config.steps rounds. In a

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "core/text/text.h"
 #include "ridgepoint/error.h"
 
@@ -25,6 +28,16 @@ std::string_view row_of_line(std::string_view line, bool is_array) {
   return line == "]" ? std::string_view() : line;
 }
 
+// Empty if the text ends in the middle. Throws Json::parse_error for other faults.
+std::optional<Json> parse_row(std::string_view text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    if (error.byte <= text.size()) throw;
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 JsonRows parse_json_rows(std::string_view text) {
@@ -38,13 +51,17 @@ JsonRows parse_json_rows(std::string_view text) {
     begin = end + 1;
     ++line_number;
     if (line.empty()) continue;
-    Json row = Json::parse(line, nullptr, false);
-    if (!row.is_discarded()) {
-      found.rows.push_back(std::move(row));
-      continue;
-    }
     const bool is_last = begin >= text.size() || trimmed(text.substr(begin)).empty();
-    if (!is_last || !line.starts_with('{')) throw Error(fmt::format("line {} is not JSON", line_number));
+    try {
+      std::optional<Json> row = parse_row(line);
+      if (row) {
+        found.rows.push_back(std::move(*row));
+        continue;
+      }
+    } catch (const Json::parse_error& error) {
+      throw Error(fmt::format("line {} is not JSON at byte {}", line_number, error.byte));
+    }
+    if (!is_last) throw Error(fmt::format("line {} is not JSON: it ends in the middle", line_number));
     found.cut_off = found.rows.size() + 1;
   }
   return found;

@@ -33,9 +33,10 @@ void check_schema(const Json& row) {
                     number, kRecordSchema));
   }
   if (number < 1) {
-    throw Error(fmt::format("its schema {} is older than any that this build reads (1 to {}); measure again with "
-                            "ridgepoint bench",
-                            number, kRecordSchema));
+    throw Error(
+        fmt::format("its schema {} is older than any that this build reads (1 to {}); measure again with "
+                    "ridgepoint bench",
+                    number, kRecordSchema));
   }
 }
 

@@ -20,9 +20,9 @@ struct RecordFile {
 };
 
 // Reads a JSON array or JSON Lines. A row that is cut off at the end of the file (a run was killed, the disk was full)
-// is left out with a warning. A file that does not hold records is read by the mapping at `mapping_path`, if that is not
-// empty (foreign_records.h). Throws Error that names the file, the row and what to do: unreadable, empty, no records,
-// written by a newer version.
+// is left out with a warning. A file that does not hold records is read by the mapping at `mapping_path`, if that is
+// not empty (foreign_records.h). Throws Error that names the file, the row and what to do: unreadable, empty, no
+// records, written by a newer version.
 RecordFile read_record_file(const std::string& path, const std::string& mapping_path = "");
 
 }  // namespace ridgepoint

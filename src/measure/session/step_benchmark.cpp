@@ -76,8 +76,7 @@ class Run {
     program_.reset();  // frees memory for the measurement of the ceiling
     rates();
     if (!loss) return;
-    require_finite_loss(*loss, config_.warmup + config_.steps,
-                        config_.detect_anomaly ? "" : kAdvice);
+    require_finite_loss(*loss, config_.warmup + config_.steps, config_.detect_anomaly ? "" : kAdvice);
   }
 
  private:

@@ -62,7 +62,8 @@ TEST(CompareFiles, matches_repeated_rows_in_their_order) {
 TEST(CompareFiles, says_which_rows_are_left_out) {
   Record large = timed(1, 3);
   large.batch = 64;
-  const RecordComparison found = compare_files(std::vector{file("a", {timed(1, 1)}), file("b", {timed(1, 2), large})}, {});
+  const RecordComparison found =
+      compare_files(std::vector{file("a", {timed(1, 1)}), file("b", {timed(1, 2), large})}, {});
   EXPECT_THAT(found.rows, SizeIs(1));
   EXPECT_THAT(found.warnings, ElementsAre("1 row of 'b' is not compared: 'a' has no row of that configuration"));
 }

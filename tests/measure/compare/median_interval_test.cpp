@@ -17,7 +17,8 @@ std::vector<double> shuffled_numbers(std::size_t count) {
   return numbers;
 }
 
-// Thompson's table: with 30 samples the 8th and the 23rd cover the median with 99.5 %, the 10th and the 21st with 95.7 %.
+// Thompson's table: with 30 samples the 8th and the 23rd cover the median with 99.5 %, the 10th and the 21st with 95.7
+// %.
 TEST(MedianInterval, has_the_limits_of_the_binomial_table) {
   const auto at_99 = median_interval(shuffled_numbers(30), 0.99);
   ASSERT_TRUE(at_99);

@@ -34,8 +34,7 @@ inline double heavy_tailed_time(Noise& noise) {
 }
 // Two modes, 5 % apart; `share` of the times are in the lower one.
 inline MakeTime bimodal_times(double share) {
-  return
-      [share](Noise& noise) { return (noise.uniform() < share ? 10 : 10.5) * (1 + 0.005 * noise.normal()); };
+  return [share](Noise& noise) { return (noise.uniform() < share ? 10 : 10.5) * (1 + 0.005 * noise.normal()); };
 }
 
 inline std::vector<double> times_of(std::size_t count, const MakeTime& make, Noise& noise, double factor = 1) {

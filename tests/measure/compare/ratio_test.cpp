@@ -71,8 +71,8 @@ struct Case {
   const char* name;
   MakeTime make;
 };
-const Case kCases[] = {{"normal", normal_times(0.01)},       {"wide normal", normal_times(0.1)},
-                       {"heavy-tailed", heavy_tailed_time},  {"bimodal, half", bimodal_times(0.5)},
+const Case kCases[] = {{"normal", normal_times(0.01)},         {"wide normal", normal_times(0.1)},
+                       {"heavy-tailed", heavy_tailed_time},    {"bimodal, half", bimodal_times(0.5)},
                        {"bimodal, 65 %", bimodal_times(0.65)}, {"bimodal, 80 %", bimodal_times(0.8)}};
 
 // Fewer than 5 % of 200, even if no difference is small enough to be called the same.

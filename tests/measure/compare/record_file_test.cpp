@@ -62,7 +62,8 @@ TEST_F(ReadRecordFile, uses_the_finished_rows_of_a_file_that_is_cut_off) {
   for (const std::size_t kept : {std::size_t{1}, std::size_t{40}, row().size() - 1}) {
     const RecordFile file = read(rows + row().substr(0, kept));
     EXPECT_THAT(file.records, SizeIs(2));
-    EXPECT_THAT(file.warnings, ElementsAre(HasSubstr("ends in the middle of row 3; the 2 finished rows before it are")));
+    EXPECT_THAT(file.warnings,
+                ElementsAre(HasSubstr("ends in the middle of row 3; the 2 finished rows before it are")));
   }
   const std::vector<Record> records = {sample_record(), sample_record()};
   const std::string array = to_json(std::span(records));
@@ -73,7 +74,9 @@ TEST_F(ReadRecordFile, uses_the_finished_rows_of_a_file_that_is_cut_off) {
 }
 
 TEST_F(ReadRecordFile, refuses_a_row_that_is_broken_in_the_middle) {
-  EXPECT_THAT(error_of(row() + "\n{\"schema\":\n" + row() + "\n"), HasSubstr("line 2 is not JSON"));
+  EXPECT_THAT(error_of(row() + "\n{\"schema\":\n" + row() + "\n"),
+              HasSubstr("line 2 is not JSON: it ends in the middle"));
+  EXPECT_THAT(error_of(row() + "\n{\"schema\":x}\n"), HasSubstr("line 2 is not JSON at byte 11"));
 }
 
 TEST_F(ReadRecordFile, refuses_records_of_other_schemas_and_says_what_to_do) {
@@ -82,7 +85,7 @@ TEST_F(ReadRecordFile, refuses_records_of_other_schemas_and_says_what_to_do) {
                     HasSubstr("compare with that version")));
   EXPECT_THAT(error_of(row_with_schema("0")), AllOf(HasSubstr("older"), HasSubstr("measure again")));
   EXPECT_THAT(error_of(row() + "\n{\"a\": 1}\n"), AllOf(HasSubstr("row 2"), HasSubstr("no 'schema'")));
-  EXPECT_THAT(error_of(row_with_schema("1,\"batch\":\"four\",\"x\"")), HasSubstr("field 'batch' must be"));
+  EXPECT_THAT(error_of(R"({"schema":1,"batch":"four"})"), HasSubstr("row 1: field 'batch' must be"));
 }
 
 // Fields that an older version of this schema did not have keep their defaults.
@@ -120,13 +123,13 @@ TEST_F(ReadRecordFile, maps_the_columns_of_csv) {
 
 TEST_F(ReadRecordFile, maps_paths_and_arrays_of_json) {
   const std::string mapping = R"({"time_ms.samples": "result.times * 1000", "batch": "config.batch"})";
-  const RecordFile file =
-      read(R"([{"config": {"batch": 4}, "result": {"times": [0.001, 0.002, 0.003]}}])", mapping);
+  const RecordFile file = read(R"([{"config": {"batch": 4}, "result": {"times": [0.001, 0.002, 0.003]}}])", mapping);
   ASSERT_THAT(file.records, SizeIs(1));
   EXPECT_EQ(file.records[0].training_step->time_ms.median, 2);
   EXPECT_EQ(file.records[0].batch, 4);
-  EXPECT_THAT(read("ms,b\n1;2;9,4\n", R"({"time_ms.samples": "ms", "batch": "b"})").records[0].training_step->time_ms.samples,
-              ElementsAre(1, 2, 9));
+  EXPECT_THAT(
+      read("ms,b\n1;2;9,4\n", R"({"time_ms.samples": "ms", "batch": "b"})").records[0].training_step->time_ms.samples,
+      ElementsAre(1, 2, 9));
 }
 
 TEST_F(ReadRecordFile, refuses_a_mapping_that_names_an_unknown_field) {
