@@ -36,11 +36,11 @@ TEST(RatioTable, shows_the_baseline_and_the_verdicts_of_the_others) {
   const std::string text =
       text_of(compare_runs(std::vector{timed(10), timed(10.01, Compile::fuse), smaller}, {}), Format::table);
   EXPECT_THAT(text,
-              HasSubstr("off      step      10.00      1               -  baseline           100.0 MiB             1"));
+              HasSubstr("off      step      10.00      1               -  baseline          100.0 MiB             1"));
   EXPECT_THAT(text,
-              HasSubstr("fuse     step      10.01  1.001  1.001 to 1.001  same within 1%     100.0 MiB         1.000"));
+              HasSubstr("fuse     step      10.01  1.001  1.001 to 1.001  same within 1%    100.0 MiB         1.000"));
   EXPECT_THAT(text,
-              HasSubstr("full     step      12.00  1.200  1.200 to 1.200  slower              50.0 MiB         0.500"));
+              HasSubstr("full     step      12.00  1.200  1.200 to 1.200  slower             50.0 MiB         0.500"));
   EXPECT_THAT(text, HasSubstr("99% confidence"));
 }
 

@@ -9,12 +9,15 @@
 #include <set>
 #include <utility>
 
+#include "core/enum_names.h"
 #include "measure/compare/configuration.h"
 #include "measure/record/fields.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
+
+constexpr auto kTimeNames = enum_names<ComparedTime>("iteration", "forward", "backward");
 
 using Known = std::optional<std::set<std::string>>;
 
@@ -107,6 +110,23 @@ std::string not_compared(std::size_t rows, const std::string& file) {
   return fmt::format("{} row{} of '{}' {} not compared", rows, rows == 1 ? "" : "s", file, rows == 1 ? "is" : "are");
 }
 
+// A foreign record with the settings of the row that it is compared with; its own are the same, or not known.
+Record with_settings_of(const Record& baseline, const Record& foreign) {
+  Record record = baseline;
+  record.engine = foreign.engine;
+  record.timestamp = foreign.timestamp;
+  record.status = foreign.status;
+  record.error = foreign.error;
+  record.warmup = foreign.warmup;
+  record.steps = foreign.steps;
+  record.seed = foreign.seed;
+  record.threads_waiting = foreign.threads_waiting;
+  record.memory_bytes = foreign.memory_bytes;
+  record.build = foreign.build;
+  record.training_step = foreign.training_step;
+  return record;
+}
+
 // Rows of two files.
 class Matcher {
  public:
@@ -157,7 +177,9 @@ class Matcher {
       if (place < before_.records.size()) {
         is_used[place] = true;
         ++matched_;
-        add_rows(before_.records[place], record, before_.path, after_.path, comparison_);
+        const Record& baseline = before_.records[place];
+        add_rows(baseline, after_.known_fields ? with_settings_of(baseline, record) : record, before_.path, after_.path,
+                 comparison_);
       } else if (other_device != nullptr) {
         ++other_devices_;
         elsewhere = &record;
@@ -237,6 +259,8 @@ void compare_rows(const RecordFile& file, RecordComparison& comparison) {
 }
 
 }  // namespace
+
+std::string_view name(ComparedTime time) { return kTimeNames[time]; }
 
 const Statistics& time_of(const Record& record, ComparedTime time) {
   switch (time) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "measure/compare/ratio.h"
@@ -21,6 +22,7 @@ struct CompareOptions {
 
 // The time that is compared: of an iteration, or of forward or backward of one attention call.
 enum class ComparedTime : std::uint8_t { iteration, forward, backward };
+std::string_view name(ComparedTime time);
 const Statistics& time_of(const Record& record, ComparedTime time);
 
 struct ComparedRow {
@@ -52,7 +54,8 @@ struct RecordComparison {
 RecordComparison compare_runs(std::span<const Record> records, const CompareOptions& options);
 
 // One file: its other rows with its first. More: the rows of each with those of the first. Configurations are all
-// settings but seed, warm-up and number of steps; where a file has several rows of one, they are matched in order.
+// settings but seed, warm-up and number of steps; where a file has several rows of one, they are matched in order. A
+// foreign record is matched by the fields that it has, and gets the others from its baseline.
 // Throws Error if nothing is comparable, and says why: rows of different devices, with both names; no times; no common
 // configuration.
 RecordComparison compare_files(std::span<const RecordFile> files, const CompareOptions& options);

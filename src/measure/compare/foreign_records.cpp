@@ -47,7 +47,7 @@ constexpr std::optional<FieldType> type_of() {
 }
 
 const std::map<std::string, FieldType>& fields_of_records() {
-  static const std::map<std::string, FieldType> kFields = [] {
+  static const std::map<std::string, FieldType> known = [] {
     std::map<std::string, FieldType> fields;
     const Record any;
     visit_fields(any, [&](std::string_view prefix, std::string_view key, const auto& member) {
@@ -59,7 +59,7 @@ const std::map<std::string, FieldType>& fields_of_records() {
     fields.emplace(kSamples, FieldType::samples);
     return fields;
   }();
-  return kFields;
+  return known;
 }
 
 std::optional<double> number_in(std::string_view text) {
@@ -200,6 +200,7 @@ Record to_record(const MappedRow& row) {
   Record record = record_from_json(dump_json(row.fields));
   TrainingStepSection& step = *record.training_step;
   if (!row.samples.empty()) step.time_ms = describe(row.samples);
+  record.steps = static_cast<std::int64_t>(row.samples.size());
   if (!row.samples.empty() && !step.tokens_per_second && record.batch > 0 && record.context > 0)
     step.tokens_per_second = static_cast<double>(record.batch * record.context) / (step.time_ms.mean / 1e3);
   return record;

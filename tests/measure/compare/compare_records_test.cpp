@@ -119,7 +119,11 @@ TEST(CompareFiles, matches_foreign_records_by_the_fields_that_they_have) {
   foreign.dtype = Precision::bf16;  // not known
   foreign.device.kind = "";
   RecordFile other{"b", {foreign}, std::set<std::string>{"batch", "context", "time_ms.samples"}, {}};
-  EXPECT_EQ(compare_files(std::vector{file("a", {timed(1, 1)}), other}, {}).rows.at(0).verdict, Verdict::slower);
+  const RecordComparison found = compare_files(std::vector{file("a", {timed(1, 1)}), other}, {});
+  ASSERT_THAT(found.rows, SizeIs(1));
+  EXPECT_EQ(found.rows[0].verdict, Verdict::slower);
+  EXPECT_EQ(found.rows[0].record.dtype, Precision::fp32);  // that of the baseline
+  EXPECT_EQ(found.rows[0].record.engine, "");
   other.records[0].device.name = "";
   EXPECT_THAT(error_of({file("a", {timed(1, 1)}), other}), HasSubstr("\"device.name\": \"= NAME\""));
 }
