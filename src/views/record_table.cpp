@@ -35,19 +35,6 @@ bool is_implied(std::span<const Record> records, const RecordSetting& setting) {
   return is_size(setting) && std::ranges::all_of(records, is_preset);
 }
 
-// The settings in the first columns. The mode is always one: it says what the times mean.
-std::vector<const RecordSetting*> leading_settings(std::span<const Record> records) {
-  std::vector<const RecordSetting*> settings;
-  for (const RecordSetting& setting : record_settings()) {
-    if (is_implied(records, setting)) continue;
-    const bool always = setting.heading == "mode" && !std::ranges::all_of(records, is_attention_call);
-    if (always || (!setting.heading.empty() && varies(records, setting))) {
-      settings.push_back(&setting);
-    }
-  }
-  return settings;
-}
-
 using Measurements = std::vector<const RecordMeasurement*>;
 
 // Leaves out measurements that no successful run has.
@@ -223,6 +210,18 @@ std::string records_caption(std::span<const Record> records) {
     text += (text.empty() ? "" : phrase.starts_with('(') ? " " : ", ") + kept_together(phrase);
   }
   return text;
+}
+
+std::vector<const RecordSetting*> leading_settings(std::span<const Record> records) {
+  std::vector<const RecordSetting*> settings;
+  for (const RecordSetting& setting : record_settings()) {
+    if (is_implied(records, setting)) continue;
+    const bool always = setting.heading == "mode" && !std::ranges::all_of(records, is_attention_call);
+    if (always || (!setting.heading.empty() && varies(records, setting))) {
+      settings.push_back(&setting);
+    }
+  }
+  return settings;
 }
 
 Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns) {

@@ -5,8 +5,10 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "ridgepoint/record.h"
+#include "views/record_columns.h"
 #include "views/table/format.h"
 #include "views/table/table.h"
 
@@ -14,6 +16,9 @@ namespace ridgepoint::views {
 
 // The settings that all records share: device, model, sizes, options.
 std::string records_caption(std::span<const Record> records);
+
+// The settings in the first columns: those that vary, and the mode, which says what the times mean.
+std::vector<const RecordSetting*> leading_settings(std::span<const Record> records);
 
 // `columns`: the measurements to show (record_columns.h), all of them at any width. If it is empty, the usual ones are
 // shown, and a narrow terminal omits some.

@@ -17,6 +17,7 @@ namespace ridgepoint::cli {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitSlower = 3;  // compare --fail-if-slower
 inline constexpr int kExitInterrupted = 130;
 
 class Command {

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <string_view>
 #include <utility>
 
 #include "measure/session/anomaly.h"
+#include "measure/session/loss.h"
 #include "measure/session/rates.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
@@ -16,6 +17,8 @@ namespace ridgepoint {
 namespace {
 
 using Stage = StepProgress::Stage;
+
+constexpr std::string_view kAdvice = "; bench --detect-anomaly names the first such node";
 
 Record describe_step(const RunConfig& config) {
   Record record = describe_run(config, Experiment::bench);
@@ -65,14 +68,15 @@ class Run {
     program_.emplace(session_.make(plan));
     session_.initialise(*program_);
     iterate();
-    const std::optional<double> loss = last_loss();
+    const std::optional<double> loss = loss_of(*program_);
     loss_scaling();
     memory();
     session_.record_device_memory(*program_);
     if (then) then(session_, *program_);
     program_.reset();  // frees memory for the measurement of the ceiling
     rates();
-    if (loss) require_number(*loss);
+    if (!loss) return;
+    require_finite_loss(*loss, config_.warmup + config_.steps, config_.detect_anomaly ? "" : kAdvice);
   }
 
  private:
@@ -97,22 +101,6 @@ class Run {
     record_peak();
     if (!session_.computes()) session_.record_memory(forecast);
     return plan;
-  }
-
-  // Empty if the graph has no loss.
-  std::optional<double> last_loss() const {
-    for (const Output& output : program_->graph().outputs()) {
-      if (output.role != OutputRole::loss) continue;
-      return convert(program_->read_output(output.name), DType::fp64).as<double>()[0];
-    }
-    return std::nullopt;
-  }
-
-  void require_number(double loss) const {
-    if (std::isfinite(loss)) return;
-    throw Error(fmt::format("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite",
-                            config_.warmup + config_.steps,
-                            config_.detect_anomaly ? "" : "; bench --detect-anomaly names the first such node"));
   }
 
   void loss_scaling() {

@@ -1,0 +1,192 @@
+// ridgepoint compare: whether one configuration, or one record file, is faster than another beyond the noise.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/percent.h"
+#include "cli/options/run_options.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/run_rows.h"
+#include "measure/compare/compare_records.h"
+#include "measure/compare/interleaved.h"
+#include "measure/compare/record_file.h"
+#include "ridgepoint/error.h"
+#include "views/ratio_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+class Compare : public Command {
+ public:
+  Compare() {
+    run_options_.set_default("--steps", "30");
+    run_options_.set_help("--steps", "rounds; each has one timed iteration of each configuration [30]");
+  }
+
+  std::string_view name() const override { return "compare"; }
+  std::string_view summary() const override {
+    return "say whether a configuration or a record file is faster than another, beyond the noise";
+  }
+  std::string_view examples() const override {
+    return "ridgepoint compare --model small --dtype bf16 --compile off,full\n"
+           "ridgepoint compare --model tiny --attention composite,flash --context 1024 --steps 100\n"
+           "ridgepoint compare before.jsonl after.jsonl\n"
+           "ridgepoint compare before.jsonl after.jsonl --fail-if-slower 3%\n"
+           "ridgepoint compare sweep.jsonl --same-within 0.5%\n"
+           "ridgepoint compare before.jsonl other.csv --mapping mapping.json --format csv";
+  }
+  std::string_view notes() const override {
+    return "Without FILES, the options name two configurations or more (--compile off,full); the first is the "
+           "baseline. All are in memory at once, and their iterations alternate in rounds, so that drift of the "
+           "machine is no difference. FILES are records as bench writes them, json or jsonl: rows of the second and "
+           "later files are compared with those of the first that have the same configuration; the rows of a single "
+           "file with its first row. The ratio is that of the median times, above 1 is slower, and its interval holds "
+           "for any distribution of noise. The verdict is faster, slower or same only if the whole interval says so, "
+           "and otherwise 'cannot tell'. Exit code: 0; with --fail-if-slower 3 if a row is slower beyond doubt; 1 if a "
+           "run failed or nothing was comparable; 2 for a wrong command line; 130 after Ctrl-C, which prints the "
+           "finished rounds. docs/compare.md explains the figures.";
+  }
+
+  void add_options(CLI::App& app) override {
+    constexpr const char* kGroup = "Compare";
+    app.add_option("FILES", files_, "record files; the first is the baseline")
+        ->type_name("FILE")
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group(kGroup);
+    app.add_option("--same-within", same_within_, "differences up to this are called the same [1%]")
+        ->type_name("SHARE")
+        ->group(kGroup);
+    app.add_option("--confidence", confidence_, "confidence of the intervals [99%]")->type_name("SHARE")->group(kGroup);
+    app.add_option("--fail-if-slower", fail_if_slower_,
+                   "exit with 3 if a row is slower than its baseline by more than this beyond doubt")
+        ->type_name("SHARE")
+        ->group(kGroup);
+    app.add_option("--mapping", mapping_,
+                   "how to read files that are not records, CSV or JSON: a JSON object from our fields to their "
+                   "columns, {\"time_ms.samples\": \"latency_us * 0.001\", \"device.name\": \"= NVIDIA H200\"}")
+        ->type_name("FILE")
+        ->group(kGroup);
+    run_options_.add_to(app);
+    RunOptions::add_run_anyway(app, run_anyway_);
+    output_options_.add_to(app);
+  }
+
+  int run() override {
+    constexpr double kLeastConfidence = 0.5, kMostConfidence = 0.9999, kMostShare = 10;
+    options_.same_within = parse_share("--same-within", same_within_, 0, kMostShare);
+    options_.confidence = parse_share("--confidence", confidence_, kLeastConfidence, kMostConfidence);
+    if (!fail_if_slower_.empty()) limit_ = parse_share("--fail-if-slower", fail_if_slower_, 0, kMostShare);
+    output_options_.resolved_format();
+    return files_.empty() ? compare_configurations() : compare_files();
+  }
+
+ private:
+  int compare_files() {
+    const std::vector<std::string> given = run_options_.given();
+    require(given.empty() && !run_anyway_,
+            fmt::format("{}: files have their configurations; leave it out, or leave out the files",
+                        given.empty() ? "--run-anyway" : given.front()));
+    std::vector<RecordFile> files;
+    for (const std::string& path : files_) {
+      files.push_back(read_record_file(path, mapping_));
+      for (const std::string& warning : files.back().warnings) print_error(warning);
+    }
+    const auto is_foreign = [](const RecordFile& file) { return file.known_fields.has_value(); };
+    require(mapping_.empty() || std::ranges::any_of(files, is_foreign),
+            "--mapping: every file holds records of Ridgepoint, which need none; leave it out");
+    const RecordComparison comparison = ridgepoint::compare_files(files, options_);
+    for (const std::string& warning : comparison.warnings) print_error(warning);
+    PageWriter writer(output_options_, page_of(comparison));
+    writer.item_added();
+    writer.finish();
+    return judged(comparison).value_or(kExitOk);
+  }
+
+  int compare_configurations() {
+    require(mapping_.empty(), "--mapping is for files of other programs; name them: ridgepoint compare A.jsonl B.csv");
+    const std::vector<RunConfig> configs = checked_configs();
+    RecordComparison comparison;
+    PageWriter writer(output_options_, [&](Format format, std::size_t) { return ratio_page(comparison, format); });
+    const InterleavedRun run = measure(configs);
+    const std::int64_t rounds = configs.front().steps;
+    if (run.rounds > 0) {
+      comparison = compare_runs(run.records, options_);
+      writer.item_added();
+      writer.finish();
+    }
+    require_complete(static_cast<std::size_t>(run.rounds), static_cast<std::size_t>(rounds), output_options_.path,
+                     "rounds");
+    return judged(comparison).value_or(exit_code(run.records));
+  }
+
+  std::vector<RunConfig> checked_configs() const {
+    std::vector<RunConfig> configs = run_options_.expand();
+    require(configs.size() > 1,
+            "compare needs two configurations or more, or record files: --compile off,full, or A.jsonl B.jsonl");
+    for (RunConfig& config : configs) {
+      const RunConfig& first = configs.front();
+      require(config.device == first.device,
+              fmt::format("--device: times of different devices are not comparable: {} and {}; bench shows both",
+                          first.device, config.device));
+      require(config.device != "null", "--device null computes nothing to compare; plan predicts times and memory");
+      require(config.device_options.threads == first.device_options.threads,
+              "--threads: configurations that run side by side share their threads; run bench with each number, and "
+              "compare the files");
+      require(config.steps == first.steps, "--steps: all configurations run the same rounds; give one number");
+      config.run_anyway = run_anyway_;
+    }
+    return configs;
+  }
+
+  static InterleavedRun measure(const std::vector<RunConfig>& configs) {
+    Progress progress({1});
+    progress.start_row(0, fmt::format("{} configurations, {}", configs.size(), outline(configs.front()).description));
+    InterleavedRun run = measure_interleaved(configs, shown_on(progress));
+    progress.clear();
+    return run;
+  }
+
+  static PageWriter::MakePage page_of(const RecordComparison& comparison) {
+    return [&comparison](Format format, std::size_t) { return ratio_page(comparison, format); };
+  }
+
+  // With --fail-if-slower: says which rows are slower. Empty if none is.
+  std::optional<int> judged(const RecordComparison& comparison) const {
+    if (!limit_) return std::nullopt;
+    bool is_any_slower = false;
+    std::size_t undecided = 0;
+    for (const ComparedRow& row : comparison.rows) {
+      if (!row.ratio || !row.ratio->interval) ++undecided;
+      if (!row.ratio || !is_slower_by(*row.ratio, *limit_)) continue;
+      is_any_slower = true;
+      print_error(fmt::format("{} is slower than its baseline by more than {}: the ratio is {}",
+                              views::row_name(comparison, row), fail_if_slower_, views::ratio_text(*row.ratio)));
+    }
+    if (undecided > 0) {
+      print_error(fmt::format("--fail-if-slower says nothing about {} row{} without an interval", undecided,
+                              undecided == 1 ? "" : "s"));
+    }
+    if (!is_any_slower) return std::nullopt;
+    return kExitSlower;
+  }
+
+  RunOptions run_options_;
+  OutputOptions output_options_;
+  std::vector<std::string> files_;
+  std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_;
+  CompareOptions options_;
+  std::optional<double> limit_;
+  bool run_anyway_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_compare() { return std::make_unique<Compare>(); }
+
+}  // namespace ridgepoint::cli

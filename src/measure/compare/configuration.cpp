@@ -1,0 +1,58 @@
+#include "measure/compare/configuration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "core/text/json.h"
+
+namespace ridgepoint {
+namespace {
+
+// The command is not listed: a foreign record has none, and the times say what was measured.
+constexpr std::array<std::string_view, 22> kFields = {
+    "mode",          "dtype",         "compile",     "allocator",   "attention",
+    "checkpoint",    "batch",         "context",     "model.name",  "model.layers",
+    "model.d_model", "model.d_ff",    "model.heads", "model.vocab", "device.memory_limit_bytes",
+    "threads",       "keys",          "causal",      "as",          "card",
+    "cold_cache",    "detect_anomaly"};
+
+const Json& value_of(const Json& record, std::string_view field) {
+  const std::size_t dot = field.find('.');
+  if (dot == std::string_view::npos) return record.at(std::string(field));
+  return record.at(std::string(field.substr(0, dot))).at(std::string(field.substr(dot + 1)));
+}
+
+// "torch 2.11.0 eager" is "torch eager".
+std::string without_version(const std::string& engine) {
+  const std::size_t first = engine.find(' ');
+  if (first == std::string::npos) return engine;
+  const std::size_t second = engine.find(' ', first + 1);
+  const std::string rest = second == std::string::npos ? "" : engine.substr(second);
+  return engine.substr(0, first) + rest;
+}
+
+}  // namespace
+
+std::vector<ConfigurationField> configuration_of(const Record& record,
+                                                 const std::optional<std::set<std::string>>& known, bool with_engine) {
+  Record without_samples = record;
+  without_samples.training_step.reset();
+  if (record.training_step) {
+    without_samples.training_step.emplace().cold_cache = record.training_step->cold_cache;
+    without_samples.training_step->detect_anomaly = record.training_step->detect_anomaly;
+  }
+  const Json json = Json::parse(to_json(without_samples));
+  std::vector<ConfigurationField> fields;
+  for (const std::string_view name : kFields) {
+    if (known && !known->contains(std::string(name))) continue;
+    const Json& value = value_of(json, name);
+    fields.push_back({std::string(name), value.is_string() ? value.get<std::string>() : dump_json(value)});
+  }
+  if (with_engine) fields.push_back({"engine", without_version(record.engine)});
+  return fields;
+}
+
+}  // namespace ridgepoint

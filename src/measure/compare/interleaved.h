@@ -1,0 +1,24 @@
+// Runs configurations side by side in one process: iterations alternate in rounds, so that what changes the speed of
+// the machine changes that of all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "measure/session/session.h"
+
+namespace ridgepoint {
+
+struct InterleavedRun {
+  std::vector<Record> records;  // in the order of the configurations; sample i of all is of round i
+  std::int64_t rounds = 0;      // finished ones; fewer than were asked for if the watcher stopped the run
+};
+
+// Makes all programs, which stay in memory together, warms each of them up, and then runs config.steps rounds. In a
+// round each configuration has an untimed iteration, after which the caches hold its own data, and a timed one. The
+// device, the threads and the steps of all configurations are the same. A configuration that fails has the status and
+// leaves the rounds to the others. Without a finished round there are no records. Throws nothing.
+InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const StepWatcher& watch = {});
+
+}  // namespace ridgepoint

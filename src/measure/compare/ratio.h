@@ -1,0 +1,45 @@
+// The ratio of two measured times, how sure it is, and what may be said about it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace ridgepoint {
+
+// A time over that of the baseline: above 1 is slower. The interval covers the true ratio with the confidence that was
+// asked for; it is empty if there are too few samples.
+struct TimeRatio {
+  struct Interval {
+    double low = 0;
+    double high = 0;
+  };
+  double ratio = 0;
+  std::optional<Interval> interval;
+};
+
+// Of runs at different times: the ratio of the medians. The interval combines the exact intervals of both medians on
+// the logarithmic scale by the method of variance estimates recovery (G. Y. Zou and A. Donner, Statistics in Medicine
+// 27, 2008). All samples are above 0.
+TimeRatio ratio_of_medians(std::span<const double> baseline_ms, std::span<const double> ms, double confidence);
+
+// Of runs that alternate: sample i of both is of round i. The ratio is the median of the ratios of the rounds, which
+// what both share in a round (clock rates, other programs) cancels out of; its interval is exact. The two have equally
+// many samples, all above 0.
+TimeRatio ratio_of_rounds(std::span<const double> baseline_ms, std::span<const double> ms, double confidence);
+
+enum class Verdict : std::uint8_t { faster, slower, same, cannot_tell };
+inline constexpr std::array kAllVerdicts = {Verdict::faster, Verdict::slower, Verdict::same, Verdict::cannot_tell};
+std::string_view name(Verdict verdict);
+
+// `same_within` (0.01 for 1 %) divides all ratios into three ranges: faster is below 1 / (1 + same_within), slower
+// above 1 + same_within, same between them. The verdict is the range that has the whole interval, and otherwise
+// cannot_tell.
+Verdict judge(const TimeRatio& ratio, double same_within);
+
+// Whether the whole interval is above 1 + share.
+bool is_slower_by(const TimeRatio& ratio, double share);
+
+}  // namespace ridgepoint
