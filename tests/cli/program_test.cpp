@@ -84,7 +84,7 @@ TEST(Program, says_the_nearest_of_what_it_does_not_know) {
 TEST(Program, lists_what_there_is_where_nothing_is_near) {
   expect_usage_error({"bench", "--model", "gpt2"}, "--model: 'gpt2' is unknown; available: tiny, 22.7m, small");
   expect_usage_error({"bench", "--format", "xml"}, "--format: 'xml' is unknown; available: table, markdown");
-  expect_usage_error({"optimize"}, "unknown command 'optimize'; available: bench, plan, memory");
+  expect_usage_error({"optimize"}, "unknown command 'optimize'; available: bench, compare, plan");
 }
 
 TEST(Program, refuses_an_option_given_twice) {
