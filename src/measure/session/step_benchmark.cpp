@@ -9,6 +9,7 @@
 
 #include "measure/session/anomaly.h"
 #include "measure/session/rates.h"
+#include "measure/session/timing_quality.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
 
@@ -111,7 +112,7 @@ class Run {
   void require_number(double loss) const {
     if (std::isfinite(loss)) return;
     throw Error(fmt::format("the loss is {} after {} iterations{}", std::isnan(loss) ? "NaN" : "infinite",
-                            config_.warmup + config_.steps,
+                            config_.warmup + record_.steps,
                             config_.detect_anomaly ? "" : "; bench --detect-anomaly names the first such node"));
   }
 
@@ -136,6 +137,8 @@ class Run {
     });
     has_iterated_ = true;
     step().warmup_ms = std::move(times.warmup_ms);
+    record_.timing = judge_timing(times.host_ms, std::move(times.timing), record_.threads_waiting);
+    record_.timing.judged = "time_ms";
     step().time_ms = describe(std::move(times.host_ms));
     step().device_time_ms = describe(std::move(times.device_ms));
     step().phase_ms = phases.medians();
