@@ -34,7 +34,9 @@ struct Statistics {
   double median = kUnknown;
   // 25, 50, 75 %; interpolated linearly between samples, as numpy does by default
   std::array<double, 3> quartiles = {kUnknown, kUnknown, kUnknown};
-  double cv = kUnknown;         // std / mean
+  double cv = kUnknown;  // std / mean
+  // Half the width of the 95 % confidence interval of the median, as a share of the median; unknown below 6 samples.
+  double median_half_width = kUnknown;
   std::vector<double> samples;  // in the order of the runs
 };
 
@@ -52,6 +54,43 @@ enum class Experiment : std::uint8_t { bench, attention, profile, plan, memory }
 inline constexpr std::array kAllExperiments = {Experiment::bench, Experiment::attention, Experiment::profile,
                                                Experiment::plan, Experiment::memory};
 std::string_view name(Experiment experiment);
+
+// How far the times of a row can be trusted; docs/timing.md has the rules.
+enum class TimingVerdict : std::uint8_t { steady, drifting, bimodal, outliers, throttled, disturbed, too_few };
+inline constexpr std::array kAllTimingVerdicts = {
+    TimingVerdict::steady,    TimingVerdict::drifting,  TimingVerdict::bimodal, TimingVerdict::outliers,
+    TimingVerdict::throttled, TimingVerdict::disturbed, TimingVerdict::too_few};
+std::string_view name(TimingVerdict verdict);
+
+// Why the timed iterations ended. steps: their number was reached. interval: the confidence interval of the median was
+// narrow enough. time_limit: their time was over.
+enum class SamplingEnd : std::uint8_t { steps, interval, time_limit };
+inline constexpr std::array kAllSamplingEnds = {SamplingEnd::steps, SamplingEnd::interval, SamplingEnd::time_limit};
+std::string_view name(SamplingEnd end);
+
+// The verdict on the samples of a row and its figures, and the state of the machine around the timed iterations, never
+// within one. Empty fields are not known: too few samples, or a machine that does not tell.
+struct TimingSection {
+  std::optional<TimingVerdict> verdict;
+  std::optional<std::string> judged;  // whose samples: time_ms; of a call of attention: forward_ms or backward_ms
+  std::optional<SamplingEnd> ended_by;
+  std::optional<double> until;  // the median_half_width that was asked for
+  std::optional<double> until_limit_seconds;
+  std::optional<double> drift;    // from the first sample to the last, by the Theil-Sen slope; a share of the median
+  std::optional<double> drift_z;  // of the Mann-Kendall test
+  std::optional<double> mode_distance;    // between the means of the two groups that split the samples best; a share
+  std::optional<double> mode_separation;  // share of the samples' variance that the split explains
+  std::optional<double> outlier_share;    // of the samples
+  std::optional<double> outlier_effect;   // of outliers on the mean, as a share of the median
+  std::optional<double> stolen_share;     // of the processors' time: given to other virtual machines
+  std::optional<std::vector<double>> cpu_mhz;  // of the fastest processor, before and after
+  // NVIDIA GPUs: readings before, between and after the timed iterations, at most five a second.
+  std::optional<std::vector<double>> sm_clock_mhz;
+  std::optional<std::vector<double>> memory_clock_mhz;
+  std::optional<std::vector<double>> power_watts;
+  std::optional<std::vector<double>> temperature_celsius;
+  std::optional<std::vector<std::string>> throttle_reasons;  // in any of the readings, by NVML's names
+};
 
 struct LossScalingState {                     // fp16 steps only
   std::optional<double> scale;                // after the last step
@@ -200,6 +239,8 @@ struct Record {
   // cpu: the average number of threads that waited for a processor during the timed iterations, because of another
   // program, another virtual machine or a quota. The times are too long unless it is near 0.
   std::optional<double> threads_waiting;
+
+  TimingSection timing;
 
   struct Memory {
     std::optional<std::int64_t> peak_allocated;           // blocks, after 512-byte rounding

@@ -35,6 +35,10 @@ struct RunConfig {
   // The timed iterations end after this time, but not before the third; the warm-up ends after half of it. Empty: all
   // iterations run.
   std::optional<double> budget_seconds = {};
+  // The timed iterations end when the 95 % confidence interval of their median is this narrow (half its width, as a
+  // share of the median), or after until_limit_seconds. `steps` is their maximum then.
+  std::optional<double> until = {};
+  double until_limit_seconds = 60;
   bool time_phases = false;     // bench: also the time of each phase of an iteration
   bool run_anyway = false;      // run even if the plan does not fit into the available memory
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes

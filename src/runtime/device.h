@@ -89,6 +89,7 @@ struct DeviceFacts {
   std::optional<std::int64_t> used_at_start_bytes = {};
   // cpu: the widest instruction set that kernels use, avx2 avx512 avx512_bf16 amx.
   std::optional<std::string> instruction_set = {};
+  std::optional<std::string> pci_bus_id = {};  // of a GPU that is there: "00000000:19:00.0"
 };
 
 // What a plan depends on: which nodes have a kernel, the layouts that kernels take, and their workspaces. Every device

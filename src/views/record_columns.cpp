@@ -7,6 +7,7 @@
 
 #include "core/units.h"
 #include "measure/record/fields.h"
+#include "views/timing_notes.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -48,6 +49,20 @@ std::string ms_of(const std::optional<double>& ms) { return ms ? format_ms(*ms) 
 template <std::optional<double> PhaseMedians::*kMs>
 std::string phase_of(const Record& record) {
   return ms_of(step(record).phase_ms.*kMs);
+}
+
+std::string half_width_of(const Record& record) {
+  const double half_width = step(record).time_ms.median_half_width;
+  return std::isfinite(half_width) ? fmt::format("{:.2f}%", half_width * 100) : std::string(kNothing);
+}
+
+// Of the phases of a model, or of the medians of a call of attention.
+std::string backward_over_forward(const Record& record) {
+  const PhaseMedians& phases = step(record).phase_ms;
+  const double ratio = is_attention_call(record)
+                           ? call(record).backward_ms.median / call(record).forward_ms.median
+                           : phases.backward.value_or(Statistics::kUnknown) / phases.forward.value_or(0);
+  return std::isfinite(ratio) ? fmt::format("{:.2f}", ratio) : std::string(kNothing);
 }
 
 std::string skipped_of(const Record& record) {
@@ -166,6 +181,8 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.min); }},
     {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.max); }},
     {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(step(r).time_ms.cv); }},
+    {"median_half_width", "median \u00b1", 3, kModel, true, half_width_of},
+    {"timing", "timing", 0, kModel, true, timing_mark},
     {"first_call", "first call ms", 0, kModel, true, first_call_of<&FirstCallSection::total>},
     {"context_ms", "context", 1, kModel, true, first_call_of<&FirstCallSection::context>},
     {"graph_ms", "graph", 5, kModel, true, first_call_of<&FirstCallSection::graph>},
@@ -190,11 +207,13 @@ constexpr RecordMeasurement kMeasurements[] = {
      }},
     {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(step(r).ceiling_share); }},
     {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(step(r).mfu); }},
-    {"phase_ms.forward", "forward ms", 1, kModel, true, phase_of<&PhaseMedians::forward>},
-    {"phase_ms.loss", "loss ms", 1, kModel, true, phase_of<&PhaseMedians::loss>},
-    {"phase_ms.recompute", "recompute ms", 1, kModel, true, phase_of<&PhaseMedians::recompute>},
-    {"phase_ms.backward", "backward ms", 1, kModel, true, phase_of<&PhaseMedians::backward>},
-    {"phase_ms.optimizer", "optimizer ms", 1, kModel, true, phase_of<&PhaseMedians::optimizer>},
+    {"phase_ms.forward", "forward ms", 3, kModel, true, phase_of<&PhaseMedians::forward>},
+    {"phase_ms.loss", "loss ms", 5, kModel, true, phase_of<&PhaseMedians::loss>},
+    {"phase_ms.recompute", "recompute ms", 3, kModel, true, phase_of<&PhaseMedians::recompute>},
+    {"phase_ms.backward", "backward ms", 3, kModel, true, phase_of<&PhaseMedians::backward>},
+    {"phase_ms.optimizer", "optimizer ms", 3, kModel, true, phase_of<&PhaseMedians::optimizer>},
+    {"backward_over_forward", "bwd/fwd", 2, kModel, true, backward_over_forward},
+    {"backward_over_forward", "bwd/fwd", 2, kCall, false, backward_over_forward},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
     {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).forward_ms); }},
     {"backward_ms", "backward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).backward_ms); }},
@@ -245,6 +264,7 @@ constexpr RecordMeasurement kMeasurements[] = {
      [](const Record& r) {
        return r.recomputed_flops ? format_count(static_cast<double>(*r.recomputed_flops)) : std::string(kNothing);
      }},
+    {"timing", "timing", 0, kCall, true, timing_mark},
     {"samples", "steps", 8, kCall, true, samples_of},
     {"runs_as", "runs as", 1, kCall, true,
      [](const Record& r) { return std::string(r.attention_fallback ? name(*r.attention_fallback) : kNothing); }},

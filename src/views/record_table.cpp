@@ -14,6 +14,7 @@
 #include "measure/record/fields.h"
 #include "views/record_columns.h"
 #include "views/table/wrap.h"
+#include "views/timing_notes.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -156,6 +157,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     if (measurements.empty()) cells.emplace_back(std::string(name(record.status)));
     table.add(std::move(cells));
   }
+  if (std::ranges::find(measurements, std::string_view("timing"), &RecordMeasurement::name) != measurements.end())
+    table.note = timing_notes(records);
   return table;
 }
 

@@ -159,21 +159,31 @@ TEST(Bench, measures_every_row_of_a_sweep) {
   EXPECT_GT(records[2].memory_bytes.before_backward.value_or(0), 0);
 }
 
-TEST(Bench, times_the_phases_it_is_asked_for) {
-  const std::vector<std::string> step = {"--mode", "step", "--compile", "off,full", "--phases", "--format"};
-  const auto bench = [&](const std::string& format) {
-    std::vector<std::string> options = step;
-    options.push_back(format);
-    return run_program(toy_bench(options));
+TEST(Bench, times_the_phases_unless_they_are_left_out) {
+  const std::vector<std::string> step = {"--mode", "step", "--compile", "off,full"};
+  const auto bench = [&](const std::vector<std::string>& more) {
+    return run_program(toy_bench(with_options(step, more)));
   };
-  EXPECT_THAT(bench("table").output, HasSubstr("forward ms  loss ms  backward ms  optimizer ms"));
-  const ProgramResult rows = bench("jsonl");
+  EXPECT_THAT(bench({}).output, HasSubstr("forward ms  loss ms  backward ms  optimizer ms  bwd/fwd"));
+  EXPECT_THAT(bench({"--no-phases"}).output, Not(HasSubstr("forward ms")));
+  const ProgramResult rows = bench({"--format", "jsonl"});
   EXPECT_EQ(rows.exit_code, 0) << rows.error;
   for (const Record& record : parse_records(rows.output)) {
     const PhaseMedians& phases = record.training_step->phase_ms;
     for (const std::optional<double>& ms : {phases.forward, phases.loss, phases.backward, phases.optimizer})
       EXPECT_GT(ms.value(), 0);
   }
+}
+
+TEST(Bench, ends_sampling_by_itself) {
+  const std::vector<std::string> until = {"--mode", "forward", "--until", "99%", "--format", "jsonl"};
+  const ProgramResult rows = run_program(toy_bench(until));
+  ASSERT_EQ(rows.exit_code, 0) << rows.error;
+  const Record record = parse_records(rows.output).front();
+  EXPECT_EQ(record.timing.until, 0.99);
+  EXPECT_EQ(record.timing.ended_by, SamplingEnd::steps);  // of the toy's three, which are a maximum
+  EXPECT_EQ(run_program(toy_bench({"--until-limit", "5s"})).exit_code, 2);
+  EXPECT_EQ(run_program(toy_bench({"--until", "5"})).exit_code, 2);
 }
 
 TEST(Bench, sweeps_warm_ups_and_keeps_their_times) {

@@ -131,6 +131,7 @@ class CudaDevice : public Device {
 DeviceFacts CudaDevice::facts() const {
   DeviceFacts facts = choices_.facts();
   facts.used_at_start_bytes = static_cast<std::int64_t>(context_.used_at_start_bytes());
+  facts.pci_bus_id = context_.card().pci_bus_id;
   return facts;
 }
 

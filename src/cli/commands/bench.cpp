@@ -14,6 +14,7 @@
 #include "cli/options/first_call.h"
 #include "cli/options/peer_options.h"
 #include "cli/options/run_options.h"
+#include "cli/options/until.h"
 #include "cli/options/weights_file.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
@@ -31,7 +32,8 @@ class Bench : public Command {
   std::string_view examples() const override {
     return "ridgepoint bench --model tiny,small --mode forward,backward,step\n"
            "ridgepoint bench --model small --context 128:1024:*2 --output small.json\n"
-           "ridgepoint bench --model small --compile off,fuse,full --phases\n"
+           "ridgepoint bench --model small --compile off,fuse,full\n"
+           "ridgepoint bench --model small --until 0.5% --until-limit 2min\n"
            "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
            "ridgepoint bench --model small --dtype bf16 --compile full --peers torch\n"
            "ridgepoint bench --model small,xl --first-call --cold-cache\n"
@@ -51,10 +53,11 @@ class Bench : public Command {
     app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
         ->type_name("FILE")
         ->group("Work");
-    app.add_flag("--phases", time_phases_,
-                 "also time forward, loss, recompute, backward and optimizer of each iteration by the device's clock; "
-                 "each change "
-                 "of phase adds about a microsecond on a GPU")
+    until_options_.add_to(app);
+    app.add_flag(
+           "--no-phases,!--phases", leave_phases_out_,
+           "do not time forward, loss, recompute, backward and optimizer of each iteration by the device's clock; "
+           "each change of phase adds about a microsecond on a GPU")
         ->group("Work");
     app.add_flag(
            "--detect-anomaly", detect_anomaly_,
@@ -87,9 +90,10 @@ class Bench : public Command {
     check_options(configs);
     for (RunConfig& config : configs) {
       config.detect_anomaly = detect_anomaly_;
-      config.time_phases = time_phases_;
+      config.time_phases = !leave_phases_out_;
       config.run_anyway = run_anyway_;
     }
+    until_options_.apply(run_options_, configs);
     if (!weights_.empty()) use_weights(weights_, configs);
     return configs;
   }
@@ -101,6 +105,8 @@ class Bench : public Command {
     first_call_options_.check(run_options_);
     require(!first_call_options_.is_given() || (!detect_anomaly_ && !peer_options_.is_given()),
             "--first-call runs Ridgepoint alone, and once; leave --detect-anomaly and --peers out");
+    require(!until_options_.is_given() || !(first_call_options_.is_given() || peer_options_.is_given()),
+            "--until times no first call and no rounds with peers; give --steps instead");
   }
 
   static void say_if_nothing_was_found(const std::vector<Record>& records) {
@@ -166,9 +172,10 @@ class Bench : public Command {
   RunOptions run_options_;
   PeerCommandLine peer_options_;
   FirstCallOptions first_call_options_;
+  UntilOptions until_options_;
   OutputOptions output_options_;
   std::string weights_;
-  bool detect_anomaly_ = false, time_phases_ = false, run_anyway_ = false;
+  bool detect_anomaly_ = false, leave_phases_out_ = false, run_anyway_ = false;
 };
 
 }  // namespace

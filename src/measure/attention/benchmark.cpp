@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <vector>
+#include <utility>
 
+#include "measure/session/timing_quality.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -28,7 +29,7 @@ class Run {
     time_forward(forward);
     session_.require_room(both, forecast);
     Program program = made(both);
-    call().backward_ms = describe(time(program, Phase::backward));
+    time(program, Phase::backward, "backward_ms", call().backward_ms);
     memory(memory_of(program));
     call().backward_flops_per_second = rate(backward_flops(problem_), call().backward_ms);
     session_.record_launching(program);
@@ -47,19 +48,24 @@ class Run {
   // Frees what forward alone holds before forward + backward is made.
   void time_forward(const ProgramPlan& plan) {
     Program program = made(plan);
-    call().forward_ms = describe(time(program, Phase::forward));
+    time(program, Phase::forward, "forward_ms", call().forward_ms);
     call().forward_flops_per_second = rate(forward_flops(problem_), call().forward_ms);
   }
 
-  // The time of one phase in each timed run.
-  std::vector<double> time(Program& program, Phase phase) {
+  // Measures the time of one phase in each timed run. The record keeps the first verdict that is not steady.
+  void time(Program& program, Phase phase, const char* name, Statistics& time_ms) {
     program.time_phases();
     const auto iteration = [&](std::int64_t) {
       program.run();
       program.synchronize();
       return Session::Elapsed{.device_ms = program.phase_times()[phase].value_or(0)};
     };
-    return session_.iterate(iteration).device_ms;
+    Session::Times times = session_.iterate(iteration);
+    if (record_.timing.verdict.value_or(TimingVerdict::steady) == TimingVerdict::steady) {
+      record_.timing = judge_timing(times.device_ms, std::move(times.timing), record_.threads_waiting);
+      record_.timing.judged = name;
+    }
+    time_ms = describe(std::move(times.device_ms));
   }
 
   void memory(const MemoryForecast& found) {

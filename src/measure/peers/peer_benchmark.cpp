@@ -10,6 +10,7 @@
 #include "measure/record/run_record.h"
 #include "measure/session/rates.h"
 #include "measure/session/step_benchmark.h"
+#include "measure/session/timing_quality.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -45,6 +46,12 @@ void require_agreement(const PeerCheck& check, Precision precision, PeerSection&
                                 *section.worst_tensor, *section.difference, tolerance));
 }
 
+void judge_rounds(std::span<const double> host_ms, Record& record) {
+  record.timing = judge_timing(host_ms, {}, record.threads_waiting);
+  record.timing.judged = "time_ms";
+  record.timing.ended_by = SamplingEnd::steps;
+}
+
 // Ridgepoint's program, and its iterations in the rounds with all peers.
 class Side {
  public:
@@ -65,8 +72,11 @@ class Side {
     append(host_ms_, round);
     return round;
   }
-  void record(Record::TrainingStep& step) {
+  // The verdict is on the iterations of the rounds, around which the state of the machine is not read.
+  void record(Record& record) {
     if (host_ms_.empty()) return;
+    Record::TrainingStep& step = *record.training_step;
+    judge_rounds(host_ms_, record);
     step.time_ms = describe(std::move(host_ms_));
     step.device_time_ms = describe(std::move(device_ms_));
   }
@@ -94,6 +104,7 @@ void time_rounds(const RunConfig& config, Side& ours, PeerProcess& peer, Record&
     record.memory_bytes.peak_allocated = times.peak_allocated_bytes;
     record.memory_bytes.peak_reserved = times.peak_reserved_bytes;
   }
+  judge_rounds(host_ms, record);
   step.time_ms = describe(std::move(host_ms));
   step.device_time_ms = describe(std::move(device_ms));
   step.peer.ridgepoint_ms = describe(std::move(our_ms)).median;
@@ -186,7 +197,7 @@ std::optional<std::vector<Record>> measure_with_peers(const RunConfig& config, c
       });
       fill_rates(peers[i], *config.workload);
     }
-    side.record(*session.record().training_step);
+    side.record(session.record());
   });
   if (!ours) return std::nullopt;
   std::vector<Record> records = {*ours};

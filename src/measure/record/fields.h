@@ -18,6 +18,7 @@ void visit_statistics(std::string_view prefix, StatisticsType& statistics, Visit
   visit(prefix, "max", statistics.max);
   visit(prefix, "median", statistics.median);
   visit(prefix, "cv", statistics.cv);
+  visit(prefix, "median_half_width", statistics.median_half_width);
   visit(prefix, "quartiles", statistics.quartiles);
   visit(prefix, "samples", statistics.samples);
 }
@@ -36,6 +37,28 @@ void visit_first_call(SectionType& section, Visitor&& visit) {
   visit("first_call_ms", "initial_values", section.initial_values);
   visit("first_call_ms", "first_run", section.first_run);
   visit("first_call_ms", "other", section.other);
+}
+
+template <typename SectionType, typename Visitor>
+void visit_timing(SectionType& section, Visitor&& visit) {
+  visit("timing", "verdict", section.verdict);
+  visit("timing", "judged", section.judged);
+  visit("timing", "ended_by", section.ended_by);
+  visit("timing", "until", section.until);
+  visit("timing", "until_limit_seconds", section.until_limit_seconds);
+  visit("timing", "drift", section.drift);
+  visit("timing", "drift_z", section.drift_z);
+  visit("timing", "mode_distance", section.mode_distance);
+  visit("timing", "mode_separation", section.mode_separation);
+  visit("timing", "outlier_share", section.outlier_share);
+  visit("timing", "outlier_effect", section.outlier_effect);
+  visit("timing", "stolen_share", section.stolen_share);
+  visit("timing", "cpu_mhz", section.cpu_mhz);
+  visit("timing", "sm_clock_mhz", section.sm_clock_mhz);
+  visit("timing", "memory_clock_mhz", section.memory_clock_mhz);
+  visit("timing", "power_watts", section.power_watts);
+  visit("timing", "temperature_celsius", section.temperature_celsius);
+  visit("timing", "throttle_reasons", section.throttle_reasons);
 }
 
 template <typename SectionType, typename Visitor>
@@ -144,6 +167,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("phase_ms", "optimizer", step.phase_ms.optimizer);
   visit("", "warmup_ms", step.warmup_ms);
   visit("", "threads_waiting", record.threads_waiting);
+  visit_timing(record.timing, visit);
   visit_first_call(step.first_call_ms, visit);
   visit("", "cold_cache", step.cold_cache);
   visit("peer", "attention", step.peer.attention);

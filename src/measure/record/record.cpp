@@ -18,6 +18,9 @@ namespace {
 
 constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
 constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile", "plan", "memory");
+constexpr auto kVerdictNames =
+    enum_names<TimingVerdict>("steady", "drifting", "bimodal", "outliers", "throttled", "disturbed", "too few");
+constexpr auto kEndNames = enum_names<SamplingEnd>("steps", "interval", "time limit");
 
 // A larger file is refused instead of being read into memory; no sweep writes one.
 constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
@@ -83,6 +86,8 @@ constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return
 constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
 constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
 constexpr std::span<const Experiment> values_of(Experiment) { return kAllExperiments; }
+constexpr std::span<const TimingVerdict> values_of(TimingVerdict) { return kAllTimingVerdicts; }
+constexpr std::span<const SamplingEnd> values_of(SamplingEnd) { return kAllSamplingEnds; }
 
 template <typename Enum>
 requires std::is_enum_v<Enum>
@@ -169,6 +174,8 @@ Json parse(std::string_view text) {
 
 std::string_view name(RunStatus status) { return kStatusNames[status]; }
 std::string_view name(Experiment experiment) { return kExperimentNames[experiment]; }
+std::string_view name(TimingVerdict verdict) { return kVerdictNames[verdict]; }
+std::string_view name(SamplingEnd end) { return kEndNames[end]; }
 
 std::string to_json(const Record& record) { return dump_json(encode_record(record)); }
 

@@ -57,8 +57,13 @@ double own_processor_seconds() {
 
 ProcessorWait::Counts ProcessorWait::read_counts() {
   const auto [user, nice, system, idle, iowait, irq, softirq, steal] = processor_seconds();
-  return {std::chrono::steady_clock::now(), waited_seconds(), steal, user + nice + system + irq + softirq,
-          own_processor_seconds()};
+  const double busy = user + nice + system + irq + softirq;
+  return {.at = std::chrono::steady_clock::now(),
+          .waited_seconds = waited_seconds(),
+          .stolen_seconds = steal,
+          .busy_seconds = busy,
+          .all_seconds = busy + idle + iowait + steal,
+          .own_seconds = own_processor_seconds()};
 }
 
 void ProcessorWait::start() { begin_ = read_counts(); }
@@ -66,6 +71,8 @@ void ProcessorWait::start() { begin_ = read_counts(); }
 void ProcessorWait::stop() {
   const Counts end = read_counts();
   seconds_ += std::chrono::duration<double>(end.at - begin_.at).count();
+  stolen_seconds_ += std::max(end.stolen_seconds - begin_.stolen_seconds, 0.0);
+  all_seconds_ += std::max(end.all_seconds - begin_.all_seconds, 0.0);
   counted_ = counted_ && begin_.waited_seconds && end.waited_seconds;
   if (!counted_) return;
   // The sum may decrease when a thread ends.
@@ -79,6 +86,10 @@ void ProcessorWait::stop() {
 std::optional<double> ProcessorWait::threads_waiting() const {
   if (!counted_ || !(seconds_ > 0.0)) return std::nullopt;
   return waited_seconds_ / seconds_;
+}
+
+std::optional<double> ProcessorWait::stolen_share() const {
+  return all_seconds_ > 0.0 ? std::optional(stolen_seconds_ / all_seconds_) : std::nullopt;
 }
 
 void warn_if_busy(std::optional<double> threads_waiting, std::int64_t threads) {

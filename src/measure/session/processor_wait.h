@@ -16,6 +16,9 @@ class ProcessorWait {
   void stop();
   // The average number of waiting threads; empty before the first stop() and without /proc/self/task/*/schedstat.
   std::optional<double> threads_waiting() const;
+  // The share of the processors' time, idle time included, that the hypervisor gave to other virtual machines; empty
+  // before the first stop() and without /proc/stat.
+  std::optional<double> stolen_share() const;
 
  private:
   struct Counts {
@@ -23,6 +26,7 @@ class ProcessorWait {
     std::optional<double> waited_seconds;  // by all threads
     double stolen_seconds = 0.0;           // from all processors
     double busy_seconds = 0.0;             // of all processors, whoever used them
+    double all_seconds = 0.0;              // of all processors, idle time included
     double own_seconds = 0.0;              // processor time of this process
   };
   static Counts read_counts();
@@ -31,6 +35,8 @@ class ProcessorWait {
   bool counted_ = true;
   double seconds_ = 0.0;
   double waited_seconds_ = 0.0;
+  double stolen_seconds_ = 0.0;
+  double all_seconds_ = 0.0;
 };
 
 // With this many waiting threads, a measurement is not valid.

@@ -10,7 +10,8 @@
 #include "measure/memory/choose_checkpoints.h"
 #include "measure/memory/recompute_cost.h"
 #include "measure/record/run_record.h"
-#include "measure/session/processor_wait.h"
+#include "measure/session/machine_state.h"
+#include "measure/session/sampling.h"
 #include "models/attention.h"
 #include "ridgepoint/error.h"
 
@@ -19,7 +20,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kLeastTimedSteps = 3;
 constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
                                                              "warm-up", "step", "profiling", "measuring a peer");
 
@@ -120,7 +120,7 @@ MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForeca
 
 ForecastOptions Session::forecast_options() {
   std::optional<std::int64_t> iterations;
-  if (!config_.budget_seconds) iterations = config_.warmup + config_.steps;
+  if (!config_.budget_seconds && !config_.until) iterations = config_.warmup + config_.steps;
   return {.iterations = iterations, .stop_point = stop_point(Stage::planning)};
 }
 
@@ -143,27 +143,46 @@ void Session::initialise(Program& program) {
   program.synchronize();
 }
 
-Session::Times Session::iterate(const std::function<Elapsed(std::int64_t)>& iteration) {
+std::vector<double> Session::warm_up(const Iteration& iteration) {
   const double budget_seconds = config_.budget_seconds.value_or(1e30);
-  Clock::time_point begin = Clock::now();
+  const Clock::time_point begin = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  Times times;
+  std::vector<double> warmup_ms;
   for (std::int64_t i = 0; i < config_.warmup && (i == 0 || seconds() < budget_seconds / 2); ++i) {
     enter(Stage::warmup, i, config_.warmup);
-    times.warmup_ms.push_back(iteration(i).host_ms);
+    warmup_ms.push_back(iteration(i).host_ms);
   }
   iterations_done_ += config_.warmup;
-  ProcessorWait wait;
-  wait.start();
-  begin = Clock::now();
-  for (std::int64_t i = 0; i < config_.steps && (i < kLeastTimedSteps || seconds() < budget_seconds); ++i) {
-    enter(Stage::timing, i, config_.steps);
+  return warmup_ms;
+}
+
+Session::Times Session::iterate(const Iteration& iteration) {
+  Times times;
+  times.warmup_ms = warm_up(iteration);
+  MachineState machine(device_->facts().pci_bus_id);
+  machine.start();
+  Sampling sampling(config_);
+  for (std::int64_t i = 0; sampling.goes_on(times.host_ms); ++i) {
+    // How many iterations follow is not known with `until`.
+    if (config_.until) {
+      enter(Stage::timing, sampling.steps_done(times.host_ms.size()));
+    } else {
+      enter(Stage::timing, i, config_.steps);
+    }
+    machine.between();
     const Elapsed elapsed = iteration(config_.warmup + i);
     times.host_ms.push_back(elapsed.host_ms);
     times.device_ms.push_back(elapsed.device_ms);
   }
-  wait.stop();
-  describe_wait(record_, wait);
+  machine.stop();
+  describe_wait(record_, machine.wait());
+  times.timing = machine.timing();
+  times.timing.ended_by = sampling.ended_by();
+  times.timing.until = config_.until;
+  if (config_.until) {
+    times.timing.until_limit_seconds = config_.until_limit_seconds;
+    record_.steps = static_cast<std::int64_t>(times.host_ms.size());
+  }
   iterations_done_ += config_.steps;
   return times;
 }

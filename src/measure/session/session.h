@@ -78,9 +78,12 @@ class Session {
   };
   struct Times {
     std::vector<double> warmup_ms, host_ms, device_ms;
+    TimingSection timing;  // why the iterations ended, and the state of the machine around them
   };
-  // Warm-up and timed iterations; `iteration` gets its number, counted from 0 over both. Records threads_waiting.
-  Times iterate(const std::function<Elapsed(std::int64_t)>& iteration);
+  // Warm-up and timed iterations; `iteration` gets its number, counted from 0 over both. Records threads_waiting, and
+  // with RunConfig::until the number of timed iterations.
+  using Iteration = std::function<Elapsed(std::int64_t)>;
+  Times iterate(const Iteration& iteration);
   // Times one run of the program and waits for it.
   static Elapsed run_once(Program& program, DeviceTimer& timer);
 
@@ -93,6 +96,7 @@ class Session {
   void record_device_memory(const Program& program);
 
  private:
+  std::vector<double> warm_up(const Iteration& iteration);
   Graph build_graph(const StopPoint& stop_point);
   ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
   ProgramPlan choose_checkpoints(Mode mode, const MemoryLimit& limit);

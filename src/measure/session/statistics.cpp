@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "measure/session/timing_quality.h"
 #include "ridgepoint/record.h"
 
 namespace ridgepoint {
@@ -44,6 +45,7 @@ Statistics describe(std::vector<double> samples) {
   result.median = quantile(sorted, 0.5);
   result.quartiles = {quantile(sorted, 0.25), result.median, quantile(sorted, 0.75)};
   result.cv = result.mean > 0 ? result.std / result.mean : kNone;
+  result.median_half_width = median_half_width(sorted);
   result.samples = std::move(samples);
   return result;
 }

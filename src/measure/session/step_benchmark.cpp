@@ -10,6 +10,7 @@
 #include "measure/session/anomaly.h"
 #include "measure/session/loss.h"
 #include "measure/session/rates.h"
+#include "measure/session/timing_quality.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
 
@@ -76,7 +77,7 @@ class Run {
     program_.reset();  // frees memory for the measurement of the ceiling
     rates();
     if (!loss) return;
-    require_finite_loss(*loss, config_.warmup + config_.steps, config_.detect_anomaly ? "" : kAdvice);
+    require_finite_loss(*loss, config_.warmup + record_.steps, config_.detect_anomaly ? "" : kAdvice);
   }
 
  private:
@@ -124,6 +125,8 @@ class Run {
     });
     has_iterated_ = true;
     step().warmup_ms = std::move(times.warmup_ms);
+    record_.timing = judge_timing(times.host_ms, std::move(times.timing), record_.threads_waiting);
+    record_.timing.judged = "time_ms";
     step().time_ms = describe(std::move(times.host_ms));
     step().device_time_ms = describe(std::move(times.device_ms));
     step().phase_ms = phases.medians();

@@ -152,6 +152,23 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
   refuses("", "not JSON");
 }
 
+TEST(RecordJson, has_the_quality_of_the_timing) {
+  Record record = sample_record();
+  record.timing.verdict = TimingVerdict::too_few;
+  record.timing.ended_by = SamplingEnd::time_limit;
+  record.timing.sm_clock_mhz = {1980, 1755};
+  record.timing.throttle_reasons = {"sw_power_cap"};
+  const nlohmann::json json = nlohmann::json::parse(to_json(record));
+  EXPECT_EQ(json["timing"]["verdict"], "too few");
+  EXPECT_EQ(json["timing"]["ended_by"], "time limit");
+  EXPECT_TRUE(json["timing"]["power_watts"].is_null());
+  const Record back = record_from_json(to_json(record));
+  EXPECT_EQ(back.timing.verdict, record.timing.verdict);
+  EXPECT_EQ(back.timing.sm_clock_mhz, record.timing.sm_clock_mhz);
+  EXPECT_EQ(back.timing.power_watts, std::nullopt);
+  EXPECT_EQ(back.timing.throttle_reasons, record.timing.throttle_reasons);
+}
+
 TEST(ReadRecords, reads_an_array_and_json_lines_alike) {
   const std::vector<Record> records = {sample_record(Mode::forward), out_of_memory_record()};
   const std::string lines = to_json(records[0]) + "\n\n" + to_json(records[1]) + "\n";

@@ -33,13 +33,17 @@ TEST(Statistics, of_one_sample_have_no_deviation) {
 
 TEST(Statistics, of_no_sample_are_all_undefined) {
   const Statistics s = describe({});
-  for (const double value : {s.mean, s.std, s.min, s.max, s.median, s.quartiles[0], s.cv}) {
+  for (const double value : {s.mean, s.std, s.min, s.max, s.median, s.quartiles[0], s.cv, s.median_half_width}) {
     EXPECT_TRUE(std::isnan(value));
   }
 }
 
 TEST(Statistics, keep_the_spread_of_nearly_equal_times) {
   EXPECT_NEAR(describe({1e9, 1e9 + 1, 1e9 + 2}).std, 1.0, 1e-9);
+}
+
+TEST(Statistics, have_the_interval_of_the_median_whatever_the_order_of_the_samples) {
+  EXPECT_DOUBLE_EQ(describe({12, 8, 11, 10, 9, 10}).median_half_width, 0.2);
 }
 
 TEST(Statistics, interpolate_quartiles_between_neighbours) {

@@ -61,6 +61,30 @@ TEST(MeasureStep, has_the_times_of_phases_where_they_are_asked_for) {
   EXPECT_LE(*phases.forward + *phases.loss + *phases.backward, record->training_step->device_time_ms.median);
 }
 
+TEST(MeasureStep, judges_its_samples) {
+  CeilingCache ceilings;
+  RunConfig config = toy(Mode::forward);
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_TRUE(record->timing.verdict.has_value());
+  EXPECT_EQ(record->timing.judged, "time_ms");
+  EXPECT_EQ(record->timing.ended_by, SamplingEnd::steps);
+  EXPECT_EQ(record->timing.sm_clock_mhz, std::nullopt);
+  config.device = "null";
+  EXPECT_EQ(measure_step(config, ceilings)->timing.verdict, std::nullopt);
+}
+
+TEST(MeasureStep, records_the_iterations_that_ran_until_the_median_was_known) {
+  CeilingCache ceilings;
+  RunConfig config = toy(Mode::forward);
+  config.until = 0.99;  // any samples do
+  config.steps = 1000;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  EXPECT_EQ(record->training_step->time_ms.samples.size(), static_cast<std::size_t>(record->steps));
+  EXPECT_GE(record->steps, 20);
+  EXPECT_EQ(record->timing.until, 0.99);
+  EXPECT_EQ(record->timing.until_limit_seconds, 60);
+}
+
 TEST(MeasureStep, says_that_nothing_was_captured_on_a_device_that_does_not_capture) {
   CeilingCache ceilings;
   RunConfig config = toy(Mode::forward);

@@ -28,6 +28,8 @@ CardFacts read_facts(const Driver& driver, CUdevice device, int ordinal) {
   const auto bytes = [&](CUdevice_attribute which) { return static_cast<std::size_t>(value(which)); };
   card.capability = {value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
                      value(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)};
+  card.pci_bus_id = fmt::format("{:08X}:{:02X}:{:02X}.0", value(CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID),
+                                value(CU_DEVICE_ATTRIBUTE_PCI_BUS_ID), value(CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID));
   card.multiprocessors = value(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   card.l2_bytes = bytes(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   card.shared_bytes_per_block = bytes(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);

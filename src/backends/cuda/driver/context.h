@@ -30,7 +30,8 @@ struct ComputeCapability {
 // The GPU's properties, as the driver reports them.
 struct CardFacts {
   int ordinal = 0;
-  std::string name;  // "NVIDIA H200"
+  std::string name;        // "NVIDIA H200"
+  std::string pci_bus_id;  // "00000000:19:00.0"; empty for a card that is only described
   ComputeCapability capability;
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;

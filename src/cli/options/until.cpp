@@ -1,0 +1,69 @@
+#include "cli/options/until.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <utility>
+
+#include "cli/commands/command.h"
+#include "cli/options/sweep.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr std::int64_t kMostSteps = 1'000'000;
+
+// The positive number before `suffix`; empty for another text.
+std::optional<double> number_before(std::string_view suffix, std::string_view text) {
+  if (!text.ends_with(suffix)) return std::nullopt;
+  const char* end = text.data() + text.size() - suffix.size();
+  double value = 0;
+  const auto [parsed, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  const bool is_number = error == std::errc{} && parsed == end && value > 0 && value < 1e6;
+  return is_number ? std::optional(value) : std::nullopt;
+}
+
+}  // namespace
+
+void UntilOptions::add_to(CLI::App& app) {
+  app.add_option(
+         "--until", until_,
+         "time iterations until half the width of the median's 95% confidence interval is at most this share of "
+         "the median: 0.5%. At least 20 iterations run; --steps is the maximum, if it is given")
+      ->type_name("PERCENT")
+      ->group("Work");
+  app.add_option("--until-limit", limit_, "the longest time that --until may take for a row: 90s, 2min [60s]")
+      ->type_name("TIME")
+      ->group("Work");
+}
+
+void UntilOptions::apply(const RunOptions& run_options, std::span<RunConfig> configs) const {
+  require(is_given() || limit_.empty(), "--until-limit needs --until");
+  if (!is_given()) return;
+  const double until = parse_option("--until", until_, parse_percentage);
+  for (RunConfig& config : configs) {
+    config.until = until;
+    if (!limit_.empty()) config.until_limit_seconds = parse_option("--until-limit", limit_, parse_seconds);
+    if (!run_options.given("--steps")) config.steps = kMostSteps;
+  }
+}
+
+double parse_percentage(std::string_view text) {
+  const std::optional<double> percent = number_before("%", text);
+  if (percent && *percent < 100) return *percent / 100;
+  throw Error(fmt::format("'{}' is not a percentage between 0% and 100%; write 0.5%", text), ErrorKind::usage);
+}
+
+double parse_seconds(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 3> kUnits = {{{"min", 60}, {"s", 1}, {"h", 3600}}};
+  for (const auto& [unit, seconds] : kUnits) {
+    if (const std::optional<double> count = number_before(unit, text)) return *count * seconds;
+  }
+  throw Error(fmt::format("'{}' is not a time; write 90s, 2min or 1h", text), ErrorKind::usage);
+}
+
+}  // namespace ridgepoint::cli
