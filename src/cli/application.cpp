@@ -12,6 +12,7 @@
 #include <string>
 
 #include "cli/commands/command.h"
+#include "cli/descriptions/description.h"
 #include "cli/terminal/help.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
@@ -109,12 +110,7 @@ void check_values(const CLI::App& app) {
 
 int run_command(Command& command, int argc, const char* const* argv) {
   CLI::App app;
-  app.name(fmt::format("ridgepoint {}", command.name()));
-  app.set_help_flag("-h,--help", "show this text");
-  app.allow_extras();
-  // check_values() refuses an option given twice, with a clearer message than CLI11 has.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  command.add_options(app);
+  prepare(app, command);
   try {
     std::vector<std::string> arguments(argv, argv + argc);
     std::ranges::reverse(arguments);  // CLI11 expects them in reverse

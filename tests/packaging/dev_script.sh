@@ -29,7 +29,7 @@ expect_no_text() { [[ "$output" != *"$1"* ]] || fail "did not expect the words: 
 # Alone, it prints help that names every command.
 run
 expect_status 0
-for command in demo test build bench lint fuzz golden; do expect_text "  $command"; done
+for command in demo test build bench package lint fuzz golden; do expect_text "  $command"; done
 
 run frobnicate
 expect_status 2
@@ -143,4 +143,15 @@ expect_status 0
 FAKE_CTEST=8 run test
 expect_status 8
 expect_text "2 tests need a card and were skipped"
+
+# A package: what cpack says only if it fails.
+stub cpack 'echo "CPack Error: no such folder"; exit 1'
+run package
+expect_status 1
+expect_text "CPack Error: no such folder"
+expect_text "cpack could not make the package"
+stub cpack 'mkdir -p package && touch package/ridgepoint_0.1.0_amd64.deb'
+run package
+expect_status 0
+[[ "${output##*$'\n'}" == build/package/ridgepoint_0.1.0_amd64.deb ]] || fail "the last line does not name the package"
 echo "ok"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
@@ -74,6 +75,7 @@ class Attention : public Command {
             ->type_name("COLUMN")
             ->expected(0, 1)
             ->group(kGroup);
+    offer(*pivot_option_, {"attention", "dtype", "d_model", "heads", "batch", "mask"}, Takes::one);
     app.add_option("--baseline", baseline_, "with --pivot: also print the speedup over this column")
         ->type_name("NAME")
         ->group(kGroup);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
@@ -48,14 +49,19 @@ class GraphCommand : public Command {
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Graph";
-    app.add_option("--workload", workload_, "build the graph of model, attention (one call) or toy [model]")
-        ->type_name("NAME")
-        ->group(kGroup);
+    CLI::Option* workload =
+        app.add_option("--workload", workload_, "build the graph of model, attention (one call) or toy [model]")
+            ->type_name("NAME")
+            ->group(kGroup);
+    offer(*workload, {kWorkloads.begin(), kWorkloads.end()}, Takes::one);
     app.add_option("--graph", graph_file_, "read a graph in the text form that --text prints, instead of --workload")
         ->type_name("FILE")
         ->group(kGroup);
-    app.add_option("--after", after_, "stop after this pass [all passes run]")->type_name("PASS")->group(kGroup);
-    app.add_option("--skip", skip_, "leave these passes out")->type_name("PASSES")->group(kGroup);
+    CLI::Option* after =
+        app.add_option("--after", after_, "stop after this pass [all passes run]")->type_name("PASS")->group(kGroup);
+    offer(*after, pass_names(), Takes::one);
+    CLI::Option* skip = app.add_option("--skip", skip_, "leave these passes out")->type_name("PASSES")->group(kGroup);
+    offer(*skip, pass_names(), Takes::list);
     app.add_flag("--text", text_, "print the graph instead of the table of passes")->group(kGroup);
     app.add_flag(
            "--dot", dot_,

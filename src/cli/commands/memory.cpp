@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/output.h"
@@ -57,9 +58,11 @@ class MemoryCommand : public Command {
     run_options_.add_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Memory";
-    app.add_option("--axis", axis_, "the axis of the timeline: time or events [time; events on the null device]")
-        ->type_name("NAME")
-        ->group(kGroup);
+    CLI::Option* axis =
+        app.add_option("--axis", axis_, "the axis of the timeline: time or events [time; events on the null device]")
+            ->type_name("NAME")
+            ->group(kGroup);
+    offer(*axis, {"time", "events"}, Takes::one);
     app.add_option("--top", top_, "rows in the tables of modules and allocations; 0 shows all [10]")
         ->type_name("N")
         ->group(kGroup);

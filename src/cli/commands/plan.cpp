@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/output.h"
@@ -38,6 +39,18 @@ constexpr std::string_view kColumns = "peak_allocated,peak_reserved,before_backw
 constexpr std::string_view kTimeColumns = ",predicted_ms,predicted_error";  // with cards
 constexpr std::string_view kLimitColumns = ",capacity,fits,room";
 constexpr std::string_view kAutoColumns = ",recomputed_flops,checkpoint_blocks";
+
+std::vector<std::string_view> card_names() {
+  std::vector<std::string_view> names;
+  for (const Datasheet& sheet : datasheets()) names.push_back(sheet.card);
+  return names;
+}
+
+std::vector<std::string_view> fit_names() {
+  std::vector<std::string_view> names;
+  for (const FitSize& size : kFitSizes) names.push_back(size.name);
+  return names;
+}
 
 bool is_auto(const RunDraft& draft) { return draft.config.compile.checkpoint == Checkpoint::automatic; }
 
@@ -74,15 +87,19 @@ class Plan : public Command {
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Fit";
-    app.add_option("--card", cards_, "the cards to fit in, by name: h100, \"rtx 4090\", \"a100 40gb sxm\"")
-        ->type_name("NAMES")
-        ->group(kGroup);
+    CLI::Option* cards =
+        app.add_option("--card", cards_, "the cards to fit in, by name: h100, \"rtx 4090\", \"a100 40gb sxm\"")
+            ->type_name("NAMES")
+            ->group(kGroup);
+    offer(*cards, card_names(), Takes::list);
     app.add_option("--keep-free", keep_free_, "memory of a card that the run may not take [1GiB]")
         ->type_name("SIZE")
         ->group(kGroup);
-    app.add_option("--fit", fit_, "plan the largest batch, context or layers that fits, instead of a given one")
-        ->type_name("NAME")
-        ->group(kGroup);
+    CLI::Option* fit =
+        app.add_option("--fit", fit_, "plan the largest batch, context or layers that fits, instead of a given one")
+            ->type_name("NAME")
+            ->group(kGroup);
+    offer(*fit, fit_names(), Takes::one);
     run_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
@@ -134,10 +151,8 @@ class Plan : public Command {
     for (const std::string& name : parse_option("--card", cards_, split_list)) {
       const Datasheet* sheet = find_datasheet(name);
       if (sheet == nullptr) {
-        std::vector<std::string_view> names;
-        for (const Datasheet& known : datasheets()) names.push_back(known.card);
         require(false, fmt::format("--card: '{}' is unknown{}; for another card give its size with --memory-limit",
-                                   name, hint(name, names)));
+                                   name, hint(name, card_names())));
       }
       limits.push_back(
           {.card = std::string(sheet->card),

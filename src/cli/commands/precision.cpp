@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
@@ -142,13 +143,17 @@ class PrecisionCommand : public Command {
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Precision";
-    app.add_option("--autocast", autocast_, "show the types of all ops under tf32, bf16 or fp16 autocast")
-        ->type_name("NAME")
-        ->group(kGroup);
+    CLI::Option* autocast =
+        app.add_option("--autocast", autocast_, "show the types of all ops under tf32, bf16 or fp16 autocast")
+            ->type_name("NAME")
+            ->group(kGroup);
+    offer(*autocast, {"tf32", "bf16", "fp16"}, Takes::one);
     app.add_flag("--error", errors_, "show the error of every module against double precision")->group(kGroup);
-    dtype_option_ = app.add_option("--dtype", dtypes_, "with --error: types to compare [fp32,bf16,fp16]")
-                        ->type_name("NAMES")
-                        ->group(kGroup);
+    CLI::Option* dtypes = app.add_option("--dtype", dtypes_, "with --error: types to compare [fp32,bf16,fp16]")
+                              ->type_name("NAMES")
+                              ->group(kGroup);
+    offer(*dtypes, names_of(kAllPrecisions), Takes::list);
+    dtype_option_ = dtypes;
     low_norms_option_ =
         app.add_flag("--low-norms", low_norms_, "with --error: also run bf16 and fp16 with norms in the low type")
             ->group(kGroup);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/options/weights_file.h"
@@ -60,13 +61,16 @@ class ProfileCommand : public Command {
     app.add_option("--profiled-steps", profiled_steps_, "steps that run under the profiler, after the timed ones [3]")
         ->type_name("N")
         ->group(kGroup);
-    app.add_option("--by", by_, "print only this breakdown: kernel, class, scope (modules) or launch")
-        ->type_name("NAME")
-        ->group(kGroup);
-    app.add_option("--phase", phases_,
-                   "select kernels by phase: forward, loss, recompute, backward, zeroing, optimizer")
-        ->type_name("NAMES")
-        ->group(kGroup);
+    CLI::Option* by = app.add_option("--by", by_, "print only this breakdown: kernel, class, scope (modules) or launch")
+                          ->type_name("NAME")
+                          ->group(kGroup);
+    offer(*by, {"kernel", "class", "scope", "launch"}, Takes::one);
+    CLI::Option* phases = app.add_option("--phase", phases_,
+                                         "select kernels by phase: forward, loss, recompute, backward, zeroing, "
+                                         "optimizer")
+                              ->type_name("NAMES")
+                              ->group(kGroup);
+    offer(*phases, {"forward", "loss", "recompute", "backward", "zeroing", "optimizer"}, Takes::list);
     app.add_option("--scope", scopes_,
                    "select kernels by module; * matches any characters except a dot: 'layers.*.attn'")
         ->type_name("GLOBS")
@@ -82,9 +86,10 @@ class ProfileCommand : public Command {
         app.add_option("--top", view_.top, "rows in the tables of kernels and of recoverable time; 0 shows all [15]")
             ->type_name("N")
             ->group(kGroup);
-    app.add_option("--compare", compare_, "compare two or more modes by class: forward,step")
-        ->type_name("MODES")
-        ->group(kGroup);
+    CLI::Option* compared = app.add_option("--compare", compare_, "compare two or more modes by class: forward,step")
+                                ->type_name("MODES")
+                                ->group(kGroup);
+    offer(*compared, names_of(kAllModes), Takes::list);
     app.add_option("--trace", trace_, "write a trace of the profiled steps for Perfetto or chrome://tracing")
         ->type_name("FILE")
         ->group(kGroup);

@@ -18,12 +18,12 @@ namespace {
 using Names = std::vector<std::string_view>;
 
 // The names that an option accepts, and names that a later version will accept.
-struct Choices {
+struct AcceptedNames {
   Names available;
   Names planned;
 };
 
-void check_choice(std::string_view value, const Choices& choices) {
+void check_choice(std::string_view value, const AcceptedNames& choices) {
   if (std::ranges::find(choices.available, value) != choices.available.end()) return;
   const std::string available = fmt::format("{}", fmt::join(choices.available, ", "));
   if (std::ranges::find(choices.planned, value) != choices.planned.end()) {
@@ -33,7 +33,7 @@ void check_choice(std::string_view value, const Choices& choices) {
 }
 
 template <typename Apply>
-Axis choice_axis(std::string flag, std::string group, std::string fallback, Choices choices, std::string help,
+Axis choice_axis(std::string flag, std::string group, std::string fallback, AcceptedNames choices, std::string help,
                  Apply apply) {
   const auto parse = [choices, apply](std::string_view text) {
     std::vector<Axis::Setting> settings;
@@ -48,7 +48,7 @@ Axis choice_axis(std::string flag, std::string group, std::string fallback, Choi
     const bool is_all = fallback == fmt::format("{}", fmt::join(choices.available, ","));
     help += fmt::format(" [{}]", is_all ? "all" : fallback);
   }
-  return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(fallback)};
+  return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(fallback), choices.available};
 }
 
 template <typename Apply>
@@ -82,7 +82,7 @@ Names preset_names() {
 
 // Accepts any GPU number: a GPU that does not exist makes the row unsupported when the device is opened.
 Axis device_axis(std::string group) {
-  const Choices choices{{"cpu", "cuda", "reference", "null"}, {}};
+  const AcceptedNames choices{{"cpu", "cuda", "reference", "null"}, {}};
   const auto parse = [choices](std::string_view text) {
     std::vector<Axis::Setting> settings;
     for (const std::string& value : split_list(text)) {
@@ -96,10 +96,11 @@ Axis device_axis(std::string group) {
   return {"--device",
           std::move(group),
           "NAME",
-          "cpu, cuda (or cuda:1: the second GPU), reference (slow loops in fp64), null (predicts "
+          "the device: cpu, cuda (or cuda:1: the second GPU), reference (slow loops in fp64), null (predicts "
           "memory, runs nothing) [cuda if there is a GPU, else cpu]",
           parse,
-          ""};
+          "",
+          choices.available};
 }
 
 constexpr const char* kModel = "Model";

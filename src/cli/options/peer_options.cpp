@@ -6,17 +6,22 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
 
 namespace ridgepoint::cli {
 
 void PeerCommandLine::add_to(CLI::App& app) {
-  app.add_option("--peers", peers_,
-                 "time PyTorch beside Ridgepoint: torch, or a list of torch:eager, torch:compile, "
-                 "torch:reduce-overhead, torch:max-autotune, torch:max-autotune-no-cudagraphs")
-      ->type_name("NAMES")
-      ->group("Peers");
+  CLI::Option* peers = app.add_option("--peers", peers_,
+                                      "time PyTorch beside Ridgepoint: torch, or a list of torch:eager, torch:compile, "
+                                      "torch:reduce-overhead, torch:max-autotune, torch:max-autotune-no-cudagraphs")
+                           ->type_name("NAMES")
+                           ->group("Peers");
+  offer(*peers,
+        {"torch", "torch:eager", "torch:compile", "torch:reduce-overhead", "torch:max-autotune",
+         "torch:max-autotune-no-cudagraphs"},
+        Takes::list);
   app.add_option("--python", python_,
                  "the Python that has PyTorch [RIDGEPOINT_PYTHON, else python3 in PATH, else /usr/bin/python3]")
       ->type_name("FILE")

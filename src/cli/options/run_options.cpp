@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
+#include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "ridgepoint/error.h"
 
@@ -60,7 +61,10 @@ RunOptions::RunOptions(const std::vector<std::string_view>& without) : axes_(run
 
 void RunOptions::add_to(CLI::App& app) {
   for (Axis& axis : axes_) {
-    axis.option = app.add_option(axis.flag, axis.text, axis.help)->type_name(axis.type_name)->group(axis.group);
+    CLI::Option* option = app.add_option(axis.flag, axis.text, axis.help);
+    option->type_name(axis.type_name)->group(axis.group);
+    if (!axis.choices.empty()) offer(*option, axis.choices, Takes::list);
+    axis.option = option;
   }
 }
 

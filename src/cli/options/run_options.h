@@ -39,6 +39,7 @@ struct Axis {
   std::string help;
   std::function<std::vector<Setting>(std::string_view)> parse;  // throws Error (usage) quoting the text
   std::string text;                                             // the given value, or the default; empty for none
+  std::vector<std::string_view> choices = {};                   // the names that it takes; empty for numbers
   const CLI::Option* option = nullptr;                          // set by add_to()
 };
 

@@ -31,7 +31,8 @@ std::string heading(const CLI::Option& option) {
 std::vector<std::string> groups_of(const CLI::App& app) {
   std::vector<std::string> groups;
   for (const CLI::Option* option : app.get_options()) {
-    if (std::ranges::find(groups, option->get_group()) == groups.end()) groups.push_back(option->get_group());
+    const std::string group = option->get_group();
+    if (!group.empty() && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
   }
   // CLI11 registers --help first; the help lists it last.
   std::rotate(groups.begin(), groups.begin() + 1, groups.end());
@@ -68,7 +69,9 @@ std::string command_help(const Command& command, const CLI::App& app, std::size_
   std::string text = wrap(fmt::format("{}: {}", app.get_name(), command.summary()), width) +
                      fmt::format("\n\nUsage: {} [OPTIONS]\n", usage);
   std::size_t column = 0;
-  for (const CLI::Option* option : app.get_options()) column = std::max(column, heading(*option).size());
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_group().empty()) column = std::max(column, heading(*option).size());
+  }
   for (const std::string& group : groups_of(app)) {
     text += fmt::format("\n{}:\n", group);
     for (const CLI::Option* option : app.get_options()) {

@@ -14,6 +14,7 @@
 #include <system_error>
 
 #include "cli/commands/command.h"
+#include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
@@ -35,9 +36,12 @@ bool is_special_file(const std::string& path) {
 }  // namespace
 
 void OutputOptions::add_to(CLI::App& app) {
-  app.add_option("--format", format, "table, markdown, csv, json or jsonl [by the extension of --output, else table]")
-      ->type_name("NAME")
-      ->group("Output");
+  CLI::Option* format_option =
+      app.add_option("--format", format,
+                     "table, markdown, csv, json or jsonl [by the extension of --output, else table]")
+          ->type_name("NAME")
+          ->group("Output");
+  offer(*format_option, {views::kFormatNames.all().begin(), views::kFormatNames.all().end()}, Takes::one);
   app.add_option("--output", path, "write to this file; it is rewritten after every row [standard output]")
       ->type_name("FILE")
       ->group("Output");
@@ -45,11 +49,13 @@ void OutputOptions::add_to(CLI::App& app) {
 
 void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
   rows = of;
-  app.add_option("--columns", columns,
-                 fmt::format("print these measurements instead of the usual ones: {}",
-                             fmt::join(views::column_names(of == Rows::attention_calls), ", ")))
-      ->type_name("NAMES")
-      ->group("Output");
+  const std::vector<std::string_view> names = views::column_names(of == Rows::attention_calls);
+  CLI::Option* option =
+      app.add_option("--columns", columns,
+                     fmt::format("print these measurements instead of the usual ones: {}", fmt::join(names, ", ")))
+          ->type_name("NAMES")
+          ->group("Output");
+  offer(*option, names, Takes::list);
 }
 
 void OutputOptions::add_plot_to(CLI::App& app) {

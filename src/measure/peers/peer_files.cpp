@@ -45,7 +45,7 @@ HostTensor read(const Program& program, const WrittenTensor& source) {
 }  // namespace
 
 PeerFiles::PeerFiles() : tensors_{folder_ / "weights.safetensors", folder_ / "expected.safetensors"} {
-  for (const PeerScript& script : peer_scripts()) write_file(folder_ / script.name, script.text);
+  for (const EmbeddedFile& script : peer_scripts()) write_file(folder_ / script.name, script.text);
 }
 
 PeerTensors PeerFiles::write(const RunConfig& config, const StepWatcher& watch) {

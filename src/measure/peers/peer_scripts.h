@@ -1,15 +1,12 @@
-// The scripts of bench/peers/pytorch, embedded by cmake/peers.cmake.
+// The scripts of bench/peers/pytorch, embedded by cmake/embed.cmake.
 #pragma once
 
 #include <span>
-#include <string_view>
+
+#include "core/files/embedded_file.h"
 
 namespace ridgepoint {
 
-struct PeerScript {
-  std::string_view name;  // of the file
-  std::string_view text;
-};
-std::span<const PeerScript> peer_scripts();
+std::span<const EmbeddedFile> peer_scripts();
 
 }  // namespace ridgepoint

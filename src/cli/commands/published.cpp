@@ -1,0 +1,184 @@
+// ridgepoint published: figures of other people's runs, alone or beside records.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/choices.h"
+#include "cli/options/sweep.h"
+#include "cli/terminal/output.h"
+#include "core/nearest.h"
+#include "measure/published/compare.h"
+#include "measure/published/published_rows.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/record.h"
+#include "views/published_table.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr const char* kGroup = "Published";
+
+// The distinct values of all rows, in the order of the files.
+template <typename Collect>
+std::vector<std::string> values_of(const Collect& collect) {
+  std::vector<std::string> values;
+  std::set<std::string> seen;
+  for (const PublishedRow& row : published_rows()) {
+    for (const std::string& value : collect(row)) {
+      if (!value.empty() && seen.insert(value).second) values.push_back(value);
+    }
+  }
+  return values;
+}
+
+std::vector<std::string> models() {
+  return values_of([](const PublishedRow& row) {
+    return std::vector{row.text("model").value_or(row.text("model_presumed").value_or(""))};
+  });
+}
+std::vector<std::string> studies() {
+  return values_of([](const PublishedRow& row) { return std::vector{row.study}; });
+}
+std::vector<std::string> quantities() {
+  return values_of([](const PublishedRow& row) {
+    std::vector<std::string> names;
+    for (const PublishedFigure& figure : row.figures) names.push_back(figure.quantity);
+    return names;
+  });
+}
+
+void offer_strings(CLI::Option& option, const std::vector<std::string>& names, Takes takes) {
+  offer(option, {names.begin(), names.end()}, takes);
+}
+
+// The items of a list, each of which must be known. Empty for an option that is not given.
+std::vector<std::string> checked_list(std::string_view flag, const std::string& text,
+                                      const std::vector<std::string>& known) {
+  if (text.empty()) return {};
+  std::vector<std::string> items = parse_option(flag, text, split_list);
+  for (const std::string& item : items) {
+    if (std::ranges::find(known, item) != known.end()) continue;
+    refuse_name(item, fmt::format("{}: '{{}}' is unknown", flag),
+                std::vector<std::string_view>{known.begin(), known.end()});
+  }
+  return items;
+}
+
+bool contains_or_empty(const std::vector<std::string>& items, const std::string& value) {
+  return items.empty() || std::ranges::find(items, value) != items.end();
+}
+
+// "record 1: small, batch 4, context 256, fp32, step"
+std::string describe(const Record& record, std::size_t number) {
+  return fmt::format("record {}: {}, batch {}, context {}, {}, {}", number, record.model.name, record.batch,
+                     record.context, name(record.dtype),
+                     record.experiment == Experiment::attention ? "attention" : name(record.mode));
+}
+
+class Published : public Command {
+ public:
+  std::string_view name() const override { return "published"; }
+  std::string_view summary() const override { return "show published figures, alone or beside the records of a file"; }
+  std::string_view examples() const override {
+    return "ridgepoint published --model small\n"
+           "ridgepoint published --kind attention --quantity forward_ms,backward_ms\n"
+           "ridgepoint published --study a800_80gb --kind memory,claim\n"
+           "ridgepoint published --beside small.json --format markdown";
+  }
+  std::string_view notes() const override {
+    return "The figures are of five write-ups of one exercise, all in PyTorch, and stand in data/published of the "
+           "source "
+           "with a README that says what each leaves open. device is the card, and whether the source states it there. "
+           "label says what compares. With --beside each record of the file, as bench and attention write it, has the "
+           "rows of the same workload, those of the same card first.";
+  }
+  void add_options(CLI::App& app) override {
+    CLI::Option* kind = app.add_option("--kind", kinds_, "step, attention, memory, profile, precision or claim [step]")
+                            ->type_name("NAMES")
+                            ->group(kGroup);
+    offer(*kind, {kPublishedKindNames.all().begin(), kPublishedKindNames.all().end()}, Takes::list);
+    CLI::Option* model =
+        app.add_option("--model", models_, "only rows of these models [all]")->type_name("NAMES")->group(kGroup);
+    offer_strings(*model, models(), Takes::list);
+    CLI::Option* study =
+        app.add_option("--study", studies_, "only rows of these write-ups [all]")->type_name("NAMES")->group(kGroup);
+    offer_strings(*study, studies(), Takes::list);
+    CLI::Option* quantity =
+        app.add_option("--quantity", quantities_, "only these figures: mean_ms, peak_mib, ... [all]")
+            ->type_name("NAMES")
+            ->group(kGroup);
+    offer_strings(*quantity, quantities(), Takes::list);
+    app.add_option("--beside", beside_, "show the rows that can stand beside the records of this file")
+        ->type_name("FILE")
+        ->group(kGroup);
+    output_.add_to(app);
+  }
+
+  int run() override {
+    require(kinds_.empty() || beside_.empty(), "--beside shows the kinds that its records are of; leave --kind out");
+    const std::vector<std::string> wanted = checked_list("--quantity", quantities_, quantities());
+    const std::vector<views::PublishedLine> lines = beside_.empty() ? all_lines() : lines_beside();
+    if (views::published_page(lines, wanted, Format::table).tables.front().rows.empty()) throw Error(nothing_found());
+    write(output_, [&](Format format, std::size_t) { return views::published_page(lines, wanted, format); });
+    return kExitOk;
+  }
+
+ private:
+  bool is_selected(const PublishedRow& row, const std::vector<std::string>& models,
+                   const std::vector<std::string>& studies) const {
+    const std::string model = row.text("model").value_or(row.text("model_presumed").value_or(""));
+    return contains_or_empty(models, model) && contains_or_empty(studies, row.study);
+  }
+
+  std::vector<views::PublishedLine> all_lines() const {
+    const std::vector<std::string> model_names = checked_list("--model", models_, models());
+    const std::vector<std::string> study_names = checked_list("--study", studies_, studies());
+    std::vector<std::string> known;
+    for (const std::string_view name : kPublishedKindNames.all()) known.emplace_back(name);
+    const std::vector<std::string> kinds = checked_list("--kind", kinds_.empty() ? "step" : kinds_, known);
+    std::vector<views::PublishedLine> lines;
+    for (const PublishedRow& row : published_rows()) {
+      if (!contains_or_empty(kinds, std::string(ridgepoint::name(row.kind)))) continue;
+      if (is_selected(row, model_names, study_names)) lines.push_back({&row, condition_of(row)});
+    }
+    return lines;
+  }
+
+  std::vector<views::PublishedLine> lines_beside() const {
+    const std::vector<std::string> model_names = checked_list("--model", models_, models());
+    const std::vector<std::string> study_names = checked_list("--study", studies_, studies());
+    std::vector<views::PublishedLine> lines;
+    std::size_t number = 0;
+    for (const Record& record : read_records(beside_)) {
+      const std::string description = describe(record, ++number);
+      for (const Comparable& found : comparable_rows(record, published_rows())) {
+        if (is_selected(*found.row, model_names, study_names)) lines.push_back({found.row, found.label, description});
+      }
+    }
+    return lines;
+  }
+
+  std::string nothing_found() const {
+    if (beside_.empty()) {
+      return "no published figure has all of that; leave out --model, --study or --quantity, or give another --kind";
+    }
+    return fmt::format(
+        "no published figure is of a workload in '{}'; ridgepoint published --kind step,attention lists "
+        "the workloads that have one",
+        beside_);
+  }
+
+  std::string kinds_, models_, studies_, quantities_, beside_;
+  OutputOptions output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_published() { return std::make_unique<Published>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,16 @@
+// Scripts that complete ridgepoint's commands, options and the names that options take, each for one shell.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "cli/descriptions/description.h"
+
+namespace ridgepoint::cli {
+
+// For bash 4 or newer; zsh; fish 3 or newer.
+std::string bash_completion(std::span<const CommandDescription> commands);
+std::string zsh_completion(std::span<const CommandDescription> commands);
+std::string fish_completion(std::span<const CommandDescription> commands);
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,82 @@
+// ridgepoint published, from the outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "core/files/temporary_folder.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void expect_refused(const std::vector<std::string>& arguments, int exit_code, const std::string& message) {
+  std::vector<std::string> words = {"published"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  const ProgramResult result = run_program(words);
+  EXPECT_EQ(result.exit_code, exit_code) << message;
+  EXPECT_THAT(result.error, HasSubstr(message));
+  EXPECT_EQ(result.output, "");
+}
+
+TEST(PublishedCommand, shows_figure_unit_source_device_and_label) {
+  const ProgramResult result =
+      run_program({"published", "--model", "small", "--study", "a100_80gb_pcie", "--quantity", "mean_ms"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("figure  unit"), HasSubstr("117.46  ms"),
+                                   HasSubstr("a100_80gb_pcie: mixed_precision_log"), HasSubstr("NVIDIA A100 80GB PCIe"),
+                                   HasSubstr("against TF32, not against IEEE FP32"), Not(HasSubstr("unnamed_card")),
+                                   Not(HasSubstr("median_ms"))));
+}
+
+TEST(PublishedCommand, has_numbers_in_json_and_the_digits_of_the_source_for_people) {
+  const std::vector<std::string> rows = {"published",      "--kind",     "attention",  "--study",
+                                         "rtx_a4500_20gb", "--quantity", "backward_ms"};
+  EXPECT_THAT(run_program(with_options(rows, {"--format", "markdown"})).output, HasSubstr("| 2.60 |"));
+  const auto json = nlohmann::json::parse(run_program(with_options(rows, {"--format", "json"})).output);
+  EXPECT_EQ(json.at(1).at("figure"), 2.6);
+  EXPECT_EQ(json.at(1).at("status"), "ok");
+  EXPECT_EQ(json.at(1).at("unit"), "ms");
+}
+
+TEST(PublishedCommand, shows_rows_that_ran_out_of_memory_without_a_figure) {
+  const std::vector<std::string> rows = {"published", "--kind", "attention", "--study", "rtx_a4500_20gb"};
+  EXPECT_THAT(run_program(rows).output, HasSubstr(" oom "));
+  EXPECT_THAT(run_program(with_options(rows, {"--format", "jsonl"})).output,
+              HasSubstr(R"("quantity":null,"figure":null,"unit":null,"status":"oom")"));
+}
+
+TEST(PublishedCommand, shows_what_stands_beside_the_records_of_a_file) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "small.json";
+  ASSERT_EQ(run_program({"plan", "--model", "small", "--mode", "forward", "--output", file}).exit_code, 0);
+  const ProgramResult result = run_program({"published", "--beside", file, "--quantity", "mean_ms"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("record 1: small, batch 4, context 256, fp32, forward"),
+                                   HasSubstr("34.57"), HasSubstr("same workload, card not stated; time only")));
+}
+
+TEST(PublishedCommand, refuses_what_it_does_not_know) {
+  expect_refused({"--model", "smal"}, 2, "--model: 'smal' is unknown; did you mean 'small'?");
+  expect_refused({"--kind", "steps"}, 2, "--kind: 'steps' is unknown; did you mean 'step'?");
+  expect_refused({"--study", "h100"}, 2, "--study: 'h100' is unknown; available: rtx_a4500_20gb");
+  expect_refused({"--quantity", "mean"}, 2, "--quantity: 'mean' is unknown; did you mean 'mean_ms'?");
+  expect_refused({"--kind", "step", "--beside", "f"}, 2, "leave --kind out");
+  expect_refused({"--kind", "claim", "--model", "small"}, 1, "no published figure has all of that; leave out --model");
+  expect_refused({"--beside", "/nowhere/records.json"}, 1, "/nowhere/records.json");
+}
+
+TEST(PublishedCommand, says_so_if_nothing_stands_beside) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "tiny.json";
+  ASSERT_EQ(run_program({"plan", "--model", "tiny", "--output", file}).exit_code, 0);
+  expect_refused({"--beside", file}, 1, "no published figure is of a workload in '" + file + "'");
+}
+
+}  // namespace
+}  // namespace ridgepoint
