@@ -1,0 +1,85 @@
+// Records to experiments: one for each command, with the settings that vary apart from those that all rows share.
+import { at, type JsonObject, type ReportFile } from "./data";
+import { type Field, impliedBy, measures, settings } from "./fields";
+import { formatOne } from "./format";
+
+export interface Experiment {
+  command: string;
+  records: JsonObject[];
+  varying: Field[];   // settings, in the order of fields.ts
+  constant: Field[];  // settings that all rows share, without those that say nothing
+  measured: Field[];  // measures that some row has
+}
+
+// A text by which two values of a setting are equal or not.
+export function keyOf(record: JsonObject, path: string): string {
+  const value = at(record, path);
+  return value === null || value === "" ? "" : String(value);
+}
+
+function saysNothing(record: JsonObject, path: string): boolean {
+  const value = at(record, path);
+  return value === null || value === "" || (path.startsWith("model.") && value === 0);
+}
+
+// Whether `path` has one value for each value of `other`.
+function follows(records: readonly JsonObject[], path: string, other: string): boolean {
+  const seen = new Map<string, string>();
+  for (const record of records) {
+    const key = keyOf(record, other), value = keyOf(record, path);
+    if (seen.has(key) && seen.get(key) !== value) return false;
+    seen.set(key, value);
+  }
+  return true;
+}
+
+export function varyingSettings(records: readonly JsonObject[]): Field[] {
+  const varying = settings.filter(({ path }) => new Set(records.map((record) => keyOf(record, path))).size > 1);
+  const paths = new Set(varying.map(({ path }) => path));
+  return varying.filter(({ path }) => {
+    const other = impliedBy(path);
+    return other === undefined || !paths.has(other) || !follows(records, path, other);
+  });
+}
+
+export function makeExperiment(command: string, records: JsonObject[]): Experiment {
+  const varying = varyingSettings(records);
+  const first = records[0] ?? {};
+  const isConstant = ({ path }: Field) =>
+    path !== "file" && !saysNothing(first, path) && records.every((record) => keyOf(record, path) === keyOf(first, path));
+  const isKnown = ({ path }: Field) => records.some((record) => !saysNothing(record, path));
+  return { command, records, varying, constant: settings.filter(isConstant), measured: measures.filter(isKnown) };
+}
+
+// In the order in which commands first appear. Each record gets the name of its file.
+export function groupRecords(files: readonly ReportFile[]): Experiment[] {
+  const groups = new Map<string, JsonObject[]>();
+  for (const file of files) {
+    for (const record of file.records) {
+      const command = keyOf(record, "command");
+      if (!groups.has(command)) groups.set(command, []);
+      groups.get(command)!.push({ ...record, file: file.name });
+    }
+  }
+  return [...groups].map(([command, records]) => makeExperiment(command, records));
+}
+
+// A setting as words: "context 256", "step", "causal".
+export function settingText(record: JsonObject, { path, label, kind }: Field): string {
+  const value = at(record, path);
+  if (value === null || value === "") return "";
+  if (path === "causal") return value === true ? "causal" : "not causal";
+  if (path === "compile" && value === "off") return "compile off";
+  if (path === "checkpoint" && value === "none") return "no checkpointing";
+  if (kind === "bytes" && typeof value === "number") return `${label} ${formatOne(kind, value)}`;
+  if (kind === "text") return String(value);
+  return `${label} ${String(value)}`;
+}
+
+export function labelOf(record: JsonObject, fields: readonly Field[]): string {
+  return fields.map((field) => settingText(record, field)).filter((text) => text !== "").join(", ");
+}
+
+export function statusOf(record: JsonObject): string {
+  return keyOf(record, "status");
+}
