@@ -1,0 +1,91 @@
+// ridgepoint report: shows files of records as one HTML page.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "core/files/file.h"
+#include "ridgepoint/error.h"
+#include "views/report/report_page.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+class ReportCommand : public Command {
+ public:
+  std::string_view name() const override { return "report"; }
+  std::string_view summary() const override {
+    return "show files of records as one HTML page: tables, charts, timeline";
+  }
+  std::string_view examples() const override {
+    return "ridgepoint report rows.jsonl --output page.html\n"
+           "ridgepoint report bench.jsonl attention.json plan.json profile.json -o page.html\n"
+           "ridgepoint report memory.json run.csv --title \"Memory of small\" -o page.html";
+  }
+  std::string_view notes() const override {
+    return "RECORDS are files that bench, attention, memory, plan, profile and precision write with --output in JSON "
+           "or "
+           "JSON Lines, and timelines that memory writes with --timeline run.csv. The page is one file that loads "
+           "nothing from a network. Of JSON Lines whose last line is not complete the finished rows are shown.";
+  }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("RECORDS", paths_, "files of records, and timelines in CSV")->type_name("FILE")->group("Report");
+    app.add_option("--title", title_, "heading of the page")->type_name("TEXT")->capture_default_str()->group("Report");
+    app.add_option("-o,--output", output_, "write the page to this file [standard output]")
+        ->type_name("FILE")
+        ->group("Report");
+  }
+
+  int run() override {
+    require(!paths_.empty(), "no file is given: ridgepoint report RECORDS... --output page.html");
+    require(!output_.empty() || output_width() == SIZE_MAX,
+            "the page is HTML, which a terminal does not show; give --output page.html");
+    if (!output_.empty()) {
+      require_not_an_input();
+      check_writable(output_);
+    }
+    std::vector<views::ReportFile> files;
+    for (const std::string& path : paths_) {
+      stop_if_interrupted();
+      files.push_back(views::read_report_file(path));
+      if (files.back().is_truncated) {
+        const std::size_t rows = files.back().records.size() + files.back().rows.size();
+        print_error(fmt::format("warning: the last line of '{}' is not complete; the page has the {} before it", path,
+                                rows == 1 ? "row" : fmt::format("{} rows", rows)));
+      }
+    }
+    const std::string page = views::report_page(files, title_);
+    if (output_.empty()) {
+      print_output(page);
+    } else {
+      write_file(output_, page);
+    }
+    return kExitOk;
+  }
+
+ private:
+  void require_not_an_input() const {
+    for (const std::string& path : paths_) {
+      std::error_code ignored;
+      require(!std::filesystem::equivalent(path, output_, ignored),
+              fmt::format("--output: '{}' is one of the files to show", output_));
+    }
+  }
+
+  std::vector<std::string> paths_;
+  std::string output_, title_ = "Ridgepoint report";
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_report() { return std::make_unique<ReportCommand>(); }
+
+}  // namespace ridgepoint::cli
