@@ -100,7 +100,8 @@ void check_values(const CLI::App& app) {
     if (takes_value) {
       for (const std::string& value : values) check_value(*option, flag, value);
     }
-    if (values.size() < 2) continue;
+    const bool is_list = is_positional && option->get_items_expected_max() > 1;
+    if (values.size() < 2 || is_list) continue;
     const std::string list = takes_value ? fmt::format(": {} {}", flag, fmt::join(values, ",")) : "";
     refuse(fmt::format("{} is given {} times; give it once{}", flag, values.size(), list));
   }

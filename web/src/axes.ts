@@ -19,6 +19,15 @@ export function logTicks(min: number, max: number, most = 9): number[] {
   return [min, max];
 }
 
+// Powers of two within the range, at most `most` of them.
+export function binaryTicks(min: number, max: number, most = 9): number[] {
+  const first = Math.ceil(Math.log2(min) - 1e-9), last = Math.floor(Math.log2(max) + 1e-9);
+  const stride = Math.max(1, Math.ceil((last - first + 1) / most));
+  const ticks: number[] = [];
+  for (let power = first; power <= last; ++power) if (power % stride === 0) ticks.push(2 ** power);
+  return ticks.length >= 2 ? ticks : [min, max];
+}
+
 // The swept values themselves where all are few, otherwise powers of two, and otherwise logTicks.
 export function sweepTicks(values: readonly number[], most = 9): number[] {
   const distinct = [...new Set(values)].sort((a, b) => a - b);
@@ -46,7 +55,8 @@ export function logRange(values: readonly number[], room = 1.25): [number, numbe
 export function tickTexts(kind: Kind, ticks: readonly number[]): { texts: string[]; unit: string } {
   const scale = scaleOf(kind, ticks);
   const texts = ticks.map((tick) => {
-    const scaled = Number((tick / scale.divisor).toPrecision(3));
+    const exact = tick / scale.divisor;
+    const scaled = Number.isInteger(exact) ? exact : Number(exact.toPrecision(3));
     return Math.abs(scaled) >= 1e-4 || scaled === 0 ? String(scaled) : formatNumber(tick, { ...scale, exponential: true });
   });
   return { texts, unit: scale.unit };

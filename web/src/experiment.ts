@@ -4,7 +4,7 @@ import { el } from "./dom";
 import { type Field, measures, phases } from "./fields";
 import { formatOne } from "./format";
 import { attentionGrid } from "./grid";
-import { type Experiment, keyOf, labelOf, statusOf } from "./grouping";
+import { type Experiment, keyOf, labelOf, namedSettings, statusOf } from "./grouping";
 import { intervals } from "./intervals";
 import { type BarRow, stackedBars } from "./bars";
 import { type Mark, scatter } from "./scatter";
@@ -23,7 +23,7 @@ const kCurves: { [command: string]: [string, string][] } = {
 function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
   const lines = [`${axis.label} ${formatOne(axis.kind, point.x)}`];
   if (point.y !== null) lines.push(`${field.label}: ${formatOne(field.kind, point.y)}`);
-  if (point.isOom) lines.push(field.kind === "bytes" ? "does not fit in memory" : "out of memory");
+  if (point.isOom) lines.push(field.kind === "bytes" ? "planned; does not fit in memory" : "does not fit in memory");
   const message = keyOf(point.record, "error.message");
   if (message !== "") lines.push(message);
   return { x: point.x, y: point.y, shape: point.isOom ? "oom" : "dot", size: 1, lines };
@@ -79,7 +79,7 @@ function recordTable(experiment: Experiment): HTMLElement {
 export function experimentSection(experiment: Experiment): HTMLElement {
   const { command, records, constant, varying } = experiment;
   const first = records[0] ?? {};
-  const shared = constant.length > 0 ? `All rows: ${labelOf(first, constant)}.` : "";
+  const shared = constant.length > 0 ? `All rows: ${namedSettings(first, constant)}.` : "";
   const charts = curveCharts(experiment);
   const elements: (HTMLElement | null)[] = [
     phaseChart(experiment, "phase_ms", "Time by phase"), phaseChart(experiment, "predicted_phase_ms", "Predicted time by phase"),

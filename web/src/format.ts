@@ -1,6 +1,6 @@
 // Numbers as text. A column of numbers has one unit and one number of decimals, so that digits align.
 
-export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "rate" | "flops" | "error";
+export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error";
 
 // How the numbers of a column are written: value / divisor, with `decimals`, under a heading with `unit`.
 export interface Scale {
@@ -33,6 +33,10 @@ function unitOf(kind: Kind, largest: number): [string, number] {
       const [prefix, divisor] = largestStep(kDecimal, largest);
       return [prefix + "flop/s", divisor];
     }
+    case "byte_rate": {
+      const [prefix, divisor] = largestStep(kDecimal, largest);
+      return [prefix + "B/s", divisor];
+    }
     case "flops": {
       const [prefix, divisor] = largestStep(kDecimal, largest);
       return [prefix + "flop", divisor];
@@ -41,19 +45,15 @@ function unitOf(kind: Kind, largest: number): [string, number] {
   }
 }
 
-// The least value that is not 0 shows three digits where four decimals allow it.
+// The median of the values that are not 0 has three digits, as far as four decimals (of shares two) allow it.
 export function scaleOf(kind: Kind, values: readonly number[]): Scale {
-  let largest = 0, least = Infinity;
-  for (const value of values) {
-    const size = Math.abs(value);
-    largest = Math.max(largest, size);
-    if (size > 0) least = Math.min(least, size);
-  }
-  const [unit, divisor] = unitOf(kind, largest);
+  const sizes = values.map(Math.abs).filter((size) => size > 0).sort((a, b) => a - b);
+  const median = sizes[sizes.length >> 1] ?? Infinity;
+  const [unit, divisor] = unitOf(kind, sizes[sizes.length - 1] ?? 0);
   if (kind === "error") return { unit, divisor, decimals: 2, exponential: true };
   const whole = kind === "count" || unit === "B" || values.every((value) => Number.isInteger(value / divisor));
-  const digits = whole || least === Infinity ? 0 : 2 - Math.floor(Math.log10(least / divisor));
-  return { unit, divisor, decimals: Math.min(4, Math.max(0, digits)), exponential: false };
+  const digits = whole || median === Infinity ? 0 : 2 - Math.floor(Math.log10(median / divisor));
+  return { unit, divisor, decimals: Math.min(kind === "share" ? 2 : 4, Math.max(0, digits)), exponential: false };
 }
 
 export function formatNumber(value: number, scale: Scale): string {

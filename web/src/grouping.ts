@@ -22,23 +22,23 @@ function saysNothing(record: JsonObject, path: string): boolean {
   return value === null || value === "" || (path.startsWith("model.") && value === 0);
 }
 
-// Whether `path` has one value for each value of `other`.
-function follows(records: readonly JsonObject[], path: string, other: string): boolean {
+// Whether `path` has one value for all records that agree in the settings `others`.
+function isGivenBy(records: readonly JsonObject[], path: string, others: readonly Field[]): boolean {
   const seen = new Map<string, string>();
-  for (const record of records) {
-    const key = keyOf(record, other), value = keyOf(record, path);
-    if (seen.has(key) && seen.get(key) !== value) return false;
-    seen.set(key, value);
-  }
-  return true;
+  return others.length > 0 && records.every((record) => {
+    const key = JSON.stringify(others.map((other) => keyOf(record, other.path))), value = keyOf(record, path);
+    if (!seen.has(key)) seen.set(key, value);
+    return seen.get(key) === value;
+  });
 }
 
 export function varyingSettings(records: readonly JsonObject[]): Field[] {
   const varying = settings.filter(({ path }) => new Set(records.map((record) => keyOf(record, path))).size > 1);
   const paths = new Set(varying.map(({ path }) => path));
   return varying.filter(({ path }) => {
+    if (path === "file") return !isGivenBy(records, path, varying.filter((other) => other.path !== "file"));
     const other = impliedBy(path);
-    return other === undefined || !paths.has(other) || !follows(records, path, other);
+    return other === undefined || !paths.has(other) || !isGivenBy(records, path, varying.filter((each) => each.path === other));
   });
 }
 
@@ -78,6 +78,14 @@ export function settingText(record: JsonObject, { path, label, kind }: Field): s
 
 export function labelOf(record: JsonObject, fields: readonly Field[]): string {
   return fields.map((field) => settingText(record, field)).filter((text) => text !== "").join(", ");
+}
+
+// Settings with their names: "device cpu, model tiny, batch 4".
+export function namedSettings(record: JsonObject, fields: readonly Field[]): string {
+  return fields.map(({ path, label, kind }) => {
+    const value = at(record, path);
+    return `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
+  }).join(", ");
 }
 
 export function statusOf(record: JsonObject): string {

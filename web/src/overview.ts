@@ -36,6 +36,8 @@ function problemSentences(records: readonly JsonObject[]): string[] {
   if (oom > 0) sentences.push(`${counted(oom, "row")} ran out of memory.`);
   if (unsupported > 0) sentences.push(`${counted(unsupported, "row")} could not run on this device or build.`);
   if (failed > 0) sentences.push(`${counted(failed, "row")} failed.`);
+  const tooLarge = records.filter((record) => keyOf(record, "fits") === "false").length;
+  if (tooLarge > 0) sentences.push(`${tooLarge} of the plans ${tooLarge === 1 ? "does" : "do"} not fit in memory.`);
   if (records.length > 0 && sentences.length === 0) sentences.push("Every row finished.");
   const waiting = records.filter((record) => (numberAt(record, "threads_waiting") ?? 0) >= 0.1).length;
   if (waiting > 0) sentences.push(`In ${counted(waiting, "row")} threads waited for a processor, so these times are too long.`);

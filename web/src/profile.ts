@@ -40,7 +40,7 @@ function roofsOf(record: JsonObject, kernels: readonly Kernel[]): { label: strin
   const ridge = peak / bandwidth;
   const left = Math.min(ridge / 10, ...kernels.map(({ intensity }) => intensity / 1.5));
   const right = Math.max(ridge * 10, ...kernels.map(({ intensity }) => intensity * 1.5));
-  return [{ label: `copy ${formatOne("bytes", bandwidth)}/s`, points: [[left, left * bandwidth], [ridge, peak]] },
+  return [{ label: `copy ${formatOne("byte_rate", bandwidth)}`, points: [[left, left * bandwidth], [ridge, peak]] },
     { label: `matmul ${formatOne("flop_rate", peak)}`, points: [[ridge, peak], [right, peak]] }];
 }
 

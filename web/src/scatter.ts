@@ -1,7 +1,7 @@
 // A chart of points, joined by lines or not, on logarithmic axes: sweeps and rooflines. Dragging zooms, a double click
 // shows everything; the arrow keys go from point to point.
 import uPlot from "uplot";
-import { logRange, logTicks, sweepTicks, tickTexts } from "./axes";
+import { binaryTicks, logRange, logTicks, sweepTicks, tickTexts } from "./axes";
 import { type ChartFrame, chartFrame, hideTip, showTip } from "./frame";
 import type { Kind } from "./format";
 import { drawLine, drawMark, type Shape } from "./marks";
@@ -33,7 +33,7 @@ export interface ScatterSpec {
   alternative: HTMLElement | null;
 }
 
-const kHelp = "Drag to zoom, double-click for everything. With the focus here, the arrow keys go from point to point and Escape shows everything.";
+const kHelp = "Drag to zoom; a double click or Escape shows everything; arrow keys go from point to point.";
 const kHeight = 340;
 const kRadius = 4.5;
 
@@ -93,8 +93,8 @@ class Scatter {
       width: this.width(), height: kHeight, legend: { show: false },
       scales: { x: { time: false, distr: 3, range: (_, min, max) => [min, max] }, y: { distr: 3, range: (_, min, max) => [min, max] } },
       axes: [
-        { ...axis(spec.xLabel, spec.xKind), splits: xSplits },
-        { ...axis(this.yHeading(), spec.yKind), size: 62, splits: (_, __, min, max) => logTicks(min, max, 8) },
+        { ...axis(spec.xLabel, spec.xKind), size: 28, splits: xSplits },
+        { ...axis(this.yHeading(), spec.yKind), size: 62, splits: (_, __, min, max) => this.yTicks(min, max) },
       ],
       series: [{}, { show: true, stroke: "transparent", points: { show: false }, paths: () => null }],
       cursor: { drag: { x: true, y: true, uni: 30 }, points: { show: false }, x: false, y: false },
@@ -103,10 +103,14 @@ class Scatter {
     };
   }
 
+  private yTicks(min: number, max: number): number[] {
+    return this.spec.yKind === "bytes" ? binaryTicks(min, max, 8) : logTicks(min, max, 8);
+  }
+
   // Ticks and heading use the unit of the largest value.
   private yHeading(): string {
     const [, ys] = this.bounds();
-    const { unit } = tickTexts(this.spec.yKind, logTicks(ys![0]!, ys![1]!, 8));
+    const { unit } = tickTexts(this.spec.yKind, this.yTicks(ys![0]!, ys![1]!));
     return unit === "" ? this.spec.yLabel : `${this.spec.yLabel}, ${unit}`;
   }
 
@@ -129,7 +133,6 @@ class Scatter {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top - 6 * ratio, bbox.width + 6 * ratio, bbox.height + 6 * ratio);
     ctx.clip();
-    for (const roof of this.spec.roofs) this.drawRoof(roof);
     this.spec.series.forEach(({ marks, isJoined }, series) => {
       if (this.hidden.has(series)) return;
       const stroke = seriesColour(series);
@@ -140,6 +143,7 @@ class Scatter {
         drawMark(ctx, mark.shape, series, x, y, kRadius * Math.sqrt(mark.size) * ratio, stroke);
       }
     });
+    for (const roof of this.spec.roofs) this.drawRoof(roof);
     ctx.restore();
   }
 
@@ -152,10 +156,14 @@ class Scatter {
     ctx.save();
     ctx.fillStyle = colour("text");
     ctx.font = `${12 * ratio}px system-ui, sans-serif`;
-    ctx.translate((left[0] + right[0]) / 2, (left[1] + right[1]) / 2);
+    ctx.translate(left[0] + 0.4 * (right[0] - left[0]), left[1] + 0.4 * (right[1] - left[1]));
     ctx.rotate(Math.atan2(right[1] - left[1], right[0] - left[0]));
     ctx.textAlign = "center";
-    ctx.fillText(label, 0, -6 * ratio);
+    ctx.strokeStyle = colour("page");
+    ctx.lineWidth = 4 * ratio;
+    ctx.lineJoin = "round";
+    ctx.strokeText(label, 0, -8 * ratio);
+    ctx.fillText(label, 0, -8 * ratio);
     ctx.restore();
   }
 

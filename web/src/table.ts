@@ -11,7 +11,8 @@ export interface Column {
   indents?: number[];  // levels of a tree in this column
 }
 
-const kShownFirst = 60;  // longer tables are opened by a button
+const kLongText = 48;    // characters; longer texts wrap
+const kShownFirst = 40;  // longer tables are opened by a button
 
 function headingText(column: Column, unit: string): string {
   return unit === "" ? column.label : `${column.label}, ${unit}`;
@@ -50,7 +51,7 @@ export function sortableTable(caption: string, columns: readonly Column[]): HTML
   const body = el("tbody");
   const rows = Array.from({ length: count }, (_, row) => {
     const cells = written.map(({ texts, isNumeric }, place) => {
-      const cell = el(place === 0 ? "th" : "td", { class: isNumeric ? "number" : "words" }, texts[row]!);
+      const cell = el(place === 0 ? "th" : "td", { class: isNumeric ? "number" : texts[row]!.length > kLongText ? "long" : "words" }, texts[row]!);
       if (place === 0) cell.setAttribute("scope", "row");
       const indent = columns[place]!.indents?.[row] ?? 0;
       if (indent > 0) cell.style.paddingInlineStart = `${0.6 + 1.1 * indent}rem`;

@@ -14,7 +14,7 @@ import { colour, onThemeChange, seriesColour } from "./theme";
 
 const kHeight = 380;
 const kPhaseHeight = 20;
-const kHelp = "Drag to zoom, double-click for everything. With the focus here, the left and right arrow keys go from event to event, plus and minus zoom, and Escape shows everything.";
+const kHelp = "Drag, plus or minus zoom; a double click or Escape shows everything; arrow keys go from event to event.";
 
 type AxisName = "time" | "events";
 
@@ -57,9 +57,14 @@ class Timeline {
     const select = el("select", { id }, el("option", { value: "time" }, "time"), el("option", { value: "events" }, "events, one beside the other"));
     select.addEventListener("change", () => {
       this.axis = select.value === "events" ? "events" : "time";
+      this.chart.axes[0]!.label = this.axisLabel();
       this.view(...this.everything());
     });
     return el("p", {}, el("label", { for: id }, "The axis is "), select);
+  }
+
+  private axisLabel(): string {
+    return this.axis === "time" ? "time, ms" : "event";
   }
 
   private width(): number {
@@ -99,7 +104,7 @@ class Timeline {
     return {
       width: this.width(), height: kHeight, legend: { show: false }, padding: [kPhaseHeight + 4, 16, 0, 0],
       scales: { x: { time: false, range: () => this.range }, y: { range: () => [0, highest * 1.02] } },
-      axes: [{ ...shared, label: "", values: (_, splits) => splits.map((split) => String(split)) },
+      axes: [{ ...shared, size: 28, label: this.axisLabel(), values: (_, splits) => splits.map((split) => String(split)) },
         { ...shared, label: `memory, ${unit}`, size: 62, splits: () => ticks, values: (_, splits) => tickTexts("bytes", splits).texts }],
       series: [{}, ...areas, { paths, stroke: () => colour("roof"), width: 1.5, points: { show: false } }],
       cursor: { drag: { x: true, y: false, setScale: false }, points: { show: false }, y: false, bind: { dblclick: () => () => { this.view(...this.everything()); return null; } } },

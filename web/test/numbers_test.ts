@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { byteTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/axes";
+import { binaryTicks, byteTicks, logRange, logTicks, sweepTicks, tickTexts } from "../src/axes";
 import { formatNumber, formatOne, listed, scaleOf } from "../src/format";
 import { sortedRows } from "../src/table";
 
-test("a column has one unit and enough decimals for its least value", () => {
-  const scale = scaleOf("bytes", [3 * 2 ** 30, 2 ** 29]);
+test("a column has one unit and enough decimals for its median", () => {
+  const scale = scaleOf("bytes", [3 * 2 ** 30, 2 ** 29, 2 ** 29]);
   assert.equal(scale.unit, "GiB");
   assert.equal(formatNumber(2 ** 29, scale), "0.500");
   assert.equal(formatOne("ms", 0.0744), "0.0744 ms");
@@ -28,6 +28,11 @@ test("logarithmic axes have 1, 2 and 5, or powers of ten over a wide range", () 
   assert.deepEqual(logRange([]), [1, 10]);
 });
 
+test("axes of bytes have powers of two", () => {
+  assert.deepEqual(binaryTicks(0.9, 9), [1, 2, 4, 8]);
+  assert.deepEqual(binaryTicks(1, 1024, 6), [1, 4, 16, 64, 256, 1024]);
+});
+
 test("a swept axis is labelled with what was swept", () => {
   assert.deepEqual(sweepTicks([256, 64, 128, 64]), [64, 128, 256]);
   assert.deepEqual(sweepTicks(Array.from({ length: 12 }, (_, place) => 2 ** place), 6), [2, 8, 32, 128, 512, 2048]);
@@ -35,6 +40,7 @@ test("a swept axis is labelled with what was swept", () => {
 
 test("ticks share a unit", () => {
   assert.deepEqual(tickTexts("bytes", [2 ** 29, 2 ** 30]), { texts: ["0.5", "1"], unit: "GiB" });
+  assert.deepEqual(tickTexts("number", [256, 4096]).texts, ["256", "4096"]);
   assert.deepEqual(byteTicks(5 * 2 ** 20, 6), [0, 1, 2, 3, 4, 5].map((step) => step * 2 ** 20));
 });
 

@@ -38,7 +38,7 @@ class ReportCommand : public Command {
 
   void add_options(CLI::App& app) override {
     app.add_option("RECORDS", paths_, "files of records, and timelines in CSV")->type_name("FILE")->group("Report");
-    app.add_option("--title", title_, "heading of the page")->type_name("TEXT")->capture_default_str()->group("Report");
+    app.add_option("--title", title_, "heading of the page [Ridgepoint report]")->type_name("TEXT")->group("Report");
     app.add_option("-o,--output", output_, "write the page to this file [standard output]")
         ->type_name("FILE")
         ->group("Report");
