@@ -26,6 +26,7 @@ export interface TimelineColumns {
 
 export interface ReportFile {
   name: string;
+  is_published: boolean;  // figures of others
   records: JsonObject[];  // with `schema` and `command`
   rows: JsonObject[];     // of `ridgepoint precision`
   timeline: TimelineColumns | null;

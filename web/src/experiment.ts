@@ -4,7 +4,7 @@ import { el } from "./dom";
 import { type Field, measures, phases } from "./fields";
 import { formatOne } from "./format";
 import { attentionGrid } from "./grid";
-import { type Experiment, keyOf, labelOf, namedSettings, statusOf } from "./grouping";
+import { type Experiment, keyOf, labelOf, isPublished, namedSettings, statusOf } from "./grouping";
 import { intervals } from "./intervals";
 import { type BarRow, stackedBars } from "./bars";
 import { type Mark, scatter } from "./scatter";
@@ -26,7 +26,7 @@ function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
   if (point.isOom) lines.push(field.kind === "bytes" ? "planned; does not fit in memory" : "does not fit in memory");
   const message = keyOf(point.record, "error.message");
   if (message !== "") lines.push(message);
-  return { x: point.x, y: point.y, shape: point.isOom ? "oom" : "dot", size: 1, lines };
+  return { x: point.x, y: point.y, shape: point.isOom ? "oom" : isPublished(point.record) ? "hollow" : "dot", size: 1, lines };
 }
 
 function curveCharts(experiment: Experiment): HTMLElement[] {
@@ -37,7 +37,7 @@ function curveCharts(experiment: Experiment): HTMLElement[] {
     const field = measures.find((each) => each.path === path)!;
     for (const facet of facetsOf(experiment, axis, path)) {
       const series = facet.curves.map(({ label, points }) => ({
-        label, isJoined: true,
+        label, isJoined: true, isDashed: isPublished(points[0]!.record),
         marks: points.filter(({ y, isOom }) => y !== null || isOom).map((point) => markOf(point, axis, field)),
       }));
       const isOom = facet.curves.some(({ points }) => points.some((point) => point.isOom));

@@ -11,6 +11,7 @@ const field = (path: string, label: string, kind: Kind): Field => ({ path, label
 
 export const settings: readonly Field[] = [
   field("file", "file", "text"),
+  field("published", "published", "text"),
   field("engine", "engine", "text"),
   field("as", "as", "text"),
   field("device.kind", "device", "text"),

@@ -78,7 +78,7 @@ function withThinSpaces(text: string): string {
 
 // "1 row", "2 rows".
 export function counted(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+  return `${withThinSpaces(String(count))} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 // "a", "a and b", "a, b and c".

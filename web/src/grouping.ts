@@ -32,8 +32,14 @@ function isGivenBy(records: readonly JsonObject[], path: string, others: readonl
   });
 }
 
+// A published figure seldom comes with every setting; those that it lacks do not count as different.
+function isUnpublished(record: JsonObject, path: string): boolean {
+  return path !== "published" && isPublished(record) && saysNothing(record, path);
+}
+
 export function varyingSettings(records: readonly JsonObject[]): Field[] {
-  const varying = settings.filter(({ path }) => new Set(records.map((record) => keyOf(record, path))).size > 1);
+  const valuesOf = (path: string) => records.filter((record) => !isUnpublished(record, path)).map((record) => keyOf(record, path));
+  const varying = settings.filter(({ path }) => new Set(valuesOf(path)).size > 1);
   const paths = new Set(varying.map(({ path }) => path));
   return varying.filter(({ path }) => {
     if (path === "file") return !isGivenBy(records, path, varying.filter((other) => other.path !== "file"));
@@ -45,8 +51,8 @@ export function varyingSettings(records: readonly JsonObject[]): Field[] {
 export function makeExperiment(command: string, records: JsonObject[]): Experiment {
   const varying = varyingSettings(records);
   const first = records[0] ?? {};
-  const isConstant = ({ path }: Field) =>
-    path !== "file" && !saysNothing(first, path) && records.every((record) => keyOf(record, path) === keyOf(first, path));
+  const isConstant = ({ path }: Field) => path !== "file" && !saysNothing(first, path) &&
+    records.every((record) => isUnpublished(record, path) || keyOf(record, path) === keyOf(first, path));
   const isKnown = ({ path }: Field) => records.some((record) => !saysNothing(record, path));
   return { command, records, varying, constant: settings.filter(isConstant), measured: measures.filter(isKnown) };
 }
@@ -58,7 +64,7 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
     for (const record of file.records) {
       const command = keyOf(record, "command");
       if (!groups.has(command)) groups.set(command, []);
-      groups.get(command)!.push({ ...record, file: file.name });
+      groups.get(command)!.push({ ...record, file: file.name, published: file.is_published ? `published: ${file.name}` : null });
     }
   }
   return [...groups].map(([command, records]) => makeExperiment(command, records));
@@ -88,6 +94,10 @@ export function namedSettings(record: JsonObject, fields: readonly Field[]): str
   }).join(", ");
 }
 
+export function isPublished(record: JsonObject): boolean {
+  return keyOf(record, "published") !== "";
+}
+
 export function statusOf(record: JsonObject): string {
-  return keyOf(record, "status");
+  return keyOf(record, "status") || "ok";
 }

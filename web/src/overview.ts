@@ -2,7 +2,7 @@
 import { type JsonObject, numberAt, type ReportData, textAt } from "./data";
 import { el } from "./dom";
 import { counted, formatOne, listed } from "./format";
-import { type Experiment, keyOf, statusOf } from "./grouping";
+import { type Experiment, isPublished, keyOf, statusOf } from "./grouping";
 import { sortableTable } from "./table";
 
 const distinct = (values: string[]) => [...new Set(values)].filter((value) => value !== "");
@@ -19,7 +19,12 @@ export function overviewSentences(data: ReportData, experiments: readonly Experi
   const rows = data.files.reduce((sum, file) => sum + file.rows.length, 0);
   const counts = experiments.map(({ command, records: of }) => `${of.length} of ${command}`);
   if (rows > 0) counts.push(`${rows} of precision`);
-  const sentences = [`${counted(records.length + rows, "row")} from ${counted(data.files.length, "file")}${counts.length > 0 ? `: ${listed(counts)}` : ""}.`];
+  const events = data.files.reduce((sum, file) => sum + (file.timeline?.time_ms.length ?? 0), 0);
+  const sentences: string[] = [];
+  if (counts.length > 0) sentences.push(`${counted(records.length + rows, "row")} from ${counted(data.files.length, "file")}: ${listed(counts)}.`);
+  const published = records.filter(isPublished).length;
+  if (published > 0) sentences.push(`${counted(published, "row")} of them ${published === 1 ? "is" : "are"} published figures: hollow marks on dashed lines.`);
+  if (events > 0) sentences.push(`Timelines of memory have ${counted(events, "event")}.`);
   const devices = distinct(records.map(deviceOf));
   if (devices.length > 0) sentences.push(`${devices.length === 1 ? "Device" : "Devices"}: ${devices.join("; ")}.`);
   const models = distinct(records.map((record) => keyOf(record, "model.name")));
@@ -47,7 +52,7 @@ function problemSentences(records: readonly JsonObject[]): string[] {
 function bestSentences(experiments: readonly Experiment[]): string[] {
   const timed = experiments.filter(({ command }) => command === "bench").flatMap(({ records }) => records);
   const rate = (record: JsonObject) => numberAt(record, "tokens_per_second") ?? 0;
-  const steps = timed.filter((record) => textAt(record, "mode") === "step" && rate(record) > 0);
+  const steps = timed.filter((record) => !isPublished(record) && textAt(record, "mode") === "step" && rate(record) > 0);
   if (steps.length < 2) return [];
   const best = steps.reduce((a, b) => (rate(b) > rate(a) ? b : a));
   const run = `${keyOf(best, "model.name")}, ${keyOf(best, "dtype")}, batch ${keyOf(best, "batch")}, context ${keyOf(best, "context")}`;

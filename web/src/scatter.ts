@@ -18,6 +18,7 @@ export interface Mark {
 export interface MarkSeries {
   label: string;
   isJoined: boolean;
+  isDashed: boolean;
   marks: Mark[];
 }
 
@@ -133,11 +134,13 @@ class Scatter {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top - 6 * ratio, bbox.width + 6 * ratio, bbox.height + 6 * ratio);
     ctx.clip();
-    this.spec.series.forEach(({ marks, isJoined }, series) => {
+    this.spec.series.forEach(({ marks, isJoined, isDashed }, series) => {
       if (this.hidden.has(series)) return;
       const stroke = seriesColour(series);
-      const known = marks.filter(({ shape }) => shape === "dot").map((mark) => this.position(mark, true));
+      const known = marks.filter(({ shape }) => shape !== "oom").map((mark) => this.position(mark, true));
+      ctx.setLineDash(isDashed ? [6 * ratio, 4 * ratio] : []);
       if (isJoined) drawLine(ctx, known, stroke, 1.5 * ratio);
+      ctx.setLineDash([]);
       for (const mark of marks) {
         const [x, y] = this.position(mark, true);
         drawMark(ctx, mark.shape, series, x, y, kRadius * Math.sqrt(mark.size) * ratio, stroke);
@@ -173,8 +176,9 @@ class Scatter {
     over.addEventListener("mouseleave", () => hideTip(this.frame));
     this.frame.plot.addEventListener("keydown", (event) => this.key(event));
     this.frame.plot.addEventListener("blur", () => hideTip(this.frame));
-    onThemeChange(() => this.chart.redraw());
-    new ResizeObserver(() => this.chart.setSize({ width: this.width(), height: kHeight })).observe(this.frame.plot);
+    const draw = () => this.chart.setSize({ width: this.width(), height: kHeight });
+    onThemeChange(draw);
+    new ResizeObserver(draw).observe(this.frame.plot);
   }
 
   private showNearest(x: number, y: number): void {

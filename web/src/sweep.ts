@@ -49,7 +49,7 @@ function curvesOf(records: readonly JsonObject[], axis: Field, others: readonly 
     if (!curves.has(key)) curves.set(key, { label: labelOf(record, others), points: [] });
     const isOom = statusOf(record) === "oom" || keyOf(record, "fits") === "false";
     const isPeak = measure === "memory_bytes.peak_allocated";
-    const y = numberAt(record, measure) ?? (isOom && isPeak ? numberAt(record, "memory_bytes.planned_peak") : null);
+    const y = numberAt(record, measure) ?? numberAt(record, measure.replace(".median", ".mean")) ?? (isOom && isPeak ? numberAt(record, "memory_bytes.planned_peak") : null);
     curves.get(key)!.points.push({ x, y: y !== null && y > 0 ? y : null, isOom, record });
   }
   for (const { points } of curves.values()) points.sort((a, b) => a.x - b.x);

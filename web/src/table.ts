@@ -81,7 +81,9 @@ export function sortableTable(caption: string, columns: readonly Column[]): HTML
   const box = el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, table);
   if (isOpen) return box;
   const more = el("button", { type: "button", class: "more" }, `Show all ${count} rows`);
-  more.addEventListener("click", () => { isOpen = true; fill(); more.remove(); });
+  const open = () => { isOpen = true; fill(); more.remove(); };
+  more.addEventListener("click", open);
+  addEventListener("beforeprint", open);
   return el("div", {}, box, more);
 }
 

@@ -1,4 +1,5 @@
-// Light and dark: the system's preference until the reader chooses. Canvases are drawn again when it changes.
+// Light and dark: the system's preference until the reader chooses. Canvases are drawn again when it changes, and for
+// printing, which is light and as wide as paper.
 import { el } from "./dom";
 
 type Theme = "light" | "dark";
@@ -14,6 +15,7 @@ function current(): Theme {
 
 function show(): void {
   document.documentElement.dataset["theme"] = current();
+  document.documentElement.toggleAttribute("data-printing", isPrinting);
   for (const listener of listeners) listener();
 }
 

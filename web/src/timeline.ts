@@ -157,11 +157,12 @@ class Timeline {
     over.addEventListener("mouseleave", () => hideTip(this.frame));
     this.frame.plot.addEventListener("keydown", (event) => this.key(event));
     this.frame.plot.addEventListener("blur", () => hideTip(this.frame));
-    onThemeChange(() => this.chart.redraw());
-    new ResizeObserver(() => {
+    const draw = () => {
       this.chart.setSize({ width: this.width(), height: kHeight });
       this.chart.setData(this.sample(), true);
-    }).observe(this.frame.plot);
+    };
+    onThemeChange(draw);
+    new ResizeObserver(draw).observe(this.frame.plot);
   }
 
   // Of the events within two pixels the largest request, otherwise the last event before them.

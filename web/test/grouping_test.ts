@@ -10,13 +10,21 @@ function record(more: JsonObject): JsonObject {
 }
 
 function fileOf(name: string, records: JsonObject[]): ReportFile {
-  return { name, records, rows: [], timeline: null };
+  return { name, is_published: false, records, rows: [], timeline: null };
 }
 
 test("records of one command are one experiment, from all files", () => {
   const groups = groupRecords([fileOf("a", [record({}), record({ command: "plan" })]), fileOf("b", [record({})])]);
   assert.deepEqual(groups.map(({ command, records }) => [command, records.length]), [["bench", 2], ["plan", 1]]);
   assert.deepEqual(groups[0]!.varying.map(({ path }) => path), ["file"]);
+});
+
+test("published figures are a setting of their own", () => {
+  const [experiment] = groupRecords([fileOf("a", [record({})]), { ...fileOf("paper", [record({})]), is_published: true }]);
+  assert.deepEqual(experiment!.varying.map(({ path }) => path), ["published"]);
+  const [other] = groupRecords([fileOf("a", [record({ seed: 1, threads: 2 })]), { ...fileOf("paper", [{ schema: 1, command: "bench", context: 9 }]), is_published: true }]);
+  assert.deepEqual(other!.varying.map(({ path }) => path), ["published", "context"]);
+  assert.deepEqual(experiment!.records.map((each) => labelOf(each, experiment!.varying)), ["", "published: paper"]);
 });
 
 test("settings that vary are told from those that all rows share", () => {

@@ -34,6 +34,8 @@ function makeRecords() {
   ridgepoint("profile", ...model, ...quick, "--context", "64", "--output", path("profile.json"));
   ridgepoint("memory", ...model, "--context", "64", "--timeline", path("run.csv"), "--output", path("memory.json"));
   ridgepoint("precision", "--output", path("precision.json"));
+  const published = [64, 128, 256].map((context) => ({ schema: 1, command: "attention", engine: "a paper", attention: "flash", context, forward_ms: { median: 40 / context } }));
+  writeFileSync(path("paper.jsonl"), published.map((record) => JSON.stringify(record)).join("\n"));
 }
 
 const kFiles = ["bench.jsonl", "attention.json", "plan.json", "profile.json", "memory.json", "run.csv", "precision.json"];
@@ -71,6 +73,14 @@ test("all experiments are on the page, without errors or requests", async () => 
   assert.match(await page.locator(".sentences").innerText(), /rows from 7 files[\s\S]*ran out of memory/);
   assert.equal(await page.locator("#where-time-goes .flame .block").first().isVisible(), true);
   await page.screenshot({ path: join(screenshots, "light-1600.png"), fullPage: true });
+  await close();
+});
+
+test("published figures are hollow marks with a series of their own", async () => {
+  const { page, close } = await open(report("published.html", ["attention.json"], "--published", path("paper.jsonl")));
+  const chart = page.locator("#attention figure").first();
+  await chart.getByRole("button", { name: /published: paper\.jsonl, a paper/ }).waitFor();
+  await chart.screenshot({ path: join(screenshots, "published.png") });
   await close();
 });
 

@@ -39,8 +39,11 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
                {"made_by", fmt::format("Made by ridgepoint {} ({}).", version(), revision())},
                {"files", Json::array()}};
   for (const ReportFile& file : files) {
-    data["files"].push_back(
-        {{"name", file.name}, {"records", file.records}, {"rows", file.rows}, {"timeline", file.timeline}});
+    data["files"].push_back({{"name", file.name},
+                             {"is_published", file.is_published},
+                             {"records", file.records},
+                             {"rows", file.rows},
+                             {"timeline", file.timeline}});
   }
   const std::string_view page = page_template();
   const std::size_t place = page.find(kPlaceholder);

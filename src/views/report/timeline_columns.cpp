@@ -100,9 +100,9 @@ class TimelineReader {
 
  private:
   const std::string& cell(std::string_view column) const {
-    static const std::string kNothing;
+    static const std::string nothing;
     const auto found = places_.find(column);
-    return found == places_.end() ? kNothing : fields_[found->second];
+    return found == places_.end() ? nothing : fields_[found->second];
   }
   std::int64_t integer(std::string_view column, std::int64_t if_empty) const {
     return number(cell(column), column, if_empty);

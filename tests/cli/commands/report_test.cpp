@@ -160,6 +160,16 @@ TEST_F(Report, refuses_an_output_that_it_cannot_write_or_would_overwrite) {
   EXPECT_THAT(none.error, HasSubstr("no file is given"));
 }
 
+TEST_F(Report, tells_published_figures_from_its_own) {
+  const std::string rows = file("a.jsonl", kRecord), paper = file("paper.jsonl", kRecord);
+  const ProgramResult result = make_page({rows, "--published", paper});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  const Json files = data_of(page())["files"];
+  EXPECT_EQ(files[0]["is_published"], false);
+  EXPECT_EQ(files[1]["is_published"], true);
+  EXPECT_EQ(report({rows, "--published", paper, "--output", paper}).exit_code, 2);
+}
+
 TEST_F(Report, loads_nothing_from_a_network) {
   ASSERT_EQ(make_page({file("a.jsonl", kRecord)}).exit_code, 0);
   EXPECT_THAT(page(), AllOf(HasSubstr("default-src 'none'"), Not(HasSubstr(" src=")), Not(HasSubstr("<link"))));
