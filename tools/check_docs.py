@@ -28,7 +28,7 @@ EXTERNAL = re.compile(r"^[a-z][a-z0-9+.-]*:")
 
 
 def documents(root):
-    skipped = re.compile(r"^(\.git|build[^/]*|node_modules)(/|$)")
+    skipped = re.compile(r"^(\.git|build[^/]*|(.*/)?node_modules)(/|$)")
     paths = (p.relative_to(root) for p in root.rglob("*.md"))
     return sorted(root / p for p in paths if not skipped.match(p.as_posix()))
 

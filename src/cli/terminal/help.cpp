@@ -64,7 +64,7 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands, std
 std::string command_help(const Command& command, const CLI::App& app, std::size_t width) {
   std::string usage = app.get_name();
   for (const CLI::Option* option : app.get_options()) {
-    if (is_positional(*option)) usage += " " + option->get_name();
+    if (is_positional(*option)) usage += " " + option->get_name() + (option->get_items_expected_max() > 1 ? "..." : "");
   }
   std::string text = wrap(fmt::format("{}: {}", app.get_name(), command.summary()), width) +
                      fmt::format("\n\nUsage: {} [OPTIONS]\n", usage);

@@ -1,0 +1,108 @@
+// ridgepoint report: shows files of records as one HTML page.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/sweep.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "core/files/file.h"
+#include "ridgepoint/error.h"
+#include "views/report/report_page.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+class ReportCommand : public Command {
+ public:
+  std::string_view name() const override { return "report"; }
+  std::string_view summary() const override {
+    return "show files of records as one HTML page: tables, charts, timeline";
+  }
+  std::string_view examples() const override {
+    return "ridgepoint report rows.jsonl --output page.html\n"
+           "ridgepoint report attention.jsonl --published paper.jsonl --output page.html\n"
+           "ridgepoint report bench.jsonl attention.json plan.json profile.json -o page.html\n"
+           "ridgepoint report memory.json run.csv --title \"Memory of small\" -o page.html";
+  }
+  std::string_view notes() const override {
+    return "RECORDS are files that bench, attention, memory, plan, profile and precision write with --output in JSON "
+           "or "
+           "JSON Lines, and timelines that memory writes with --timeline run.csv. The page is one file that loads "
+           "nothing from a network. Of JSON Lines whose last line is not complete the finished rows are shown. A "
+           "published figure is "
+           "a record of schema 1 with the fields that are known, such as command, engine, context and time_ms.";
+  }
+
+  void add_options(CLI::App& app) override {
+    app.add_option("RECORDS", paths_, "files of records, and timelines in CSV")->type_name("FILE")->group("Report");
+    app.add_option("--published", published_,
+                   "files of records with published figures; charts show them as hollow marks on dashed lines")
+        ->type_name("FILES")
+        ->group("Report");
+    app.add_option("--title", title_, "heading of the page [Ridgepoint report]")->type_name("TEXT")->group("Report");
+    app.add_option("-o,--output", output_, "write the page to this file [standard output]")
+        ->type_name("FILE")
+        ->group("Report");
+  }
+
+  int run() override {
+    require(!paths_.empty(), "no file is given: ridgepoint report RECORDS... --output page.html");
+    require(!output_.empty() || output_width() == SIZE_MAX,
+            "the page is HTML, which a terminal does not show; give --output page.html");
+    if (!published_.empty()) published_paths_ = parse_option("--published", published_, split_list);
+    if (!output_.empty()) {
+      require_not_an_input(paths_);
+      require_not_an_input(published_paths_);
+      check_writable(output_);
+    }
+    std::vector<views::ReportFile> files;
+    for (const std::string& path : paths_) files.push_back(read(path));
+    for (const std::string& path : published_paths_) {
+      files.push_back(read(path));
+      files.back().is_published = true;
+    }
+    const std::string page = views::report_page(files, title_);
+    if (output_.empty()) {
+      print_output(page);
+    } else {
+      write_file(output_, page);
+    }
+    return kExitOk;
+  }
+
+ private:
+  static views::ReportFile read(const std::string& path) {
+    stop_if_interrupted();
+    views::ReportFile file = views::read_report_file(path);
+    if (file.is_truncated) {
+      const std::size_t rows = file.records.size() + file.rows.size();
+      print_error(fmt::format("warning: the last line of '{}' is not complete; the page has the {} before it", path,
+                              rows == 1 ? "row" : fmt::format("{} rows", rows)));
+    }
+    return file;
+  }
+
+  void require_not_an_input(const std::vector<std::string>& paths) const {
+    for (const std::string& path : paths) {
+      std::error_code ignored;
+      require(!std::filesystem::equivalent(path, output_, ignored),
+              fmt::format("--output: '{}' is one of the files to show", output_));
+    }
+  }
+
+  std::vector<std::string> paths_, published_paths_;
+  std::string output_, published_, title_ = "Ridgepoint report";
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_report() { return std::make_unique<ReportCommand>(); }
+
+}  // namespace ridgepoint::cli

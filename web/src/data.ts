@@ -1,0 +1,68 @@
+// What the page is given: the documents of the files, as `ridgepoint report` writes them into the page.
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+// Where and for what an event of a timeline was made. Many events share one.
+export interface Origin {
+  action: string;
+  phase: string;
+  category: string;
+  op: string;
+  module: string;
+  source: string;
+}
+
+// One value an event in each column.
+export interface TimelineColumns {
+  origins: Origin[];
+  time_ms: number[];
+  bytes: number[];
+  allocated_bytes: number[];
+  reserved_bytes: number[];
+  iteration: number[];  // -1: before the first one
+  origin: number[];     // index in origins
+}
+
+export interface ReportFile {
+  name: string;
+  is_published: boolean;  // figures of others
+  records: JsonObject[];  // with `schema` and `command`
+  rows: JsonObject[];     // of `ridgepoint precision`
+  timeline: TimelineColumns | null;
+}
+
+export interface ReportData {
+  title: string;
+  made_by: string;
+  files: ReportFile[];
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+// The value at a dotted path; null where any part of it is missing.
+export function at(object: JsonObject, path: string): Json {
+  let value: Json = object;
+  for (const key of path.split(".")) {
+    if (!isObject(value)) return null;
+    value = Object.hasOwn(value, key) ? (value[key] ?? null) : null;
+  }
+  return value;
+}
+
+export function numberAt(object: JsonObject, path: string): number | null {
+  const value = at(object, path);
+  return typeof value === "number" && Number.isFinite(value) ? value : null;
+}
+
+export function textAt(object: JsonObject, path: string): string {
+  const value = at(object, path);
+  return typeof value === "string" ? value : "";
+}
+
+export function objectsAt(object: JsonObject, path: string): JsonObject[] {
+  const value = at(object, path);
+  return Array.isArray(value) ? value.filter(isObject) : [];
+}

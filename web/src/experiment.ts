@@ -1,0 +1,113 @@
+// The section of one command: what all rows share, curves where a setting is swept, phases, intervals, and the table.
+import { at, type JsonObject, numberAt } from "./data";
+import { el } from "./dom";
+import { type Field, measures, phases } from "./fields";
+import { formatOne } from "./format";
+import { attentionGrid } from "./grid";
+import { type Experiment, keyOf, labelOf, isPublished, namedSettings, statusOf } from "./grouping";
+import { intervals } from "./intervals";
+import { type BarRow, stackedBars } from "./bars";
+import { type Mark, scatter } from "./scatter";
+import { type CurvePoint, facetsOf, sweptSetting } from "./sweep";
+import { type Column, sortableTable, type Value } from "./table";
+
+const kCurves: { [command: string]: [string, string][] } = {
+  bench: [["time_ms.median", "Time of an iteration"], ["memory_bytes.peak_allocated", "Peak memory"]],
+  profile: [["time_ms.median", "Time of an iteration"]],
+  plan: [["predicted_ms", "Predicted time of an iteration"], ["memory_bytes.peak_reserved", "Predicted peak of reserved memory"]],
+  attention: [["forward_ms.median", "Time of forward"], ["backward_ms.median", "Time of backward"], ["memory_bytes.before_backward", "Memory before backward"],
+    ["memory_bytes.peak_allocated", "Peak memory"]],
+  memory: [["memory_bytes.peak_allocated", "Peak memory"], ["memory_bytes.before_backward", "Memory before backward"]],
+};
+
+function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
+  const lines = [`${axis.label} ${formatOne(axis.kind, point.x)}`];
+  if (point.y !== null) lines.push(`${field.label}: ${formatOne(field.kind, point.y)}`);
+  if (point.isOom) lines.push(field.kind === "bytes" ? "planned; does not fit in memory" : "does not fit in memory");
+  const message = keyOf(point.record, "error.message");
+  if (message !== "") lines.push(message);
+  return { x: point.x, y: point.y, shape: point.isOom ? "oom" : isPublished(point.record) ? "hollow" : "dot", size: 1, lines };
+}
+
+function curveCharts(experiment: Experiment): HTMLElement[] {
+  const axis = sweptSetting(experiment);
+  if (axis === null) return [];
+  const charts: HTMLElement[] = [];
+  for (const [path, title] of kCurves[experiment.command] ?? []) {
+    const field = measures.find((each) => each.path === path)!;
+    for (const facet of facetsOf(experiment, axis, path)) {
+      const series = facet.curves.map(({ label, points }) => ({
+        label, isJoined: true, isDashed: isPublished(points[0]!.record),
+        marks: points.filter(({ y, isOom }) => y !== null || isOom).map((point) => markOf(point, axis, field)),
+      }));
+      const isOom = facet.curves.some(({ points }) => points.some((point) => point.isOom));
+      charts.push(scatter({
+        title: `${title} against ${axis.label}${facet.label === "" ? "" : `: ${facet.label}`}${isOom ? " (× does not fit in memory)" : ""}`,
+        xLabel: axis.label, xKind: "number", xTicks: "swept", yLabel: field.label, yKind: field.kind, series, roofs: [], alternative: null,
+      }));
+    }
+  }
+  return charts;
+}
+
+function phaseChart(experiment: Experiment, prefix: string, title: string): HTMLElement | null {
+  const rows: BarRow[] = experiment.records.map((record) => ({
+    label: labelOf(record, experiment.varying) || keyOf(record, "mode"),
+    parts: phases.map((phase) => numberAt(record, `${prefix}.${phase}`)),
+  }));
+  const known = rows.filter(({ parts }) => parts.some((part) => part !== null));
+  return known.length === 0 || known.length > 60 ? null : stackedBars(title, "ms", phases, known);
+}
+
+function cellOf(record: JsonObject, { path }: Field): Value {
+  const value = at(record, path);
+  if (path === "timestamp" && typeof value === "string") return value.replace("T", " ").replace("Z", "");
+  return typeof value === "object" ? null : value;
+}
+
+function recordTable(experiment: Experiment): HTMLElement {
+  const { records, varying, constant } = experiment;
+  const isBad = records.some((record) => statusOf(record) !== "ok");
+  const fields = [...varying, ...(isBad ? [{ path: "status", label: "status", kind: "text" } as Field] : []), ...experiment.measured];
+  const isCountOnly = varying.length === 0 && records.length > 0 && !isBad;
+  const named = isCountOnly ? constant.filter(({ path }) => path === "mode" || path === "model.name").reverse() : [];
+  const columns: Column[] = [...named, ...fields].map((field) =>
+    ({ label: field.label, kind: field.kind, values: records.map((record) => cellOf(record, field)) }));
+  return sortableTable(`Rows of ${experiment.command}`, columns);
+}
+
+export function experimentSection(experiment: Experiment): HTMLElement {
+  const { command, records, constant, varying } = experiment;
+  const first = records[0] ?? {};
+  const shared = constant.length > 0 ? `All rows: ${namedSettings(first, constant)}.` : "";
+  const charts = curveCharts(experiment);
+  const elements: (HTMLElement | null)[] = [
+    phaseChart(experiment, "phase_ms", "Time by phase"), phaseChart(experiment, "predicted_phase_ms", "Predicted time by phase"),
+    ...(command === "bench" ? [intervals(experiment)] : []), ...(command === "attention" ? [attentionGrid(experiment)] : []),
+  ];
+  return el("section", { id: command }, el("h2", {}, command),
+    shared === "" ? null : el("p", { class: "shared" }, shared),
+    varying.length === 0 || records.length < 2 ? null : el("p", {}, `The rows differ in ${varying.map(({ label }) => label).join(", ")}.`),
+    charts.length > 0 ? el("div", { class: "charts" }, ...charts) : null, ...elements, recordTable(experiment));
+}
+
+// The tables of `ridgepoint precision`, one for each set of columns.
+export function precisionSection(rows: readonly JsonObject[]): HTMLElement | null {
+  if (rows.length === 0) return null;
+  const groups = new Map<string, JsonObject[]>();
+  for (const row of rows) {
+    const key = Object.keys(row).join("\n");
+    groups.set(key, [...(groups.get(key) ?? []), row]);
+  }
+  const tables = [...groups].map(([keys, group]) => {
+    const columns: Column[] = keys.split("\n").map((key) => {
+      const isError = key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient");
+      const values = group.map((row) => { const value = row[key] ?? null; return typeof value === "object" ? null : value; });
+      return { label: key.replaceAll("_", " ").replace(".", " "), kind: isError ? "error" : "number", values };
+    });
+    const caption = keys.startsWith("statement") ? "Sums in each number type" : keys.startsWith("part") ? "Types under autocast"
+      : "Relative errors against double precision";
+    return sortableTable(caption, columns);
+  });
+  return el("section", { id: "precision" }, el("h2", {}, "precision"), ...tables);
+}

@@ -1,0 +1,103 @@
+// Records to experiments: one for each command, with the settings that vary apart from those that all rows share.
+import { at, type JsonObject, type ReportFile } from "./data";
+import { type Field, impliedBy, measures, settings } from "./fields";
+import { formatOne } from "./format";
+
+export interface Experiment {
+  command: string;
+  records: JsonObject[];
+  varying: Field[];   // settings, in the order of fields.ts
+  constant: Field[];  // settings that all rows share, without those that say nothing
+  measured: Field[];  // measures that some row has
+}
+
+// A text by which two values of a setting are equal or not.
+export function keyOf(record: JsonObject, path: string): string {
+  const value = at(record, path);
+  return value === null || value === "" ? "" : String(value);
+}
+
+function saysNothing(record: JsonObject, path: string): boolean {
+  const value = at(record, path);
+  return value === null || value === "" || (path.startsWith("model.") && value === 0);
+}
+
+// Whether `path` has one value for all records that agree in the settings `others`.
+function isGivenBy(records: readonly JsonObject[], path: string, others: readonly Field[]): boolean {
+  const seen = new Map<string, string>();
+  return others.length > 0 && records.every((record) => {
+    const key = JSON.stringify(others.map((other) => keyOf(record, other.path))), value = keyOf(record, path);
+    if (!seen.has(key)) seen.set(key, value);
+    return seen.get(key) === value;
+  });
+}
+
+// A published figure seldom comes with every setting; those that it lacks do not count as different.
+function isUnpublished(record: JsonObject, path: string): boolean {
+  return path !== "published" && isPublished(record) && saysNothing(record, path);
+}
+
+export function varyingSettings(records: readonly JsonObject[]): Field[] {
+  const valuesOf = (path: string) => records.filter((record) => !isUnpublished(record, path)).map((record) => keyOf(record, path));
+  const varying = settings.filter(({ path }) => new Set(valuesOf(path)).size > 1);
+  const paths = new Set(varying.map(({ path }) => path));
+  return varying.filter(({ path }) => {
+    if (path === "file") return !isGivenBy(records, path, varying.filter((other) => other.path !== "file"));
+    const other = impliedBy(path);
+    return other === undefined || !paths.has(other) || !isGivenBy(records, path, varying.filter((each) => each.path === other));
+  });
+}
+
+export function makeExperiment(command: string, records: JsonObject[]): Experiment {
+  const varying = varyingSettings(records);
+  const first = records[0] ?? {};
+  const isConstant = ({ path }: Field) => path !== "file" && !saysNothing(first, path) &&
+    records.every((record) => isUnpublished(record, path) || keyOf(record, path) === keyOf(first, path));
+  const isKnown = ({ path }: Field) => records.some((record) => !saysNothing(record, path));
+  return { command, records, varying, constant: settings.filter(isConstant), measured: measures.filter(isKnown) };
+}
+
+// In the order in which commands first appear. Each record gets the name of its file.
+export function groupRecords(files: readonly ReportFile[]): Experiment[] {
+  const groups = new Map<string, JsonObject[]>();
+  for (const file of files) {
+    for (const record of file.records) {
+      const command = keyOf(record, "command");
+      if (!groups.has(command)) groups.set(command, []);
+      groups.get(command)!.push({ ...record, file: file.name, published: file.is_published ? `published: ${file.name}` : null });
+    }
+  }
+  return [...groups].map(([command, records]) => makeExperiment(command, records));
+}
+
+// A setting as words: "context 256", "step", "causal".
+export function settingText(record: JsonObject, { path, label, kind }: Field): string {
+  const value = at(record, path);
+  if (value === null || value === "") return "";
+  if (path === "causal") return value === true ? "causal" : "not causal";
+  if (path === "compile" && value === "off") return "compile off";
+  if (path === "checkpoint" && value === "none") return "no checkpointing";
+  if (kind === "bytes" && typeof value === "number") return `${label} ${formatOne(kind, value)}`;
+  if (kind === "text") return String(value);
+  return `${label} ${String(value)}`;
+}
+
+export function labelOf(record: JsonObject, fields: readonly Field[]): string {
+  return fields.map((field) => settingText(record, field)).filter((text) => text !== "").join(", ");
+}
+
+// Settings with their names: "device cpu, model tiny, batch 4".
+export function namedSettings(record: JsonObject, fields: readonly Field[]): string {
+  return fields.map(({ path, label, kind }) => {
+    const value = at(record, path);
+    return `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`;
+  }).join(", ");
+}
+
+export function isPublished(record: JsonObject): boolean {
+  return keyOf(record, "published") !== "";
+}
+
+export function statusOf(record: JsonObject): string {
+  return keyOf(record, "status") || "ok";
+}

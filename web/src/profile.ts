@@ -1,0 +1,116 @@
+// Where the time goes: the record of `ridgepoint profile` as a roofline, a flame view by module, and tables.
+import { type JsonObject, numberAt, objectsAt, textAt } from "./data";
+import { el } from "./dom";
+import { flame } from "./flame";
+import { phases } from "./fields";
+import { counted, formatOne, type Kind } from "./format";
+import { type Experiment, labelOf } from "./grouping";
+import { stackedBars } from "./bars";
+import { type Mark, type MarkSeries, scatter } from "./scatter";
+import { type Column, sortableTable } from "./table";
+
+export interface Kernel {
+  phase: string;
+  lines: string[];
+  intensity: number;  // operations per byte
+  rate: number;       // operations per second
+  share: number;      // of kernel time
+}
+
+// The rows that have operations and bytes; the others have no place on a roofline.
+export function kernelsOf(record: JsonObject): { kernels: Kernel[]; left: number } {
+  const rows = objectsAt(record, "profile.recoverable");
+  const kernels: Kernel[] = [];
+  for (const row of rows) {
+    const flops = numberAt(row, "flops") ?? 0, bytes = numberAt(row, "bytes") ?? 0, time = numberAt(row, "time_ms") ?? 0;
+    if (flops <= 0 || bytes <= 0 || time <= 0) continue;
+    const share = numberAt(row, "share_of_kernel_time") ?? 0;
+    const rate = flops / (time / 1000), ofCeiling = numberAt(row, "share_of_ceiling");
+    const lines = [textAt(row, "what"), textAt(row, "kernel"), `${formatOne("ms", time)}, ${formatOne("share", share)} of kernel time`,
+      `${formatOne("flop_rate", rate)}, ${formatOne("number", flops / bytes)} flop/byte`];
+    if (ofCeiling !== null) lines.push(`${formatOne("share", ofCeiling)} of its ceiling, bound by ${textAt(row, "bound_by")}`);
+    kernels.push({ phase: textAt(row, "phase"), lines, intensity: flops / bytes, rate, share });
+  }
+  return { kernels, left: rows.length - kernels.length };
+}
+
+function roofsOf(record: JsonObject, kernels: readonly Kernel[]): { label: string; points: [number, number][] }[] {
+  const peak = numberAt(record, "profile.matmul_flops_per_second"), bandwidth = numberAt(record, "profile.copy_bytes_per_second");
+  if (peak === null || bandwidth === null || peak <= 0 || bandwidth <= 0) return [];
+  const ridge = peak / bandwidth;
+  const left = Math.min(ridge / 10, ...kernels.map(({ intensity }) => intensity / 1.5));
+  const right = Math.max(ridge * 10, ...kernels.map(({ intensity }) => intensity * 1.5));
+  return [{ label: `copy ${formatOne("byte_rate", bandwidth)}`, points: [[left, left * bandwidth], [ridge, peak]] },
+    { label: `matmul ${formatOne("flop_rate", peak)}`, points: [[ridge, peak], [right, peak]] }];
+}
+
+function roofline(record: JsonObject): HTMLElement | null {
+  const { kernels, left } = kernelsOf(record);
+  if (kernels.length === 0) return null;
+  const series: MarkSeries[] = phases.map((phase) => ({
+    label: phase, isJoined: false, isDashed: false,
+    marks: kernels.filter((kernel) => kernel.phase === phase).map((kernel): Mark =>
+      ({ x: kernel.intensity, y: kernel.rate, shape: "dot", size: 0.6 + 12 * kernel.share, lines: kernel.lines })),
+  }));
+  const note = left === 0 ? "" : ` ${counted(left, "line")} of the table without operations (copies, fills) ${left === 1 ? "has" : "have"} no place here.`;
+  return scatter({
+    title: `Roofline: every kernel by module and op; larger marks take more time.${note}`, xLabel: "operations per byte", xKind: "number", xTicks: "decades",
+    yLabel: "rate", yKind: "flop_rate", series: series.filter(({ marks }) => marks.length > 0), roofs: roofsOf(record, kernels), alternative: null,
+  });
+}
+
+const column = (rows: readonly JsonObject[], label: string, path: string, kind: Kind): Column =>
+  ({ label, kind, values: rows.map((row) => (kind === "text" ? textAt(row, path) : numberAt(row, path))) });
+
+function timeTable(caption: string, rows: readonly JsonObject[], names: [string, string][], rest: [string, string, Kind][]): HTMLElement | null {
+  if (rows.length === 0) return null;
+  const usual: [string, string, Kind][] = [["time", "time_ms", "ms"], ["of kernel time", "share_of_kernel_time", "share"], ["calls", "calls", "count"]];
+  return sortableTable(caption, [...names.map(([label, path]) => column(rows, label, path, "text")),
+    ...[...usual, ...rest].map(([label, path, kind]) => column(rows, label, path, kind))]);
+}
+
+function phasesByClass(record: JsonObject): HTMLElement | null {
+  const rows = objectsAt(record, "profile.classes");
+  if (rows.length === 0) return null;
+  const classes = [...new Set(rows.map((row) => textAt(row, "class")))];
+  const found = phases.filter((phase) => rows.some((row) => textAt(row, "phase") === phase));
+  const bars = found.map((phase) => ({
+    label: phase,
+    parts: classes.map((name) => {
+      const row = rows.find((each) => textAt(each, "phase") === phase && textAt(each, "class") === name);
+      return row === undefined ? null : numberAt(row, "time_ms");
+    }),
+  }));
+  return stackedBars("Kernel time of a step, by phase and class", "ms", classes, bars);
+}
+
+function tables(record: JsonObject): (HTMLElement | null)[] {
+  const rows = (name: string) => objectsAt(record, `profile.${name}`);
+  const idle = rows("idle");
+  return [
+    timeTable("Kernels", rows("kernels"), [["kernel", "name"]], [["average", "avg_us", "us"], ["median", "median_us", "us"], ["min", "min_us", "us"],
+      ["max", "max_us", "us"], ["std", "std_us", "us"]]),
+    timeTable("Roofline by module and op", rows("recoverable"), [["what", "what"], ["phase", "phase"], ["kernel", "kernel"], ["bound by", "bound_by"]],
+      [["floor", "floor_ms", "ms"], ["of ceiling", "share_of_ceiling", "share"], ["recoverable", "recoverable_ms", "ms"], ["operations", "flops", "flops"], ["bytes", "bytes", "bytes"]]),
+    timeTable("Inside attention", rows("attention"), [["part", "part"], ["phase", "phase"]], [["operations", "flops", "flops"], ["bytes", "bytes", "bytes"]]),
+    idle.length === 0 ? null : sortableTable("Idle time", [column(idle, "cause", "cause", "text"), column(idle, "time", "time_ms", "ms"),
+      column(idle, "of wall time", "share_of_wall_time", "share"), column(idle, "gaps", "gaps", "count"), column(idle, "longest", "longest_us", "us")]),
+  ];
+}
+
+function summary(record: JsonObject): HTMLElement | null {
+  const [kernels, idle, profiled, timed] = ["kernels_ms", "idle_ms", "profiled_ms", "timed_ms"].map((name) => numberAt(record, `profile.time.${name}`));
+  if (kernels == null || idle == null || profiled == null || timed == null) return null;
+  return el("p", {}, `A profiled step takes ${formatOne("ms", profiled)}: ${formatOne("ms", kernels)} of kernels and ${formatOne("ms", idle)} idle. ` +
+    `Without the profiler it takes ${formatOne("ms", timed)}.`);
+}
+
+export function profileSection(experiment: Experiment | undefined): HTMLElement | null {
+  const parts: (HTMLElement | null)[] = [];
+  for (const record of experiment?.records ?? []) {
+    if (numberAt(record, "profile.steps") === null) continue;
+    const label = labelOf(record, experiment!.varying);
+    parts.push(label === "" ? null : el("h3", {}, label), summary(record), phasesByClass(record), roofline(record), flame(objectsAt(record, "profile.scopes")), ...tables(record));
+  }
+  return parts.length === 0 ? null : el("section", { id: "where-time-goes" }, el("h2", {}, "Where the time goes"), ...parts);
+}

@@ -1,0 +1,97 @@
+// A table that each heading sorts. Numbers of a column share a unit, which the heading names, and the number of decimals.
+import { el } from "./dom";
+import { formatNumber, type Kind, scaleOf } from "./format";
+
+export type Value = string | number | boolean | null;
+
+export interface Column {
+  label: string;
+  kind: Kind;
+  values: Value[];  // a value a row
+  indents?: number[];  // levels of a tree in this column
+}
+
+const kLongText = 48;    // characters; longer texts wrap
+const kShownFirst = 40;  // longer tables are opened by a button
+
+function headingText(column: Column, unit: string): string {
+  return unit === "" ? column.label : `${column.label}, ${unit}`;
+}
+
+function compare(a: Value, b: Value): number {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
+// Row numbers in the order of a column; rows without a value come last in both directions.
+export function sortedRows(values: readonly Value[], descending: boolean): number[] {
+  const isMissing = (row: number) => values[row] === null || values[row] === "";
+  return values.map((_, row) => row).sort((a, b) => {
+    if (isMissing(a) || isMissing(b)) return Number(isMissing(a)) - Number(isMissing(b)) || a - b;
+    return (descending ? -1 : 1) * compare(values[a]!, values[b]!) || a - b;
+  });
+}
+
+function textsOf(column: Column): { texts: string[]; unit: string; isNumeric: boolean } {
+  const numbers = column.values.filter((value) => typeof value === "number");
+  const isNumeric = column.kind !== "text" && numbers.length > 0;
+  const scale = scaleOf(column.kind, numbers);
+  const texts = column.values.map((value) => {
+    if (value === null || value === "") return "–";
+    if (typeof value === "boolean") return value ? "yes" : "no";
+    return typeof value === "number" && isNumeric ? formatNumber(value, scale) : String(value);
+  });
+  return { texts, unit: isNumeric ? scale.unit : "", isNumeric };
+}
+
+// Where a row begins with words that name it, these are its heading for screen readers.
+export function sortableTable(caption: string, columns: readonly Column[]): HTMLElement {
+  const count = columns[0]?.values.length ?? 0;
+  const written = columns.map(textsOf);
+  const body = el("tbody");
+  const rows = Array.from({ length: count }, (_, row) => {
+    const cells = written.map(({ texts, isNumeric }, place) => {
+      const cell = el(place === 0 ? "th" : "td", { class: isNumeric ? "number" : texts[row]!.length > kLongText ? "long" : "words" }, texts[row]!);
+      if (place === 0) cell.setAttribute("scope", "row");
+      const indent = columns[place]!.indents?.[row] ?? 0;
+      if (indent > 0) cell.style.paddingInlineStart = `${0.6 + 1.1 * indent}rem`;
+      return cell;
+    });
+    return el("tr", {}, ...cells);
+  });
+  let order = rows.map((_, row) => row), isOpen = count <= kShownFirst;
+  const fill = () => body.replaceChildren(...(isOpen ? order : order.slice(0, kShownFirst)).map((row) => rows[row]!));
+  const headings = columns.map((column, place) => {
+    const { unit, isNumeric } = written[place]!;
+    const heading = el("th", { scope: "col", class: isNumeric ? "number" : "words" });
+    const sort = () => {
+      // Numbers begin with the largest, words with the first.
+      const now = heading.getAttribute("aria-sort");
+      const descending = now === null ? isNumeric : now === "ascending";
+      for (const other of headings) other.removeAttribute("aria-sort");
+      heading.setAttribute("aria-sort", descending ? "descending" : "ascending");
+      order = sortedRows(column.values, descending);
+      fill();
+    };
+    heading.append(el("button", { type: "button", click: sort }, headingText(column, unit)));
+    return heading;
+  });
+  fill();
+  const table = el("table", {}, el("caption", {}, caption), el("thead", {}, el("tr", {}, ...headings)), body);
+  const box = el("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": caption }, table);
+  if (isOpen) return box;
+  const more = el("button", { type: "button", class: "more" }, `Show all ${count} rows`);
+  const open = () => { isOpen = true; fill(); more.remove(); };
+  more.addEventListener("click", open);
+  addEventListener("beforeprint", open);
+  return el("div", {}, box, more);
+}
+
+// A table behind a line that opens it: what a chart shows, as text.
+export function tableBehind(summary: string, caption: string, columns: () => Column[]): HTMLElement {
+  const details = el("details", {}, el("summary", {}, summary));
+  details.addEventListener("toggle", () => {
+    if (details.open && details.children.length === 1) details.append(sortableTable(caption, columns()));
+  });
+  return details;
+}

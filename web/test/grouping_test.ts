@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { JsonObject, ReportFile } from "../src/data";
+import { at } from "../src/data";
+import { groupRecords, labelOf, makeExperiment } from "../src/grouping";
+import { facetsOf, kMostCurves, sweptSetting } from "../src/sweep";
+
+function record(more: JsonObject): JsonObject {
+  return { schema: 1, command: "bench", status: "ok", mode: "step", dtype: "fp32", batch: 4, context: 256, model: { name: "tiny", layers: 2 }, ...more };
+}
+
+function fileOf(name: string, records: JsonObject[]): ReportFile {
+  return { name, is_published: false, records, rows: [], timeline: null };
+}
+
+test("records of one command are one experiment, from all files", () => {
+  const groups = groupRecords([fileOf("a", [record({}), record({ command: "plan" })]), fileOf("b", [record({})])]);
+  assert.deepEqual(groups.map(({ command, records }) => [command, records.length]), [["bench", 2], ["plan", 1]]);
+  assert.deepEqual(groups[0]!.varying.map(({ path }) => path), ["file"]);
+});
+
+test("published figures are a setting of their own", () => {
+  const [experiment] = groupRecords([fileOf("a", [record({})]), { ...fileOf("paper", [record({})]), is_published: true }]);
+  assert.deepEqual(experiment!.varying.map(({ path }) => path), ["published"]);
+  const [other] = groupRecords([fileOf("a", [record({ seed: 1, threads: 2 })]), { ...fileOf("paper", [{ schema: 1, command: "bench", context: 9 }]), is_published: true }]);
+  assert.deepEqual(other!.varying.map(({ path }) => path), ["published", "context"]);
+  assert.deepEqual(experiment!.records.map((each) => labelOf(each, experiment!.varying)), ["", "published: paper"]);
+});
+
+test("settings that vary are told from those that all rows share", () => {
+  const experiment = makeExperiment("bench", [record({ context: 128 }), record({ context: 256, mode: "forward" })]);
+  assert.deepEqual(experiment.varying.map(({ path }) => path), ["mode", "context"]);
+  assert.ok(experiment.constant.some(({ path }) => path === "model.name"));
+  assert.equal(labelOf(experiment.records[0]!, experiment.varying), "step, context 128");
+});
+
+test("a model's sizes are not repeated beside its name", () => {
+  const rows = [record({}), record({ model: { name: "small", layers: 12 } })];
+  assert.deepEqual(makeExperiment("bench", rows).varying.map(({ path }) => path), ["model.name"]);
+  const custom = [record({ model: { name: "custom", layers: 3 } }), record({ model: { name: "custom", layers: 4 } })];
+  assert.deepEqual(makeExperiment("bench", custom).varying.map(({ path }) => path), ["model.layers"]);
+});
+
+test("a path through a hostile name finds nothing", () => {
+  assert.equal(at({ model: "x" }, "model.name"), null);
+  assert.equal(at({}, "constructor.name"), null);
+  assert.equal(at({}, "__proto__"), null);
+});
+
+const sweep = (attentions: number, modes: string[]) => [64, 128, 256, 512].flatMap((context) => modes.flatMap((mode) =>
+  Array.from({ length: attentions }, (_, variant) => record({ context, mode, attention: `variant ${variant}`, time_ms: { median: context + variant } }))));
+
+test("three values of a setting are a sweep, two are not", () => {
+  assert.equal(sweptSetting(makeExperiment("bench", sweep(1, ["step"])))?.path, "context");
+  assert.equal(sweptSetting(makeExperiment("bench", [record({}), record({ context: 1 })])), null);
+});
+
+test("many curves are split into charts by what is compared least", () => {
+  const experiment = makeExperiment("bench", sweep(6, ["forward", "step"]));
+  const facets = facetsOf(experiment, sweptSetting(experiment)!, "time_ms.median");
+  assert.deepEqual(facets.map(({ label }) => label), ["forward", "step"]);
+  assert.equal(facets[0]!.curves.length, 6);
+  assert.ok(6 <= kMostCurves);
+  assert.equal(facets[0]!.curves[0]!.label, "variant 0");
+});
+
+test("rows that do not fit are marked and keep their place", () => {
+  const rows = [64, 128, 256].map((context) => record({ context, status: context === 256 ? "oom" : "ok", time_ms: { median: context === 256 ? null : 1 } }));
+  const experiment = makeExperiment("bench", rows);
+  const points = facetsOf(experiment, sweptSetting(experiment)!, "time_ms.median")[0]!.curves[0]!.points;
+  assert.deepEqual(points.map(({ y, isOom }) => [y, isOom]), [[1, false], [1, false], [null, true]]);
+});

@@ -1,0 +1,252 @@
+// The page in headless Chromium, made by the program from real records.
+//   node test/run_browser_tests.mjs PROGRAM [SCREENSHOTS]
+// Exits with 77 where there is no Chromium. RIDGEPOINT_CHROMIUM names it; otherwise the usual names are tried.
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const program = resolve(process.argv[2] ?? "../build/ridgepoint");
+const folder = mkdtempSync(join(tmpdir(), "ridgepoint-report-"));
+const screenshots = resolve(process.argv[3] ?? join(folder, "screenshots"));
+const path = (name) => join(folder, name);
+
+function findChromium() {
+  const names = [process.env["RIDGEPOINT_CHROMIUM"], "chromium", "chromium-browser", "google-chrome"].filter(Boolean);
+  return names.map((name) => spawnSync("which", [name], { encoding: "utf8" }).stdout.trim()).find((found) => found !== "");
+}
+
+function ridgepoint(...args) {
+  execFileSync(program, args, { stdio: ["ignore", "ignore", "pipe"] });
+}
+
+function makeRecords() {
+  const quick = ["--warmup", "1", "--steps", "5"];
+  const model = ["--layers", "2", "--d-model", "64", "--d-ff", "128", "--heads", "2", "--vocab", "1000"];
+  ridgepoint("bench", ...model, ...quick, "--mode", "forward,backward,step", "--context", "32,64,128,256", "--batch", "2", "--phases", "--memory-limit", "12MiB",
+    "--output", path("bench.jsonl"));
+  ridgepoint("attention", "--d-model", "32", "--sequence", "64:512:*2", "--attention", "naive,composite,flash", ...quick, "--memory-limit", "24MiB",
+    "--output", path("attention.json"));
+  ridgepoint("plan", "--model", "small,large", "--dtype", "bf16", "--card", "h100", "--context", "256:4096:*2", "--output", path("plan.json"));
+  ridgepoint("profile", ...model, ...quick, "--context", "64", "--output", path("profile.json"));
+  ridgepoint("memory", ...model, "--context", "64", "--timeline", path("run.csv"), "--output", path("memory.json"));
+  ridgepoint("precision", "--output", path("precision.json"));
+  const published = [64, 128, 256].map((context) => ({ schema: 1, command: "attention", engine: "a paper", attention: "flash", context, forward_ms: { median: 40 / context } }));
+  writeFileSync(path("paper.jsonl"), published.map((record) => JSON.stringify(record)).join("\n"));
+}
+
+const kFiles = ["bench.jsonl", "attention.json", "plan.json", "profile.json", "memory.json", "run.csv", "precision.json"];
+
+function report(name, files, ...more) {
+  ridgepoint("report", ...files.map(path), "--output", path(name), ...more);
+  return pathToFileURL(path(name)).href;
+}
+
+let browser;
+const tests = [];
+const test = (name, run) => tests.push({ name, run });
+
+// Opens a page; a message of the console, an exception or a request other than the page itself fails the test.
+async function open(url, options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1600, height: 1000 }, ...options });
+  const page = await context.newPage();
+  const problems = [];
+  page.on("console", (message) => problems.push(`console: ${message.text()}`));
+  page.on("pageerror", (error) => problems.push(`exception: ${error.message}`));
+  page.on("request", (request) => { if (request.url().split("#")[0] !== url) problems.push(`request: ${request.url()}`); });
+  await page.goto(url);
+  await page.waitForSelector("footer");
+  await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))));
+  return { page, close: async () => { await context.close(); assert.deepEqual(problems, []); } };
+}
+
+const overflow = (page) => page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+
+test("all experiments are on the page, without errors or requests", async () => {
+  const { page, close } = await open(report("page.html", kFiles, "--title", "A test"));
+  assert.equal(await page.title(), "A test");
+  const headings = await page.locator("h2").allTextContents();
+  assert.deepEqual(headings, ["Overview", "bench", "attention", "plan", "profile", "memory", "Where the time goes", "Where the memory goes", "precision"]);
+  assert.match(await page.locator(".sentences").innerText(), /rows from 7 files[\s\S]*ran out of memory/);
+  assert.equal(await page.locator("#where-time-goes .flame .block").first().isVisible(), true);
+  await page.screenshot({ path: join(screenshots, "light-1600.png"), fullPage: true });
+  await close();
+});
+
+test("published figures are hollow marks with a series of their own", async () => {
+  const { page, close } = await open(report("published.html", ["attention.json"], "--published", path("paper.jsonl")));
+  const chart = page.locator("#attention figure").first();
+  await chart.getByRole("button", { name: /published: paper\.jsonl, a paper/ }).waitFor();
+  await chart.screenshot({ path: join(screenshots, "published.png") });
+  await close();
+});
+
+test("headings sort by mouse and keyboard, and say so", async () => {
+  const { page, close } = await open(report("page.html", kFiles));
+  const table = page.locator("#bench table").last();
+  const heading = table.getByRole("columnheader", { name: /^mean/ });
+  const means = async () => {
+    const place = await heading.evaluate((th) => th.cellIndex);
+    const texts = await table.locator(`tbody tr :nth-child(${place + 1})`).allTextContents();
+    return texts.filter((text) => text !== "–").map((text) => Number(text.replace(/\u202f/g, "")));
+  };
+  await heading.getByRole("button").click();
+  assert.equal(await heading.getAttribute("aria-sort"), "descending");
+  const falling = await means();
+  assert.deepEqual(falling, [...falling].sort((a, b) => b - a));
+  await heading.getByRole("button").press("Enter");
+  assert.equal(await heading.getAttribute("aria-sort"), "ascending");
+  assert.deepEqual(await means(), [...falling].reverse());
+  await close();
+});
+
+test("dark colours follow the system, and the button", async () => {
+  const { page, close } = await open(report("page.html", kFiles), { colorScheme: "dark" });
+  const background = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(await background(), "rgb(20, 23, 27)");
+  await page.screenshot({ path: join(screenshots, "dark-1600.png"), fullPage: true });
+  await page.getByRole("button", { name: "Light colours" }).click();
+  assert.equal(await background(), "rgb(255, 255, 255)");
+  await close();
+});
+
+test("400 pixels are enough: tables scroll, the page does not", async () => {
+  const { page, close } = await open(report("page.html", kFiles), { viewport: { width: 400, height: 800 } });
+  assert.equal(await overflow(page), 0);
+  await page.screenshot({ path: join(screenshots, "light-400.png"), fullPage: true });
+  await close();
+});
+
+test("the page prints in light colours", async () => {
+  const { page, close } = await open(report("page.html", kFiles), { colorScheme: "dark" });
+  await page.pdf({ path: join(screenshots, "print.pdf"), format: "A4" });
+  assert.ok(readFileSync(join(screenshots, "print.pdf")).length > 50_000);
+  await close();
+});
+
+test("the timeline names what is under the pointer, zooms, and answers to keys", async () => {
+  const { page, close } = await open(report("page.html", kFiles));
+  const chart = page.locator("#where-memory-goes figure").first();
+  await chart.scrollIntoViewIfNeeded();
+  const over = chart.locator(".u-over");
+  const box = await over.boundingBox();
+  await page.mouse.move(box.x + 0.55 * box.width, box.y + 0.5 * box.height);
+  await assert.doesNotReject(chart.locator(".tip").getByText(/allocated .*, reserved/).waitFor({ timeout: 2000 }));
+  await page.screenshot({ path: join(screenshots, "timeline.png") });
+  const painted = () => chart.locator("canvas").evaluate((canvas) => canvas.toDataURL());
+  const everything = await painted();
+  await page.mouse.down();
+  await page.mouse.move(box.x + 0.75 * box.width, box.y + 0.5 * box.height, { steps: 5 });
+  await page.mouse.up();
+  await page.waitForTimeout(100);
+  assert.notEqual(await painted(), everything);
+  await chart.locator(".plot").focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await chart.locator(".tip").innerText(), /alloc|free/);
+  await page.keyboard.press("Escape");
+  await page.mouse.move(0, 0);
+  await page.waitForTimeout(100);
+  assert.equal(await painted(), everything);
+  await close();
+});
+
+test("a million events stay smooth", async () => {
+  const origins = ["forward,alloc,activation,matmul,layers.0.ffn.w1,a.cpp:1", "backward,free,activation,matmul,layers.0.ffn.w1,a.cpp:1"];
+  const lines = ["event,time_ms,phase,action,category,op,module,source,iteration,bytes,allocated_bytes,reserved_bytes"];
+  for (let i = 0, level = 0; i < 1_000_000; ++i) {
+    const isFree = Math.floor(i / 50_000) % 2;
+    level += isFree ? -4096 : 4096;
+    lines.push(`${i},${(i / 1000).toFixed(3)},${origins[isFree]},${1 + Math.floor(i / 100_000)},4096,${level},300000000`);
+  }
+  writeFileSync(path("long.csv"), lines.join("\n") + "\n");
+  const { page, close } = await open(report("long.html", ["long.csv"]));
+  const chart = page.locator("#where-memory-goes figure").first();
+  await chart.locator(".plot").focus();
+  for (const key of ["+", "+", "ArrowRight", "-", "Escape"]) {
+    const duration = await page.evaluate(async (pressed) => {
+      const begin = performance.now();
+      document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: pressed, bubbles: true }));
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      return performance.now() - begin;
+    }, key);
+    assert.ok(duration < 500, `${key} took ${duration} ms`);
+  }
+  await page.screenshot({ path: join(screenshots, "million.png") });
+  await close();
+});
+
+test("a click makes a module as wide as the flame view", async () => {
+  const { page, close } = await open(report("page.html", kFiles));
+  const flame = page.locator(".flame");
+  await flame.getByRole("button", { name: /^layers\.\*\.attn:/ }).click();
+  const [block, view] = [await flame.locator("[aria-current]").boundingBox(), await flame.boundingBox()];
+  assert.ok(Math.abs(block.width - view.width) < 2);
+  await page.getByRole("button", { name: "Show everything" }).click();
+  assert.equal(await flame.locator("[aria-current]").count(), 0);
+  await close();
+});
+
+test("the roofline names kernels by key", async () => {
+  const { page, close } = await open(report("page.html", kFiles));
+  const plot = page.getByRole("application", { name: /^Roofline/ });
+  await plot.focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await plot.locator("..").locator(".tip").innerText(), /of kernel time[\s\S]*flop\/byte/);
+  await close();
+});
+
+// Names from records are text and nothing else, wherever they appear.
+test("hostile names are shown as they are", async () => {
+  const name = `</script><img src=x onerror="document.title='owned'"><!--<script>\u2028`;
+  const [bench] = readFileSync(path("bench.jsonl"), "utf8").trim().split("\n").map((line) => JSON.parse(line));
+  const [profile] = JSON.parse(readFileSync(path("profile.json"), "utf8"));
+  const [memory] = JSON.parse(readFileSync(path("memory.json"), "utf8"));
+  bench.model.name = profile.device.name = memory.memory.largest_allocations[0].module = name;
+  profile.profile.scopes[0].path = profile.profile.kernels[0].name = profile.profile.classes[0].class = name;
+  profile.profile.recoverable[0].what = name;
+  writeFileSync(path("hostile.json"), JSON.stringify([bench, { ...bench, context: 7, status: "error", error: { message: name } }, profile, memory]));
+  const csv = readFileSync(path("run.csv"), "utf8").split("\n");
+  csv[1] = csv[1].split(",").map((field, place) => (place === 10 ? `"${name.replaceAll('"', '""')}"` : field)).join(",");
+  writeFileSync(path("hostile.csv"), csv.join("\n"));
+  const { page, close } = await open(report("hostile.html", ["hostile.json", "hostile.csv"], "--title", name));
+  assert.equal(await page.title(), name);
+  assert.equal(await page.locator("img").count(), 0);
+  assert.equal(await page.locator("h1").innerText().then((text) => text.includes("<img src=x")), true);
+  assert.ok((await page.locator("#bench").innerText()).includes("</script><img"));
+  for (const details of await page.locator("summary").all()) await details.click();
+  assert.ok((await page.locator("#where-time-goes").innerText()).includes("</script><img"));
+  await close();
+});
+
+async function main() {
+  const executablePath = findChromium();
+  if (executablePath === undefined) {
+    console.log("skipped: no Chromium is installed");
+    process.exitCode = 77;
+    return;
+  }
+  mkdirSync(screenshots, { recursive: true });
+  makeRecords();
+  browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  let failures = 0;
+  for (const { name, run } of tests) {
+    try {
+      await run();
+      console.log(`ok      ${name}`);
+    } catch (error) {
+      ++failures;
+      console.log(`FAILED  ${name}\n${error.stack}`);
+    }
+  }
+  await browser.close();
+  process.exitCode = failures === 0 ? 0 : 1;
+}
+
+try {
+  await main();
+} finally {
+  rmSync(folder, { recursive: true });
+}
