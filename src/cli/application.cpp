@@ -16,7 +16,6 @@
 #include "cli/terminal/help.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "core/build_info.h"
 #include "core/nearest.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
@@ -27,8 +26,6 @@ namespace {
 using Commands = std::vector<std::unique_ptr<Command>>;
 
 std::size_t help_width() { return std::min(kHelpWidth, output_width()); }
-
-void print_version() { fmt::print("ridgepoint {} ({}, {})\n", version(), revision(), compiler()); }
 
 Command& find_command(const Commands& commands, std::string_view word) {
   std::vector<std::string_view> names;
@@ -135,10 +132,7 @@ int dispatch(int argc, const char* const* argv) {
     fmt::print(stderr, "{}", program_help(commands, help_width()));
     return kExitUsage;
   }
-  if (word == "--version" || word == "version") {
-    print_version();
-    return kExitOk;
-  }
+  if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);
   if (word == "--help" || word == "-h" || (word == "help" && argc == 2)) {
     fmt::print("{}", program_help(commands, help_width()));
     return kExitOk;

@@ -66,6 +66,20 @@ TEST(Program, explains_itself) {
   }
 }
 
+TEST(Program, says_what_it_was_built_from) {
+  const ProgramResult result = run_program({"--version"});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  for (const char* fact :
+       {"commit", "compiler", "build type", "instruction set here", "oneDNN", "Highway", "CUDA toolkit"})
+    EXPECT_THAT(result.output, HasSubstr(std::string("\n") + fact + " "));
+  EXPECT_EQ(run_program({"version"}).output, result.output);
+  const auto json = nlohmann::json::parse(run_program({"--version", "--format", "json"}).output);
+  EXPECT_EQ("ridgepoint " + json.at(0).at("version").get<std::string>(),
+            result.output.substr(0, result.output.find_first_of(" \n", sizeof("ridgepoint"))));
+  EXPECT_THAT(json.at(0).at("revision").get<std::string>(), Not(IsEmpty()));
+  expect_usage_error({"--version", "--formt", "json"}, "unknown option '--formt'; did you mean '--format'?");
+}
+
 TEST(Program, without_a_command_prints_its_help_and_fails) {
   const ProgramResult result = run_program({});
   EXPECT_EQ(result.exit_code, 2);

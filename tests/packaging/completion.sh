@@ -39,7 +39,7 @@ expect_among() {
 
 # Commands.
 expect "bench" be
-expect "plan precision profile" p
+expect "plan precision profile published" p
 expect_among "help" ""
 expect_among "--version" --
 expect "bench" help be

@@ -53,10 +53,12 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands, std
       "Ridgepoint {} shows where the time and the memory of a Transformer training step go.\n\n"
       "Usage: ridgepoint COMMAND [OPTIONS]\n\nCommands:\n",
       version());
-  for (const auto& command : commands) text += fmt::format("  {:<10} {}\n", command->name(), command->summary());
-  text +=
-      "\n  COMMAND --help  explain a command\n  --version       print the version and the source "
-      "revision\n\nExamples:\n";
+  std::size_t column = 0;
+  for (const auto& command : commands) column = std::max(column, command->name().size());
+  for (const auto& command : commands) {
+    text += fmt::format("  {:<{}}  {}\n", command->name(), column, command->summary());
+  }
+  text += "\n  COMMAND --help  explain a command\n  --version       the same as version\n\nExamples:\n";
   for (const auto& command : commands) text += example(views::lines_of(command->examples()).front(), width);
   return text;
 }
