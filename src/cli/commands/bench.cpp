@@ -37,6 +37,7 @@ class Bench : public Command {
            "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
            "ridgepoint bench --model small --dtype bf16 --compile full --peers torch\n"
            "ridgepoint bench --model small,xl --first-call --cold-cache\n"
+           "ridgepoint bench --model tiny --mode forward,step --cold\n"
            "ridgepoint bench --layers 4 --d-model 512 --d-ff 1344 --heads 16 --batch 64\n"
            "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
   }
@@ -104,8 +105,11 @@ class Bench : public Command {
             "--detect-anomaly: --device null computes nothing; give one of the two");
     first_call_options_.check(run_options_);
     require(!first_call_options_.is_given() || (!detect_anomaly_ && !peer_options_.is_given()),
-            "--first-call runs Ridgepoint alone, and once; leave --detect-anomaly and --peers out");
-    require(!until_options_.is_given() || !(first_call_options_.is_given() || peer_options_.is_given()),
+            "--first-call and --cold run Ridgepoint alone, in new processes; leave --detect-anomaly and --peers out");
+    const auto warms_up = [](const RunConfig& config) { return config.warmup > 0; };
+    require(!first_call_options_.is_given() || std::ranges::all_of(configs, warms_up),
+            "--cold: the first call is the first iteration of the warm-up; give --warmup 1 or more");
+    require(!until_options_.is_given() || !(first_call_options_.is_alone() || peer_options_.is_given()),
             "--until times no first call and no rounds with peers; give --steps instead");
   }
 
@@ -138,6 +142,9 @@ class Bench : public Command {
     std::vector<std::string> arguments = run_options_.arguments();
     if (!weights_.empty()) arguments.insert(arguments.end(), {"--weights", weights_});
     if (run_anyway_) arguments.emplace_back("--run-anyway");
+    if (leave_phases_out_) arguments.emplace_back("--no-phases");
+    const std::vector<std::string> until = until_options_.arguments();
+    arguments.insert(arguments.end(), until.begin(), until.end());
     run(configs, writer, [&](const RunConfig& config, const StepWatcher& watch) {
       std::vector<Record> records;
       const auto row = static_cast<std::size_t>(&config - configs.data());
@@ -151,11 +158,19 @@ class Bench : public Command {
     FirstCallClock clock;  // first, because reading the options may load the libraries of the GPU
     std::vector<RunConfig> configs = checked_configs();
     require(row < configs.size(), fmt::format("--first-call-row: the sweep has {} rows", configs.size()));
-    configs[row].warmup = 0;
-    configs[row].steps = 1;
-    const std::optional<Record> record = measure_first_call(configs[row], clock);
+    const std::optional<Record> record = measure_in_own_process(configs[row], clock);
     print_output(to_json(*record) + "\n");
     return kExitOk;
+  }
+
+  std::optional<Record> measure_in_own_process(RunConfig config, FirstCallClock& clock) const {
+    if (first_call_options_.is_cold()) {
+      CeilingCache ceilings;
+      return measure_step(config, ceilings, {}, {}, &clock);
+    }
+    config.warmup = 0;
+    config.steps = 1;
+    return measure_first_call(config, clock);
   }
 
   static void run(const std::vector<RunConfig>& configs, RecordWriter& writer, const Measure& measure) {

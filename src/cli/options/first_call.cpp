@@ -11,7 +11,10 @@
 namespace ridgepoint::cli {
 
 void FirstCallOptions::add_to(CLI::App& app) {
-  app.add_flag("--first-call", is_given_,
+  app.add_flag("--cold", is_cold_,
+               "time each row in a new process, so that no row gains from an earlier one, and its first call apart")
+      ->group("First call");
+  app.add_flag("--first-call", is_alone_,
                "time the first run instead, each row in a new process: where the time from the start to its end goes")
       ->group("First call");
   app.add_flag("--cold-cache", cold_cache_, "with an empty cache of compiled kernels and measured choices")
@@ -21,8 +24,9 @@ void FirstCallOptions::add_to(CLI::App& app) {
 }
 
 void FirstCallOptions::check(const RunOptions& run_options) const {
-  require(is_given_ || !cold_cache_, "--cold-cache needs --first-call");
-  if (!is_given_) return;
+  require(is_given() || !cold_cache_, "--cold-cache needs --cold or --first-call");
+  require(!is_alone_ || !is_cold_, "--first-call times the first call alone, --cold also later ones; give one of them");
+  if (!is_alone_) return;
   for (const char* flag : {"--warmup", "--steps"}) {
     require(!run_options.given(flag),
             fmt::format("{} has no effect with --first-call, which runs once; leave it out", flag));
@@ -33,6 +37,7 @@ Record FirstCallOptions::measure(const std::vector<std::string>& arguments, std:
                                  const StepWatcher& watch) const {
   std::vector<std::string> words = {"/proc/self/exe", "bench"};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  if (is_cold_) words.emplace_back("--cold");
   words.insert(words.end(), {"--first-call-row", std::to_string(row + 1)});
   std::optional<TemporaryFolder> cache;
   ChildProcess::Variables variables;

@@ -1,5 +1,5 @@
-// --first-call and --cold-cache: every row of a sweep is run once in a process of its own, which measures where the
-// time goes.
+// --first-call, --cold and --cold-cache: every row of a sweep is run in a process of its own, which measures where the
+// time of its first call goes. With --first-call the row is that call alone.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,11 @@ namespace ridgepoint::cli {
 class FirstCallOptions {
  public:
   void add_to(CLI::App& app);
-  bool is_given() const { return is_given_; }
+  // Whether each row has a process of its own.
+  bool is_given() const { return is_alone_ || is_cold_; }
+  // --first-call: nothing else is timed.
+  bool is_alone() const { return is_alone_; }
+  bool is_cold() const { return is_cold_; }
   // The row that this process was started to measure, from 0.
   std::optional<std::size_t> own_row() const { return row_ > 0 ? std::optional<std::size_t>(row_ - 1) : std::nullopt; }
   // Throws Error (usage) if an option has no effect with these.
@@ -34,7 +38,7 @@ class FirstCallOptions {
                  const StepWatcher& watch) const;
 
  private:
-  bool is_given_ = false, cold_cache_ = false;
+  bool is_alone_ = false, is_cold_ = false, cold_cache_ = false;
   std::size_t row_ = 0;  // from 1; 0: this process was not started for a row
 };
 

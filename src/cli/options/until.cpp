@@ -52,6 +52,13 @@ void UntilOptions::apply(const RunOptions& run_options, std::span<RunConfig> con
   }
 }
 
+std::vector<std::string> UntilOptions::arguments() const {
+  std::vector<std::string> words;
+  if (is_given()) words.insert(words.end(), {"--until", until_});
+  if (!limit_.empty()) words.insert(words.end(), {"--until-limit", limit_});
+  return words;
+}
+
 double parse_percentage(std::string_view text) {
   const std::optional<double> percent = number_before("%", text);
   if (percent && *percent < 100) return *percent / 100;

@@ -3,6 +3,8 @@
 
 #include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/options/run_options.h"
 #include "ridgepoint/run_config.h"
@@ -20,6 +22,8 @@ class UntilOptions {
   // Sets both in each configuration; without --steps, the number of iterations has no practical maximum. Throws Error
   // (usage) for a malformed value, and for --until-limit without --until.
   void apply(const RunOptions& run_options, std::span<RunConfig> configs) const;
+  // The options of the command line as words, as given.
+  std::vector<std::string> arguments() const;
 
  private:
   std::string until_, limit_;

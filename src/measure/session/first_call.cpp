@@ -9,7 +9,21 @@ namespace {
 
 using enum FirstCallStage;
 
-FirstCallSection section_of(const std::array<double, kFirstCallStages>& ms) {
+void run_once(Session& session, const ProgramPlan& planned) {
+  Program program = session.make(planned);
+  session.initialise(program);
+  {
+    const InStage in_stage(first_run);
+    program.run();
+    program.synchronize();
+  }
+  session.record_memory(memory_of(program));
+}
+
+}  // namespace
+
+FirstCallSection first_call_stages(FirstCallClock& clock) {
+  const std::array<double, kFirstCallStages> ms = clock.elapsed_ms();
   const auto of = [&](FirstCallStage stage) { return ms[static_cast<std::size_t>(stage)]; };
   FirstCallSection section;
   section.context = of(context);
@@ -27,19 +41,6 @@ FirstCallSection section_of(const std::array<double, kFirstCallStages>& ms) {
   return section;
 }
 
-void run_once(Session& session, const ProgramPlan& planned) {
-  Program program = session.make(planned);
-  session.initialise(program);
-  {
-    const InStage in_stage(first_run);
-    program.run();
-    program.synchronize();
-  }
-  session.record_memory(memory_of(program));
-}
-
-}  // namespace
-
 std::optional<Record> measure_first_call(const RunConfig& config, FirstCallClock& clock, const StepWatcher& watch) {
   Record described = describe_run(config, Experiment::bench);
   if (config.weights) described.training_step->weights = config.weights->source;
@@ -52,7 +53,7 @@ std::optional<Record> measure_first_call(const RunConfig& config, FirstCallClock
     } else {
       session.record_memory(forecast);
     }
-    record.training_step->first_call_ms = section_of(clock.elapsed_ms());
+    record.training_step->first_call_ms = first_call_stages(clock);
   });
 }
 

@@ -8,6 +8,9 @@
 
 namespace ridgepoint {
 
+// The stages so far.
+FirstCallSection first_call_stages(FirstCallClock& clock);
+
 // Opens the device, plans, makes and initialises a program, runs it once and waits for it; the null device plans only.
 // The stages of the record are those of `clock` since its construction. The result means something only in a process
 // that did nothing of this before. A run that fails throws nothing: the record has the status. Empty if the watcher

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "measure/session/anomaly.h"
+#include "measure/session/first_call.h"
 #include "measure/session/loss.h"
 #include "measure/session/rates.h"
 #include "measure/session/timing_quality.h"
@@ -55,8 +56,14 @@ class PhaseSamples {
 // Fills one record: plans, initialises and times a program.
 class Run {
  public:
-  Run(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch, Record& record)
-      : config_(config), ceilings_(ceilings), record_(record), session_(config, watch, record) {}
+  // `first_call` may be null.
+  Run(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch, FirstCallClock* first_call,
+      Record& record)
+      : config_(config),
+        ceilings_(ceilings),
+        first_call_(first_call),
+        record_(record),
+        session_(config, watch, record) {}
   // Records the memory also if the run fails.
   ~Run() { memory(); }
   Run(const Run&) = delete;
@@ -117,7 +124,7 @@ class Run {
     if (config_.time_phases) program_->time_phases();
     const std::unique_ptr<DeviceTimer> timer = session_.device()->make_timer();
     Session::Times times = session_.iterate([&](std::int64_t i) {
-      const Session::Elapsed elapsed = Session::run_once(*program_, *timer);
+      const Session::Elapsed elapsed = i == 0 ? run_first(*timer) : Session::run_once(*program_, *timer);
       if (detector && detector->first())
         throw Error(fmt::format("anomaly in iteration {}: {}", i + 1, *detector->first()));
       if (config_.time_phases && i >= config_.warmup) phases.add(program_->phase_times());
@@ -133,6 +140,13 @@ class Run {
     session_.record_launching(*program_);
   }
 
+  Session::Elapsed run_first(DeviceTimer& timer) {
+    const InStage in_stage(FirstCallStage::first_run);
+    const Session::Elapsed elapsed = Session::run_once(*program_, timer);
+    if (first_call_ != nullptr) step().first_call_ms = first_call_stages(*first_call_);
+    return elapsed;
+  }
+
   void rates() {
     fill_rates(record_, *config_.workload);
     if (!step().achieved_flops_per_second) return;
@@ -143,6 +157,7 @@ class Run {
 
   const RunConfig& config_;
   CeilingCache& ceilings_;
+  FirstCallClock* first_call_;
   Record& record_;
   Session session_;
   std::optional<Program> program_;
@@ -152,9 +167,9 @@ class Run {
 }  // namespace
 
 std::optional<Record> measure_step(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch,
-                                   const StepFollowUp& then) {
+                                   const StepFollowUp& then, FirstCallClock* first_call) {
   return record_run(describe_step(config),
-                    [&](Record& record) { Run(config, ceilings, watch, record).all_stages(then); });
+                    [&](Record& record) { Run(config, ceilings, watch, first_call, record).all_stages(then); });
 }
 
 }  // namespace ridgepoint

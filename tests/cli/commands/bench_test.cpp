@@ -1,4 +1,4 @@
-// Peers, first calls and plots, with the built program.
+// Peers, first calls, rows in new processes and plots, with the built program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,7 +94,43 @@ TEST(BenchFirstCall, a_row_that_fails_has_its_error_and_the_next_one_runs) {
 
 TEST(BenchFirstCall, refuses_what_has_no_effect_with_it) {
   expect_refusal({"--first-call"}, 2, "--warmup has no effect with --first-call");
-  expect_refusal({"--cold-cache"}, 2, "--cold-cache needs --first-call");
+  expect_refusal({"--cold-cache"}, 2, "--cold-cache needs --cold or --first-call");
+  expect_refusal({"--first-call", "--cold"}, 2, "give one of them");
+}
+
+TEST(BenchCold, times_rows_in_new_processes_and_their_first_calls_apart) {
+  const ProgramResult result =
+      run_program(toy_bench({"--cold", "--mode", "forward,step", "--no-phases", "--format", "jsonl"}));
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const std::vector<Record> records = records_in(result.output);
+  ASSERT_THAT(records, SizeIs(2));
+  for (const Record& record : records) {
+    const Record::TrainingStep& step = *record.training_step;
+    EXPECT_THAT(step.warmup_ms, SizeIs(1));
+    EXPECT_THAT(step.time_ms.samples, SizeIs(3));
+    EXPECT_NEAR(sum_of(step.first_call_ms), *step.first_call_ms.total, 1e-6);
+    EXPECT_GE(*step.first_call_ms.first_run, step.warmup_ms[0]);
+    EXPECT_GT(*step.first_call_ms.context, 0);  // also in the second row
+    EXPECT_EQ(step.phase_ms.forward, std::nullopt);
+    EXPECT_TRUE(record.timing.verdict.has_value());
+    EXPECT_THAT(step.cold_cache, Optional(false));
+  }
+}
+
+TEST(BenchCold, ends_sampling_by_itself_too) {
+  const ProgramResult result =
+      run_program(toy_bench({"--cold", "--mode", "forward", "--until", "99%", "--format", "jsonl"}));
+  EXPECT_EQ(records_in(result.output).at(0).timing.until, 0.99);
+}
+
+TEST(BenchCold, shows_the_first_call_beside_the_times) {
+  EXPECT_THAT(run_program(toy_bench({"--cold"})).output,
+              AllOf(HasSubstr("new processes, cache as it was"), HasSubstr("mean ms"), HasSubstr("first call ms")));
+}
+
+TEST(BenchCold, refuses_what_has_no_first_call) {
+  expect_refusal({"--cold", "--warmup", "0"}, 2, "give --warmup 1 or more");
+  expect_refusal({"--cold", "--detect-anomaly"}, 2, "leave --detect-anomaly and --peers out");
 }
 
 TEST(BenchPeers, have_a_row_each_and_the_speedup_over_them) {
