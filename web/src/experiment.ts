@@ -8,7 +8,7 @@ import { type Experiment, keyOf, labelOf, isPublished, namedSettings, statusOf }
 import { intervals } from "./intervals";
 import { type BarRow, stackedBars } from "./bars";
 import { type Mark, scatter } from "./scatter";
-import { type CurvePoint, facetsOf, sweptSetting } from "./sweep";
+import { type CurvePoint, facetsOf, kMostCurves, sweptSetting } from "./sweep";
 import { type Column, sortableTable, type Value } from "./table";
 
 const kCurves: { [command: string]: [string, string][] } = {
@@ -29,15 +29,23 @@ function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
   return { x: point.x, y: point.y, shape: point.isOom ? "oom" : isPublished(point.record) ? "hollow" : "dot", size: 1, lines };
 }
 
+// A curve looks the same in every chart, unless there are too many for that.
+function sharedStyles(experiment: Experiment, axis: Field): (label: string, place: number) => number {
+  const facets = (kCurves[experiment.command] ?? []).flatMap(([path]) => facetsOf(experiment, axis, path));
+  const labels = [...new Set(facets.flatMap(({ curves }) => curves.map(({ label }) => label)))];
+  return (label, place) => (labels.length <= kMostCurves ? labels.indexOf(label) : place);
+}
+
 function curveCharts(experiment: Experiment): HTMLElement[] {
   const axis = sweptSetting(experiment);
   if (axis === null) return [];
   const charts: HTMLElement[] = [];
+  const styleOf = sharedStyles(experiment, axis);
   for (const [path, title] of kCurves[experiment.command] ?? []) {
     const field = measures.find((each) => each.path === path)!;
     for (const facet of facetsOf(experiment, axis, path)) {
-      const series = facet.curves.map(({ label, points }) => ({
-        label, isJoined: true, isDashed: isPublished(points[0]!.record),
+      const series = facet.curves.map(({ label, points }, place) => ({
+        label, style: styleOf(label, place), isJoined: true, isDashed: isPublished(points[0]!.record),
         marks: points.filter(({ y, isOom }) => y !== null || isOom).map((point) => markOf(point, axis, field)),
       }));
       const isOom = facet.curves.some(({ points }) => points.some((point) => point.isOom));

@@ -26,6 +26,7 @@ function saysNothing(record: JsonObject, path: string): boolean {
 function isGivenBy(records: readonly JsonObject[], path: string, others: readonly Field[]): boolean {
   const seen = new Map<string, string>();
   return others.length > 0 && records.every((record) => {
+    if (isUnpublished(record, path)) return true;
     const key = JSON.stringify(others.map((other) => keyOf(record, other.path))), value = keyOf(record, path);
     if (!seen.has(key)) seen.set(key, value);
     return seen.get(key) === value;

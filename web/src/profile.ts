@@ -47,8 +47,8 @@ function roofsOf(record: JsonObject, kernels: readonly Kernel[]): { label: strin
 function roofline(record: JsonObject): HTMLElement | null {
   const { kernels, left } = kernelsOf(record);
   if (kernels.length === 0) return null;
-  const series: MarkSeries[] = phases.map((phase) => ({
-    label: phase, isJoined: false, isDashed: false,
+  const series: MarkSeries[] = phases.map((phase, style) => ({
+    label: phase, isJoined: false, isDashed: false, style,
     marks: kernels.filter((kernel) => kernel.phase === phase).map((kernel): Mark =>
       ({ x: kernel.intensity, y: kernel.rate, shape: "dot", size: 0.6 + 12 * kernel.share, lines: kernel.lines })),
   }));

@@ -19,6 +19,7 @@ export interface MarkSeries {
   label: string;
   isJoined: boolean;
   isDashed: boolean;
+  style: number;     // of its colour and shape, the same for a series in every chart
   marks: Mark[];
 }
 
@@ -48,8 +49,8 @@ class Scatter {
   private current = -1;
 
   constructor(private readonly spec: ScatterSpec) {
-    const legend = spec.series.map(({ label }, place) => ({
-      label, colour: () => seriesColour(place),
+    const legend = spec.series.map(({ label, style }, place) => ({
+      label, colour: () => seriesColour(style),
       toggle: (isShown: boolean) => {
         if (isShown) this.hidden.delete(place);
         else this.hidden.add(place);
@@ -134,16 +135,16 @@ class Scatter {
     ctx.beginPath();
     ctx.rect(bbox.left, bbox.top - 6 * ratio, bbox.width + 6 * ratio, bbox.height + 6 * ratio);
     ctx.clip();
-    this.spec.series.forEach(({ marks, isJoined, isDashed }, series) => {
+    this.spec.series.forEach(({ marks, isJoined, isDashed, style }, series) => {
       if (this.hidden.has(series)) return;
-      const stroke = seriesColour(series);
+      const stroke = seriesColour(style);
       const known = marks.filter(({ shape }) => shape !== "oom").map((mark) => this.position(mark, true));
       ctx.setLineDash(isDashed ? [6 * ratio, 4 * ratio] : []);
       if (isJoined) drawLine(ctx, known, stroke, 1.5 * ratio);
       ctx.setLineDash([]);
       for (const mark of marks) {
         const [x, y] = this.position(mark, true);
-        drawMark(ctx, mark.shape, series, x, y, kRadius * Math.sqrt(mark.size) * ratio, stroke);
+        drawMark(ctx, mark.shape, style, x, y, kRadius * Math.sqrt(mark.size) * ratio, stroke);
       }
     });
     for (const roof of this.spec.roofs) this.drawRoof(roof);

@@ -34,7 +34,7 @@ export function sweptSetting(experiment: Experiment): Field | null {
   for (const path of kAxes) {
     const field = experiment.varying.find((each) => each.path === path);
     if (field === undefined) continue;
-    const values = new Set(experiment.records.map((record) => keyOf(record, path))).size;
+    const values = new Set(experiment.records.map((record) => keyOf(record, path)).filter((key) => key !== "")).size;
     if (values > most) [best, most] = [field, values];
   }
   return best;

@@ -22,7 +22,7 @@ test("records of one command are one experiment, from all files", () => {
 test("published figures are a setting of their own", () => {
   const [experiment] = groupRecords([fileOf("a", [record({})]), { ...fileOf("paper", [record({})]), is_published: true }]);
   assert.deepEqual(experiment!.varying.map(({ path }) => path), ["published"]);
-  const [other] = groupRecords([fileOf("a", [record({ seed: 1, threads: 2 })]), { ...fileOf("paper", [{ schema: 1, command: "bench", context: 9 }]), is_published: true }]);
+  const [other] = groupRecords([fileOf("a", [record({ seed: 1, threads: 2, keys: 256 }), record({ seed: 1, threads: 2, context: 9, keys: 9 })]), { ...fileOf("paper", [{ schema: 1, command: "bench", context: 9 }]), is_published: true }]);
   assert.deepEqual(other!.varying.map(({ path }) => path), ["published", "context"]);
   assert.deepEqual(experiment!.records.map((each) => labelOf(each, experiment!.varying)), ["", "published: paper"]);
 });

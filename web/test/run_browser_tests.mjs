@@ -198,6 +198,26 @@ test("the roofline names kernels by key", async () => {
   await close();
 });
 
+test("records that lack nearly everything, and grids of many rows, are shown", async () => {
+  const commands = ["bench", "attention", "plan", "profile", "memory"];
+  const bare = commands.flatMap((command) => [{ schema: 1, command }, { schema: 1, command, status: "oom", context: 9 }]);
+  bare.push({ schema: 1, command: "profile", profile: { steps: 1, scopes: [{ path: 1, level: 7 }, 3], recoverable: [{}], classes: [{}], kernels: [{}] } });
+  bare.push({ schema: 1, command: "memory", memory: { phases: [{}], largest_allocations: [{}] } });
+  writeFileSync(path("bare.json"), JSON.stringify(bare));
+  const grid = [16, 32, 64, 128].flatMap((d_model) => [256, 1024, 4096, 8192, 16384].flatMap((context) =>
+    ["naive", "composite", "softmax", "weights", "recompute", "flash"].map((attention) => ({
+      schema: 1, command: "attention", attention, context, keys: context, model: { d_model }, status: context > 8192 && attention !== "flash" ? "oom" : "ok",
+      forward_ms: { median: context > 8192 && attention !== "flash" ? null : context * d_model / 1e4 }, memory_bytes: { peak_allocated: context * d_model },
+    }))));
+  writeFileSync(path("grid.json"), JSON.stringify(grid));
+  for (const file of ["bare.json", "grid.json"]) {
+    const { page, close } = await open(report(`${file}.html`, [file]));
+    if (file === "grid.json") assert.equal(await page.locator("#attention figure.chart").count(), 8);
+    await page.screenshot({ path: join(screenshots, `${file}.png`), fullPage: true });
+    await close();
+  }
+});
+
 // Names from records are text and nothing else, wherever they appear.
 test("hostile names are shown as they are", async () => {
   const name = `</script><img src=x onerror="document.title='owned'"><!--<script>\u2028`;
