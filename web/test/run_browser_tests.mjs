@@ -26,7 +26,7 @@ function ridgepoint(...args) {
 function makeRecords() {
   const quick = ["--warmup", "1", "--steps", "5"];
   const model = ["--layers", "2", "--d-model", "64", "--d-ff", "128", "--heads", "2", "--vocab", "1000"];
-  ridgepoint("bench", ...model, ...quick, "--mode", "forward,backward,step", "--context", "32,64,128,256", "--batch", "2", "--phases", "--memory-limit", "12MiB",
+  ridgepoint("bench", ...model, ...quick, "--mode", "forward,backward,step", "--context", "32,64,128,256", "--batch", "2", "--memory-limit", "12MiB",
     "--output", path("bench.jsonl"));
   ridgepoint("attention", "--d-model", "32", "--sequence", "64:512:*2", "--attention", "naive,composite,flash", ...quick, "--memory-limit", "24MiB",
     "--output", path("attention.json"));

@@ -56,7 +56,7 @@ class Bench : public Command {
         ->group("Work");
     until_options_.add_to(app);
     app.add_flag(
-           "--no-phases,!--phases", leave_phases_out_,
+           "--no-phases", leave_phases_out_,
            "do not time forward, loss, recompute, backward and optimizer of each iteration by the device's clock; "
            "each change of phase adds about a microsecond on a GPU")
         ->group("Work");

@@ -1,5 +1,6 @@
-// Profiles as pages. Table and markdown have a verdict, then sections: kernels, phases and classes, modules, parts of attention, idle
-// time, roofline, recoverable time, profiled against timed steps. Times are means over the profiled steps.
+// Profiles as pages. Table and markdown have a verdict, then sections: kernels, phases and classes, modules, parts of
+// attention, idle time, roofline, recoverable time, profiled against timed steps. Times are means over the profiled
+// steps.
 #pragma once
 
 #include <cstddef>

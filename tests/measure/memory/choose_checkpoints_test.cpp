@@ -231,7 +231,7 @@ TEST_P(ManyBlocks, recomputes_more_in_earlier_ones) {
 
 INSTANTIATE_TEST_SUITE_P(Levels, ManyBlocks,
                          ::testing::Values(std::pair(Compile::off, 0.25), std::pair(Compile::full, 0.01)),
-                         [](const auto& info) { return std::string(name(info.param.first)); });
+                         [](const auto& parameters) { return std::string(name(parameters.param.first)); });
 
 TEST(ChooseCheckpointsOf, a_training_forward_is_chosen_by_what_backward_recomputes) {
   Case forward = kCases[0];

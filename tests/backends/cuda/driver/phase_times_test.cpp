@@ -87,7 +87,7 @@ TEST_F(PhaseTimesOnFakeCard, of_attention_come_from_captured_runs) {
     const std::optional<Record> record = measure_attention(one_call(Compile::full));
     EXPECT_EQ(record->status, RunStatus::ok) << record->error.message;
     EXPECT_EQ(record->captured, true);
-    EXPECT_EQ(captured_runs(), (2 + 5 - 1) + (2 + 5)) << "forward: all but its first run; then the memory was measured";
+    EXPECT_EQ(captured_runs(), 2 * (2 + 5 - 1)) << "forward, and forward with backward: all but the first run of each";
     EXPECT_GE(record->attention_call->forward_ms.min, kWorkMs);
     EXPECT_GE(record->attention_call->backward_ms.min, kWorkMs);
   });
