@@ -6,6 +6,7 @@ namespace {
 int the_gpu = 0;  // the number of readings
 }
 
+// NOLINTBEGIN(readability-identifier-naming): the names of NVML
 extern "C" {
 
 int nvmlInit_v2() {
@@ -44,3 +45,4 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void* gpu, unsigned long long* rea
 #endif
 
 }  // extern "C"
+// NOLINTEND(readability-identifier-naming)

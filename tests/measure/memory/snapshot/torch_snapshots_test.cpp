@@ -17,32 +17,32 @@ class TorchSnapshot : public ::testing::Test {
  protected:
   void read(const std::string& name) {
     const std::filesystem::path folder = source_folder() / "tests/golden/torch_snapshots";
-    report = analyse_device(read_snapshot(folder / (name + ".pickle.gz")), 0);
-    statistics = nlohmann::json::parse(read_file(folder / (name + ".json"), 1 << 20));
+    report_ = analyse_device(read_snapshot(folder / (name + ".pickle.gz")), 0);
+    statistics_ = nlohmann::json::parse(read_file(folder / (name + ".json"), 1 << 20));
   }
   void expect(const MemoryLevels& found, const char* when) const {
-    EXPECT_EQ(found.allocated_bytes, statistics[when]["allocated"].get<std::uint64_t>());
-    EXPECT_EQ(found.active_bytes, statistics[when]["active"].get<std::uint64_t>());
-    EXPECT_EQ(found.reserved_bytes, statistics[when]["reserved"].get<std::uint64_t>());
+    EXPECT_EQ(found.allocated_bytes, statistics_[when]["allocated"].get<std::uint64_t>());
+    EXPECT_EQ(found.active_bytes, statistics_[when]["active"].get<std::uint64_t>());
+    EXPECT_EQ(found.reserved_bytes, statistics_[when]["reserved"].get<std::uint64_t>());
   }
   std::uint64_t at_peak(const std::string& category) const {
-    for (const MemoryShare& share : report.contents.categories) {
+    for (const MemoryShare& share : report_.contents.categories) {
       if (share.name == category) return share.bytes;
     }
     return 0;
   }
 
-  SnapshotReport report;
-  nlohmann::json statistics;
+  SnapshotReport report_;
+  nlohmann::json statistics_;
 };
 
 TEST_F(TorchSnapshot, of_a_training_step_has_pytorchs_peaks) {
   read("step");
-  expect(report.peak, "peak");
-  expect(report.end, "at_end");
-  EXPECT_TRUE(report.history_complete);
-  EXPECT_EQ(report.phases.size(), 16U);  // 4 iterations: forward, backward, optimizer, and the optimizer's own
-  EXPECT_EQ(report.leaks.leaked_bytes, 0U);
+  expect(report_.peak, "peak");
+  expect(report_.end, "at_end");
+  EXPECT_TRUE(report_.history_complete);
+  EXPECT_EQ(report_.phases.size(), 16U);  // 4 iterations: forward, backward, optimizer, and the optimizer's own
+  EXPECT_EQ(report_.leaks.leaked_bytes, 0U);
 }
 
 // The threads of autograd have no Python frames, so only the annotation says what their blocks are.
@@ -57,32 +57,32 @@ TEST_F(TorchSnapshot, gradients_are_found_by_the_annotation_of_backward) {
 
 TEST_F(TorchSnapshot, of_a_loop_of_forwards_rises_and_falls) {
   read("forward_loop");
-  expect(report.peak, "peak");
-  expect(report.end, "at_end");
-  EXPECT_EQ(report.phases.size(), 4U);
+  expect(report_.peak, "peak");
+  expect(report_.end, "at_end");
+  EXPECT_EQ(report_.phases.size(), 4U);
 }
 
 TEST_F(TorchSnapshot, with_failures_names_each_and_the_limit_that_refused_it) {
   read("out_of_memory");
-  expect(report.peak, "peak");
-  expect(report.end, "at_end");
-  ASSERT_EQ(report.out_of_memory.size(), statistics["ooms"].get<std::size_t>());
-  for (const SnapshotOutOfMemory& failure : report.out_of_memory)
+  expect(report_.peak, "peak");
+  expect(report_.end, "at_end");
+  ASSERT_EQ(report_.out_of_memory.size(), statistics_["ooms"].get<std::size_t>());
+  for (const SnapshotOutOfMemory& failure : report_.out_of_memory)
     EXPECT_THAT(failure.advice, ::testing::HasSubstr("set_per_process_memory_fraction"));
 }
 
 TEST_F(TorchSnapshot, that_overflowed_says_so_and_still_has_the_end) {
   read("overflow");
-  expect(report.end, "at_end");
-  EXPECT_FALSE(report.history_complete);
-  EXPECT_LE(report.peak.allocated_bytes, statistics["peak"]["allocated"].get<std::uint64_t>());
+  expect(report_.end, "at_end");
+  EXPECT_FALSE(report_.history_complete);
+  EXPECT_LE(report_.peak.allocated_bytes, statistics_["peak"]["allocated"].get<std::uint64_t>());
 }
 
 TEST_F(TorchSnapshot, of_expandable_segments_has_pytorchs_peaks) {
   read("expandable");
-  expect(report.peak, "peak");
-  expect(report.end, "at_end");
-  EXPECT_TRUE(report.history_complete);
+  expect(report_.peak, "peak");
+  expect(report_.end, "at_end");
+  EXPECT_TRUE(report_.history_complete);
 }
 
 }  // namespace
