@@ -82,9 +82,13 @@ class MemoryCommand : public Command {
     check_files(configs.size());
     const std::vector<std::string> columns = output_options_.resolved_columns();
     options_.columns = columns;
-    PageWriter writer(output_options_, [this](Format format, std::size_t first) {
-      return views::memory_page(std::span(runs_).subspan(first), options_, format);
-    });
+    const bool streams = output_options_.resolved_format() == Format::jsonl;
+    PageWriter writer(
+        output_options_,
+        [this](Format format, std::size_t first) {
+          return views::memory_page(std::span(runs_).subspan(first), options_, format);
+        },
+        streams ? PageWriter::Items::independent : PageWriter::Items::one_table);
     run_all(configs, writer);
     writer.finish();
     require_complete(runs_.size(), configs.size(), output_options_.path);

@@ -66,6 +66,9 @@ void RunOptions::add_to(CLI::App& app) {
     if (!axis.choices.empty()) offer(*option, axis.choices, Takes::list);
     axis.option = option;
   }
+  app.add_option("--skip", skip_, "leave out the first rows of the sweep, to go on with one that was stopped [0]")
+      ->type_name("N")
+      ->group("Work");
 }
 
 void RunOptions::add_run_anyway(CLI::App& app, bool& run_anyway) {
@@ -89,6 +92,12 @@ std::vector<RunDraft> RunOptions::drafts() const {
     }
     drafts = std::move(product);
   }
+  const auto rows = static_cast<std::int64_t>(drafts.size());
+  if (skip_ < 0 || skip_ >= rows) {
+    throw Error(fmt::format("--skip: {} is out of range; the sweep has {} row{}", skip_, rows, rows == 1 ? "" : "s"),
+                ErrorKind::usage);
+  }
+  drafts.erase(drafts.begin(), drafts.begin() + skip_);
   return drafts;
 }
 

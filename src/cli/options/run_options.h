@@ -67,7 +67,7 @@ class RunOptions {
   // Every configuration of the sweep, in order. Throws Error (usage) for a value that is malformed, unknown, not in
   // this build, or in conflict with another.
   std::vector<RunConfig> expand() const;
-  // The same, before the sizes of the models are checked.
+  // The same, before the sizes of the models are checked. --skip leaves the first ones out.
   std::vector<RunDraft> drafts() const;
   // For commands that run one configuration. Throws Error (usage) if the options give several.
   RunConfig single() const { return finish(single_draft()); }
@@ -85,6 +85,7 @@ class RunOptions {
 
  private:
   std::vector<Axis> axes_;
+  std::int64_t skip_ = 0;
 };
 
 }  // namespace ridgepoint::cli

@@ -4,13 +4,17 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdlib>
+#include <string>
 #include <system_error>
 
 #include "core/text/text.h"
@@ -72,6 +76,14 @@ class SpawnSettings {
 };
 
 }  // namespace
+
+void end_with_parent() {
+  const char* parent = std::getenv(kEndWithParent);
+  if (parent == nullptr) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (std::to_string(::getppid()) != parent) std::_Exit(EXIT_FAILURE);
+  ::unsetenv(kEndWithParent);  // its own children are not this one's parent's
+}
 
 ChildProcess::ChildProcess(const std::vector<std::string>& words, const Variables& variables) {
   std::array<int, 2> ends{};

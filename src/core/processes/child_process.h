@@ -15,6 +15,12 @@
 
 namespace ridgepoint {
 
+// The variable with the number of the process that a child must not outlive: end_with_parent() reads it.
+inline constexpr const char* kEndWithParent = "RIDGEPOINT_END_WITH_PARENT";
+// Ends this process with the one that the variable names, however that one ends; at once if it has ended already. Does
+// nothing without the variable.
+void end_with_parent();
+
 class ChildProcess {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;

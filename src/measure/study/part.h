@@ -22,6 +22,7 @@ enum class StudyPart : std::uint8_t {
   memory_forward_loop,  // memory: the timeline of repeated training forwards
   attention_grid,       // attention: widths by sequence lengths, those that do not fit too
   attention_limit,      // attention: the longest sequence that fits
+  accounting,           // attention: every tensor that is allocated before backward and at the peak
   ladder,               // attention: variants that keep three, two, one and no matrices of scores
   flash,                // attention: the tiled variant over long sequences
   compiled_attention,   // attention: not compiled against compiled
@@ -30,8 +31,9 @@ enum class StudyPart : std::uint8_t {
 };
 inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
     "devices", "sizes", "warmup", "contexts", "profile", "accumulation", "autocast", "precision_error", "memory_peaks",
-    "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "ladder", "flash", "compiled_attention",
-    "compiled_model", "checkpointing");
+    "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "accounting", "ladder", "flash",
+    "compiled_attention", "compiled_model", "checkpointing");
+inline constexpr StudyPart kLastStudyPart = StudyPart::checkpointing;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
 
 }  // namespace ridgepoint

@@ -1,0 +1,213 @@
+// ridgepoint study: measures a whole study of training steps on this machine, and writes it down.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/choices.h"
+#include "cli/options/sweep.h"
+#include "cli/options/until.h"
+#include "cli/study/study_runner.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "core/build_info.h"
+#include "core/files/file.h"
+#include "core/units.h"
+#include "measure/study/answer.h"
+#include "measure/study/folder.h"
+#include "measure/study/plan.h"
+#include "models/transformer.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "views/study/study_files.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+std::vector<std::string_view> part_names() {
+  const auto all = kStudyPartNames.all();
+  return {all.begin(), all.end()};
+}
+
+class StudyCommandLine : public Command {
+ public:
+  std::string_view name() const override { return "study"; }
+  std::string_view summary() const override {
+    return "measure a whole study: steps, kernels, memory, attention; tables, answers, page";
+  }
+  std::string_view examples() const override {
+    return "ridgepoint study\n"
+           "ridgepoint study --quick --output quick\n"
+           "ridgepoint study --device cuda --limit 20min --output h200\n"
+           "ridgepoint study --only devices,sizes,profile --model tiny\n"
+           "ridgepoint study --output quick --no-run";
+  }
+  std::string_view notes() const override {
+    return "The study runs command lines of this program, one after another, and keeps every row as soon as it is "
+           "measured. A study that was stopped, in any way, goes on when the same command is given again. The folder "
+           "has the rows (records), the tables, the pictures, the answers to the questions of the study with their "
+           "evidence, a page (report.html), and README.md, which has the command line of everything. How many sizes "
+           "are "
+           "measured depends on the device and on --limit. docs/study.md explains it.";
+  }
+
+  void add_options(CLI::App& app) override {
+    constexpr const char* kMachine = "Machine";
+    constexpr const char* kStudy = "Study";
+    app.add_option("--device", settings_.device,
+                   "cpu, or cuda (cuda:1: the second GPU) [cuda if there is a GPU, else cpu]")
+        ->type_name("NAME")
+        ->group(kMachine);
+    app.add_option("--threads", settings_.threads, "CPU threads; 0 uses all cores [0]")
+        ->type_name("N")
+        ->group(kMachine);
+    app.add_option("--memory-limit", settings_.memory_limit, "limit the memory of the device: 20GiB, 512MiB, 1GB")
+        ->type_name("SIZE")
+        ->group(kMachine);
+    app.add_flag("--quick", settings_.is_quick, "measure less: fewer sizes and iterations")->group(kStudy);
+    app.add_option("--limit", limit_,
+                   "choose rows that take this long: 4min, 1h [15min; 20min on a GPU, 3min with --quick]")
+        ->type_name("TIME")
+        ->group(kStudy);
+    CLI::Option* models = app.add_option("--model", models_, "models to measure, the smallest first [by the device]")
+                              ->type_name("NAMES")
+                              ->group(kStudy);
+    std::vector<std::string_view> presets;
+    for (const TransformerConfig& preset : transformer_presets()) presets.push_back(preset.name);
+    offer(*models, presets, Takes::list);
+    CLI::Option* only =
+        app.add_option("--only", only_, fmt::format("run these parts alone: {}", fmt::join(part_names(), ", ")))
+            ->type_name("NAMES")
+            ->group(kStudy);
+    offer(*only, part_names(), Takes::list);
+    app.add_flag("--restart", restarts_, "remove the study that the folder has, and measure everything again")
+        ->group(kStudy);
+    app.add_flag("--no-run", is_shown_only_,
+                 "measure nothing: write tables, answers and page again from the rows that there are")
+        ->group(kStudy);
+    app.add_option("-o,--output", output_, "the folder of the study [study]")->type_name("FOLDER")->group("Output");
+  }
+
+  int run() override {
+    const Json configuration = checked_configuration();
+    const StudyFolder folder{std::filesystem::path(output_)};
+    open(folder, configuration);
+    if (!is_shown_only_) measure(folder, configuration);
+    return show(folder);
+  }
+
+ private:
+  Json checked_configuration() {
+    if (settings_.device.empty()) settings_.device = default_device_name();
+    require(settings_.device == "cpu" || settings_.device.starts_with("cuda"),
+            fmt::format("--device: a study runs on cpu or cuda, not on '{}'", settings_.device));
+    require(settings_.threads >= 0, fmt::format("--threads: {} is too small; the least is 0", settings_.threads));
+    if (!settings_.memory_limit.empty())
+      settings_.memory_limit_bytes = parse_option("--memory-limit", settings_.memory_limit, parse_bytes);
+    settings_.limit_seconds = limit_.empty() ? default_limit() : parse_option("--limit", limit_, parse_seconds);
+    if (!models_.empty()) settings_.models = parse_option("--model", models_, split_list);
+    for (const std::string& model : settings_.models) parse_option("--model", model, transformer_preset);
+    if (!only_.empty()) {
+      for (const std::string& part : parse_option("--only", only_, split_list)) {
+        parts_.push_back(parse_option("--only", part, [](std::string_view text) {
+          return kStudyPartNames.parse(text, "'{}' is no part of a study");
+        }));
+      }
+    }
+    require(!restarts_ || !is_shown_only_,
+            "--restart measures again and --no-run measures nothing; give one of the two");
+    return {{"program", fmt::format("{} ({})", version(), revision())},
+            {"device", settings_.device},
+            {"threads", settings_.threads},
+            {"memory_limit", settings_.memory_limit},
+            {"quick", settings_.is_quick},
+            {"limit_seconds", settings_.limit_seconds},
+            {"models", settings_.models},
+            {"only", only_}};
+  }
+  double default_limit() const { return settings_.is_quick ? 180 : settings_.device == "cpu" ? 900 : 1200; }
+
+  void open(const StudyFolder& folder, const Json& configuration) const {
+    if (restarts_ && folder.has_study()) folder.clear();
+    if (!folder.has_study()) {
+      require(!is_shown_only_, fmt::format("'{}' has no study", output_));
+      folder.create(configuration);
+      return;
+    }
+    if (!is_shown_only_) require_same(folder.configuration(), configuration);
+    for (const std::string& file : folder.drop_incomplete_lines())
+      print_error(fmt::format("the last line of '{}' was not complete; its row is measured again", file));
+  }
+
+  void require_same(const Json& old, const Json& now) const {
+    std::vector<std::string> differences;
+    for (const auto& [key, value] : now.items()) {
+      if (old.value(key, Json()) != value)
+        differences.push_back(
+            fmt::format("{} {} instead of {}", key, dump_json(value), dump_json(old.value(key, Json()))));
+    }
+    require(
+        differences.empty(),
+        fmt::format("'{}' has another study ({}); name another folder with --output, or give --restart to measure it "
+                    "again",
+                    output_, fmt::join(differences, ", ")));
+  }
+
+  void measure(const StudyFolder& folder, const Json& configuration) const {
+    try {
+      std::optional<std::vector<StudyPartPlan>> plan = folder.plan();
+      if (!plan) {
+        const std::vector<StudyPartPlan> devices = {devices_part(settings_)};
+        StudyRunner(folder).run(devices);
+        plan = plan_study(machine_of(folder), settings_);
+        std::erase_if(*plan, [&](const StudyPartPlan& part) { return !is_wanted(part.part); });
+        folder.write_plan(configuration, *plan);
+      }
+      StudyRunner(folder).run(*plan);
+    } catch (const Interrupted&) {
+      throw Interrupted(
+          fmt::format("interrupted; give the same command again to go on with the study in '{}'", output_));
+    }
+  }
+
+  StudyMachine machine_of(const StudyFolder& folder) const {
+    StudyMachine machine = study_machine(folder.rows(StudyPart::devices), settings_.device);
+    if (settings_.memory_limit_bytes > 0)
+      machine.memory_bytes = std::min(machine.memory_bytes, settings_.memory_limit_bytes);
+    return machine;
+  }
+  bool is_wanted(StudyPart part) const {
+    return part == StudyPart::devices || parts_.empty() || std::ranges::find(parts_, part) != parts_.end();
+  }
+
+  int show(const StudyFolder& folder) const {
+    const views::StudyDocument document{.folder = folder.path().string(),
+                                        .configuration = folder.configuration(),
+                                        .parts = folder.plan().value_or(std::vector<StudyPartPlan>()),
+                                        .rows = folder.all_rows(),
+                                        .log = folder.log(),
+                                        .answers = answer_questions(folder.all_rows())};
+    for (const views::StudyFile& file : views::study_files(document)) write_file(folder.file(file.name), file.text);
+    print_output(views::study_text(document, output_width()));
+    const bool failed =
+        std::ranges::any_of(document.log, [](const StudyLogEntry& entry) { return entry.exit_code != 0; });
+    return failed ? kExitFailure : kExitOk;
+  }
+
+  StudySettings settings_;
+  std::string limit_, models_, only_, output_ = "study";
+  std::vector<StudyPart> parts_;
+  bool restarts_ = false, is_shown_only_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_study() { return std::make_unique<StudyCommandLine>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,66 @@
+// The folder of a study: what is run (study.json), what has ended (log.jsonl), and the rows of each part
+// (records/PART.jsonl). Rows and log are only appended to, a line at a time, so a study that is killed at any moment
+// loses no finished row.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/json.h"
+#include "measure/study/plan.h"
+#include "measure/study/study_rows.h"
+
+namespace ridgepoint {
+
+// The end of a command line of a part.
+struct StudyLogEntry {
+  StudyPart part = StudyPart::devices;
+  std::size_t command = 0;  // from 0
+  std::int64_t rows = 0;    // that it printed
+  int exit_code = 0;
+  std::string problem;  // the last line of standard error, where it failed
+  double seconds = 0;
+};
+
+class StudyFolder {
+ public:
+  explicit StudyFolder(std::filesystem::path path) : path_(std::move(path)) {}
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path file(std::string_view name) const { return path_ / name; }
+
+  bool has_study() const;
+  // Makes the folder for a new study. Throws Error for one that cannot be written, or that holds other files.
+  void create(const Json& configuration) const;
+  // Removes the files that a study writes, and nothing else.
+  void clear() const;
+
+  // What the study measures and on what; two studies with different ones must not share a folder. Throws Error for a
+  // study.json that is damaged or of another version.
+  Json configuration() const;
+  std::optional<std::vector<StudyPartPlan>> plan() const;  // empty before the devices are known
+  void write_plan(const Json& configuration, std::span<const StudyPartPlan> plan) const;
+
+  // Drops an incomplete last line of each file. Returns the names of the files that had one.
+  std::vector<std::string> drop_incomplete_lines() const;
+  // Throws Error for a line that is not JSON, with its file and number.
+  std::vector<StudyLogEntry> log() const;
+  void append(const StudyLogEntry& entry) const;
+  std::vector<Json> rows(StudyPart part) const;
+  StudyRows all_rows() const;
+  void append_row(StudyPart part, std::string_view line) const;
+  // Keeps the first `count` rows of a part.
+  void keep_rows(StudyPart part, std::size_t count) const;
+
+ private:
+  std::filesystem::path records(StudyPart part) const;
+
+  std::filesystem::path path_;
+};
+
+}  // namespace ridgepoint

@@ -1,0 +1,33 @@
+// How long the command lines of a study take, roughly: from their operations, the bytes that attention moves, and the
+// rates of the machine. A prediction chooses rows; nothing that is shown depends on it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "measure/study/plan.h"
+#include "ridgepoint/compile.h"
+
+namespace ridgepoint {
+
+struct StudyIterations {
+  std::int64_t warmup = 5;
+  std::int64_t steps = 10;
+  std::int64_t total() const { return warmup + steps; }
+};
+
+// Of one process, before its first row.
+double start_seconds(const StudyMachine& machine);
+
+// One iteration of a model.
+double iteration_seconds(const StudyMachine& machine, std::string_view model, Mode mode, std::int64_t batch,
+                         std::int64_t context, DType dtype);
+// Its initial values.
+double initial_seconds(const StudyMachine& machine, std::string_view model);
+
+// Forward, and forward with backward, of one call of attention with 8 matrices of one head, which stores all scores or
+// none of them. 0 where it clearly does not fit in memory.
+double attention_seconds(const StudyMachine& machine, std::int64_t width, std::int64_t sequence, bool stores_scores,
+                         const StudyIterations& iterations);
+
+}  // namespace ridgepoint

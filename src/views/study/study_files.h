@@ -1,0 +1,36 @@
+// A study as people read it: tables, pictures, answers, the page, and a README that says what is where.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "core/text/json.h"
+#include "measure/study/answer.h"
+#include "measure/study/folder.h"
+#include "measure/study/plan.h"
+#include "measure/study/study_rows.h"
+
+namespace ridgepoint::views {
+
+struct StudyDocument {
+  std::string folder;  // as the user named it
+  Json configuration;
+  std::vector<StudyPartPlan> parts;
+  StudyRows rows;
+  std::vector<StudyLogEntry> log;
+  std::vector<StudyAnswer> answers;
+};
+
+struct StudyFile {
+  std::string name;  // within the folder: "tables/sizes.md"
+  std::string text;
+};
+
+// Every file of the study's folder beside the rows: tables, pictures, answers.md, report.html, README.md.
+std::vector<StudyFile> study_files(const StudyDocument& document);
+
+// The answers for a terminal, the files, and what failed.
+std::string study_text(const StudyDocument& document, std::size_t width);
+
+}  // namespace ridgepoint::views
