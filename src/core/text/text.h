@@ -22,4 +22,7 @@ std::string csv_field(std::string_view text);
 // begin, which would be lost, become dots.
 std::string markdown_cell(std::string_view text);
 
+// Text in XML or HTML, between tags or in a quoted attribute; printable().
+std::string xml_text(std::string_view text);
+
 }  // namespace ridgepoint

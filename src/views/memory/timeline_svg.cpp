@@ -19,26 +19,6 @@ constexpr int kLeft = 90, kTop = 84, kPlotWidth = 1080, kPlotHeight = 400;
 constexpr int kWidth = kLeft + kPlotWidth + 30, kHeight = kTop + kPlotHeight + 92;
 constexpr double kLeastLabelled = 7.0;  // pixels a character of a phase's name needs
 
-std::string xml(std::string_view text) {
-  std::string escaped;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '&':
-        escaped += "&amp;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
 // 1, 2 or 5 times a power of ten (of two for bytes), so that an axis has about `count` steps.
 double step_of(double length, double count) {
   const double rough = length / count;
@@ -86,9 +66,9 @@ class Picture {
   void title() {
     const Record& record = run_.run;
     fmt::format_to(out(), "<text x=\"{}\" y=\"26\" font-size=\"16\" font-weight=\"600\">Memory of {} {}, {}</text>\n",
-                   kLeft, xml(record.model.name), name(record.mode), name(record.dtype));
+                   kLeft, xml_text(record.model.name), name(record.mode), name(record.dtype));
     fmt::format_to(out(), "<text x=\"{}\" y=\"46\" fill=\"#555\">batch {}, context {}, compile {}, {}</text>\n", kLeft,
-                   record.batch, record.context, name(record.compile), xml(record.device.name));
+                   record.batch, record.context, name(record.compile), xml_text(record.device.name));
   }
 
   // A band for each phase, every other one shaded; narrow ones have their name as a tooltip.

@@ -16,6 +16,9 @@ struct ReportFile {
   std::vector<Json> records;  // valid records, with every member that the file has
   std::vector<Json> rows;     // of `ridgepoint precision`
   Json timeline = nullptr;    // timeline_columns()
+  // Of a study: the part that the file has the rows of, with its id, title and command lines. Files of a part share a
+  // section of the page.
+  Json part = nullptr;
   bool is_published = false;  // figures of others, shown beside those of this program
   bool is_truncated = false;  // the last line of JSON Lines ends in the middle, and was left out
 };

@@ -34,12 +34,14 @@ std::string json_for_html(const Json& json) {
   return escaped;
 }
 
-std::string report_page(std::span<const ReportFile> files, std::string_view title) {
+std::string report_page(std::span<const ReportFile> files, std::string_view title, const Json& answers) {
   Json data = {{"title", valid_utf8(title)},
                {"made_by", fmt::format("Made by ridgepoint {} ({}).", version(), revision())},
+               {"answers", answers},
                {"files", Json::array()}};
   for (const ReportFile& file : files) {
     data["files"].push_back({{"name", file.name},
+                             {"part", file.part},
                              {"is_published", file.is_published},
                              {"records", file.records},
                              {"rows", file.rows},

@@ -9,7 +9,9 @@
 
 namespace ridgepoint::views {
 
-std::string report_page(std::span<const ReportFile> files, std::string_view title);
+// `answers`, of a study, stand at its top: objects with topic, question, sentence, evidence (part, text) and elsewhere
+// (source, text, verdict, reason).
+std::string report_page(std::span<const ReportFile> files, std::string_view title, const Json& answers = Json::array());
 
 // JSON as the content of a script element: nothing in it can end the element or begin a comment, whatever its texts
 // are.

@@ -1,0 +1,18 @@
+// The questions of a study by topic; one file each. Every sentence is made of the rows by rules.
+#pragma once
+
+#include <vector>
+
+#include "measure/study/answer.h"
+
+namespace ridgepoint::answers {
+
+std::vector<StudyAnswer> about_steps(const StudyRows& rows);
+std::vector<StudyAnswer> about_kernels(const StudyRows& rows);
+std::vector<StudyAnswer> about_precision(const StudyRows& rows);
+std::vector<StudyAnswer> about_memory(const StudyRows& rows);
+std::vector<StudyAnswer> about_attention(const StudyRows& rows);
+std::vector<StudyAnswer> about_compilation(const StudyRows& rows);
+std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows);
+
+}  // namespace ridgepoint::answers

@@ -1,0 +1,147 @@
+// The answers and the list of files, as Markdown and for a terminal.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/text/text.h"
+#include "views/study/parts.h"
+#include "views/table/wrap.h"
+
+namespace ridgepoint::views {
+namespace {
+
+constexpr std::size_t kMostEvidence = 6;  // lines in a terminal; answers.md has all
+constexpr std::size_t kWidestText = 100;
+
+// Indented by `indent`, lines after the first by two more.
+std::string indented(const std::string& text, std::size_t indent, std::size_t columns) {
+  const std::string lines = wrap(text, columns - indent, 2);
+  std::string result;
+  for (const std::string_view line : lines_of(lines)) result += fmt::format("{:{}}{}\n", "", indent, line);
+  return result;
+}
+
+std::string_view words(StudyClaim::Verdict verdict) {
+  switch (verdict) {
+    case StudyClaim::Verdict::confirmed:
+      return "confirmed";
+    case StudyClaim::Verdict::contradicted:
+      return "contradicted";
+    case StudyClaim::Verdict::not_comparable:
+      break;
+  }
+  return "not comparable";
+}
+
+std::string shell_word(const std::string& word) {
+  const bool is_plain = word.find_first_of(" '\"\\$*?(){};&|<>") == std::string::npos;
+  return is_plain ? word : fmt::format("'{}'", word);
+}
+
+std::vector<std::string> failures_of(const StudyDocument& document) {
+  std::vector<std::string> failures;
+  for (const StudyLogEntry& entry : document.log) {
+    if (entry.exit_code == 0) continue;
+    failures.push_back(fmt::format("{}, command {}: exit code {}: {}", name(entry.part), entry.command + 1,
+                                   entry.exit_code, entry.problem));
+  }
+  return failures;
+}
+
+std::string measured_on(const StudyDocument& document) {
+  const Json& configuration = document.configuration;
+  double seconds = 0;
+  for (const StudyLogEntry& entry : document.log) seconds += entry.seconds;
+  return fmt::format("Measured on `{}`{} by ridgepoint {}, in {:.0f} s.", configuration.value("device", ""),
+                     configuration.value("quick", false) ? ", quickly (`--quick`)," : "",
+                     configuration.value("program", ""), seconds);
+}
+
+}  // namespace
+
+std::string command_text(const StudyCommand& command, const std::string& folder) {
+  std::string text = "ridgepoint";
+  for (std::string word : command.arguments) {
+    for (std::size_t at = 0; (at = word.find("{folder}", at)) != std::string::npos;) word.replace(at, 8, folder);
+    text += " " + shell_word(word);
+  }
+  return text;
+}
+
+std::string answers_markdown(const StudyDocument& document) {
+  std::string text = "# The answers of this study\n\n" + measured_on(document) +
+                     " Every sentence is computed from the rows of this study.\n";
+  std::string topic;
+  for (const StudyAnswer& answer : document.answers) {
+    if (answer.topic != topic) text += fmt::format("\n## {}\n", topic = answer.topic);
+    text += fmt::format("\n### {}\n\n{}\n", answer.question, answer.sentence);
+    if (!answer.evidence.empty()) text += "\n";
+    for (const StudyEvidence& evidence : answer.evidence)
+      text += fmt::format("- {} ([{}](records/{}.jsonl))\n", valid_utf8(evidence.text), name(evidence.part),
+                          name(evidence.part));
+    if (answer.elsewhere.empty()) continue;
+    text += "\nElsewhere:\n\n";
+    for (const StudyClaim& claim : answer.elsewhere)
+      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, claim.text, words(claim.verdict), claim.reason);
+  }
+  return text;
+}
+
+std::string answers_text(const StudyDocument& document, std::size_t width) {
+  const std::size_t columns = std::min(width, kWidestText);
+  std::string text, topic;
+  for (const StudyAnswer& answer : document.answers) {
+    if (answer.topic != topic) text += fmt::format("\n{}\n", topic = answer.topic);
+    text += "\n" + indented(answer.question, 0, columns) + indented(printable(answer.sentence), 2, columns);
+    std::size_t shown = 0;
+    for (const StudyEvidence& evidence : answer.evidence) {
+      if (shown++ == kMostEvidence) break;
+      text += indented(printable(evidence.text), 4, columns);
+    }
+    if (answer.evidence.size() > kMostEvidence)
+      text += fmt::format("    and {} more\n", answer.evidence.size() - kMostEvidence);
+    for (const StudyClaim& claim : answer.elsewhere) {
+      text += indented(
+          fmt::format("Elsewhere ({}): {} {}: {}", claim.source, claim.text, words(claim.verdict), claim.reason), 4,
+          columns);
+    }
+  }
+  return text;
+}
+
+std::string study_text(const StudyDocument& document, std::size_t width) {
+  std::string text = answers_text(document, width);
+  text += fmt::format("\n'{0}' has the rows, tables, pictures and answers; open {0}/report.html in a browser.\n",
+                      document.folder);
+  const std::vector<std::string> failures = failures_of(document);
+  if (!failures.empty()) text += fmt::format("\nThese command lines failed:\n  {}\n", fmt::join(failures, "\n  "));
+  return text;
+}
+
+std::string study_readme(const StudyDocument& document, const std::vector<StudyFile>& files) {
+  std::string text = "# A study by Ridgepoint\n\n" + measured_on(document) + "\n\n";
+  text +=
+      "- [report.html](report.html): everything on one page\n- [answers.md](answers.md): the questions, with their "
+      "evidence\n";
+  for (const StudyPartPlan& part : document.parts) {
+    const bool has_rows = document.rows.contains(part.part);
+    text += fmt::format("\n## {}\n\n", part.title);
+    if (has_rows) {
+      text += fmt::format("[rows](records/{0}.jsonl), [table](tables/{0}.md), [CSV](tables/{0}.csv)", name(part.part));
+      for (const StudyFile& file : files) {
+        const std::string prefix = fmt::format("pictures/{}", name(part.part));
+        if (file.name.starts_with(prefix)) text += fmt::format(", [picture]({})", file.name);
+      }
+    } else {
+      text += "no rows";
+    }
+    text += "\n\n";
+    for (const StudyCommand& command : part.commands) text += "    " + command_text(command, document.folder) + "\n";
+  }
+  const std::vector<std::string> failures = failures_of(document);
+  if (!failures.empty()) text += fmt::format("\n## What failed\n\n- {}\n", fmt::join(failures, "\n- "));
+  return text;
+}
+
+}  // namespace ridgepoint::views
