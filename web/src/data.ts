@@ -24,8 +24,24 @@ export interface TimelineColumns {
   origin: number[];     // index in origins
 }
 
+// A part of a study: its files share a section.
+export interface StudyPart {
+  id: string;
+  title: string;
+  commands: string[];
+}
+
+export interface Answer {
+  topic: string;
+  question: string;
+  sentence: string;
+  evidence: { part: string; text: string }[];
+  elsewhere: { source: string; text: string; verdict: string; reason: string }[];
+}
+
 export interface ReportFile {
   name: string;
+  part: StudyPart | null;
   is_published: boolean;  // figures of others
   records: JsonObject[];  // with `schema` and `command`
   rows: JsonObject[];     // of `ridgepoint precision`
@@ -35,6 +51,7 @@ export interface ReportFile {
 export interface ReportData {
   title: string;
   made_by: string;
+  answers: Answer[];  // of a study
   files: ReportFile[];
 }
 

@@ -1,5 +1,5 @@
 // The section of one command: what all rows share, curves where a setting is swept, phases, intervals, and the table.
-import { at, type JsonObject, numberAt } from "./data";
+import { at, type JsonObject, numberAt, type ReportFile, type StudyPart } from "./data";
 import { el } from "./dom";
 import { type Field, measures, phases } from "./fields";
 import { formatOne } from "./format";
@@ -84,6 +84,13 @@ function recordTable(experiment: Experiment): HTMLElement {
   return sortableTable(`Rows of ${experiment.command}`, columns);
 }
 
+// The command lines that a part of a study ran.
+function commandLines(part: StudyPart | null): HTMLElement | null {
+  if (part === null || part.commands.length === 0) return null;
+  return el("details", { class: "commands" }, el("summary", {}, part.commands.length === 1 ? "Command line" : "Command lines"),
+    el("pre", {}, part.commands.join("\n")));
+}
+
 export function experimentSection(experiment: Experiment): HTMLElement {
   const { command, records, constant, varying } = experiment;
   const first = records[0] ?? {};
@@ -93,29 +100,38 @@ export function experimentSection(experiment: Experiment): HTMLElement {
     phaseChart(experiment, "phase_ms", "Time by phase"), phaseChart(experiment, "predicted_phase_ms", "Predicted time by phase"),
     ...(command === "bench" ? [intervals(experiment)] : []), ...(command === "attention" ? [attentionGrid(experiment)] : []),
   ];
-  return el("section", { id: command }, el("h2", {}, command),
+  return el("section", { id: experiment.id }, el("h2", {}, experiment.title), commandLines(experiment.part),
     shared === "" ? null : el("p", { class: "shared" }, shared),
     varying.length === 0 || records.length < 2 ? null : el("p", {}, `The rows differ in ${varying.map(({ label }) => label).join(", ")}.`),
     charts.length > 0 ? el("div", { class: "charts" }, ...charts) : null, ...elements, recordTable(experiment));
 }
 
-// The tables of `ridgepoint precision`, one for each set of columns.
+// The section of a part of a study whose rows are no records.
+export function rowsSection({ part, rows }: ReportFile): HTMLElement | null {
+  if (part === null || rows.length === 0) return null;
+  return el("section", { id: part.id }, el("h2", {}, part.title), commandLines(part), ...rowTables(rows, part.title));
+}
+
 export function precisionSection(rows: readonly JsonObject[]): HTMLElement | null {
   if (rows.length === 0) return null;
+  return el("section", { id: "precision" }, el("h2", {}, "precision"), ...rowTables(rows, "Relative errors against double precision"));
+}
+
+// The tables of rows that are no records, such as those of `ridgepoint precision`: one for each set of columns.
+function rowTables(rows: readonly JsonObject[], usual: string): HTMLElement[] {
   const groups = new Map<string, JsonObject[]>();
   for (const row of rows) {
     const key = Object.keys(row).join("\n");
     groups.set(key, [...(groups.get(key) ?? []), row]);
   }
-  const tables = [...groups].map(([keys, group]) => {
+  return [...groups].map(([keys, group]) => {
     const columns: Column[] = keys.split("\n").map((key) => {
       const isError = key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient");
       const values = group.map((row) => { const value = row[key] ?? null; return typeof value === "object" ? null : value; });
       return { label: key.replaceAll("_", " ").replace(".", " "), kind: isError ? "error" : "number", values };
     });
     const caption = keys.startsWith("statement") ? "Sums in each number type" : keys.startsWith("part") ? "Types under autocast"
-      : "Relative errors against double precision";
+      : usual;
     return sortableTable(caption, columns);
   });
-  return el("section", { id: "precision" }, el("h2", {}, "precision"), ...tables);
 }

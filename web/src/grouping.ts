@@ -1,9 +1,12 @@
-// Records to experiments: one for each command, with the settings that vary apart from those that all rows share.
-import { at, type JsonObject, type ReportFile } from "./data";
+// Records to experiments: one for each command, or for each part of a study, with the settings that vary apart from those that all rows share.
+import { at, type JsonObject, type ReportFile, type StudyPart } from "./data";
 import { type Field, impliedBy, measures, settings } from "./fields";
 import { formatOne } from "./format";
 
 export interface Experiment {
+  id: string;         // of its section
+  title: string;
+  part: StudyPart | null;
   command: string;
   records: JsonObject[];
   varying: Field[];   // settings, in the order of fields.ts
@@ -49,26 +52,26 @@ export function varyingSettings(records: readonly JsonObject[]): Field[] {
   });
 }
 
-export function makeExperiment(command: string, records: JsonObject[]): Experiment {
+export function makeExperiment(command: string, records: JsonObject[], part: StudyPart | null = null): Experiment {
   const varying = varyingSettings(records);
   const first = records[0] ?? {};
   const isConstant = ({ path }: Field) => path !== "file" && !saysNothing(first, path) &&
     records.every((record) => isUnpublished(record, path) || keyOf(record, path) === keyOf(first, path));
   const isKnown = ({ path }: Field) => records.some((record) => !saysNothing(record, path));
-  return { command, records, varying, constant: settings.filter(isConstant), measured: measures.filter(isKnown) };
+  return { id: part?.id ?? command, title: part?.title ?? command, part, command, records, varying, constant: settings.filter(isConstant), measured: measures.filter(isKnown) };
 }
 
-// In the order in which commands first appear. Each record gets the name of its file.
+// In the order in which commands or parts first appear. Each record gets the name of its file.
 export function groupRecords(files: readonly ReportFile[]): Experiment[] {
-  const groups = new Map<string, JsonObject[]>();
+  const groups = new Map<string, { command: string; part: StudyPart | null; records: JsonObject[] }>();
   for (const file of files) {
     for (const record of file.records) {
-      const command = keyOf(record, "command");
-      if (!groups.has(command)) groups.set(command, []);
-      groups.get(command)!.push({ ...record, file: file.name, published: file.is_published ? `published: ${file.name}` : null });
+      const command = keyOf(record, "command"), key = file.part === null ? command : `part ${file.part.id}`;
+      if (!groups.has(key)) groups.set(key, { command, part: file.part, records: [] });
+      groups.get(key)!.records.push({ ...record, file: file.name, published: file.is_published ? `published: ${file.name}` : null });
     }
   }
-  return [...groups].map(([command, records]) => makeExperiment(command, records));
+  return [...groups.values()].map(({ command, part, records }) => makeExperiment(command, records, part));
 }
 
 // A setting as words: "context 256", "step", "causal".

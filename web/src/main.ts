@@ -1,8 +1,9 @@
 // Builds the page from its data.
-import type { ReportData } from "./data";
+import type { ReportData, ReportFile } from "./data";
 import { el } from "./dom";
-import { experimentSection, precisionSection } from "./experiment";
-import { groupRecords } from "./grouping";
+import { answersSection } from "./answers";
+import { experimentSection, precisionSection, rowsSection } from "./experiment";
+import { type Experiment, groupRecords } from "./grouping";
 import { Formulas } from "./levels";
 import { memorySection } from "./memory";
 import { overview } from "./overview";
@@ -15,6 +16,16 @@ function contents(sections: readonly HTMLElement[]): HTMLElement {
   return el("nav", { "aria-label": "Contents" }, el("ul", {}, ...links));
 }
 
+// The sections of commands, and of the parts of a study in their order.
+function inOrder(files: readonly ReportFile[], experiments: readonly Experiment[]): (HTMLElement | null)[] {
+  const ids = [...new Set(files.flatMap(({ part }) => (part === null ? [] : [part.id])))];
+  const ofParts = ids.map((id) => {
+    const experiment = experiments.find(({ part }) => part?.id === id);
+    return experiment === undefined ? rowsSection(files.find(({ part }) => part?.id === id)!) : experimentSection(experiment);
+  });
+  return [...experiments.filter(({ part }) => part === null).map(experimentSection), ...ofParts];
+}
+
 function build(data: ReportData): void {
   document.title = data.title;
   startTheme();
@@ -25,10 +36,11 @@ function build(data: ReportData): void {
   document.body.replaceChildren(el("a", { class: "skip", href: "#overview" }, "Skip to the overview"), top, main, el("footer", {}, data.made_by));
   const timelines = data.files.filter((file) => file.timeline !== null && file.timeline.time_ms.length > 0)
     .map((file) => timeline(`Memory of ${file.name}, by category`, file.timeline!, formulas));
+  const partless = data.files.filter(({ part }) => part === null);
   const sections = [
-    overview(data, experiments), ...experiments.map(experimentSection),
+    answersSection(data.answers), overview(data, experiments), ...inOrder(data.files, experiments),
     profileSection(experiments.find(({ command }) => command === "profile")), memorySection(experiments, timelines),
-    precisionSection(data.files.flatMap((file) => file.rows)),
+    precisionSection(partless.flatMap((file) => file.rows)),
   ].filter((section) => section !== null);
   top.after(contents(sections));
   main.append(...sections);

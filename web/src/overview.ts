@@ -17,8 +17,9 @@ export function deviceOf(record: JsonObject): string {
 export function overviewSentences(data: ReportData, experiments: readonly Experiment[]): string[] {
   const records = experiments.flatMap((experiment) => experiment.records);
   const rows = data.files.reduce((sum, file) => sum + file.rows.length, 0);
-  const counts = experiments.map(({ command, records: of }) => `${of.length} of ${command}`);
-  if (rows > 0) counts.push(`${rows} of precision`);
+  const commands = distinct(experiments.map(({ command }) => command));
+  const counts = commands.map((command) => `${records.filter((record) => keyOf(record, "command") === command).length} of ${command}`);
+  if (rows > 0) counts.push(data.answers.length > 0 ? `${rows} of other commands` : `${rows} of precision`);
   const events = data.files.reduce((sum, file) => sum + (file.timeline?.time_ms.length ?? 0), 0);
   const sentences: string[] = [];
   if (counts.length > 0) sentences.push(`${counted(records.length + rows, "row")} from ${counted(data.files.length, "file")}: ${listed(counts)}.`);

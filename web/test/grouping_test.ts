@@ -10,8 +10,15 @@ function record(more: JsonObject): JsonObject {
 }
 
 function fileOf(name: string, records: JsonObject[]): ReportFile {
-  return { name, is_published: false, records, rows: [], timeline: null };
+  return { name, part: null, is_published: false, records, rows: [], timeline: null };
 }
+
+test("parts of a study are groups of their own, whatever their command", () => {
+  const part = (id: string) => ({ id, title: `The ${id}`, commands: [] });
+  const groups = groupRecords([{ ...fileOf("a", [record({})]), part: part("sizes") }, { ...fileOf("b", [record({})]), part: part("warmup") },
+    { ...fileOf("paper", [record({})]), part: part("sizes"), is_published: true }]);
+  assert.deepEqual(groups.map(({ id, title, records }) => [id, title, records.length]), [["sizes", "The sizes", 2], ["warmup", "The warmup", 1]]);
+});
 
 test("records of one command are one experiment, from all files", () => {
   const groups = groupRecords([fileOf("a", [record({}), record({ command: "plan" })]), fileOf("b", [record({})])]);
