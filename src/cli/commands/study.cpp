@@ -187,12 +187,7 @@ class StudyCommandLine : public Command {
   }
 
   int show(const StudyFolder& folder) const {
-    const views::StudyDocument document{.folder = folder.path().string(),
-                                        .configuration = folder.configuration(),
-                                        .parts = folder.plan().value_or(std::vector<StudyPartPlan>()),
-                                        .rows = folder.all_rows(),
-                                        .log = folder.log(),
-                                        .answers = answer_questions(folder.all_rows())};
+    const views::StudyDocument document = views::read_study(folder.path());
     for (const views::StudyFile& file : views::study_files(document)) write_file(folder.file(file.name), file.text);
     print_output(views::study_text(document, output_width()));
     const bool failed =

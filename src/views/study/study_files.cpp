@@ -2,27 +2,39 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "ridgepoint/error.h"
 #include "views/study/parts.h"
-#include "views/table/render.h"
 
 namespace ridgepoint::views {
 
-std::vector<StudyFile> study_files(const StudyDocument& document) {
-  std::vector<StudyFile> files;
-  for (const StudyPartPlan& part : document.parts) {
-    const auto rows = document.rows.find(part.part);
-    if (rows == document.rows.end()) continue;
-    Page page;
-    page.tables.push_back(study_table(part.part, rows->second, Format::markdown));
-    std::string text = fmt::format("# {}\n\n{}", part.title, render(Format::markdown, page));
-    files.push_back({fmt::format("tables/{}.md", name(part.part)), std::move(text)});
-    page.tables = {study_table(part.part, rows->second, Format::csv)};
-    files.push_back({fmt::format("tables/{}.csv", name(part.part)), render(Format::csv, page)});
+StudyDocument read_study(const std::filesystem::path& path) {
+  const StudyFolder folder(path);
+  if (!folder.has_study()) {
+    throw Error(fmt::format("'{}' has no study (no study.json); ridgepoint study --output {} makes one", path.string(),
+                            path.string()));
   }
-  for (StudyFile& picture : study_pictures(document.rows)) files.push_back(std::move(picture));
+  StudyDocument document{.folder = path.string(),
+                         .configuration = folder.configuration(),
+                         .parts = folder.plan().value_or(std::vector<StudyPartPlan>()),
+                         .rows = folder.all_rows(),
+                         .log = folder.log(),
+                         .answers = {}};
+  document.answers = answer_questions(document.rows);
+  return document;
+}
+
+std::vector<StudyFile> study_files(const StudyDocument& document) {
+  std::vector<StudyFile> files = study_pictures(document.rows);
+  const std::vector<StudyFile> pictures = files;
+  for (const StudyPartPlan& part : document.parts) {
+    if (!document.rows.contains(part.part)) continue;
+    for (StudyFile& table : study_tables(document, part, pictures)) files.push_back(std::move(table));
+  }
   files.push_back({"answers.md", answers_markdown(document)});
-  files.push_back({"README.md", study_readme(document, files)});
-  files.push_back({"report.html", study_page(document)});
+  files.push_back({"README.md", study_readme(document, pictures)});
+  files.push_back({"report.html", study_page(document, "")});
   return files;
 }
 
