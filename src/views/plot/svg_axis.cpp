@@ -62,7 +62,7 @@ std::string svg_number(double value, SvgUnit unit) {
     case SvgUnit::number:
       break;
   }
-  return value != 0 && std::abs(value) < 1e-3 ? fmt::format("{:.2g}", value) : fmt::format("{:.6g}", value);
+  return value != 0 && std::abs(value) < 1 ? fmt::format("{:.2g}", value) : fmt::format("{:.6g}", value);
 }
 
 SvgAxis SvgAxis::logarithmic(const std::vector<double>& values, SvgUnit unit) {

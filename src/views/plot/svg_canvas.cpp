@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kLight = {"#1f6fb4", "#cf6a12", "#2c8a
 constexpr std::array<std::string_view, 8> kDark = {"#5aa5e6", "#ee9547", "#5cc07d", "#d583cf",
                                                    "#dcc04a", "#4cc3c9", "#ec7c7c", "#a4acb5"};
 constexpr double kRadius = 4.5;
-constexpr double kCharacter = 7.1;  // pixels of a character of text, on average
+constexpr double kCharacter = 7.4;  // pixels of a character of text, on average
 constexpr std::array kCorners = {0, 4, 3, 5};
 
 std::string_view name_of(SvgCanvas::Anchor anchor) {
@@ -52,6 +52,7 @@ std::string outline(std::size_t series, double x, double y) {
 }  // namespace
 
 SvgCanvas::SvgCanvas(double width, double height, std::string_view title, std::string_view subtitle) {
+  width = std::max({width, 1.3 * width_of(title) + 32, width_of(subtitle) + 32});
   text_ = fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
       "role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n<title>{2}</title>\n"

@@ -19,7 +19,7 @@ class SvgCanvas {
   enum class Anchor : std::uint8_t { start, middle, end };
   enum class Ink : std::uint8_t { text, quiet, heading };
 
-  // The title is the picture's name for screen readers too.
+  // The title is the picture's name for screen readers too. The picture is wider than `width` if its titles are.
   SvgCanvas(double width, double height, std::string_view title, std::string_view subtitle);
 
   void text(double x, double y, std::string_view words, Anchor anchor = Anchor::start, Ink ink = Ink::text);

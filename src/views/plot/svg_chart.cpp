@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "views/plot/svg_canvas.h"
 
@@ -15,6 +16,7 @@ using Ink = SvgCanvas::Ink;
 // Pixels.
 constexpr double kLeft = 92, kTop = 84, kPlotWidth = 620, kPlotHeight = 360;
 constexpr double kBottom = kTop + kPlotHeight, kRight = kLeft + kPlotWidth;
+constexpr double kCrossWidth = 11;
 constexpr double kLegend = kRight + 24, kLegendRow = 22;
 constexpr double kHeight = kBottom + 64;
 
@@ -29,7 +31,10 @@ Values values_of(const SvgChart& chart) {
       values.x.push_back(x);
       values.y.push_back(y);
     }
-    values.x.insert(values.x.end(), series.out_of_memory.begin(), series.out_of_memory.end());
+    for (const auto& [x, y] : series.out_of_memory) {
+      values.x.push_back(x);
+      if (std::isfinite(y)) values.y.push_back(y);
+    }
   }
   return values;
 }
@@ -109,19 +114,31 @@ class Drawing {
     }
   }
 
-  // Crosses in a line above the plot; those of several series stand side by side.
+  bool is_above(std::size_t place, double x) const {
+    return std::ranges::any_of(chart_.series[place].out_of_memory, [&](const std::pair<double, double>& point) {
+      return point.first == x && !std::isfinite(point.second);
+    });
+  }
+
+  // Crosses above the plot that have one x stand side by side.
   void out_of_memory(std::size_t place) {
     const SvgSeries& series = chart_.series[place];
-    for (const double x : series.out_of_memory) {
-      double before = 0, all = 0;
-      for (std::size_t i = 0; i < chart_.series.size(); ++i) {
-        const bool has_it =
-            std::ranges::find(chart_.series[i].out_of_memory, x) != chart_.series[i].out_of_memory.end();
-        all += has_it;
-        before += has_it && i < place;
+    for (const auto& [x, y] : series.out_of_memory) {
+      double left = x_of(x), top = kTop - 10;
+      std::string tip = fmt::format("{}: out of memory at {}", series.name, svg_number(x, chart_.x_unit));
+      if (std::isfinite(y)) {
+        top = y_of(y);
+        tip += fmt::format(", {} planned", svg_number(y, chart_.y_unit));
+      } else {
+        double before = 0, all = 0;
+        for (std::size_t i = 0; i < chart_.series.size(); ++i) {
+          if (!is_above(i, x)) continue;
+          ++all;
+          if (i < place) ++before;
+        }
+        left += kCrossWidth * (before - (all - 1) / 2);
       }
-      canvas_.mark(style_of(place), SvgMarkShape::cross, x_of(x) + 11 * (before - (all - 1) / 2), kTop - 10,
-                   fmt::format("{}: out of memory at {}", series.name, svg_number(x, chart_.x_unit)));
+      canvas_.mark(style_of(place), SvgMarkShape::cross, left, top, tip);
     }
   }
 
@@ -133,14 +150,20 @@ class Drawing {
 }  // namespace
 
 std::string svg_chart(const SvgChart& chart) {
-  const Values values = values_of(chart);
-  if (values.y.size() < 2) return "";
+  std::size_t points = 0;
+  bool has_planned = false, has_above = false;
+  for (const SvgSeries& series : chart.series) {
+    points += series.points.size();
+    for (const auto& [x, y] : series.out_of_memory) (std::isfinite(y) ? has_planned : has_above) = true;
+  }
+  if (points < 2) return "";
   SvgChart shown = chart;
-  const bool has_crosses =
-      std::ranges::any_of(chart.series, [](const SvgSeries& s) { return !s.out_of_memory.empty(); });
-  if (has_crosses)
-    shown.subtitle += std::string(shown.subtitle.empty() ? "" : "; ") + "× above the plot: out of memory";
-  return Drawing(shown, values).svg();
+  const auto add = [&](std::string_view words) {
+    shown.subtitle += (shown.subtitle.empty() ? "" : "; ") + std::string(words);
+  };
+  if (has_planned) add("×: out of memory, as planned");
+  if (has_above) add("× above the plot: out of memory");
+  return Drawing(shown, values_of(chart)).svg();
 }
 
 }  // namespace ridgepoint::views

@@ -13,8 +13,9 @@ namespace ridgepoint::views {
 struct SvgSeries {
   std::string name;
   std::vector<std::pair<double, double>> points;  // by increasing x; on logarithmic axes above 0
-  std::vector<double> out_of_memory = {};         // the x of rows that did not fit: crosses above the plot
-  bool is_published = false;                      // hollow marks on a dashed line
+  // Crosses for the rows that did not fit: where they were planned to be, or above the plot where y is NaN.
+  std::vector<std::pair<double, double>> out_of_memory = {};
+  bool is_published = false;                                    // hollow marks on a dashed line
   std::size_t style = std::numeric_limits<std::size_t>::max();  // of colour and shape; the usual: its place
   std::size_t first_hollow = 0;  // so many points at the beginning have hollow marks: warm-up
 };

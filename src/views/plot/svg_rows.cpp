@@ -55,7 +55,7 @@ class RowsDrawing {
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const std::string& name = chart_.series[i];
       canvas_.text(column(i), kTop - 10, name, Anchor::end, Ink::heading);
-      canvas_.mark(i, SvgMarkShape::filled, column(i) - SvgCanvas::width_of(name) - 10, kTop - 14, name);
+      canvas_.mark(i, SvgMarkShape::filled, column(i) - 1.1 * SvgCanvas::width_of(name) - 12, kTop - 14, name);
     }
   }
 

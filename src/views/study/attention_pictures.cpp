@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <limits>
 #include <optional>
 
 #include "views/study/json_table.h"
@@ -17,15 +19,18 @@ struct Metric {
   const char* file;
   const char* title;
   const char* path;
+  const char* planned;
   SvgUnit unit;
   std::optional<double> PublishedBeside::*published;
 };
 constexpr std::array kMetrics = {
-    Metric{"forward", "time of forward", "forward_ms.median", SvgUnit::milliseconds, &PublishedBeside::forward_ms},
-    Metric{"backward", "time of backward", "backward_ms.median", SvgUnit::milliseconds, &PublishedBeside::backward_ms},
-    Metric{"memory", "memory before backward", "memory_bytes.before_backward", SvgUnit::bytes,
-           &PublishedBeside::before_backward_bytes},
-    Metric{"peak", "peak memory", "memory_bytes.peak_allocated", SvgUnit::bytes, &PublishedBeside::peak_bytes}};
+    Metric{"forward", "time of forward", "forward_ms.median", "", SvgUnit::milliseconds, &PublishedBeside::forward_ms},
+    Metric{"backward", "time of backward", "backward_ms.median", "", SvgUnit::milliseconds,
+           &PublishedBeside::backward_ms},
+    Metric{"memory", "memory before backward", "memory_bytes.before_backward", "memory_bytes.planned_before_backward",
+           SvgUnit::bytes, &PublishedBeside::before_backward_bytes},
+    Metric{"peak", "peak memory", "memory_bytes.peak_allocated", "memory_bytes.planned_peak", SvgUnit::bytes,
+           &PublishedBeside::peak_bytes}};
 
 constexpr double kPublishedWidth = 64;  // of a head, in most published tables
 
@@ -36,7 +41,7 @@ SvgChart chart_of(const std::vector<Json>& rows, const std::string& title, const
           .x_title = "tokens of a sequence",
           .y_title = metric.unit == SvgUnit::bytes ? "" : "median, ms",
           .y_unit = metric.unit,
-          .series = curves(rows, "context", metric.path, name)};
+          .series = curves(rows, "context", metric.path, name, metric.planned)};
 }
 
 void add_metrics(std::vector<StudyFile>& files, const StudyRows& rows, StudyPart part, const std::string& title,
@@ -66,7 +71,7 @@ void add_published(std::vector<StudyFile>& files, const std::vector<Json>& all) 
       if (value) {
         series->points.emplace_back(x, *value);
       } else {
-        series->out_of_memory.push_back(x);
+        series->out_of_memory.emplace_back(x, std::numeric_limits<double>::quiet_NaN());
       }
     }
     std::erase_if(chart.series, [](const SvgSeries& series) { return series.points.empty(); });

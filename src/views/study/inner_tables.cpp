@@ -80,7 +80,9 @@ std::vector<Table> profile_tables(const std::vector<Json>& rows) {
     const std::size_t first = tables.size();
     add_profile(tables, row);
     std::vector<std::string> verdict;
-    for (const Json& sentence : member(row, "profile.verdict")) verdict.push_back(sentence.get<std::string>());
+    for (const Json& sentence : member(row, "profile.verdict")) {
+      if (sentence.is_string()) verdict.push_back(sentence.get<std::string>());
+    }
     if (first < tables.size()) tables[first].note = fmt::format("{}", fmt::join(verdict, " "));
   }
   return tables;

@@ -12,6 +12,8 @@
 namespace ridgepoint::views {
 namespace {
 
+constexpr std::size_t kMostColumns = 8;
+
 std::string people_text(double value, JsonKind kind) {
   switch (kind) {
     case JsonKind::ms:
@@ -108,6 +110,12 @@ JsonRows pointers(const Json& array) {
   return rows;
 }
 
+JsonRows pointers(const std::vector<Json>& rows) {
+  JsonRows all;
+  for (const Json& row : rows) all.push_back(&row);
+  return all;
+}
+
 Table json_table(std::string caption, const JsonRows& rows, const std::vector<JsonColumn>& columns, Format format) {
   Table table;
   table.caption = std::move(caption);
@@ -135,17 +143,16 @@ Table flat_table(std::string caption, const JsonRows& rows, Format format) {
       if (value.is_number()) column->kind = kind_of(key);
     }
   }
+  const bool is_wide = flat.size() > 1 && all.size() > kMostColumns && is_for_people(format);
   for (const JsonColumn& column : all) {
     const auto agrees = [&](const Json& row) { return member(row, column.path) == member(flat.front(), column.path); };
-    if (flat.size() < 2 || !is_for_people(format) || !std::ranges::all_of(flat, agrees)) {
+    if (!is_wide || !std::ranges::all_of(flat, agrees)) {
       columns.push_back(column);
     } else if (const std::string phrase = phrase_of(column, member(flat.front(), column.path)); !phrase.empty()) {
       caption += (caption.empty() ? "" : ", ") + phrase;
     }
   }
-  JsonRows shown;
-  for (const Json& row : flat) shown.push_back(&row);
-  return json_table(std::move(caption), shown, columns, format);
+  return json_table(std::move(caption), pointers(flat), columns, format);
 }
 
 Json flat_row(const Json& row) {

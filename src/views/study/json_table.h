@@ -27,12 +27,13 @@ struct JsonColumn {
 
 using JsonRows = std::vector<const Json*>;
 JsonRows pointers(const Json& array);  // to the objects of an array; empty for anything else
+JsonRows pointers(const std::vector<Json>& rows);
 
 // A row of the table for each row, whatever it lacks.
 Table json_table(std::string caption, const JsonRows& rows, const std::vector<JsonColumn>& columns, Format format);
 
 // The columns are the members of the rows, those of nested objects too. For people, members on which all rows agree
-// stand in the caption instead, behind `caption`, if there is more than one row.
+// stand in the caption of a wide table instead, behind `caption`.
 Table flat_table(std::string caption, const JsonRows& rows, Format format);
 
 // The row without nesting: "copy.bytes_per_second".

@@ -86,11 +86,14 @@ void add_peaks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
                 .x_title = "tokens of a sequence",
                 .y_title = "peak allocated",
                 .y_unit = SvgUnit::bytes,
-                .series = curves(own, "context", "memory_bytes.peak_allocated", [](const Json& row) {
-                  std::string mode = text_at(row, "mode");
-                  std::ranges::replace(mode, '_', ' ');
-                  return mode + ", " + text_at(row, "dtype");
-                })});
+                .series = curves(
+                    own, "context", "memory_bytes.peak_allocated",
+                    [](const Json& row) {
+                      std::string mode = text_at(row, "mode");
+                      std::ranges::replace(mode, '_', ' ');
+                      return mode + ", " + text_at(row, "dtype");
+                    },
+                    "memory_bytes.planned_peak")});
   }
 }
 

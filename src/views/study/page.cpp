@@ -97,11 +97,9 @@ void add_part(std::vector<ReportFile>& files, const StudyDocument& document, con
     ReportFile& file = files.emplace_back(ReportFile{.name = file_name, .records = {}, .rows = {}});
     for (const Json& row : rows) file.records.push_back(shown_record(row, part.part));
   } else {
-    const std::vector<StudyRowGroup> groups = row_groups(document, part);
-    for (const StudyRowGroup& group : groups) {
-      ReportFile& file = files.emplace_back(ReportFile{.name = file_name, .records = {}, .rows = {}});
-      if (groups.size() > 1) file.caption = group.command;
-      for (const Json* row : group.rows) file.rows.push_back(flat_row(*row));
+    for (StudyRowGroup& group : shown_rows(document, part)) {
+      files.push_back({.name = file_name, .records = {}, .rows = std::move(group.rows)});
+      files.back().caption = std::move(group.caption);
     }
   }
   if (std::ranges::find(kPublishedParts, part.part) != kPublishedParts.end()) {

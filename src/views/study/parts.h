@@ -17,12 +17,13 @@ namespace ridgepoint::views {
 // "ridgepoint bench --model small": a command line as a user types it in the folder that holds the study's folder.
 std::string command_text(const StudyCommand& command, const std::string& folder);
 
-// Rows that one command line printed, or all of a part where that is not known.
+// Rows that are no records as they are shown: without nesting, those that belong together in one table.
 struct StudyRowGroup {
-  std::string command;  // empty: not known
-  std::vector<const Json*> rows;
+  std::string caption;  // empty: the part's title says it
+  std::vector<Json> rows;
 };
-std::vector<StudyRowGroup> row_groups(const StudyDocument& document, const StudyPartPlan& part);
+// The devices and why others cannot run; an account by its moments; otherwise the rows of each command line.
+std::vector<StudyRowGroup> shown_rows(const StudyDocument& document, const StudyPartPlan& part);
 
 // Whether the rows are records, which all have the same fields.
 bool has_records(const std::vector<Json>& rows);

@@ -66,7 +66,8 @@ std::string shared_settings(const std::vector<Json>& rows) {
   return text;
 }
 
-std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name) {
+std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name,
+                              const char* planned) {
   std::vector<SvgSeries> series;
   for (const Json& row : rows) {
     const std::string label = name(row);
@@ -76,7 +77,7 @@ std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, cons
     auto curve = std::ranges::find(series, label, &SvgSeries::name);
     if (curve == series.end()) curve = series.insert(series.end(), {.name = label, .points = {}});
     if (is_oom) {
-      curve->out_of_memory.push_back(at);
+      curve->out_of_memory.emplace_back(at, number_at(row, planned));
     } else {
       curve->points.emplace_back(at, value);
     }

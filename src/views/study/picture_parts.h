@@ -22,8 +22,10 @@ const std::vector<Json>& rows_of(const StudyRows& rows, StudyPart part);
 // The settings that all rows share: "NVIDIA H200, small, bf16, 4 x 256".
 std::string shared_settings(const std::vector<Json>& rows);
 
-// One curve for each name, in the order of the rows; rows without a name are left out.
-std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name);
+// One curve for each name, in the order of the rows; rows without a name are left out. `planned` is what y was planned
+// to be, for rows that ran out of memory.
+std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, const char* y, const NameOfRow& name,
+                              const char* planned = "");
 // Curves for a chart, or, where all rows have one x, the same figures as rows.
 void add_curves(std::vector<StudyFile>& files, std::string_view file, SvgChart chart);
 

@@ -8,6 +8,23 @@
 #include "views/study/parts.h"
 
 namespace ridgepoint::views {
+namespace {
+
+// Views read the rows again, without a place to name.
+void check_records(const StudyRows& all) {
+  for (const auto& [part, rows] : all) {
+    if (!has_records(rows)) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      try {
+        static_cast<void>(record_from_json(dump_json(rows[i])));
+      } catch (const Error& error) {
+        throw Error(fmt::format("records/{}.jsonl, line {}: {}", name(part), i + 1, error.what()));
+      }
+    }
+  }
+}
+
+}  // namespace
 
 StudyDocument read_study(const std::filesystem::path& path) {
   const StudyFolder folder(path);
@@ -21,6 +38,7 @@ StudyDocument read_study(const std::filesystem::path& path) {
                          .rows = folder.all_rows(),
                          .log = folder.log(),
                          .answers = {}};
+  check_records(document.rows);
   document.answers = answer_questions(document.rows);
   return document;
 }
