@@ -20,6 +20,13 @@ test("parts of a study are groups of their own, whatever their command", () => {
   assert.deepEqual(groups.map(({ id, title, records }) => [id, title, records.length]), [["sizes", "The sizes", 2], ["warmup", "The warmup", 1]]);
 });
 
+test("published figures of a study's part are told apart by their study, not by a file", () => {
+  const part = { id: "sizes", title: "Sizes", commands: [] };
+  const [sizes] = groupRecords([{ ...fileOf("a", [record({ engine: "ridgepoint" })]), part },
+    { ...fileOf("published figures", [record({ engine: "a_paper" })]), part, is_published: true }]);
+  assert.deepEqual(sizes!.records.map((each) => labelOf(each, sizes!.varying)), ["ridgepoint", "published, a_paper"]);
+});
+
 test("records of one command are one experiment, from all files", () => {
   const groups = groupRecords([fileOf("a", [record({}), record({ command: "plan" })]), fileOf("b", [record({})])]);
   assert.deepEqual(groups.map(({ command, records }) => [command, records.length]), [["bench", 2], ["plan", 1]]);

@@ -38,6 +38,12 @@ function makeRecords() {
   writeFileSync(path("paper.jsonl"), published.map((record) => JSON.stringify(record)).join("\n"));
 }
 
+// A study that takes seconds: every kind of section, with the smallest rows.
+function makeStudy() {
+  ridgepoint("study", "--quick", "--model", "tiny", "--limit", "4s", "--memory-limit", "256MiB", "--output", path("study"),
+    "--only", "sizes,profile,accumulation,autocast,memory_step,attention_grid,accounting");
+}
+
 const kFiles = ["bench.jsonl", "attention.json", "plan.json", "profile.json", "memory.json", "run.csv", "precision.json"];
 
 function report(name, files, ...more) {
@@ -218,6 +224,38 @@ test("records that lack nearly everything, and grids of many rows, are shown", a
   }
 });
 
+test("a study has its answers first, and a section for each part with its command lines", async () => {
+  const { page, close } = await open(report("study.html", ["study"]));
+  const headings = await page.locator("h2").allTextContents();
+  assert.deepEqual(headings.slice(0, 2), ["Answers", "Overview"]);
+  const ids = await page.locator("section").evaluateAll((sections) => sections.map(({ id }) => id));
+  assert.deepEqual(ids, ["answers", "overview", "devices", "sizes", "profile", "accumulation", "autocast", "memory_step", "attention_grid", "accounting"]);
+  const targets = await page.locator("#answers a").evaluateAll((links) => links.map((link) => link.getAttribute("href").slice(1)));
+  assert.ok(targets.length > 10 && targets.every((target) => ids.includes(target)), targets.join(" "));
+  await page.locator("#sizes .commands summary").click();
+  assert.match(await page.locator("#sizes pre").innerText(), /^ridgepoint bench --device cpu .*--model tiny/);
+  assert.match(await page.locator("#accumulation").innerText(), /10\.00013351/);
+  assert.match(await page.locator("#autocast").innerText(), /layer_norm/);
+  for (const part of ["profile", "memory_step"]) assert.ok(await page.locator(`#${part} figure`).count() >= 2);
+  await page.screenshot({ path: join(screenshots, "study-1600.png"), fullPage: true });
+  await close();
+});
+
+test("published figures of a study are hollow marks under their study's name", async () => {
+  const { page, close } = await open(report("study.html", ["study"]));
+  await page.locator("#attention_grid").getByRole("button", { name: "published, a100_80gb_pcie" }).first().waitFor();
+  assert.match(await page.locator("#attention_grid table").innerText(), /same workload, other card/);
+  await close();
+});
+
+test("a study is read at 400 pixels in the dark, and its page is small", async () => {
+  const { page, close } = await open(report("study.html", ["study"]), { viewport: { width: 400, height: 800 }, colorScheme: "dark" });
+  assert.equal(await overflow(page), 0);
+  await page.screenshot({ path: join(screenshots, "study-400.png"), fullPage: true });
+  await close();
+  for (const name of ["study.html", "study/report.html"]) assert.ok(readFileSync(path(name)).length < 2_000_000);
+});
+
 // Names from records are text and nothing else, wherever they appear.
 test("hostile names are shown as they are", async () => {
   const name = `</script><img src=x onerror="document.title='owned'"><!--<script>\u2028`;
@@ -250,6 +288,7 @@ async function main() {
   }
   mkdirSync(screenshots, { recursive: true });
   makeRecords();
+  makeStudy();
   browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
   let failures = 0;
   for (const { name, run } of tests) {
