@@ -14,6 +14,7 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/run_rows.h"
 #include "core/processes/child_process.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -31,6 +32,13 @@ std::string in_folder(std::string word, const std::string& folder) {
   for (std::size_t at = 0; (at = word.find(kPlace, at)) != std::string::npos; at += folder.size())
     word.replace(at, kPlace.size(), folder);
   return word;
+}
+
+[[noreturn]] void throw_lost_rows(StudyPart part, std::int64_t found, std::int64_t logged) {
+  throw Error(
+      fmt::format("records/{}.jsonl has {} rows, and log.jsonl says that {} were measured; give --restart to measure "
+                  "everything again",
+                  name(part), found, logged));
 }
 
 }  // namespace
@@ -56,8 +64,9 @@ std::vector<StudyRunner::Task> StudyRunner::open_tasks(std::span<const StudyPart
       logged_rows += entry.rows;
       ended = std::max(ended, entry.command + 1);
     }
-    if (ended >= part.commands.size()) continue;
     std::int64_t done = static_cast<std::int64_t>(folder_.rows(part.part).size()) - logged_rows;
+    if (done < 0) throw_lost_rows(part.part, logged_rows + done, logged_rows);
+    if (ended >= part.commands.size()) continue;
     if (done != 0 && !can_skip_rows(part.commands[ended])) {
       folder_.keep_rows(part.part, static_cast<std::size_t>(logged_rows));
       done = 0;

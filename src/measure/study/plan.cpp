@@ -147,7 +147,7 @@ class Planner {
   void add_profile() {
     const double steps = 3 + static_cast<double>(iterations_.total());
     StudyCommand command{
-        .arguments = with_iterations(words("profile", {"--model", main_, "--compare", "forward,step"}), iterations_),
+        .arguments = with_iterations(words("profile", {"--model", main_, "--mode", "forward,step"}), iterations_),
         .rows = 2};
     command.seconds =
         start_seconds(machine_) + 2 * initial_seconds(machine_, main_) +
