@@ -35,7 +35,7 @@ struct StudySettings {
   std::int64_t memory_limit_bytes = 0;
   bool is_quick = false;
   double limit_seconds = 900;
-  std::vector<std::string> models;  // presets; empty: by the machine and the limit
+  std::vector<std::string> models = {};  // presets; empty: by the machine and the limit
 };
 
 struct StudyCommand {
