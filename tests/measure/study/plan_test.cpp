@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::Not;
 using Plan = std::vector<StudyPartPlan>;
 
@@ -122,6 +123,16 @@ TEST(StudyPlan, passes_threads_and_memory_limit_on) {
       EXPECT_THAT(command.arguments, Contains("1GiB"));
     }
   }
+}
+
+TEST(StudyPlan, never_fills_the_memory_of_a_host) {
+  const StudyPartPlan grid = find(quick_plan(laptop()), StudyPart::attention_grid);
+  const StudyCommand& longest = grid.commands.back();
+  EXPECT_THAT(longest.arguments, IsSupersetOf({"16384", "--memory-limit", "2048MiB"}));
+  EXPECT_THAT(grid.commands.front().arguments, Not(Contains("--memory-limit")));
+  const StudyPartPlan grid_of_card = find(quick_plan(large_card()), StudyPart::attention_grid);
+  for (const StudyCommand& command : grid_of_card.commands)
+    EXPECT_THAT(command.arguments, Not(Contains("--memory-limit")));
 }
 
 TEST(StudyMachine, is_read_from_the_rows_of_devices) {
