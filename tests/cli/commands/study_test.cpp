@@ -34,7 +34,7 @@ constexpr std::uint64_t kMostBytes = 1 << 28;
 
 // A few parts, with as many rows as a few seconds allow.
 Words small_study(const std::string& folder, const Words& more = {}) {
-  return with_options({"study", "--device", "cpu", "--threads", "1", "--quick", "--model", "tiny", "--limit", "1s",
+  return with_options({"study", "--device", "cpu", "--threads", "1", "--quick", "--model", "tiny", "--limit", "8s",
                        "--only", "sizes,warmup,accumulation,attention_grid", "--output", folder},
                       more);
 }
