@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -26,7 +27,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
@@ -77,9 +77,9 @@ Words settings_of_rows(const std::string& folder, const std::string& part) {
   for (const std::string& line : complete_lines(fs::path(folder) / "records" / (part + ".jsonl"))) {
     const json row = json::parse(line);
     std::string text;
-    for (const char* key : {"mode", "dtype", "attention", "compile", "batch", "context", "warmup", "steps"})
+    for (const char* key : {"mode", "dtype", "attention", "compile", "batch", "context", "warmup", "steps", "model"})
       text += row.value(key, json()).dump() + " ";
-    settings.push_back(text + row.value("model", json::object()).value("name", ""));
+    settings.push_back(text);
   }
   return settings;
 }
@@ -260,6 +260,49 @@ TEST_F(FinishedStudy, measures_the_row_of_an_incomplete_line_again) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.error, HasSubstr("the last line of 'warmup.jsonl' was not complete"));
   EXPECT_EQ(read_file(file("records/warmup.jsonl"), kMostBytes), rows);
+}
+
+TEST(StudyCommand, goes_on_in_the_middle_of_a_sweep) {
+  const TemporaryFolder temporary;
+  const std::string folder = temporary / "study";
+  const fs::path records = fs::path(folder) / "records" / "attention_grid.jsonl";
+  const fs::path log = fs::path(folder) / "log.jsonl";
+  const Words words = small_study(folder, {"--only", "attention_grid"});
+  EXPECT_EQ(run_program(words).exit_code, 0);
+  const Words rows = complete_lines(records);
+  const Words settings = settings_of_rows(folder, "attention_grid");
+  ASSERT_GE(rows.size(), 4U);
+  // As if it had been killed after the second row of the first command line.
+  write_file(log, complete_lines(log).front() + "\n");
+  write_file(records, rows[0] + "\n" + rows[1] + "\n");
+  EXPECT_EQ(run_program(words).exit_code, 0);
+  EXPECT_EQ(complete_lines(records)[0], rows[0]);
+  EXPECT_EQ(complete_lines(records)[1], rows[1]);
+  EXPECT_EQ(settings_of_rows(folder, "attention_grid"), settings);
+}
+
+TEST(Skip, leaves_out_the_first_rows_of_every_sweep) {
+  for (const Words& words : {Words{"bench"}, Words{"bench", "--cold"}, Words{"memory"}, Words{"profile"}}) {
+    Words all = words;
+    for (const char* word : {"--device", "cpu", "--model", "tiny", "--context", "8", "--batch", "1", "--dtype",
+                             "fp32,bf16", "--steps", "1", "--warmup", "1", "--skip", "1", "--format", "jsonl"})
+      all.emplace_back(word);
+    const ProgramResult result = run_program(all);
+    EXPECT_EQ(result.exit_code, 0) << words.back() << result.error;
+    ASSERT_EQ(std::ranges::count(result.output, '\n'), 1) << words.back();
+    EXPECT_EQ(json::parse(result.output)["dtype"], "bf16") << words.back();
+  }
+  const ProgramResult attention =
+      run_program({"attention", "--device", "cpu", "--threads", "1", "--d-model", "16", "--sequence", "8,16,32",
+                   "--attention", "flash", "--steps", "1", "--skip", "2", "--format", "jsonl"});
+  ASSERT_EQ(std::ranges::count(attention.output, '\n'), 1) << attention.error;
+  EXPECT_EQ(json::parse(attention.output)["context"], 32);
+}
+
+TEST(Skip, is_refused_past_the_end_of_the_sweep) {
+  const ProgramResult result = run_program({"bench", "--device", "cpu", "--dtype", "fp32,bf16", "--skip", "2"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.error, HasSubstr("--skip: 2 is out of range; the sweep has 2 rows"));
 }
 
 TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
