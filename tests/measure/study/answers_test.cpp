@@ -68,6 +68,7 @@ TEST(Answers, say_which_part_has_no_rows) {
     EXPECT_THAT(each.sentence, StartsWith("This study cannot say: its part '")) << each.question;
     EXPECT_THAT(each.evidence, IsEmpty()) << each.question;
     EXPECT_THAT(each.elsewhere, IsEmpty()) << each.question;
+    EXPECT_TRUE(each.missing.has_value()) << each.question;
   }
 }
 
@@ -199,6 +200,8 @@ TEST(Answers, compare_kernels_with_the_clock) {
   rows[StudyPart::profile][1]["profile"]["time"]["kernels_ms"] = 50;
   EXPECT_THAT(sentence(rows, "Does the time of the kernels"), HasSubstr("within 50 %, so idle time"));
   EXPECT_EQ(answer(rows, "Does the time of the kernels").elsewhere.at(0).verdict, Verdict::contradicted);
+  rows[StudyPart::profile][0]["timing"]["verdict"] = "disturbed";
+  EXPECT_EQ(answer(rows, "Does the time of the kernels").elsewhere.at(0).verdict, Verdict::not_comparable);
 }
 
 TEST(Answers, name_the_longest_kernel_of_both_modes) {
