@@ -42,6 +42,7 @@ export interface Answer {
 export interface ReportFile {
   name: string;
   part: StudyPart | null;
+  caption: string;        // of the table of `rows`; empty: the usual one
   is_published: boolean;  // figures of others
   records: JsonObject[];  // with `schema` and `command`
   rows: JsonObject[];     // of `ridgepoint precision`

@@ -2,7 +2,7 @@
 import { at, type JsonObject, numberAt, type ReportFile, type StudyPart } from "./data";
 import { el } from "./dom";
 import { type Field, measures, phases } from "./fields";
-import { formatOne } from "./format";
+import { formatOne, type Kind } from "./format";
 import { attentionGrid } from "./grid";
 import { type Experiment, keyOf, labelOf, isPublished, namedSettings, statusOf } from "./grouping";
 import { intervals } from "./intervals";
@@ -24,8 +24,10 @@ function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
   const lines = [`${axis.label} ${formatOne(axis.kind, point.x)}`];
   if (point.y !== null) lines.push(`${field.label}: ${formatOne(field.kind, point.y)}`);
   if (point.isOom) lines.push(field.kind === "bytes" ? "planned; does not fit in memory" : "does not fit in memory");
-  const message = keyOf(point.record, "error.message");
-  if (message !== "") lines.push(message);
+  for (const path of ["compares", "error.message"]) {
+    const text = keyOf(point.record, path);
+    if (text !== "") lines.push(text);
+  }
   return { x: point.x, y: point.y, shape: point.isOom ? "oom" : isPublished(point.record) ? "hollow" : "dot", size: 1, lines };
 }
 
@@ -91,7 +93,8 @@ function commandLines(part: StudyPart | null): HTMLElement | null {
     el("pre", {}, part.commands.join("\n")));
 }
 
-export function experimentSection(experiment: Experiment): HTMLElement {
+// `more`, of a study, is what its section has before the table: the profile of a record, the timeline of a run.
+export function experimentSection(experiment: Experiment, more: readonly HTMLElement[] = []): HTMLElement {
   const { command, records, constant, varying } = experiment;
   const first = records[0] ?? {};
   const shared = constant.length > 0 ? `All rows: ${namedSettings(first, constant)}.` : "";
@@ -103,35 +106,50 @@ export function experimentSection(experiment: Experiment): HTMLElement {
   return el("section", { id: experiment.id }, el("h2", {}, experiment.title), commandLines(experiment.part),
     shared === "" ? null : el("p", { class: "shared" }, shared),
     varying.length === 0 || records.length < 2 ? null : el("p", {}, `The rows differ in ${varying.map(({ label }) => label).join(", ")}.`),
-    charts.length > 0 ? el("div", { class: "charts" }, ...charts) : null, ...elements, recordTable(experiment));
+    charts.length > 0 ? el("div", { class: "charts" }, ...charts) : null, ...elements, ...more, recordTable(experiment));
 }
 
 // The section of a part of a study whose rows are no records.
-export function rowsSection({ part, rows }: ReportFile): HTMLElement | null {
-  if (part === null || rows.length === 0) return null;
-  return el("section", { id: part.id }, el("h2", {}, part.title), commandLines(part), ...rowTables(rows, part.title));
+export function rowsSection(part: StudyPart, files: readonly ReportFile[]): HTMLElement | null {
+  const tables = files.flatMap(({ rows, caption }) => rowTables(rows, caption || part.title, true));
+  return tables.length === 0 ? null : el("section", { id: part.id }, el("h2", {}, part.title), commandLines(part), ...tables);
 }
 
 export function precisionSection(rows: readonly JsonObject[]): HTMLElement | null {
   if (rows.length === 0) return null;
-  return el("section", { id: "precision" }, el("h2", {}, "precision"), ...rowTables(rows, "Relative errors against double precision"));
+  return el("section", { id: "precision" }, el("h2", {}, "precision"), ...rowTables(rows, "Relative errors against double precision", false));
 }
 
-// The tables of rows that are no records, such as those of `ridgepoint precision`: one for each set of columns.
-function rowTables(rows: readonly JsonObject[], usual: string): HTMLElement[] {
+function kindOf(key: string): Kind {
+  if (key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient")) return "error";
+  if (key === "result") return "sum";
+  if (key.endsWith("_bytes")) return "bytes";
+  return "number";
+}
+
+function columnOf(key: string, rows: readonly JsonObject[]): Column {
+  const values = rows.map((row) => { const value = row[key] ?? null; return typeof value === "object" ? null : value; });
+  return { label: key.replace(/_bytes$/, "").replaceAll("_", " ").replace(".", " "), kind: kindOf(key), values };
+}
+
+const kMostColumns = 8;  // of a table that repeats what all rows share
+
+// The tables of rows that are no records, such as those of `ridgepoint precision`: one for each set of columns, or, if
+// they belong together, one with every column. What all rows share then stands above.
+function rowTables(rows: readonly JsonObject[], usual: string, isOne: boolean): HTMLElement[] {
+  if (rows.length === 0) return [];
   const groups = new Map<string, JsonObject[]>();
   for (const row of rows) {
-    const key = Object.keys(row).join("\n");
+    const key = isOne ? "" : Object.keys(row).join("\n");
     groups.set(key, [...(groups.get(key) ?? []), row]);
   }
-  return [...groups].map(([keys, group]) => {
-    const columns: Column[] = keys.split("\n").map((key) => {
-      const isError = key === "relative_error" || key.endsWith(".forward") || key.endsWith(".gradient");
-      const values = group.map((row) => { const value = row[key] ?? null; return typeof value === "object" ? null : value; });
-      return { label: key.replaceAll("_", " ").replace(".", " "), kind: isError ? "error" : "number", values };
-    });
-    const caption = keys.startsWith("statement") ? "Sums in each number type" : keys.startsWith("part") ? "Types under autocast"
-      : usual;
-    return sortableTable(caption, columns);
+  return [...groups.values()].flatMap((group) => {
+    const keys = [...new Set(group.flatMap((row) => Object.keys(row)))].filter((key) => group.some((row) => (row[key] ?? null) !== null));
+    const shared = isOne && group.length > 1 && keys.length > kMostColumns ? keys.filter((key) => group.every((row) => row[key] === group[0]![key])) : [];
+    const words = shared.map((key) => columnOf(key, group)).map(({ label, kind, values: [value] }) =>
+      `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`);
+    const caption = keys[0] === "statement" ? "Sums in each number type" : keys[0] === "part" && !isOne ? "Types under autocast" : usual;
+    const table = sortableTable(caption, keys.filter((key) => !shared.includes(key)).map((key) => columnOf(key, group)));
+    return words.length === 0 ? [table] : [el("p", { class: "shared" }, `All rows: ${words.join(", ")}.`), table];
   });
 }

@@ -81,6 +81,7 @@ export const measures: readonly Field[] = [
   field("peer.difference", "difference", "error"),
   field("attention_fallback", "ran as", "text"),
   field("threads_waiting", "threads waiting", "number"),
+  field("compares", "what compares", "text"),
   field("error.message", "message", "text"),
   field("timestamp", "started, UTC", "text"),
 ];

@@ -1,6 +1,6 @@
 // Numbers as text. A column of numbers has one unit and one number of decimals, so that digits align.
 
-export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error";
+export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error" | "sum";
 
 // How the numbers of a column are written: value / divisor, with `decimals`, under a heading with `unit`.
 export interface Scale {
@@ -50,6 +50,7 @@ export function scaleOf(kind: Kind, values: readonly number[]): Scale {
   const sizes = values.map(Math.abs).filter((size) => size > 0).sort((a, b) => a - b);
   const median = sizes[sizes.length >> 1] ?? Infinity;
   const [unit, divisor] = unitOf(kind, sizes[sizes.length - 1] ?? 0);
+  if (kind === "sum") return { unit, divisor, decimals: 8, exponential: false };
   if (kind === "error") return { unit, divisor, decimals: 2, exponential: true };
   const whole = kind === "count" || unit === "B" || values.every((value) => Number.isInteger(value / divisor));
   const digits = whole || median === Infinity ? 0 : 2 - Math.floor(Math.log10(median / divisor));

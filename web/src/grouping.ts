@@ -1,4 +1,5 @@
-// Records to experiments: one for each command, or for each part of a study, with the settings that vary apart from those that all rows share.
+// Records to experiments: one for each command, or for each part of a study, with the settings that vary apart from
+// those that all rows share.
 import { at, type JsonObject, type ReportFile, type StudyPart } from "./data";
 import { type Field, impliedBy, measures, settings } from "./fields";
 import { formatOne } from "./format";
@@ -68,7 +69,7 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
     for (const record of file.records) {
       const command = keyOf(record, "command"), key = file.part === null ? command : `part ${file.part.id}`;
       if (!groups.has(key)) groups.set(key, { command, part: file.part, records: [] });
-      groups.get(key)!.records.push({ ...record, file: file.name, published: file.is_published ? `published: ${file.name}` : null });
+      groups.get(key)!.records.push({ ...record, file: file.name, published: file.is_published ? (file.part === null ? `published: ${file.name}` : "published") : null });
     }
   }
   return [...groups.values()].map(({ command, part, records }) => makeExperiment(command, records, part));

@@ -1,13 +1,13 @@
 // Builds the page from its data.
-import type { ReportData, ReportFile } from "./data";
+import type { ReportData, ReportFile, StudyPart } from "./data";
 import { el } from "./dom";
 import { answersSection } from "./answers";
 import { experimentSection, precisionSection, rowsSection } from "./experiment";
 import { type Experiment, groupRecords } from "./grouping";
 import { Formulas } from "./levels";
-import { memorySection } from "./memory";
+import { memoryParts, memorySection } from "./memory";
 import { overview } from "./overview";
-import { profileSection } from "./profile";
+import { profileParts, profileSection } from "./profile";
 import { startTheme, themeButton } from "./theme";
 import { timeline } from "./timeline";
 
@@ -16,14 +16,17 @@ function contents(sections: readonly HTMLElement[]): HTMLElement {
   return el("nav", { "aria-label": "Contents" }, el("ul", {}, ...links));
 }
 
-// The sections of commands, and of the parts of a study in their order.
-function inOrder(files: readonly ReportFile[], experiments: readonly Experiment[]): (HTMLElement | null)[] {
-  const ids = [...new Set(files.flatMap(({ part }) => (part === null ? [] : [part.id])))];
-  const ofParts = ids.map((id) => {
-    const experiment = experiments.find(({ part }) => part?.id === id);
-    return experiment === undefined ? rowsSection(files.find(({ part }) => part?.id === id)!) : experimentSection(experiment);
-  });
-  return [...experiments.filter(({ part }) => part === null).map(experimentSection), ...ofParts];
+const timelinesOf = (files: readonly ReportFile[], formulas: Formulas) =>
+  files.filter((file) => file.timeline !== null && file.timeline.time_ms.length > 0)
+    .map((file) => timeline(`Memory of ${file.name}, by category`, file.timeline!, formulas));
+
+// The section of a part of a study: all that its files have.
+function partSection(part: StudyPart, files: readonly ReportFile[], experiments: readonly Experiment[], formulas: Formulas): HTMLElement | null {
+  const own = files.filter((file) => file.part?.id === part.id);
+  const experiment = experiments.find((each) => each.part?.id === part.id);
+  if (experiment === undefined) return rowsSection(part, own);
+  const more = [...timelinesOf(own, formulas), ...(experiment.command === "profile" ? profileParts(experiment) : memoryParts([experiment]))];
+  return experimentSection(experiment, more);
 }
 
 function build(data: ReportData): void {
@@ -34,12 +37,13 @@ function build(data: ReportData): void {
   const main = el("main", {});
   const top = el("header", {}, el("h1", {}, data.title), themeButton());
   document.body.replaceChildren(el("a", { class: "skip", href: "#overview" }, "Skip to the overview"), top, main, el("footer", {}, data.made_by));
-  const timelines = data.files.filter((file) => file.timeline !== null && file.timeline.time_ms.length > 0)
-    .map((file) => timeline(`Memory of ${file.name}, by category`, file.timeline!, formulas));
   const partless = data.files.filter(({ part }) => part === null);
+  const commands = experiments.filter(({ part }) => part === null);
+  const parts = [...new Map(data.files.flatMap(({ part }) => (part === null ? [] : [[part.id, part] as const]))).values()];
   const sections = [
-    answersSection(data.answers), overview(data, experiments), ...inOrder(data.files, experiments),
-    profileSection(experiments.find(({ command }) => command === "profile")), memorySection(experiments, timelines),
+    answersSection(data.answers), overview(data, experiments), ...commands.map((experiment) => experimentSection(experiment)),
+    profileSection(commands.find(({ command }) => command === "profile")), memorySection(commands, timelinesOf(partless, formulas)),
+    ...parts.map((part) => partSection(part, data.files, experiments, formulas)),
     precisionSection(partless.flatMap((file) => file.rows)),
   ].filter((section) => section !== null);
   top.after(contents(sections));

@@ -7,6 +7,7 @@ import { type BarRow, stackedBars } from "./bars";
 import { type Column, sortableTable } from "./table";
 
 const kMostRows = 40;
+const kShownAllocations = 15;
 const words = (name: string) => name.replaceAll("_", " ");
 
 function byCategory(level: JsonObject, prefix: string): (number | null)[] {
@@ -25,7 +26,7 @@ function allocationTable(record: JsonObject, label: string): HTMLElement | null 
   const numbers = (name: string, path: string, kind: "bytes" | "count"): Column => ({ label: name, kind, values: groups.map((group) => numberAt(group, path)) });
   return sortableTable(`Largest allocations of an iteration${label === "" ? "" : `: ${label}`}`, [
     texts("module", "module"), texts("op", "op"), texts("category", "category"), texts("phase", "phase"), numbers("each", "block_bytes", "bytes"),
-    texts("formula", "formula"), numbers("times", "blocks", "count"), numbers("at the peak", "at_peak", "count"), texts("made at", "source")]);
+    texts("formula", "formula"), numbers("times", "blocks", "count"), numbers("at the peak", "at_peak", "count"), texts("made at", "source")], kShownAllocations);
 }
 
 // A setting's peaks for every record that knows them (memory and plan).

@@ -81,5 +81,8 @@ function sourcesTable(data: ReportData): HTMLElement {
 
 export function overview(data: ReportData, experiments: readonly Experiment[]): HTMLElement {
   const sentences = overviewSentences(data, experiments).map((sentence) => el("li", {}, sentence));
-  return el("section", { id: "overview" }, el("h2", {}, "Overview"), el("ul", { class: "sentences" }, ...sentences), sourcesTable(data));
+  const sources = sourcesTable(data);
+  // The sections of a study name their files.
+  const shown = data.answers.length === 0 ? sources : el("details", {}, el("summary", {}, `The ${counted(data.files.length, "file")} of this page`), sources);
+  return el("section", { id: "overview" }, el("h2", {}, "Overview"), el("ul", { class: "sentences" }, ...sentences), shown);
 }

@@ -105,12 +105,17 @@ function summary(record: JsonObject): HTMLElement | null {
     `Without the profiler it takes ${formatOne("ms", timed)}.`);
 }
 
-export function profileSection(experiment: Experiment | undefined): HTMLElement | null {
+export function profileParts({ records, varying }: Experiment): HTMLElement[] {
   const parts: (HTMLElement | null)[] = [];
-  for (const record of experiment?.records ?? []) {
+  for (const record of records) {
     if (numberAt(record, "profile.steps") === null) continue;
-    const label = labelOf(record, experiment!.varying);
+    const label = labelOf(record, varying);
     parts.push(label === "" ? null : el("h3", {}, label), summary(record), phasesByClass(record), roofline(record), flame(objectsAt(record, "profile.scopes")), ...tables(record));
   }
+  return parts.filter((part) => part !== null);
+}
+
+export function profileSection(experiment: Experiment | undefined): HTMLElement | null {
+  const parts = experiment === undefined ? [] : profileParts(experiment);
   return parts.length === 0 ? null : el("section", { id: "where-time-goes" }, el("h2", {}, "Where the time goes"), ...parts);
 }

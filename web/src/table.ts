@@ -45,7 +45,7 @@ function textsOf(column: Column): { texts: string[]; unit: string; isNumeric: bo
 }
 
 // Where a row begins with words that name it, these are its heading for screen readers.
-export function sortableTable(caption: string, columns: readonly Column[]): HTMLElement {
+export function sortableTable(caption: string, columns: readonly Column[], shownFirst = kShownFirst): HTMLElement {
   const count = columns[0]?.values.length ?? 0;
   const written = columns.map(textsOf);
   const body = el("tbody");
@@ -59,8 +59,8 @@ export function sortableTable(caption: string, columns: readonly Column[]): HTML
     });
     return el("tr", {}, ...cells);
   });
-  let order = rows.map((_, row) => row), isOpen = count <= kShownFirst;
-  const fill = () => body.replaceChildren(...(isOpen ? order : order.slice(0, kShownFirst)).map((row) => rows[row]!));
+  let order = rows.map((_, row) => row), isOpen = count <= shownFirst;
+  const fill = () => body.replaceChildren(...(isOpen ? order : order.slice(0, shownFirst)).map((row) => rows[row]!));
   const headings = columns.map((column, place) => {
     const { unit, isNumeric } = written[place]!;
     const heading = el("th", { scope: "col", class: isNumeric ? "number" : "words" });

@@ -10,7 +10,7 @@ function record(more: JsonObject): JsonObject {
 }
 
 function fileOf(name: string, records: JsonObject[]): ReportFile {
-  return { name, part: null, is_published: false, records, rows: [], timeline: null };
+  return { name, part: null, caption: "", is_published: false, records, rows: [], timeline: null };
 }
 
 test("parts of a study are groups of their own, whatever their command", () => {

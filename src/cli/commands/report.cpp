@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,6 +16,7 @@
 #include "core/files/file.h"
 #include "ridgepoint/error.h"
 #include "views/report/report_page.h"
+#include "views/study/study_files.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -29,24 +31,30 @@ class ReportCommand : public Command {
     return "ridgepoint report rows.jsonl --output page.html\n"
            "ridgepoint report attention.jsonl --published paper.jsonl --output page.html\n"
            "ridgepoint report bench.jsonl attention.json plan.json profile.json -o page.html\n"
+           "ridgepoint report study --output page.html\n"
            "ridgepoint report memory.json run.csv --title \"Memory of small\" -o page.html";
   }
   std::string_view notes() const override {
     return "RECORDS are files that bench, attention, memory, plan, profile and precision write with --output in JSON "
-           "or "
-           "JSON Lines, and timelines that memory writes with --timeline run.csv. The page is one file that loads "
-           "nothing from a network. Of JSON Lines whose last line is not complete the finished rows are shown. A "
+           "or JSON Lines, and timelines that memory writes with --timeline run.csv. The folder of a study, alone, "
+           "gives "
+           "the study's page, as far as it has come. The page is one file that loads nothing from a network. Of JSON "
+           "Lines whose last line is not complete the finished rows are shown. A "
            "published figure is "
            "a record of schema 1 with the fields that are known, such as command, engine, context and time_ms.";
   }
 
   void add_options(CLI::App& app) override {
-    app.add_option("RECORDS", paths_, "files of records, and timelines in CSV")->type_name("FILE")->group("Report");
+    app.add_option("RECORDS", paths_, "files of records, and timelines in CSV; or the folder of a study")
+        ->type_name("FILE")
+        ->group("Report");
     app.add_option("--published", published_,
                    "files of records with published figures; charts show them as hollow marks on dashed lines")
         ->type_name("FILES")
         ->group("Report");
-    app.add_option("--title", title_, "heading of the page [Ridgepoint report]")->type_name("TEXT")->group("Report");
+    app.add_option("--title", title_, "heading of the page [Ridgepoint report; of a study: its device]")
+        ->type_name("TEXT")
+        ->group("Report");
     app.add_option("-o,--output", output_, "write the page to this file [standard output]")
         ->type_name("FILE")
         ->group("Report");
@@ -62,13 +70,8 @@ class ReportCommand : public Command {
       require_not_an_input(published_paths_);
       check_writable(output_);
     }
-    std::vector<views::ReportFile> files;
-    for (const std::string& path : paths_) files.push_back(read(path));
-    for (const std::string& path : published_paths_) {
-      files.push_back(read(path));
-      files.back().is_published = true;
-    }
-    const std::string page = views::report_page(files, title_);
+    const std::string page =
+        is_study() ? views::study_page(views::read_study(paths_.front()), title_) : page_of_files();
     if (output_.empty()) {
       print_output(page);
     } else {
@@ -78,6 +81,24 @@ class ReportCommand : public Command {
   }
 
  private:
+  bool is_study() const {
+    const auto is_folder = [](const std::string& path) { return std::filesystem::is_directory(path); };
+    if (std::ranges::none_of(paths_, is_folder)) return false;
+    require(paths_.size() == 1 && published_paths_.empty(),
+            "the folder of a study has a page of its own; leave out the other files");
+    return true;
+  }
+
+  std::string page_of_files() const {
+    std::vector<views::ReportFile> files;
+    for (const std::string& path : paths_) files.push_back(read(path));
+    for (const std::string& path : published_paths_) {
+      files.push_back(read(path));
+      files.back().is_published = true;
+    }
+    return views::report_page(files, title_.empty() ? "Ridgepoint report" : title_);
+  }
+
   static views::ReportFile read(const std::string& path) {
     stop_if_interrupted();
     views::ReportFile file = views::read_report_file(path);
@@ -98,7 +119,7 @@ class ReportCommand : public Command {
   }
 
   std::vector<std::string> paths_, published_paths_;
-  std::string output_, published_, title_ = "Ridgepoint report";
+  std::string output_, published_, title_;
 };
 
 }  // namespace

@@ -217,23 +217,8 @@ class StudyCommandLine : public Command {
     return part == StudyPart::devices || ((parts_.empty() || has(parts_)) && !has(left_out_));
   }
 
-  // Without the questions of parts that the study leaves out.
-  static std::vector<StudyAnswer> answers_of(const StudyFolder& folder) {
-    const std::vector<StudyPartPlan> plan = folder.plan().value_or(std::vector<StudyPartPlan>());
-    std::vector<StudyAnswer> answers = answer_questions(folder.all_rows());
-    std::erase_if(answers, [&](const StudyAnswer& answer) {
-      return answer.missing && std::ranges::find(plan, *answer.missing, &StudyPartPlan::part) == plan.end();
-    });
-    return answers;
-  }
-
   int show(const StudyFolder& folder) const {
-    const views::StudyDocument document{.folder = folder.path().string(),
-                                        .configuration = folder.configuration(),
-                                        .parts = folder.plan().value_or(std::vector<StudyPartPlan>()),
-                                        .rows = folder.all_rows(),
-                                        .log = folder.log(),
-                                        .answers = answers_of(folder)};
+    const views::StudyDocument document = views::read_study(folder.path());
     const std::vector<views::StudyFile> files = views::study_files(document);
     std::vector<std::string> names;
     for (const views::StudyFile& file : files) names.push_back(file.name);

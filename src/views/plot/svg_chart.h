@@ -1,26 +1,32 @@
-// Curves on two logarithmic axes as an SVG picture, which any browser shows. It has its own light background.
+// Curves and points on two axes as an SVG picture.
 #pragma once
 
-#include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "views/plot/svg_axis.h"
 
 namespace ridgepoint::views {
 
 struct SvgSeries {
   std::string name;
-  std::vector<std::pair<double, double>> points;  // above 0, by increasing x
-  std::vector<double> out_of_memory;              // the x of rows that did not fit; crosses at the upper edge
+  std::vector<std::pair<double, double>> points;  // by increasing x; on logarithmic axes above 0
+  // Crosses for the rows that did not fit: where they were planned to be, or above the plot where y is NaN.
+  std::vector<std::pair<double, double>> out_of_memory = {};
+  bool is_published = false;                                    // hollow marks on a dashed line
+  std::size_t style = std::numeric_limits<std::size_t>::max();  // of colour and shape; the usual: its place
+  std::size_t first_hollow = 0;  // so many points at the beginning have hollow marks: warm-up
 };
 
 struct SvgChart {
-  enum class Unit : std::uint8_t { power_of_two, count, milliseconds, bytes };
-  std::string title;
+  std::string title, subtitle;
   std::string x_title, y_title;
-  Unit x_unit = Unit::power_of_two, y_unit = Unit::milliseconds;
+  SvgUnit x_unit = SvgUnit::number, y_unit = SvgUnit::milliseconds;
   std::vector<SvgSeries> series;
-  bool is_joined = true;  // points without lines otherwise, each with its series' name
+  bool x_is_logarithmic = true, y_is_logarithmic = true;
+  bool is_joined = true;  // points without lines otherwise, each with its series' name beside it
 };
 
 // Empty if there are fewer than two points.

@@ -19,6 +19,7 @@ struct ReportFile {
   // Of a study: the part that the file has the rows of, with its id, title and command lines. Files of a part share a
   // section of the page.
   Json part = nullptr;
+  std::string caption = {};   // of the table of `rows`; empty: the usual one
   bool is_published = false;  // figures of others, shown beside those of this program
   bool is_truncated = false;  // the last line of JSON Lines ends in the middle, and was left out
 };

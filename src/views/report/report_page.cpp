@@ -42,6 +42,7 @@ std::string report_page(std::span<const ReportFile> files, std::string_view titl
   for (const ReportFile& file : files) {
     data["files"].push_back({{"name", file.name},
                              {"part", file.part},
+                             {"caption", file.caption},
                              {"is_published", file.is_published},
                              {"records", file.records},
                              {"rows", file.rows},

@@ -5,66 +5,79 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
-#include "measure/published/compare.h"
-#include "measure/published/published_rows.h"
 #include "ridgepoint/record.h"
 #include "views/report/report_page.h"
+#include "views/study/json_table.h"
 #include "views/study/parts.h"
+#include "views/study/published_beside.h"
 
 namespace ridgepoint::views {
 namespace {
 
-// The first of these figures that a published row has, in milliseconds.
-std::optional<double> time_of(const PublishedRow& row, std::initializer_list<std::string_view> quantities) {
-  for (const std::string_view quantity : quantities) {
-    for (const PublishedFigure& figure : row.figures) {
-      if (figure.quantity == quantity) return figure.value;
-    }
+// Parts whose rows have published figures beside them; `ladder` and others repeat rows of these.
+constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, StudyPart::attention_grid,
+                                        StudyPart::compiled_attention};
+
+// What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
+Json without_unknown(const Json& value) {
+  if (!value.is_object()) return value;
+  Json kept = Json::object();
+  for (const auto& [key, inner] : value.items()) {
+    if (inner.is_null()) continue;
+    Json known = without_unknown(inner);
+    if (!known.is_structured() || !known.empty()) kept[key] = std::move(known);
   }
-  return std::nullopt;
+  return kept;
 }
 
-// A published row that stands beside `record`, as a record with the settings of that one and the published times.
-std::optional<Json> published_record(const Record& record, const Comparable& published) {
-  const PublishedRow& row = *published.row;
-  const bool is_attention = record.experiment == Experiment::attention;
+Json shown_record(const Json& row, StudyPart part) {
+  Json record = without_unknown(row);
+  if (!record.contains("memory")) return record;
+  if (part == StudyPart::memory_peaks) {
+    record.erase("memory");  // the record's own fields have the peaks
+    return record;
+  }
+  record["memory"].erase("before_backward");
+  for (Json& phase : record["memory"]["phases"]) phase.erase("groups");
+  return record;
+}
+
+// A published row that stands beside `record`, with the settings of that one.
+Json published_record(const Record& record, const PublishedBeside& published) {
   Json figures = {
       {"schema", kRecordSchema},
       {"command", name(record.experiment)},
-      {"engine", fmt::format("{} ({})", row.study, published.label)},
+      {"engine", published.study},
+      {"compares", published.label},
       {"mode", name(record.mode)},
       {"dtype", name(record.dtype)},
+      {"compile", name(record.compile)},
       {"batch", record.batch},
       {"context", record.context},
-      {"status", row.status},
+      {"status", published.is_out_of_memory ? "oom" : "ok"},
       {"model",
        {{"name", record.model.name}, {"parameters", record.model.parameters}, {"d_model", record.model.d_model}}}};
-  bool has_time = false;
-  const auto add = [&](const char* key, const std::optional<double>& time) {
-    if (time) figures[key] = {{"median", *time}}, has_time = true;
+  const auto add = [&](const char* key, const std::optional<double>& median) {
+    if (median) figures[key] = {{"median", *median}};
   };
-  if (is_attention) {
-    if (record.attention) figures["attention"] = name(*record.attention);
-    add("forward_ms", time_of(row, {"forward_ms"}));
-    add("backward_ms", time_of(row, {"backward_ms"}));
-  } else {
-    add("time_ms", time_of(row, {"median_ms", "mean_ms", "time_ms"}));
-  }
-  return has_time || row.status == "oom" ? std::optional(figures) : std::nullopt;
+  add("time_ms", published.time_ms);
+  add("forward_ms", published.forward_ms);
+  add("backward_ms", published.backward_ms);
+  if (published.before_backward_bytes)
+    figures["memory_bytes"]["before_backward"] = static_cast<std::int64_t>(*published.before_backward_bytes);
+  if (published.peak_bytes)
+    figures["memory_bytes"]["peak_allocated"] = static_cast<std::int64_t>(*published.peak_bytes);
+  return figures;
 }
 
-// The published figures beside the rows of a part, each once.
-ReportFile published_beside(const std::vector<Json>& rows) {
-  ReportFile file{.name = "published", .records = {}, .rows = {}, .is_published = true};
-  std::vector<const PublishedRow*> taken;
-  for (const Json& row : rows) {
-    const Record record = record_from_json(dump_json(row));
-    for (const Comparable& comparable : comparable_rows(record, published_rows())) {
-      if (std::ranges::find(taken, comparable.row) != taken.end()) continue;
-      taken.push_back(comparable.row);
-      if (std::optional<Json> found = published_record(record, comparable)) file.records.push_back(std::move(*found));
-    }
+ReportFile published_file(const std::vector<Json>& rows) {
+  ReportFile file{.name = "published figures", .records = {}, .rows = {}, .is_published = true};
+  const std::vector<Record> records = records_of(rows);
+  for (const PublishedBeside& published : published_beside(records)) {
+    const bool has_figure = published.time_ms || published.forward_ms || published.is_out_of_memory;
+    if (has_figure) file.records.push_back(published_record(records[published.record], published));
   }
   return file;
 }
@@ -75,8 +88,31 @@ Json part_json(const StudyPartPlan& part, const std::string& folder) {
   return {{"id", name(part.part)}, {"title", part.title}, {"commands", std::move(commands)}};
 }
 
+// The files of a part: its rows, published figures beside them, its timeline.
+void add_part(std::vector<ReportFile>& files, const StudyDocument& document, const StudyPartPlan& part) {
+  const std::vector<Json>& rows = document.rows.at(part.part);
+  const std::size_t first = files.size();
+  const std::string file_name = fmt::format("{}.jsonl", name(part.part));
+  if (has_records(rows)) {
+    ReportFile& file = files.emplace_back(ReportFile{.name = file_name, .records = {}, .rows = {}});
+    for (const Json& row : rows) file.records.push_back(shown_record(row, part.part));
+  } else {
+    for (StudyRowGroup& group : shown_rows(document, part)) {
+      files.push_back({.name = file_name, .records = {}, .rows = std::move(group.rows)});
+      files.back().caption = std::move(group.caption);
+    }
+  }
+  if (std::ranges::find(kPublishedParts, part.part) != kPublishedParts.end()) {
+    ReportFile published = published_file(rows);
+    if (!published.records.empty()) files.push_back(std::move(published));
+  }
+  const std::filesystem::path timeline =
+      std::filesystem::path(document.folder) / "timelines" / fmt::format("{}.csv", name(part.part));
+  if (std::filesystem::exists(timeline)) files.push_back(read_report_file(timeline));
+  for (std::size_t i = first; i < files.size(); ++i) files[i].part = part_json(part, document.folder);
+}
+
 Json answers_json(const std::vector<StudyAnswer>& answers) {
-  constexpr std::array kVerdicts = {"confirmed", "contradicted", "not comparable"};
   Json all = Json::array();
   for (const StudyAnswer& answer : answers) {
     Json evidence = Json::array();
@@ -86,7 +122,7 @@ Json answers_json(const std::vector<StudyAnswer>& answers) {
     for (const StudyClaim& claim : answer.elsewhere) {
       elsewhere.push_back({{"source", claim.source},
                            {"text", claim.text},
-                           {"verdict", kVerdicts[static_cast<std::size_t>(claim.verdict)]},
+                           {"verdict", verdict_words(claim.verdict)},
                            {"reason", claim.reason}});
     }
     all.push_back({{"topic", answer.topic},
@@ -100,27 +136,14 @@ Json answers_json(const std::vector<StudyAnswer>& answers) {
 
 }  // namespace
 
-std::string study_page(const StudyDocument& document) {
+std::string study_page(const StudyDocument& document, std::string_view title) {
   std::vector<ReportFile> files;
   for (const StudyPartPlan& part : document.parts) {
-    const auto rows = document.rows.find(part.part);
-    if (rows == document.rows.end()) continue;
-    ReportFile file{.name = fmt::format("{}.jsonl", name(part.part)), .records = {}, .rows = {}};
-    file.part = part_json(part, document.folder);
-    const bool has_records = rows->second.front().contains("schema");
-    (has_records ? file.records : file.rows) = has_records ? rows->second : flat_rows(part.part, rows->second);
-    files.push_back(std::move(file));
-    if (part.part == StudyPart::sizes || part.part == StudyPart::attention_grid) {
-      ReportFile published = published_beside(rows->second);
-      published.part = files.back().part;
-      if (!published.records.empty()) files.push_back(std::move(published));
-    }
-    const std::filesystem::path timeline =
-        std::filesystem::path(document.folder) / "timelines" / fmt::format("{}.csv", name(part.part));
-    if (std::filesystem::exists(timeline)) files.push_back(read_report_file(timeline));
+    if (document.rows.contains(part.part)) add_part(files, document, part);
   }
-  const std::string device = document.configuration.value("device", "");
-  return report_page(files, fmt::format("A study of training steps on {}", device), answers_json(document.answers));
+  return report_page(
+      files, title.empty() ? fmt::format("A study of training steps on {}", device_of(document)) : std::string(title),
+      answers_json(document.answers));
 }
 
 }  // namespace ridgepoint::views

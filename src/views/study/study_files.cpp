@@ -2,27 +2,63 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include <utility>
+
+#include "ridgepoint/error.h"
 #include "views/study/parts.h"
-#include "views/table/render.h"
 
 namespace ridgepoint::views {
+namespace {
+
+// Views read the rows again, without a place to name.
+void check_records(const StudyRows& all) {
+  for (const auto& [part, rows] : all) {
+    if (!has_records(rows)) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      try {
+        static_cast<void>(record_from_json(dump_json(rows[i])));
+      } catch (const Error& error) {
+        throw Error(fmt::format("records/{}.jsonl, line {}: {}", name(part), i + 1, error.what()));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+StudyDocument read_study(const std::filesystem::path& path) {
+  const StudyFolder folder(path);
+  if (!folder.has_study()) {
+    throw Error(fmt::format("'{}' has no study (no study.json); ridgepoint study --output {} makes one", path.string(),
+                            path.string()));
+  }
+  StudyDocument document{.folder = path.string(),
+                         .configuration = folder.configuration(),
+                         .parts = folder.plan().value_or(std::vector<StudyPartPlan>()),
+                         .rows = folder.all_rows(),
+                         .log = folder.log(),
+                         .answers = {}};
+  check_records(document.rows);
+  document.answers = answer_questions(document.rows);
+  std::erase_if(document.answers, [&](const StudyAnswer& answer) {  // of parts that the study leaves out
+    return answer.missing &&
+           std::ranges::find(document.parts, *answer.missing, &StudyPartPlan::part) == document.parts.end();
+  });
+  return document;
+}
 
 std::vector<StudyFile> study_files(const StudyDocument& document) {
-  std::vector<StudyFile> files;
+  std::vector<StudyFile> files = study_pictures(document.rows);
+  const std::vector<StudyFile> pictures = files;
   for (const StudyPartPlan& part : document.parts) {
-    const auto rows = document.rows.find(part.part);
-    if (rows == document.rows.end()) continue;
-    Page page;
-    page.tables.push_back(study_table(part.part, rows->second, Format::markdown));
-    std::string text = fmt::format("# {}\n\n{}", part.title, render(Format::markdown, page));
-    files.push_back({fmt::format("tables/{}.md", name(part.part)), std::move(text)});
-    page.tables = {study_table(part.part, rows->second, Format::csv)};
-    files.push_back({fmt::format("tables/{}.csv", name(part.part)), render(Format::csv, page)});
+    if (!document.rows.contains(part.part)) continue;
+    for (StudyFile& table : study_tables(document, part, pictures)) files.push_back(std::move(table));
   }
-  for (StudyFile& picture : study_pictures(document.rows)) files.push_back(std::move(picture));
   files.push_back({"answers.md", answers_markdown(document)});
-  files.push_back({"README.md", study_readme(document, files)});
-  files.push_back({"report.html", study_page(document)});
+  files.push_back({"README.md", study_readme(document, pictures)});
+  files.push_back({"report.html", study_page(document, "")});
   return files;
 }
 

@@ -1,199 +1,114 @@
+// The tables of the parts: those that the commands print, wherever a command's rows are records.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdint>
-#include <string_view>
+#include <filesystem>
+#include <iterator>
 
-#include "core/units.h"
+#include "views/attention_tables.h"
+#include "views/record_table.h"
+#include "views/study/json_table.h"
 #include "views/study/parts.h"
+#include "views/table/render.h"
 
 namespace ridgepoint::views {
 namespace {
 
-enum class Kind : std::uint8_t { text, ms, bytes, share, count, number };
-
-struct Field {
-  std::string path;
-  std::string heading;
-  Kind kind = Kind::text;
-  bool is_setting = false;  // left out where all rows have the same value
-};
-
-const std::vector<Field>& record_fields() {
-  static const std::vector<Field> fields = {
-      {"model.name", "model", Kind::text, true},
-      {"attention", "attention", Kind::text, true},
-      {"model.d_model", "d", Kind::number, true},
-      {"mode", "mode", Kind::text, true},
-      {"dtype", "type", Kind::text, true},
-      {"context", "context", Kind::number, true},
-      {"compile", "compile", Kind::text, true},
-      {"checkpoint", "checkpoint", Kind::text, true},
-      {"warmup", "warm-up", Kind::number, true},
-      {"status", "status", Kind::text, true},
-      {"model.parameters", "parameters", Kind::count, true},
-      {"time_ms.mean", "mean ms", Kind::ms},
-      {"time_ms.std", "std ms", Kind::ms},
-      {"time_ms.median", "median ms", Kind::ms},
-      {"time_ms.min", "min ms", Kind::ms},
-      {"time_ms.max", "max ms", Kind::ms},
-      {"time_ms.cv", "cv", Kind::share},
-      {"phase_ms.forward", "forward ms", Kind::ms},
-      {"phase_ms.loss", "loss ms", Kind::ms},
-      {"phase_ms.recompute", "recompute ms", Kind::ms},
-      {"phase_ms.backward", "backward ms", Kind::ms},
-      {"phase_ms.optimizer", "optimizer ms", Kind::ms},
-      {"forward_ms.median", "forward ms", Kind::ms},
-      {"backward_ms.median", "backward ms", Kind::ms},
-      {"tokens_per_second", "tokens/s", Kind::count},
-      {"ceiling_share", "of ceiling", Kind::share},
-      {"memory_bytes.before_backward", "before backward", Kind::bytes},
-      {"memory_bytes.peak_allocated", "peak allocated", Kind::bytes},
-      {"memory_bytes.peak_reserved", "peak reserved", Kind::bytes},
-      {"peak_phase", "peak in"},
-      {"timing.verdict", "timing"},
-  };
-  return fields;
-}
-
-const Json& at(const Json& row, std::string_view path) {
-  static const Json nothing = nullptr;
-  const Json* value = &row;
-  while (!path.empty()) {
-    const std::size_t dot = std::min(path.find('.'), path.size());
-    if (!value->is_object()) return nothing;
-    const auto found = value->find(std::string(path.substr(0, dot)));
-    if (found == value->end()) return nothing;
-    value = &*found;
-    path.remove_prefix(std::min(dot + 1, path.size()));
-  }
-  return *value;
-}
-
-bool differs(const std::vector<Json>& rows, const std::string& path) {
-  return std::ranges::any_of(rows, [&](const Json& row) { return at(row, path) != at(rows.front(), path); });
-}
-
-bool is_known(const std::vector<Json>& rows, const std::string& path) {
-  return std::ranges::any_of(rows, [&](const Json& row) { return !at(row, path).is_null(); });
-}
-
-std::string text_of(double value, Kind kind) {
-  switch (kind) {
-    case Kind::ms:
-      return format_ms(value);
-    case Kind::bytes:
-      return format_bytes(static_cast<std::uint64_t>(std::max(value, 0.0)));
-    case Kind::share:
-      return fmt::format("{:.1f} %", 100 * value);
-    case Kind::count:
-      return format_count(value);
-    case Kind::text:
-    case Kind::number:
-      break;
-  }
-  return fmt::format("{:.6g}", value);
-}
-
-Cell cell_of(const Json& value, Kind kind, Format format) {
-  if (value.is_null() || value.is_structured()) return {};
-  if (value.is_string()) return text_cell(value.get<std::string>());
-  if (value.is_boolean()) return value.get<bool>();
-  if (is_for_people(format) && kind != Kind::text) return text_of(value.get<double>(), kind);
-  if (value.is_number_integer()) return value.get<std::int64_t>();
-  return value.get<double>();
-}
-
-void add_flat(Json& flat, const std::string& prefix, const Json& value) {
-  if (value.is_object()) {
-    for (const auto& [key, member] : value.items()) add_flat(flat, prefix.empty() ? key : prefix + " " + key, member);
-  } else if (!value.is_array()) {
-    flat[prefix] = value;
+// The measurements that say most of a part's rows; empty: the usual ones.
+std::vector<std::string> columns_of(StudyPart part) {
+  switch (part) {
+    case StudyPart::memory_peaks:
+    case StudyPart::memory_step:
+    case StudyPart::memory_forward_loop:
+      return {"before_backward", "peak_allocated", "peak_reserved", "peak_phase"};
+    case StudyPart::attention_grid:
+    case StudyPart::ladder:
+    case StudyPart::flash:
+    case StudyPart::compiled_attention:
+      return {"forward_ms", "backward_ms", "before_backward", "peak_allocated", "peak_reserved", "timing"};
+    case StudyPart::checkpointing:
+      return {"median", "phase_ms.recompute", "before_backward", "peak_allocated", "recomputed_flops", "timing"};
+    default:
+      return {};
   }
 }
 
-// The kernels of each mode, with the share of the mode's kernel time.
-std::vector<Json> kernel_rows(const std::vector<Json>& rows) {
-  std::vector<Json> kernels;
-  for (const Json& row : rows) {
-    for (const Json& kernel : at(row, "profile.kernels")) {
-      Json entry = {{"mode", at(row, "mode")}};
-      for (const char* key : {"name", "calls", "time_ms", "share_of_kernel_time", "flops", "bytes", "median_us"})
-        entry[key] = at(kernel, key);
-      kernels.push_back(std::move(entry));
+// Tables with a row for each sequence and width, and a column for each value of a setting.
+void add_pivots(Page& page, StudyPart part, const std::vector<Record>& records) {
+  const bool is_ladder = part == StudyPart::ladder;
+  if (!is_ladder && part != StudyPart::attention_grid) return;
+  const PivotOptions options{.column = is_ladder ? "attention" : "d_model", .baseline = ""};
+  for (Table& table : pivot_page(records, options, Format::markdown).tables) page.tables.push_back(std::move(table));
+}
+
+Page record_tables(StudyPart part, const std::vector<Json>& rows) {
+  const std::vector<Record> records = records_of(rows);
+  Page page = records_page(records, Format::markdown, columns_of(part));
+  add_pivots(page, part, records);
+  std::vector<Table> more;
+  if (part == StudyPart::profile) more = profile_tables(rows);
+  if (part == StudyPart::memory_step || part == StudyPart::memory_forward_loop) more = memory_tables(rows);
+  std::ranges::move(more, std::back_inserter(page.tables));
+  return page;
+}
+
+Page row_tables(const StudyDocument& document, const StudyPartPlan& part) {
+  Page page;
+  for (const StudyRowGroup& group : shown_rows(document, part))
+    page.tables.push_back(flat_table(group.caption, pointers(group.rows), Format::markdown));
+  return page;
+}
+
+// A column says which command line printed a row, where there are several.
+Page csv_page(const StudyDocument& document, const StudyPartPlan& part) {
+  const std::vector<Json>& rows = document.rows.at(part.part);
+  if (has_records(rows)) return records_page(records_of(rows), Format::csv);
+  std::vector<Json> shown;
+  for (const StudyRowGroup& group : shown_rows(document, part)) {
+    for (const Json& row : group.rows) {
+      Json& line = shown.emplace_back(Json::object());
+      if (part.commands.size() > 1) line["command"] = group.caption;
+      line.update(row);
     }
   }
-  return kernels;
+  return {.tables = {flat_table("", pointers(shown), Format::csv)}};
 }
-
-// `devices` has a list of rates.
-Json device_row(const Json& row) {
-  Json flat = row;
-  for (const Json& rate : at(row, "matmul")) {
-    flat[fmt::format("matmul {}", rate.value("dtype", ""))] =
-        format_count(rate.value("flops_per_second", 0.0)) + "flop/s";
-  }
-  if (const Json& copy = at(row, "copy.bytes_per_second"); copy.is_number())
-    flat["copy rate"] = format_count(copy.get<double>()) + "B/s";
-  for (const char* key : {"matmul", "copy", "purpose", "instruction_sets"}) flat.erase(key);
-  return flat;
-}
-
-Kind kind_of(const std::string& key, const Json& value) {
-  if (value.is_string()) return Kind::text;
-  if (key.ends_with("_bytes")) return Kind::bytes;
-  if (key.ends_with("_ms")) return Kind::ms;
-  if (key.starts_with("share")) return Kind::share;
-  return Kind::number;
-}
-
-bool are_records(const std::vector<Json>& rows) { return rows.front().contains("schema"); }
 
 }  // namespace
 
-std::vector<Json> flat_rows(StudyPart part, const std::vector<Json>& rows) {
-  if (part == StudyPart::profile) return kernel_rows(rows);
-  std::vector<Json> flat;
-  for (const Json& row : rows) {
-    Json entry = Json::object();
-    add_flat(entry, "", part == StudyPart::devices ? device_row(row) : row);
-    flat.push_back(std::move(entry));
-  }
-  return flat;
+bool has_records(const std::vector<Json>& rows) { return !rows.empty() && rows.front().contains("schema"); }
+
+std::vector<Record> records_of(const std::vector<Json>& rows) {
+  std::vector<Record> records;
+  for (const Json& row : rows) records.push_back(record_from_json(dump_json(row)));
+  return records;
 }
 
-Table study_table(StudyPart part, const std::vector<Json>& rows, Format format) {
-  std::vector<Field> fields;
-  const bool has_records = are_records(rows) && part != StudyPart::profile;
-  const std::vector<Json> shown = has_records ? rows : flat_rows(part, rows);
-  if (has_records) {
-    for (const Field& field : record_fields()) {
-      if (field.is_setting ? differs(rows, field.path) : is_known(rows, field.path)) fields.push_back(field);
-    }
-  } else {
-    for (const Json& row : shown) {
-      for (const auto& [key, value] : row.items()) {
-        const bool is_new = std::ranges::find(fields, key, &Field::path) == fields.end();
-        if (is_new && !value.is_null()) fields.push_back({key, key, kind_of(key, value)});
-      }
-    }
+std::vector<std::string> pictures_of(const StudyDocument& document, StudyPart part,
+                                     const std::vector<StudyFile>& pictures) {
+  const std::string prefix = fmt::format("pictures/{}", name(part));
+  std::vector<std::string> names;
+  for (const StudyFile& picture : pictures) {
+    if (picture.name.starts_with(prefix + "_") || picture.name == prefix + ".svg") names.push_back(picture.name);
   }
-  Table table;
-  for (const Field& field : fields) {
-    const bool is_text = field.kind == Kind::text || !is_for_people(format);
-    table.columns.push_back({field.path, field.heading, "{}", is_text ? Align::by_content : Align::right});
-  }
-  for (const Json& row : shown) {
-    Cells cells;
-    // The keys of rows that are no records may contain dots.
-    for (const Field& field : fields) {
-      const auto own = row.find(field.path);
-      cells.push_back(cell_of(own != row.end() ? *own : at(row, field.path), field.kind, format));
-    }
-    table.add(std::move(cells));
-  }
-  return table;
+  const bool is_written = std::ranges::find(names, prefix + ".svg") != names.end();
+  if (!is_written && std::filesystem::exists(std::filesystem::path(document.folder) / (prefix + ".svg")))
+    names.push_back(prefix + ".svg");
+  return names;
+}
+
+std::vector<StudyFile> study_tables(const StudyDocument& document, const StudyPartPlan& part,
+                                    const std::vector<StudyFile>& pictures) {
+  const std::vector<Json>& rows = document.rows.at(part.part);
+  const Page page = has_records(rows) ? record_tables(part.part, rows) : row_tables(document, part);
+  std::string text = fmt::format("# {}\n\n", part.title);
+  for (const StudyCommand& command : part.commands)
+    text += fmt::format("    {}\n", command_text(command, document.folder));
+  text += "\n" + render(Format::markdown, page);
+  for (const std::string& picture : pictures_of(document, part.part, pictures))
+    text += fmt::format("\n![{0}](../{1})\n", part.title, picture);
+  return {{fmt::format("tables/{}.md", name(part.part)), std::move(text)},
+          {fmt::format("tables/{}.csv", name(part.part)), render(Format::csv, csv_page(document, part))}};
 }
 
 }  // namespace ridgepoint::views

@@ -3,8 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <filesystem>
 
 #include "core/text/text.h"
+#include "core/units.h"
+#include "views/study/json_table.h"
 #include "views/study/parts.h"
 #include "views/table/wrap.h"
 
@@ -20,18 +24,6 @@ std::string indented(const std::string& text, std::size_t indent, std::size_t co
   std::string result;
   for (const std::string_view line : lines_of(lines)) result += fmt::format("{:{}}{}\n", "", indent, line);
   return result;
-}
-
-std::string_view words(StudyClaim::Verdict verdict) {
-  switch (verdict) {
-    case StudyClaim::Verdict::confirmed:
-      return "confirmed";
-    case StudyClaim::Verdict::contradicted:
-      return "contradicted";
-    case StudyClaim::Verdict::not_comparable:
-      break;
-  }
-  return "not comparable";
 }
 
 std::string shell_word(const std::string& word) {
@@ -53,12 +45,66 @@ std::string measured_on(const StudyDocument& document) {
   const Json& configuration = document.configuration;
   double seconds = 0;
   for (const StudyLogEntry& entry : document.log) seconds += entry.seconds;
-  return fmt::format("Measured on `{}`{} by ridgepoint {}, in {:.0f} s.", configuration.value("device", ""),
-                     configuration.value("quick", false) ? ", quickly (`--quick`)," : "",
-                     configuration.value("program", ""), seconds);
+  return fmt::format("Measured on {} (`{}`) by ridgepoint {} in {}{}.", printable(device_of(document)),
+                     configuration.value("device", ""), configuration.value("program", ""), format_duration(seconds),
+                     configuration.value("quick", false) ? ", with fewer sizes and iterations (`--quick`)" : "");
+}
+
+// The command line that makes the study.
+std::string study_command(const StudyDocument& document) {
+  const Json& configuration = document.configuration;
+  std::string text = fmt::format("ridgepoint study --device {}", configuration.value("device", "cpu"));
+  if (const auto threads = configuration.value("threads", std::int64_t{0}); threads > 0)
+    text += fmt::format(" --threads {}", threads);
+  if (const std::string limit = configuration.value("memory_limit", ""); !limit.empty())
+    text += fmt::format(" --memory-limit {}", shell_word(limit));
+  if (configuration.value("quick", false)) text += " --quick";
+  text += fmt::format(" --limit {:.0f}s", configuration.value("limit_seconds", 0.0));
+  if (const auto models = configuration.value("models", std::vector<std::string>()); !models.empty())
+    text += fmt::format(" --model {}", shell_word(fmt::format("{}", fmt::join(models, ","))));
+  for (const char* parts : {"only", "without"}) {
+    if (const std::string names = configuration.value(parts, ""); !names.empty())
+      text += fmt::format(" --{} {}", parts, shell_word(names));
+  }
+  return text + fmt::format(" --output {}", shell_word(document.folder));
+}
+
+// The files of a part that has rows, as items of a list.
+std::string files_of(const StudyDocument& document, StudyPart part, const std::vector<StudyFile>& pictures) {
+  std::string text = fmt::format(
+      "- [records/{0}.jsonl](records/{0}.jsonl): {1} rows, of the command lines below\n- "
+      "[tables/{0}.md](tables/{0}.md), "
+      "[tables/{0}.csv](tables/{0}.csv): the rows as tables\n",
+      name(part), document.rows.at(part).size());
+  for (const std::string& picture : pictures_of(document, part, pictures))
+    text += fmt::format("- [{0}]({0})\n", picture);
+  const std::string timeline = fmt::format("timelines/{}.csv", name(part));
+  if (std::filesystem::exists(std::filesystem::path(document.folder) / timeline))
+    text += fmt::format("- [{0}]({0}): every event of the memory, of the command line below\n", timeline);
+  return text;
 }
 
 }  // namespace
+
+std::string_view verdict_words(StudyClaim::Verdict verdict) {
+  switch (verdict) {
+    case StudyClaim::Verdict::confirmed:
+      return "confirmed";
+    case StudyClaim::Verdict::contradicted:
+      return "contradicted";
+    case StudyClaim::Verdict::not_comparable:
+      break;
+  }
+  return "not comparable";
+}
+
+std::string device_of(const StudyDocument& document) {
+  for (const auto& [part, rows] : document.rows) {
+    if (!has_records(rows)) continue;
+    if (std::string device = text_at(rows.front(), "device.name"); !device.empty()) return device;
+  }
+  return document.configuration.value("device", "");
+}
 
 std::string command_text(const StudyCommand& command, const std::string& folder) {
   std::string text = "ridgepoint";
@@ -83,7 +129,8 @@ std::string answers_markdown(const StudyDocument& document) {
     if (answer.elsewhere.empty()) continue;
     text += "\nElsewhere:\n\n";
     for (const StudyClaim& claim : answer.elsewhere)
-      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, claim.text, words(claim.verdict), claim.reason);
+      text +=
+          fmt::format("- `{}`: {} **{}**: {}\n", claim.source, claim.text, verdict_words(claim.verdict), claim.reason);
   }
   return text;
 }
@@ -102,9 +149,9 @@ std::string answers_text(const StudyDocument& document, std::size_t width) {
     if (answer.evidence.size() > kMostEvidence)
       text += fmt::format("    and {} more\n", answer.evidence.size() - kMostEvidence);
     for (const StudyClaim& claim : answer.elsewhere) {
-      text += indented(
-          fmt::format("Elsewhere ({}): {} {}: {}", claim.source, claim.text, words(claim.verdict), claim.reason), 4,
-          columns);
+      text += indented(fmt::format("Elsewhere ({}): {} {}: {}", claim.source, claim.text, verdict_words(claim.verdict),
+                                   claim.reason),
+                       4, columns);
     }
   }
   return text;
@@ -119,24 +166,20 @@ std::string study_text(const StudyDocument& document, std::size_t width) {
   return text;
 }
 
-std::string study_readme(const StudyDocument& document, const std::vector<StudyFile>& files) {
-  std::string text = "# A study by Ridgepoint\n\n" + measured_on(document) + "\n\n";
-  text +=
-      "- [report.html](report.html): everything on one page\n- [answers.md](answers.md): the questions, with their "
-      "evidence\n";
+std::string study_readme(const StudyDocument& document, const std::vector<StudyFile>& pictures) {
+  std::string text = fmt::format(
+      "# A study by Ridgepoint\n\n{}\n\n    {}\n\n- [report.html](report.html): everything on one page, for a browser\n"
+      "- [answers.md](answers.md): the questions with their answers, evidence, and what others found\n"
+      "- [study.json](study.json): the options, and every command line with its predicted time\n"
+      "- [log.jsonl](log.jsonl): how long each command line took, and how it ended\n\n"
+      "Each part has the command lines that measured it, so that every figure can be measured again. All files but "
+      "the rows and timelines are made of these; this writes them again:\n\n    ridgepoint study --no-run --output "
+      "{}\n",
+      measured_on(document), study_command(document), shell_word(document.folder));
   for (const StudyPartPlan& part : document.parts) {
     const bool has_rows = document.rows.contains(part.part);
-    text += fmt::format("\n## {}\n\n", part.title);
-    if (has_rows) {
-      text += fmt::format("[rows](records/{0}.jsonl), [table](tables/{0}.md), [CSV](tables/{0}.csv)", name(part.part));
-      for (const StudyFile& file : files) {
-        const std::string prefix = fmt::format("pictures/{}", name(part.part));
-        if (file.name.starts_with(prefix)) text += fmt::format(", [picture]({})", file.name);
-      }
-    } else {
-      text += "no rows";
-    }
-    text += "\n\n";
+    text += fmt::format("\n## {}\n\n{}\n", part.title,
+                        has_rows ? files_of(document, part.part, pictures) : "It has no rows.\n");
     for (const StudyCommand& command : part.commands) text += "    " + command_text(command, document.folder) + "\n";
   }
   const std::vector<std::string> failures = failures_of(document);
