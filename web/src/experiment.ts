@@ -31,19 +31,21 @@ function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
   return { x: point.x, y: point.y, shape: point.isOom ? "oom" : isPublished(point.record) ? "hollow" : "dot", size: 1, lines };
 }
 
-// A curve looks the same in every chart, unless there are too many for that.
-function sharedStyles(experiment: Experiment, axis: Field): (label: string, place: number) => number {
-  const facets = (kCurves[experiment.command] ?? []).flatMap(([path]) => facetsOf(experiment, axis, path));
-  const labels = [...new Set(facets.flatMap(({ curves }) => curves.map(({ label }) => label)))];
-  return (label, place) => (labels.length <= kMostCurves ? labels.indexOf(label) : place);
+// A curve looks the same in every chart of the experiment, or where these have too many curves, of its measure.
+function sharedStyles(experiment: Experiment, axis: Field, measure: string): (label: string, place: number) => number {
+  const labelsOf = (path: string) => facetsOf(experiment, axis, path).flatMap(({ curves }) => curves.map(({ label }) => label));
+  const all = [...new Set((kCurves[experiment.command] ?? []).flatMap(([path]) => labelsOf(path)))];
+  const own = [...new Set(labelsOf(measure))];
+  const labels = [all, own].find(({ length }) => length <= kMostCurves);
+  return (label, place) => labels?.indexOf(label) ?? place;
 }
 
 function curveCharts(experiment: Experiment): HTMLElement[] {
   const axis = sweptSetting(experiment);
   if (axis === null) return [];
   const charts: HTMLElement[] = [];
-  const styleOf = sharedStyles(experiment, axis);
   for (const [path, title] of kCurves[experiment.command] ?? []) {
+    const styleOf = sharedStyles(experiment, axis, path);
     const field = measures.find((each) => each.path === path)!;
     for (const facet of facetsOf(experiment, axis, path)) {
       const series = facet.curves.map(({ label, points }, place) => ({

@@ -47,6 +47,14 @@ double step_of(double length, SvgUnit unit) {
   return 10 * magnitude;
 }
 
+// Of a short stretch of a logarithmic axis.
+std::vector<double> linear_ticks(double low, double high, SvgUnit unit) {
+  const double step = step_of(high - low, unit);
+  std::vector<double> ticks;
+  for (double value = std::ceil(low / step) * step; value <= high; value += step) ticks.push_back(value);
+  return ticks;
+}
+
 }  // namespace
 
 std::string svg_number(double value, SvgUnit unit) {
@@ -70,7 +78,7 @@ SvgAxis SvgAxis::logarithmic(const std::vector<double>& values, SvgUnit unit) {
   const double room = std::max(std::log(high / low) * 0.06, 0.15);
   SvgAxis axis(std::log(low) - room, std::log(high) + room, true);
   axis.ticks_ = logarithmic_ticks(axis.low_, axis.high_, is_binary(unit) ? 2 : 10);
-  if (axis.ticks_.size() < 2) axis.ticks_ = {low, high};
+  if (axis.ticks_.size() < 3) axis.ticks_ = linear_ticks(std::exp(axis.low_), std::exp(axis.high_), unit);
   return axis;
 }
 
