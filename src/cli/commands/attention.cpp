@@ -66,6 +66,7 @@ class Attention : public Command {
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Views";
     pivot_option_ =

@@ -51,6 +51,7 @@ class Bench : public Command {
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    run_options_.add_skip_to(app);
     app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
         ->type_name("FILE")
         ->group("Work");

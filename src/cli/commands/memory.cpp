@@ -56,6 +56,7 @@ class MemoryCommand : public Command {
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Memory";
     CLI::Option* axis =

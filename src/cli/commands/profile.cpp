@@ -56,6 +56,7 @@ class ProfileCommand : public Command {
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Profile";
     app.add_option("--profiled-steps", profiled_steps_, "steps that run under the profiler, after the timed ones [3]")

@@ -25,6 +25,7 @@
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "runtime/device.h"
 #include "views/study/study_files.h"
 
 namespace ridgepoint::cli {
@@ -86,6 +87,9 @@ class StudyCommandLine : public Command {
             ->type_name("NAMES")
             ->group(kStudy);
     offer(*only, part_names(), Takes::list);
+    CLI::Option* without =
+        app.add_option("--without", without_, "leave these parts out")->type_name("NAMES")->group(kStudy);
+    offer(*without, part_names(), Takes::list);
     app.add_flag("--restart", restarts_, "remove the study that the folder has, and measure everything again")
         ->group(kStudy);
     app.add_flag("--no-run", is_shown_only_,
@@ -97,7 +101,7 @@ class StudyCommandLine : public Command {
   int run() override {
     const Json configuration = checked_configuration();
     const StudyFolder folder{std::filesystem::path(output_)};
-    open(folder, configuration);
+    const Descriptor lock = open(folder, configuration);
     if (!is_shown_only_) measure(folder, configuration);
     return show(folder);
   }
@@ -113,13 +117,8 @@ class StudyCommandLine : public Command {
     settings_.limit_seconds = limit_.empty() ? default_limit() : parse_option("--limit", limit_, parse_seconds);
     if (!models_.empty()) settings_.models = parse_option("--model", models_, split_list);
     for (const std::string& model : settings_.models) parse_option("--model", model, transformer_preset);
-    if (!only_.empty()) {
-      for (const std::string& part : parse_option("--only", only_, split_list)) {
-        parts_.push_back(parse_option("--only", part, [](std::string_view text) {
-          return kStudyPartNames.parse(text, "'{}' is no part of a study");
-        }));
-      }
-    }
+    parts_ = parsed_parts("--only", only_);
+    left_out_ = parsed_parts("--without", without_);
     require(!restarts_ || !is_shown_only_,
             "--restart measures again and --no-run measures nothing; give one of the two");
     return {{"program", fmt::format("{} ({})", version(), revision())},
@@ -129,20 +128,38 @@ class StudyCommandLine : public Command {
             {"quick", settings_.is_quick},
             {"limit_seconds", settings_.limit_seconds},
             {"models", settings_.models},
-            {"only", only_}};
+            {"only", only_},
+            {"without", without_}};
+  }
+  static std::vector<StudyPart> parsed_parts(std::string_view flag, const std::string& list) {
+    std::vector<StudyPart> parts;
+    if (list.empty()) return parts;
+    for (const std::string& part : parse_option(flag, list, split_list)) {
+      parts.push_back(parse_option(
+          flag, part, [](std::string_view text) { return kStudyPartNames.parse(text, "'{}' is no part of a study"); }));
+    }
+    return parts;
   }
   double default_limit() const { return settings_.is_quick ? 180 : settings_.device == "cpu" ? 900 : 1200; }
 
-  void open(const StudyFolder& folder, const Json& configuration) const {
-    if (restarts_ && folder.has_study()) folder.clear();
+  // Returns the lock on the folder.
+  Descriptor open(const StudyFolder& folder, const Json& configuration) const {
     if (!folder.has_study()) {
       require(!is_shown_only_, fmt::format("'{}' has no study", output_));
       folder.create(configuration);
-      return;
+      return folder.lock();
     }
-    if (!is_shown_only_) require_same(folder.configuration(), configuration);
+    Descriptor lock = folder.lock();
+    if (restarts_) {
+      folder.restart(configuration);
+      return lock;
+    }
+    const Json old = folder.configuration();
+    if (!is_shown_only_) require_same(old, configuration);
+    folder.make_folders();
     for (const std::string& file : folder.drop_incomplete_lines())
       print_error(fmt::format("the last line of '{}' was not complete; its row is measured again", file));
+    return lock;
   }
 
   void require_same(const Json& old, const Json& now) const {
@@ -168,12 +185,25 @@ class StudyCommandLine : public Command {
         plan = plan_study(machine_of(folder), settings_);
         std::erase_if(*plan, [&](const StudyPartPlan& part) { return !is_wanted(part.part); });
         folder.write_plan(configuration, *plan);
+      } else {
+        require_same_device(folder);
       }
       StudyRunner(folder).run(*plan);
     } catch (const Interrupted&) {
       throw Interrupted(
           fmt::format("interrupted; give the same command again to go on with the study in '{}'", output_));
     }
+  }
+
+  // Rows of two machines must not stand in one study.
+  void require_same_device(const StudyFolder& folder) const {
+    const std::string before = machine_of(folder).name;
+    const std::string now =
+        open_device(settings_.device, {.threads = settings_.threads, .memory_limit_bytes = std::nullopt})->name();
+    require(before == now,
+            fmt::format("'{}' has a study of '{}', and {} is '{}' here; name another folder with --output, or give "
+                        "--restart to measure it again",
+                        output_, before, settings_.device, now));
   }
 
   StudyMachine machine_of(const StudyFolder& folder) const {
@@ -183,12 +213,17 @@ class StudyCommandLine : public Command {
     return machine;
   }
   bool is_wanted(StudyPart part) const {
-    return part == StudyPart::devices || parts_.empty() || std::ranges::find(parts_, part) != parts_.end();
+    const auto has = [&](const std::vector<StudyPart>& parts) { return std::ranges::find(parts, part) != parts.end(); };
+    return part == StudyPart::devices || ((parts_.empty() || has(parts_)) && !has(left_out_));
   }
 
   int show(const StudyFolder& folder) const {
     const views::StudyDocument document = views::read_study(folder.path());
-    for (const views::StudyFile& file : views::study_files(document)) write_file(folder.file(file.name), file.text);
+    const std::vector<views::StudyFile> files = views::study_files(document);
+    std::vector<std::string> names;
+    for (const views::StudyFile& file : files) names.push_back(file.name);
+    folder.note_files(names);
+    for (const views::StudyFile& file : files) write_file(folder.file(file.name), file.text);
     print_output(views::study_text(document, output_width()));
     const bool failed =
         std::ranges::any_of(document.log, [](const StudyLogEntry& entry) { return entry.exit_code != 0; });
@@ -196,8 +231,8 @@ class StudyCommandLine : public Command {
   }
 
   StudySettings settings_;
-  std::string limit_, models_, only_, output_ = "study";
-  std::vector<StudyPart> parts_;
+  std::string limit_, models_, only_, without_, output_ = "study";
+  std::vector<StudyPart> parts_, left_out_;
   bool restarts_ = false, is_shown_only_ = false;
 };
 

@@ -66,7 +66,10 @@ void RunOptions::add_to(CLI::App& app) {
     if (!axis.choices.empty()) offer(*option, axis.choices, Takes::list);
     axis.option = option;
   }
-  app.add_option("--skip", skip_, "leave out the first rows of the sweep, to go on with one that was stopped [0]")
+}
+
+void RunOptions::add_skip_to(CLI::App& app) {
+  app.add_option("--skip", skip_, "leave out the first N rows of the sweep, to continue one that was stopped [0]")
       ->type_name("N")
       ->group("Work");
 }
@@ -129,6 +132,7 @@ std::vector<std::string> RunOptions::arguments() const {
   for (const Axis& axis : axes_) {
     if (is_given(axis)) words.insert(words.end(), {axis.flag.substr(0, axis.flag.find(',')), axis.text});
   }
+  if (skip_ > 0) words.insert(words.end(), {"--skip", std::to_string(skip_)});
   return words;
 }
 

@@ -61,6 +61,8 @@ class RunOptions {
   RunOptions& operator=(const RunOptions&) = delete;
 
   void add_to(CLI::App& app);
+  // Adds --skip, for commands that write each row before the next one begins.
+  void add_skip_to(CLI::App& app);
   // Adds --run-anyway, for commands that plan a row before they run it.
   static void add_run_anyway(CLI::App& app, bool& run_anyway);
 

@@ -14,6 +14,7 @@
 #include "cli/terminal/progress.h"
 #include "cli/terminal/run_rows.h"
 #include "core/processes/child_process.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -31,6 +32,13 @@ std::string in_folder(std::string word, const std::string& folder) {
   for (std::size_t at = 0; (at = word.find(kPlace, at)) != std::string::npos; at += folder.size())
     word.replace(at, kPlace.size(), folder);
   return word;
+}
+
+[[noreturn]] void throw_lost_rows(StudyPart part, std::int64_t found, std::int64_t logged) {
+  throw Error(
+      fmt::format("records/{}.jsonl has {} rows, and log.jsonl says that {} were measured; give --restart to measure "
+                  "everything again",
+                  name(part), found, logged));
 }
 
 }  // namespace
@@ -56,8 +64,9 @@ std::vector<StudyRunner::Task> StudyRunner::open_tasks(std::span<const StudyPart
       logged_rows += entry.rows;
       ended = std::max(ended, entry.command + 1);
     }
-    if (ended >= part.commands.size()) continue;
     std::int64_t done = static_cast<std::int64_t>(folder_.rows(part.part).size()) - logged_rows;
+    if (done < 0) throw_lost_rows(part.part, logged_rows + done, logged_rows);
+    if (ended >= part.commands.size()) continue;
     if (done != 0 && !can_skip_rows(part.commands[ended])) {
       folder_.keep_rows(part.part, static_cast<std::size_t>(logged_rows));
       done = 0;
@@ -69,7 +78,7 @@ std::vector<StudyRunner::Task> StudyRunner::open_tasks(std::span<const StudyPart
   return tasks;
 }
 
-StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(double share)>& show) const {
+StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(std::int64_t rows)>& show) const {
   const Clock::time_point begin = Clock::now();
   StudyLogEntry entry{.part = task.part, .command = task.index, .rows = task.rows_done, .problem = ""};
   const std::int64_t rows = task.command->rows;
@@ -79,10 +88,9 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(double
     words.insert(words.end(), {"--format", "jsonl"});
     if (entry.rows > 0) words.insert(words.end(), {"--skip", std::to_string(entry.rows)});
     ChildProcess process(words, {{kEndWithParent, std::to_string(::getpid())}});
-    const auto share = [&] { return rows > 0 ? static_cast<double>(entry.rows) / static_cast<double>(rows) : 0; };
     for (;;) {
       const std::optional<std::string> line = process.read_line([&] {
-        show(share());
+        show(entry.rows);
         stop_if_interrupted();
       });
       if (!line) break;
@@ -96,15 +104,19 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(double
   return entry;
 }
 
+void StudyRunner::show(const Task& task, std::int64_t done, Progress& progress) {
+  const std::int64_t rows = task.command->rows;
+  if (rows == 0) return progress.update(task.command->arguments.front(), 0);
+  progress.update(fmt::format("{} row {}/{}", task.command->arguments.front(), std::min(done + 1, rows), rows),
+                  static_cast<double>(done) / static_cast<double>(rows));
+}
+
 void StudyRunner::run(std::span<const StudyPartPlan> plan) {
   const std::vector<Task> tasks = open_tasks(plan);
   std::vector<RowOutline> outlines;
-  for (const Task& task : tasks) {
-    outlines.push_back(
-        {fmt::format("{}: {}", name(task.part), task.command->arguments.front()), task.command->seconds});
-  }
+  for (const Task& task : tasks) outlines.push_back({task.title, task.command->seconds});
   run_rows(outlines, [&](std::size_t at, Progress& progress) {
-    folder_.append(run(tasks[at], [&](double share) { progress.update(tasks[at].title, share); }));
+    folder_.append(run(tasks[at], [&](std::int64_t done) { show(tasks[at], done, progress); }));
     return true;
   });
   stop_if_interrupted();

@@ -2,6 +2,8 @@
 // as it is there. What the folder has already is not run again.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,6 +12,8 @@
 #include "measure/study/plan.h"
 
 namespace ridgepoint::cli {
+
+class Progress;
 
 class StudyRunner {
  public:
@@ -22,7 +26,8 @@ class StudyRunner {
  private:
   struct Task;
   std::vector<Task> open_tasks(std::span<const StudyPartPlan> plan) const;
-  StudyLogEntry run(const Task& task, const std::function<void(double share)>& show) const;
+  StudyLogEntry run(const Task& task, const std::function<void(std::int64_t rows)>& show) const;
+  static void show(const Task& task, std::int64_t done, Progress& progress);
 
   const StudyFolder& folder_;
 };

@@ -1,6 +1,7 @@
 // An answer to a question of the exercise, computed from the rows of a study.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct StudyAnswer {
   std::string sentence = {};  // one to four sentences
   std::vector<StudyEvidence> evidence = {};
   std::vector<StudyClaim> elsewhere = {};
+  std::optional<StudyPart> missing = {};  // the part whose rows a question without an answer needs
 };
 
 // Answers in the order of the exercise. A question whose rows are missing, or all failed, has an answer that says which

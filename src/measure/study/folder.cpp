@@ -1,9 +1,14 @@
 #include "measure/study/folder.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 #include "core/files/file.h"
@@ -19,14 +24,26 @@ constexpr std::int64_t kSchema = 1;
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 constexpr const char* kManifest = "study.json";
 constexpr const char* kLog = "log.jsonl";
-// What a study writes, files and folders.
-constexpr std::array kOwnFiles = {kManifest, kLog, "README.md", "answers.md", "report.html"};
 constexpr std::array kOwnFolders = {"records", "tables", "pictures", "timelines"};
 
 std::vector<StudyPart> all_parts() {
   std::vector<StudyPart> parts;
   for (int i = 0; i <= static_cast<int>(kLastStudyPart); ++i) parts.push_back(static_cast<StudyPart>(i));
   return parts;
+}
+
+// Nothing, or what a process leaves that was ended while it wrote the first manifest.
+bool is_empty_but_for_leftovers(const fs::path& folder) {
+  return std::ranges::all_of(fs::directory_iterator(folder), [](const fs::directory_entry& entry) {
+    const std::string name = entry.path().filename().string();
+    return name.starts_with(fmt::format(".{}.", kManifest)) && name.ends_with(".tmp");
+  });
+}
+
+// Whether a name of a manifest, which anyone may have written, stays within the folder.
+bool is_own_name(const std::string& name) {
+  const fs::path path(name);
+  return path.is_relative() && std::ranges::find(path, fs::path("..")) == path.end();
 }
 
 // The complete lines of a text file; none if it does not exist.
@@ -91,33 +108,53 @@ fs::path StudyFolder::records(StudyPart part) const { return path_ / "records" /
 
 bool StudyFolder::has_study() const { return fs::exists(file(kManifest)); }
 
+Descriptor StudyFolder::lock() const {
+  Descriptor folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.is_open()) throw_system_error("open", path_.string(), errno);
+  // A file system without locks has none to ask.
+  if (::flock(folder.number(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+    throw Error(fmt::format("another process measures the study in '{}'; wait for its end", path_.string()));
+  return folder;
+}
+
 void StudyFolder::create(const Json& configuration) const {
-  std::error_code error;
   if (fs::exists(path_) && !fs::is_directory(path_))
     throw Error(fmt::format("'{}' is a file; name another folder with --output", path_.string()));
-  if (fs::exists(path_) && !fs::is_empty(path_)) {
+  if (fs::exists(path_) && !is_empty_but_for_leftovers(path_)) {
     throw Error(
         fmt::format("'{}' has files that are not a study's; name another folder with --output", path_.string()));
   }
+  std::error_code error;
   fs::create_directories(path_, error);
-  for (const char* folder : kOwnFolders) {
-    if (!error) fs::create_directories(path_ / folder, error);
-  }
   if (error) throw Error(fmt::format("cannot make the folder '{}': {}", path_.string(), error.message()));
   write_plan(configuration, {});
+  make_folders();
 }
 
-void StudyFolder::clear() const {
-  for (const char* name : kOwnFiles) fs::remove(path_ / name);
+void StudyFolder::make_folders() const {
   for (const char* folder : kOwnFolders) {
-    if (!fs::is_directory(path_ / folder)) continue;
-    for (const StudyPart part : all_parts()) {
-      for (const char* extension : {".jsonl", ".csv", ".md", ".svg"})
-        fs::remove(path_ / folder / fmt::format("{}{}", name(part), extension));
-    }
-    std::error_code ignored;  // what is left is not a study's
-    fs::remove(path_ / folder, ignored);
+    std::error_code error;
+    fs::create_directories(path_ / folder, error);
+    if (error) throw Error(fmt::format("cannot make the folder '{}': {}", file(folder).string(), error.message()));
   }
+}
+
+void StudyFolder::restart(const Json& configuration) const {
+  std::vector<std::string> names = {kLog};
+  for (const StudyPart part : all_parts()) {
+    names.push_back(fmt::format("records/{}.jsonl", name(part)));
+    names.push_back(fmt::format("timelines/{}.csv", name(part)));
+    names.push_back(fmt::format("pictures/{}.svg", name(part)));
+  }
+  const Json manifest = Json::parse(read_file(file(kManifest), kMostBytes), nullptr, false);
+  if (manifest.is_object()) {
+    for (const Json& name : manifest.value("files", Json::array())) {
+      if (name.is_string() && is_own_name(name.get<std::string>())) names.push_back(name.get<std::string>());
+    }
+  }
+  for (const std::string& name : names) fs::remove(file(name));
+  write_plan(configuration, {});
+  make_folders();
 }
 
 Json StudyFolder::configuration() const {
@@ -143,6 +180,14 @@ std::optional<std::vector<StudyPartPlan>> StudyFolder::plan() const {
 void StudyFolder::write_plan(const Json& configuration, std::span<const StudyPartPlan> plan) const {
   Json manifest = {{"schema", kSchema}, {"configuration", configuration}, {"parts", Json::array()}};
   for (const StudyPartPlan& part : plan) manifest["parts"].push_back(to_json(part));
+  write_file(file(kManifest), manifest.dump(1) + "\n");
+}
+
+void StudyFolder::note_files(const std::vector<std::string>& names) const {
+  Json manifest = Json::parse(read_file(file(kManifest), kMostBytes));
+  std::set<std::string> files = manifest.value("files", std::set<std::string>());
+  files.insert(names.begin(), names.end());
+  manifest["files"] = files;
   write_file(file(kManifest), manifest.dump(1) + "\n");
 }
 

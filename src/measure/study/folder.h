@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/files/system_call.h"
 #include "core/text/json.h"
 #include "measure/study/plan.h"
 #include "measure/study/study_rows.h"
@@ -35,10 +36,15 @@ class StudyFolder {
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
   bool has_study() const;
+  // Keeps other processes from this study while the descriptor is open. Throws Error if one has it.
+  Descriptor lock() const;
   // Makes the folder for a new study. Throws Error for one that cannot be written, or that holds other files.
   void create(const Json& configuration) const;
-  // Removes the files that a study writes, and nothing else.
-  void clear() const;
+  // Makes those of its own folders that are missing.
+  void make_folders() const;
+  // Removes the files that this study wrote, and nothing else, and begins anew. The manifest goes last: a study whose
+  // removal is stopped is still one.
+  void restart(const Json& configuration) const;
 
   // What the study measures and on what; two studies with different ones must not share a folder. Throws Error for a
   // study.json that is damaged or of another version.
@@ -54,6 +60,8 @@ class StudyFolder {
   std::vector<Json> rows(StudyPart part) const;
   StudyRows all_rows() const;
   void append_row(StudyPart part, std::string_view line) const;
+  // Notes files that are about to be written into the folder ("tables/sizes.md"), for restart().
+  void note_files(const std::vector<std::string>& names) const;
   // Keeps the first `count` rows of a part.
   void keep_rows(StudyPart part, std::size_t count) const;
 

@@ -147,7 +147,7 @@ class Planner {
   void add_profile() {
     const double steps = 3 + static_cast<double>(iterations_.total());
     StudyCommand command{
-        .arguments = with_iterations(words("profile", {"--model", main_, "--compare", "forward,step"}), iterations_),
+        .arguments = with_iterations(words("profile", {"--model", main_, "--mode", "forward,step"}), iterations_),
         .rows = 2};
     command.seconds =
         start_seconds(machine_) + 2 * initial_seconds(machine_, main_) +
@@ -215,6 +215,7 @@ class Planner {
       Words all = options;
       all.insert(all.end(), {"--d-model", fmt::format("{}", fmt::join(width_words, ",")), "--sequence",
                              std::to_string(sequence), "--batch", "8", "--heads", "1"});
+      if (stores_scores && scores_exceed_memory(machine_, sequence)) limit_host_memory(all);
       StudyCommand command{.arguments = with_iterations(words("attention", std::move(all)), iterations),
                            .rows = static_cast<std::int64_t>(widths.size()) * repeats,
                            .seconds = start_seconds(machine_) / 2};
@@ -225,6 +226,14 @@ class Planner {
       commands.push_back(std::move(command));
     }
     return commands;
+  }
+
+  // What does not fit fails at its first matrix of scores: otherwise the host would fill all of its memory first, and
+  // take minutes to compute in what it has.
+  void limit_host_memory(Words& words) const {
+    if (machine_.is_gpu() || !settings_.memory_limit.empty()) return;
+    const std::int64_t limit = machine_.memory_bytes / kScoreMatricesOfMemory;
+    words.insert(words.end(), {"--memory-limit", fmt::format("{}MiB", limit >> 20)});
   }
 
   void add_attention() {

@@ -29,13 +29,13 @@ struct StudyMachine {
 StudyMachine study_machine(const std::vector<Json>& rows, std::string_view device);
 
 struct StudySettings {
-  std::string device;        // as StudyMachine has it
-  int threads = 0;           // as --threads takes it
-  std::string memory_limit;  // as --memory-limit takes it; empty: none
+  std::string device;             // as StudyMachine has it
+  int threads = 0;                // as --threads takes it
+  std::string memory_limit = {};  // as --memory-limit takes it; empty: none
   std::int64_t memory_limit_bytes = 0;
   bool is_quick = false;
   double limit_seconds = 900;
-  std::vector<std::string> models;  // presets; empty: by the machine and the limit
+  std::vector<std::string> models = {};  // presets; empty: by the machine and the limit
 };
 
 struct StudyCommand {

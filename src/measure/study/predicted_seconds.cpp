@@ -13,6 +13,12 @@ constexpr double kGpuShare = 0.4;
 constexpr double kLaunchSeconds = 1e-5;
 constexpr double kLaunchesOfLayer = 60;  // forward and backward
 
+constexpr double kScoreBytes = 4;
+// Of one matrix of scores for each of the 8 matrices of a call.
+double score_bytes(std::int64_t sequence) {
+  return 8 * kScoreBytes * static_cast<double>(sequence) * static_cast<double>(sequence);
+}
+
 double rate(const StudyMachine& machine, DType dtype) {
   const auto found = machine.flops_per_second.find(dtype);
   const auto fp32 = machine.flops_per_second.find(DType::fp32);
@@ -41,17 +47,18 @@ double initial_seconds(const StudyMachine& machine, std::string_view model) {
   return machine.is_gpu() ? 0.3 + parameters / 5e9 : parameters / kParametersPerSecond;
 }
 
+bool scores_exceed_memory(const StudyMachine& machine, std::int64_t sequence) {
+  return kScoreMatricesOfMemory * score_bytes(sequence) > static_cast<double>(machine.memory_bytes);
+}
+
 double attention_seconds(const StudyMachine& machine, std::int64_t width, std::int64_t sequence, bool stores_scores,
                          const StudyIterations& iterations) {
-  constexpr double kBatch = 8;
-  constexpr double kStoredMatrices = 4;
   constexpr double kPasses = 24;  // over the scores, forward and backward
-  const double scores = kBatch * static_cast<double>(sequence) * static_cast<double>(sequence);
-  const double score_bytes = scores * 4;
-  if (stores_scores && kStoredMatrices * score_bytes > static_cast<double>(machine.memory_bytes)) return 0;
+  if (stores_scores && scores_exceed_memory(machine, sequence)) return 0;
+  const double scores = score_bytes(sequence) / kScoreBytes;
   const double flops = (4 + 4 + 10) * scores * static_cast<double>(width);
   const double seconds = flops / rate(machine, DType::fp32) +
-                         (stores_scores ? kPasses * score_bytes / std::max(machine.bytes_per_second, 1e9)
+                         (stores_scores ? kPasses * score_bytes(sequence) / std::max(machine.bytes_per_second, 1e9)
                                         : scores * 5e-10 * (machine.is_gpu() ? 0.01 : 1));
   return seconds * static_cast<double>(iterations.total()) + 0.05;
 }

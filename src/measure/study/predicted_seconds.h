@@ -10,6 +10,9 @@
 
 namespace ridgepoint {
 
+// Memory that has no room for this many matrices of scores has none for a call that stores them.
+inline constexpr int kScoreMatricesOfMemory = 4;
+
 struct StudyIterations {
   std::int64_t warmup = 5;
   std::int64_t steps = 10;
@@ -25,8 +28,10 @@ double iteration_seconds(const StudyMachine& machine, std::string_view model, Mo
 // Its initial values.
 double initial_seconds(const StudyMachine& machine, std::string_view model);
 
-// Forward, and forward with backward, of one call of attention with 8 matrices of one head, which stores all scores or
-// none of them. 0 where it clearly does not fit in memory.
+// Whether one call of attention, with 8 matrices of one head, clearly does not fit in memory if it stores all scores:
+// its backward needs more than kScoreMatricesOfMemory of them.
+bool scores_exceed_memory(const StudyMachine& machine, std::int64_t sequence);
+// Forward, and forward with backward, of such a call, which stores all scores or none of them. 0 where they do not fit.
 double attention_seconds(const StudyMachine& machine, std::int64_t width, std::int64_t sequence, bool stores_scores,
                          const StudyIterations& iterations);
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "ridgepoint/error.h"
@@ -40,6 +41,10 @@ StudyDocument read_study(const std::filesystem::path& path) {
                          .answers = {}};
   check_records(document.rows);
   document.answers = answer_questions(document.rows);
+  std::erase_if(document.answers, [&](const StudyAnswer& answer) {  // of parts that the study leaves out
+    return answer.missing &&
+           std::ranges::find(document.parts, *answer.missing, &StudyPartPlan::part) == document.parts.end();
+  });
   return document;
 }
 

@@ -119,8 +119,7 @@ StudyAnswer unanswered(std::string topic, std::string question, StudyPart part) 
   return {.topic = std::move(topic),
           .question = std::move(question),
           .sentence = fmt::format("This study cannot say: its part '{}' has no rows for it.", name(part)),
-          .evidence = {},
-          .elsewhere = {}};
+          .missing = part};
 }
 
 }  // namespace ridgepoint::answers

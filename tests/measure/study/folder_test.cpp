@@ -1,0 +1,140 @@
+// The folder of a study: what is kept, what is refused, and what --restart removes.
+#include "measure/study/folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+const Json kConfiguration = {{"device", "cpu"}, {"quick", true}};
+
+std::string message_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+class StudyFolderTest : public ::testing::Test {
+ protected:
+  fs::path path(const std::string& name) const { return folder_.file(name); }
+
+  TemporaryFolder temporary_;
+  StudyFolder folder_{temporary_.path() / "study"};
+};
+
+TEST_F(StudyFolderTest, keeps_configuration_plan_rows_and_log) {
+  folder_.create(kConfiguration);
+  EXPECT_EQ(folder_.plan(), std::nullopt);
+  const StudyPartPlan part{StudyPart::sizes, "Sizes", {{{"bench", "--model", "tiny"}, 6, 1.5}}};
+  folder_.write_plan(kConfiguration, std::vector{part});
+  folder_.append_row(StudyPart::sizes, R"({"row":1})");
+  folder_.append_row(StudyPart::sizes, R"({"row":2})");
+  folder_.append({.part = StudyPart::sizes, .command = 0, .rows = 2, .exit_code = 1, .problem = "it broke"});
+
+  EXPECT_EQ(folder_.configuration(), kConfiguration);
+  ASSERT_THAT(*folder_.plan(), SizeIs(1));
+  const StudyCommand command = folder_.plan()->front().commands.front();
+  EXPECT_THAT(command.arguments, ElementsAre("bench", "--model", "tiny"));
+  EXPECT_EQ(command.rows, 6);
+  EXPECT_THAT(folder_.rows(StudyPart::sizes), ElementsAre(Json{{"row", 1}}, Json{{"row", 2}}));
+  ASSERT_THAT(folder_.log(), SizeIs(1));
+  EXPECT_EQ(folder_.log()[0].problem, "it broke");
+  EXPECT_EQ(folder_.log()[0].rows, 2);
+}
+
+TEST_F(StudyFolderTest, refuses_a_folder_with_other_files) {
+  fs::create_directories(folder_.path());
+  write_file(path("thesis.tex"), "years of work");
+  EXPECT_THAT(message_of([&] { folder_.create(kConfiguration); }), HasSubstr("has files that are not a study's"));
+  EXPECT_EQ(read_file(path("thesis.tex"), 100), "years of work");
+}
+
+TEST_F(StudyFolderTest, refuses_a_file_and_a_place_without_folders) {
+  write_file(folder_.path(), "a file");
+  EXPECT_THAT(message_of([&] { folder_.create(kConfiguration); }), HasSubstr("is a file"));
+  EXPECT_THAT(message_of([] { StudyFolder("/proc/study").create(kConfiguration); }),
+              HasSubstr("cannot make the folder '/proc/study'"));
+}
+
+TEST_F(StudyFolderTest, begins_where_a_killed_process_left_an_unfinished_manifest) {
+  fs::create_directories(folder_.path());
+  write_file(path(".study.json.123.1.tmp"), "{");
+  folder_.create(kConfiguration);
+  EXPECT_EQ(folder_.configuration(), kConfiguration);
+}
+
+TEST_F(StudyFolderTest, drops_an_incomplete_last_line_and_names_its_file) {
+  folder_.create(kConfiguration);
+  write_file(path("records/sizes.jsonl"), "{\"row\":1}\n{\"ro");
+  EXPECT_THAT(folder_.drop_incomplete_lines(), ElementsAre("sizes.jsonl"));
+  EXPECT_THAT(folder_.drop_incomplete_lines(), SizeIs(0));
+  folder_.append_row(StudyPart::sizes, R"({"row":2})");
+  EXPECT_THAT(folder_.rows(StudyPart::sizes), ElementsAre(Json{{"row", 1}}, Json{{"row", 2}}));
+}
+
+TEST_F(StudyFolderTest, names_the_line_of_damage_in_the_middle) {
+  folder_.create(kConfiguration);
+  write_file(path("records/sizes.jsonl"), "{\"row\":1}\n{\"ro\n{\"row\":3}\n");
+  EXPECT_THAT(message_of([&] { folder_.rows(StudyPart::sizes); }),
+              AllOf(HasSubstr("sizes.jsonl' is damaged: line 2"), HasSubstr("--restart")));
+}
+
+TEST_F(StudyFolderTest, refuses_a_manifest_of_another_schema) {
+  folder_.create(kConfiguration);
+  write_file(path("study.json"), R"({"schema":99,"configuration":{},"parts":[]})");
+  EXPECT_THAT(message_of([&] { folder_.configuration(); }), HasSubstr("another version of the program"));
+}
+
+TEST_F(StudyFolderTest, restart_removes_its_own_files_alone) {
+  folder_.create(kConfiguration);
+  folder_.append_row(StudyPart::sizes, "{}");
+  folder_.note_files({"pictures/time_by_size.svg", "README.md"});
+  folder_.note_files({"report.html"});
+  for (const char* own : {"pictures/time_by_size.svg", "README.md", "report.html"}) write_file(path(own), "own");
+  for (const char* other : {"notes.md", "pictures/photo.svg", "records/mine.jsonl"}) write_file(path(other), "other");
+  folder_.restart({{"device", "cuda"}});
+  for (const char* own : {"records/sizes.jsonl", "pictures/time_by_size.svg", "README.md", "report.html"})
+    EXPECT_FALSE(fs::exists(path(own))) << own;
+  for (const char* other : {"notes.md", "pictures/photo.svg", "records/mine.jsonl"})
+    EXPECT_TRUE(fs::exists(path(other))) << other;
+  EXPECT_EQ(folder_.configuration()["device"], "cuda");
+  EXPECT_EQ(folder_.plan(), std::nullopt);
+}
+
+TEST_F(StudyFolderTest, restart_removes_nothing_outside_its_folder) {
+  const fs::path outside = temporary_.path() / "outside";
+  write_file(outside, "other");
+  folder_.create(kConfiguration);
+  folder_.note_files({"../outside", outside.string(), "tables/../../outside"});
+  folder_.restart(kConfiguration);
+  EXPECT_TRUE(fs::exists(outside));
+}
+
+TEST_F(StudyFolderTest, has_one_process_at_a_time) {
+  folder_.create(kConfiguration);
+  {
+    const Descriptor lock = folder_.lock();
+    EXPECT_THAT(message_of([&] { folder_.lock(); }), HasSubstr("another process measures the study"));
+  }
+  EXPECT_TRUE(folder_.lock().is_open());
+}
+
+}  // namespace
+}  // namespace ridgepoint
