@@ -21,7 +21,7 @@ const kCurves: { [command: string]: [string, string][] } = {
 };
 
 function markOf(point: CurvePoint, axis: Field, field: Field): Mark {
-  const lines = [`${axis.label} ${formatOne(axis.kind, point.x)}`];
+  const lines = [axis.path === "model.parameters" ? keyOf(point.record, "model.name") : `${axis.label} ${formatOne(axis.kind, point.x)}`];
   if (point.y !== null) lines.push(`${field.label}: ${formatOne(field.kind, point.y)}`);
   if (point.isOom) lines.push(field.kind === "bytes" ? "planned; does not fit in memory" : "does not fit in memory");
   for (const path of ["compares", "error.message"]) {
@@ -55,7 +55,7 @@ function curveCharts(experiment: Experiment): HTMLElement[] {
       const isOom = facet.curves.some(({ points }) => points.some((point) => point.isOom));
       charts.push(scatter({
         title: `${title} against ${axis.label}${facet.label === "" ? "" : `: ${facet.label}`}${isOom ? " (× does not fit in memory)" : ""}`,
-        xLabel: axis.label, xKind: "number", xTicks: "swept", yLabel: field.label, yKind: field.kind, series, roofs: [], alternative: null,
+        xLabel: axis.label, xKind: axis.path === "model.parameters" ? "amount" : "number", xTicks: "swept", yLabel: field.label, yKind: field.kind, series, roofs: [], alternative: null,
       }));
     }
   }

@@ -1,6 +1,6 @@
 // Numbers as text. A column of numbers has one unit and one number of decimals, so that digits align.
 
-export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error" | "sum";
+export type Kind = "text" | "count" | "number" | "ms" | "us" | "bytes" | "share" | "flop_rate" | "byte_rate" | "rate" | "flops" | "error" | "sum" | "amount";
 
 // How the numbers of a column are written: value / divisor, with `decimals`, under a heading with `unit`.
 export interface Scale {
@@ -29,6 +29,7 @@ function unitOf(kind: Kind, largest: number): [string, number] {
       const [prefix, divisor] = largestStep(kDecimal, largest / 10);
       return [prefix + "/s", divisor];
     }
+    case "amount": return [...largestStep(kDecimal, largest)];
     case "flop_rate": {
       const [prefix, divisor] = largestStep(kDecimal, largest);
       return [prefix + "flop/s", divisor];

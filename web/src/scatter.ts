@@ -3,7 +3,7 @@
 import uPlot from "uplot";
 import { binaryTicks, logRange, logTicks, sweepTicks, tickTexts } from "./axes";
 import { type ChartFrame, chartFrame, hideTip, showTip } from "./frame";
-import type { Kind } from "./format";
+import { formatOne, type Kind } from "./format";
 import { drawLine, drawMark, type Shape } from "./marks";
 import { colour, onThemeChange, seriesColour } from "./theme";
 
@@ -88,7 +88,7 @@ class Scatter {
     const axis = (label: string, kind: Kind): uPlot.Axis => ({
       label, labelSize: 22, labelFont: "13px system-ui, sans-serif", font: "12px system-ui, sans-serif",
       stroke: () => colour("text"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { stroke: () => colour("grid"), width: 1 },
-      values: (_, splits) => tickTexts(kind, splits).texts,
+      values: (_, splits) => (kind === "amount" ? splits.map((split) => formatOne(kind, split)) : tickTexts(kind, splits).texts),
       filter: (_, splits) => splits,
     });
     return {

@@ -1,7 +1,7 @@
 // Curves of a measure against a swept setting: which setting is swept, which rows make a curve, and which curves share
 // a chart.
 import { type JsonObject, numberAt } from "./data";
-import type { Field } from "./fields";
+import { type Field, settings } from "./fields";
 import { type Experiment, keyOf, labelOf, statusOf } from "./grouping";
 
 export interface CurvePoint {
@@ -21,8 +21,10 @@ export interface Facet {
   curves: Curve[];
 }
 
+// Models of different names are a sweep over their numbers of parameters.
+const kParameters = "model.parameters";
 // What the axis may be, the first of these that has the most values.
-const kAxes = ["context", "batch", "keys", "model.layers", "model.d_model", "device.memory_limit_bytes"];
+const kAxes = ["context", "batch", "keys", "model.layers", "model.d_model", "device.memory_limit_bytes", kParameters];
 // What a reader compares within one chart comes last.
 const kFacetsFirst = ["file", "model.name", "model.d_model", "model.heads", "model.layers", "batch", "context", "keys", "causal", "mode",
   "device.name", "device.kind", "card"];
@@ -32,7 +34,8 @@ export const kMostCurves = 8;
 export function sweptSetting(experiment: Experiment): Field | null {
   let best: Field | null = null, most = 2;
   for (const path of kAxes) {
-    const field = experiment.varying.find((each) => each.path === path);
+    const isOfModels = path === kParameters && experiment.varying.some((each) => each.path === "model.name");
+    const field = (isOfModels ? settings : experiment.varying).find((each) => each.path === path);
     if (field === undefined) continue;
     const values = new Set(experiment.records.map((record) => keyOf(record, path)).filter((key) => key !== "")).size;
     if (values > most) [best, most] = [field, values];
@@ -68,7 +71,7 @@ function partition(records: readonly JsonObject[], fields: readonly Field[]): Js
 // The curves of `measure`, at most kMostCurves in a facet as long as settings are left to split by.
 export function facetsOf(experiment: Experiment, axis: Field, measure: string): Facet[] {
   const split: Field[] = [];
-  const left = experiment.varying.filter(({ path }) => path !== axis.path);
+  const left = experiment.varying.filter(({ path }) => path !== axis.path && !(axis.path === kParameters && path === "model.name"));
   const candidates = [...left].sort((a, b) => rank(a.path) - rank(b.path));
   for (;;) {
     const facets = partition(experiment.records, split)

@@ -64,6 +64,16 @@ test("a path through a hostile name finds nothing", () => {
 const sweep = (attentions: number, modes: string[]) => [64, 128, 256, 512].flatMap((context) => modes.flatMap((mode) =>
   Array.from({ length: attentions }, (_, variant) => record({ context, mode, attention: `variant ${variant}`, time_ms: { median: context + variant } }))));
 
+test("models of three sizes are a sweep over their parameters", () => {
+  const rows = [1e6, 1e7, 1e8].map((parameters) => record({ model: { name: `${parameters}`, parameters }, time_ms: { median: parameters / 1e5 } }));
+  const experiment = makeExperiment("bench", rows);
+  const axis = sweptSetting(experiment)!;
+  assert.equal(axis.path, "model.parameters");
+  const [facet] = facetsOf(experiment, axis, "time_ms.median");
+  assert.deepEqual(facet!.curves.map(({ points }) => points.map(({ x }) => x)), [[1e6, 1e7, 1e8]]);
+  assert.equal(sweptSetting(makeExperiment("bench", rows.slice(1))), null);
+});
+
 test("three values of a setting are a sweep, two are not", () => {
   assert.equal(sweptSetting(makeExperiment("bench", sweep(1, ["step"])))?.path, "context");
   assert.equal(sweptSetting(makeExperiment("bench", [record({}), record({ context: 1 })])), null);

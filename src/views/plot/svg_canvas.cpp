@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 8> kLight = {"#1f6fb4", "#cf6a12", "#2c8a
 constexpr std::array<std::string_view, 8> kDark = {"#5aa5e6", "#ee9547", "#5cc07d", "#d583cf",
                                                    "#dcc04a", "#4cc3c9", "#ec7c7c", "#a4acb5"};
 constexpr double kRadius = 4.5;
-constexpr double kCharacter = 7.4;  // pixels of a character of text, on average
+constexpr double kCharacter = 7.9;  // pixels of a character of text, on average
 constexpr std::array kCorners = {0, 4, 3, 5};
 
 std::string_view name_of(SvgCanvas::Anchor anchor) {

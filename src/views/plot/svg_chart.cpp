@@ -17,6 +17,7 @@ using Ink = SvgCanvas::Ink;
 constexpr double kLeft = 92, kTop = 84, kPlotWidth = 620, kPlotHeight = 360;
 constexpr double kBottom = kTop + kPlotHeight, kRight = kLeft + kPlotWidth;
 constexpr double kCrossWidth = 11;
+constexpr double kHidden = 2;  // pixels between curves of which the later one hides the other
 constexpr double kLegend = kRight + 24, kLegendRow = 22;
 constexpr double kHeight = kBottom + 64;
 
@@ -63,7 +64,7 @@ class Drawing {
       if (!chart_.is_joined) continue;
       canvas_.mark(style_of(i), series.is_published ? SvgMarkShape::hollow : SvgMarkShape::filled, kLegend, row - 4,
                    series.name);
-      canvas_.text(kLegend + 14, row, series.name);
+      canvas_.text(kLegend + 14, row, series.name + covered_by(i));
       row += kLegendRow;
     }
     return canvas_.finish();
@@ -73,10 +74,23 @@ class Drawing {
   static double legend_width(const SvgChart& chart) {
     double widest = 0;
     for (const SvgSeries& series : chart.series) widest = std::max(widest, SvgCanvas::width_of(series.name));
-    return 14 + widest + 24;
+    return 14 + widest + (may_cover(chart) ? 90 : 24);
   }
   static double height_of(const SvgChart& chart) {
     return std::max(kHeight, kTop + kLegendRow * static_cast<double>(chart.series.size()) + 16);
+  }
+  static bool may_cover(const SvgChart& chart) { return chart.is_joined && chart.series.size() > 1; }
+  // " (as weights)" for a curve that a later one hides.
+  std::string covered_by(std::size_t place) const {
+    const SvgSeries& series = chart_.series[place];
+    for (std::size_t other = place + 1; other < chart_.series.size(); ++other) {
+      const SvgSeries& later = chart_.series[other];
+      const bool is_same = std::ranges::equal(series.points, later.points, [&](const auto& a, const auto& b) {
+        return a.first == b.first && std::abs(y_of(a.second) - y_of(b.second)) < kHidden;
+      });
+      if (is_same && !series.points.empty()) return fmt::format(" (as {})", later.name);
+    }
+    return "";
   }
   std::size_t style_of(std::size_t place) const { return std::min(chart_.series[place].style, place); }
 

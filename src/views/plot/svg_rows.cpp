@@ -63,6 +63,10 @@ class RowsDrawing {
     canvas_.text(left_ - 12, y + 4, row.label, Anchor::end);
     if (row.marks.empty()) canvas_.text(left_ + 8, y + 4, row.remark, Anchor::start, Ink::quiet);
     for (const SvgRowMark& mark : row.marks) {
+      if (!std::isfinite(mark.value)) {
+        canvas_.text(column(mark.series), y + 4, mark.source, Anchor::end, Ink::quiet);
+        continue;
+      }
       if (std::isfinite(mark.low) && std::isfinite(mark.high))
         canvas_.range(mark.series, x_of(mark.low), x_of(mark.high), y);
       const std::string value = svg_number(mark.value, chart_.unit);
@@ -106,6 +110,7 @@ std::string svg_rows(const SvgRows& rows) {
   std::vector<double> values;
   for (const SvgRow& row : rows.rows) {
     for (const SvgRowMark& mark : row.marks) {
+      if (!std::isfinite(mark.value)) continue;
       values.push_back(mark.value);
       if (mark.low > 0) values.push_back(mark.low);
       if (std::isfinite(mark.high)) values.push_back(mark.high);

@@ -12,7 +12,7 @@ namespace ridgepoint::views {
 
 struct SvgRowMark {
   std::size_t series = 0;  // an index of SvgRows::series
-  double value = 0;
+  double value = 0;        // NaN: none; `source` says why, in the column of the series
   // The range of the samples; NaN: not known.
   double low = std::numeric_limits<double>::quiet_NaN(), high = std::numeric_limits<double>::quiet_NaN();
   std::string source = {};  // of a published value, which has a hollow mark

@@ -105,14 +105,12 @@ SvgRows marks(const std::vector<Json>& rows, const std::string& statistics, cons
     const std::size_t place = place_of(names, label);
     if (place == chart.rows.size()) chart.rows.push_back({.label = label});
     const double median = number_at(row, statistics + ".median");
-    if (median > 0) {
-      chart.rows[place].marks.push_back({.series = place_of(chart.series, series(row)),
-                                         .value = median,
-                                         .low = number_at(row, statistics + ".min"),
-                                         .high = number_at(row, statistics + ".max")});
-    } else {
-      chart.rows[place].remark = text_at(row, "status") == "oom" ? "out of memory" : text_at(row, "status");
-    }
+    SvgRowMark mark{.series = place_of(chart.series, series(row)),
+                    .value = median,
+                    .low = number_at(row, statistics + ".min"),
+                    .high = number_at(row, statistics + ".max")};
+    if (!(median > 0)) mark.source = text_at(row, "status");
+    chart.rows[place].marks.push_back(std::move(mark));
   }
   return chart;
 }

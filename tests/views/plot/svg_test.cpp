@@ -102,6 +102,14 @@ TEST(SvgChart, marks_what_ran_out_of_memory_above_the_plot_or_where_it_was_plann
                     Not(HasSubstr("above the plot"))));
 }
 
+TEST(SvgChart, says_in_the_legend_which_curve_hides_another) {
+  const SvgSeries one{.name = "softmax", .points = {{256, 1}, {512, 4}}};
+  const SvgSeries same{.name = "weights", .points = {{256, 1}, {512, 4.01}}};
+  const SvgSeries other{.name = "flash", .points = {{256, 1}, {512, 2}}};
+  EXPECT_THAT(svg_chart(chart_of({one, same, other})), AllOf(HasSubstr(">softmax (as weights)</text>"),
+                                                             HasSubstr(">weights</text>"), HasSubstr(">flash</text>")));
+}
+
 TEST(SvgChart, draws_published_figures_hollow_and_dashed) {
   const SvgSeries own{.name = "this study", .points = {{256, 1}, {512, 4}}};
   SvgSeries published{.name = "a paper", .points = {{256, 2}, {512, 8}}, .is_published = true};
@@ -115,11 +123,12 @@ TEST(SvgRows, have_the_figures_beside_the_plot_and_say_what_is_missing) {
   SvgRows rows{.title = "Sizes", .subtitle = "", .x_title = "ms", .series = {"fp32", "bf16"}, .rows = {}};
   EXPECT_EQ(svg_rows(rows), "");
   rows.rows = {{.label = "small", .marks = {{.series = 0, .value = 12.5}, {.series = 1, .value = 4}}},
-               {.label = "large", .remark = "out of memory"}};
+               {.label = "large", .marks = {{.series = 0, .value = kUnknown, .source = "oom"}}},
+               {.label = "other", .remark = "not run"}};
   const std::string svg = svg_rows(rows);
   expect_well_formed(svg);
   EXPECT_THAT(svg, AllOf(HasSubstr(">12.5</text>"), HasSubstr("<title>small, bf16: 4</title>"),
-                         HasSubstr(">out of memory</text>")));
+                         HasSubstr(">oom</text>"), HasSubstr(">not run</text>")));
 }
 
 TEST(SvgRows, keep_published_figures_out_of_the_columns) {
