@@ -90,6 +90,25 @@ TEST_F(Report, shows_what_the_program_writes) {
   EXPECT_EQ(timeline["origins"][0]["action"], "segment_alloc");
 }
 
+TEST_F(Report, of_a_studys_folder_is_the_page_of_the_study) {
+  const ProgramResult study = run_program({"study", "--quick", "--model", "tiny", "--limit", "1s", "--only",
+                                           "accumulation,autocast", "--output", path("study")});
+  ASSERT_EQ(study.exit_code, 0) << study.error;
+  EXPECT_EQ(make_page({path("study")}).exit_code, 0);
+  EXPECT_EQ(page(), read_file(path("study/report.html"), kFileLimit));
+  EXPECT_EQ(data_of(page())["files"][1]["part"]["id"], "accumulation");
+  EXPECT_EQ(make_page({path("study"), "--title", "Mine"}).exit_code, 0);
+  EXPECT_EQ(data_of(page())["title"], "Mine");
+}
+
+TEST_F(Report, of_a_folder_needs_a_study_and_no_other_file) {
+  std::filesystem::create_directory(path("empty"));
+  expect_failure({path("empty")}, "has no study (no study.json)");
+  const ProgramResult two = make_page({path("empty"), file("a.jsonl", kRecord)});
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_THAT(two.error, HasSubstr("leave out the other files"));
+}
+
 TEST_F(Report, is_written_to_standard_output_without_a_file) {
   const ProgramResult result = report({file("a.jsonl", kRecord)});
   EXPECT_EQ(result.exit_code, 0) << result.error;
