@@ -81,6 +81,21 @@ void add_warmup(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   add_picture(files, "warmup", svg_chart(chart));
 }
 
+void add_contexts(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
+  const auto mode = [](const Json& row) { return text_at(row, "mode") + ", " + dtype(row); };
+  SvgChart chart{.title = "Time of an iteration by context length",
+                 .subtitle = shared_settings(rows),
+                 .x_title = "tokens of a sequence",
+                 .y_title = "median, ms",
+                 .series = curves(rows, "context", "time_ms.median", mode)};
+  add_curves(files, "contexts_time", chart);
+  chart.title = "Peak memory of an iteration by context length";
+  chart.y_title = "peak allocated";
+  chart.y_unit = SvgUnit::bytes;
+  chart.series = curves(rows, "context", "memory_bytes.peak_allocated", mode, "memory_bytes.planned_peak");
+  add_curves(files, "contexts_memory", chart);
+}
+
 void add_checkpointing(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   SvgChart trade{.title = "Checkpoint policies: memory against time",
                  .subtitle = shared_settings(rows),
@@ -103,14 +118,7 @@ void add_step_pictures(std::vector<StudyFile>& files, const StudyRows& rows) {
     add_phases(files, sizes);
   }
   if (const auto& warmup = rows_of(rows, StudyPart::warmup); !warmup.empty()) add_warmup(files, warmup);
-  const auto& contexts = rows_of(rows, StudyPart::contexts);
-  add_curves(files, "contexts_time",
-             {.title = "Time of an iteration by context length",
-              .subtitle = shared_settings(contexts),
-              .x_title = "tokens of a sequence",
-              .y_title = "median, ms",
-              .series = curves(contexts, "context", "time_ms.median",
-                               [](const Json& row) { return text_at(row, "mode") + ", " + dtype(row); })});
+  add_contexts(files, rows_of(rows, StudyPart::contexts));
   const auto& compiled = rows_of(rows, StudyPart::compiled_model);
   SvgRows chart =
       marks(compiled, "time_ms", model_and_mode, [](const Json& row) { return "compile " + text_at(row, "compile"); });

@@ -26,6 +26,16 @@ std::string indented(const std::string& text, std::size_t indent, std::size_t co
   return result;
 }
 
+// Names from rows must not become HTML or formatting; layers.*.attn has an asterisk.
+std::string markdown_text(const std::string& text) {
+  std::string escaped;
+  for (const char c : valid_utf8(text)) {
+    if (c == '<' || c == '*') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
 std::string shell_word(const std::string& word) {
   const bool is_plain = word.find_first_of(" '\"\\$*?(){};&|<>") == std::string::npos;
   return is_plain ? word : fmt::format("'{}'", word);
@@ -121,16 +131,16 @@ std::string answers_markdown(const StudyDocument& document) {
   std::string topic;
   for (const StudyAnswer& answer : document.answers) {
     if (answer.topic != topic) text += fmt::format("\n## {}\n", topic = answer.topic);
-    text += fmt::format("\n### {}\n\n{}\n", answer.question, answer.sentence);
+    text += fmt::format("\n### {}\n\n{}\n", answer.question, markdown_text(answer.sentence));
     if (!answer.evidence.empty()) text += "\n";
     for (const StudyEvidence& evidence : answer.evidence)
-      text += fmt::format("- {} ([{}](records/{}.jsonl))\n", valid_utf8(evidence.text), name(evidence.part),
+      text += fmt::format("- {} ([{}](records/{}.jsonl))\n", markdown_text(evidence.text), name(evidence.part),
                           name(evidence.part));
     if (answer.elsewhere.empty()) continue;
     text += "\nElsewhere:\n\n";
     for (const StudyClaim& claim : answer.elsewhere)
-      text +=
-          fmt::format("- `{}`: {} **{}**: {}\n", claim.source, claim.text, verdict_words(claim.verdict), claim.reason);
+      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, markdown_text(claim.text),
+                          verdict_words(claim.verdict), markdown_text(claim.reason));
   }
   return text;
 }

@@ -207,6 +207,12 @@ TEST(StudyAnswers, stand_with_their_evidence_and_what_others_found) {
   EXPECT_EQ(answer["elsewhere"][0]["verdict"], "contradicted");
 }
 
+TEST(StudyAnswers, are_plain_text_in_markdown) {
+  StudyDocument document = document_of(StudyPart::sizes, {row_of(sample_record())});
+  document.answers = {{.topic = "Kernels", .question = "Which?", .sentence = "layers.*.attn of <b>"}};
+  EXPECT_THAT(text_of(document, "answers.md"), HasSubstr(R"(layers.\*.attn of \<b>)"));
+}
+
 TEST(StudyPage, has_a_section_for_each_part_and_its_command_lines) {
   StudyDocument document = document_of(StudyPart::sizes, {row_of(sample_record())}, {"bench", "--model", "tiny"});
   document.parts.push_back({StudyPart::warmup, "Warm-up", {{{"bench"}, 1, 1}}});
