@@ -9,6 +9,7 @@
 
 #include "ridgepoint/record.h"
 #include "views/report/report_page.h"
+#include "views/report/thin_timeline.h"
 #include "views/study/json_table.h"
 #include "views/study/parts.h"
 #include "views/study/published_beside.h"
@@ -19,6 +20,8 @@ namespace {
 // Parts whose rows have published figures beside them; `ladder` and others repeat rows of these.
 constexpr std::array kPublishedParts = {StudyPart::sizes, StudyPart::contexts, StudyPart::attention_grid,
                                         StudyPart::compiled_attention};
+
+constexpr std::size_t kMostEvents = 6000;  // of a timeline: some 500 KB of the page
 
 // What the page does not show, for its size: unknown values, and of memory what its lists of allocations repeat.
 Json without_unknown(const Json& value) {
@@ -108,7 +111,10 @@ void add_part(std::vector<ReportFile>& files, const StudyDocument& document, con
   }
   const std::filesystem::path timeline =
       std::filesystem::path(document.folder) / "timelines" / fmt::format("{}.csv", name(part.part));
-  if (std::filesystem::exists(timeline)) files.push_back(read_report_file(timeline));
+  if (std::filesystem::exists(timeline)) {
+    files.push_back(read_report_file(timeline));
+    files.back().timeline = thin_timeline(files.back().timeline, kMostEvents);
+  }
   for (std::size_t i = first; i < files.size(); ++i) files[i].part = part_json(part, document.folder);
 }
 
