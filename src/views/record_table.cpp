@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "measure/record/fields.h"
+#include "ridgepoint/error.h"
 #include "views/record_columns.h"
 #include "views/table/wrap.h"
 #include "views/timing_notes.h"
@@ -86,30 +87,32 @@ constexpr ComparedTime kComparedTimes[] = {
     {"backward speedup over {}",
      [](const Record& r) { return r.attention_call ? r.attention_call->backward_ms.median : Statistics::kUnknown; }}};
 
-// A column of speedups over the first row's value of a setting.
+// A column of speedups over a value of a setting.
 struct Speedup {
   const RecordSetting* setting;
   const ComparedTime* time;
+  std::string value;
 };
 
-// For dtype and compile, where they vary, and each time that the records have.
-std::vector<Speedup> speedups_of(std::span<const Record> records) {
+// For the setting of the baseline, or for dtype and compile where they vary, and each time that the records have.
+std::vector<Speedup> speedups_of(std::span<const Record> records, const std::optional<RecordBaseline>& baseline) {
   std::vector<Speedup> speedups;
   for (const RecordSetting& setting : record_settings()) {
-    const bool is_compared = setting.heading == "dtype" || setting.heading == "compile";
-    if (!is_compared || !varies(records, setting)) continue;
+    const bool is_usual = setting.heading == "dtype" || setting.heading == "compile";
+    const bool is_compared = baseline ? setting.heading == baseline->setting : is_usual && varies(records, setting);
+    if (!is_compared) continue;
     for (const ComparedTime& time : kComparedTimes) {
       if (std::ranges::any_of(records, [&](const Record& r) { return std::isfinite(time.ms(r)); }))
-        speedups.push_back({&setting, &time});
+        speedups.push_back({&setting, &time, baseline ? baseline->value : setting.cell(records.front())});
     }
   }
   return speedups;
 }
 
-// Against the run with the first row's value of the setting and the same other settings.
+// Against the run with this value of the setting and the same other settings.
 std::string speedup_cell(const Record& record, std::span<const Record> records, const Speedup& speedup) {
   for (const Record& other : records) {
-    const bool agrees = speedup.setting->cell(other) == speedup.setting->cell(records.front()) &&
+    const bool agrees = speedup.setting->cell(other) == speedup.value &&
                         std::ranges::all_of(record_settings(), [&](const RecordSetting& setting) {
                           return setting.heading == speedup.setting->heading || is_implied(records, setting) ||
                                  setting.cell(other) == setting.cell(record);
@@ -121,7 +124,8 @@ std::string speedup_cell(const Record& record, std::span<const Record> records, 
   return std::string(kNothing);
 }
 
-Table table_for_people(std::span<const Record> records, std::span<const std::string> columns) {
+Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,
+                       const std::optional<RecordBaseline>& baseline) {
   const std::vector<const RecordSetting*> settings = leading_settings(records);
   const Measurements measurements =
       columns.empty() ? usual_measurements(records) : measurements_named(columns, records.front());
@@ -134,9 +138,13 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   }
   table.key_columns = settings.size();
   std::vector<Speedup> speedups;
-  if (columns.empty() && !measurements.empty()) speedups = speedups_of(records);
-  for (const auto& [setting, time] : speedups)
-    table.columns.push_back(right(fmt::format(fmt::runtime(time->heading), setting->cell(records.front()))));
+  if ((baseline || columns.empty()) && !measurements.empty()) speedups = speedups_of(records, baseline);
+  for (const Speedup& speedup : speedups) {
+    // A number alone does not say of what.
+    const bool is_number = speedup.setting->align == Align::right;
+    const std::string over = is_number ? fmt::format("{} {}", speedup.setting->heading, speedup.value) : speedup.value;
+    table.columns.push_back(right(fmt::format(fmt::runtime(speedup.time->heading), over)));
+  }
   for (const RecordMeasurement* measurement : measurements) {
     table.columns.push_back(right(std::string(measurement->heading), columns.empty() ? measurement->rank : 0));
   }
@@ -227,14 +235,42 @@ std::vector<const RecordSetting*> leading_settings(std::span<const Record> recor
   return settings;
 }
 
-Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns) {
+RecordBaseline parse_baseline(std::string_view text, std::span<const Record> records) {
+  const std::size_t sign = text.find('=');
+  if (sign == std::string_view::npos) {
+    throw Error(fmt::format("'{}' names no value of an option; write compile=off", text), ErrorKind::usage);
+  }
+  // An option and its heading may differ in dashes: warmup and warm-up.
+  const auto plain = [](std::string_view word) {
+    std::string letters;
+    for (const char c : word) letters += c == '-' || c == '_' || c == ' ' ? "" : std::string(1, c);
+    return letters;
+  };
+  std::vector<std::string_view> swept;
+  for (const RecordSetting& setting : record_settings()) {
+    if (setting.heading.empty() || !varies(records, setting)) continue;
+    swept.push_back(setting.heading);
+    if (plain(setting.heading) != plain(text.substr(0, sign))) continue;
+    RecordBaseline baseline{std::string(setting.heading), std::string(text.substr(sign + 1))};
+    const auto has_value = [&](const Record& record) { return setting.cell(record) == baseline.value; };
+    if (std::ranges::any_of(records, has_value)) return baseline;
+    throw Error(fmt::format("no row has {} '{}'", setting.heading, baseline.value), ErrorKind::usage);
+  }
+  throw Error(
+      fmt::format("'{}' does not vary; {}", text.substr(0, sign),
+                  swept.empty() ? "no option has two values" : fmt::format("what varies: {}", fmt::join(swept, ", "))),
+      ErrorKind::usage);
+}
+
+Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns,
+                  const std::optional<RecordBaseline>& baseline) {
   Page page;
   if (format == Format::csv) {
     page.tables.push_back(table_for_files(records));
   } else if (!is_for_people(format)) {
     for (const Record& record : records) page.documents.push_back(to_json(record));
   } else if (!records.empty()) {
-    page.tables.push_back(table_for_people(records, columns));
+    page.tables.push_back(table_for_people(records, columns, baseline));
   }
   return page;
 }

@@ -3,8 +3,10 @@
 // JSON name with dots (model.d_model); the samples of a run share a cell, separated by semicolons. JSON: the records.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ridgepoint/record.h"
@@ -20,8 +22,19 @@ std::string records_caption(std::span<const Record> records);
 // The settings in the first columns: those that vary, and the mode, which says what the times mean.
 std::vector<const RecordSetting*> leading_settings(std::span<const Record> records);
 
+// A value of a swept option with which rows of other values are compared.
+struct RecordBaseline {
+  std::string setting;  // its heading: compile, batch
+  std::string value;    // its cell: off, 4
+};
+// Reads "compile=off". Throws Error (usage) for other text, for an option that does not vary over the records, and for
+// a value that none of them has.
+RecordBaseline parse_baseline(std::string_view text, std::span<const Record> records);
+
 // `columns`: the measurements to show (record_columns.h), all of them at any width. If it is empty, the usual ones are
-// shown, and a narrow terminal omits some.
-Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns = {});
+// shown, and a narrow terminal omits some. Tables have columns of speedups over the baseline; without one, over the
+// first row's number type and compile level where these vary.
+Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns = {},
+                  const std::optional<RecordBaseline>& baseline = std::nullopt);
 
 }  // namespace ridgepoint::views

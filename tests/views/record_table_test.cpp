@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/units.h"
+#include "ridgepoint/error.h"
 #include "support/sample_records.h"
 #include "views/table/render.h"
 #include "views/table/wrap.h"
@@ -117,6 +118,49 @@ TEST(RecordTable, names_the_allocator_only_where_the_compile_level_does_not_impl
   EXPECT_THAT(records_as_text(records), HasSubstr("allocator arena"));
   records[1].allocator = AllocatorKind::caching;
   EXPECT_THAT(records_as_text(records), HasSubstr("compile  allocator"));
+}
+
+std::vector<Record> checkpointed() {
+  std::vector<Record> records(3, sample_record(Mode::step));
+  records[0].checkpoint = Checkpoint::none;
+  records[1].checkpoint = Checkpoint::attention;
+  records[2].checkpoint = Checkpoint::block;
+  records[0].training_step->time_ms = describe({10, 10});
+  records[1].training_step->time_ms = describe({20, 20});
+  records[2].training_step->time_ms = describe({40, 40});
+  return records;
+}
+
+TEST(RecordTable, has_speedups_over_any_value_of_a_swept_option) {
+  const std::vector<Record> records = checkpointed();
+  EXPECT_THAT(records_as_text(records), Not(HasSubstr("speedup")));
+  const RecordBaseline baseline = parse_baseline("checkpoint=attention", records);
+  const std::string text = render(Format::table, records_page(records, Format::table, {}, baseline), SIZE_MAX);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("speedup over attention"), HasSubstr("2.00x"), HasSubstr("1.00x"), HasSubstr("0.50x")));
+}
+
+TEST(RecordTable, names_the_option_where_the_baseline_is_a_number) {
+  std::vector<Record> records(2, sample_record(Mode::step));
+  records[1].batch = 16;
+  const RecordBaseline baseline = parse_baseline("batch=16", records);
+  EXPECT_THAT(render(Format::table, records_page(records, Format::table, {}, baseline), SIZE_MAX),
+              HasSubstr("speedup over batch 16"));
+}
+
+TEST(RecordTable, refuses_a_baseline_that_no_row_has) {
+  const std::vector<Record> records = checkpointed();
+  const auto message = [&](std::string_view text) -> std::string {
+    try {
+      parse_baseline(text, records);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(message("none"), "'none' names no value of an option; write compile=off");
+  EXPECT_EQ(message("checkpoint=selective"), "no row has checkpoint 'selective'");
+  EXPECT_EQ(message("batch=4"), "'batch' does not vary; what varies: checkpoint");
 }
 
 TEST(RecordTable, has_speedups_of_forward_and_of_backward_for_attention) {

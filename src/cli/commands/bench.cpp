@@ -14,6 +14,7 @@
 #include "cli/options/first_call.h"
 #include "cli/options/peer_options.h"
 #include "cli/options/run_options.h"
+#include "cli/options/sweep.h"
 #include "cli/options/until.h"
 #include "cli/options/weights_file.h"
 #include "cli/terminal/output.h"
@@ -35,6 +36,7 @@ class Bench : public Command {
            "ridgepoint bench --model small --compile off,fuse,full\n"
            "ridgepoint bench --model small --until 0.5% --until-limit 2min\n"
            "ridgepoint bench --model tiny --warmup 0,1,2,5 --format jsonl\n"
+           "ridgepoint bench --model small --checkpoint none,block --baseline checkpoint=none\n"
            "ridgepoint bench --model small --dtype bf16 --compile full --peers torch\n"
            "ridgepoint bench --model small,xl --first-call --cold-cache\n"
            "ridgepoint bench --model tiny --mode forward,step --cold\n"
@@ -71,6 +73,10 @@ class Bench : public Command {
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
     output_options_.add_plot_to(app);
+    app.add_option("--baseline", baseline_,
+                   "show the speedup of each row over the one with this value of a swept option: compile=off, batch=1")
+        ->type_name("NAME=VALUE")
+        ->group("Output");
   }
 
   int run() override {
@@ -78,6 +84,7 @@ class Bench : public Command {
     const std::vector<RunConfig> configs = checked_configs();
     const std::optional<PeerOptions> peers = peer_options_.resolve(configs);
     RecordWriter writer(output_options_);
+    if (!baseline_.empty()) writer.compare_with(checked_baseline(configs));
     run(configs, peers, writer);
     writer.finish();
     const std::size_t rows_each = 1 + (peers ? peers->modes.size() : 0);
@@ -98,6 +105,15 @@ class Bench : public Command {
     until_options_.apply(run_options_, configs);
     if (!weights_.empty()) use_weights(weights_, configs);
     return configs;
+  }
+
+  views::RecordBaseline checked_baseline(const std::vector<RunConfig>& configs) const {
+    require(is_for_people(output_options_.resolved_format()),
+            "--baseline adds a column to tables; csv, json and jsonl have the times themselves");
+    std::vector<Record> records;
+    for (const RunConfig& config : configs) records.push_back(describe_run(config, Experiment::bench));
+    return parse_option("--baseline", baseline_,
+                        [&](std::string_view text) { return views::parse_baseline(text, records); });
   }
 
   void check_options(const std::vector<RunConfig>& configs) const {
@@ -190,7 +206,7 @@ class Bench : public Command {
   FirstCallOptions first_call_options_;
   UntilOptions until_options_;
   OutputOptions output_options_;
-  std::string weights_;
+  std::string weights_, baseline_;
   bool detect_anomaly_ = false, leave_phases_out_ = false, run_anyway_ = false;
 };
 

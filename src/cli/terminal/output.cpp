@@ -135,7 +135,7 @@ RecordWriter::RecordWriter(const OutputOptions& options)
       writer_(
           options,
           [this](Format format, std::size_t first) {
-            views::Page page = views::records_page(std::span(records_).subspan(first), format, columns_);
+            views::Page page = views::records_page(std::span(records_).subspan(first), format, columns_, baseline_);
             if (plot_) add_plots(page);
             return page;
           },

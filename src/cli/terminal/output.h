@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "ridgepoint/record.h"
+#include "views/record_table.h"
 #include "views/table/render.h"
 
 namespace CLI {
@@ -78,6 +80,8 @@ class RecordWriter {
     records_.push_back(std::move(record));
     writer_.item_added();
   }
+  // Tables get columns of speedups over the baseline; call it before the first row.
+  void compare_with(views::RecordBaseline baseline) { baseline_ = std::move(baseline); }
   void finish() { writer_.finish(); }
   const std::vector<Record>& records() const { return records_; }
 
@@ -86,6 +90,7 @@ class RecordWriter {
 
   std::vector<Record> records_;
   std::vector<std::string> columns_;
+  std::optional<views::RecordBaseline> baseline_;
   bool plot_;
   PageWriter writer_;
 };

@@ -210,5 +210,15 @@ TEST(BenchCheckpoint, auto_fits_the_limit_or_is_out_of_memory) {
   EXPECT_THAT(small[1].error.message, HasSubstr("MiB"));
 }
 
+TEST(Bench, compares_rows_with_a_value_of_a_swept_option) {
+  const ProgramResult result = run_program(toy_bench({"--batch", "1,2", "--baseline", "batch=1"}));
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.output, AllOf(HasSubstr("speedup over batch 1"), HasSubstr("1.00x")));
+  const ProgramResult refused = run_program(toy_bench({"--batch", "1,2", "--baseline", "compile=off"}));
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.error, HasSubstr("--baseline: 'compile' does not vary; what varies: batch"));
+  EXPECT_EQ(run_program(toy_bench({"--batch", "1,2", "--baseline", "batch=1", "--format", "csv"})).exit_code, 2);
+}
+
 }  // namespace
 }  // namespace ridgepoint
