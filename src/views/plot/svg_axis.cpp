@@ -75,7 +75,7 @@ std::string svg_number(double value, SvgUnit unit) {
 
 SvgAxis SvgAxis::logarithmic(const std::vector<double>& values, SvgUnit unit) {
   const auto [low, high] = std::ranges::minmax(values);
-  const double room = std::max(std::log(high / low) * 0.06, 0.15);
+  const double room = std::max((std::log(high) - std::log(low)) * 0.06, 0.15);
   SvgAxis axis(std::log(low) - room, std::log(high) + room, true);
   axis.ticks_ = logarithmic_ticks(axis.low_, axis.high_, is_binary(unit) ? 2 : 10);
   if (axis.ticks_.size() < 3) axis.ticks_ = linear_ticks(std::exp(axis.low_), std::exp(axis.high_), unit);

@@ -56,7 +56,8 @@ SvgChart chart_of(std::vector<SvgSeries> series) {
 }
 
 TEST(SvgAxis, has_few_round_ticks_within_its_ends) {
-  for (const std::vector<double>& values : {std::vector<double>{1, 900}, {0.0003, 5e7}, {40, 60}, {7, 7}}) {
+  for (const std::vector<double>& values :
+       {std::vector<double>{1, 900}, {0.0003, 5e7}, {40, 60}, {7, 7}, {1e-300, 1e308}}) {
     const SvgAxis axis = SvgAxis::logarithmic(values, SvgUnit::milliseconds);
     EXPECT_THAT(axis.ticks(), SizeIs(AllOf(Ge(2U), Le(9U))));
     for (const double value : values) EXPECT_THAT(axis.share(value), AllOf(Ge(0.0), Le(1.0)));
