@@ -11,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -148,9 +149,9 @@ TEST(Study, loses_nothing_when_it_is_killed_at_20_random_moments) {
 // nobody has waited for has none.
 bool measures_memory_in(const std::string& folder) {
   for (const auto& process : fs::directory_iterator("/proc")) {
-    std::ifstream file(process.path() / "cmdline");
-    const std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    if (line.find(folder + "/timelines") != std::string::npos) return true;
+    std::ostringstream line;
+    line << std::ifstream(process.path() / "cmdline").rdbuf();  // a process may end meanwhile; nothing is read then
+    if (line.str().find(folder + "/timelines") != std::string::npos) return true;
   }
   return false;
 }
