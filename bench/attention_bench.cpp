@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <random>
 #include <string>
 
@@ -44,7 +45,8 @@ Graph attention_graph(const Case& c) {
   const Value q = input(graph, "q", type, Role::data);
   const Value k = input(graph, "k", type, Role::data);
   const Value v = input(graph, "v", type, Role::data);
-  const Value o = build_attention(graph, c.variant, q, k, v, c.causal);
+  const Value o = build_attention(graph, c.variant, q, k, v,
+                                  {.scale = 1.0 / std::sqrt(static_cast<double>(c.width)), .causal = c.causal});
   graph.add_output("o", o);
   if (!c.backward) return graph;
   const Value w = input(graph, "w", type, Role::data);

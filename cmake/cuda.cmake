@@ -73,7 +73,7 @@ if(RIDGEPOINT_CUDA)
 endif()
 
 # One fat binary: machine code for Ampere and Ada, for Hopper with its own instructions, and PTX for later GPUs; for
-# Hopper only if the kernel uses its instructions (<name>_wgmma.cu). A build with sanitizers, which check the host's
+# Hopper only if the kernel uses its instructions (<name>_wgmma.cu), which must not spill registers. A build with sanitizers, which check the host's
 # code, has PTX alone: that compiles in a fraction of the time, and the driver compiles it for the GPU.
 function(ridgepoint_compile_kernel source fatbin)
   set(hopper_code sm_90a)
@@ -83,18 +83,20 @@ function(ridgepoint_compile_kernel source fatbin)
     set(ampere_code compute_80)
   endif()
   set(targets -gencode arch=compute_90a,code=${hopper_code})
-  if(NOT source MATCHES "_wgmma\\.cu$")
+  set(options "")
+  if(source MATCHES "_wgmma\\.cu$")
+    list(APPEND options -Xptxas -v)
+  else()
     list(APPEND targets -gencode arch=compute_80,code=${ampere_code})
   endif()
-  set(options "")
   if(source MATCHES "/random/")
     set(options -fmad=false)  # the host computes the same values without fused multiply-adds
   endif()
   add_custom_command(OUTPUT ${fatbin}
-    COMMAND ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets ${options}
+    COMMAND ${CMAKE_COMMAND} -P ${CMAKE_SOURCE_DIR}/cmake/compile_kernel.cmake -- ${RIDGEPOINT_NVCC} -fatbin -std=c++20 -O3 --expt-relaxed-constexpr -lineinfo -Wno-deprecated-gpu-targets ${options}
       -ccbin ${RIDGEPOINT_NVCC_HOST_COMPILER} -I${CMAKE_SOURCE_DIR}/src
       ${targets} -MD -MF ${fatbin}.d -MT ${fatbin} -o ${fatbin} ${source}
-    DEPENDS ${source} DEPFILE ${fatbin}.d VERBATIM
+    DEPENDS ${source} ${CMAKE_SOURCE_DIR}/cmake/compile_kernel.cmake DEPFILE ${fatbin}.d VERBATIM
     COMMENT "Compiling kernels of ${source}")
 endfunction()
 

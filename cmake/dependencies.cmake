@@ -5,6 +5,10 @@ find_package(nlohmann_json REQUIRED)
 find_package(CLI11 REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(ZLIB REQUIRED)
+find_package(MPI COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  message(STATUS "MPI is not found: this build runs one rank only. Debian's package is libopenmpi-dev.")
+endif()
 
 # oneDNN is linked by name: its CMake package would ask for OpenCL, which nothing here uses.
 find_library(DNNL_LIBRARY dnnl REQUIRED)

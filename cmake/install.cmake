@@ -1,14 +1,19 @@
-# `cmake --install`: headers, static library, the package for find_package(ridgepoint) (component `development`), and the
-# program with its manual pages and the completion of shells (component `program`).
+# `cmake --install`: headers, static library, the package for find_package(ridgepoint) (component `development`), the
+# library that a run on several ranks loads (`mpi`), and the program with its documents, its manual pages and the
+# completion of shells (`program`).
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ridgepoint)
 
 install(TARGETS ridgepoint_engine EXPORT ridgepoint_targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(TARGETS ridgepoint RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+if(TARGET ridgepoint_mpi)
+  install(TARGETS ridgepoint_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/ridgepoint COMPONENT mpi)
+endif()
 install(DIRECTORY include/ridgepoint DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES LICENSE README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program PATTERN "docs/study" EXCLUDE)
 
 install(EXPORT ridgepoint_targets NAMESPACE ridgepoint:: FILE ridgepointTargets.cmake DESTINATION ${package_dir}
   COMPONENT development)

@@ -1,5 +1,5 @@
-# `cpack` in the build folder makes a Debian package of the program: ./dev package. Headers and library are not in it;
-# `cmake --install` has them.
+# `cpack` in the build folder makes a Debian package of the program, and one of what it needs for several ranks, which
+# depends on MPI: ./dev package. Headers and static library are in neither; `cmake --install` has them.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME ridgepoint)
 set(CPACK_PACKAGE_CONTACT "Ridgepoint maintainers <maintainers@ridgepoint.invalid>")
@@ -11,15 +11,25 @@ takes, how much memory it needs, and how far it is from what the hardware can do
 The CUDA driver and NVIDIA's libraries are used where they are installed.")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/cmake/debian_layout.cmake)
 
 set(CPACK_COMPONENTS_ALL program)
+if(TARGET ridgepoint_mpi)
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME ridgepoint)
 set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "${CPACK_PACKAGE_DESCRIPTION}")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME ridgepoint-mpi)
+set(CPACK_COMPONENT_MPI_DESCRIPTION "runs training steps of Transformers on several ranks
+Ridgepoint loads this library when a run is divided among processes, which MPI
+connects.")
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "ridgepoint (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS "bash-completion, man-db")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS "bash-completion, man-db, ridgepoint-mpi")
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)

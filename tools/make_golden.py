@@ -143,9 +143,11 @@ def write(folder, name, tensors, metadata=None):
 
 
 def read(path):
-    """fp32 tensors by name."""
+    """fp32 and int64 tensors by name."""
+    dtypes = {"F32": torch.float32, "I64": torch.int64}
     tensors, _ = safetensors_io.read(path)
-    return {name: torch.frombuffer(bytearray(data), dtype=torch.float32).view(shape) for name, (_, shape, data) in tensors.items()}
+    return {name: torch.frombuffer(bytearray(data), dtype=dtypes[dtype]).view(shape)
+            for name, (dtype, shape, data) in tensors.items()}
 
 
 def make(config, steps, output):

@@ -6,12 +6,16 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ridgepoint/adapters.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/ops.h"
+#include "ridgepoint/optimizer.h"
+#include "ridgepoint/parallel.h"
 #include "ridgepoint/precision.h"
 #include "ridgepoint/stop_point.h"
 
@@ -19,7 +23,7 @@ namespace ridgepoint {
 
 // What one run computes. forward: the results of the model. training_forward: the same, and every value that backward
 // would read stays in memory until the next run begins. backward: the loss and the gradient of every parameter. step:
-// loss, gradients and the update of the parameters by AdamW.
+// loss, gradients and the update of the parameters by the optimizer.
 enum class Mode : std::uint8_t { forward, training_forward, backward, step };
 inline constexpr std::array kAllModes = {Mode::forward, Mode::training_forward, Mode::backward, Mode::step};
 constexpr bool runs_backward(Mode mode) { return mode == Mode::backward || mode == Mode::step; }
@@ -72,6 +76,11 @@ struct LossScalingOptions {
   std::int64_t growth_interval = 2000;  // steps in a row with finite gradients before the scale grows
 };
 
+// The rows of a chunk of logits that the pass chunk_loss chooses. At 2048 rows the product that sums the gradient of
+// the head's weight does 512 operations for each byte of the sums that it reads and writes, more than the 206 (H200) to
+// 295 (H100) at which a product in bf16 is bound by arithmetic.
+inline constexpr std::int64_t kLossChunkRows = 2048;
+
 struct PassResult {
   std::string_view name;
   bool changed = false;
@@ -87,7 +96,21 @@ struct CompileOptions {
   Checkpoint checkpoint = Checkpoint::none;
   BlockCheckpoints block_checkpoints = {};  // of Checkpoint::automatic
   KeepOptions keep = {};
-  AdamWOptions optimizer = {};
+  // Rows of logits (tokens) whose loss and gradient are computed at a time; 0: all. Empty: all, or kLossChunkRows where
+  // the logits are a large share of the memory (the pass chunk_loss).
+  std::optional<std::int64_t> loss_chunk_rows = {};
+  OptimizerOptions optimizer = {};
+  // Precision::bf16: whether parameters, gradients and moments are fp32 beside the bf16 weights of the products.
+  // Without master weights all of them are bf16, as after model.to(torch.bfloat16); the arithmetic of norms, loss and
+  // optimizer stays fp32.
+  bool master_weights = true;
+  // Patterns of parameters without gradients (src/passes/training/patterns.h).
+  std::vector<std::string> frozen = {};
+  std::optional<LoraOptions> lora = {};
+  // backward, step: the number of micro-batches of a run. Data has so many batches one after another; the loss and the
+  // gradients are means over them, and gradients are summed in fp32.
+  std::int64_t accumulate = 1;
+  ParallelOptions parallel = {};
   LossScalingOptions loss_scaling = {};
 
   std::vector<std::string> skip = {};   // names of passes that do not run
@@ -107,15 +130,22 @@ std::vector<std::string_view> pass_names();
 std::string_view last_training_pass();
 
 // The graph of options.mode for any device: runs the passes up to last_training_pass(). They add the inputs
-// "optimizer.step", "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME" (mode step) and
-// "optimizer.loss_scale" (fp16), and the outputs "grad.NAME". A graph that already has a backward phase is returned
-// unchanged. Throws Error (usage) for an unknown name in `skip` or `until`, or for a mode
-// that needs a gradient of a graph that has neither a loss nor a floating result.
+// "optimizer.step", "optimizer.first_moment.NAME" and "optimizer.second_moment.NAME" (mode step with AdamW),
+// "optimizer.momentum.NAME" (with SGD) and "optimizer.loss_scale" (fp16), and the outputs "grad.NAME". A graph that
+// already has a backward phase is returned unchanged. Throws Error (usage) for an unknown name in `skip` or `until`, or
+// for a mode that needs a gradient of a graph that has neither a loss nor a floating result.
 Graph training_graph(Graph forward, const CompileOptions& options);
 
-// The floating-point operations of one run of a forward graph in `mode`, by the rules of docs/model.md. They are
-// counted on the fp32 training graph, after dead code and common subexpressions are eliminated. Throws Error when the
-// count overflows 64 bits.
-std::int64_t model_flops(Graph forward, Mode mode);
+struct ParameterCounts {
+  std::int64_t all = 0;  // adapters included
+  std::int64_t trainable = 0;
+};
+// The parameters that a run of a forward graph has. Throws Error as training_graph() does.
+ParameterCounts count_parameters(Graph forward, const CompileOptions& options);
+
+// The floating-point operations of one run of a forward graph, by the rules of docs/model.md. They are counted on the
+// fp32 training graph of options.mode and what it trains, after dead code and common subexpressions are eliminated;
+// precision, level and checkpointing do not matter. Throws Error when the count overflows 64 bits.
+std::int64_t model_flops(Graph forward, const CompileOptions& options);
 
 }  // namespace ridgepoint

@@ -7,12 +7,15 @@
 
 namespace ridgepoint {
 
-enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, int64, int32, boolean };
+enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, int64, int32, boolean, dynamic8, udynamic8 };
 
+// The dtypes that ops compute in.
 inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16,   DType::fp16,
                                        DType::int64, DType::int32, DType::boolean};
+// Codes of 8 bits for numbers from -1 to 1, or from 0 to 1 (core/dynamic_code.h). Only `cast` reads and writes them.
+inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8};
 
-enum class DTypeKind : std::uint8_t { floating, integer, boolean };
+enum class DTypeKind : std::uint8_t { floating, integer, boolean, code };
 
 struct DTypeTraits {
   std::string_view name;  // in options, tables and files
@@ -28,7 +31,7 @@ const DTypeTraits& traits(DType dtype);
 // Bytes of one element.
 std::size_t size_bytes(DType dtype);
 
-// fp64 fp32 bf16 fp16 int64 int32 bool
+// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8
 std::string_view name(DType dtype);
 
 // The inverse of name(). Throws Error naming the nearest known dtype.
@@ -36,6 +39,7 @@ DType dtype_from_name(std::string_view text);
 
 bool is_floating(DType dtype);
 bool is_integer(DType dtype);  // false for boolean
+bool is_code(DType dtype);
 
 // Whether it is a floating dtype of 16 bits or fewer, such as bf16 and fp16.
 bool is_low(DType dtype);

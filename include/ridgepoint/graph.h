@@ -65,6 +65,7 @@ class Attributes {
   Attributes() = default;
   Attributes(std::initializer_list<std::pair<std::string, AttributeValue>> items);
   void set(std::string_view key, AttributeValue value);
+  void erase(std::string_view key);  // nothing where it is not there
   bool contains(std::string_view key) const { return find(key) != nullptr; }
   template <typename T>
   const T& get(std::string_view key) const;
@@ -149,6 +150,8 @@ class Graph {
 
   // Replaces every use of `first` (by nodes, outputs and updates) by `second`, for all pairs in one walk.
   void replace_uses(std::span<const std::pair<Value, Value>> replacements);
+  // Moves a node to directly before `position`: its operands must precede that, and its readers must not.
+  void move_before(NodeId node, NodeId position);
   // Removes nodes; their outputs must be unused.
   void erase(std::span<const NodeId> nodes);
 

@@ -14,8 +14,10 @@ enum class Op : std::uint8_t {
 };
 
 // state: a value from outside the graph. view: reads the storage of its operand with other strides, without a kernel.
-// placement: its operands are written in the storage of its result, so that no kernel puts them there.
-// composite: has a decomposition into simpler ops. fused: has a body (Node::body).
+// placement: its operands are written in the storage of its result, so that no kernel puts them there. experts: routes
+// tokens to experts, or multiplies groups of rows by the matrices of their experts.
+// composite: has a decomposition into simpler ops. collective: its results depend on the operands of all ranks; a
+// communicator runs it, beside the device's kernels. fused: has a body (Node::body).
 enum class OpClass : std::uint8_t {
   state,
   view,
@@ -24,6 +26,7 @@ enum class OpClass : std::uint8_t {
   reduction,
   contraction,
   gather,
+  experts,
   composite,
   collective,
   fused
@@ -41,7 +44,7 @@ enum class Arithmetic : std::uint8_t { none, each_result, each_operand, decompos
 
 // The class of a kernel in a profile. attention: the attention op only; attention in simpler ops counts as matmul and
 // softmax. elementwise includes reductions that belong to no other class. memory movement: copies, gathers and fills.
-// unknown: a kernel that no node launched; no op has this class.
+// communication: collectives. unknown: a kernel that no node launched; no op has this class.
 enum class KernelClass : std::uint8_t {
   matmul,
   attention,
@@ -51,6 +54,7 @@ enum class KernelClass : std::uint8_t {
   loss,
   optimizer,
   memory_movement,
+  communication,
   unknown
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -66,6 +67,7 @@ Value sqrt(Graph& graph, Value x, const Source& source = Source::current());
 Value rsqrt(Graph& graph, Value x, const Source& source = Source::current());
 Value sigmoid(Graph& graph, Value x, const Source& source = Source::current());
 Value tanh(Graph& graph, Value x, const Source& source = Source::current());
+Value erf(Graph& graph, Value x, const Source& source = Source::current());
 Value add(Graph& graph, Value a, Value b, const Source& source = Source::current());
 Value sub(Graph& graph, Value a, Value b, const Source& source = Source::current());
 Value mul(Graph& graph, Value a, Value b, const Source& source = Source::current());
@@ -92,18 +94,49 @@ Value sum_to(Graph& graph, Value x, const Shape& shape, const Source& source = S
 
 // a [...,M,K] x b [...,K,N] -> [...,M,N]; leading dimensions equal. Accumulates in fp32 (fp64 for fp64).
 Value matmul(Graph& graph, Value a, Value b, const Source& source = Source::current());
+// a b + c, where c and the result [...,M,N] have the accumulator of the dtype of a and b: the sums are not rounded. The
+// result may overwrite c.
+Value matmul_add(Graph& graph, Value a, Value b, Value c, const Source& source = Source::current());
 
 // weight [V,D], indices int64 [...] -> [...,D]. An index outside [0,V) is an error when the data is set.
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source = Source::current());
 // Sums gradient rows [...,D] by index into a dense [rows,D].
 Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64_t rows,
                          const Source& source = Source::current());
+// The same sums added to addend [rows,D] of the same dtype, which the result may overwrite.
+Value embedding_backward_add(Graph& graph, Value gradient, Value indices, Value addend,
+                             const Source& source = Source::current());
+
+// Mixture of experts. The k largest of each row of x [...,E], largest first, equal ones by index: {values [...,k],
+// indices int64 [...,k]}. A NaN is larger than every number.
+std::pair<Value, Value> top_k(Graph& graph, Value x, std::int64_t k, const Source& source = Source::current());
+// int64 results for the choices [T,k] of T tokens (int64, in [0,experts)): `order` [T k] has the number of each choice,
+// sorted by expert and, for one expert, by number; `rows` [T k] has the token of each, order / k; the choices of expert
+// e are those from offsets[e] to offsets[e + 1], with `offsets` [experts + 1].
+struct ExpertOrder {
+  Value order, rows, offsets;
+};
+ExpertOrder expert_order(Graph& graph, Value choices, std::int64_t experts, const Source& source = Source::current());
+// The rows of x [N,K] from offsets[e] to offsets[e + 1] times matrix e of `weights`: [E,K,M], or [E,M,K] if
+// `transposed` -> [N,M]. Rows after the last offset are 0.
+Value grouped_matmul(Graph& graph, Value x, Value weights, Value offsets, bool transposed,
+                     const Source& source = Source::current());
+// For each group of rows of a [N,P] and b [N,Q] the product of the transpose of the first with the second: [E,P,Q]. A
+// group without rows has zeros.
+Value grouped_matmul_weights(Graph& graph, Value a, Value b, Value offsets, const Source& source = Source::current());
 
 // Composites.
 Value relu(Graph& graph, Value x, const Source& source = Source::current());
 Value silu(Graph& graph, Value x, const Source& source = Source::current());  // x * sigmoid(x)
-// x [...,S,K]: element (i,j) is x where j <= i + K - S, else `fill` (-inf for scores, 0 for their gradient).
-Value causal_mask(Graph& graph, Value x, double fill, const Source& source = Source::current());
+// x Phi(x), Phi the distribution function of the normal distribution; `by_tanh`: the approximation
+// x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016).
+Value gelu(Graph& graph, Value x, bool by_tanh = false, const Source& source = Source::current());
+// cap * tanh(x / cap), for a positive cap.
+Value soft_cap(Graph& graph, Value x, double cap, const Source& source = Source::current());
+// x [...,S,K]: element (i,j) is x where i + K - S - window < j <= i + K - S, else `fill` (-inf for scores, 0 for their
+// gradient). Window 0: without the lower bound.
+Value causal_mask(Graph& graph, Value x, double fill, std::int64_t window = 0,
+                  const Source& source = Source::current());
 Value softmax(Graph& graph, Value x, const Source& source = Source::current());  // over the last axis
 // x [...,D], weight [D] -> {y [...,D], 1/rms [...,1]}; y = x / sqrt(mean(x^2) + epsilon) * weight.
 std::pair<Value, Value> rms_norm(Graph& graph, Value x, Value weight, double epsilon,
@@ -116,9 +149,19 @@ std::array<Value, 3> layer_norm(Graph& graph, Value x, Value weight, Value bias,
 // `inverse` rotates by the negative angle, which is also the derivative.
 Value rope(Graph& graph, Value x, Value cosines, Value sines, int axis, bool inverse = false,
            const Source& source = Source::current());
+// Which scores attention has: cap tanh(scale q k^T / cap), of the keys that a query sees.
+struct AttentionForm {
+  double scale = 1;
+  bool causal = false;      // query i sees keys 0 to i; there must be as many queries as keys
+  std::int64_t window = 0;  // and of these the last `window` only; 0: all. Needs `causal`
+  double soft_cap = 0;      // 0: no cap
+
+  bool operator==(const AttentionForm&) const = default;
+};
 // q [...,S,D], k and v [...,K,D] -> {o [...,S,D], log-sum-exp of each row of scores [...,S]}, the latter in fp32 (fp64
-// for fp64); o = softmax(scale q k^T) v. With `causal`, S = K and query i attends to keys 0..i.
-std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, double scale, bool causal,
+// for fp64); o = softmax(scores) v. The last leading dimension is the heads: those of k and v must divide those of q,
+// and head h of q reads head h / (heads of q / heads of k).
+std::pair<Value, Value> attention(Graph& graph, Value q, Value k, Value v, const AttentionForm& form,
                                   const Source& source = Source::current());
 // logits [T,V], targets int64 [T] -> {loss per row [T], log-sum-exp per row [T]}, in fp32 for low logits.
 std::pair<Value, Value> cross_entropy(Graph& graph, Value logits, Value targets,
@@ -148,5 +191,46 @@ struct UpdateGuard {
 std::array<Value, 3> guarded_adamw(Graph& graph, Value step, const UpdateGuard& guard, Value parameter, Value gradient,
                                    Value first_moment, Value second_moment, const AdamWOptions& options,
                                    const Source& source = Source::current());
+
+// adamw() with moments in 8-bit codes: DType::dynamic8 for the first, udynamic8 for the second, of the parameter's
+// shape, and fp32 scales [elements / 256] of their blocks. The parameter has a multiple of 256 elements.
+struct QuantisedMoments {
+  Value first, first_scales, second, second_scales;
+};
+struct QuantisedUpdate {
+  Value parameter;
+  QuantisedMoments moments;
+};
+QuantisedUpdate adamw_8bit(Graph& graph, Value step, Value parameter, Value gradient, const QuantisedMoments& moments,
+                           const AdamWOptions& options, const std::optional<UpdateGuard>& guard = {},
+                           const Source& source = Source::current());
+
+struct SgdOptions {
+  double learning_rate = 1e-3;
+  double momentum = 0;  // 0: there is no momentum buffer
+  double weight_decay = 0;
+};
+// New {parameter} or, with momentum, {parameter, momentum buffer}, as torch.optim.SGD computes them. The results may
+// overwrite the operands.
+std::vector<Value> sgd(Graph& graph, Value parameter, Value gradient, std::optional<Value> momentum_buffer,
+                       const SgdOptions& options, const std::optional<UpdateGuard>& guard = {},
+                       const Source& source = Source::current());
+
+// Collectives over `ranks` processes that run the same graph, of any number of tensors. The sum over ranks, of the same
+// type; it may overwrite the operand.
+std::vector<Value> all_reduce(Graph& graph, std::vector<Value> values, std::int64_t ranks,
+                              const Source& source = Source::current());
+// This rank's part [elements / ranks] of the sum over ranks.
+std::vector<Value> reduce_scatter(Graph& graph, std::vector<Value> values, std::int64_t ranks,
+                                  const Source& source = Source::current());
+// The tensors of all ranks one after another along the first dimension.
+std::vector<Value> all_gather(Graph& graph, std::vector<Value> values, std::int64_t ranks,
+                              const Source& source = Source::current());
+// The same for parts of the elements of each tensor; the results have the types of the tensors and may overwrite them.
+std::vector<Value> all_gather_into(Graph& graph, std::vector<Value> tensors, const std::vector<Value>& parts,
+                                   std::int64_t ranks, const Source& source = Source::current());
+// Those of rank `root`.
+std::vector<Value> collective_broadcast(Graph& graph, std::vector<Value> values, std::int64_t ranks, std::int64_t root,
+                                        const Source& source = Source::current());
 
 }  // namespace ridgepoint

@@ -61,12 +61,21 @@ struct KernelSelection {
   std::int64_t all_time_ns = 0;
 };
 
+// The collectives of a rank, over all profiled steps.
+struct RankCommunication {
+  std::int64_t time_ns = 0;
+  std::int64_t exposed_ns = 0;  // no other kernel ran, and the next one waited
+  std::int64_t late_ns = 0;     // of time_ns: until the last rank had begun the collective
+};
+
 struct Profile {
   Record run;                // the timing without a profiler
   std::string problem;       // why there are no kernels, or a warning; empty if neither
   bool captured = false;     // the profiled steps repeat a captured run, as the timed ones do
   std::string capture_note;  // why they do not, although the timed ones do; else empty
   std::vector<ProfiledStep> steps;
+  std::int64_t begin_ns = 0;                 // when the first of them began, by std::chrono::steady_clock
+  std::vector<RankCommunication> ranks;      // empty: one rank
   std::vector<KernelRecord> kernels;         // in order of start
   std::uint64_t dropped_records = 0;         // records that the device's profiler lost
   std::uint64_t silent_launches = 0;         // launches without a record

@@ -22,6 +22,7 @@
 
 namespace ridgepoint {
 
+class Communicator;
 class Device;
 class LaunchObserver;
 class MemoryTrace;
@@ -83,6 +84,8 @@ struct ProgramOptions {
   StopPoint stop_point = {};  // called between passes, and while kernels are created and inputs allocated
   // Records every event of the program's allocator (src/memory/memory_trace.h). It must outlive the program.
   MemoryTrace* memory_trace = nullptr;
+  // Runs the collectives of a parallel run (src/runtime/communicator.h); the null device needs none.
+  std::shared_ptr<Communicator> communicator = nullptr;
 };
 
 // Runs all passes on a forward graph, for a device. Throws Error.
@@ -124,6 +127,7 @@ class Program {
   void write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
                     const StopPoint& stop_point = {});
   // Parameters and state after updates. A weight that the compiled program stores in bf16 or fp16 comes rounded.
+  // A parameter of which each rank stores a part (Sharding::parameters) is gathered: all ranks call this together.
   HostTensor read_input(std::string_view name) const;
   // The number of rows of the table that an integer input indexes; empty for other inputs.
   std::optional<std::int64_t> index_bound(std::string_view name) const;
@@ -171,6 +175,7 @@ class Program {
   // Calls `observer` (src/runtime/activity.h) in every later run; null ends this. The observer must live that long.
   void observe(LaunchObserver* observer);
   const Graph& graph() const;  // after passes
+  const ParallelOptions& parallel() const;
   Device& device();
 
  private:

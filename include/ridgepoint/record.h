@@ -16,6 +16,7 @@
 #include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/attention_variant.h"
 #include "ridgepoint/compile.h"
+#include "ridgepoint/optimizer.h"
 #include "ridgepoint/precision.h"
 #include "ridgepoint/workload.h"
 
@@ -132,6 +133,21 @@ struct PhaseMedians {
   std::optional<double> optimizer = {};
 };
 
+// Of a run on several ranks, which are numbered from 0. Other fields of a time are rank 0's.
+struct ParallelSection {
+  std::optional<std::int64_t> data;          // the ranks of data parallelism; empty: one rank
+  std::optional<std::string> shard;          // what each rank keeps a part of: none, optimizer, gradients, parameters
+  std::optional<std::string> reduce_dtype;   // in which gradients are summed; empty: that of backward
+  std::optional<std::int64_t> bucket_bytes;  // the least bytes of a bucket of gradients
+  std::optional<std::int64_t> collectives;   // in an iteration
+  std::optional<std::int64_t> wire_bytes;    // that a rank sends in an iteration, if ranks form a ring
+  std::vector<double> rank_ms;               // the median of each rank, by the host's clock
+  std::optional<double> slowest_ms;          // the largest of them
+  std::optional<double> spread;              // of the largest over the smallest, as a share of the largest
+  std::optional<double> alone_ms;            // the median of rank 0 with the same batch, while no other rank runs
+  std::optional<double> efficiency;          // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
+};
+
 struct TrainingStepSection {
   std::optional<std::string> weights;  // the file of the parameters; empty: random from the seed
   bool detect_anomaly = false;         // every result was checked for NaN and infinity: the times are not valid
@@ -143,21 +159,26 @@ struct TrainingStepSection {
   FirstCallSection first_call_ms;
   std::optional<bool> cold_cache;  // of a first run: whether it began with an empty cache of kernels and choices
   LossScalingState loss_scaling;
-  std::optional<double> tokens_per_second;          // batch * context / time_ms.mean
-  std::optional<std::int64_t> flops_per_step;       // of the model, for one iteration of this mode
+  ParallelSection parallel;
+  std::optional<double> tokens_per_second;          // of all ranks: accumulate * batch * context / time_ms.mean of each
+  std::optional<std::int64_t> flops_per_step;       // of the model, for one iteration of this mode on one rank
   std::optional<double> achieved_flops_per_second;  // flops_per_step / time_ms.mean
   std::optional<double> mfu;                        // achieved / datasheet rate
   std::optional<double> ceiling_flops_per_second;   // measured matmul rate of this device and dtype
   std::optional<double> ceiling_share;              // achieved / ceiling
 };
 
-// `context` is the number of queries; model.d_model is the width of all model.heads heads together.
+// `context` is the number of queries; model.d_model is the width of all model.heads heads together, of which those of
+// keys and values are model.kv_heads.
 struct AttentionCallSection {
   std::optional<std::int64_t> keys;
   std::optional<bool> causal;
+  std::optional<std::int64_t> window;  // keys that a query attends to, itself included; empty: all before it
+  std::optional<double> soft_cap;
   Statistics forward_ms;   // by the device's clock: forward alone
   Statistics backward_ms;  // by the device's clock: backward, in runs of forward + backward
-  // From the medians; 4 B H S K D operations forward, half as many if causal, 2.5 times as many backward.
+  // From the medians; 4 B H S K D operations forward, half as many if causal, those of a window's pairs with one, 2.5
+  // times as many backward.
   std::optional<double> forward_flops_per_second;
   std::optional<double> backward_flops_per_second;
 };
@@ -172,7 +193,12 @@ struct PlanSection {
   std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
   std::optional<double> predicted_ms;      // of an iteration on the card; empty without a card that the plan knows
   std::optional<double> predicted_error;   // of predicted_ms, as a share of it; empty where nothing was measured
-  PhaseMedians predicted_phase_ms;         // their sum is predicted_ms
+  // Of several ranks: how long the collectives of an iteration run, and how long other kernels wait for them.
+  std::optional<double> predicted_communication_ms;
+  std::optional<double> predicted_exposed_ms;
+  PhaseMedians predicted_phase_ms;  // their sum is predicted_ms
+  // What the peak would be more with all logits at once; empty where they exist at once.
+  std::optional<std::int64_t> loss_chunks_save_bytes;
 };
 
 // The phase of the highest peak, and what is allocated then.
@@ -219,10 +245,21 @@ struct Record {
   std::optional<double> checkpoint_gap;  // auto: the share of the recomputation that a better choice might avoid
   std::optional<std::int64_t> recomputed_flops;  // in the recompute phase of an iteration; empty without a backward
   std::optional<std::int64_t> recomputed_bytes;  // that its ops read and write
+  std::optional<std::int64_t> loss_chunk_rows;   // rows of logits that exist at a time; empty: all of them
   std::int64_t batch = 0;
   std::int64_t context = 0;
 
-  WorkloadDescription::Model model;
+  // Mode step only.
+  std::optional<Optimizer> optimizer;
+  std::optional<double> momentum;  // of SGD
+  std::optional<double> weight_decay;
+  bool master_weights = true;
+  std::vector<std::string> frozen;  // the patterns
+  std::optional<std::string> lora;  // as to_text() of its options
+  std::int64_t accumulate = 1;
+
+  WorkloadDescription::Model model;                  // its parameters include adapters
+  std::optional<std::int64_t> trainable_parameters;  // modes with backward
 
   struct DeviceUsed {
     std::string kind;  // cpu, cuda, null, reference

@@ -9,11 +9,14 @@
 
 #include "ridgepoint/allocator_kind.h"
 #include "ridgepoint/compile.h"
+#include "ridgepoint/network.h"
 #include "ridgepoint/plan_as.h"
 #include "ridgepoint/program.h"
 #include "ridgepoint/workload.h"
 
 namespace ridgepoint {
+
+class ProcessGroup;
 
 // Given values of parameters, instead of random ones.
 struct GivenWeights {
@@ -43,6 +46,9 @@ struct RunConfig {
   bool run_anyway = false;      // run even if the plan does not fit into the available memory
   bool detect_anomaly = false;  // the run fails with the first NaN or infinity that a node makes
   std::optional<GivenWeights> weights = {};
+  // The ranks of compile.parallel (src/runtime/process_group.h); null where the run has one.
+  std::shared_ptr<ProcessGroup> group = nullptr;
+  std::optional<Network> network = {};  // plan: between ranks; empty: the links of the card
   PlanAs plan_as = PlanAs::ridgepoint;  // plan: whose memory is predicted
 };
 

@@ -28,6 +28,9 @@ struct WorkloadDescription {
     std::int64_t d_ff = 0;
     std::int64_t heads = 0;
     std::int64_t vocab = 0;
+    std::int64_t kv_heads = 0;   // heads of keys and values
+    std::int64_t head_size = 0;  // width of a head
+    std::string family = {};     // of a Hugging Face model, as its config.json names it; empty for others
   } model;
   std::int64_t batch = 0;
   std::int64_t context = 0;  // tokens of a sequence; queries of a call of attention
@@ -64,9 +67,10 @@ class Workload {
   virtual std::int64_t units() const { return 1; }
   virtual std::string_view unit() const { return "runs"; }
 
-  // The floating-point operations of one run, as docs/model.md counts them. Throws Error where 64 bits do not count
-  // them.
-  virtual std::int64_t flops(Mode mode) const { return model_flops(build(), mode); }
+  // The floating-point operations of one run, as docs/model.md counts them: they follow from the mode and from what is
+  // trained, and how. Throws Error where 64 bits do not count them.
+  virtual std::int64_t flops(const CompileOptions& options) const { return model_flops(build(), options); }
+  std::int64_t flops(Mode mode) const { return flops(CompileOptions{.mode = mode}); }
 };
 
 // In the order in which the graph declares them.

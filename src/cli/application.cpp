@@ -13,9 +13,11 @@
 
 #include "cli/commands/command.h"
 #include "cli/descriptions/description.h"
+#include "cli/ranks/ranks.h"
 #include "cli/terminal/help.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/width.h"
 #include "core/nearest.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
@@ -49,13 +51,15 @@ Command& find_command(const Commands& commands, std::string_view word) {
   }
   const std::vector<std::string_view> candidates(names.begin(), names.end());
   const std::string word = argument.substr(0, argument.find('='));
-  throw Error(
-      fmt::format("unknown option '{}'{}; '{} --help' lists them", word, hint(word, candidates), app.get_name()),
-      ErrorKind::usage);
+  const std::string likely = hint(word, candidates);
+  throw Error(fmt::format("unknown option '{}'{}{} '{} --help' lists all options", word, likely,
+                          likely.ends_with('?') ? "" : ";", app.get_name()),
+              ErrorKind::usage);
 }
 
-// Clears a progress line first, so that the warning has a line of its own.
+// Clears a progress line first, so that the warning has a line of its own. Ranks warn of the same: the first one does.
 void print_warning(std::string_view message) {
+  if (!is_first_rank()) return;
   if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
   print_error(fmt::format("warning: {}", message));
 }
@@ -133,34 +137,51 @@ int dispatch(int argc, const char* const* argv) {
     return kExitUsage;
   }
   if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);
-  if (word == "--help" || word == "-h" || (word == "help" && argc == 2)) {
+  const std::string_view helped = word == "help" && argc > 2 ? argv[2] : "";  // `help bench`
+  if (word == "--help" || word == "-h" || (word == "help" && (helped.empty() || helped.starts_with('-')))) {
     fmt::print("{}", program_help(commands, help_width()));
     return kExitOk;
   }
   if (word == "help") {
     constexpr const char* kHelp = "--help";
-    return run_command(find_command(commands, argv[2]), 1, &kHelp);
+    return run_command(find_command(commands, helped), 1, &kHelp);
   }
   return run_command(find_command(commands, word), argc - 2, argv + 2);
 }
 
 }  // namespace
 
-int run_application(int argc, const char* const* argv) {
+namespace {
+
+// The exit code of a command; prints the error of one that fails.
+int run_and_report(int argc, const char* const* argv) {
   try {
+    join_ranks(std::vector<std::string>(argv + 1, argv + argc));
     return dispatch(argc, argv);
   } catch (const Interrupted& stop) {
     print_error(stop.what());
     return kExitInterrupted;
+  } catch (const LostRanks& lost) {
+    print_error(lost.message);
+    return kExitFailure;
   } catch (const Error& error) {
-    print_error(error.what());
-    return error.kind() == ErrorKind::usage ? kExitUsage : kExitFailure;
+    const bool is_usage = error.kind() == ErrorKind::usage;
+    if (!is_usage || is_first_rank()) print_error(error.what());  // all ranks have the same usage error
+    return is_usage ? kExitUsage : kExitFailure;
   } catch (const std::bad_alloc&) {
     print_error("the host is out of memory; choose a smaller model, batch or context");
   } catch (const std::exception& error) {
     print_error(error.what());
   }
   return kExitFailure;
+}
+
+}  // namespace
+
+int run_application(int argc, const char* const* argv) {
+  const int exit_code = run_and_report(argc, argv);
+  leave_ranks(exit_code);
+  return exit_code;
 }
 
 }  // namespace ridgepoint::cli

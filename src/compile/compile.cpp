@@ -6,6 +6,7 @@
 
 #include "compile/pipeline.h"
 #include "core/enum_names.h"
+#include "ir/stored_tensors.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr auto kModeNames = enum_names<Mode>("forward", "training_forward", "backward", "step");
 constexpr auto kCompileNames = enum_names<Compile>("off", "fuse", "full");
+constexpr auto kOptimizerNames = enum_names<Optimizer>("adamw", "adamw-8bit", "sgd");
+constexpr auto kShardingNames = enum_names<Sharding>("none", "optimizer", "gradients", "parameters");
 constexpr auto kCheckpointNames = enum_names<Checkpoint>("none", "attention", "selective", "block", "auto");
 
 bool has_backward(const Graph& graph) {
@@ -29,9 +32,30 @@ void require_no_training(const Graph& graph, const CompileOptions& options) {
               ErrorKind::usage);
 }
 
+// The most micro-batches of a run: each has its own nodes.
+constexpr std::int64_t kMostMicroBatches = 1024;
+
+void check_training(const CompileOptions& options) {
+  const auto require = [](bool holds, const std::string& message) {
+    if (!holds) throw Error(message, ErrorKind::usage);
+  };
+  require(options.accumulate >= 1 && options.accumulate <= kMostMicroBatches,
+          "a run has 1 to " + std::to_string(kMostMicroBatches) + " micro-batches, not " +
+              std::to_string(options.accumulate));
+  require(options.accumulate == 1 || runs_backward(options.mode),
+          "mode " + std::string(name(options.mode)) + " has no gradients to accumulate");
+  require(options.master_weights || options.precision == Precision::bf16,
+          "parameters without fp32 master weights need bf16, not " + std::string(name(options.precision)));
+  require(options.optimizer.sgd.momentum >= 0 && options.optimizer.sgd.momentum < 1,
+          "the momentum is at least 0 and less than 1");
+}
+
 }  // namespace
 
 std::string_view name(Mode mode) { return kModeNames[mode]; }
+std::string_view name(Sharding sharding) { return kShardingNames[sharding]; }
+Sharding sharding_from_name(std::string_view text) { return kShardingNames.parse(text, "unknown sharding '{}'"); }
+
 Mode mode_from_name(std::string_view text) { return kModeNames.parse(text, "unknown mode '{}'"); }
 
 std::string_view name(Compile compile) { return kCompileNames[compile]; }
@@ -41,6 +65,9 @@ std::string_view name(Checkpoint checkpoint) { return kCheckpointNames[checkpoin
 Checkpoint checkpoint_from_name(std::string_view text) {
   return kCheckpointNames.parse(text, "unknown checkpoint policy '{}'");
 }
+
+std::string_view name(Optimizer optimizer) { return kOptimizerNames[optimizer]; }
+Optimizer optimizer_from_name(std::string_view text) { return kOptimizerNames.parse(text, "unknown optimizer '{}'"); }
 
 bool CompileOptions::verifies_by_default() {
 #ifdef NDEBUG
@@ -60,6 +87,7 @@ std::string_view last_training_pass() { return training_passes().back().name; }
 
 Graph compile(Graph graph, const PassTarget& target, const CompileOptions& options) {
   verify(graph);
+  check_training(options);
   std::span<const Pass> passes = pipeline();
   if (has_backward(graph)) {
     require_no_training(graph, options);
@@ -75,6 +103,7 @@ Graph compile(Graph graph, const PassTarget& target, const CompileOptions& optio
 
 Graph training_graph(Graph forward, const CompileOptions& options) {
   verify(forward);
+  check_training(options);
   if (options.level != Compile::off)
     throw Error("fusion depends on the kernels of a device; create a Program of the graph", ErrorKind::usage);
   if (has_backward(forward)) {
@@ -85,10 +114,27 @@ Graph training_graph(Graph forward, const CompileOptions& options) {
   return forward;
 }
 
-std::int64_t model_flops(Graph forward, Mode mode) {
-  const CompileOptions options{.mode = runs_backward(mode) ? mode : Mode::forward,
+ParameterCounts count_parameters(Graph forward, const CompileOptions& options) {
+  const CompileOptions counted{.frozen = options.frozen, .lora = options.lora, .until = "add_adapters"};
+  const Graph graph = training_graph(std::move(forward), counted);
+  ParameterCounts counts;
+  for (const NodeId id : graph.inputs(Role::parameter)) {
+    const Node& node = graph.node(id);
+    const std::int64_t elements = graph.type(node.outputs[0]).elements();
+    counts.all += elements;
+    if (!node.attributes.get_or(kFrozen, false)) counts.trainable += elements;
+  }
+  return counts;
+}
+
+std::int64_t model_flops(Graph forward, const CompileOptions& options) {
+  const CompileOptions counted{.mode = runs_backward(options.mode) ? options.mode : Mode::forward,
+                               .optimizer = options.optimizer,
+                               .frozen = options.frozen,
+                               .lora = options.lora,
+                               .accumulate = runs_backward(options.mode) ? options.accumulate : 1,
                                .until = "eliminate_common_subexpressions"};
-  return flops_of(compile(std::move(forward), {}, options));
+  return flops_of(compile(std::move(forward), {}, counted));
 }
 
 }  // namespace ridgepoint

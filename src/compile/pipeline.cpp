@@ -8,7 +8,7 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 12;
+constexpr std::size_t kTrainingPasses = 14;
 static_assert(kPipeline[kTrainingPasses - 1].name == "split_gradients");
 
 }  // namespace

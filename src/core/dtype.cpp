@@ -10,7 +10,7 @@ namespace {
 using enum DTypeKind;
 
 // In the order of the enum.
-constexpr std::array<DTypeTraits, std::size(kAllDTypes)> kTraits = {{
+constexpr std::array<DTypeTraits, std::size(kAllDTypes) + std::size(kCodeDTypes)> kTraits = {{
     {"fp64", floating, 64, 53, 11, DType::fp64},
     {"fp32", floating, 32, 24, 8, DType::fp32},
     {"bf16", floating, 16, 8, 8, DType::fp32},
@@ -18,6 +18,8 @@ constexpr std::array<DTypeTraits, std::size(kAllDTypes)> kTraits = {{
     {"int64", integer, 64, 63, 0, DType::int64},
     {"int32", integer, 32, 31, 0, DType::int32},
     {"bool", boolean, 8, 1, 0, DType::boolean},
+    {"dynamic8", code, 8, 0, 0, DType::fp32},
+    {"udynamic8", code, 8, 0, 0, DType::fp32},
 }};
 
 }  // namespace
@@ -28,6 +30,7 @@ std::size_t size_bytes(DType dtype) { return static_cast<std::size_t>(traits(dty
 std::string_view name(DType dtype) { return traits(dtype).name; }
 bool is_floating(DType dtype) { return traits(dtype).kind == floating; }
 bool is_integer(DType dtype) { return traits(dtype).kind == integer; }
+bool is_code(DType dtype) { return traits(dtype).kind == code; }
 bool is_low(DType dtype) { return is_floating(dtype) && traits(dtype).bits <= 16; }
 DType accumulator(DType dtype) { return traits(dtype).accumulator; }
 
@@ -45,7 +48,7 @@ bool has_range_of_fp32(DType dtype) { return traits(dtype).exponent_bits >= trai
 DType dtype_from_name(std::string_view text) {
   std::array<std::string_view, kTraits.size()> names;
   for (std::size_t i = 0; i < kTraits.size(); ++i) {
-    if (kTraits[i].name == text) return kAllDTypes[i];
+    if (kTraits[i].name == text) return static_cast<DType>(i);
     names[i] = kTraits[i].name;
   }
   refuse_name(text, "unknown dtype '{}'", names);

@@ -46,6 +46,10 @@ Attributes::Attributes(std::initializer_list<std::pair<std::string, AttributeVal
   for (const auto& [key, value] : items) set(key, value);
 }
 
+void Attributes::erase(std::string_view key) {
+  std::erase_if(items_, [&](const auto& item) { return item.first == key; });
+}
+
 void Attributes::set(std::string_view key, AttributeValue value) {
   const auto at = std::lower_bound(items_.begin(), items_.end(), key,
                                    [](const auto& item, std::string_view k) { return item.first < k; });
@@ -124,6 +128,15 @@ void Graph::link(NodeId id) {
     last_ = id;
     if (order_is_current_) order_.push_back(id);
   }
+}
+
+void Graph::move_before(NodeId node, NodeId position) {
+  if (node == position) return;
+  unlink(node);
+  const NodeId previous = links_[position.id].previous;
+  links_[node.id] = {previous, position};
+  (previous.valid() ? links_[previous.id].next : first_) = node;
+  links_[position.id].previous = node;
 }
 
 void Graph::unlink(NodeId id) {

@@ -20,10 +20,12 @@ constexpr std::array<OpTraits, kOpCount> kTraits = {{
 #undef RIDGEPOINT_OP
 }};
 
-constexpr auto kClassNames = enum_names<OpClass>("state", "view", "placement", "elementwise", "reduction",
-                                                 "contraction", "gather", "composite", "collective", "fused");
-constexpr auto kKernelClassNames = enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise",
-                                                           "loss", "optimizer", "memory movement", "unknown");
+constexpr auto kClassNames =
+    enum_names<OpClass>("state", "view", "placement", "elementwise", "reduction", "contraction", "gather", "experts",
+                        "composite", "collective", "fused");
+constexpr auto kKernelClassNames =
+    enum_names<KernelClass>("matmul", "attention", "softmax", "norm", "elementwise", "loss", "optimizer",
+                            "memory movement", "communication", "unknown");
 
 }  // namespace
 

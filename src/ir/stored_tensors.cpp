@@ -30,12 +30,18 @@ bool describe_rows(const std::vector<std::int64_t>& rows, std::size_t names, con
   return rest == 0;
 }
 
+Shape declared_shape(const Node& input) {
+  const auto& sizes = input.attributes.get<std::vector<std::int64_t>>(kDeclaredShape);
+  return Shape(std::vector<Dim>(sizes.begin(), sizes.end()));
+}
+
 }  // namespace
 
 std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) {
   TensorType type = graph.type(input.outputs[0]);
   if (input.attributes.contains(kDeclaredDType))
     type.dtype = dtype_from_name(input.attributes.get<std::string>(kDeclaredDType));
+  if (input.attributes.contains(kDeclaredShape)) type.shape = declared_shape(input);
   if (!input.attributes.contains(kParts)) return {{input_name(input), type}};
   const std::vector<std::string> names = names_in(input.attributes.get<std::string>(kParts));
   const std::vector<std::int64_t> rows = part_rows(input);
@@ -57,6 +63,11 @@ void lay_parts(Node& input, std::span<const std::string> names, std::vector<std:
                                            [](const std::string& a, const std::string& b) { return a + "," + b; });
   input.attributes.set(kParts, list);
   input.attributes.set(kRows, std::move(rows));
+}
+
+void clear_parts(Node& input) {
+  input.attributes.erase(kParts);
+  input.attributes.erase(kRows);
 }
 
 std::vector<std::int64_t> part_rows(const Node& input) {

@@ -17,7 +17,20 @@ inline constexpr std::string_view kCopyOf = "copy_of";
 // The attribute of a parameter that is stored in a low type: the dtype of the tensors that are written to it.
 inline constexpr std::string_view kDeclaredDType = "declared_dtype";
 
-// A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input.
+// The attributes of a state that holds a part of the elements of a parameter, which it divides evenly: the name of the
+// parameter, and the number of the part from 0.
+inline constexpr std::string_view kPartOf = "part_of";
+inline constexpr std::string_view kPart = "part";
+
+// The attribute of a parameter of which a rank stores only the part kPart of its elements, in one dimension: the sizes
+// of the whole.
+inline constexpr std::string_view kDeclaredShape = "declared_shape";
+
+// The attribute of a parameter without a gradient, where it is true.
+inline constexpr std::string_view kFrozen = "frozen";
+
+// A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of an
+// input with kDeclaredShape, a rank stores those elements that lie in its part.
 struct StoredTensor {
   std::string name;
   TensorType type;
@@ -31,6 +44,8 @@ std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input);
 // Makes an input store tensors of these names one after another along its first dimension; `rows` are their sizes
 // along it. The names must not contain a comma.
 void lay_parts(Node& input, std::span<const std::string> names, std::vector<std::int64_t> rows);
+// Undoes lay_parts(): the input stores one tensor of its own name.
+void clear_parts(Node& input);
 // The sizes along the first dimension that lay_parts() set; empty for another input.
 std::vector<std::int64_t> part_rows(const Node& input);
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/dynamic_code.h"
 #include "core/integers.h"
 #include "core/threads/parallel.h"
 #include "ir/convert.h"
@@ -22,7 +23,7 @@ bool stores(DType dtype) {
   if constexpr (std::is_same_v<T, std::int64_t>) return dtype == DType::int64;
   if constexpr (std::is_same_v<T, std::int32_t>) return dtype == DType::int32;
   if constexpr (std::is_same_v<T, std::uint16_t>) return is_low(dtype) && size_bytes(dtype) == sizeof(T);
-  return dtype == DType::boolean;
+  return dtype == DType::boolean || is_code(dtype);
 }
 
 template <typename T>
@@ -132,6 +133,9 @@ double load_element(DType dtype, const void* element) {
       return read<std::int32_t>(element);
     case DType::boolean:
       return read<std::uint8_t>(element) != 0 ? 1.0 : 0.0;
+    case DType::dynamic8:
+    case DType::udynamic8:
+      return dynamic_levels(dtype)[read<std::uint8_t>(element)];
   }
   return 0.0;
 }
@@ -151,6 +155,9 @@ void store_element(DType dtype, void* element, double value) {
       return write(element, to_integer<std::int32_t>(value));
     case DType::boolean:
       return write(element, static_cast<std::uint8_t>(value != 0.0));
+    case DType::dynamic8:
+    case DType::udynamic8:
+      return write(element, dynamic_code(dtype, static_cast<float>(value)));
   }
 }
 

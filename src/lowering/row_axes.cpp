@@ -1,14 +1,33 @@
 #include "lowering/row_axes.h"
 
 #include <algorithm>
-#include <numeric>
+#include <limits>
+#include <span>
 
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
 namespace {
 
-// Union-find over the dimensions of all values, followed by a numbering of the classes.
+constexpr std::size_t kNoEnd = std::numeric_limits<std::size_t>::max();
+
+// Where the dimensions of `shape` in `dims` from `first` on end that have `product` elements; kNoEnd where none do.
+std::size_t factors_end(std::span<const int> dims, const Shape& shape, std::size_t first, std::int64_t product) {
+  std::int64_t found = 1;
+  while (found != 0 && found < product && first < dims.size()) found *= shape[dims[first++]];
+  return found == product ? first : kNoEnd;
+}
+
+std::vector<int> dims_with_axes(const Shape& shape) {
+  std::vector<int> dims;
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (shape[i] != 1) dims.push_back(i);
+  }
+  return dims;
+}
+
+// Union-find over the dimensions of all values, followed by a numbering of the classes. A class that a reshape splits
+// has parts, which are classes too: they are smaller, so that following parts ends.
 class AxisFinder {
  public:
   explicit AxisFinder(const Graph& body) : body_(body), of_(body.value_count()) {}
@@ -26,7 +45,7 @@ class AxisFinder {
       case OpClass::state:
         return make_fresh(node.outputs[0]), true;
       case OpClass::elementwise:
-        return visit_elementwise(node), true;
+        return visit_elementwise(node);
       case OpClass::reduction:
         return visit_reduction(node), true;
       case OpClass::view:
@@ -38,37 +57,60 @@ class AxisFinder {
 
   bool visit_view(const Node& node) {
     if (node.op == Op::transpose) return visit_transpose(node), true;
-    if (node.op == Op::broadcast) return visit_elementwise(node), true;
+    if (node.op == Op::broadcast) return visit_elementwise(node);
     return node.op == Op::reshape && visit_reshape(node);
   }
 
   int fresh(std::int64_t size) {
     if (size == 1) return kNoAxis;
     sizes_.push_back(size);
+    parts_.emplace_back();
     parent_.push_back(static_cast<int>(parent_.size()));
     return parent_.back();
   }
 
-  int root(int axis) {
+  int root(int axis) const {
     while (parent_[static_cast<std::size_t>(axis)] != axis) axis = parent_[static_cast<std::size_t>(axis)];
     return axis;
+  }
+
+  std::vector<int>& parts(int axis) { return parts_[static_cast<std::size_t>(root(axis))]; }
+
+  // Makes one class of two. False where they are split differently.
+  bool unite(int a, int b) {
+    if (root(a) == root(b)) return true;
+    if (sizes_[static_cast<std::size_t>(a)] != sizes_[static_cast<std::size_t>(b)]) return false;
+    const std::vector<int> split_of_a = parts(a);
+    parent_[static_cast<std::size_t>(root(a))] = root(b);
+    return split_of_a.empty() || split(b, split_of_a);
+  }
+
+  bool split(int axis, const std::vector<int>& into) {
+    const std::vector<int> known = parts(axis);
+    if (known.empty()) return parts(axis) = into, true;
+    if (known.size() != into.size()) return false;
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      if (!unite(known[i], into[i])) return false;
+    }
+    return true;
   }
 
   void make_fresh(Value value) {
     for (const Dim& dim : body_.type(value).shape.dims()) of_[value.id].push_back(fresh(dim.size));
   }
 
-  void visit_elementwise(const Node& node) {
+  bool visit_elementwise(const Node& node) {
     const Value result = node.outputs[0];
     make_fresh(result);
-    std::vector<int>& dims = of_[result.id];
+    const std::vector<int>& dims = of_[result.id];
     for (const Value operand : node.inputs) {
       const std::vector<int>& from = of_[operand.id];
       const std::size_t lead = dims.size() - from.size();
       for (std::size_t i = 0; i < from.size(); ++i) {
-        if (from[i] != kNoAxis) parent_[static_cast<std::size_t>(root(from[i]))] = root(dims[lead + i]);
+        if (from[i] != kNoAxis && !unite(from[i], dims[lead + i])) return false;
       }
     }
+    return true;
   }
 
   void visit_reduction(const Node& node) {
@@ -87,48 +129,83 @@ class AxisFinder {
     }
   }
 
-  // Only a reshape that adds or removes size-1 dimensions is supported.
+  // Walks over both shapes. A dimension stays, is split into some of the result's, or is merged with others into one of
+  // the result's. What regroups several dimensions into several, such as [6,4] into [8,3], is not supported.
   bool visit_reshape(const Node& node) {
     const Shape& from = body_.type(node.inputs[0]).shape;
     const Shape& to = body_.type(node.outputs[0]).shape;
-    int next = 0;
-    for (int i = 0; i < to.rank(); ++i) {
-      if (to[i] == 1) {
-        of_[node.outputs[0].id].push_back(kNoAxis);
-        continue;
+    const std::vector<int> before = dims_with_axes(from);
+    const std::vector<int> after = dims_with_axes(to);
+    std::vector<int> axes;
+    for (const int dim : before) axes.push_back(of_[node.inputs[0].id][static_cast<std::size_t>(dim)]);
+    std::vector<int>& made = of_[node.outputs[0].id];
+    made.assign(static_cast<std::size_t>(to.rank()), kNoAxis);
+    std::size_t i = 0;
+    std::size_t j = 0;
+    while (i < before.size() && j < after.size()) {
+      const std::int64_t size = from[before[i]];
+      const std::int64_t wanted = to[after[j]];
+      const std::size_t end_before = size < wanted ? factors_end(before, from, i, wanted) : i + 1;
+      const std::size_t end_after = wanted < size ? factors_end(after, to, j, size) : j + 1;
+      if (end_before == kNoEnd || end_after == kNoEnd) return false;
+      const std::span group = std::span(axes).subspan(i, end_before - i);
+      if (size == wanted) {
+        made[static_cast<std::size_t>(after[j])] = axes[i];
+      } else if (size < wanted) {
+        made[static_cast<std::size_t>(after[j])] = merged(group, wanted);
+      } else {
+        std::vector<int> into;
+        for (; j < end_after; ++j) into.push_back(made[static_cast<std::size_t>(after[j])] = fresh(to[after[j]]));
+        if (!split(axes[i], into)) return false;
       }
-      while (next < from.rank() && from[next] == 1) ++next;
-      if (next == from.rank() || from[next] != to[i]) return false;
-      of_[node.outputs[0].id].push_back(of_[node.inputs[0].id][static_cast<std::size_t>(next++)]);
+      i = end_before;
+      j = end_after;
     }
-    return std::all_of(from.dims().begin() + next, from.dims().end(), [](Dim dim) { return dim.size == 1; });
+    return i == before.size() && j == after.size();
+  }
+
+  int merged(std::span<const int> axes, std::int64_t size) {
+    const int axis = fresh(size);
+    parts(axis).assign(axes.begin(), axes.end());
+    return axis;
+  }
+
+  // The numbers of the axes that a dimension consists of, which get the next numbers where they have none.
+  void append_numbers(int axis, std::vector<int>& index, BodyAxes& axes, std::vector<int>& numbers) {
+    if (axis == kNoAxis) return;
+    for (const int part : parts(axis)) append_numbers(part, index, axes, numbers);
+    if (!parts(axis).empty()) return;
+    int& number = index[static_cast<std::size_t>(root(axis))];
+    if (number == kNoAxis) {
+      number = static_cast<int>(axes.sizes.size());
+      axes.sizes.push_back(sizes_[static_cast<std::size_t>(axis)]);
+    }
+    numbers.push_back(number);
   }
 
   // Two dimensions of a value with the same axis would be a diagonal, which is not supported.
   std::optional<BodyAxes> number() {
     BodyAxes axes;
     std::vector<int> index(parent_.size(), kNoAxis);
-    for (std::vector<int>& dims : of_) {
+    for (const std::vector<int>& dims : of_) {
       AxisSet seen;
-      for (int& axis : dims) {
-        if (axis == kNoAxis) continue;
-        int& number = index[static_cast<std::size_t>(root(axis))];
-        if (number == kNoAxis) {
-          number = static_cast<int>(axes.sizes.size());
-          axes.sizes.push_back(sizes_[static_cast<std::size_t>(axis)]);
+      std::vector<std::vector<int>>& of = axes.of.emplace_back();
+      for (const int dim : dims) {
+        append_numbers(dim, index, axes, of.emplace_back());
+        if (axes.sizes.size() > kMaxBodyAxes) return std::nullopt;
+        for (const int axis : of.back()) {
+          if (seen[static_cast<std::size_t>(axis)]) return std::nullopt;
+          seen.set(static_cast<std::size_t>(axis));
         }
-        axis = number;
-        if (axes.sizes.size() > kMaxBodyAxes || seen[static_cast<std::size_t>(axis)]) return std::nullopt;
-        seen.set(static_cast<std::size_t>(axis));
       }
     }
-    axes.of = std::move(of_);
     return axes;
   }
 
   const Graph& body_;
-  std::vector<std::vector<int>> of_;
-  std::vector<std::int64_t> sizes_;
+  std::vector<std::vector<int>> of_;     // by value id: the class of each dimension, kNoAxis where its size is 1
+  std::vector<std::int64_t> sizes_;      // of each class
+  std::vector<std::vector<int>> parts_;  // of the root of each class, the outermost first; none where it is not split
   std::vector<int> parent_;
 };
 
@@ -136,8 +213,8 @@ class AxisFinder {
 
 AxisSet BodyAxes::set_of(Value value) const {
   AxisSet set;
-  for (const int axis : of[value.id]) {
-    if (axis != kNoAxis) set.set(static_cast<std::size_t>(axis));
+  for (const std::vector<int>& dim : of[value.id]) {
+    for (const int axis : dim) set.set(static_cast<std::size_t>(axis));
   }
   return set;
 }

@@ -1,5 +1,6 @@
 // Assigns the dimensions of a body's values to loops, called axes. Dimensions over which an op iterates together have
-// the same axis; size-1 dimensions have none.
+// the same axes. Most have one. A dimension that a reshape splits, or merges of several, has one for each factor; a
+// dimension of size 1 has none.
 #pragma once
 
 #include <bitset>
@@ -16,8 +17,8 @@ using AxisSet = std::bitset<kMaxBodyAxes>;
 inline constexpr int kNoAxis = -1;
 
 struct BodyAxes {
-  std::vector<std::int64_t> sizes;   // of each axis, never 1
-  std::vector<std::vector<int>> of;  // by value id: the axis of each dimension, kNoAxis where its size is 1
+  std::vector<std::int64_t> sizes;                // of each axis, never 1
+  std::vector<std::vector<std::vector<int>>> of;  // by value id: the axes of each dimension, the outermost first
   AxisSet set_of(Value value) const;
 };
 

@@ -86,8 +86,9 @@ struct RowProgram {
 // The programs that compute a body's outputs: one program for each set of outputs that share work, in output order. The
 // body contains primitives only, and its inputs and outputs are called "0", "1", .... `inputs` and `outputs` give their
 // layouts; the layout of an input that is a constant in the body is ignored. Nullopt for a body that is not supported:
-// it contains a contraction, gather or flip, a reshape that does more than add or remove size-1 dimensions, a value
-// that is combined with its own transpose, or reductions over different sets of axes.
+// it contains a contraction, gather or flip, a reshape that regroups several dimensions into several others, a value
+// that is combined with its own transpose or with a different split of a dimension, or reductions over different sets
+// of axes.
 std::optional<std::vector<RowProgram>> lower_to_rows(const Graph& body, std::span<const TensorLayout> inputs,
                                                      std::span<const TensorLayout> outputs);
 

@@ -209,13 +209,36 @@ std::vector<ChosenSpace> free_spaces(const Subgraph& subgraph, const AxisSet& re
   return spaces;
 }
 
+std::vector<ChosenSpace> spaces_of(const Subgraph& subgraph) {
+  const Reductions reductions = find_reductions(subgraph);
+  if (reductions.inner.empty()) {
+    const AxisSet reduced = reductions.terminal.empty() ? AxisSet() : reductions.terminal[0];
+    const bool shared = std::all_of(reductions.terminal.begin(), reductions.terminal.end(),
+                                    [&](const AxisSet& set) { return set == reduced; });
+    if (shared) return free_spaces(subgraph, reduced);
+  }
+  std::vector<AxisSet> candidates = reductions.inner;
+  candidates.insert(candidates.end(), reductions.terminal.begin(), reductions.terminal.end());
+  std::vector<ChosenSpace> spaces;
+  for (const AxisSet& columns : candidates) {
+    const std::optional<AxisSet> summed = summed_axes(reductions, columns);
+    if (!summed) continue;
+    if (std::optional<ChosenSpace> space = space_with_columns(subgraph, columns, *summed)) spaces.push_back(*space);
+  }
+  return spaces;
+}
+
 }  // namespace
 
 AxisStrides axis_strides(const BodyAxes& axes, Value value, const TensorLayout& layout) {
   AxisStrides strides(axes.sizes.size(), 0);
-  const std::vector<int>& dims = axes.of[value.id];
+  const std::vector<std::vector<int>>& dims = axes.of[value.id];
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] != kNoAxis) strides[static_cast<std::size_t>(dims[i])] = layout.strides[i];
+    std::int64_t stride = layout.strides[i];
+    for (auto axis = dims[i].rbegin(); axis != dims[i].rend(); ++axis) {
+      strides[static_cast<std::size_t>(*axis)] = stride;
+      stride *= axes.sizes[static_cast<std::size_t>(*axis)];
+    }
   }
   return strides;
 }
@@ -252,21 +275,9 @@ RowAccess ChosenSpace::access(DType dtype, const AxisStrides& strides) const {
 }
 
 std::vector<ChosenSpace> choose_spaces(const Subgraph& subgraph) {
-  const Reductions reductions = find_reductions(subgraph);
-  if (reductions.inner.empty()) {
-    const AxisSet reduced = reductions.terminal.empty() ? AxisSet() : reductions.terminal[0];
-    const bool shared = std::all_of(reductions.terminal.begin(), reductions.terminal.end(),
-                                    [&](const AxisSet& set) { return set == reduced; });
-    if (shared) return free_spaces(subgraph, reduced);
-  }
-  std::vector<AxisSet> candidates = reductions.inner;
-  candidates.insert(candidates.end(), reductions.terminal.begin(), reductions.terminal.end());
-  std::vector<ChosenSpace> spaces;
-  for (const AxisSet& columns : candidates) {
-    const std::optional<AxisSet> summed = summed_axes(reductions, columns);
-    if (!summed) continue;
-    if (std::optional<ChosenSpace> space = space_with_columns(subgraph, columns, *summed)) spaces.push_back(*space);
-  }
+  std::vector<ChosenSpace> spaces = spaces_of(subgraph);
+  // Dimensions that reshapes split can be more axes than a space has.
+  std::erase_if(spaces, [](const ChosenSpace& space) { return space.row_axes.size() >= kMaxRank; });
   return spaces;
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/enum_names.h"
 #include "core/warning.h"
+#include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ops/shape_rules.h"
 #include "ridgepoint/error.h"
@@ -62,25 +63,31 @@ std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Dev
   return AttentionVariant::recompute;
 }
 
-Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal) {
-  const double factor = 1.0 / std::sqrt(static_cast<double>(graph.type(q).shape[-1]));
-  if (variant == AttentionVariant::flash) return attention(graph, q, k, v, factor, causal).first;
+Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form) {
+  if (variant == AttentionVariant::flash) return attention(graph, q, k, v, form).first;
   if (variant == AttentionVariant::recompute) {
-    const Attributes attributes{{"causal", causal}, {"scale", factor}, {kPlainAttribute, true}};
+    Attributes attributes = attributes_of(form);
+    attributes.set(kPlainAttribute, true);
     return graph.node(make_node(graph, Op::attention, {q, k, v}, attributes)).outputs[0];
   }
+  const Shape shape = graph.type(q).shape;
+  const std::int64_t group = heads_per_key_head(shape, graph.type(k).shape);
+  const KeyHeads heads(graph, group);
+  k = heads.repeated(k);
   Value scores;
   {
     const ScopeGuard scope(graph, "scores");
-    scores = scale(graph, matmul(graph, q, swap_last_two_axes(graph, k)), factor);
+    scores = scale(graph, matmul(graph, heads.grouped(q), swap_last_two_axes(graph, k)), form.scale);
+    if (form.soft_cap > 0) scores = soft_cap(graph, scores, form.soft_cap);
   }
-  if (causal) {
+  if (form.causal) {
     const ScopeGuard scope(graph, "mask");
-    scores = causal_mask(graph, scores, -std::numeric_limits<double>::infinity());
+    scores = causal_mask(graph, scores, -std::numeric_limits<double>::infinity(), form.window);
   }
   const Value weights = weights_of(graph, variant, scores);
   const ScopeGuard scope(graph, "values");
-  return matmul(graph, weights, v);
+  const Value mixed = matmul(graph, weights, heads.repeated(v));
+  return group == 1 ? mixed : reshape(graph, mixed, shape);
 }
 
 }  // namespace ridgepoint

@@ -6,6 +6,7 @@
 
 #include "ridgepoint/attention_variant.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 
@@ -16,8 +17,8 @@ class Device;
 // attention node has a kernel.
 std::optional<AttentionVariant> attention_fallback(const Graph& graph, const Device& device);
 
-// softmax(q k^T / sqrt(D)) v for q [...,S,D], k and v [...,K,D] -> [...,S,D]. `causal` applies the causal mask, which
-// needs S = K: query i attends to keys 0 to i.
-Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, bool causal);
+// softmax(scores) v for q [...,S,D], k and v [...,K,D] -> [...,S,D], as the op attention() computes it: with its forms
+// of scores, and heads that share keys and values.
+Value build_attention(Graph& graph, AttentionVariant variant, Value q, Value k, Value v, const AttentionForm& form);
 
 }  // namespace ridgepoint

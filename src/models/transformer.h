@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "models/architecture.h"
 #include "models/attention.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/stop_point.h"
@@ -22,6 +23,10 @@ struct TransformerConfig {
   std::int64_t layers = 0;
   std::int64_t heads = 0;
   AttentionVariant attention = AttentionVariant::composite;
+  Architecture architecture = {};
+
+  std::int64_t head_size() const { return architecture.head_size > 0 ? architecture.head_size : d_model / heads; }
+  std::int64_t kv_heads() const { return architecture.kv_heads > 0 ? architecture.kv_heads : heads; }
 };
 
 // tiny, 22.7m, small, medium, large, xl, 2.35b and 2.7b, in this order.
@@ -44,18 +49,21 @@ class Transformer final : public Workload {
   // Throws Error (usage) as validate() does.
   Transformer(TransformerConfig config, std::int64_t batch);
 
+  const TransformerConfig& config() const { return config_; }
   WorkloadDescription describe() const override;
   Graph build(const StopPoint& stop_point = {}) const override {
     return build_transformer(config_, batch_, stop_point);
   }
-  // The embedding has standard deviation 1; other weights as in Workload.
+  // The embedding has standard deviation 1, those of the families of docs/models.md 0.02; biases are 0, and so are the
+  // weights of norms that add one to them. Other weights as in Workload.
   TruncatedNormal initial_distribution(const ParameterDeclaration& parameter) const override;
   // Also writes the rotary tables.
   void write_data(Program& program, std::uint64_t seed, const StopPoint& stop_point = {}) const override;
   std::int64_t units() const override { return batch_ * config_.context; }
   std::string_view unit() const override { return "tokens"; }
   // Counts the model with the attention variant `composite`, so that all variants have the same count.
-  std::int64_t flops(Mode mode) const override;
+  using Workload::flops;
+  std::int64_t flops(const CompileOptions& options) const override;
 
  private:
   TransformerConfig config_;

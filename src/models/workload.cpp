@@ -4,19 +4,29 @@
 
 #include "core/random/random_values.h"
 #include "ir/stored_tensors.h"
+#include "passes/training/adapters.h"
 
 namespace ridgepoint {
 namespace {
 
-// Uniform numbers of rows of the table that the input indexes; 0 where it indexes none.
+// Uniform numbers of rows of the table that the input indexes; 0 where it indexes none. A rank of a parallel run has
+// its part of the numbers of a run on one rank with the batches of all.
 HostTensor random_indices(const Program& program, const std::string& name, const TensorType& type, std::uint64_t seed) {
   HostTensor tensor(type);
   const std::optional<std::int64_t> bound = program.index_bound(name);
-  if (bound && type.dtype == DType::int64) fill_uniform(tensor.as<std::int64_t>(), *bound, random_stream(name, seed));
+  if (!bound || type.dtype != DType::int64) return tensor;
+  const std::int64_t first = program.parallel().rank * type.elements();
+  fill_uniform(tensor.as<std::int64_t>(), *bound, random_stream(name, seed), first);
   return tensor;
 }
 
 }  // namespace
+
+TruncatedNormal initial_distribution(const Workload& workload, const ParameterDeclaration& parameter) {
+  if (parameter.name.ends_with(kLoraB)) return {.deviation = 0};
+  if (!parameter.name.ends_with(kLoraA)) return workload.initial_distribution(parameter);
+  return {.deviation = 1 / std::sqrt(3.0 * static_cast<double>(parameter.type.shape[-1]))};
+}
 
 TruncatedNormal Workload::initial_distribution(const ParameterDeclaration& parameter) const {
   const Shape& shape = parameter.type.shape;
@@ -27,7 +37,8 @@ TruncatedNormal Workload::initial_distribution(const ParameterDeclaration& param
 HostTensor Workload::initial_value(const ParameterDeclaration& parameter, std::uint64_t seed,
                                    const StopPoint& stop_point) const {
   HostTensor tensor(parameter.type);
-  fill_random(tensor.as<float>(), initial_distribution(parameter), random_stream(parameter.name, seed), 0, stop_point);
+  fill_random(tensor.as<float>(), ridgepoint::initial_distribution(*this, parameter),
+              random_stream(parameter.name, seed), 0, stop_point);
   return tensor;
 }
 
@@ -57,7 +68,7 @@ std::vector<ParameterDeclaration> parameters_of(const Graph& graph) {
 void initialise(Program& program, const Workload& workload, std::uint64_t seed, const StopPoint& stop_point) {
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     if (stop_point) stop_point();
-    program.write_random(parameter.name, workload.initial_distribution(parameter), seed, stop_point);
+    program.write_random(parameter.name, initial_distribution(workload, parameter), seed, stop_point);
   }
   workload.write_data(program, seed, stop_point);
   program.synchronize();

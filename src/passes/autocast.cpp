@@ -4,10 +4,12 @@
 #include <map>
 #include <optional>
 #include <ranges>
+#include <set>
 #include <utility>
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ir/stored_tensors.h"
 #include "ops/rule.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
@@ -36,6 +38,7 @@ class Autocaster {
   void visit(NodeId id) {
     Node& node = graph_.node(id);
     record_constant(node);
+    if (options_.low_parameters && node.op == Op::input && input_role(node) == Role::parameter) store_low(node);
     rewriter_.insert_before(id);
     std::vector<Value> operands;
     operands.reserve(node.inputs.size());
@@ -48,7 +51,17 @@ class Autocaster {
     }
     if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low)
       set_tf32(node, operands);
-    if (operands != node.inputs) rebuild(id, operands);
+    const bool has_new_types = std::ranges::any_of(operands, [&](Value value) { return stored_low_.contains(value); });
+    if (operands != node.inputs || has_new_types) rebuild(id, operands);
+  }
+
+  void store_low(Node& parameter) {
+    const Value value = parameter.outputs[0];
+    if (graph_.type(value).dtype != DType::fp32) return;
+    parameter.attributes.set(kDeclaredDType, std::string(name(DType::fp32)));
+    graph_.set_type(value, {low_, graph_.type(value).shape});
+    stored_low_.insert(value);
+    changed_ = true;
   }
 
   void set_tf32(Node& product, const std::vector<Value>& operands) {
@@ -175,13 +188,15 @@ class Autocaster {
   std::map<Value, Value> replacements_;             // replacements of the original values
   std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
   std::vector<bool> is_constant_;                   // by value
+  std::set<Value> stored_low_;                      // parameters
   bool changed_ = false;
 };
 
 }  // namespace
 
 bool autocast(Graph& graph, const PassOptions& options) {
-  return autocast(graph, AutocastOptions{options.precision, options.force_low});
+  const bool low_parameters = !options.master_weights && options.precision != Precision::fp32;
+  return autocast(graph, AutocastOptions{options.precision, options.force_low, low_parameters});
 }
 
 bool autocast(Graph& graph, const AutocastOptions& options) {

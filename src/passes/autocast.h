@@ -11,12 +11,14 @@ namespace ridgepoint {
 struct AutocastOptions {
   Precision precision = Precision::bf16;
   std::vector<Op> force_low = {};  // ops that compute in the low type despite their AutocastRule
+  bool low_parameters = false;
 };
 
-// Inserts casts so that every node computes in the type that its op's AutocastRule gives. Parameters and state stay
-// fp32; all readers of one share one cast. Differentiation after this pass gives low gradients for low values and fp32
-// gradients for parameters. tf32 sets the attribute `compute` of the products and changes no type; fp32 changes
-// nothing. fp64 values are not cast. Returns whether anything changed.
+// Inserts casts so that every node computes in the type that its op's AutocastRule gives. Without low_parameters,
+// parameters and state stay fp32; all readers of one share one cast. With them, fp32 parameters become low, and so do
+// the values that follow their type, such as the rows of an embedding. Differentiation after this pass gives low
+// gradients for low values and fp32 gradients for parameters. tf32 sets the attribute `compute` of the products and
+// changes no type; fp32 changes nothing. fp64 values are not cast. Returns whether anything changed.
 bool autocast(Graph& graph, const AutocastOptions& options);
 
 }  // namespace ridgepoint

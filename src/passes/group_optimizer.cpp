@@ -1,4 +1,4 @@
-// Merges the adamw nodes of a step into one node over all their tensors, so that one kernel updates them (a
+// Merges the nodes of a step's optimizer into one node over all their tensors, so that one kernel updates them (a
 // multi-tensor optimizer). The merged node replaces the last of them.
 //
 // The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them:
@@ -9,7 +9,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
-#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -37,27 +37,25 @@ class OptimizerGrouper {
 
   void visit(NodeId id) {
     const Node& node = graph_.node(id);
+    const std::optional<OptimizerLayout> layout = optimizer_layout(node);
     close_if([&](const Group& group) {
-      return (launches(node.op) && node.op != Op::adamw) ||
-             std::any_of(node.inputs.begin(), node.inputs.end(),
-                         [&](Value value) { return group.made.contains(value); });
+      return (launches(node.op) && !layout) || std::any_of(node.inputs.begin(), node.inputs.end(),
+                                                           [&](Value value) { return group.made.contains(value); });
     });
-    if (node.op == Op::adamw) add(id, node);
+    if (layout) add(id, node, *layout);
   }
 
-  void add(NodeId id, const Node& node) {
+  void add(NodeId id, const Node& node, const OptimizerLayout& layout) {
     Group own;
-    const std::size_t scalars = adamw_scalars(node.attributes);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value storage = view_root(graph_, node.inputs[i]);
       own.read.insert(storage);
-      const bool is_gradient = i >= scalars && (i - scalars) % kAdamWOperandsPerTensor == 1;
-      if (i >= scalars && !is_gradient) own.written.insert(storage);
+      if (i >= layout.scalars && !layout.is_gradient(i)) own.written.insert(storage);
     }
     close_if([&](const Group& group) { return meet(group.written, own.read) || meet(group.read, own.written); });
     const auto joined = std::find_if(open_.begin(), open_.end(), [&](const Group& group) {
       const Node& other = graph_.node(group.members.front());
-      return other.attributes == node.attributes && other.phase == node.phase &&
+      return other.op == node.op && other.attributes == node.attributes && other.phase == node.phase &&
              std::equal(node.inputs.begin(), node.inputs.begin() + scalars_of(node), other.inputs.begin());
     });
     Group& group = joined != open_.end() ? *joined : open_.emplace_back();
@@ -68,7 +66,7 @@ class OptimizerGrouper {
   }
 
   static std::ptrdiff_t scalars_of(const Node& node) {
-    return static_cast<std::ptrdiff_t>(adamw_scalars(node.attributes));
+    return static_cast<std::ptrdiff_t>(optimizer_layout(node)->scalars);
   }
 
   // Looks up the elements of the smaller set: a group grows with the model, one node's storage does not.
@@ -99,7 +97,7 @@ class OptimizerGrouper {
     }
     if (!target_.has_kernel(graph_, merged)) return;
     rewriter_.insert_before(members.back(), "optimizer");
-    const Node& made = graph_.node(make_node(graph_, Op::adamw, merged.inputs, merged.attributes));
+    const Node& made = graph_.node(make_node(graph_, merged.op, merged.inputs, merged.attributes));
     for (std::size_t i = 0; i < merged.outputs.size(); ++i) rewriter_.replace(merged.outputs[i], made.outputs[i]);
     for (const NodeId id : members) rewriter_.remove(id);
   }

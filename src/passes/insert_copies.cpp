@@ -81,7 +81,9 @@ class CopyInserter {
     const std::optional<PlacedValue> placed = placed_operand(graph_, placement, index, place_of(placement));
     if (!placed) return false;
     const Node& producer = graph_.producer_node(placed->value);
-    if (producer.op == Op::concat || placed->layout.layout.is_dense()) return true;
+    if (producer.op == Op::concat) return true;
+    if (placed->layout.layout.is_dense())  // products write aligned matrices only
+      return op_class(producer.op) != OpClass::contraction || satisfies(placed->layout, OperandLayout::batched_matrix);
     return satisfies(placed->layout, OperandLayout::aligned_rows) && target_.writes_strided != nullptr &&
            target_.writes_strided(graph_, producer);
   }

@@ -1,7 +1,7 @@
 // Lets the optimizer read the gradients of bf16 and fp16 products as they are. Autocast casts them to the type of their
 // parameter first; that cast is exact, so the optimizer computes the same from either.
 #include "ir/queries.h"
-#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer.h"
 #include "passes/pass.h"
 
 namespace ridgepoint {
@@ -9,8 +9,8 @@ namespace {
 
 bool reads_gradient(const Node& node, std::size_t operand) {
   if (node.op == Op::nonfinite) return true;
-  const std::size_t scalars = adamw_scalars(node.attributes);
-  return node.op == Op::adamw && operand >= scalars && (operand - scalars) % kAdamWOperandsPerTensor == 1;
+  const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+  return layout && layout->is_gradient(operand);
 }
 
 }  // namespace
@@ -20,7 +20,6 @@ bool keep_gradients_low(Graph& graph, const PassOptions& options) {
   bool changed = false;
   for (const NodeId id : graph.order()) {
     Node& node = graph.node(id);
-    if (node.op != Op::adamw && node.op != Op::nonfinite) continue;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const std::optional<Value> low = low_source(graph, node.inputs[i]);
       if (!low || !reads_gradient(node, i)) continue;

@@ -1,6 +1,7 @@
 // Stores bf16 and fp16 weights, so that no run casts them. A parameter that the run updates keeps its fp32 values, and
-// gets a low copy beside them: the state "low.NAME", which AdamW writes with the parameter and Program::write_input
-// with its first value. A parameter that the run only reads, always in the same low type, is stored in that type alone.
+// gets a low copy beside them: the state "low.NAME", which the optimizer writes with the parameter and
+// Program::write_input with its first value. A parameter that the run only reads, always in the same low type, is
+// stored in that type alone.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -9,7 +10,7 @@
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
-#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -34,7 +35,7 @@ class WeightKeeper {
     const auto update = std::ranges::find(graph_.updates(), value, &Update::input);
     if (update == graph_.updates().end()) {
       if (casts.size() == readers_.of(value).size() && !readers_.is_result(value)) store_low(parameter, casts);
-    } else if (const Node& optimizer = graph_.producer_node(update->value); optimizer.op == Op::adamw) {
+    } else if (const Node& optimizer = graph_.producer_node(update->value); optimizer_layout(optimizer)) {
       add_copy(parameter, casts, graph_.producer(update->value));
     }
   }
@@ -70,7 +71,7 @@ class WeightKeeper {
     Attributes attributes = before.attributes;
     attributes.set("copy", std::string(name(type.dtype)));
     rewriter_.insert_before(optimizer);
-    const Node& after = graph_.node(make_node(graph_, Op::adamw, before.inputs, attributes));
+    const Node& after = graph_.node(make_node(graph_, before.op, before.inputs, attributes));
     rewriter_.replace(optimizer, std::span(after.outputs).first(before.outputs.size()));
     graph_.add_update(copy, after.outputs.back());
   }

@@ -118,9 +118,11 @@ class ProductMerger {
     const Node& second = graph_.node(b.product);
     const auto dtype = [&](NodeId node) { return graph_.type(graph_.node(node).outputs[0]).dtype; };
     return first.attributes == second.attributes && first.phase == second.phase &&
-           dtype(a.product) == dtype(b.product) && dtype(a.weight) == dtype(b.weight) &&
+           dtype(a.product) == dtype(b.product) && dtype(a.weight) == dtype(b.weight) && is_frozen(a) == is_frozen(b) &&
            a.cast.valid() == b.cast.valid();
   }
+
+  bool is_frozen(const Linear& linear) const { return graph_.node(linear.weight).attributes.get_or(kFrozen, false); }
 
   void merge(const std::vector<Linear>& group) {
     std::vector<std::string> scopes;
@@ -153,7 +155,13 @@ class ProductMerger {
     const TensorType& type = graph_.type(graph_.node(group.front().weight).outputs[0]);
     const Shape shape{std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), type.shape.dim(1)};
     const Value merged = input(graph_, joined_name(names), {type.dtype, shape}, Role::parameter);
-    lay_parts(graph_.node(graph_.producer(merged)), names, rows);
+    Node& node = graph_.node(graph_.producer(merged));
+    for (const std::string_view key : {kFrozen, kDeclaredDType}) {
+      const auto& items = graph_.node(group.front().weight).attributes.items();
+      const auto found = std::ranges::find(items, key, [](const auto& item) { return item.first; });
+      if (found != items.end()) node.attributes.set(key, found->second);
+    }
+    lay_parts(node, names, rows);
     return merged;
   }
 

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
+#include "ops/collectives.h"
 #include "ops/in_place.h"
-#include "ops/rules/adamw.h"
+#include "ops/rule.h"
+#include "ops/rules/optimizer.h"
 #include "plan/check_updates.h"
 #include "plan/take_over.h"
 
@@ -24,6 +27,7 @@ class Planner {
     place_inputs();
     make_steps();
     mark_outputs();
+    find_waits();
     find_lifetimes();
     categorise();
     record_values();
@@ -44,7 +48,20 @@ class Planner {
       if (!launches(node.op)) continue;
       for (const Value value : node.inputs) last_reader_[layouts_[value.id].root.id] = id;
     }
+    protect_operands_of_collectives();
     for (const Output& output : graph_.outputs()) last_reader_[layouts_[output.value.id].root.id] = {};
+  }
+
+  // A collective still reads its operands while later nodes run, so that none of these may take over their storage.
+  void protect_operands_of_collectives() {
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      if (op_class(node.op) != OpClass::collective) continue;
+      for (const Value value : node.inputs) {
+        NodeId& reader = last_reader_[layouts_[value.id].root.id];
+        if (reader != id) reader = {};
+      }
+    }
   }
 
   BufferId add_buffer(Value value) {
@@ -102,9 +119,14 @@ class Planner {
     step.outputs.push_back(operand(value));
   }
 
+  // Sums of which a run has many, each over the one before.
+  static bool adds_in_place(Op op) { return op == Op::matmul_add || op == Op::embedding_backward_add; }
+
   // The storage of an operand that the result may take over, as a whole; invalid if there is none.
   Value storage_to_take_over(const Node& node, Value result, NodeId reader) const {
-    if (!options_.takes_over || layouts_[result.id].root != result) return {};
+    if (layouts_[result.id].root != result) return {};
+    if (op_class(node.op) == OpClass::collective) return storage_of_donated(node, result, reader);
+    if (!options_.takes_over && !adds_in_place(node.op)) return {};
     for (const Value value : node.inputs) {
       const ValueLayout& operand = layouts_[value.id];
       if (operand.layout.immediate || last_reader_[operand.root.id] != reader) continue;
@@ -115,10 +137,63 @@ class Planner {
     return {};
   }
 
+  // A collective writes its results over its operands in any case: there are as many bytes of them as of gradients.
+  Value storage_of_donated(const Node& node, Value result, NodeId reader) const {
+    const auto index = static_cast<std::size_t>(std::ranges::find(node.outputs, result) - node.outputs.begin());
+    if (rule(node.op).donations == nullptr) return {};
+    const Value root = layouts_[node.inputs[index].id].root;
+    if (last_reader_[root.id] != reader || !can_write_over(node, index, root, layouts_)) return {};
+    const Buffer& buffer = plan_.buffers[buffer_of_[root.id]];
+    return buffer.persistent || buffer.bytes != graph_.type(result).bytes() ? Value{} : root;
+  }
+
   void mark_outputs() {
     for (const Output& output : graph_.outputs()) {
       const BufferId buffer = buffer_of_[layouts_[output.value.id].root.id];
       if (!plan_.buffers[buffer].persistent) plan_.buffers[buffer].output = true;
+    }
+  }
+
+  // For each collective, finds the step that waits for it. collective_ends_ has that step, or the last one.
+  void find_waits() {
+    collective_ends_.assign(plan_.steps.size(), kNever);
+    std::vector<std::vector<std::size_t>> reads(plan_.buffers.size()), writes(plan_.buffers.size());  // by collectives
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      const PlanStep& step = plan_.steps[i];
+      for (const Operand& use : step.inputs) {
+        if (use.buffer != kNoBuffer) wait_for(writes[use.buffer], i);
+      }
+      for (const Operand& made : step.outputs) {
+        wait_for(writes[made.buffer], i);
+        wait_for(reads[made.buffer], i);
+      }
+      if (op_class(graph_.node(step.node).op) != OpClass::collective) continue;
+      wait_for_overdue(i);
+      for (const Operand& use : step.inputs) reads[use.buffer].push_back(i);
+      for (const Operand& made : step.outputs) writes[made.buffer].push_back(i);
+      running_.push_back(i);
+    }
+    for (const std::size_t collective : running_) collective_ends_[collective] = plan_.steps.size() - 1;
+    plan_.waits_at_end = running_;
+  }
+
+  // The collective of step `next` begins after those have ended that may not have so many behind them.
+  void wait_for_overdue(std::size_t next) {
+    std::vector<std::size_t> overdue;
+    for (std::size_t i = 0; i < running_.size(); ++i) {
+      const Node& node = graph_.node(plan_.steps[running_[i]].node);
+      const auto behind = static_cast<std::int64_t>(running_.size() - i);
+      if (behind >= node.attributes.get_or<std::int64_t>(kInFlight, INT64_MAX)) overdue.push_back(running_[i]);
+    }
+    wait_for(overdue, next);
+  }
+
+  // Step `waiting` waits for those of the collectives that still run.
+  void wait_for(std::vector<std::size_t>& collectives, std::size_t waiting) {
+    for (const std::size_t collective : std::exchange(collectives, {})) {
+      if (std::erase(running_, collective) == 0) continue;
+      collective_ends_[collective] = waiting;
+      plan_.steps[waiting].waits.push_back(collective);
     }
   }
 
@@ -129,6 +204,14 @@ class Planner {
         if (use.buffer != kNoBuffer) last[use.buffer] = i;
       }
       for (const Operand& made : plan_.steps[i].outputs) last[made.buffer] = i;
+    }
+    for (std::size_t i = 0; i < plan_.steps.size(); ++i) {
+      if (collective_ends_[i] == kNever) continue;
+      const auto extend = [&](const Operand& used) {
+        last[used.buffer] = std::max(last[used.buffer], collective_ends_[i]);
+      };
+      std::ranges::for_each(plan_.steps[i].inputs, extend);
+      std::ranges::for_each(plan_.steps[i].outputs, extend);
     }
     for (BufferId id = 0; id < plan_.buffers.size(); ++id) {
       const Buffer& buffer = plan_.buffers[id];
@@ -147,6 +230,11 @@ class Planner {
         if (saved) plan_.buffers[id].category = MemoryCategory::activation;
       }
     }
+    for (const NodeId id : graph_.order()) {  // parameters that ranks divide, while a rank has the whole
+      const Node& node = graph_.node(id);
+      if (node.op != Op::all_gather) continue;
+      for (const Value value : node.outputs) plan_.buffers[buffer_of_[value.id]].category = MemoryCategory::parameter;
+    }
     for (const Output& output : graph_.outputs()) {
       Buffer& buffer = plan_.buffers[buffer_of_[layouts_[output.value.id].root.id]];
       if (output.role == OutputRole::activation && !buffer.persistent) buffer.category = MemoryCategory::activation;
@@ -163,9 +251,10 @@ class Planner {
     std::vector<Value> found;
     for (const NodeId id : graph_.order()) {
       const Node& node = graph_.node(id);
-      if (node.op != Op::adamw) continue;
-      const std::size_t first = adamw_scalars(node.attributes) + 1;
-      for (std::size_t i = first; i < node.inputs.size(); i += kAdamWOperandsPerTensor) found.push_back(node.inputs[i]);
+      const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+      if (!layout) continue;
+      for (std::size_t i = layout->scalars + 1; i < node.inputs.size(); i += layout->operands_per_tensor())
+        found.push_back(node.inputs[i]);
     }
     for (const Output& output : graph_.outputs()) {
       if (output.role == OutputRole::gradient) found.push_back(output.value);
@@ -185,6 +274,8 @@ class Planner {
   std::vector<ValueLayout> layouts_;
   std::vector<BufferId> buffer_of_;  // by value id; of storage (ValueLayout::root), and of new values of inputs
   std::vector<std::size_t> last_of_buffer_;
+  std::vector<std::size_t> collective_ends_;  // by step; kNever for other launches
+  std::vector<std::size_t> running_;          // collectives for which no step has waited yet
   std::vector<Value> update_target_;
   std::vector<NodeId> last_reader_;  // by value id, of storage; invalid for that of outputs
   ExecutionPlan plan_;

@@ -30,13 +30,16 @@ struct Operand {
   TensorLayout layout;
 };
 
-// One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it.
+// One launch. Buffers in `allocate` are allocated before it, those in `release` are freed after it. A collective runs
+// beside the launches that follow it: its buffers stay allocated until the first step that reads its results, or that
+// writes over its operands, which waits for it.
 struct PlanStep {
   NodeId node;
   std::vector<Operand> inputs;
   std::vector<Operand> outputs;
   std::vector<BufferId> allocate;
   std::vector<BufferId> release;
+  std::vector<std::size_t> waits;  // earlier steps with a collective that must have ended before this launch
 };
 
 struct ExecutionPlan {
@@ -45,11 +48,13 @@ struct ExecutionPlan {
   std::vector<Operand> values;  // the location of each value, by value id (views included)
   // The first step of the backward phase; nullopt without one.
   std::optional<std::size_t> backward_begin;
+  std::vector<std::size_t> waits_at_end;  // steps with a collective for which no step waits
 };
 
 struct PlanOptions {
   // A result takes over the storage of an operand that nothing reads afterwards, where its kernel allows it
-  // (take_over.h). Then a buffer holds several values, one after another.
+  // (take_over.h). Then a buffer holds several values, one after another. matmul_add and embedding_backward_add do so
+  // in any case.
   bool takes_over = false;
 };
 

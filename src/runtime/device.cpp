@@ -1,5 +1,7 @@
 #include "runtime/device.h"
 
+#include "ridgepoint/error.h"
+
 #include <algorithm>
 
 #include "core/random/random_values.h"
@@ -7,6 +9,10 @@
 #include "runtime/host_activity.h"
 
 namespace ridgepoint {
+
+std::shared_ptr<Communicator> Device::make_communicator(const std::shared_ptr<ProcessGroup>& /*group*/) {
+  throw Error("device " + std::string(kind()) + " runs on one rank only", ErrorKind::unsupported);
+}
 
 KernelOutline Device::outline(const KernelSpec& spec) {
   const std::unique_ptr<Kernel> kernel = make_kernel(spec);

@@ -49,6 +49,9 @@ class Kernel {
   // After prepare(): why the node runs op by op; empty if it runs as one kernel.
   virtual std::string_view unfused_because() const { return {}; }
   virtual void launch(const LaunchArguments& arguments) = 0;
+  // Of a collective, which may still run when the launches after it begin: those after this call find its results and
+  // may write over its operands. Does nothing where none runs.
+  virtual void wait() {}
 };
 
 // The properties of a kernel that are known before make_kernel().
@@ -112,6 +115,9 @@ class KernelChoices {
   virtual KernelOutline outline(const KernelSpec& spec) = 0;
 };
 
+class Communicator;
+class ProcessGroup;
+
 class Device : public DeviceMemory, public KernelChoices {
  public:
   virtual std::string_view kind() const = 0;  // "cpu", "null", "reference", "cuda"
@@ -132,6 +138,10 @@ class Device : public DeviceMemory, public KernelChoices {
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
   // By default, a kernel is created and destroyed.
   KernelOutline outline(const KernelSpec& spec) override;
+
+  // The collectives of this device and those of the other ranks of the group, which all call this at once. By default,
+  // throws Error (unsupported), as where a library is missing.
+  virtual std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group);
 
   // Records the launches that `body` makes, without running them; no other thread may use the device meanwhile. Null if
   // the device does not do that, and then `body` is not called. Throws Error (unsupported) if a launch of `body` cannot

@@ -55,6 +55,10 @@ void Executor::resolve(const Kernels& kernels) {
     step.first_release = static_cast<std::uint32_t>(buffer_lists_.size());
     buffer_lists_.insert(buffer_lists_.end(), planned.release.begin(), planned.release.end());
     step.end_release = static_cast<std::uint32_t>(buffer_lists_.size());
+    step.first_wait = static_cast<std::uint32_t>(waits_.size());
+    for (const std::size_t collective : planned.waits) waits_.push_back(kernels[collective].get());
+    step.end_wait = static_cast<std::uint32_t>(waits_.size());
+    if (op_class(graph_.node(planned.node).op) == OpClass::collective) collectives_.push_back(step.kernel);
     steps_.push_back(step);
   }
   arguments_.resize(operands_.size());
@@ -140,6 +144,7 @@ void Executor::run_once() {
     if (!run_captured()) run_steps();
   } catch (...) {
     captured_.reset();  // its memory is released
+    wait_for_collectives();
     device_.synchronize();
     release_all(false);
     has_addresses_ = false;
@@ -191,7 +196,12 @@ void Executor::run_steps() {
   } else {
     allocate_and_run_steps();
   }
+  wait_for_collectives();
   if (phase_timer_ != nullptr) phase_timer_->end();
+}
+
+void Executor::wait_for_collectives() {
+  for (Kernel* collective : collectives_) collective->wait();
 }
 
 void Executor::time_phases() {
@@ -260,6 +270,7 @@ void Executor::free_workspace(const Step& step) {
 void Executor::launch(const Step& step) {
   void* const* inputs = arguments_.data() + step.first_operand;
   const LaunchArguments arguments{inputs, inputs + step.input_count, step.workspace};
+  for (std::uint32_t i = step.first_wait; i < step.end_wait; ++i) waits_[i]->wait();
   if (observer_ == nullptr && phase_timer_ == nullptr) [[likely]]
     return step.kernel->launch(arguments);
   const auto index = static_cast<std::uint32_t>(&step - steps_.data());

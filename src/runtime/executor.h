@@ -73,13 +73,14 @@ class Executor {
   std::size_t before_backward_bytes() const { return before_backward_bytes_; }
 
  private:
-  // Ranges are indices into operands_ and buffer_lists_.
+  // Ranges are indices into operands_, buffer_lists_ and waits_.
   struct Step {
     Kernel* kernel;
     std::uint32_t node;
     Phase phase;
     std::uint32_t first_operand, input_count, output_count;
     std::uint32_t first_allocate, first_release, end_release;
+    std::uint32_t first_wait, end_wait;
     std::size_t workspace_bytes;
     void* workspace;         // of the last run that allocated it
     bool has_own_workspace;  // outside of the plan: own_workspace_
@@ -100,6 +101,7 @@ class Executor {
   void repeat();
   bool repeats_addresses() const;
   void run_steps();
+  void wait_for_collectives();
   void allocate_and_run_steps();
   void run_step(Step& step);
   void count_peak(Phase phase);
@@ -115,6 +117,8 @@ class Executor {
   std::vector<Step> steps_;
   std::vector<OperandSlot> operands_;
   std::vector<BufferId> buffer_lists_;  // what each step allocates, then releases
+  std::vector<Kernel*> waits_;          // the collectives that each step waits for
+  std::vector<Kernel*> collectives_;
   std::vector<BufferId> outputs_;
   std::vector<std::byte*> base_;  // by buffer; null when not live
   std::vector<void*> arguments_;  // the address of each operand in the last run that allocated

@@ -19,6 +19,7 @@ std::map<std::string, std::int64_t> index_bounds(const Graph& graph) {
     }
     if (node.op == Op::embedding) bound(node.inputs[1], graph.type(node.inputs[0]).shape[0]);
     if (node.op == Op::embedding_backward) bound(node.inputs[1], node.attributes.get<std::int64_t>("rows"));
+    if (node.op == Op::embedding_backward_add) bound(node.inputs[1], graph.type(node.inputs[2]).shape[0]);
     if (node.op == Op::cross_entropy) bound(node.inputs[1], graph.type(node.inputs[0]).shape[1]);
   }
   std::map<std::string, std::int64_t> by_input;

@@ -1,5 +1,7 @@
 #include "runtime/make_kernels.h"
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint {
 namespace {
 
@@ -9,15 +11,25 @@ std::vector<TensorLayout> layouts_of(const std::vector<Operand>& operands) {
   return layouts;
 }
 
+std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, Device& device, Communicator* communicator) {
+  if (op_class(spec.node.op) != OpClass::collective || device.kind() == "null") return device.make_kernel(spec);
+  if (communicator != nullptr) return communicator->make_kernel(spec);
+  throw Error("graph '" + spec.graph.name + "' has " + std::string(name(spec.node.op)) + " over " +
+                  std::to_string(spec.node.attributes.get<std::int64_t>("ranks")) +
+                  " ranks, and this process has no communicator",
+              ErrorKind::usage);
+}
+
 }  // namespace
 
-Kernels make_kernels(const Graph& graph, const ExecutionPlan& plan, Device& device, const StopPoint& stop_point) {
+Kernels make_kernels(const Graph& graph, const ExecutionPlan& plan, Device& device, Communicator* communicator,
+                     const StopPoint& stop_point) {
   Kernels kernels;
   for (const PlanStep& step : plan.steps) {
     if (stop_point) stop_point();
     const std::vector<TensorLayout> inputs = layouts_of(step.inputs);
     const std::vector<TensorLayout> outputs = layouts_of(step.outputs);
-    kernels.push_back(device.make_kernel({graph, graph.node(step.node), inputs, outputs}));
+    kernels.push_back(make_kernel({graph, graph.node(step.node), inputs, outputs}, device, communicator));
   }
   return kernels;
 }

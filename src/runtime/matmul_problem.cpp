@@ -67,6 +67,7 @@ bool is_tf32(const Node& node) { return node.attributes.get_or<std::string>("com
 MatmulProblem read_matmul_problem(const KernelSpec& spec) {
   MatmulProblem problem;
   problem.tf32 = is_tf32(spec.node);
+  problem.adds = spec.node.op == Op::matmul_add;
   const Shape& shape = spec.outputs[0].shape;
   for (int axis = 0; axis < shape.rank() - 2; ++axis) {
     if (shape[axis] != 1) problem.batch.push_back(shape[axis]);

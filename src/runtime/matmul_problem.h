@@ -1,4 +1,4 @@
-// A matmul node as a batched GEMM: batch sizes, M, N, K and the strides of the three matrices.
+// A matmul or matmul_add node as a batched GEMM: batch sizes, M, N, K and the strides of the three matrices.
 #pragma once
 
 #include <array>
@@ -28,6 +28,7 @@ struct MatmulProblem {
   StridedMatrix a;                  // [batch, M, K]
   StridedMatrix b;                  // [batch, K, N]
   StridedMatrix c;                  // [batch, M, N], rows contiguous
+  bool adds = false;                // matmul_add: the sums begin with a dense matrix like c
   bool tf32 = false;                // the fp32 operands are rounded to 10 bits of mantissa
   std::int64_t batch_count() const;
   std::int64_t flops() const;

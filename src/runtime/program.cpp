@@ -14,6 +14,7 @@
 #include "plan/plan.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
+#include "runtime/communicator.h"
 #include "runtime/executor.h"
 #include "runtime/index_bounds.h"
 #include "runtime/make_kernels.h"
@@ -23,10 +24,16 @@
 namespace ridgepoint {
 namespace {
 
+// A communicator, and no device, runs collectives.
+OperandLayout operand_layout(const Device& device, const Graph& graph, const Node& node, int index) {
+  const bool is_collective = op_class(node.op) == OpClass::collective;
+  return is_collective ? OperandLayout::dense : device.operand_layout(graph, node, index);
+}
+
 PassTarget target_of(const Device& device) {
   return {.has_kernel = [&](const Graph& graph, const Node& node) { return device.has_kernel(graph, node); },
           .operand_layout = [&](const Graph& graph, const Node& node,
-                                int i) { return device.operand_layout(graph, node, i); },
+                                int i) { return operand_layout(device, graph, node, i); },
           .writes_strided = [&](const Graph& graph, const Node& node) { return device.writes_strided(graph, node); }};
 }
 
@@ -49,12 +56,20 @@ struct InputSlot {
   std::int64_t index_bound = INT64_MAX;  // exclusive; of int64 data
 };
 
+// Storage of consecutive elements of an input: all of them, a low copy, or the part of a rank.
+struct Store {
+  Value value;
+  std::int64_t first_element = 0;
+  std::int64_t elements = 0;
+};
+
 }  // namespace
 
 struct ProgramPlan::Implementation {
   Implementation(Graph source, std::shared_ptr<Device> target, const ProgramOptions& options)
       : device(std::move(target)),
         captures(options.compile.level == Compile::full),
+        parallel(options.compile.parallel),
         allocator(options.allocator.value_or(default_allocator(options.compile.level))),
         bounds(index_bounds(source)),
         graph(compiled(std::move(source), *device, options)),
@@ -62,11 +77,10 @@ struct ProgramPlan::Implementation {
         plan(planned(graph, options.compile.level)) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       input_index.emplace(inputs[i].tensor.name, i);
-      const Node& node = graph.producer_node(inputs[i].value);
-      if (!node.attributes.contains(kCopyOf)) continue;
-      if (const auto parameter = graph.find_input(node.attributes.get<std::string>(kCopyOf)))
-        low_copies.emplace(*parameter, inputs[i].value);
+      const Value value = inputs[i].value;
+      if (!stores.contains(value)) stores[value].push_back(store_of(value));
     }
+    for (const NodeId id : graph.inputs(Role::state)) add_store(graph.node(id));
   }
 
   static std::vector<InputSlot> input_slots(const Graph& graph, const std::map<std::string, std::int64_t>& bounds) {
@@ -82,6 +96,25 @@ struct ProgramPlan::Implementation {
     return slots;
   }
 
+  // Of an input that is a part, the elements that it stores of the whole.
+  Store store_of(Value value) const {
+    const std::int64_t elements = graph.type(value).elements();
+    return {value, graph.producer_node(value).attributes.get_or<std::int64_t>(kPart, 0) * elements, elements};
+  }
+
+  // Adds a state that holds a copy, or a part, of a parameter to its stores.
+  void add_store(const Node& state) {
+    const Value value = state.outputs[0];
+    for (const std::string_view key : {kCopyOf, kPartOf}) {
+      if (!state.attributes.contains(key)) continue;
+      const std::optional<Value> parameter = graph.find_input(state.attributes.get<std::string>(key));
+      if (!parameter) continue;
+      Store store = store_of(value);
+      if (key == kCopyOf) store.first_element = stores.at(*parameter)[0].first_element;
+      stores[*parameter].push_back(store);
+    }
+  }
+
   const InputSlot& find_input(std::string_view name) const {
     const auto found = input_index.find(name);
     if (found != input_index.end()) return inputs[found->second];
@@ -92,12 +125,13 @@ struct ProgramPlan::Implementation {
 
   std::shared_ptr<Device> device;
   bool captures;
+  ParallelOptions parallel;
   AllocatorKind allocator;
   std::map<std::string, std::int64_t> bounds;
   Graph graph;
   std::vector<InputSlot> inputs;
   std::map<std::string, std::size_t, std::less<>> input_index;
-  std::map<Value, Value> low_copies;  // by parameter
+  std::map<Value, std::vector<Store>> stores;  // by input, which is the first
   ExecutionPlan plan;
 };
 
@@ -117,9 +151,10 @@ struct Program::Implementation {
                  const ProgramOptions& options)
       : source(std::move(planned)),
         device(on != nullptr ? on : source->device),
+        communicator(options.communicator),
         graph(source->graph),
         plan(source->plan),
-        kernels(make_kernels(graph, plan, *device, options.stop_point)),
+        kernels(make_kernels(graph, plan, *device, options.communicator.get(), options.stop_point)),
         lifetimes(lifetimes_of(plan, workspace_bytes_of(kernels))),
         allocator(make_allocator(source->allocator, graph, plan, lifetimes, *device, options.memory_trace)),
         executor(graph, plan, kernels, *device, *allocator, source->captures, options.stop_point) {
@@ -143,12 +178,6 @@ struct Program::Implementation {
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 
-  // The input of a slot, and its low copy where it has one.
-  std::vector<Value> stores_of(const InputSlot& slot) const {
-    const auto copy = source->low_copies.find(slot.value);
-    return copy == source->low_copies.end() ? std::vector{slot.value} : std::vector{slot.value, copy->second};
-  }
-
   // Casts the tensor to the type of the value, and writes it there from `first_element` on.
   void write(Value value, const HostTensor& tensor, std::int64_t first_element = 0) {
     const DType dtype = graph.type(value).dtype;
@@ -159,6 +188,59 @@ struct Program::Implementation {
       return write(value, cast, first_element);
     }
     device->copy_to_device(element(value, first_element), tensor.data.data(), tensor.data.size());
+  }
+
+  // What a store has of the tensor of a slot: the elements from `begin` to `end` of the tensor.
+  struct Overlap {
+    Value value;
+    std::int64_t begin = 0, end = 0;
+    std::int64_t first_in_store = 0;
+  };
+  std::vector<Overlap> overlaps(const InputSlot& slot) const {
+    std::vector<Overlap> found;
+    const std::int64_t first = slot.tensor.first_element;
+    for (const Store& store : source->stores.at(slot.value)) {
+      const std::int64_t begin = std::max(first, store.first_element);
+      const std::int64_t end = std::min(first + slot.tensor.type.elements(), store.first_element + store.elements);
+      if (begin < end) found.push_back({store.value, begin - first, end - first, begin - store.first_element});
+    }
+    return found;
+  }
+  static bool is_whole(const Overlap& overlap, const StoredTensor& tensor) {
+    return overlap.end - overlap.begin == tensor.type.elements();
+  }
+
+  // Writes what a store has of the tensor.
+  void write_overlap(const Overlap& overlap, const HostTensor& tensor) {
+    HostTensor elements({tensor.type.dtype, Shape{overlap.end - overlap.begin}});
+    const auto element_bytes = static_cast<std::int64_t>(size_bytes(tensor.type.dtype));
+    std::copy_n(tensor.data.begin() + overlap.begin * element_bytes, elements.data.size(), elements.data.begin());
+    write(overlap.value, elements, overlap.first_in_store);
+  }
+
+  void write_random(const Overlap& overlap, const StoredTensor& tensor, const TruncatedNormal& distribution,
+                    std::uint64_t seed, const StopPoint& stop_point) {
+    const auto stream = random_stream(tensor.name, seed);
+    if (is_whole(overlap, tensor)) {
+      device->fill_random(element(overlap.value, overlap.first_in_store), graph.type(overlap.value).dtype,
+                          tensor.type.elements(), distribution, stream, stop_point);
+      return;
+    }
+    HostTensor elements({DType::fp32, Shape{overlap.end - overlap.begin}});
+    fill_random(elements.as<float>(), distribution, stream, overlap.begin, stop_point);
+    write(overlap.value, elements, overlap.first_in_store);
+  }
+
+  // An input of which each rank stores a part, as one dimension. All ranks must call this, in the same order.
+  HostTensor read_from_all_ranks(Value part) const {
+    Graph gather;
+    const Value mine = input(gather, "part", graph.type(part), Role::data);
+    gather.add_output({"whole", all_gather(gather, {mine}, source->parallel.data)[0]});
+    Program program(std::move(gather), device, {.communicator = communicator});
+    program.write_input("part", read_tensor(*device, dense_layout(graph.type(part)), element(part, 0)));
+    program.run();
+    program.synchronize();
+    return program.read_output("whole");
   }
 
   // Null where the value has no memory.
@@ -177,6 +259,7 @@ struct Program::Implementation {
 
   std::shared_ptr<const ProgramPlan::Implementation> source;
   std::shared_ptr<Device> device;
+  std::shared_ptr<Communicator> communicator;
   const Graph& graph;
   const ExecutionPlan& plan;
   Kernels kernels;
@@ -214,7 +297,13 @@ void Program::write_input(std::string_view name, const HostTensor& tensor) {
       }
     }
   }
-  for (const Value value : self.stores_of(slot)) self.write(value, tensor, stored.first_element);
+  for (const Implementation::Overlap& overlap : self.overlaps(slot)) {
+    if (self.is_whole(overlap, stored)) {
+      self.write(overlap.value, tensor, overlap.first_in_store);
+    } else {
+      self.write_overlap(overlap, tensor);
+    }
+  }
 }
 
 void Program::write_random(std::string_view name, const TruncatedNormal& distribution, std::uint64_t seed,
@@ -226,10 +315,8 @@ void Program::write_random(std::string_view name, const TruncatedNormal& distrib
     throw Error("input '" + stored.name + "' is " + stored.type.to_string() + "; only floating inputs can be random",
                 ErrorKind::usage);
   }
-  for (const Value value : self.stores_of(slot)) {
-    self.device->fill_random(self.element(value, stored.first_element), self.graph.type(value).dtype,
-                             stored.type.elements(), distribution, random_stream(stored.name, seed), stop_point);
-  }
+  for (const Implementation::Overlap& overlap : self.overlaps(slot))
+    self.write_random(overlap, stored, distribution, seed, stop_point);
 }
 
 std::optional<std::int64_t> Program::index_bound(std::string_view name) const {
@@ -241,8 +328,15 @@ HostTensor Program::read_input(std::string_view name) const {
   const Implementation& self = *implementation_;
   const InputSlot& slot = self.find_input(name);
   const StoredTensor& stored = slot.tensor;
-  const TensorLayout layout = dense_layout({self.graph.type(slot.value).dtype, stored.type.shape});
-  const HostTensor tensor = read_tensor(*self.device, layout, self.element(slot.value, stored.first_element));
+  const DType dtype = self.graph.type(slot.value).dtype;
+  HostTensor tensor({dtype, stored.type.shape});
+  if (self.graph.producer_node(slot.value).attributes.contains(kDeclaredShape)) {
+    const HostTensor whole = self.read_from_all_ranks(slot.value);
+    const auto first = stored.first_element * static_cast<std::int64_t>(size_bytes(dtype));
+    std::copy_n(whole.data.begin() + first, tensor.data.size(), tensor.data.begin());
+  } else {
+    tensor = read_tensor(*self.device, dense_layout(tensor.type), self.element(slot.value, stored.first_element));
+  }
   return tensor.type.dtype == stored.type.dtype ? tensor : convert(tensor, stored.type.dtype);
 }
 
@@ -307,6 +401,7 @@ void Program::observe(LaunchObserver* observer) {
 }
 
 const Graph& Program::graph() const { return implementation_->graph; }
+const ParallelOptions& Program::parallel() const { return implementation_->source->parallel; }
 Device& Program::device() { return *implementation_->device; }
 
 }  // namespace ridgepoint

@@ -60,7 +60,8 @@ const RecordSetting& setting_of(std::string_view heading) {
 }
 
 bool is_problem_size(const RecordSetting& setting) {
-  constexpr std::array<std::string_view, 5> kSizes = {"sequence", "keys", "batch", "heads", "d_model"};
+  constexpr std::array<std::string_view, 7> kSizes = {"sequence", "keys",    "batch", "heads",
+                                                      "kv_heads", "d_model", "window"};
   return std::ranges::find(kSizes, setting.heading) != kSizes.end();
 }
 

@@ -13,17 +13,21 @@
 namespace ridgepoint::views {
 namespace {
 
-const std::array<Column, 7> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
-                                               Column{"causal", "causal"},       Column{"batch", "batch"},
-                                               Column{"heads", "heads"},         Column{"d_model", "d_model"},
-                                               Column{"sequence", "sequence"}};
+const std::array<Column, 10> kProblemColumns = {Column{"attention", "attention"}, Column{"dtype", "dtype"},
+                                                Column{"causal", "causal"},       Column{"window", "window"},
+                                                Column{"soft_cap", "soft cap"},   Column{"batch", "batch"},
+                                                Column{"heads", "heads"},         Column{"kv_heads", "kv_heads"},
+                                                Column{"d_model", "d_model"},     Column{"sequence", "sequence"}};
 
 Cells problem_cells(const AttentionProblem& problem) {
   return {std::string(name(problem.variant)),
           std::string(name(problem.precision)),
           std::string(problem.causal ? "true" : "false"),
+          problem.window > 0 ? Cell(problem.window) : Cell(),
+          problem.soft_cap > 0 ? Cell(problem.soft_cap) : Cell(),
           problem.batch,
           problem.heads,
+          problem.key_heads(),
           problem.d_model,
           problem.queries};
 }
@@ -48,6 +52,7 @@ Cells account_cells(const AccountLine& line) {
 std::string sizes_of(const AttentionProblem& p) {
   std::string text = fmt::format("B {}, H {}, S {}, D {}", p.batch, p.heads, p.queries, p.head_size());
   if (p.keys != p.queries) text += fmt::format(", K {}", p.keys);
+  if (p.key_heads() != p.heads) text += fmt::format(", N {}, G {}", p.key_heads(), p.heads / p.key_heads());
   return text;
 }
 

@@ -87,7 +87,7 @@ Page published_page(std::span<const PublishedLine> lines, const std::vector<std:
                    {"unit", "unit"},
                    {"status", "status"},
                    {"source", "source"},
-                   {"device", "device"},
+                   {"device", "device", "{}", Align::by_content, 2},
                    {"label", "label", "{}", Align::by_content, 1},
                    {"note", "note", "{}", Align::by_content, 4}};
   table.note = "Figures are as printed in their sources. A value like (4?) is presumed: the source does not state it.";

@@ -74,11 +74,11 @@ const FileColumn kFileColumns[] = {
 };
 
 // The settings in CSV, by their names in a record; JSON has the records.
-constexpr std::array<std::string_view, 24> kSettingFields = {
-    "command",       "engine",     "mode",        "dtype",       "compile",     "allocator",
-    "attention",     "checkpoint", "batch",       "context",     "model.name",  "model.layers",
-    "model.d_model", "model.d_ff", "model.heads", "model.vocab", "device.kind", "device.name",
-    "warmup",        "steps",      "seed",        "threads",     "keys",        "causal"};
+constexpr std::array<std::string_view, 27> kSettingFields = {
+    "command",     "engine",      "mode",        "dtype",          "compile",      "allocator",     "attention",
+    "checkpoint",  "batch",       "context",     "model.name",     "model.layers", "model.d_model", "model.d_ff",
+    "model.heads", "model.vocab", "device.kind", "device.name",    "warmup",       "steps",         "seed",
+    "threads",     "keys",        "causal",      "model.kv_heads", "window",       "soft_cap"};
 
 Cell cell_of(const Json& value) {
   if (value.is_null()) return {};

@@ -1,6 +1,7 @@
 #include "views/record_columns.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -105,10 +106,26 @@ std::string first_call_of(const Record& record) {
   return ms_of(step(record).first_call_ms.*kStage);
 }
 
+// Empty where every parameter is trained.
+std::string trainable_of(const Record& record) {
+  const std::int64_t trainable = record.trainable_parameters.value_or(record.model.parameters);
+  return trainable == record.model.parameters ? std::string(kNothing) : format_count(static_cast<double>(trainable));
+}
+
+// With momentum and weight decay where they are not as the optimizer comes.
+std::string optimizer_of(const Record& record) {
+  if (!record.optimizer || is_attention_call(record)) return std::string(kNothing);
+  const double usual = record.optimizer == Optimizer::sgd ? SgdOptions().weight_decay : AdamWOptions().weight_decay;
+  std::string text(name(*record.optimizer));
+  if (record.momentum.value_or(0) > 0) text += fmt::format(" momentum {:g}", *record.momentum);
+  if (record.weight_decay.value_or(usual) != usual) text += fmt::format(" weight decay {:g}", *record.weight_decay);
+  return text;
+}
+
 constexpr RecordSetting kSettings[] = {
     {"device", "{}", Align::left, [](const Record& r) { return r.device.kind; }},
     {"", "({})", Align::left, [](const Record& r) { return r.device.name; }},
-    {"threads", "threads {}", Align::right, [](const Record& r) { return text_of(r.threads); }},
+    {"threads", "threads {}", Align::right, [](const Record& r) { return size_of(r.threads); }},
     {"limit", "memory limit {}", Align::right, [](const Record& r) { return bytes_cell(r.device.memory_limit_bytes); }},
     {"model", "model {}", Align::left, [](const Record& r) { return r.model.name; }},
     {"parameters", "{} parameters", Align::right,
@@ -131,6 +148,13 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) {
        return call(r).keys.value_or(r.context) == r.context ? std::string(kNothing) : text_of(*call(r).keys);
      }},
+    // Empty where each head of the queries has its own.
+    {"kv_heads", "heads of keys {}", Align::right,
+     [](const Record& r) {
+       return is_attention_call(r) && r.model.kv_heads > 0 && r.model.kv_heads < r.model.heads
+                  ? text_of(r.model.kv_heads)
+                  : std::string(kNothing);
+     }},
     {"batch", "batch {}", Align::right, [](const Record& r) { return text_of(r.batch); }},
     {"dtype", "{}", Align::left, [](const Record& r) { return std::string(name(r.dtype)); }},
     {"compile", "compile {}", Align::left, [](const Record& r) { return std::string(name(r.compile)); }},
@@ -141,7 +165,30 @@ constexpr RecordSetting kSettings[] = {
      [](const Record& r) {
        return call(r).causal ? std::string(*call(r).causal ? "causal" : "not causal") : std::string(kNothing);
      }},
+    {"window", "window {}", Align::right,
+     [](const Record& r) { return call(r).window ? text_of(*call(r).window) : std::string(kNothing); }},
+    {"soft_cap", "soft cap {}", Align::right,
+     [](const Record& r) { return call(r).soft_cap ? fmt::format("{:g}", *call(r).soft_cap) : std::string(kNothing); }},
     {"checkpoint", "checkpoint {}", Align::left, [](const Record& r) { return std::string(name(r.checkpoint)); }},
+    {"loss chunk", "loss in chunks of {} tokens", Align::right,
+     [](const Record& r) { return r.loss_chunk_rows ? text_of(*r.loss_chunk_rows) : std::string(kNothing); }},
+    {"optimizer", "{}", Align::left, optimizer_of},
+    {"master weights", "master weights {}", Align::left,
+     [](const Record& r) { return std::string(r.master_weights ? "on" : "off"); }},
+    {"frozen", "frozen {}", Align::left,
+     [](const Record& r) {
+       return r.frozen.empty() ? std::string(kNothing) : fmt::format("{}", fmt::join(r.frozen, " "));
+     }},
+    {"lora", "lora {}", Align::left, [](const Record& r) { return r.lora.value_or(std::string(kNothing)); }},
+    {"trainable", "{} trainable", Align::right, trainable_of},
+    {"ranks", "{} ranks", Align::right,
+     [](const Record& r) { return step(r).parallel.data ? text_of(*step(r).parallel.data) : std::string(kNothing); }},
+    {"sharded", "sharded {}", Align::left,
+     [](const Record& r) {
+       const std::string shard = step(r).parallel.shard.value_or("none");
+       return shard == "none" ? std::string(kNothing) : shard;
+     }},
+    {"micro-batches", "{} micro-batches", Align::right, [](const Record& r) { return text_of(r.accumulate); }},
     {"seed", "seed {}", Align::right, [](const Record& r) { return text_of(r.seed); }},
     {"warm-up", "warm-up {}", Align::right,
      [](const Record& r) { return is_predicted(r) ? std::string(kNothing) : text_of(r.warmup); }},
@@ -208,6 +255,13 @@ constexpr RecordMeasurement kMeasurements[] = {
      }},
     {"ceiling_share", "of ceiling", 3, kModel, true, [](const Record& r) { return share_of(step(r).ceiling_share); }},
     {"mfu", "mfu", 3, kModel, true, [](const Record& r) { return share_of(step(r).mfu); }},
+    {"slowest_rank", "slowest rank", 0, kModel, true, [](const Record& r) { return ms_of(step(r).parallel.slowest_ms); }},
+    {"rank_spread", "spread", 5, kModel, true, [](const Record& r) { return share_of(step(r).parallel.spread); }},
+    {"alone", "alone ms", 3, kModel, true, [](const Record& r) { return ms_of(step(r).parallel.alone_ms); }},
+    {"efficiency", "efficiency", 0, kModel, true,
+     [](const Record& r) { return share_of(step(r).parallel.efficiency); }},
+    {"wire_bytes", "sent a step", 4, kModel, false,
+     [](const Record& r) { return bytes_cell(step(r).parallel.wire_bytes); }},
     {"phase_ms.forward", "forward ms", 3, kModel, true, phase_of<&PhaseMedians::forward>},
     {"phase_ms.loss", "loss ms", 5, kModel, true, phase_of<&PhaseMedians::loss>},
     {"phase_ms.recompute", "recompute ms", 3, kModel, true, phase_of<&PhaseMedians::recompute>},
@@ -247,6 +301,10 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"peak_optimizer", "peak in optimizer", 0, kModel, false, peak_in<&PeakSection::Phases::optimizer>},
     {"predicted_ms", "predicted ms", 0, kModel, true, [](const Record& r) { return ms_of(plan(r).predicted_ms); }},
     {"predicted_error", "its error", 0, kModel, true, predicted_error_of},
+    {"predicted_communication", "communication ms", 0, kModel, true,
+     [](const Record& r) { return ms_of(plan(r).predicted_communication_ms); }},
+    {"predicted_exposed", "exposed ms", 0, kModel, true,
+     [](const Record& r) { return ms_of(plan(r).predicted_exposed_ms); }},
     {"predicted_phase_ms.forward", "predicted forward", 0, kModel, false, predicted_phase_of<&PhaseMedians::forward>},
     {"predicted_phase_ms.loss", "predicted loss", 0, kModel, false, predicted_phase_of<&PhaseMedians::loss>},
     {"predicted_phase_ms.recompute", "predicted recompute", 0, kModel, false,
@@ -259,6 +317,8 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"fits", "fits", 0, kModel, true,
      [](const Record& r) { return plan(r).fits ? std::string(*plan(r).fits ? "yes" : "no") : std::string(kNothing); }},
     {"room", "room", 0, kModel, true, room_of},
+    {"loss_chunks_save", "loss chunks save", 0, kModel, false,
+     [](const Record& r) { return bytes_cell(plan(r).loss_chunks_save_bytes); }},
     {"checkpoint_blocks", "checkpoint policies", 0, kModel, true,
      [](const Record& r) { return r.checkpoint_blocks.value_or(std::string(kNothing)); }},
     {"recomputed_flops", "recomputed flop", 0, kModel, false,

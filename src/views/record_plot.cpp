@@ -20,8 +20,8 @@ namespace ridgepoint::views {
 namespace {
 
 constexpr std::size_t kLeastValues = 3;
-constexpr std::array<std::string_view, 8> kSizes = {"context", "sequence", "keys", "batch",
-                                                    "layers",  "d_model",  "d_ff", "heads"};
+constexpr std::array<std::string_view, 10> kSizes = {"context", "sequence", "keys", "kv_heads", "batch",
+                                                     "layers",  "d_model",  "d_ff", "heads",    "window"};
 
 std::optional<double> number(const std::string& text) {
   double value = 0;

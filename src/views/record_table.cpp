@@ -13,6 +13,7 @@
 
 #include "measure/record/fields.h"
 #include "ridgepoint/error.h"
+#include "views/loss_chunk_note.h"
 #include "views/record_columns.h"
 #include "views/table/wrap.h"
 #include "views/timing_notes.h"
@@ -28,7 +29,9 @@ bool is_redundant(const Record& record, const RecordSetting& setting) {
   return (is_size(setting) && is_preset(record)) || setting.heading == "mode" ||
          (setting.heading == "allocator" && has_default_allocator(record)) ||
          ((setting.heading == "engine" || setting.heading == "as") && cell == "ridgepoint") ||
-         (setting.heading == "compile" && cell == "off") || (setting.heading == "checkpoint" && cell == "none");
+         (setting.heading == "compile" && cell == "off") || (setting.heading == "checkpoint" && cell == "none") ||
+         (setting.heading == "optimizer" && cell == "adamw") || (setting.heading == "master weights" && cell == "on") ||
+         (setting.heading == "micro-batches" && cell == "1");
 }
 
 // Whether the setting says nothing that the other settings do not say.
@@ -74,14 +77,14 @@ Cells measured_before(const Record& record, const Measurements& measurements) {
   return cells;
 }
 
-// A time that rows of different settings are compared by; NaN for a record that lacks it.
+// A median time that rows of different settings are compared by; NaN for a record that lacks it.
 struct ComparedTime {
   std::string_view heading;
   double (*ms)(const Record&);
 };
 constexpr ComparedTime kComparedTimes[] = {
     {"speedup over {}",
-     [](const Record& r) { return r.training_step ? r.training_step->time_ms.mean : Statistics::kUnknown; }},
+     [](const Record& r) { return r.training_step ? r.training_step->time_ms.median : Statistics::kUnknown; }},
     {"forward speedup over {}",
      [](const Record& r) { return r.attention_call ? r.attention_call->forward_ms.median : Statistics::kUnknown; }},
     {"backward speedup over {}",
@@ -167,6 +170,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   }
   if (std::ranges::find(measurements, std::string_view("timing"), &RecordMeasurement::name) != measurements.end())
     table.note = timing_notes(records);
+  if (const std::string note = loss_chunk_note(records); !note.empty())
+    table.note += (table.note.empty() ? "" : "\n") + note;
   return table;
 }
 

@@ -57,6 +57,7 @@ TEST(Program, explains_itself) {
   EXPECT_THAT(help.output,
               AllOf(HasSubstr("bench"), HasSubstr("devices"), HasSubstr("verify"), HasSubstr("Examples:")));
   EXPECT_EQ(run_program({"help"}).output, help.output);
+  EXPECT_EQ(run_program({"help", "--help"}).output, help.output);
   EXPECT_THAT(run_program({"--version"}).output, StartsWith("ridgepoint 0."));
   for (const char* command : {"attention", "bench", "devices", "precision", "profile", "verify"}) {
     const ProgramResult result = run_program({command, "--help"});
@@ -96,7 +97,7 @@ TEST(Program, says_the_nearest_of_what_it_does_not_know) {
 }
 
 TEST(Program, lists_what_there_is_where_nothing_is_near) {
-  expect_usage_error({"bench", "--model", "gpt2"}, "--model: 'gpt2' is unknown; available: tiny, 22.7m, small");
+  expect_usage_error({"bench", "--model", "qzx"}, "--model: 'qzx' is unknown; it is no preset (tiny, 22.7m, small");
   expect_usage_error({"bench", "--format", "xml"}, "--format: 'xml' is unknown; available: table, markdown");
   expect_usage_error({"optimize"}, "unknown command 'optimize'; available: bench, compare, plan");
 }
@@ -437,11 +438,9 @@ TEST(Program, fits_every_table_and_help_into_a_narrow_terminal) {
     for (const std::vector<std::string>& command_line : command_lines) {
       const ProgramResult result = run_program_on_terminal(command_line, OutputTo::terminal, columns);
       EXPECT_EQ(result.exit_code, 0) << command_line[0];
-      for (const std::string& line : shown_lines(result.error)) {
-        EXPECT_TRUE(line.starts_with("ridgepoint: ") || line.size() <= columns) << line;
-      }
+      for (const std::string& line : shown_lines(result.error)) EXPECT_LE(line.size(), columns) << line;
     }
-    for (const char* command : {"attention", "bench", "devices", "precision", "profile", "verify"}) {
+    for (const char* command : {"help", "attention", "bench", "devices", "precision", "profile", "study", "verify"}) {
       for (const std::string& line :
            shown_lines(run_program_on_terminal({command, "--help"}, OutputTo::terminal, columns).error)) {
         // Examples are to be copied.
@@ -449,6 +448,14 @@ TEST(Program, fits_every_table_and_help_into_a_narrow_terminal) {
       }
     }
   }
+}
+
+TEST(Program, breaks_an_error_between_words_in_a_narrow_terminal) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const std::vector<std::string> lines =
+      shown_lines(run_program_on_terminal({"bench", "--modle", "tiny"}, OutputTo::terminal, 60).error);
+  EXPECT_EQ(lines, (std::vector<std::string>{"ridgepoint: unknown option '--modle'; did you mean",
+                                             "  '--model'? 'ridgepoint bench --help' lists all options"}));
 }
 
 TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {

@@ -30,6 +30,19 @@ TEST_F(GraphOrder, puts_nodes_before_the_insertion_point_in_the_order_they_are_m
   EXPECT_EQ(order_of(graph), (std::vector{of(e), of(x), of(a), of(c), of(d), of(b), of(f)}));
 }
 
+TEST_F(GraphOrder, moves_a_node_before_another) {
+  const Value c = neg(graph, x);
+  graph.move_before(of(c), of(a));
+  EXPECT_EQ(order_of(graph), (std::vector{of(x), of(c), of(a), of(b)}));
+  graph.move_before(of(c), of(c));
+  graph.move_before(of(c), of(a));
+  EXPECT_EQ(order_of(graph), (std::vector{of(x), of(c), of(a), of(b)}));
+  const Value d = constant(graph, 1.0, DType::fp32);
+  graph.move_before(of(d), of(x));
+  const Value e = neg(graph, b);
+  EXPECT_EQ(order_of(graph), (std::vector{of(d), of(x), of(c), of(a), of(b), of(e)}));
+}
+
 TEST_F(GraphOrder, closes_the_gap_that_an_erased_node_leaves) {
   const Value c = neg(graph, b);
   graph.erase(std::array{of(c)});

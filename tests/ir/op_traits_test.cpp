@@ -44,11 +44,13 @@ std::set<Op> without(std::set<Op> ops, const std::set<Op>& others) {
 
 const std::set<Op> kExponentials = {Op::exp, Op::expm1, Op::log, Op::rsqrt};
 const std::set<Op> kMoves = {Op::copy, Op::cast, Op::detach, Op::iota};  // elementwise, without arithmetic
-const std::set<Op> kActivations = {Op::relu, Op::silu, Op::silu_backward, Op::causal_mask};
+const std::set<Op> kActivations = {Op::relu,          Op::silu,     Op::silu_backward,     Op::gelu,
+                                   Op::gelu_backward, Op::soft_cap, Op::soft_cap_backward, Op::causal_mask};
 const std::set<Op> kAttention = {Op::attention, Op::attention_backward};
+const std::set<Op> kGrouped = {Op::grouped_matmul, Op::grouped_matmul_weights};
 
 TEST(Autocast, rounds_the_operands_of_products) {
-  EXPECT_EQ(names(ops_with(AutocastRule::low)), names(with(ops_of(OpClass::contraction), kAttention)));
+  EXPECT_EQ(names(ops_with(AutocastRule::low)), names(with(with(ops_of(OpClass::contraction), kGrouped), kAttention)));
 }
 
 TEST(Autocast, computes_norms_softmax_losses_sums_exponentials_and_updates_in_fp32) {
@@ -64,6 +66,8 @@ TEST(Autocast, lets_elementwise_ops_and_activations_follow_their_widest_operand)
 TEST(Autocast, does_not_cast_operands_of_ops_without_arithmetic_or_with_their_own_rule) {
   std::set<Op> own = with(ops_of(OpClass::state), ops_of(OpClass::view));
   own = with(with(own, ops_of(OpClass::gather)), kMoves);
+  own = with(own, without(ops_of(OpClass::experts), kGrouped));
+  own = with(own, ops_of(OpClass::collective));
   EXPECT_EQ(names(ops_with(AutocastRule::own)), names(with(own, {Op::concat, Op::rope, Op::fused})));
 }
 
@@ -84,10 +88,14 @@ TEST(OpTraits, count_operations_as_the_class_has_them) {
       case OpClass::view:
       case OpClass::placement:
       case OpClass::state:
+      case OpClass::collective:
         EXPECT_EQ(counted, Arithmetic::none) << name(op);
         break;
       case OpClass::fused:
         EXPECT_EQ(counted, Arithmetic::decomposition) << name(op);
+        break;
+      case OpClass::experts:
+        EXPECT_EQ(counted, kGrouped.contains(op) ? Arithmetic::formula : Arithmetic::none) << name(op);
         break;
       default:
         EXPECT_EQ(counted, moves ? Arithmetic::none : Arithmetic::formula) << name(op);

@@ -218,11 +218,121 @@ TEST_F(RowPrograms, takes_the_same_sum_over_rows_after_a_sum_over_columns) {
   EXPECT_EQ(program.outputs[0].store, RowStore::accumulate_rows);
 }
 
-TEST_F(RowPrograms, does_not_take_a_reshape_that_splits_a_dimension) {
+TEST_F(RowPrograms, a_reshape_splits_a_dimension_into_axes) {
   Graph body;
-  const Value x = input(body, "0", {DType::fp32, {4, 6}}, Role::data);
-  body.add_output("0", reduce_sum(body, reshape(body, x, {4, 2, 3}), {1}));
+  const Value x = input(body, "0", {DType::fp32, {40, 48}}, Role::data);
+  body.add_output("0", reduce_sum(body, reshape(body, x, {40, 2, 24}), {1}));
+  EXPECT_EQ(print(lower_body(body)->at(0)),
+            "space kept [40] summed [2] columns 24 phases 1\n"
+            "%0 column.0 = load 0 fp32[48,24|1]\n"
+            "output 0 accumulate_columns = %0 reduce_sum fp32[24,0|1]\n");
+}
+
+// x / max|block| of blocks of 32 along the last dimension, stored in the shape of x.
+TEST_F(RowPrograms, work_over_blocks_of_a_dimension_is_rows_of_a_block) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {3, 128}}, Role::data);
+  const Value blocks = reshape(body, x, {3, 4, 32});
+  const Value largest = reduce_max(body, blocks, {-1}, true);
+  body.add_output("0", reshape(body, div(body, blocks, largest), {3, 128}));
+  body.add_output("1", reshape(body, largest, {3, 4}));
+  EXPECT_EQ(print(lower_body(body)->at(0)),
+            "space kept [12] summed [] columns 32 phases 2\n"
+            "%0 column.0 = load 0 fp32[32|1]\n"
+            "%1 row.0 = reduce_max %0\n"
+            "%2 column.1 = div %0 %1\n"
+            "output 0 element = %2 fp32[32|1]\n"
+            "output 1 row = %1 fp32[1|0]\n");
+}
+
+TEST_F(RowPrograms, an_update_with_codes_of_moments_is_one_program_of_blocks) {
+  const Shape shape{6, 1024};
+  const Shape scales{6, 4};
+  const NodeId node =
+      make_node(graph_, Op::adamw_8bit,
+                {tensor({}), tensor(shape), tensor(shape), tensor(shape, DType::dynamic8), tensor(scales),
+                 tensor(shape, DType::udynamic8), tensor(scales)},
+                {{"learning_rate", 1e-3}, {"beta1", 0.9}, {"beta2", 0.999}, {"epsilon", 1e-8}, {"weight_decay", 0.01}});
+  const Programs programs = lower(graph_.node(node).outputs[0]);
+  ASSERT_EQ(programs->size(), 1u);
+  EXPECT_EQ(first_line(programs->at(0)), "space kept [24] summed [] columns 256 phases 2");
+}
+
+TEST_F(RowPrograms, an_operand_in_the_merged_shape_is_split_as_well) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {3, 128}}, Role::data);
+  const Value factor = input(body, "1", {DType::fp32, {4, 1}}, Role::data);
+  const Value y = input(body, "2", {DType::fp32, {128}}, Role::data);
+  const Value scaled = mul(body, reshape(body, x, {3, 4, 32}), factor);
+  body.add_output("0", add(body, reshape(body, scaled, {3, 128}), y));
+  const RowProgram program = lower_body(body)->at(0);
+  EXPECT_EQ(first_line(program), "space kept [3,4] summed [] columns 32 phases 1");
+  const std::string text = print(program);
+  EXPECT_NE(text.find("load 2 fp32[0,32|1]"), std::string::npos) << text;
+}
+
+TEST_F(RowPrograms, an_index_counts_through_the_parts_of_its_dimension) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {4, 1}}, Role::data);
+  const Value index = iota(body, {128}, 0, DType::fp32);
+  body.add_output("0", mul(body, reshape(body, index, {4, 32}), x));
+  const std::string text = print(lower_body(body)->at(0));
+  EXPECT_NE(text.find("iota fp32[32|1]"), std::string::npos) << text;
+}
+
+TEST_F(RowPrograms, a_part_may_be_split_again) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {48}}, Role::data);
+  const Value y = input(body, "1", {DType::fp32, {2, 1, 1}}, Role::data);
+  const Value split = reshape(body, reshape(body, x, {2, 24}), {2, 3, 8});
+  body.add_output("0", reshape(body, mul(body, split, y), {48}));
+  EXPECT_EQ(first_line(lower_body(body)->at(0)), "space kept [2] summed [] columns 24 phases 1");
+}
+
+TEST_F(RowPrograms, does_not_take_two_different_splits_of_a_dimension) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {48}}, Role::data);
+  const Value y = input(body, "1", {DType::fp32, {2, 1}}, Role::data);
+  const Value halves = mul(body, reshape(body, x, {2, 24}), y);
+  body.add_output("0", neg(body, reshape(body, reshape(body, halves, {48}), {3, 16})));
   EXPECT_FALSE(lower_body(body));
+}
+
+TEST_F(RowPrograms, does_not_take_a_reshape_that_regroups_dimensions) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {6, 4}}, Role::data);
+  body.add_output("0", neg(body, reshape(body, x, {8, 3})));
+  EXPECT_FALSE(lower_body(body));
+}
+
+TEST_F(RowPrograms, does_not_take_a_dimension_beside_its_own_part) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {16}}, Role::data);
+  const Value split = reshape(body, x, {4, 4});
+  body.add_output("0", add(body, split, transpose(body, split, {1, 0})));
+  EXPECT_FALSE(lower_body(body));
+}
+
+// x [64,2,3,2,3] times factors of its quarters of 64 and of some of the others: eight axes that do not merge.
+TEST_F(RowPrograms, does_not_take_more_axes_than_a_space_has) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {64, 2, 3, 2, 3}}, Role::data);
+  const Value y = input(body, "1", {DType::fp32, {4, 1, 4, 1}}, Role::data);
+  const Value z = input(body, "2", {DType::fp32, {2, 1, 2, 1}}, Role::data);
+  const Value blocks = mul(body, reshape(body, x, {4, 4, 4, 36}), y);
+  body.add_output("0", mul(body, reshape(body, blocks, {64, 2, 3, 2, 3}), z));
+  EXPECT_FALSE(lower_body(body));
+}
+
+TEST_F(RowPrograms, a_reshape_without_elements_takes_no_split) {
+  Graph body;
+  const Value x = input(body, "0", {DType::fp32, {0, 6}}, Role::data);
+  body.add_output("0", neg(body, reshape(body, x, {0, 2, 3})));
+  EXPECT_TRUE(lower_body(body));
+  Graph none;
+  const Value y = input(none, "0", {DType::fp32, {0, 6}}, Role::data);
+  none.add_output("0", neg(none, reshape(none, y, {0})));
+  EXPECT_FALSE(lower_body(none));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -71,6 +72,39 @@ TEST(AttentionProblem, has_the_same_gradients_in_every_variant) {
   }
 }
 
+TEST(AttentionProblem, has_the_same_gradients_in_every_variant_with_shared_keys_a_window_and_a_cap) {
+  AttentionProblem problem = problem_of(19, 24, 6);
+  problem.kv_heads = 2;
+  problem.causal = true;
+  problem.window = 5;
+  problem.soft_cap = 2;
+  const Graph composite = testing::attention_graph(problem, Mode::backward);
+  EXPECT_EQ(composite.type(*composite.find_input("k")).shape, (Shape{2, 2, 19, 4}));
+  const Tensors inputs = random_operands(composite);
+  const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
+  EXPECT_EQ(expected.at("grad.v").type.shape, (Shape{2, 2, 19, 4}));
+  for (const AttentionVariant variant : kAllAttentionVariants) {
+    problem.variant = variant;
+    const Tensors found =
+        testing::run_graph(testing::attention_graph(problem, Mode::backward), open_device("cpu"), inputs);
+    for (const auto& [tensor, value] : expected)
+      EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-5) << name(variant) << ' ' << tensor;
+  }
+}
+
+TEST(AttentionProblem, has_no_window_where_it_hides_nothing) {
+  AttentionProblem problem = problem_of(16, 8);
+  problem.causal = true;
+  problem.variant = AttentionVariant::flash;
+  const auto attribute = [&](std::int64_t window) {
+    problem.window = window;
+    const Graph graph = build_attention_problem(problem);
+    return graph.producer_node(*graph.find_output("o")).attributes.get_or<std::int64_t>("window", 0);
+  };
+  EXPECT_EQ(attribute(15), 15);
+  EXPECT_EQ(attribute(16), 0);
+}
+
 TEST(AttentionProblem, without_backward_makes_o_alone) {
   const Graph graph = testing::attention_graph(problem_of(8, 8), Mode::forward);
   EXPECT_THAT(graph.outputs(), SizeIs(1));
@@ -118,6 +152,20 @@ TEST(AttentionProblem, counts_operations_by_the_published_convention) {
   EXPECT_EQ(forward_flops(problem), full / 2);
 }
 
+TEST(AttentionProblem, counts_the_operations_of_the_pairs_that_a_window_leaves) {
+  AttentionProblem problem = problem_of(1024, 128, 2);
+  problem.causal = true;
+  const double causal = forward_flops(problem);
+  problem.kv_heads = 1;
+  EXPECT_EQ(forward_flops(problem), causal);
+  problem.window = 3;
+  const double pairs = 1 + 2 + 3.0 * 1022;
+  EXPECT_EQ(forward_flops(problem), 4.0 * 2 * 128 * pairs);
+  EXPECT_EQ(backward_flops(problem), 2.5 * forward_flops(problem));
+  problem.window = 1024;
+  EXPECT_EQ(forward_flops(problem), causal);
+}
+
 TEST(AttentionProblem, refuses_what_cannot_be) {
   expect_refused(problem_of(0, 8), "--sequence 0 must be positive");
   expect_refused(problem_of(8, 9), "--heads 2 does not divide --d-model 9");
@@ -130,6 +178,27 @@ TEST(AttentionProblem, refuses_what_cannot_be) {
   AttentionProblem wide = problem_of(8, std::int64_t{1} << 62);
   expect_refused(wide, "the size of q, k and v overflows 64 bits");
   expect_refused(problem_of(std::int64_t{1} << 26, 4096), "the number of operations overflows 64 bits");
+}
+
+TEST(AttentionProblem, refuses_key_heads_windows_and_caps_that_cannot_be) {
+  AttentionProblem problem = problem_of(8, 12, 6);
+  problem.kv_heads = 4;
+  expect_refused(problem, "--kv-heads 4 does not divide --heads 6");
+  problem.kv_heads = 12;
+  expect_refused(problem, "--kv-heads 12 does not divide --heads 6");
+  problem.kv_heads = 2;
+  EXPECT_NO_THROW(validate(problem));
+  problem.window = 4;
+  expect_refused(problem, "--window 4 counts back from a query's own key; add --causal true");
+  problem.causal = true;
+  EXPECT_NO_THROW(validate(problem));
+  problem.window = -1;
+  expect_refused(problem, "--window -1 must not be negative");
+  problem.window = 0;
+  for (const double cap : {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    problem.soft_cap = cap;
+    expect_refused(problem, "--soft-cap must be a number and not negative");
+  }
 }
 
 class AttentionFallback : public ::testing::Test {

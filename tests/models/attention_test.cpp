@@ -18,13 +18,13 @@ namespace {
 using testing::Tensors;
 
 // o, and the gradients of sum(o w) with respect to q, k and v.
-Graph gradient_graph(AttentionVariant variant, const Shape& queries, const Shape& keys, bool causal) {
+Graph gradient_graph(AttentionVariant variant, const Shape& queries, const Shape& keys, const AttentionForm& form) {
   Graph graph;
   const Value q = input(graph, "q", {DType::fp64, queries}, Role::data);
   const Value k = input(graph, "k", {DType::fp64, keys}, Role::data);
   const Value v = input(graph, "v", {DType::fp64, keys}, Role::data);
   const Value w = input(graph, "w", {DType::fp64, queries}, Role::data);
-  const Value o = build_attention(graph, variant, q, k, v, causal);
+  const Value o = build_attention(graph, variant, q, k, v, form);
   std::vector<std::int64_t> axes;
   for (int i = 0; i < queries.rank(); ++i) axes.push_back(i);
   const Value loss = reduce_sum(graph, mul(graph, o, w), axes, false);
@@ -52,16 +52,21 @@ Tensors random_tensors(const Graph& graph) {
 TEST(AttentionVariants, agree_on_the_result_and_every_gradient) {
   struct Case {
     Shape queries, keys;
-    bool causal;
+    AttentionForm form;
   };
-  for (const Case& c : {Case{{2, 3, 17, 8}, {2, 3, 17, 8}, true}, Case{{2, 3, 17, 8}, {2, 3, 17, 8}, false},
-                        Case{{4, 6, 10}, {4, 33, 10}, false}, Case{{1, 80}, {1, 80}, true}}) {
-    const Graph composite = gradient_graph(AttentionVariant::composite, c.queries, c.keys, c.causal);
+  for (const Case& c :
+       {Case{{2, 3, 17, 8}, {2, 3, 17, 8}, {0.35, true}}, Case{{2, 3, 17, 8}, {2, 3, 17, 8}, {0.35}},
+        Case{{4, 6, 10}, {4, 33, 10}, {0.3}}, Case{{1, 80}, {1, 80}, {0.1, true}},
+        Case{{2, 6, 17, 8}, {2, 2, 17, 8}, {0.35, true}}, Case{{6, 5, 8}, {1, 11, 8}, {0.35}},
+        Case{{2, 3, 17, 8}, {2, 3, 17, 8}, {.scale = 0.35, .causal = true, .window = 5}},
+        Case{{2, 3, 17, 8}, {2, 3, 17, 8}, {.scale = 0.35, .soft_cap = 1.5}},
+        Case{{2, 4, 17, 8}, {2, 2, 17, 8}, {.scale = 1, .causal = true, .window = 3, .soft_cap = 0.7}}}) {
+    const Graph composite = gradient_graph(AttentionVariant::composite, c.queries, c.keys, c.form);
     const Tensors inputs = random_tensors(composite);
     const Tensors expected = testing::run_graph(composite, open_device("reference"), inputs);
     for (const AttentionVariant variant : kAllAttentionVariants) {
       const Tensors found =
-          testing::run_graph(gradient_graph(variant, c.queries, c.keys, c.causal), open_device("reference"), inputs);
+          testing::run_graph(gradient_graph(variant, c.queries, c.keys, c.form), open_device("reference"), inputs);
       for (const auto& [tensor, value] : expected) {
         EXPECT_LT(testing::relative_error(found.at(tensor), value), 1e-12) << name(variant) << ' ' << tensor;
       }
@@ -100,7 +105,7 @@ TEST(AttentionVariants, refuse_causal_attention_of_unequal_lengths) {
   Graph graph;
   const Value q = input(graph, "q", {DType::fp32, {4, 8}}, Role::data);
   const Value k = input(graph, "k", {DType::fp32, {5, 8}}, Role::data);
-  EXPECT_THROW(build_attention(graph, AttentionVariant::recompute, q, k, k, true), Error);
+  EXPECT_THROW(build_attention(graph, AttentionVariant::recompute, q, k, k, {.causal = true}), Error);
 }
 
 }  // namespace

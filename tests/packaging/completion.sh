@@ -53,8 +53,8 @@ expect "-h" plan -h
 ! completed bench -- | grep -q first-call-row || fail "an option that the help hides is offered"
 
 # Values, in lists and after = too.
-expect "small" bench --model s
-expect "small" bench --layers 2 --model s
+expect "small" bench --model sma
+expect "small" bench --layers 2 --model sma
 expect "fp32,bf16" bench --dtype fp32,b
 expect "bf16" bench --dtype = b
 expect "bf16,fp32 bf16,fp16" bench --dtype = bf16,f
@@ -107,7 +107,7 @@ if command -v fish >/dev/null; then
   fish --no-execute "$work/fish"
   offers() { fish --no-config --command "source $work/fish; complete --do-complete '$1'" | cut -f1 | paste -sd ' '; }
   [[ "$(offers 'ridgepoint be')" == bench ]] || fail "fish does not complete a command"
-  [[ "$(offers 'ridgepoint bench --model sm')" == small ]] || fail "fish does not complete a model"
+  [[ "$(offers 'ridgepoint bench --model sma')" == small ]] || fail "fish does not complete a model"
   [[ "$(offers 'ridgepoint bench --dtype fp32,b')" == fp32,bf16 ]] || fail "fish does not complete a list"
   [[ "$(offers 'ridgepoint plan --steps')" == "" ]] || fail "fish offers an option of another command"
 fi

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: deb.sh BUILD_DIR
-# The Debian package: what cpack makes of a built program, opened without being installed.
+# The Debian packages: what cpack makes of a built program, opened without being installed.
 set -euo pipefail
 build_dir="$1"
 work="$(mktemp -d)"
@@ -13,9 +13,14 @@ fail() {
 # Not compressed: the test reads the package once.
 cpack -G DEB --config "$build_dir/CPackConfig.cmake" -B "$work" -D CPACK_DEBIAN_COMPRESSION_TYPE=none >"$work/log" 2>&1 ||
   { cat "$work/log" >&2 && fail "cpack failed"; }
-packages=("$work"/*.deb)
-[[ ${#packages[@]} == 1 && "$(basename "${packages[0]}")" == ridgepoint_*_*.deb ]] || fail "cpack made ${packages[*]}"
-package="${packages[0]}"
+programs=("$work"/ridgepoint_*_*.deb)
+[[ ${#programs[@]} == 1 && -f "${programs[0]}" ]] || fail "cpack made $(ls "$work")"
+package="${programs[0]}"
+if [[ -f "$build_dir/libridgepoint_mpi.so" ]]; then
+  ranks=("$work"/ridgepoint-mpi_*_*.deb)
+  [[ " $(dpkg-deb -f "${ranks[0]}" Depends)" == *"mpi"* ]] || fail "ridgepoint-mpi does not depend on MPI"
+  dpkg-deb -c "${ranks[0]}" | grep -q '/usr/lib.*/ridgepoint/libridgepoint_mpi.so$' || fail "ridgepoint-mpi has no library"
+fi
 
 field() { dpkg-deb -f "$package" "$1"; }
 [[ "$(field Package)" == ridgepoint ]] || fail "the package is called '$(field Package)'"
@@ -27,14 +32,18 @@ done
 [[ "$(field Description | wc -l)" -gt 3 ]] || fail "the description is one line"
 
 dpkg-deb -c "$package" >"$work/files"
-for file in bin/ridgepoint share/man/man1/ridgepoint.1 share/man/man1/ridgepoint-bench.1 \
-  share/bash-completion/completions/ridgepoint share/zsh/site-functions/_ridgepoint \
-  share/fish/vendor_completions.d/ridgepoint.fish share/doc/ridgepoint/LICENSE; do
+for file in bin/ridgepoint share/man/man1/ridgepoint.1.gz share/man/man1/ridgepoint-bench.1.gz \
+  share/bash-completion/completions/ridgepoint share/zsh/vendor-completions/_ridgepoint \
+  share/fish/vendor_completions.d/ridgepoint.fish share/doc/ridgepoint/LICENSE share/doc/ridgepoint/docs/study.md; do
   grep -qE "^-rw[-x]r-[-x]r-[-x] root/root .* \./usr/$file$" "$work/files" || fail "/usr/$file is missing, or not root's"
 done
 if grep -E '\./usr/(lib|include)/' "$work/files"; then fail "headers or libraries are in the package of the program"; fi
 
-# The packed program runs.
+# Debian's zsh does not look into site-functions below /usr.
+if grep -F site-functions "$work/files"; then fail "zsh does not find its completion"; fi
+
+# The packed program runs, and its manual unpacks.
 dpkg-deb -x "$package" "$work/root"
+zcat "$work/root/usr/share/man/man1/ridgepoint.1.gz" | grep -q '^\.TH "RIDGEPOINT"' || fail "the manual is not whole"
 [[ "$("$work/root/usr/bin/ridgepoint" --version)" == ridgepoint* ]] || fail "the program in it does not run"
 echo "ok"

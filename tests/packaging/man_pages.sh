@@ -23,7 +23,7 @@ grep -qF 'ridgepoint bench \-\-model tiny,small' "$page" || fail "the page of be
 if grep -q 'first.*call.*row' "$page"; then fail "an option that the help hides is in the manual"; fi
 
 # Nothing in a text is taken for a request, or for a typographic sign.
-if grep -hE "^['.]" "$work"/man1/* | grep -vE '^\.(TH|SH|SS|TP|BR|br|nf|fi)( |$)'; then fail "a line begins with a request"; fi
+if grep -hE "^['.]" "$work"/man1/* | grep -vE '^\.(TH|SH|SS|TP|BR|br|nf|fi|nh|ad)( |$)'; then fail "a line begins with a request"; fi
 if grep -hE '(^|[^\\])-' "$work"/man1/*; then fail "a hyphen is not escaped"; fi
 grep -qF "\\(aqlayers.*.attn\\(aq" "$work/man1/ridgepoint-profile.1" || fail "an apostrophe is not escaped"
 
@@ -34,6 +34,10 @@ if command -v groff >/dev/null; then
   done
   groff -man -Tascii -P-c -rLL=100n "$work/man1/ridgepoint-plan.1" | grep -qF 'card "rtx 4090"' ||
     fail "quotation marks of a command line are not plain"
+  groff -man -Tascii -P-c -rLL=80n "$work/man1/ridgepoint-study.1" >"$work/text"
+  for part in memory_forward_loop attention_limit compiled_attention compiled_model; do
+    grep -qw "$part" "$work/text" || fail "a line break divides $part"
+  done
 fi
 
 # Bad input.

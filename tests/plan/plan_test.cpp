@@ -1,5 +1,6 @@
 #include "plan/plan.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ridgepoint/autodiff.h"
@@ -251,6 +252,68 @@ TEST_F(Plan, reads_a_part_where_it_lies) {
   EXPECT_EQ(plan.steps[1].inputs[0].offset_bytes, 2U * 4);
   EXPECT_EQ(plan.steps[1].inputs[0].layout.strides[0], 6);
   EXPECT_EQ(plan.steps[1].inputs[0].buffer, plan.steps[0].outputs[0].buffer);
+}
+
+TEST_F(Plan, keeps_what_a_collective_uses_until_a_step_waits_for_it) {
+  const Value a = exp(graph, x);
+  const Value part = reduce_scatter(graph, {a}, 2)[0];  // its result has a buffer of its own
+  const Value b = neg(graph, x);
+  const Value c = exp(graph, b);
+  const Value d = exp(graph, part);
+  graph.add_output("c", c);
+  graph.add_output("d", d);
+  const ExecutionPlan plan = make_plan(graph, {.takes_over = true});
+  const std::size_t collective = step_of(plan, graph.producer(part));
+  const std::size_t reader = step_of(plan, graph.producer(d));
+  EXPECT_EQ(plan.steps[reader].waits, std::vector{collective});
+  EXPECT_TRUE(plan.waits_at_end.empty());
+  for (const Value used : {a, part}) {
+    for (std::size_t i = 0; i < reader; ++i)
+      EXPECT_THAT(plan.steps[i].release, ::testing::Not(::testing::Contains(plan.values[used.id].buffer))) << i;
+  }
+  EXPECT_THAT(plan.steps[reader].release, ::testing::Contains(plan.values[a.id].buffer));
+}
+
+TEST_F(Plan, frees_the_operands_of_collectives_of_which_few_may_be_in_flight) {
+  std::vector<Value> operands, parts;
+  for (int i = 0; i < 4; ++i) {
+    operands.push_back(exp(graph, x));
+    parts.push_back(reduce_scatter(graph, {operands.back()}, 2)[0]);
+    graph.node(graph.producer(parts.back())).attributes.set("in_flight", std::int64_t{2});
+    graph.add_output(std::to_string(i), parts.back());
+  }
+  const ExecutionPlan plan = make_plan(graph);
+  const auto step = [&](int i) { return step_of(plan, graph.producer(parts[static_cast<std::size_t>(i)])); };
+  EXPECT_TRUE(plan.steps[step(1)].waits.empty());
+  EXPECT_EQ(plan.steps[step(2)].waits, std::vector{step(0)});
+  EXPECT_EQ(plan.steps[step(3)].waits, std::vector{step(1)});
+  EXPECT_EQ(plan.waits_at_end, (std::vector{step(2), step(3)}));
+  EXPECT_THAT(plan.steps[step(2)].release, ::testing::Contains(plan.values[operands[0].id].buffer));
+}
+
+TEST_F(Plan, sums_over_ranks_in_the_storage_of_the_operand) {
+  const Value a = exp(graph, x);
+  const Value b = exp(graph, a);
+  const std::vector<Value> sums = all_reduce(graph, {b, a}, 2);
+  const Value c = neg(graph, x);
+  graph.add_output("c", c);
+  graph.add_output("sum", sums[0]);
+  graph.add_output("other", sums[1]);
+  const ExecutionPlan plan = make_plan(graph);
+  EXPECT_EQ(plan.values[sums[0].id].buffer, plan.values[b.id].buffer);
+  EXPECT_EQ(plan.values[sums[1].id].buffer, plan.values[a.id].buffer);
+  EXPECT_EQ(plan.waits_at_end, std::vector{step_of(plan, graph.producer(sums[0]))});
+}
+
+TEST_F(Plan, lets_no_step_take_over_what_a_collective_may_still_read) {
+  const Value a = exp(graph, x);
+  const Value sum = all_reduce(graph, {a}, 2)[0];
+  const Value b = neg(graph, a);  // the last reader of a, while the sum is made
+  graph.add_output("b", b);
+  graph.add_output("sum", sum);
+  const ExecutionPlan plan = make_plan(graph, {.takes_over = true});
+  EXPECT_NE(plan.values[b.id].buffer, plan.values[a.id].buffer);
+  EXPECT_NE(plan.values[sum.id].buffer, plan.values[a.id].buffer);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "ops/attention_form.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {
@@ -22,6 +23,12 @@ std::function<Graph(DType)> graph_of(std::vector<Shape> shapes, Apply apply, std
     for (std::size_t i = 0; i < outputs.size(); ++i) graph.add_output("y" + std::to_string(i), outputs[i]);
     return graph;
   };
+}
+
+// A scalar in the type in which an optimizer computes.
+Value computed(Graph& graph, Value scalar) {
+  const DType dtype = graph.type(scalar).dtype;
+  return accumulator(dtype) == dtype ? scalar : cast(graph, scalar, accumulator(dtype));
 }
 
 class Cases {
@@ -139,7 +146,8 @@ void add_views_and_state(Cases& cases) {
 }
 
 void add_elementwise(Cases& cases) {
-  for (const Op op : {Op::copy, Op::neg, Op::exp, Op::expm1, Op::sigmoid, Op::tanh}) cases.unary(op, -2.0, 2.0);
+  for (const Op op : {Op::copy, Op::neg, Op::exp, Op::expm1, Op::sigmoid, Op::tanh, Op::erf})
+    cases.unary(op, -2.0, 2.0);
   for (const Op op : {Op::log, Op::sqrt, Op::rsqrt}) cases.unary(op, 0.25, 4.0);
   for (const Op op : {Op::relu, Op::silu}) cases.unary(op, -3.0, 3.0);
   cases
@@ -196,6 +204,17 @@ void add_contractions_and_gathers(Cases& cases) {
                  graph_of({Shape{1, 4, 5}, Shape{3, 5, 2}}, [](Graph& g, const Values& x) {
                    return Values{matmul(g, broadcast(g, x[0], Shape{3, 4, 5}), x[1])};
                  }));
+  const auto product_and_sum = [](Graph& g, const Values& x) {
+    const DType wide = accumulator(g.type(x[0]).dtype);
+    return Values{matmul_add(g, x[0], x[1], g.type(x[2]).dtype == wide ? x[2] : cast(g, x[2], wide))};
+  };
+  cases.add_case(Op::matmul_add, "plain", graph_of({Shape{24, 40}, Shape{40, 16}, Shape{24, 16}}, product_and_sum));
+  cases.add_case(Op::matmul_add, "batched",
+                 graph_of({Shape{2, 5, 7}, Shape{2, 7, 9}, Shape{2, 5, 9}}, product_and_sum));
+  cases.add_case(Op::matmul_add, "transposed_left",
+                 graph_of({Shape{7, 5}, Shape{7, 3}, Shape{5, 3}}, [=](Graph& g, const Values& x) {
+                   return product_and_sum(g, {transpose(g, x[0], {1, 0}), x[1], x[2]});
+                 }));
   cases
       .add_case(Op::embedding, "",
                 graph_of({Shape{11, 5}}, [](Graph& g, const Values& x) { return Values{embedding(g, x[0], x[1])}; },
@@ -207,6 +226,79 @@ void add_contractions_and_gathers(Cases& cases) {
                          [](Graph& g, const Values& x) { return Values{embedding_backward(g, x[0], x[1], 6)}; },
                          {Shape{4, 3}}))
       .index_bound = 6;
+  cases
+      .add_case(Op::embedding_backward_add, "",
+                graph_of({Shape{4, 3, 5}, Shape{6, 5}},
+                         [](Graph& g, const Values& x) { return Values{embedding_backward_add(g, x[0], x[2], x[1])}; },
+                         {Shape{4, 3}}))
+      .index_bound = 6;
+}
+
+// The inputs of int64 are the choices of experts, [T,k].
+void add_experts(Cases& cases) {
+  constexpr std::int64_t kExperts = 5;
+  for (const Shape& shape : {Shape{3, 7}, Shape{3}, Shape{2, 3, 40}, Shape{600, 3}}) {
+    cases.add_case(Op::top_k, Cases::shape_name(shape),
+                   graph_of({shape}, [](Graph& g, const Values& x) { return Values{top_k(g, x[0], 3).first}; }));
+  }
+  cases
+      .add_case(Op::top_k, "both_results",
+                graph_of({Shape{4, 70}},
+                         [](Graph& g, const Values& x) {
+                           const auto [values, indices] = top_k(g, x[0], 70);
+                           return Values{values, indices};
+                         }))
+      .differentiable = false;
+  cases
+      .add_case(
+          Op::top_k_backward, "",
+          graph_of({Shape{4, 3}, Shape{4, 9}},
+                   [](Graph& g, const Values& x) {
+                     const Value indices = top_k(g, x[1], 3).second;
+                     return Values{make_value(g, Op::top_k_backward, {x[0], indices}, {{"size", std::int64_t{9}}})};
+                   }))
+      .differentiable = false;
+  for (const Shape& choices : {Shape{7, 2}, Shape{1, 1}, Shape{3000, 3}}) {
+    OpCase& made = cases.add_case(Op::expert_order, Cases::shape_name(choices),
+                                  graph_of({},
+                                           [](Graph& g, const Values& x) {
+                                             const ExpertOrder order = expert_order(g, x[0], kExperts);
+                                             return Values{order.order, order.rows, order.offsets};
+                                           },
+                                           {choices}));
+    made.index_bound = kExperts;
+    made.differentiable = false;
+  }
+  for (const bool transposed : {false, true}) {
+    const Shape weights = transposed ? Shape{kExperts, 70, 9} : Shape{kExperts, 9, 70};
+    cases
+        .add_case(Op::grouped_matmul, transposed ? "transposed" : "plain",
+                  graph_of({Shape{14, 9}, weights},
+                           [=](Graph& g, const Values& x) {
+                             const Value offsets = expert_order(g, x[2], kExperts).offsets;
+                             return Values{grouped_matmul(g, x[0], x[1], offsets, transposed)};
+                           },
+                           {Shape{7, 2}}))
+        .index_bound = kExperts - 1;  // the last one has no rows
+  }
+  cases
+      .add_case(Op::grouped_matmul, "rows_of_no_expert",
+                graph_of({Shape{20, 9}, Shape{kExperts, 9, 4}},
+                         [](Graph& g, const Values& x) {
+                           const Value offsets = expert_order(g, x[2], kExperts).offsets;
+                           return Values{grouped_matmul(g, x[0], x[1], offsets, false)};
+                         },
+                         {Shape{7, 2}}))
+      .index_bound = kExperts;
+  cases
+      .add_case(Op::grouped_matmul_weights, "",
+                graph_of({Shape{14, 9}, Shape{14, 70}},
+                         [](Graph& g, const Values& x) {
+                           const Value offsets = expert_order(g, x[2], kExperts).offsets;
+                           return Values{grouped_matmul_weights(g, x[0], x[1], offsets)};
+                         },
+                         {Shape{7, 2}}))
+      .index_bound = kExperts - 1;
 }
 
 void add_composites(Cases& cases) {
@@ -215,6 +307,24 @@ void add_composites(Cases& cases) {
                  }));
   cases.add_case(Op::causal_mask, "square", graph_of({Shape{2, 5, 5}}, [](Graph& g, const Values& x) {
                    return Values{causal_mask(g, x[0], 0.0)};
+                 }));
+  for (const bool by_tanh : {false, true}) {
+    const std::string suffix = by_tanh ? "by_tanh" : "";
+    cases.add_case(Op::gelu, suffix, graph_of({Shape{3, 37}}, [by_tanh](Graph& g, const Values& x) {
+                     return Values{gelu(g, scale(g, x[0], 3.0), by_tanh)};
+                   }));
+    cases.add_case(Op::gelu_backward, suffix,
+                   graph_of({Shape{3, 37}, Shape{3, 37}}, [by_tanh](Graph& g, const Values& x) {
+                     return g.node(make_node(g, Op::gelu_backward, {x[0], x[1]}, {{"tanh", by_tanh}})).outputs;
+                   }));
+  }
+  cases.add_case(Op::soft_cap, "",
+                 graph_of({Shape{3, 37}}, [](Graph& g, const Values& x) { return Values{soft_cap(g, x[0], 0.75)}; }));
+  cases.add_case(Op::soft_cap_backward, "", graph_of({Shape{3, 37}, Shape{3, 37}}, [](Graph& g, const Values& x) {
+                   return g.node(make_node(g, Op::soft_cap_backward, {x[0], x[1]}, {{"cap", 4.0}})).outputs;
+                 }));
+  cases.add_case(Op::causal_mask, "window", graph_of({Shape{2, 7, 9}}, [](Graph& g, const Values& x) {
+                   return Values{causal_mask(g, x[0], -1.0, 3)};
                  }));
   cases.add_case(Op::causal_mask, "more_keys", graph_of({Shape{3, 2, 4, 9}}, [](Graph& g, const Values& x) {
                    return Values{causal_mask(g, x[0], -1.0)};
@@ -285,20 +395,43 @@ void add_composites(Cases& cases) {
     cases.add_case(
         Op::attention, "heads" + suffix,
         graph_of({Shape{2, 3, 9, 8}, Shape{2, 3, 9, 8}, Shape{2, 3, 9, 8}}, [causal](Graph& g, const Values& x) {
-          return Values{attention(g, x[0], x[1], x[2], 0.35, causal).first};
+          return Values{attention(g, x[0], x[1], x[2], {0.35, causal}).first};
         }));
     cases.add_case(
         Op::attention_backward, "heads" + suffix,
         graph_of({Shape{2, 9, 8}, Shape{2, 9, 8}, Shape{2, 9, 8}, Shape{2, 9, 8}}, [causal](Graph& g, const Values& x) {
-          const auto [o, lse] = attention(g, x[1], x[2], x[3], 0.35, causal);
+          const auto [o, lse] = attention(g, x[1], x[2], x[3], {0.35, causal});
           const Node& made = g.node(make_node(g, Op::attention_backward, {x[0], x[1], x[2], x[3], o, lse},
                                               {{"causal", causal}, {"scale", 0.35}}));
           return Values{made.outputs[0], made.outputs[1], made.outputs[2]};
         }));
   }
+  struct Form {
+    std::string name;
+    Shape queries, keys;
+    AttentionForm form;
+  };
+  const Form forms[] = {
+      {"grouped", Shape{2, 6, 9, 8}, Shape{2, 2, 9, 8}, {0.35, true}},
+      {"one_key_head", Shape{4, 9, 8}, Shape{1, 21, 8}, {0.35}},
+      {"window", Shape{2, 2, 21, 8}, Shape{2, 2, 21, 8}, {.scale = 0.35, .causal = true, .window = 4}},
+      {"soft_cap", Shape{3, 9, 8}, Shape{3, 9, 8}, {.scale = 0.5, .soft_cap = 0.8}},
+      {"all", Shape{4, 13, 8}, Shape{2, 13, 8}, {.scale = 0.5, .causal = true, .window = 6, .soft_cap = 0.8}}};
+  for (const auto& [form_name, queries, keys, form] : forms) {
+    cases.add_case(Op::attention, form_name, graph_of({queries, keys, keys}, [form = form](Graph& g, const Values& x) {
+                     return Values{attention(g, x[0], x[1], x[2], form).first};
+                   }));
+    cases.add_case(
+        Op::attention_backward, form_name,
+        graph_of({queries, queries, keys, keys}, [form = form](Graph& g, const Values& x) {
+          const auto [o, lse] = attention(g, x[1], x[2], x[3], form);
+          return g.node(make_node(g, Op::attention_backward, {x[0], x[1], x[2], x[3], o, lse}, attributes_of(form)))
+              .outputs;
+        }));
+  }
   cases.add_case(Op::attention, "more_keys_and_both_results",
                  graph_of({Shape{5, 16}, Shape{70, 16}, Shape{70, 16}}, [](Graph& g, const Values& x) {
-                   const auto [o, lse] = attention(g, x[0], x[1], x[2], 0.25, false);
+                   const auto [o, lse] = attention(g, x[0], x[1], x[2], {0.25});
                    return Values{o, lse};
                  }));
   cases
@@ -333,7 +466,8 @@ void add_composites(Cases& cases) {
   for (const Shape& shape : {Shape{3, 5}, Shape{1}, Shape{1000}}) {
     OpCase& made = cases.add_case(Op::adamw, Cases::shape_name(shape),
                                   graph_of({Shape{}, shape, shape, shape, shape}, [](Graph& g, const Values& x) {
-                                    const std::array<Value, 3> updated = adamw(g, x[0], x[1], x[2], x[3], x[4], {});
+                                    const Value step = computed(g, x[0]);
+                                    const std::array<Value, 3> updated = adamw(g, step, x[1], x[2], x[3], x[4], {});
                                     return Values{updated[0], updated[1], updated[2]};
                                   }));
     made.low = 0.5;
@@ -344,14 +478,59 @@ void add_composites(Cases& cases) {
     OpCase& made = cases.add_case(
         Op::adamw, skip == 0.0 ? "guarded" : "skipped",
         graph_of({Shape{}, Shape{}, Shape{7}, Shape{7}, Shape{7}, Shape{7}}, [skip](Graph& g, const Values& x) {
-          const UpdateGuard guard{x[1], scale(g, x[0], skip)};
-          const std::array<Value, 3> updated = guarded_adamw(g, x[0], guard, x[2], x[3], x[4], x[5], {});
+          const Value step = computed(g, x[0]);
+          const UpdateGuard guard{computed(g, x[1]), scale(g, step, skip)};
+          const std::array<Value, 3> updated = guarded_adamw(g, step, guard, x[2], x[3], x[4], x[5], {});
           return Values{updated[0], updated[1], updated[2]};
         }));
     made.low = 0.5;
     made.high = 3.0;
     made.differentiable = false;
   }
+}
+
+void add_quantised_adamw(Cases& cases) {
+  for (const Shape& shape : {Shape{256}, Shape{3, 512}, Shape{2, 2, 256}}) {
+    Shape scales = with_size(shape, shape.rank() - 1, shape[-1] / 256);
+    OpCase& made = cases.add_case(
+        Op::adamw_8bit, Cases::shape_name(shape),
+        graph_of({Shape{}, shape, shape, shape, scales, shape, scales}, [](Graph& g, const Values& x) {
+          const auto fp32 = [&](Value value) {
+            return g.type(value).dtype == DType::fp32 ? value : cast(g, value, DType::fp32);
+          };
+          const auto share = [&](Value value, DType code) { return cast(g, scale(g, fp32(value), 0.3), code); };
+          const QuantisedMoments moments{share(x[3], DType::dynamic8), fp32(x[4]), share(x[5], DType::udynamic8),
+                                         fp32(x[6])};
+          const auto [parameter, after] = adamw_8bit(g, fp32(x[0]), fp32(x[1]), fp32(x[2]), moments, {});
+          return Values{parameter, cast(g, after.first, DType::fp32), after.first_scales,
+                        cast(g, after.second, DType::fp32), after.second_scales};
+        }));
+    made.low = 0.5;
+    made.high = 3.0;
+    made.differentiable = false;
+  }
+}
+
+void add_sgd(Cases& cases) {
+  for (const double momentum : {0.0, 0.9}) {
+    for (const Shape& shape : {Shape{3, 5}, Shape{1000}}) {
+      const SgdOptions options{.learning_rate = 0.1, .momentum = momentum, .weight_decay = 0.01};
+      cases
+          .add_case(Op::sgd, Cases::shape_name(shape) + (momentum > 0 ? "_momentum" : ""),
+                    graph_of({shape, shape, shape},
+                             [options](Graph& g, const Values& x) {
+                               const auto buffer = options.momentum > 0 ? std::optional(x[2]) : std::nullopt;
+                               return sgd(g, x[0], x[1], buffer, options);
+                             }))
+          .differentiable = false;
+    }
+  }
+  OpCase& guarded = cases.add_case(
+      Op::sgd, "guarded", graph_of({Shape{}, Shape{7}, Shape{7}, Shape{7}}, [](Graph& g, const Values& x) {
+        const Value factor = computed(g, x[0]);
+        return sgd(g, x[1], x[2], x[3], {.momentum = 0.5}, UpdateGuard{factor, scale(g, factor, 0.0)});
+      }));
+  guarded.differentiable = false;
 }
 
 // A residual sum, its norm by the root of the sum of squares, and the square root itself, in one node.
@@ -400,7 +579,10 @@ const std::vector<OpCase>& op_cases() {
     add_elementwise(cases);
     for (const Op op : {Op::reduce_sum, Op::reduce_max}) cases.reduction(op);
     add_contractions_and_gathers(cases);
+    add_experts(cases);
     add_composites(cases);
+    add_sgd(cases);
+    add_quantised_adamw(cases);
     add_fused_nodes(cases);
     return std::move(cases.all);
   }();

@@ -311,7 +311,9 @@ class Generator {
         return keep(causal_mask(graph_, x.value, 0.0), x.is_whole, x.bound);
       case 4: {
         const Known k = any_that([&](const Known& known) { return type(known) == t && known.bound <= 8; });
-        return x.bound <= 8 && keep(attention(graph_, x.value, k.value, x.value, 0.25, pick(2) == 0).first, false, 8);
+        AttentionForm form{.scale = 0.25, .causal = pick(2) == 0, .soft_cap = pick(3) == 0 ? 2.0 : 0.0};
+        if (form.causal) form.window = pick(4);
+        return x.bound <= 8 && keep(attention(graph_, x.value, k.value, x.value, form).first, false, 8);
       }
       default: {
         const DType dtype = t.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
@@ -329,13 +331,18 @@ class Generator {
     const Known x = any_float();
     const Known indices = any_that([](const Known& known) { return known.is_index; });
     const Shape& shape = type(x).shape;
-    switch (pick(3)) {
+    switch (pick(4)) {
       case 0:
         if (shape.rank() != 2 || shape[0] < kIndexBound) return false;
         return keep(embedding(graph_, x.value, indices.value), x.is_whole, x.bound);
       case 1:
         if (shape.rank() != 2 || shape[1] < kIndexBound || x.bound > 8) return false;
         return keep(cross_entropy(graph_, x.value, indices.value).first, false, 20);
+      case 2: {
+        const Value sum = embedding_backward(graph_, x.value, indices.value, kIndexBound);
+        return keep(embedding_backward_add(graph_, x.value, indices.value, sum), x.is_whole,
+                    2 * x.bound * static_cast<double>(type(indices).elements()));
+      }
       default:
         return keep(embedding_backward(graph_, x.value, indices.value, kIndexBound + pick(3)), x.is_whole,
                     x.bound * static_cast<double>(type(indices).elements()));

@@ -45,7 +45,8 @@ std::string without_load_warning(std::string text) {
   if (begin == std::string::npos) return text;
   constexpr std::string_view kCleared = "\r\x1b[K";  // clears a progress line
   if (std::string_view(text).substr(0, begin).ends_with(kCleared)) begin -= kCleared.size();
-  return text.erase(begin, std::min(text.find('\n', begin), text.size() - 1) + 1 - begin);
+  const std::size_t last_word = text.find("--threads", begin);  // a terminal has the warning in several lines
+  return text.erase(begin, std::min(text.find('\n', last_word), text.size() - 1) + 1 - begin);
 }
 
 }  // namespace
@@ -88,6 +89,8 @@ ProgramResult ChildProgram::wait() {
   result.error = without_load_warning(text_of(error_file_));
   return result;
 }
+
+std::string program_path() { return RIDGEPOINT_PROGRAM; }
 
 ProgramResult run_program(const std::vector<std::string>& arguments) { return ChildProgram(arguments).wait(); }
 

@@ -43,6 +43,8 @@ bool has_terminals();
 // `arguments` followed by `more`, whose options replace those of the same name.
 std::vector<std::string> with_options(std::vector<std::string> arguments, const std::vector<std::string>& more);
 
+// The file of the program.
+std::string program_path();
 ProgramResult run_program(const std::vector<std::string>& arguments);
 // The destination of standard output while standard error is a terminal.
 enum class OutputTo { file, pipe, terminal };

@@ -131,6 +131,14 @@ std::vector<Record> checkpointed() {
   return records;
 }
 
+TEST(RecordTable, has_speedups_of_medians_so_that_an_outlier_makes_none) {
+  std::vector<Record> records(2, sample_record());
+  records[1].dtype = Precision::bf16;
+  records[0].training_step->time_ms = describe({10, 10, 100});
+  records[1].training_step->time_ms = describe({5, 5, 5});
+  EXPECT_THAT(records_as_text(records), HasSubstr("bf16   step              2.00x"));
+}
+
 TEST(RecordTable, has_speedups_over_any_value_of_a_swept_option) {
   const std::vector<Record> records = checkpointed();
   EXPECT_THAT(records_as_text(records), Not(HasSubstr("speedup")));

@@ -146,7 +146,7 @@ function rowTables(rows: readonly JsonObject[], usual: string, isOne: boolean): 
     groups.set(key, [...(groups.get(key) ?? []), row]);
   }
   return [...groups.values()].flatMap((group) => {
-    const keys = [...new Set(group.flatMap((row) => Object.keys(row)))].filter((key) => group.some((row) => (row[key] ?? null) !== null));
+    const keys = [...new Set(group.flatMap((row) => Object.keys(row)))].filter((key) => group.some((row) => (row[key] ?? "") !== ""));
     const shared = isOne && group.length > 1 && keys.length > kMostColumns ? keys.filter((key) => group.every((row) => row[key] === group[0]![key])) : [];
     const words = shared.map((key) => columnOf(key, group)).map(({ label, kind, values: [value] }) =>
       `${label} ${typeof value === "number" ? formatOne(kind, value) : value === true ? "yes" : value === false ? "no" : String(value)}`);

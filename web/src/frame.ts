@@ -38,7 +38,7 @@ export function chartFrame(title: string, help: string, legend: readonly LegendE
   const plot = el("div", { class: "plot", tabindex: 0, role: "application", "aria-roledescription": "chart", "aria-label": title, "aria-describedby": helpId });
   const tip = el("div", { class: "tip", role: "status", hidden: true });
   const root = el("figure", { class: "chart" },
-    el("figcaption", {}, title), legend.length > 0 ? legendOf(legend) : null,
+    el("figcaption", {}, title), legend.some(({ label }) => label !== "") ? legendOf(legend) : null,
     el("div", { class: "plot-box" }, plot, tip), el("p", { class: "help", id: helpId }, help), alternative);
   return { root, plot, tip };
 }

@@ -27,7 +27,7 @@ function saysNothing(record: JsonObject, path: string): boolean {
 }
 
 // Whether `path` has one value for all records that agree in the settings `others`.
-function isGivenBy(records: readonly JsonObject[], path: string, others: readonly Field[]): boolean {
+export function isGivenBy(records: readonly JsonObject[], path: string, others: readonly Field[]): boolean {
   const seen = new Map<string, string>();
   return others.length > 0 && records.every((record) => {
     if (isUnpublished(record, path)) return true;
@@ -80,7 +80,7 @@ export function settingText(record: JsonObject, { path, label, kind }: Field): s
   const value = at(record, path);
   if (value === null || value === "") return "";
   if (path === "causal") return value === true ? "causal" : "not causal";
-  if (path === "compile" && value === "off") return "compile off";
+  if (path === "compile") return `compile ${String(value)}`;
   if (path === "checkpoint" && value === "none") return "no checkpointing";
   if (kind === "bytes" && typeof value === "number") return `${label} ${formatOne(kind, value)}`;
   if (kind === "text") return String(value);

@@ -38,6 +38,12 @@ export interface ScatterSpec {
 const kHelp = "Drag to zoom; a double click or Escape shows everything; arrow keys go from point to point.";
 const kHeight = 340;
 const kRadius = 4.5;
+const kUpperStep = 14;  // pixels between marks at the upper edge
+
+// A logarithmic axis may go through several units: 64 MiB, 1 GiB.
+function hasUnitAtTicks(kind: Kind): boolean {
+  return kind === "amount" || kind === "bytes";
+}
 
 interface Placed { mark: Mark; series: number; }
 
@@ -45,6 +51,7 @@ class Scatter {
   private readonly hidden = new Set<number>();
   private readonly frame: ChartFrame;
   private readonly placed: Placed[] = [];
+  private readonly upper = new Map<Mark, number>();  // how many marks of the same x are above one at the upper edge
   private readonly chart: uPlot;
   private current = -1;
 
@@ -59,6 +66,9 @@ class Scatter {
     }));
     this.frame = chartFrame(spec.title, kHelp, legend, spec.alternative);
     spec.series.forEach(({ marks }, series) => marks.forEach((mark) => this.placed.push({ mark, series })));
+    for (const { mark } of this.placed) {
+      if (mark.y === null) this.upper.set(mark, [...this.upper.keys()].filter(({ x }) => x === mark.x).length);
+    }
     this.placed.sort((a, b) => a.mark.x - b.mark.x || (a.mark.y ?? Infinity) - (b.mark.y ?? Infinity));
     this.chart = new uPlot(this.options(), this.bounds(), this.frame.plot);
     this.listen();
@@ -88,7 +98,7 @@ class Scatter {
     const axis = (label: string, kind: Kind): uPlot.Axis => ({
       label, labelSize: 22, labelFont: "13px system-ui, sans-serif", font: "12px system-ui, sans-serif",
       stroke: () => colour("text"), grid: { stroke: () => colour("grid"), width: 1 }, ticks: { stroke: () => colour("grid"), width: 1 },
-      values: (_, splits) => (kind === "amount" ? splits.map((split) => formatOne(kind, split)) : tickTexts(kind, splits).texts),
+      values: (_, splits) => (hasUnitAtTicks(kind) ? splits.map((split) => formatOne(kind, split)) : tickTexts(kind, splits).texts),
       filter: (_, splits) => splits,
     });
     return {
@@ -96,7 +106,7 @@ class Scatter {
       scales: { x: { time: false, distr: 3, range: (_, min, max) => [min, max] }, y: { distr: 3, range: (_, min, max) => [min, max] } },
       axes: [
         { ...axis(spec.xLabel, spec.xKind), size: 28, splits: xSplits },
-        { ...axis(this.yHeading(), spec.yKind), size: 62, splits: (_, __, min, max) => this.yTicks(min, max) },
+        { ...axis(this.yHeading(), spec.yKind), size: spec.yKind === "bytes" ? 78 : 62, splits: (_, __, min, max) => this.yTicks(min, max) },
       ],
       series: [{}, { show: true, stroke: "transparent", points: { show: false }, paths: () => null }],
       cursor: { drag: { x: true, y: true, uni: 30 }, points: { show: false }, x: false, y: false },
@@ -109,8 +119,9 @@ class Scatter {
     return this.spec.yKind === "bytes" ? binaryTicks(min, max, 8) : logTicks(min, max, 8);
   }
 
-  // Ticks and heading use the unit of the largest value.
+  // The unit of the largest value, which the ticks then have too, or none.
   private yHeading(): string {
+    if (hasUnitAtTicks(this.spec.yKind)) return this.spec.yLabel;
     const [, ys] = this.bounds();
     const { unit } = tickTexts(this.spec.yKind, this.yTicks(ys![0]!, ys![1]!));
     return unit === "" ? this.spec.yLabel : `${this.spec.yLabel}, ${unit}`;
@@ -125,7 +136,7 @@ class Scatter {
     const x = this.chart.valToPos(mark.x, "x", isCanvas);
     const ratio = isCanvas ? devicePixelRatio : 1;
     if (mark.y !== null) return [x, this.chart.valToPos(mark.y, "y", isCanvas)];
-    return [x, (isCanvas ? this.chart.bbox.top : 0) + 10 * ratio];
+    return [x, (isCanvas ? this.chart.bbox.top : 0) + (10 + kUpperStep * (this.upper.get(mark) ?? 0)) * ratio];
   }
 
   private draw(): void {

@@ -2,7 +2,7 @@
 // a chart.
 import { type JsonObject, numberAt } from "./data";
 import { type Field, settings } from "./fields";
-import { type Experiment, keyOf, labelOf, statusOf } from "./grouping";
+import { type Experiment, isGivenBy, keyOf, labelOf, statusOf } from "./grouping";
 
 export interface CurvePoint {
   x: number;
@@ -23,11 +23,13 @@ export interface Facet {
 
 // Models of different names are a sweep over their numbers of parameters.
 const kParameters = "model.parameters";
-// What the axis may be, the first of these that has the most values.
+// What the axis may be: the context if it has three values, otherwise the first of these that has the most.
 const kAxes = ["context", "batch", "keys", "model.layers", "model.d_model", "device.memory_limit_bytes", kParameters];
 // What a reader compares within one chart comes last.
 const kFacetsFirst = ["file", "model.name", "model.d_model", "model.heads", "model.layers", "batch", "context", "keys", "causal", "mode",
   "device.name", "device.kind", "card"];
+// These do not tell curves apart where the axis decides them: a study limits the memory of long sequences alone.
+const kOfAxis = ["model.name", "device.memory_limit_bytes"];
 export const kMostCurves = 8;
 
 // The swept setting: three values or more; null if there is none.
@@ -38,6 +40,7 @@ export function sweptSetting(experiment: Experiment): Field | null {
     const field = (isOfModels ? settings : experiment.varying).find((each) => each.path === path);
     if (field === undefined) continue;
     const values = new Set(experiment.records.map((record) => keyOf(record, path)).filter((key) => key !== "")).size;
+    if (path === "context" && values > 2) return field;
     if (values > most) [best, most] = [field, values];
   }
   return best;
@@ -71,7 +74,7 @@ function partition(records: readonly JsonObject[], fields: readonly Field[]): Js
 // The curves of `measure`, at most kMostCurves in a facet as long as settings are left to split by.
 export function facetsOf(experiment: Experiment, axis: Field, measure: string): Facet[] {
   const split: Field[] = [];
-  const left = experiment.varying.filter(({ path }) => path !== axis.path && !(axis.path === kParameters && path === "model.name"));
+  const left = experiment.varying.filter(({ path }) => path !== axis.path && !(kOfAxis.includes(path) && isGivenBy(experiment.records, path, [axis])));
   const candidates = [...left].sort((a, b) => rank(a.path) - rank(b.path));
   for (;;) {
     const facets = partition(experiment.records, split)

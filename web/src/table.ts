@@ -12,6 +12,7 @@ export interface Column {
 }
 
 const kLongText = 48;    // characters; longer texts wrap
+const kFewColumns = 6;   // in a table with more of them no text wraps: it would make rows high for a column out of sight
 const kShownFirst = 40;  // longer tables are opened by a button
 
 function headingText(column: Column, unit: string): string {
@@ -49,9 +50,10 @@ export function sortableTable(caption: string, columns: readonly Column[], shown
   const count = columns[0]?.values.length ?? 0;
   const written = columns.map(textsOf);
   const body = el("tbody");
+  const isLong = (text: string) => text.length > kLongText && columns.length <= kFewColumns;
   const rows = Array.from({ length: count }, (_, row) => {
     const cells = written.map(({ texts, isNumeric }, place) => {
-      const cell = el(place === 0 ? "th" : "td", { class: isNumeric ? "number" : texts[row]!.length > kLongText ? "long" : "words" }, texts[row]!);
+      const cell = el(place === 0 ? "th" : "td", { class: isNumeric ? "number" : isLong(texts[row]!) ? "long" : "words" }, texts[row]!);
       if (place === 0) cell.setAttribute("scope", "row");
       const indent = columns[place]!.indents?.[row] ?? 0;
       if (indent > 0) cell.style.paddingInlineStart = `${0.6 + 1.1 * indent}rem`;

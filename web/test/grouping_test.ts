@@ -48,6 +48,16 @@ test("settings that vary are told from those that all rows share", () => {
   assert.equal(labelOf(experiment.records[0]!, experiment.varying), "step, context 128");
 });
 
+test("the context is the axis, and a memory limit of long contexts makes no curve of its own", () => {
+  const widths = [16, 32, 64, 128], contexts = [256, 1024, 4096];
+  const rows = widths.flatMap((width) => contexts.map((context) => record({ context, model: { name: "tiny", d_model: width }, time_ms: { median: width },
+    device: { memory_limit_bytes: context === 4096 ? 1024 : null } })));
+  const experiment = makeExperiment("attention", rows), axis = sweptSetting(experiment)!;
+  assert.equal(axis.path, "context");
+  const [facet] = facetsOf(experiment, axis, "time_ms.median");
+  assert.deepEqual(facet!.curves.map(({ points }) => points.length), [3, 3, 3, 3]);
+});
+
 test("a model's sizes are not repeated beside its name", () => {
   const rows = [record({}), record({ model: { name: "small", layers: 12 } })];
   assert.deepEqual(makeExperiment("bench", rows).varying.map(({ path }) => path), ["model.name"]);

@@ -58,6 +58,7 @@ const test = (name, run) => tests.push({ name, run });
 // Opens a page; a message of the console, an exception or a request other than the page itself fails the test.
 async function open(url, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1600, height: 1000 }, ...options });
+  context.setDefaultTimeout(120_000);  // the machine may be busy
   const page = await context.newPage();
   const problems = [];
   page.on("console", (message) => problems.push(`console: ${message.text()}`));

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "backends/cpu/attention/attention.h"
+#include "backends/cpu/experts/experts.h"
 #include "backends/cpu/instruction_set.h"
 #include "backends/cpu/kernels.h"
 #include "backends/cpu/matmul/matmul.h"
@@ -14,7 +15,8 @@
 #include "backends/wall_clock_timer.h"
 #include "core/random/random_values.h"
 #include "core/threads/parallel.h"
-#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -77,6 +79,9 @@ class CpuDevice : public Device {
   OperandLayout operand_layout(const Graph& graph, const Node& node, int index) const override;
   bool writes_strided(const Graph& graph, const Node& node) const override;
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
+  std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
+    return group->make_host_communicator();
+  }
   std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
     return std::make_unique<WallClockTimer>(points);
   }
@@ -89,7 +94,7 @@ class CpuDevice : public Device {
   std::atomic<std::size_t> held_bytes_{0};
 };
 
-// Other dtypes of rope, and composites too large for a tile, run as their decomposition. So does an AdamW node of
+// Other dtypes of rope, and composites too large for a tile, run as their decomposition. So does an optimizer's node of
 // several tensors: one kernel for all of them would be no faster here.
 bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
   switch (op_class(node.op)) {
@@ -97,6 +102,7 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
     case OpClass::reduction:
     case OpClass::contraction:
     case OpClass::gather:
+    case OpClass::experts:
       return true;
     default:
       if (node.op == Op::rope) {
@@ -104,14 +110,14 @@ bool CpuDevice::has_kernel(const Graph& graph, const Node& node) const {
         return dtype == DType::fp32 || dtype == DType::bf16;
       }
       if (node.op == Op::attention || node.op == Op::attention_backward) return cpu::has_attention(graph, node);
-      if (node.op == Op::adamw && node.outputs.size() > adamw_results_per_tensor(node.attributes)) return false;
+      if (updates_several_tensors(node)) return false;
       return cpu::fits_tile(graph, node);
   }
 }
 
 OperandLayout CpuDevice::operand_layout(const Graph&, const Node& node, int index) const {
-  if (op_class(node.op) == OpClass::contraction) return OperandLayout::matrix;
-  if (op_class(node.op) == OpClass::gather) return OperandLayout::dense;
+  if (op_class(node.op) == OpClass::contraction) return index < 2 ? OperandLayout::matrix : OperandLayout::dense;
+  if (op_class(node.op) == OpClass::gather || op_class(node.op) == OpClass::experts) return OperandLayout::dense;
   if (node.op == Op::attention || node.op == Op::attention_backward) return OperandLayout::dense;
   if (node.op == Op::rope && index > 0) return OperandLayout::dense;
   return OperandLayout::any;
@@ -126,11 +132,20 @@ bool CpuDevice::writes_strided(const Graph&, const Node& node) const {
 std::unique_ptr<Kernel> CpuDevice::make_kernel(const KernelSpec& spec) {
   switch (spec.node.op) {
     case Op::matmul:
+    case Op::matmul_add:
       return cpu::make_matmul_kernel(spec);
     case Op::embedding:
       return cpu::make_embedding_kernel(spec);
     case Op::embedding_backward:
+    case Op::embedding_backward_add:
       return cpu::make_embedding_backward_kernel(spec);
+    case Op::top_k:
+    case Op::top_k_backward:
+    case Op::expert_order:
+      return cpu::make_routing_kernel(spec);
+    case Op::grouped_matmul:
+    case Op::grouped_matmul_weights:
+      return cpu::make_grouped_matmul_kernel(spec);
     case Op::rope:
       return cpu::make_rope_kernel(spec);
     case Op::attention:

@@ -55,12 +55,14 @@ class EmbeddingForward : public Kernel {
   std::size_t row_bytes_;
 };
 
+// embedding_backward and embedding_backward_add.
 // A counting sort orders the positions by index and keeps their order within an index; then one thread sums each output
-// row and writes it once.
+// row and writes it once, or leaves a row of the addend without an index as it is.
 class EmbeddingBackward : public Kernel {
  public:
   explicit EmbeddingBackward(const KernelSpec& spec)
-      : dtype_(spec.outputs[0].dtype),
+      : adds_(spec.node.op == Op::embedding_backward_add),
+        dtype_(spec.outputs[0].dtype),
         rows_(spec.outputs[0].shape[0]),
         width_(spec.outputs[0].shape[1]),
         count_(spec.inputs[1].shape.elements()) {}
@@ -76,16 +78,23 @@ class EmbeddingBackward : public Kernel {
     auto* ends = static_cast<std::int64_t*>(arguments.workspace);
     std::int64_t* positions = ends + rows_ + 1;
     sort_positions(static_cast<const std::int64_t*>(arguments.inputs[1]), ends, positions);
+    const Operands operands{arguments.inputs[0], adds_ ? arguments.inputs[2] : nullptr, arguments.outputs[0]};
     parallel_for(rows_, rows_per_range(width_), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         const std::int64_t first = row == 0 ? 0 : ends[row - 1];
-        sum_row_of_dtype(arguments, row, {positions + first, static_cast<std::size_t>(ends[row] - first)});
+        if (first == ends[row] && operands.addend == operands.output) continue;
+        sum_row_of_dtype(operands, row, {positions + first, static_cast<std::size_t>(ends[row] - first)});
       }
     });
   }
 
  private:
   using Positions = std::span<const std::int64_t>;
+  struct Operands {
+    const void* gradient;
+    const void* addend;  // may be null, or the output
+    void* output;
+  };
 
   // After the prefix sum, ends[row] is where the row's positions begin; placing them moves it to their end.
   void sort_positions(const std::int64_t* indices, std::int64_t* ends, std::int64_t* positions) const {
@@ -98,37 +107,42 @@ class EmbeddingBackward : public Kernel {
     for (std::int64_t i = 0; i < count_; ++i) positions[ends[indices[i]]++] = i;
   }
 
-  void sum_row_of_dtype(const LaunchArguments& arguments, std::int64_t row, Positions positions) const {
-    if (dtype_ == DType::fp32) return sum_row<float>(arguments, row, positions);
-    if (dtype_ == DType::fp64) return sum_row<double>(arguments, row, positions);
-    sum_narrow_row(arguments, row, positions);
+  void sum_row_of_dtype(const Operands& operands, std::int64_t row, Positions positions) const {
+    if (dtype_ == DType::fp32) return sum_row<float>(operands, row, positions);
+    if (dtype_ == DType::fp64) return sum_row<double>(operands, row, positions);
+    sum_narrow_row(operands, row, positions);
   }
 
   template <typename T>
-  void sum_row(const LaunchArguments& arguments, std::int64_t row, Positions positions) const {
-    const T* gradient = static_cast<const T*>(arguments.inputs[0]);
-    T* sum = static_cast<T*>(arguments.outputs[0]) + row * width_;
-    std::fill_n(sum, width_, T{0});
+  void sum_row(const Operands& operands, std::int64_t row, Positions positions) const {
+    const T* gradient = static_cast<const T*>(operands.gradient);
+    T* sum = static_cast<T*>(operands.output) + row * width_;
+    if (operands.addend == nullptr) {
+      std::fill_n(sum, width_, T{0});
+    } else if (operands.addend != operands.output) {
+      std::copy_n(static_cast<const T*>(operands.addend) + row * width_, width_, sum);
+    }
     for (const std::int64_t position : positions) {
       const T* term = gradient + position * width_;
       for (std::int64_t i = 0; i < width_; ++i) sum[i] += term[i];
     }
   }
 
-  void sum_narrow_row(const LaunchArguments& arguments, std::int64_t row, Positions positions) const {
-    constexpr std::size_t kBytes = 2;
-    const auto* gradient = static_cast<const std::byte*>(arguments.inputs[0]);
-    std::byte* output = static_cast<std::byte*>(arguments.outputs[0]) + static_cast<std::size_t>(row * width_) * kBytes;
+  void sum_narrow_row(const Operands& operands, std::int64_t row, Positions positions) const {
+    const auto element = [&](const void* tensor, std::int64_t r, std::int64_t column) {
+      return load_element(dtype_, static_cast<const std::byte*>(tensor) + (r * width_ + column) * kNarrowBytes);
+    };
+    std::byte* output = static_cast<std::byte*>(operands.output) + row * width_ * kNarrowBytes;
     for (std::int64_t i = 0; i < width_; ++i) {
-      float sum = 0;
-      for (const std::int64_t position : positions) {
-        const std::byte* term = gradient + static_cast<std::size_t>(position * width_ + i) * kBytes;
-        sum += static_cast<float>(load_element(dtype_, term));
-      }
-      store_element(dtype_, output + static_cast<std::size_t>(i) * kBytes, sum);
+      float sum = operands.addend == nullptr ? 0.0F : static_cast<float>(element(operands.addend, row, i));
+      for (const std::int64_t position : positions) sum += static_cast<float>(element(operands.gradient, position, i));
+      store_element(dtype_, output + i * kNarrowBytes, sum);
     }
   }
 
+  static constexpr std::int64_t kNarrowBytes = 2;
+
+  bool adds_;
   DType dtype_;
   std::int64_t rows_;
   std::int64_t width_;

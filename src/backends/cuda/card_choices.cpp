@@ -6,6 +6,7 @@
 #include "backends/cuda/kernels/hand_written.h"
 #include "backends/cuda/matmul/matmul.h"
 #include "ops/rule.h"
+#include "ops/rules/optimizer.h"
 
 namespace ridgepoint {
 namespace cuda {
@@ -41,23 +42,25 @@ DeviceFacts CardChoices::facts() const {
 }
 
 bool CardChoices::has_kernel(const Graph& graph, const Node& node) const {
-  return node.op == Op::matmul || has_hand_written(card_, graph, node) || fits_generated(graph, node);
+  if (op_class(node.op) == OpClass::contraction || has_hand_written(card_, graph, node)) return true;
+  return !updates_several_tensors(node) && fits_generated(graph, node);
 }
 
 OperandLayout CardChoices::operand_layout(const Graph& graph, const Node& node, int index) const {
-  if (node.op == Op::matmul) return OperandLayout::batched_matrix;  // one launch computes a whole batch
+  if (op_class(node.op) == OpClass::contraction)  // one launch computes a whole batch
+    return index < 2 ? OperandLayout::batched_matrix : OperandLayout::dense;
   if (has_hand_written(card_, graph, node)) return hand_written_layout(card_, graph, node, index);
   return OperandLayout::any;
 }
 
 bool CardChoices::writes_strided(const Graph& graph, const Node& node) const {
-  if (!launches(node.op) || node.op == Op::matmul) return false;
+  if (!launches(node.op) || op_class(node.op) == OpClass::contraction) return false;
   if (has_hand_written(card_, graph, node)) return hand_written_writes_strided(card_, graph, node);
   return true;
 }
 
 KernelOutline CardChoices::outline(const KernelSpec& spec) {
-  if (spec.node.op == Op::matmul) return outline_matmul(card_, spec);
+  if (op_class(spec.node.op) == OpClass::contraction) return outline_matmul(card_, spec);
   if (has_hand_written(card_, spec.graph, spec.node)) return outline_hand_written(card_, spec);
   return outline_generated(card_, spec);
 }

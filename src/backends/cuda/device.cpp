@@ -14,6 +14,7 @@
 #include "backends/cuda/kernels/hand_written.h"
 #include "backends/cuda/kernels/random/random.h"
 #include "backends/cuda/matmul/matmul.h"
+#include "backends/cuda/nccl/nccl_communicator.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
 
@@ -101,6 +102,9 @@ class CudaDevice : public Device {
   }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   KernelOutline outline(const KernelSpec& spec) override { return choices_.outline(spec); }
+  std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
+    return cuda::make_nccl_communicator(context_, group);
+  }
   std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
     return std::make_unique<cuda::CudaGraph>(context_, body);
   }
@@ -137,7 +141,7 @@ DeviceFacts CudaDevice::facts() const {
 
 std::unique_ptr<Kernel> CudaDevice::make_kernel(const KernelSpec& spec) {
   const CudaContext::Scope scope(context_);
-  if (spec.node.op == Op::matmul) return cuda::make_matmul_kernel(context_, spec);
+  if (op_class(spec.node.op) == OpClass::contraction) return cuda::make_matmul_kernel(context_, spec);
   if (cuda::has_hand_written(context_.card(), spec.graph, spec.node))
     return cuda::make_hand_written_kernel(context_, spec);
   return cuda::make_generated_kernel(context_, spec);

@@ -79,6 +79,7 @@ RunFunction<double> double_function(Op op) {
                       {Op::rsqrt, unary([](double x) { return 1.0 / std::sqrt(x); })},
                       {Op::sigmoid, unary([](double x) { return sigmoid(x); })},
                       {Op::tanh, unary([](double x) { return std::tanh(x); })},
+                      {Op::erf, unary([](double x) { return std::erf(x); })},
                       {Op::add, binary([](double a, double b) { return a + b; })},
                       {Op::sub, binary([](double a, double b) { return a - b; })},
                       {Op::mul, binary([](double a, double b) { return a * b; })},

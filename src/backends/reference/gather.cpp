@@ -1,6 +1,7 @@
 // embedding (rows of a table by index) and its gradient (rows summed by index). An index outside the table throws Error
 // at launch, before anything is read or written out of bounds.
 #include <algorithm>
+#include <optional>
 
 #include "backends/reference/element_runs.h"
 #include "backends/reference/kernels.h"
@@ -67,6 +68,7 @@ class EmbeddingBackwardKernel : public ReferenceKernel {
       : ReferenceKernel(spec),
         gradient_(spec.inputs[0]),
         indices_(spec.inputs[1]),
+        addend_(spec.inputs.size() > 2 ? std::optional(spec.inputs[2]) : std::nullopt),
         output_(spec.outputs[0]),
         rows_(output_.shape[0]),
         width_(output_.shape[1]),
@@ -81,6 +83,9 @@ class EmbeddingBackwardKernel : public ReferenceKernel {
     auto* sums = static_cast<double*>(arguments.workspace);
     double* row = sums + rows_ * width_;
     std::fill_n(sums, rows_ * width_, 0.0);
+    for (std::int64_t r = 0; addend_ && r < rows_; ++r)
+      load_run(*addend_, arguments.inputs[2], r * stride_of(*addend_, 0), stride_of(*addend_, 1), width_,
+               sums + r * width_);
     loops_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
       load_run(indices_, arguments.inputs[1], offsets[0], loops_.run_stride(0), count, run_.data());
       for (std::int64_t i = 0; i < count; ++i) {
@@ -96,6 +101,7 @@ class EmbeddingBackwardKernel : public ReferenceKernel {
  private:
   TensorLayout gradient_;
   TensorLayout indices_;
+  std::optional<TensorLayout> addend_;
   TensorLayout output_;
   std::int64_t rows_;
   std::int64_t width_;

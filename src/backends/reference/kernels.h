@@ -1,6 +1,6 @@
 // The kernels of the reference back end, one factory function for each class of op. All arithmetic is in double, and a
-// result is rounded once, to the output's dtype. Operands may have any strides and dtypes. Ops that move, compare or
-// convert integers are exact.
+// result is rounded once, to the output's dtype. Operands may have any strides and dtypes, those of experts are dense.
+// Ops that move, compare or convert integers are exact.
 #pragma once
 
 #include <memory>
@@ -27,5 +27,6 @@ std::unique_ptr<Kernel> make_reduction(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_matmul(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_embedding(const KernelSpec& spec);
 std::unique_ptr<Kernel> make_embedding_backward(const KernelSpec& spec);
+std::unique_ptr<Kernel> make_experts(const KernelSpec& spec);
 
 }  // namespace ridgepoint::reference

@@ -1,5 +1,5 @@
-// a [...,M,K] x b [...,K,N] -> [...,M,N] with any strides; sums in double in the order of k. Each matrix b is first
-// copied to dense doubles, and each output row is a sum of multiples of rows of b, so that the inner loop reads
+// a [...,M,K] x b [...,K,N] (+ c) -> [...,M,N] with any strides; sums in double in the order of k. Each matrix b is
+// first copied to dense doubles, and each output row is a sum of multiples of rows of b, so that the inner loop reads
 // contiguous memory for any strides.
 #include <algorithm>
 #include <bit>
@@ -14,11 +14,11 @@
 namespace ridgepoint::reference {
 namespace {
 
-// A loop over the batch dimensions of a, b and the output.
+// A loop over the batch dimensions of a, b, the output and c.
 LoopNest batch_loops(const KernelSpec& spec) {
   const auto lead = static_cast<std::size_t>(spec.outputs[0].shape.rank() - 2);
-  std::array<Strides, 3> strides{};
-  const std::array operands{&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]};
+  std::array<Strides, 4> strides{};
+  const std::array operands{&spec.inputs[0], &spec.inputs[1], &spec.outputs[0], &spec.inputs.back()};
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (!operands[i]->immediate) std::copy_n(operands[i]->strides.begin(), lead, strides[i].begin());
   }
@@ -43,10 +43,12 @@ class MatmulKernel : public ReferenceKernel {
         a_(spec.inputs[0]),
         b_(spec.inputs[1]),
         output_(spec.outputs[0]),
+        c_(spec.inputs.back()),
         m_(output_.shape[-2]),
         n_(output_.shape[-1]),
         k_(a_.shape[-1]),
         tf32_(is_tf32(spec.node)),
+        adds_(spec.node.op == Op::matmul_add),
         batches_(batch_loops(spec)) {}
 
   // The workspace holds b, one row of a and one row of the output in double.
@@ -56,14 +58,14 @@ class MatmulKernel : public ReferenceKernel {
     batches_.for_each_run([&](const Offsets& offsets, std::int64_t count) {
       for (std::int64_t i = 0; i < count; ++i) {
         multiply(arguments, offsets[0] + i * batches_.run_stride(0), offsets[1] + i * batches_.run_stride(1),
-                 offsets[2] + i * batches_.run_stride(2));
+                 offsets[2] + i * batches_.run_stride(2), offsets[3] + i * batches_.run_stride(3));
       }
     });
   }
 
  private:
   void multiply(const LaunchArguments& arguments, std::int64_t a_offset, std::int64_t b_offset,
-                std::int64_t output_offset) const {
+                std::int64_t output_offset, std::int64_t c_offset) const {
     auto* b_dense = static_cast<double*>(arguments.workspace);
     double* a_row = b_dense + k_ * n_;
     double* sums = a_row + k_;
@@ -75,6 +77,7 @@ class MatmulKernel : public ReferenceKernel {
       load_run(a_, arguments.inputs[0], a_offset + m * stride_of(a_, -2), stride_of(a_, -1), k_, a_row);
       if (tf32_) round_to_tf32(a_row, k_);
       std::fill_n(sums, n_, 0.0);
+      if (adds_) load_run(c_, arguments.inputs[2], c_offset + m * stride_of(c_, -2), stride_of(c_, -1), n_, sums);
       for (std::int64_t k = 0; k < k_; ++k) {
         const double factor = a_row[k];
         const double* b_row = b_dense + k * n_;
@@ -88,10 +91,12 @@ class MatmulKernel : public ReferenceKernel {
   TensorLayout a_;
   TensorLayout b_;
   TensorLayout output_;
+  TensorLayout c_;
   std::int64_t m_;
   std::int64_t n_;
   std::int64_t k_;
   bool tf32_;
+  bool adds_;
   LoopNest batches_;
 };
 

@@ -9,6 +9,7 @@
 #include "backends/rounding.h"
 #include "backends/wall_clock_timer.h"
 #include "ridgepoint/error.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -53,13 +54,18 @@ class ReferenceDevice : public Device {
   bool has_kernel(const Graph&, const Node& node) const override {
     const OpClass kind = op_class(node.op);
     return kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::contraction ||
-           kind == OpClass::gather;
+           kind == OpClass::gather || kind == OpClass::experts;
   }
-  OperandLayout operand_layout(const Graph&, const Node&, int) const override { return OperandLayout::any; }
+  OperandLayout operand_layout(const Graph&, const Node& node, int) const override {
+    return op_class(node.op) == OpClass::experts ? OperandLayout::dense : OperandLayout::any;
+  }
   bool writes_strided(const Graph&, const Node& node) const override {
     return op_class(node.op) == OpClass::elementwise;
   }
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
+  std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
+    return group->make_host_communicator();
+  }
   std::unique_ptr<DeviceTimer> make_timer(std::size_t points) override {
     return std::make_unique<WallClockTimer>(points);
   }
@@ -79,6 +85,8 @@ std::unique_ptr<Kernel> ReferenceDevice::make_kernel(const KernelSpec& spec) {
       return reference::make_matmul(spec);
     case OpClass::gather:
       return spec.node.op == Op::embedding ? reference::make_embedding(spec) : reference::make_embedding_backward(spec);
+    case OpClass::experts:
+      return reference::make_experts(spec);
     default:
       throw Error("the reference device was asked for a kernel for " + std::string(ridgepoint::name(spec.node.op)) +
                       ", a " + std::string(ridgepoint::name(op_class(spec.node.op))) +

@@ -34,7 +34,10 @@ AttentionConfig config_of(const RunDraft& draft) {
            .d_model = *draft.d_model,
            .queries = draft.model.context,
            .keys = draft.keys.value_or(draft.model.context),
+           .kv_heads = draft.kv_heads.value_or(0),
            .causal = draft.causal,
+           .window = draft.window,
+           .soft_cap = draft.soft_cap,
            .variant = draft.model.attention,
            .precision = draft.config.compile.precision}};
 }
@@ -52,6 +55,8 @@ class Attention : public Command {
   std::string_view examples() const override {
     return "ridgepoint attention --d-model 64 --sequence 256:4096:*2 --pivot --baseline composite\n"
            "ridgepoint attention --attention flash,recompute --heads 8 --d-model 512 --causal false,true\n"
+           "ridgepoint attention --attention flash --causal true --heads 8 --kv-heads 8,2 --window 0,512 --d-model "
+           "512\n"
            "ridgepoint attention --sequence 256,1024,4096,8192,16384 --device cuda --output grid.json\n"
            "ridgepoint attention --account --attention composite --sequence 1024\n"
            "ridgepoint attention --oom --device null --memory-limit 20GiB";
@@ -59,7 +64,8 @@ class Attention : public Command {
   std::string_view notes() const override {
     return "Options of Machine and Work take a list or a range; every combination is a row. Times are medians by the "
            "device's clock: of forward alone, and of backward in runs of forward + backward. The flop/s count 4 B H S "
-           "K D operations forward, half as many with a causal mask, and 2.5 times as many backward. Memory before "
+           "K D operations forward, half as many with a causal mask, those of the pairs that it leaves with a window, "
+           "and 2.5 times as many backward. Memory before "
            "backward is q, k, v, o, the gradient of o and the saved activations. docs/attention.md explains the "
            "variants.";
   }
@@ -72,11 +78,12 @@ class Attention : public Command {
     pivot_option_ =
         app.add_option("--pivot", pivot_,
                        "print one table for each metric: a row for each sequence, a column for each value of "
-                       "COLUMN (attention, dtype, d_model, heads, batch, mask) [attention]")
+                       "COLUMN (attention, dtype, d_model, heads, kv_heads, batch, mask, window, soft_cap) [attention]")
             ->type_name("COLUMN")
             ->expected(0, 1)
             ->group(kGroup);
-    offer(*pivot_option_, {"attention", "dtype", "d_model", "heads", "batch", "mask"}, Takes::one);
+    offer(*pivot_option_, {"attention", "dtype", "d_model", "heads", "kv_heads", "batch", "mask", "window", "soft_cap"},
+          Takes::one);
     app.add_option("--baseline", baseline_, "with --pivot: also print the speedup over this column")
         ->type_name("NAME")
         ->group(kGroup);

@@ -13,6 +13,7 @@
 #include "cli/commands/command.h"
 #include "cli/options/first_call.h"
 #include "cli/options/peer_options.h"
+#include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/options/until.h"
@@ -40,6 +41,9 @@ class Bench : public Command {
            "ridgepoint bench --model small --dtype bf16 --compile full --peers torch\n"
            "ridgepoint bench --model small,xl --first-call --cold-cache\n"
            "ridgepoint bench --model tiny --mode forward,step --cold\n"
+           "ridgepoint bench --model qwen2.5-0.5b --context 1024 --dtype bf16 --compile full\n"
+           "ridgepoint bench --model tiny --parallel data=2 --ranks 2\n"
+           "mpirun -n 4 ridgepoint bench --model small --parallel data=4\n"
            "ridgepoint bench --layers 4 --d-model 512 --d-ff 1344 --heads 16 --batch 64\n"
            "ridgepoint bench --model small --batch 1:64:*2 --memory-limit 8GiB";
   }
@@ -53,8 +57,12 @@ class Bench : public Command {
   }
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    rank_options_.add_to(app);
     run_options_.add_skip_to(app);
-    app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
+    app.add_option(
+           "--weights", weights_,
+           "read the parameters: a safetensors file, or a Hugging Face model's folder or index of shards [random, from "
+           "--seed]")
         ->type_name("FILE")
         ->group("Work");
     until_options_.add_to(app);
@@ -94,7 +102,8 @@ class Bench : public Command {
   }
 
  private:
-  std::vector<RunConfig> checked_configs() const {
+  std::vector<RunConfig> checked_configs() {
+    take_model_beside(weights_, run_options_);
     std::vector<RunConfig> configs = run_options_.expand();
     check_options(configs);
     for (RunConfig& config : configs) {
@@ -102,6 +111,7 @@ class Bench : public Command {
       config.time_phases = !leave_phases_out_;
       config.run_anyway = run_anyway_;
     }
+    rank_options_.place(configs);
     until_options_.apply(run_options_, configs);
     if (!weights_.empty()) use_weights(weights_, configs);
     return configs;
@@ -126,6 +136,10 @@ class Bench : public Command {
     const auto warms_up = [](const RunConfig& config) { return config.warmup > 0; };
     require(!first_call_options_.is_given() || std::ranges::all_of(configs, warms_up),
             "--cold: the first call is the first iteration of the warm-up; give --warmup 1 or more");
+    const auto is_parallel = [](const RunConfig& config) { return config.compile.parallel.is_parallel(); };
+    require(
+        std::ranges::none_of(configs, is_parallel) || (!first_call_options_.is_given() && !peer_options_.is_given()),
+        "--parallel runs in processes that mpirun starts; leave --first-call, --cold and --peers out");
     require(!until_options_.is_given() || !(first_call_options_.is_alone() || peer_options_.is_given()),
             "--until times no first call and no rounds with peers; give --steps instead");
   }
@@ -171,7 +185,7 @@ class Bench : public Command {
   }
 
   // In the process of a row: prints its record.
-  int run_row(std::size_t row) const {
+  int run_row(std::size_t row) {
     FirstCallClock clock;  // first, because reading the options may load the libraries of the GPU
     std::vector<RunConfig> configs = checked_configs();
     require(row < configs.size(), fmt::format("--first-call-row: the sweep has {} rows", configs.size()));
@@ -202,6 +216,7 @@ class Bench : public Command {
   }
 
   RunOptions run_options_;
+  RankOptions rank_options_;
   PeerCommandLine peer_options_;
   FirstCallOptions first_call_options_;
   UntilOptions until_options_;

@@ -6,12 +6,14 @@ namespace ridgepoint::cli {
 
 std::unique_ptr<Command> make_attention();
 std::unique_ptr<Command> make_bench();
+std::unique_ptr<Command> make_collectives();
 std::unique_ptr<Command> make_compare();
 std::unique_ptr<Command> make_completion();
 std::unique_ptr<Command> make_devices();
 std::unique_ptr<Command> make_graph();
 std::unique_ptr<Command> make_man();
 std::unique_ptr<Command> make_memory();
+std::unique_ptr<Command> make_models();
 std::unique_ptr<Command> make_plan();
 std::unique_ptr<Command> make_precision();
 std::unique_ptr<Command> make_profile();
@@ -24,9 +26,10 @@ std::unique_ptr<Command> make_version();
 
 std::vector<std::unique_ptr<Command>> all_commands() {
   std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make : {make_bench, make_compare, make_plan, make_memory, make_attention, make_devices,
-                          make_precision, make_profile, make_study, make_report, make_snapshot, make_verify, make_graph,
-                          make_published, make_version, make_completion, make_man}) {
+  for (const auto make :
+       {make_bench, make_compare, make_plan, make_memory, make_attention, make_collectives, make_devices,
+        make_precision, make_profile, make_study, make_report, make_snapshot, make_verify, make_graph, make_models,
+        make_published, make_version, make_completion, make_man}) {
     commands.push_back(make());
   }
   return commands;

@@ -11,13 +11,17 @@
 
 #include "cli/commands/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
+#include "cli/ranks/ranks.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
+#include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "measure/memory/history/measure_memory.h"
 #include "measure/memory/history/to_snapshot.h"
+#include "measure/session/ranks.h"
 #include "ridgepoint/error.h"
 #include "views/memory/files.h"
 #include "views/memory/page.h"
@@ -44,18 +48,22 @@ class MemoryCommand : public Command {
            "ridgepoint memory --model small --dtype bf16 --mode training_forward --steps 10\n"
            "ridgepoint memory --model 2.7b --device null --context 128,256,512 --mode training_forward,step --dtype "
            "fp32,bf16\n"
+           "ridgepoint memory --model tiny --parallel data=2 --shard none,optimizer,gradients --ranks 2\n"
            "ridgepoint memory --model small --mode step --snapshot small.pickle --timeline small.svg,small.csv";
   }
   std::string_view notes() const override {
     return "One configuration is shown in full, several as a table of their peaks. The first iterations (--warmup) do "
            "not count. Every allocation is made as in a run without a history, but runs are not captured. On a GPU the "
            "times are those of the host, which asks for a block when it launches a kernel. On the null device the plan "
-           "is walked and nothing computed, so any model fits, and there are no times. A file of --snapshot is opened "
+           "is walked and nothing computed, so any model fits, and there are no times. Of several ranks, rank 0 is "
+           "shown, and a table has the memory of each; each writes files of its own, with the rank in their names. A "
+           "file of --snapshot is opened "
            "by pytorch.org/memory_viz and by `ridgepoint snapshot`.";
   }
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    rank_options_.add_to(app);
     run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Memory";
@@ -95,8 +103,8 @@ class MemoryCommand : public Command {
     require_complete(runs_.size(), configs.size(), output_options_.path);
     std::vector<Record> records;
     for (const MemoryRun& run : runs_) records.push_back(run.run);
-    if (!files_problem_.empty()) {
-      print_error(files_problem_);
+    if (const std::string problem = problem_of_ranks(joined_ranks().get(), files_problem_); !problem.empty()) {
+      if (is_first_rank()) print_error(problem);
       return kExitFailure;
     }
     return exit_code(records);
@@ -116,6 +124,7 @@ class MemoryCommand : public Command {
       config.run_anyway = run_anyway_;
       config.profiled_steps = 1;
     }
+    rank_options_.place(configs);
     return configs;
   }
 
@@ -127,9 +136,9 @@ class MemoryCommand : public Command {
       const std::string extension = std::filesystem::path(path).extension();
       require(extension == ".svg" || extension == ".csv",
               fmt::format("--timeline: '{}' ends neither in .svg nor in .csv", path));
-      check_writable(path);
+      check_writable(path_of_rank(path));
     }
-    if (!snapshot_.empty()) check_writable(snapshot_);
+    if (!snapshot_.empty()) check_writable(path_of_rank(snapshot_));
   }
 
   void run_all(const std::vector<RunConfig>& configs, PageWriter& writer) {
@@ -151,10 +160,10 @@ class MemoryCommand : public Command {
   void write_files(const MemoryRun& run) {
     if (!run.has_history()) return;
     try {
-      if (!snapshot_.empty()) write_snapshot(snapshot_, to_snapshot(run));
+      if (!snapshot_.empty()) write_snapshot(path_of_rank(snapshot_), to_snapshot(run));
       for (const std::string& path : timeline_files_) {
         const bool is_picture = std::filesystem::path(path).extension() == ".svg";
-        write_file(path,
+        write_file(path_of_rank(path),
                    is_picture ? views::timeline_svg(run, views::axis_of(run, options_)) : views::timeline_csv(run));
       }
     } catch (const Error& error) {
@@ -163,6 +172,7 @@ class MemoryCommand : public Command {
   }
 
   RunOptions run_options_;
+  RankOptions rank_options_;
   OutputOptions output_options_;
   views::MemoryViewOptions options_;
   std::string axis_, snapshot_, timelines_, files_problem_;

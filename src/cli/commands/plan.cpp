@@ -37,6 +37,7 @@ constexpr FitSize kFitSizes[] = {
 
 constexpr std::string_view kColumns = "peak_allocated,peak_reserved,before_backward,peak_phase";
 constexpr std::string_view kTimeColumns = ",predicted_ms,predicted_error";  // with cards
+constexpr std::string_view kRankColumns = ",predicted_communication,predicted_exposed,wire_bytes";
 constexpr std::string_view kLimitColumns = ",capacity,fits,room";
 constexpr std::string_view kAutoColumns = ",recomputed_flops,checkpoint_blocks";
 
@@ -69,6 +70,12 @@ class Plan : public Command {
            "ridgepoint plan --model xl --memory-limit 40GiB --fit context --attention composite,flash\n"
            "ridgepoint plan --model 2.7b --context 128,256,512 --mode forward,training_forward,step --dtype fp32,bf16\n"
            "ridgepoint plan --model 2.7b --as ridgepoint,torch --attention flash --dtype bf16 --card h100\n"
+           "ridgepoint plan --model llama-3.2-3b --context 2048 --dtype bf16 --card h100 --fit batch\n"
+           "ridgepoint plan --model xl --dtype bf16 --compile full --card h200 --parallel data=64 --shard "
+           "none,optimizer --network \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"\n"
+           "ridgepoint plan --model llama-3.2-1b --as torch-fused --attention flash --dtype bf16 --checkpoint "
+           "none,block\n"
+           "ridgepoint plan --model path/to/config.json --config-override num_hidden_layers=4\n"
            "ridgepoint plan --model small --columns parameter,gradient,activation,optimizer_state,temporary";
   }
   std::string_view notes() const override {
@@ -82,7 +89,11 @@ class Plan : public Command {
            "libraries and other programs. room is what is left of it beside the reserved memory; a negative room is "
            "what is missing. "
            "--as torch predicts PyTorch's eager mode instead: composite attention is plain ops in Python, softmax "
-           "torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast.";
+           "torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast. For models read from a "
+           "config.json it "
+           "predicts transformers 5: flash is attn_implementation=\"sdpa\", naive, composite and softmax are "
+           "\"eager\", and "
+           "--checkpoint block is gradient_checkpointing_enable().";
   }
 
   void add_options(CLI::App& app) override {
@@ -100,6 +111,12 @@ class Plan : public Command {
             ->type_name("NAME")
             ->group(kGroup);
     offer(*fit, fit_names(), Takes::one);
+    app.add_option(
+           "--network", network_,
+           "with --parallel: the links between the ranks of a machine, and between machines, each with its rate "
+           "for one rank: \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\" [NVLink of the card, 8 ranks]")
+        ->type_name("LINKS")
+        ->group("Ranks");
     run_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
@@ -108,15 +125,22 @@ class Plan : public Command {
   int run() override {
     const std::vector<MemoryLimit> cards = limits();
     const FitSize* fit = fit_size();
-    const std::vector<RunDraft> drafts = run_options_.drafts();
+    std::vector<RunDraft> drafts = run_options_.drafts();
+    if (!network_.empty()) {
+      const Network network = parse_option("--network", network_, network_from_text);
+      for (RunDraft& draft : drafts) draft.config.network = network;
+    }
     for (const RunDraft& draft : drafts) {
       if (draft.config.plan_as != PlanAs::ridgepoint) require_torch_has_it(finish(draft));
     }
     const bool has_auto = std::ranges::any_of(drafts, is_auto);
+    const bool has_ranks =
+        std::ranges::any_of(drafts, [](const RunDraft& draft) { return draft.config.compile.parallel.is_parallel(); });
     require(!has_auto || is_limited(), "--checkpoint auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
-      output_options_.columns = fmt::format("{}{}{}{}", kColumns, cards_.empty() ? "" : kTimeColumns,
-                                            is_limited() ? kLimitColumns : "", has_auto ? kAutoColumns : "");
+      output_options_.columns =
+          fmt::format("{}{}{}{}{}", kColumns, cards_.empty() ? "" : kTimeColumns, has_ranks ? kRankColumns : "",
+                      is_limited() ? kLimitColumns : "", has_auto ? kAutoColumns : "");
     RecordWriter writer(output_options_);
     std::vector<RowOutline> rows;
     for (const RunDraft& draft : drafts) {
@@ -199,7 +223,7 @@ class Plan : public Command {
 
   RunOptions run_options_{plan_axes()};
   OutputOptions output_options_;
-  std::string cards_, keep_free_, fit_;
+  std::string cards_, keep_free_, fit_, network_;
 };
 
 }  // namespace

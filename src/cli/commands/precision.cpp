@@ -89,12 +89,6 @@ std::vector<PrecisionVariant> parse_variants(const std::string& list, bool low_n
   return variants;
 }
 
-std::string preset_list() {
-  std::vector<std::string_view> names;
-  for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 std::string key_of(const PrecisionVariant& variant, std::string_view what) {
   std::string key = fmt::format("{}.{}", ridgepoint::name(variant), what);
   std::ranges::replace(key, ' ', '_');
@@ -169,7 +163,7 @@ class PrecisionCommand : public Command {
     count_option_ =
         app.add_option("--count", count_, "number of terms in the sums [1000]")->type_name("N")->group(kGroup);
     term_option_ = app.add_option("--term", term_, "value of each term [0.01]")->type_name("X")->group(kGroup);
-    run_options_.set_help("--model", "use a preset instead of the toy model: " + preset_list());
+    run_options_.set_help("--model", "use this model instead of the toy model: as bench takes it");
     run_options_.add_to(app);
     output_options_.add_to(app);
   }
@@ -273,7 +267,9 @@ class PrecisionCommand : public Command {
   }
 
   RunOptions run_options_{std::vector<std::string_view>{"--dtype", "--compile", "--attention", "--checkpoint",
-                                                        "--warmup", "--steps", "--mode"}};
+                                                        "--warmup", "--steps", "--mode", "--optimizer", "--momentum",
+                                                        "--weight-decay", "--master-weights", "--accumulate",
+                                                        "--frozen", "--lora", "--parallel", "--shard"}};
   OutputOptions output_options_;
   std::string autocast_, graph_file_, dtypes_ = "fp32,bf16,fp16";
   CLI::Option *dtype_option_ = nullptr, *low_norms_option_ = nullptr, *depth_option_ = nullptr;

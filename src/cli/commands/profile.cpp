@@ -9,9 +9,11 @@
 
 #include "cli/commands/command.h"
 #include "cli/options/choices.h"
+#include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/sweep.h"
 #include "cli/options/weights_file.h"
+#include "cli/ranks/ranks.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
@@ -44,6 +46,7 @@ class ProfileCommand : public Command {
            "ridgepoint profile --model small --phase forward --scope 'layers.*.attn'\n"
            "ridgepoint profile --model small --compare forward,step\n"
            "ridgepoint profile --model large --mode step --trace large.json\n"
+           "ridgepoint profile --model tiny --parallel data=2 --ranks 2 --trace ranks.json\n"
            "ridgepoint profile --model tiny --by launch --format csv --output launches.csv";
   }
   std::string_view notes() const override {
@@ -51,11 +54,13 @@ class ProfileCommand : public Command {
            "GPU, the executor's clock on a CPU). If the profiler cannot record, the timing and the reason are printed, "
            "and the exit code is 1. --format csv writes one breakdown: that of --by (default: kernel), or the classes "
            "of each mode with --compare; json and jsonl have all breakdowns. With --phase or --scope, shares of kernel "
-           "time refer to the selected kernels.";
+           "time refer to the selected kernels. Of several ranks, rank 0 is shown, a table has how much of each rank's "
+           "collectives is exposed, and the trace has the lanes of all ranks.";
   }
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    rank_options_.add_to(app);
     run_options_.add_skip_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     constexpr const char* kGroup = "Profile";
@@ -94,7 +99,9 @@ class ProfileCommand : public Command {
     app.add_option("--trace", trace_, "write a trace of the profiled steps for Perfetto or chrome://tracing")
         ->type_name("FILE")
         ->group(kGroup);
-    app.add_option("--weights", weights_, "read the parameters from a safetensors file [random, from --seed]")
+    app.add_option("--weights", weights_,
+                   "read the parameters from a safetensors file, or a Hugging Face model's folder or index; without "
+                   "--model, the config.json beside them gives the model [random, from --seed]")
         ->type_name("FILE")
         ->group("Work");
     output_options_.add_to(app);
@@ -124,6 +131,7 @@ class ProfileCommand : public Command {
   std::vector<RunConfig> checked_configs() {
     require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
     require_range("--depth", view_.detail.depth, 1, 100);
+    take_model_beside(weights_, run_options_);
     std::vector<RunConfig> configs = run_options_.expand();
     for (RunConfig& config : configs) {
       config.run_anyway = run_anyway_;
@@ -134,6 +142,7 @@ class ProfileCommand : public Command {
       throw Error(fmt::format("--trace: a trace file holds one configuration; the options give {}", configs.size()),
                   ErrorKind::usage);
     }
+    rank_options_.place(configs);
     if (!weights_.empty()) use_weights(weights_, configs);
     filter_ = read_filter(configs);
     return configs;
@@ -205,7 +214,7 @@ class ProfileCommand : public Command {
 
   // An unwritable trace file is reported at the end: the tables are printed all the same.
   void check_trace() {
-    if (trace_.empty()) return;
+    if (trace_.empty() || !is_first_rank()) return;
     try {
       check_writable(trace_);
     } catch (const Error& error) {
@@ -230,9 +239,12 @@ class ProfileCommand : public Command {
   }
 
   void write_trace_file() {
-    if (trace_.empty() || !trace_problem_.empty() || !profiles_.back().has_kernels()) return;
+    if (trace_.empty() || !profiles_.back().has_kernels()) return;
+    std::vector<std::string> others;
+    if (joined_ranks() != nullptr) others = gather_trace_events(profiles_.back(), *joined_ranks());
+    if (!is_first_rank() || !trace_problem_.empty()) return;
     try {
-      write_trace(trace_, profiles_.back());
+      write_trace(trace_, profiles_.back(), others);
     } catch (const Error& error) {
       trace_problem_ = error.what();
     }
@@ -257,6 +269,7 @@ class ProfileCommand : public Command {
   }
 
   RunOptions run_options_;
+  RankOptions rank_options_;
   OutputOptions output_options_;
   views::ProfileViewOptions view_;
   std::int64_t profiled_steps_ = 3;

@@ -13,6 +13,7 @@
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "ridgepoint/error.h"
 #include "views/report/report_page.h"

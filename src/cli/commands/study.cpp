@@ -16,13 +16,14 @@
 #include "cli/study/study_runner.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/width.h"
 #include "core/build_info.h"
 #include "core/files/file.h"
 #include "core/units.h"
+#include "interchange/huggingface/named_model.h"
 #include "measure/study/answer.h"
 #include "measure/study/folder.h"
 #include "measure/study/plan.h"
-#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "runtime/device.h"
@@ -76,12 +77,17 @@ class StudyCommandLine : public Command {
                    "choose rows that take this long: 4min, 1h [15min; 20min on a GPU, 3min with --quick]")
         ->type_name("TIME")
         ->group(kStudy);
-    CLI::Option* models = app.add_option("--model", models_, "models to measure, the smallest first [by the device]")
-                              ->type_name("NAMES")
-                              ->group(kStudy);
-    std::vector<std::string_view> presets;
-    for (const TransformerConfig& preset : transformer_presets()) presets.push_back(preset.name);
-    offer(*models, presets, Takes::list);
+    CLI::Option* models =
+        app.add_option("--model", models_,
+                       "models to measure, the smallest first: presets, models of 'ridgepoint models' or paths of a "
+                       "config.json [by the device]")
+            ->type_name("NAMES")
+            ->group(kStudy);
+    offer(*models, model_names(), Takes::list);
+    app.add_option("--config-override", settings_.config_overrides,
+                   "replace fields of the models' config.json: hidden_size=64,vocab_size=99")
+        ->type_name("K=V")
+        ->group(kStudy);
     CLI::Option* only =
         app.add_option("--only", only_, fmt::format("run these parts alone: {}", fmt::join(part_names(), ", ")))
             ->type_name("NAMES")
@@ -116,7 +122,7 @@ class StudyCommandLine : public Command {
       settings_.memory_limit_bytes = parse_option("--memory-limit", settings_.memory_limit, parse_bytes);
     settings_.limit_seconds = limit_.empty() ? default_limit() : parse_option("--limit", limit_, parse_seconds);
     if (!models_.empty()) settings_.models = parse_option("--model", models_, split_list);
-    for (const std::string& model : settings_.models) parse_option("--model", model, transformer_preset);
+    check_models();
     parts_ = parsed_parts("--only", only_);
     left_out_ = parsed_parts("--without", without_);
     require(!restarts_ || !is_shown_only_,
@@ -128,8 +134,17 @@ class StudyCommandLine : public Command {
             {"quick", settings_.is_quick},
             {"limit_seconds", settings_.limit_seconds},
             {"models", settings_.models},
+            {"config_override", settings_.config_overrides},
             {"only", only_},
             {"without", without_}};
+  }
+  void check_models() const {
+    const std::string& text = settings_.config_overrides;
+    require(text.empty() || !settings_.models.empty(),
+            "--config-override changes the config.json of a model; it needs --model");
+    std::vector<ConfigOverride> overrides;
+    if (!text.empty()) overrides = parse_option("--config-override", text, parse_config_overrides);
+    for (const std::string& model : settings_.models) named_model(model, overrides);
   }
   static std::vector<StudyPart> parsed_parts(std::string_view flag, const std::string& list) {
     std::vector<StudyPart> parts;
@@ -144,7 +159,7 @@ class StudyCommandLine : public Command {
 
   // Returns the lock on the folder.
   Descriptor open(const StudyFolder& folder, const Json& configuration) const {
-    if (!folder.has_study()) {
+    if (!folder.manifest().exists()) {
       require(!is_shown_only_, fmt::format("'{}' has no study", output_));
       folder.create(configuration);
       return folder.lock();
@@ -154,7 +169,7 @@ class StudyCommandLine : public Command {
       folder.restart(configuration);
       return lock;
     }
-    const Json old = folder.configuration();
+    const Json old = folder.manifest().configuration();
     if (!is_shown_only_) require_same(old, configuration);
     folder.make_folders();
     for (const std::string& file : folder.drop_incomplete_lines())
@@ -165,6 +180,8 @@ class StudyCommandLine : public Command {
   void require_same(const Json& old, const Json& now) const {
     std::vector<std::string> differences;
     for (const auto& [key, value] : now.items()) {
+      // A study of an earlier version lacks what was not given.
+      if (!old.contains(key) && value == Json("")) continue;
       if (old.value(key, Json()) != value)
         differences.push_back(
             fmt::format("{} {} instead of {}", key, dump_json(value), dump_json(old.value(key, Json()))));
@@ -178,13 +195,13 @@ class StudyCommandLine : public Command {
 
   void measure(const StudyFolder& folder, const Json& configuration) const {
     try {
-      std::optional<std::vector<StudyPartPlan>> plan = folder.plan();
+      std::optional<std::vector<StudyPartPlan>> plan = folder.manifest().plan();
       if (!plan) {
         const std::vector<StudyPartPlan> devices = {devices_part(settings_)};
         StudyRunner(folder).run(devices);
         plan = plan_study(machine_of(folder), settings_);
         std::erase_if(*plan, [&](const StudyPartPlan& part) { return !is_wanted(part.part); });
-        folder.write_plan(configuration, *plan);
+        folder.manifest().write(configuration, *plan);
       } else {
         require_same_device(folder);
       }
@@ -222,7 +239,7 @@ class StudyCommandLine : public Command {
     const std::vector<views::StudyFile> files = views::study_files(document);
     std::vector<std::string> names;
     for (const views::StudyFile& file : files) names.push_back(file.name);
-    folder.note_files(names);
+    folder.manifest().note_files(names);
     for (const views::StudyFile& file : files) write_file(folder.file(file.name), file.text);
     print_output(views::study_text(document, output_width()));
     const bool failed =

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -11,13 +12,18 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/options/weights_file.h"
+#include "cli/ranks/ranks.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
+#include "cli/terminal/width.h"
+#include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
 #include "measure/session/training_steps.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "views/difference_table.h"
 
@@ -48,7 +54,8 @@ class Verify : public Command {
   std::string_view examples() const override {
     return "ridgepoint verify --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
            "ridgepoint verify --save-weights w.safetensors --save-tokens t.safetensors --dump r.safetensors\n"
-           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2";
+           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2\n"
+           "ridgepoint verify --tokens t.safetensors --against r.safetensors --parallel data=2 --ranks 2";
   }
   std::string_view notes() const override {
     return "All files are safetensors. Weights are the model's parameters by name; tokens are int64 `inputs` and "
@@ -61,16 +68,23 @@ class Verify : public Command {
 
   void add_options(CLI::App& app) override {
     run_options_.add_to(app);
+    rank_options_.add_to(app);
     const auto file = [&](const char* flag, std::string& path, const char* help) {
       app.add_option(flag, path, help)->type_name("FILE")->group("Files");
     };
-    file("--weights", weights_, "read the initial parameters [random, from --seed]");
+    file(
+        "--weights", weights_,
+        "read the initial parameters: a safetensors file, or a Hugging Face model's folder or index of shards; without "
+        "--model, the config.json beside them gives the model [random, from --seed]");
     file("--tokens", tokens_, "read the inputs and targets [random, from --seed]");
     file("--dump", dump_, "write the results");
     file("--against", against_, "compare the results with this file; exit code 1 if a tensor is beyond tolerance");
-    file("--save-weights", save_weights_, "write the initial parameters");
+    file("--save-weights", save_weights_,
+         "write the initial parameters: a file with this program's names, or, if the name ends in /, a new folder with "
+         "a config.json and weights as transformers loads them");
     file("--save-tokens", save_tokens_, "write the tokens");
-    app.add_option("--optimizer-steps", optimizer_steps_, "number of AdamW steps; 0 runs forward and backward only [1]")
+    app.add_option("--optimizer-steps", optimizer_steps_,
+                   "number of optimizer steps; 0 runs forward and backward only [1]")
         ->type_name("N")
         ->group("Verify");
     app.add_flag("--detect-anomaly", detect_anomaly_,
@@ -87,16 +101,19 @@ class Verify : public Command {
   }
 
   int run() override {
+    take_model_beside(weights_, run_options_);
     RunDraft draft = run_options_.single_draft();
     check_options(draft.config);
     const TrainingTokens tokens = tokens_from_file(draft);
     RunConfig config = finish(std::move(draft));
+    rank_options_.place(std::span(&config, 1));
     config.detect_anomaly = detect_anomaly_;
     const std::optional<SafetensorsFile> reference = open(against_);
     if (!weights_.empty()) use_weights(weights_, std::span(&config, 1));
-    if (!save_weights_.empty()) save_weights(config);
+    if (!save_weights_.empty() && is_first_rank()) save_weights(config);
     if (only_saves_weights()) return kExitOk;
     const TrainingResult result = train(config, tokens);
+    if (!is_first_rank()) return kExitOk;  // it has the same results
     report_losses(result);
     if (!save_tokens_.empty()) write_tensors(save_tokens_, {{"inputs", result.inputs}, {"targets", result.targets}});
     if (!dump_.empty()) write_tensors(dump_, result.tensors);
@@ -116,9 +133,10 @@ class Verify : public Command {
     require(weights_.empty() || tokens_.empty() || !run_options_.given("--seed"),
             "--seed has no effect: weights and tokens come from files; leave it out");
     require(tolerance_.relative >= 0 && tolerance_.absolute >= 0, "--rtol and --atol must be 0 or more");
-    for (const std::string& path : {dump_, save_weights_, save_tokens_}) {
+    for (const std::string& path : {dump_, save_tokens_}) {
       if (!path.empty()) check_writable(path);
     }
+    if (!save_weights_.empty() && !saves_folder()) check_writable(save_weights_);
   }
 
   static std::optional<SafetensorsFile> open(const std::string& path) {
@@ -138,9 +156,12 @@ class Verify : public Command {
       throw Error(fmt::format("'inputs' is {} and 'targets' {} in '{}'; they must agree", data.inputs->type.to_string(),
                               data.targets->type.to_string(), tokens_));
     }
-    check_agrees("--batch", draft.batch, shape[0]);
+    const std::int64_t ranks = draft.config.compile.parallel.data;
+    require(shape[0] % ranks == 0,
+            fmt::format("the {} sequences of '{}' cannot be divided among {} ranks", shape[0], tokens_, ranks));
+    check_agrees("--batch", draft.batch, shape[0] / ranks);
     check_agrees("--context", draft.model.context, shape[1]);
-    draft.batch = shape[0];
+    draft.batch = shape[0] / ranks;
     draft.model.context = shape[1];
     return data;
   }
@@ -150,11 +171,19 @@ class Verify : public Command {
             fmt::format("{} is {}, and '{}' has {}; leave the option out", flag, asked, tokens_, found));
   }
 
+  // Whether --save-weights names a folder for transformers, rather than one file with this program's names.
+  bool saves_folder() const { return save_weights_.ends_with('/') || std::filesystem::is_directory(save_weights_); }
+
   bool only_saves_weights() const {
     return !save_weights_.empty() && save_tokens_.empty() && dump_.empty() && against_.empty();
   }
 
   void save_weights(const RunConfig& config) const {
+    if (saves_folder()) {
+      return write_model(
+          save_weights_, dynamic_cast<const Transformer&>(*config.workload).config(),
+          [&](const ParameterDeclaration& parameter) { return initial_value(config, parameter, stop_if_interrupted); });
+    }
     const std::vector<ParameterDeclaration> parameters = parameters_of(*config.workload);
     std::vector<TensorDeclaration> declarations;
     for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
@@ -206,7 +235,9 @@ class Verify : public Command {
     return comparison.within_tolerance() ? kExitOk : kExitFailure;
   }
 
-  RunOptions run_options_{std::vector<std::string_view>{"--checkpoint", "--warmup", "--steps", "--mode"}};
+  RunOptions run_options_{std::vector<std::string_view>{"--checkpoint", "--warmup", "--steps", "--mode", "--frozen",
+                                                        "--lora", "--accumulate"}};
+  RankOptions rank_options_;
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
   std::int64_t optimizer_steps_ = 1;
   bool detect_anomaly_ = false;

@@ -67,7 +67,9 @@ std::string italic(std::string_view text) { return "\\fI" + roff(text) + "\\fR";
 std::string heading(std::string_view title) {
   std::string upper(title);
   for (char& c : upper) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return fmt::format(".TH \"{}\" \"1\" \"\" \"ridgepoint {}\" \"User Commands\"\n", roff(upper), roff(version()));
+  // Left-aligned and without hyphenation: a name of an option must not be divided.
+  return fmt::format(".TH \"{}\" \"1\" \"\" \"ridgepoint {}\" \"User Commands\"\n.nh\n.ad l\n", roff(upper),
+                     roff(version()));
 }
 
 std::string term(const OptionDescription& option) {

@@ -1,70 +1,15 @@
 // The lists of options. A new option is a member of RunDraft or its RunConfig and a line here.
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
-#include <algorithm>
-
-#include "cli/options/run_options.h"
-#include "cli/options/sweep.h"
+#include "cli/options/axis_kinds.h"
+#include "cli/options/rank_options.h"
+#include "cli/options/training_options.h"
 #include "core/enum_names.h"
 #include "core/nearest.h"
 #include "core/units.h"
+#include "interchange/huggingface/named_model.h"
 #include "ridgepoint/compile.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
-
-using Names = std::vector<std::string_view>;
-
-// The names that an option accepts, and names that a later version will accept.
-struct AcceptedNames {
-  Names available;
-  Names planned;
-};
-
-void check_choice(std::string_view value, const AcceptedNames& choices) {
-  if (std::ranges::find(choices.available, value) != choices.available.end()) return;
-  const std::string available = fmt::format("{}", fmt::join(choices.available, ", "));
-  if (std::ranges::find(choices.planned, value) != choices.planned.end()) {
-    throw Error(fmt::format("'{}' is not in this build; available: {}", value, available), ErrorKind::usage);
-  }
-  throw Error(fmt::format("'{}' is unknown{}", value, hint(value, choices.available)), ErrorKind::usage);
-}
-
-template <typename Apply>
-Axis choice_axis(std::string flag, std::string group, std::string fallback, AcceptedNames choices, std::string help,
-                 Apply apply) {
-  const auto parse = [choices, apply](std::string_view text) {
-    std::vector<Axis::Setting> settings;
-    for (std::string& value : split_list(text)) {
-      check_choice(value, choices);
-      settings.emplace_back([apply, value](RunDraft& draft) { apply(draft, value); });
-    }
-    return settings;
-  };
-  help += fmt::format(": {}", fmt::join(choices.available, ", "));
-  if (!fallback.empty() && choices.available.size() > 1) {
-    const bool is_all = fallback == fmt::format("{}", fmt::join(choices.available, ","));
-    help += fmt::format(" [{}]", is_all ? "all" : fallback);
-  }
-  return {std::move(flag), std::move(group), "NAME", std::move(help), parse, std::move(fallback), choices.available};
-}
-
-template <typename Apply>
-Axis number_axis(std::string flag, std::string group, std::string fallback, NumberRule rule, std::string help,
-                 Apply apply) {
-  const std::string type_name = rule.parse == parse_bytes ? "SIZE" : "N";
-  const auto parse = [rule, apply](std::string_view text) {
-    std::vector<Axis::Setting> settings;
-    for (const std::int64_t value : parse_numbers(text, rule)) {
-      settings.emplace_back([apply, value](RunDraft& draft) { apply(draft, value); });
-    }
-    return settings;
-  };
-  if (!fallback.empty()) help += fmt::format(" [{}]", fallback);
-  return {std::move(flag), std::move(group), type_name, std::move(help), parse, std::move(fallback)};
-}
 
 const NumberRule kPositive{1, INT64_MAX, parse_integer};
 const NumberRule kCount{0, INT64_MAX, parse_integer};
@@ -74,10 +19,27 @@ const NumberRule kThreads{0, 4096, parse_integer};
 const NumberRule kCards{0, 1023, parse_integer};
 const NumberRule kBytes{1, INT64_MAX, parse_bytes};
 
-Names preset_names() {
-  Names names;
-  for (const TransformerConfig& preset : transformer_presets()) names.push_back(preset.name);
-  return names;
+// Takes any text: model_of() finds the model, when the fields that replace others are known too.
+Axis model_axis(std::string group) {
+  const auto parse = [](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    for (const std::string& value : split_list(text))
+      settings.emplace_back([value](RunDraft& draft) { draft.model_name = value; });
+    return settings;
+  };
+  std::string help = "a preset (";
+  for (const TransformerConfig& preset : transformer_presets())
+    help += fmt::format("{}{}", help.ends_with('(') ? "" : ", ", preset.name);
+  help +=
+      "), a model of 'ridgepoint models', or the path of a Hugging Face config.json, of its folder or of a safetensors "
+      "file beside it [tiny]";
+  return {"--model", std::move(group), "NAME", std::move(help), parse, "", model_names()};
+}
+
+// One setting, because the commas separate fields.
+std::vector<Axis::Setting> parse_override(std::string_view text) {
+  parse_config_overrides(text);
+  return {[overrides = std::string(text)](RunDraft& draft) { draft.config_overrides = overrides; }};
 }
 
 // Accepts any GPU number: a GPU that does not exist makes the row unsupported when the device is opened.
@@ -87,6 +49,7 @@ Axis device_axis(std::string group) {
     std::vector<Axis::Setting> settings;
     for (const std::string& value : split_list(text)) {
       const std::size_t colon = value.starts_with("cuda:") ? value.find(':') : value.size();
+      if (value == "gpu") throw Error("'gpu' is unknown; did you mean 'cuda'?", ErrorKind::usage);
       check_choice(value.substr(0, colon), choices);
       if (colon < value.size()) parse_numbers(value.substr(colon + 1), kCards);
       settings.emplace_back([value](RunDraft& draft) { draft.config.device = value; });
@@ -131,10 +94,44 @@ Axis compile_axis(std::string help) {
                      [](D& d, Text v) { d.config.compile.level = compile_from_name(v); });
 }
 
+// Words and numbers in one list.
+Axis loss_chunk_axis() {
+  const auto parse = [](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    const auto add = [&](std::optional<Int> rows) {
+      settings.emplace_back([rows](RunDraft& draft) { draft.config.compile.loss_chunk_rows = rows; });
+    };
+    for (const std::string& value : split_list(text)) {
+      if (value == "auto") {
+        add(std::nullopt);
+      } else if (value == "off") {
+        add(0);
+      } else {
+        for (const Int rows : parse_numbers(value, kPositive)) add(rows);
+      }
+    }
+    return settings;
+  };
+  return {"--loss-chunk",
+          kWork,
+          "N",
+          fmt::format("tokens whose logits exist at a time in modes backward and step: off (all), auto ({} where the "
+                      "logits of all would be 512 MiB and a twentieth of the other memory) or a number [auto]",
+                      kLossChunkRows),
+          parse,
+          "auto",
+          {}};
+}
+
 Axis attention_axis(std::string fallback) {
   return choice_axis("--attention", kWork, std::move(fallback), {names_of(kAllAttentionVariants), {}},
                      "implementation of attention",
                      [](D& d, Text v) { d.model.attention = attention_variant_from_name(v); });
+}
+
+void check_soft_cap(double value) {
+  if (value >= 0) return;
+  throw Error(fmt::format("'{}' is out of range; the cap is greater than 0, or 0 for none", value), ErrorKind::usage);
 }
 
 Axis seed_axis(std::string help) {
@@ -150,10 +147,11 @@ Axis warmup_axis() {
 
 std::vector<Axis> run_axes() {
   std::vector<Axis> axes = machine_axes();
-  axes.push_back(
-      choice_axis("--model", kModel, "", {preset_names(), {}}, "a preset [tiny]", [](D& d, Text v) { d.preset = v; }));
+  axes.push_back(model_axis(kModel));
+  axes.push_back({"--config-override", kModel, "K=V",
+                  "replace fields of the model's config.json: hidden_size=64,vocab_size=99", parse_override, ""});
   axes.push_back(number_axis("--layers", kModel, "", kPositive,
-                             "Transformer blocks; each size given replaces that of the preset",
+                             "Transformer blocks; each size given replaces that of the model",
                              [](D& d, Int v) { d.layers = v; }));
   axes.push_back(number_axis("--d-model", kModel, "", kPositive, "width of the residual stream",
                              [](D& d, Int v) { d.d_model = v; }));
@@ -182,14 +180,17 @@ std::vector<Axis> run_axes() {
                              "auto: a policy for each block, so that the run fits the memory limit, or the device's "
                              "memory, and recomputes least)",
                              [](D& d, Text v) { d.config.compile.checkpoint = checkpoint_from_name(v); }));
+  axes.push_back(loss_chunk_axis());
   axes.push_back(seed_axis("random seed of the initial weights and the tokens"));
   axes.push_back(warmup_axis());
   axes.push_back(
       number_axis("--steps", kWork, "10", kIterations, "timed iterations", [](D& d, Int v) { d.config.steps = v; }));
   axes.push_back(choice_axis("--mode", kWork, "step", {names_of(kAllModes), {}},
                              "what an iteration runs (training_forward: forward that keeps what backward would read; "
-                             "backward: forward + loss + backward; step: AdamW too)",
+                             "backward: forward + loss + backward; step: the optimizer too)",
                              [](D& d, Text v) { d.config.compile.mode = mode_from_name(v); }));
+  for (Axis& axis : training_axes()) axes.push_back(std::move(axis));
+  for (Axis& axis : parallel_axes()) axes.push_back(std::move(axis));
   return axes;
 }
 
@@ -198,10 +199,12 @@ std::vector<Axis> plan_axes() {
   std::erase_if(axes, [](const Axis& axis) {
     return axis.flag == "--warmup" || axis.flag == "--steps" || axis.flag == "--seed" || axis.flag == "--threads";
   });
-  axes.push_back(choice_axis("--as", kWork, "ridgepoint", {names_of(kAllPlanAs), {}},
-                             "whose allocations (torch: the same model in PyTorch's eager mode with AdamW as it comes; "
-                             "torch-fused: with AdamW(fused=True))",
-                             [](D& d, Text v) { d.config.plan_as = plan_as_from_name(v); }));
+  axes.push_back(
+      choice_axis("--as", kWork, "ridgepoint", {names_of(kAllPlanAs), {}},
+                  "whose allocations (torch: the same model in PyTorch's eager mode, those of a config.json as "
+                  "transformers has them, with AdamW as it comes; "
+                  "torch-fused: with AdamW(fused=True))",
+                  [](D& d, Text v) { d.config.plan_as = plan_as_from_name(v); }));
   return axes;
 }
 
@@ -211,9 +214,18 @@ std::vector<Axis> attention_axes() {
   axes.push_back(choice_axis("--causal", kWork, "false", {{"false", "true"}, {}},
                              "causal mask: query i attends to keys 0 to i",
                              [](D& d, Text v) { d.causal = v == "true"; }));
+  axes.push_back(number_axis("--window", kWork, "", kCount,
+                             "with --causal true: query i attends to keys i - N + 1 to i; 0: to all before it [0]",
+                             [](D& d, Int v) { d.window = v; }));
+  axes.push_back(real_axis("--soft-cap", kWork, "cap of the scores, X tanh(s / X), before the mask; 0: none [0]",
+                           check_soft_cap, [](D& d, double v) { d.soft_cap = v; }));
   axes.push_back(number_axis("--batch", kWork, "8", kPositive, "batch size", [](D& d, Int v) { d.batch = v; }));
   axes.push_back(number_axis("--heads", kWork, "1", kPositive, "attention heads; they divide --d-model",
                              [](D& d, Int v) { d.heads = v; }));
+  axes.push_back(number_axis("--kv-heads", kWork, "", kPositive,
+                             "heads of keys and values, which divide --heads; each serves several heads of queries "
+                             "[as many as --heads]",
+                             [](D& d, Int v) { d.kv_heads = v; }));
   axes.push_back(number_axis("--d-model", kWork, "16,32,64,128", kPositive,
                              "width of all heads together (heads x head size)", [](D& d, Int v) { d.d_model = v; }));
   axes.push_back(number_axis("--sequence,--context", kWork, "256,1024,4096,8192,16384", kPositive,

@@ -9,6 +9,7 @@
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
+#include "models/transformer.h"
 
 namespace ridgepoint::cli {
 
@@ -39,6 +40,16 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
             "--peers: --memory-limit would limit Ridgepoint alone; leave it out");
     require(config.compile.checkpoint == Checkpoint::none,
             "--peers: PyTorch runs without activation checkpointing; leave --checkpoint out");
+    const CompileOptions& compile = config.compile;
+    require(compile.optimizer.kind == Optimizer::adamw &&
+                compile.optimizer.adamw.weight_decay == AdamWOptions().weight_decay && compile.master_weights &&
+                compile.frozen.empty() && !compile.lora && compile.accumulate == 1,
+            "--peers: PyTorch trains all parameters with AdamW as it comes; leave the options of Training out");
+    const auto* model = dynamic_cast<const Transformer*>(config.workload.get());
+    require(model == nullptr || model->config().architecture == Architecture(),
+            fmt::format("--peers: PyTorch runs the model of docs/model.md alone, in any size; '{}' is of another "
+                        "architecture",
+                        config.workload->describe().model.name));
     require(!config.detect_anomaly, "--peers: --detect-anomaly makes times that are not valid; leave it out");
   }
   return PeerOptions{find_python(python_, stop_if_interrupted), modes};

@@ -7,6 +7,9 @@
 
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
+#include "cli/options/training_options.h"
+#include "cli/terminal/output.h"
+#include "interchange/huggingface/named_model.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -18,6 +21,8 @@ void require_size(const std::optional<std::int64_t>& size, std::string_view flag
               ErrorKind::usage);
 }
 
+constexpr std::string_view kDefaultModel = "tiny";
+
 bool is_given(const Axis& axis) { return axis.option != nullptr && axis.option->count() > 0; }
 
 // The settings of one axis. Errors begin with its flag.
@@ -26,13 +31,37 @@ std::vector<Axis::Setting> settings_of(const Axis& axis) {
   return parse_option(axis.flag.substr(0, axis.flag.find(',')), axis.text, axis.parse);
 }
 
+ModelConfig source_of(const RunDraft& draft) {
+  std::vector<ConfigOverride> overrides;
+  if (!draft.config_overrides.empty())
+    overrides = parse_option("--config-override", draft.config_overrides, parse_config_overrides);
+  return named_model(draft.model_name.empty() ? kDefaultModel : draft.model_name, overrides);
+}
+
 }  // namespace
+
+std::vector<std::string> notes_of(std::span<const RunDraft> drafts) {
+  std::vector<std::string> notes;
+  std::string_view last;
+  for (const RunDraft& draft : drafts) {
+    if (draft.model_name.empty() || draft.model_name == last) continue;
+    last = draft.model_name;
+    const ModelConfig model = source_of(draft);
+    for (const std::string& sentence : model.notes) {
+      std::string note = fmt::format("{}: {}", model.config.name, sentence);
+      if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
+    }
+  }
+  return notes;
+}
 
 TransformerConfig model_of(const RunDraft& draft) {
   const bool has_sizes = draft.layers || draft.d_model || draft.d_ff || draft.heads;
+  if (!draft.config_overrides.empty() && draft.model_name.empty())
+    throw Error("--config-override changes the config.json of a model; it needs --model", ErrorKind::usage);
   TransformerConfig model;
-  if (!draft.preset.empty() || !has_sizes) {
-    model = transformer_preset(draft.preset.empty() ? "tiny" : draft.preset);
+  if (!draft.model_name.empty() || !has_sizes) {
+    model = source_of(draft).config;
   } else {
     require_size(draft.layers, "--layers");
     require_size(draft.d_model, "--d-model");
@@ -52,6 +81,7 @@ TransformerConfig model_of(const RunDraft& draft) {
 
 RunConfig finish(RunDraft draft) {
   draft.config.workload = std::make_shared<Transformer>(model_of(draft), draft.batch);
+  settle_training(draft);
   return std::move(draft.config);
 }
 
@@ -101,6 +131,7 @@ std::vector<RunDraft> RunOptions::drafts() const {
                 ErrorKind::usage);
   }
   drafts.erase(drafts.begin(), drafts.begin() + skip_);
+  for (const std::string& note : notes_of(drafts)) print_error(note);
   return drafts;
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,10 +25,15 @@ struct RunDraft {
   RunConfig config;  // without its workload
   TransformerConfig model;
   std::int64_t batch = 4;
-  std::string preset;
+  std::string model_name;        // a preset, a model of the catalogue or a path; empty: not given
+  std::string config_overrides;  // of fields of its config.json
   std::optional<std::int64_t> layers, d_model, d_ff, heads, vocab;
-  std::optional<std::int64_t> keys;  // this and `causal`: for `attention` only
+  // For `attention` only.
+  std::optional<std::int64_t> keys, kv_heads;
   bool causal = false;
+  std::int64_t window = 0;
+  double soft_cap = 0;
+  std::optional<double> momentum, weight_decay;
 };
 
 // One swept option.
@@ -43,8 +49,10 @@ struct Axis {
   const CLI::Option* option = nullptr;                          // set by add_to()
 };
 
-// The model of a draft: a preset, given sizes, or a preset with some given sizes. Throws Error (usage).
+// The model of a draft: one with a name or a path, given sizes, or the former with some given sizes. Throws Error.
 TransformerConfig model_of(const RunDraft& draft);
+// What is ignored in the config.json files of the drafts and what is off, each sentence once, with the model's name.
+std::vector<std::string> notes_of(std::span<const RunDraft> drafts);
 // The configuration of a draft, with the Transformer as its workload. Throws Error (usage).
 RunConfig finish(RunDraft draft);
 

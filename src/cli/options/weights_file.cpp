@@ -3,10 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "cli/terminal/output.h"
+#include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
+#include "models/transformer.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -38,10 +44,54 @@ std::vector<std::string> problems_of(const SafetensorsFile& file, const Workload
 bool has_same_parameters(const Workload& a, const Workload& b) {
   const WorkloadDescription::Model x = a.describe().model;
   const WorkloadDescription::Model y = b.describe().model;
-  return x.layers == y.layers && x.d_model == y.d_model && x.d_ff == y.d_ff && x.vocab == y.vocab;
+  const auto* transformer_a = dynamic_cast<const Transformer*>(&a);
+  const auto* transformer_b = dynamic_cast<const Transformer*>(&b);
+  if (transformer_a != nullptr && transformer_b != nullptr &&
+      !(transformer_a->config().architecture == transformer_b->config().architecture))
+    return false;
+  return x.layers == y.layers && x.d_model == y.d_model && x.d_ff == y.d_ff && x.vocab == y.vocab && x.heads == y.heads;
+}
+
+using Reader = std::function<HostTensor(const ParameterDeclaration&)>;
+
+// Throws Error after printing the problems.
+Reader checked_reader(const std::string& path, const Workload& workload) {
+  const auto* model = dynamic_cast<const Transformer*>(&workload);
+  if (std::filesystem::is_directory(path) || path.ends_with(".json") || has_foreign_names(TensorFiles(path))) {
+    if (model == nullptr) throw Error("--weights: only a Transformer reads the weights of a Hugging Face model");
+    const auto weights = std::make_shared<const ModelWeights>(path, model->config());
+    fail_with(weights->problems());
+    for (const std::string& note : weights->notes()) print_error(note);
+    return [weights](const ParameterDeclaration& parameter) { return weights->read(parameter.name); };
+  }
+  const auto file = std::make_shared<const SafetensorsFile>(path);
+  fail_with(problems_of(*file, workload));
+  return [file](const ParameterDeclaration& parameter) { return convert(file->read(parameter.name), DType::fp32); };
+}
+
+// Null where there is no config.json; a path with a comma would be a list of models.
+std::optional<std::filesystem::path> config_beside(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const bool is_folder = std::filesystem::is_directory(path, ignored);
+  const std::filesystem::path config = (is_folder ? path : path.parent_path()) / "config.json";
+  if (!std::filesystem::exists(config, ignored) || config.string().find(',') != std::string::npos) return std::nullopt;
+  return config;
 }
 
 }  // namespace
+
+void take_model_beside(const std::string& path, RunOptions& options) {
+  constexpr std::array<std::string_view, 6> kModelFlags = {"--model", "--layers", "--d-model",
+                                                           "--d-ff",  "--heads",  "--vocab"};
+  const bool has_model = std::ranges::any_of(kModelFlags, [&](std::string_view flag) { return options.given(flag); });
+  if (path.empty() || has_model) return;
+  const std::optional<std::filesystem::path> config = config_beside(path);
+  if (!config) return;
+  // A path without a folder must not be taken for the name of a model.
+  const std::filesystem::path model = config->has_parent_path() ? *config : "." / *config;
+  options.set_default("--model", model.string());
+  print_error(fmt::format("--weights: the model is that of '{}'; --model gives another", model.string()));
+}
 
 void fail_with(const std::vector<std::string>& problems) {
   if (problems.empty()) return;
@@ -56,15 +106,13 @@ void use_weights(const std::string& path, std::span<RunConfig> configs) {
   if (std::ranges::any_of(configs, [](const RunConfig& config) { return config.device == "null"; })) {
     throw Error("--weights: --device null reads no parameters; give one of the two", ErrorKind::usage);
   }
-  const auto file = std::make_shared<const SafetensorsFile>(path);
   const Workload* checked = nullptr;
+  Reader reader;
   for (RunConfig& config : configs) {
     if (checked == nullptr || !has_same_parameters(*checked, *config.workload))
-      fail_with(problems_of(*file, *config.workload));
+      reader = checked_reader(path, *config.workload);
     checked = config.workload.get();
-    config.weights = GivenWeights{path, [file](const ParameterDeclaration& parameter) {
-                                    return convert(file->read(parameter.name), DType::fp32);
-                                  }};
+    config.weights = GivenWeights{path, reader};
   }
 }
 

@@ -49,14 +49,15 @@ std::string example(std::string_view line, std::size_t width) {
 }  // namespace
 
 std::string program_help(std::span<const std::unique_ptr<Command>> commands, std::size_t width) {
-  std::string text = fmt::format(
-      "Ridgepoint {} shows where the time and the memory of a Transformer training step go.\n\n"
-      "Usage: ridgepoint COMMAND [OPTIONS]\n\nCommands:\n",
-      version());
+  std::string text =
+      wrap(fmt::format("Ridgepoint {} shows where the time and the memory of a Transformer training step go.",
+                       version()),
+           width) +
+      "\n\nUsage: ridgepoint COMMAND [OPTIONS]\n\nCommands:\n";
   std::size_t column = 0;
   for (const auto& command : commands) column = std::max(column, command->name().size());
   for (const auto& command : commands) {
-    text += fmt::format("  {:<{}}  {}\n", command->name(), column, command->summary());
+    text += fmt::format("  {:<{}}  {}\n", command->name(), column, wrap(command->summary(), width, column + 4));
   }
   text += "\n  COMMAND --help  explain a command\n  --version       the same as version\n\nExamples:\n";
   for (const auto& command : commands) text += example(views::lines_of(command->examples()).front(), width);

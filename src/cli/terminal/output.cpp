@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,12 +15,15 @@
 #include "cli/commands/command.h"
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
+#include "cli/ranks/ranks.h"
+#include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
 #include "ridgepoint/error.h"
 #include "views/record_columns.h"
 #include "views/record_plot.h"
 #include "views/record_table.h"
+#include "views/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -97,6 +99,7 @@ Format OutputOptions::resolved_format() const {
 
 PageWriter::PageWriter(const OutputOptions& options, MakePage make_page, Items items)
     : format_(options.resolved_format()), path_(options.path), make_page_(std::move(make_page)), items_(items) {
+  if (!is_first_rank()) path_.clear();  // what the others print goes nowhere
   if (path_.empty()) return;
   is_special_file_ = is_special_file(path_);
   // Opening and closing a pipe here would end the input of its reader.
@@ -146,7 +149,9 @@ RecordWriter::RecordWriter(const OutputOptions& options)
 void RecordWriter::add_plots(views::Page& page) const {
   std::vector<views::Table> plots = views::record_plots(records_, output_width());
   if (plots.empty() && !page.tables.empty()) {
-    page.tables.back().note =
+    std::string& note = page.tables.back().note;
+    if (!note.empty()) note += "\n\n";
+    note +=
         "There is nothing to plot: no size has three values. Give one a list or a range, such as --context "
         "128:1024:*2.";
   }
@@ -159,14 +164,6 @@ int exit_code(std::span<const Record> records) {
   return failed || std::ranges::all_of(records, is(RunStatus::unsupported)) ? kExitFailure : kExitOk;
 }
 
-std::size_t output_width() {
-  winsize size{};
-  if (::isatty(STDOUT_FILENO) == 0 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
-    return SIZE_MAX;
-  }
-  return size.ws_col;
-}
-
 void print_output(std::string_view text) {
   const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
   if (!written) {
@@ -174,6 +171,10 @@ void print_output(std::string_view text) {
   }
 }
 
-void print_error(std::string_view message) { fmt::print(stderr, "ridgepoint: {}\n", message); }
+void print_error(std::string_view message) {
+  const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
+  fmt::print(stderr, "{}\n",
+             views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2));
+}
 
 }  // namespace ridgepoint::cli

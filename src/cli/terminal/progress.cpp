@@ -1,7 +1,6 @@
 #include "cli/terminal/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/terminal/width.h"
 #include "core/units.h"
 #include "views/table/wrap.h"
 
@@ -39,8 +39,8 @@ bool terminal_is_utf8() {
 }
 
 std::size_t error_terminal_width() {
-  winsize size{};
-  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  const std::size_t width = terminal_width(STDERR_FILENO);
+  return width == SIZE_MAX ? 80 : width;
 }
 
 std::string bar(double done, bool utf8) {

@@ -63,9 +63,10 @@ void fill_random(std::span<float> values, const TruncatedNormal& distribution, s
   }
 }
 
-void fill_uniform(std::span<std::int64_t> values, std::int64_t end, std::uint64_t stream) {
+void fill_uniform(std::span<std::int64_t> values, std::int64_t end, std::uint64_t stream, std::int64_t first) {
+  const std::uint64_t begin = stream + static_cast<std::uint64_t>(first);
   for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<std::int64_t>(mix(stream + i) % static_cast<std::uint64_t>(end));
+    values[i] = static_cast<std::int64_t>(mix(begin + i) % static_cast<std::uint64_t>(end));
 }
 
 }  // namespace ridgepoint

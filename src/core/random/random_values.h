@@ -18,6 +18,6 @@ std::uint64_t random_stream(std::string_view name, std::uint64_t seed);
 void fill_random(std::span<float> values, const TruncatedNormal& distribution, std::uint64_t stream,
                  std::int64_t first = 0, const StopPoint& stop_point = {});
 // Uniform in [0, end).
-void fill_uniform(std::span<std::int64_t> values, std::int64_t end, std::uint64_t stream);
+void fill_uniform(std::span<std::int64_t> values, std::int64_t end, std::uint64_t stream, std::int64_t first = 0);
 
 }  // namespace ridgepoint

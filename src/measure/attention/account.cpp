@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
+#include <cstdint>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "measure/memory/formula.h"
+#include "measure/memory/history/blocks.h"
+#include "measure/memory/history/contents.h"
+#include "measure/memory/history/history.h"
 #include "measure/record/run_record.h"
 #include "memory/memory_trace.h"
 #include "ops/layout.h"
@@ -15,7 +18,6 @@
 namespace ridgepoint {
 namespace {
 
-constexpr std::size_t kTraceEvents = 1 << 16;  // a call of attention makes a few hundred
 constexpr std::int64_t kRoundingBytes = 512;
 
 // The usual names of forward results. Decomposed attention has no scopes.
@@ -37,11 +39,9 @@ constexpr std::array kKnownResults = {
 // A block of a node's output or workspace.
 struct Block {
   NodeId node;
-  std::optional<std::size_t> output;  // empty for a workspace
-  std::size_t bytes = 0;
+  std::optional<std::uint32_t> output;  // empty for a workspace
+  const MemoryEvent* allocation = nullptr;
 };
-
-using LiveBlocks = std::map<std::uint64_t, Block>;  // by address
 
 std::string describe_result(const Graph& graph, const Node& node, std::size_t output) {
   const std::string& scope = graph.scope_name(node);
@@ -72,7 +72,7 @@ std::string component_of(const Graph& graph, const Block& block) {
   return describe_result(graph, node, *block.output);
 }
 
-AccountLine line_of(const Graph& graph, const Block& block, std::size_t workspace_bytes) {
+AccountLine line_of(const Graph& graph, const Block& block) {
   AccountLine line;
   line.component = component_of(graph, block);
   if (block.output) {
@@ -81,9 +81,9 @@ AccountLine line_of(const Graph& graph, const Block& block, std::size_t workspac
     line.formula = bytes_formula(type);
     line.predicted_bytes = static_cast<std::int64_t>(type.bytes());
   } else {
-    line.predicted_bytes = static_cast<std::int64_t>(workspace_bytes);
+    line.predicted_bytes = static_cast<std::int64_t>(block.allocation->requested_bytes);
   }
-  line.measured_bytes = static_cast<std::int64_t>(block.bytes);
+  line.measured_bytes = static_cast<std::int64_t>(block.allocation->bytes);
   const std::int64_t rounded =
       std::max((line.predicted_bytes + kRoundingBytes - 1) / kRoundingBytes, std::int64_t{1}) * kRoundingBytes;
   line.rounding_bytes = rounded - line.predicted_bytes;
@@ -91,102 +91,58 @@ AccountLine line_of(const Graph& graph, const Block& block, std::size_t workspac
   return line;
 }
 
-// Replays the trace of an allocator and keeps its state before backward and at the peak.
-class Replay {
+// Lists the blocks that a run of the graph holds at a moment.
+class Lines {
  public:
-  explicit Replay(const Graph& graph) : graph_(graph) {}
+  Lines(const MemoryHistory& history, const Graph& graph)
+      : history_(history), graph_(graph), outputs_(outputs_of_blocks(history, graph)) {}
 
-  void follow(const MemoryTrace& trace) {
-    for (std::size_t i = 0; i < trace.size(); ++i) follow(trace[i]);
-  }
-
-  std::vector<AccountMoment> moments() const {
-    std::vector<AccountMoment> moments;
-    if (before_backward_) moments.push_back(moment(*before_backward_, "before backward"));
-    moments.push_back(moment(peak_, "peak, " + where(peak_.node)));
-    return moments;
-  }
-
- private:
-  struct State {
-    LiveBlocks blocks;
-    std::size_t allocated_bytes = 0;
-    std::size_t reserved_bytes = 0;
-    NodeId node;  // of the last allocation
-  };
-
-  void follow(const MemoryEvent& event) {
-    switch (event.kind) {
-      case MemoryEventKind::alloc:
-        allocate(event);
-        break;
-      case MemoryEventKind::free:
-        now_.allocated_bytes -= now_.blocks.at(event.address).bytes;
-        now_.blocks.erase(event.address);
-        break;
-      case MemoryEventKind::segment_alloc:
-        now_.reserved_bytes += event.bytes;
-        break;
-      case MemoryEventKind::segment_free:
-        now_.reserved_bytes -= event.bytes;
-        break;
-      case MemoryEventKind::oom:
-        break;
+  AccountMoment at(const HeldMemory& held, std::string name) const {
+    AccountMoment moment{std::move(name),
+                         {},
+                         static_cast<std::int64_t>(held.level.allocated_bytes),
+                         static_cast<std::int64_t>(held.level.reserved_bytes)};
+    std::vector<Block> blocks;
+    for (const std::size_t index : live_blocks_at(history_, held.moment)) {
+      const MemoryEvent& allocation = history_.events[index];
+      blocks.push_back({NodeId{allocation.node}, outputs_[index], &allocation});
     }
+    std::ranges::stable_sort(blocks, {}, [&](const Block& block) {
+      const bool is_made = graph_.node(block.node).op != Op::input;
+      return std::tuple(is_made, place_of(block.node), block.output.value_or(UINT32_MAX));
+    });
+    for (const Block& block : blocks) moment.lines.push_back(line_of(graph_, block));
+    return moment;
   }
 
-  // The blocks of a node's outputs come in their order.
-  void allocate(const MemoryEvent& event) {
-    const NodeId node{event.node};
-    const bool is_backward = graph_.node(node).phase == Phase::backward;
-    if (is_backward && !before_backward_) before_backward_ = now_;
-    Block block{node, std::nullopt, event.bytes};
-    if (event.category == MemoryCategory::workspace) {
-      workspace_bytes_[event.node] = event.requested_bytes;
-    } else {
-      block.output = outputs_seen_[event.node]++;
-    }
-    now_.blocks[event.address] = block;
-    now_.allocated_bytes += event.bytes;
-    now_.node = node;
-    if (now_.allocated_bytes > peak_.allocated_bytes) peak_ = now_;
-  }
-
-  std::string where(NodeId id) const {
-    const Node& node = graph_.node(id);
+  // The node for which memory was allocated last before the moment.
+  std::string where(std::size_t moment) const {
+    while (history_.events[moment - 1].kind != MemoryEventKind::alloc) --moment;
+    const Node& node = graph_.node(NodeId{history_.events[moment - 1].node});
     const std::string& scope = graph_.scope_name(node);
     return "in " + std::string(name(node.phase)) + " at " + std::string(name(node.op)) +
            (scope.empty() ? "" : " of " + scope);
   }
 
-  AccountMoment moment(const State& state, std::string name) const {
-    AccountMoment moment{std::move(name),
-                         {},
-                         static_cast<std::int64_t>(state.allocated_bytes),
-                         static_cast<std::int64_t>(state.reserved_bytes)};
-    std::vector<Block> blocks;
-    for (const auto& [address, block] : state.blocks) blocks.push_back(block);
-    std::ranges::stable_sort(blocks, {}, [&](const Block& block) {
-      const bool is_made = graph_.node(block.node).op != Op::input;
-      return std::tuple(is_made, place_of(block.node), block.output.value_or(SIZE_MAX));
-    });
-    for (const Block& block : blocks) {
-      const auto workspace = workspace_bytes_.find(block.node.id);
-      moment.lines.push_back(line_of(graph_, block, workspace == workspace_bytes_.end() ? 0 : workspace->second));
-    }
-    return moment;
-  }
-
+ private:
   std::size_t place_of(NodeId id) const {
     return static_cast<std::size_t>(std::ranges::find(graph_.order(), id) - graph_.order().begin());
   }
 
+  const MemoryHistory& history_;
   const Graph& graph_;
-  State now_, peak_;
-  std::optional<State> before_backward_;
-  std::map<std::uint32_t, std::size_t> outputs_seen_;     // by node
-  std::map<std::uint32_t, std::size_t> workspace_bytes_;  // before rounding, by node
+  std::vector<std::optional<std::uint32_t>> outputs_;  // by event
 };
+
+std::vector<AccountMoment> moments_of(const MemoryHistory& history, const Graph& graph) {
+  const Lines lines(history, graph);
+  const MemoryPeaks peaks = find_peaks(history, graph);
+  std::vector<AccountMoment> moments;
+  if (peaks.before_backward) moments.push_back(lines.at(*peaks.before_backward, "before backward"));
+  const HeldMemory& highest = peaks.phases[peaks.highest].contents;
+  moments.push_back(lines.at(highest, "peak, " + lines.where(highest.moment)));
+  return moments;
+}
 
 }  // namespace
 
@@ -197,13 +153,11 @@ AttentionAccount account_for_attention(const AttentionConfig& config) {
     Session session(run, {}, account.run);
     const ProgramPlan plan = session.plan();
     session.require_room(plan, session.forecast(plan));
-    MemoryTrace trace(kTraceEvents);
+    MemoryTrace trace(HistoryRecorder::most_events(plan, 1));
     Program program = session.make(plan, &trace);
-    program.run();
-    program.synchronize();
-    Replay replay(program.graph());
-    replay.follow(trace);
-    account.moments = replay.moments();
+    HistoryRecorder recorder(program, trace);
+    recorder.iterate();
+    account.moments = moments_of(recorder.finish(0), program.graph());
   });
   return account;
 }

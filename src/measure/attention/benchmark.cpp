@@ -111,6 +111,8 @@ Record describe_run(const AttentionConfig& config) {
   Record record = describe_run(run_config(config), Experiment::attention);
   record.attention_call->keys = config.problem.keys;
   record.attention_call->causal = config.problem.causal;
+  if (config.problem.window > 0) record.attention_call->window = config.problem.window;
+  if (config.problem.soft_cap > 0) record.attention_call->soft_cap = config.problem.soft_cap;
   return record;
 }
 

@@ -12,12 +12,38 @@ namespace ridgepoint {
 namespace {
 
 // The command is not listed: a foreign record has none, and the times say what was measured.
-constexpr std::array<std::string_view, 22> kFields = {
-    "mode",          "dtype",         "compile",     "allocator",   "attention",
-    "checkpoint",    "batch",         "context",     "model.name",  "model.layers",
-    "model.d_model", "model.d_ff",    "model.heads", "model.vocab", "device.memory_limit_bytes",
-    "threads",       "keys",          "causal",      "as",          "card",
-    "cold_cache",    "detect_anomaly"};
+constexpr std::array<std::string_view, 32> kFields = {"mode",
+                                                      "dtype",
+                                                      "compile",
+                                                      "allocator",
+                                                      "attention",
+                                                      "checkpoint",
+                                                      "batch",
+                                                      "context",
+                                                      "model.name",
+                                                      "model.layers",
+                                                      "model.d_model",
+                                                      "model.d_ff",
+                                                      "model.heads",
+                                                      "model.vocab",
+                                                      "device.memory_limit_bytes",
+                                                      "threads",
+                                                      "keys",
+                                                      "causal",
+                                                      "as",
+                                                      "card",
+                                                      "model.kv_heads",
+                                                      "window",
+                                                      "soft_cap",
+                                                      "cold_cache",
+                                                      "detect_anomaly",
+                                                      "optimizer",
+                                                      "momentum",
+                                                      "weight_decay",
+                                                      "master_weights",
+                                                      "frozen",
+                                                      "lora",
+                                                      "accumulate"};
 
 const Json& value_of(const Json& record, std::string_view field) {
   const std::size_t dot = field.find('.');
@@ -39,6 +65,8 @@ std::string without_version(const std::string& engine) {
 std::vector<ConfigurationField> configuration_of(const Record& record,
                                                  const std::optional<std::set<std::string>>& known, bool with_engine) {
   Record without_samples = record;
+  // Records of schemas without it have 0.
+  if (record.model.kv_heads == 0) without_samples.model.kv_heads = record.model.heads;
   without_samples.training_step.reset();
   if (record.training_step) {
     without_samples.training_step.emplace().cold_cache = record.training_step->cold_cache;

@@ -25,7 +25,7 @@ constexpr std::string_view kAdvice = "; bench --detect-anomaly names the first s
 Record describe_lane(const RunConfig& config) {
   Record record = describe_run(config, Experiment::bench);
   if (config.weights) record.training_step->weights = config.weights->source;
-  record.training_step->flops_per_step = config.workload->flops(config.compile.mode);
+  record.training_step->flops_per_step = config.workload->flops(config.compile);
   return record;
 }
 

@@ -20,6 +20,8 @@ struct Datasheet {
   double bytes_per_second = 0;
   // Operations per second; empty where the card has no unit for it.
   std::optional<double> fp32, tf32, bf16, fp16, fp8;
+  // Of NVLink in one direction, all links together; empty where the card has none.
+  std::optional<double> link_bytes_per_second = {};
 };
 
 // All known GPUs, oldest first.

@@ -6,7 +6,9 @@
 #include "measure/memory/forecast.h"
 #include "measure/memory/largest_that_fits.h"
 #include "measure/memory/torch/torch_forecast.h"
+#include "measure/session/ranks.h"
 #include "measure/time/forecast_time.h"
+#include "measure/time/network.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -26,11 +28,17 @@ Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
 }
 
 // The device says which GPU's kernels the plan has; a plan of another device's kernels has no time.
-void describe_time(const ProgramPlan& plan, Compile level, PlanSection& section) {
+void describe_time(const ProgramPlan& plan, const RunConfig& config, PlanSection& section) {
   const Datasheet* sheet = find_datasheet(plan.device()->name());
   if (sheet == nullptr || section.card.value_or(std::string(sheet->card)) != sheet->card) return;
-  const std::optional<TimeForecast> forecast = forecast_time(plan.graph(), level, *sheet);
+  const std::optional<Network> network =
+      config.network ? config.network : network_of_card(sheet->link_bytes_per_second);
+  const std::optional<TimeForecast> forecast = forecast_time(plan.graph(), config.compile.level, *sheet, network);
   if (!forecast) return;
+  if (config.compile.parallel.is_parallel()) {
+    section.predicted_communication_ms = forecast->communication_ms;
+    section.predicted_exposed_ms = forecast->exposed_ms;
+  }
   section.predicted_ms = forecast->ms;
   section.predicted_error = forecast->error;
   const PhaseTimes& phases = forecast->by_phase;
@@ -53,8 +61,18 @@ Prediction predict(const RunConfig& config, const MemoryLimit& limit, const Step
   }
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan(limit);
-  if (record.plan) describe_time(plan, config.compile.level, *record.plan);
+  if (record.training_step) describe_ranks(config.compile.parallel, plan.graph(), record.training_step->parallel);
+  if (record.plan) describe_time(plan, config, *record.plan);
   return predict(forecaster_of(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)}), limit);
+}
+
+// The peak that a run whose loss is computed in chunks would have without chunks.
+std::size_t peak_without_chunks(RunConfig config, const MemoryLimit& limit, const StepWatcher& watch, Record record) {
+  config.compile.loss_chunk_rows = 0;
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan(limit);
+  return forecast_memory(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)})
+      .use.peak_allocated_bytes;
 }
 
 }  // namespace
@@ -68,6 +86,11 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     const Prediction prediction = predict(config, limit, watch, record);
     record_memory(record, prediction.forecast);
     section.fits = prediction.fits;
+    // Policies that were searched for would differ, and with them what else is saved.
+    if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic) {
+      section.loss_chunks_save_bytes = static_cast<std::int64_t>(peak_without_chunks(config, limit, watch, record)) -
+                                       *record.memory_bytes.peak_allocated;
+    }
     if (!limit.capacity_bytes) return;
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
   });

@@ -135,7 +135,7 @@ Record describe_peer(const RunConfig& config, const Python& python, TorchMode mo
   Record record = describe_run(config, Experiment::bench);
   record.engine = fmt::format("torch {} {}", python.torch_version, name(mode));
   if (config.weights) record.training_step->weights = config.weights->source;
-  record.training_step->flops_per_step = config.workload->flops(config.compile.mode);
+  record.training_step->flops_per_step = config.workload->flops(config.compile);
   return record;
 }
 

@@ -18,7 +18,7 @@ bool has_row(const Node& node) {
 }
 
 std::string operand_types(const Graph& graph, const Node& node) {
-  if (node.op == Op::matmul && is_tf32(node)) return "tf32";
+  if (traits(node.op).kernel_class == KernelClass::matmul && is_tf32(node)) return "tf32";
   std::set<DType> found;
   for (const Value value : node.inputs) {
     const DType dtype = graph.type(value).dtype;

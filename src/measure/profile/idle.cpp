@@ -1,8 +1,7 @@
 // idle_time(): the gaps between kernels, each with one cause.
-#include <algorithm>
-
 #include "core/enum_names.h"
 #include "measure/profile/views.h"
+#include "runtime/busy_time.h"
 
 namespace ridgepoint {
 namespace {
@@ -12,25 +11,20 @@ constexpr auto kCauseNames = enum_names<IdleCause>("host late", "dependency", "n
 // Walks the kernels of one step in order of start.
 class StepWalk {
  public:
-  StepWalk(IdleTime& idle, const ProfiledStep& step)
-      : idle_(idle), end_ns_(step.end_ns), busy_until_ns_(step.begin_ns) {
+  StepWalk(IdleTime& idle, const ProfiledStep& step) : idle_(idle), busy_(step.begin_ns, step.end_ns) {
     idle_.wall_ns += step.end_ns - step.begin_ns;
   }
 
   void visit(const KernelRecord& kernel, std::size_t index) {
-    const std::int64_t begin_ns = std::clamp(kernel.start_ns, busy_until_ns_, end_ns_);
-    const std::int64_t finish_ns = std::clamp(kernel.end_ns(), begin_ns, end_ns_);
-    if (begin_ns > busy_until_ns_) {
-      const bool late = kernel.call_start_ns > busy_until_ns_;
-      gap({late ? IdleCause::host_late : IdleCause::dependency, begin_ns - busy_until_ns_, index});
-    }
-    idle_.busy_ns += finish_ns - begin_ns;
-    idle_.overlap_ns += kernel.duration_ns - (finish_ns - begin_ns);
-    busy_until_ns_ = std::max(busy_until_ns_, finish_ns);
+    const bool late = kernel.call_start_ns > busy_.until_ns();
+    const BusyTime::Added added = busy_.add(kernel.start_ns, kernel.duration_ns);
+    if (added.gap_ns > 0) gap({late ? IdleCause::host_late : IdleCause::dependency, added.gap_ns, index});
+    idle_.overlap_ns += kernel.duration_ns - added.busy_ns;
   }
 
   void finish() {
-    if (end_ns_ > busy_until_ns_) gap({IdleCause::nothing_to_do, end_ns_ - busy_until_ns_, std::nullopt});
+    idle_.busy_ns += busy_.busy_ns();
+    if (busy_.rest_ns() > 0) gap({IdleCause::nothing_to_do, busy_.rest_ns(), std::nullopt});
   }
 
  private:
@@ -43,8 +37,7 @@ class StepWalk {
   }
 
   IdleTime& idle_;
-  std::int64_t end_ns_;
-  std::int64_t busy_until_ns_;
+  BusyTime busy_;
 };
 
 }  // namespace

@@ -6,11 +6,14 @@
 #include <memory>
 #include <utility>
 
+#include "measure/profile/communication.h"
+#include "measure/session/ranks.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 #include "runtime/host_activity.h"
 #include "runtime/observation.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -116,9 +119,29 @@ struct Recording {
   bool captured = false;
 };
 
+// The launch of a collective of the host ends before it does: its times are those of the thread that runs it.
+void use_times_of_collectives(ActivityLog& log, const Program& program, const std::vector<CollectiveSpan>& spans) {
+  constexpr std::uint32_t kStream = 1;
+  const std::vector<LaunchInfo> launches = program.launches();
+  std::vector<Activity*> collectives;
+  for (Activity& activity : log.activities) {
+    if (activity.launch >= launches.size()) continue;
+    const Node& node = program.graph().node(launches[activity.launch].node);
+    if (op_class(node.op) == OpClass::collective) collectives.push_back(&activity);
+  }
+  if (collectives.size() != spans.size()) return;  // the device's recorder has them
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    collectives[i]->start_ns = spans[i].begin_ns;
+    collectives[i]->duration_ns = spans[i].end_ns - spans[i].begin_ns;
+    collectives[i]->stream = kStream;
+  }
+}
+
 Recording record_steps(Session& session, Program& program, ActivityRecorder& recorder) {
   const std::int64_t count = session.config().profiled_steps;
+  ProcessGroup* group = session.config().group.get();
   Recording recording;
+  if (group != nullptr) group->note_collectives();
   recorder.start(program.launches_per_run() * static_cast<std::size_t>(count + 1));
   {
     const Observation observation(program, recorder);
@@ -137,6 +160,7 @@ Recording record_steps(Session& session, Program& program, ActivityRecorder& rec
     recording.captured = program.is_captured();
   }
   recording.log = recorder.stop();
+  if (group != nullptr) use_times_of_collectives(recording.log, program, group->take_collectives());
   std::erase_if(recording.log.activities, [](const Activity& activity) { return activity.run == 0; });
   for (Activity& activity : recording.log.activities) {
     if (activity.run != kNoRun) --activity.run;
@@ -150,12 +174,28 @@ bool has_strays(const ActivityLog& log) {
       log.activities, [](const Activity& activity) { return activity.run != kNoRun && activity.launch == kNoLaunch; });
 }
 
+// Throws Error on all ranks where one of them cannot record.
+std::unique_ptr<ActivityRecorder> make_recorder(Profile& profile, ProcessGroup* group, Program& program) {
+  std::unique_ptr<ActivityRecorder> recorder;
+  std::string problem;
+  try {
+    recorder = program.device().make_activity_recorder();
+    profile.recording_ns = measure_recording_ns(*recorder);
+  } catch (const Error& error) {
+    problem = error.what();
+  }
+  problem = problem_of_ranks(group, problem);
+  if (!problem.empty()) throw Error(problem, ErrorKind::unsupported);
+  return recorder;
+}
+
 void record_profile(Profile& profile, Session& session, Program& program) {
+  ProcessGroup* group = session.config().group.get();
   const bool was_captured = program.is_captured();
-  const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
-  profile.recording_ns = measure_recording_ns(*recorder);
+  const std::unique_ptr<ActivityRecorder> recorder = make_recorder(profile, group, program);
   Recording recording = record_steps(session, program, *recorder);
-  if (recording.captured && has_strays(recording.log)) {
+  const bool repeats = recording.captured && has_strays(recording.log);
+  if (!problem_of_ranks(group, repeats ? "strays" : "").empty()) {  // all ranks run the same steps
     recorder->refuse_captures();
     recording = record_steps(session, program, *recorder);
   }
@@ -166,6 +206,17 @@ void record_profile(Profile& profile, Session& session, Program& program) {
         "kernels one by one; the timed ones repeat a captured run.";
   }
   fill_profile(profile, program, recording.steps, std::move(recording.log));
+  if (group != nullptr) compare_ranks(profile, *group);
+}
+
+// A rank that fails between the others' steps leaves them in a collective: none can go on.
+void record_on_ranks(Profile& profile, Session& session, Program& program) {
+  try {
+    record_profile(profile, session, program);
+  } catch (const Error& error) {
+    if (session.config().group != nullptr && error.kind() != ErrorKind::unsupported) throw LostRanks{error.what()};
+    profile.problem = error.what();
+  }
 }
 
 }  // namespace
@@ -173,7 +224,7 @@ void record_profile(Profile& profile, Session& session, Program& program) {
 void fill_profile(Profile& profile, const Program& program, const std::vector<ProfiledStep>& steps, ActivityLog log) {
   if (steps.empty()) return;
   const std::vector<LaunchFacts> facts = facts_of(program);
-  const std::int64_t base_ns = steps.front().begin_ns;
+  const std::int64_t base_ns = profile.begin_ns = steps.front().begin_ns;
   std::ranges::stable_sort(log.activities, {}, &Activity::start_ns);
   std::vector<KernelRecord> records;
   std::vector<std::uint32_t> launch_of;
@@ -199,13 +250,8 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
 
 std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch) {
   Profile profile;
-  std::optional<Record> record = measure_step(config, ceilings, watch, [&](Session& session, Program& program) {
-    try {
-      record_profile(profile, session, program);
-    } catch (const Error& error) {
-      profile.problem = error.what();
-    }
-  });
+  std::optional<Record> record = measure_step(
+      config, ceilings, watch, [&](Session& session, Program& program) { record_on_ranks(profile, session, program); });
   if (!record) return std::nullopt;
   profile.run = std::move(*record);
   profile.run.experiment = Experiment::profile;

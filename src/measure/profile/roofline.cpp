@@ -48,6 +48,7 @@ std::string place_of(const KernelRecord& kernel) {
 std::vector<Group> places(const Profile& profile) {
   std::map<std::tuple<std::string, ProfilePhase, KernelClass>, Group> groups;
   for (const KernelRecord& kernel : profile.kernels) {
+    if (kernel.kernel_class == KernelClass::communication) continue;  // neither rate bounds it
     groups[{place_of(kernel), kernel.phase, kernel.kernel_class}].add(profile, kernel);
   }
   std::vector<Group> result;

@@ -4,22 +4,28 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/files/file.h"
 #include "core/text/json.h"
 #include "ir/scope.h"
+#include "measure/profile/communication.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
 
 // Ids of processes and tracks; the format calls a track a thread.
-constexpr int kHost = 1;
-constexpr int kDevice = 2;
+constexpr int kFirstHost = 1;
+constexpr int kFirstDevice = 2;
+constexpr int kProcessesOfRank = 2;
 constexpr int kSteps = 1;
 constexpr int kLaunches = 2;
 constexpr int kPhases = 1;
@@ -38,6 +44,9 @@ std::string microseconds(std::int64_t ns) {
   return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", std::abs(ns) / 1000, std::abs(ns) % 1000);
 }
 
+// Takes the text of the trace piece by piece.
+using Sink = std::function<void(std::string_view)>;
+
 struct Slice {
   std::int64_t begin_ns;
   std::int64_t end_ns;
@@ -45,20 +54,18 @@ struct Slice {
 
 class TraceWriter {
  public:
-  TraceWriter(const std::filesystem::path& path, const Profile& profile) : file_(path), profile_(profile) {}
+  TraceWriter(const Profile& profile, const TraceRank& rank, Sink sink)
+      : profile_(profile), rank_(rank), sink_(std::move(sink)) {}
 
-  void write() {
-    text_ = fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[\n", facts());
+  // The events, with commas between them.
+  void events() {
     name_tracks();
     steps();
     ranges();
     kernels();
-    text_ += "\n]}\n";
-    file_.write(text_);
-    file_.commit();
+    sink_(text_);
   }
 
- private:
   std::string facts() const {
     const Record& run = profile_.run;
     return fmt::format(
@@ -67,13 +74,20 @@ class TraceWriter {
         dump_json(name(run.dtype)), dump_json(run.device.name));
   }
 
+ private:
   void event(const std::string& body) {
     text_ += first_ ? "{" : ",\n{";
     first_ = false;
     text_ += body + '}';
     if (text_.size() < kChunkBytes) return;
-    file_.write(text_);
+    sink_(text_);
     text_.clear();
+  }
+
+  // The rank's lane is its own two processes, and its clock is that of rank 0.
+  std::string at(std::int64_t ns) const { return microseconds(ns + rank_.shift_ns); }
+  std::string in_rank(std::string_view name) const {
+    return dump_json(rank_.ranks > 1 ? fmt::format("rank {} {}", rank_.rank, name) : std::string(name));
   }
 
   static std::string place(const Track& track) {
@@ -83,7 +97,7 @@ class TraceWriter {
   void slice(const Track& track, std::string_view name, std::string_view category, const Slice& at,
              const std::string& arguments) {
     event(fmt::format(R"("ph":"X",{},"name":{},"cat":"{}","ts":{},"dur":{},"args":{{{}}})", place(track),
-                      dump_json(name), category, microseconds(at.begin_ns), microseconds(at.end_ns - at.begin_ns),
+                      dump_json(name), category, this->at(at.begin_ns), microseconds(at.end_ns - at.begin_ns),
                       arguments));
   }
 
@@ -96,27 +110,30 @@ class TraceWriter {
   }
 
   void name_tracks() {
-    metadata({kHost, kSteps}, "process_name", "\"name\":\"host\"");
-    metadata({kHost, kSteps}, "process_sort_index", "\"sort_index\":0");
-    metadata({kDevice, kPhases}, "process_name",
-             "\"name\":" + dump_json(profile_.run.device.kind + ": " + profile_.run.device.name));
-    metadata({kDevice, kPhases}, "process_sort_index", "\"sort_index\":1");
-    name_track({kHost, kSteps}, "steps", 0);
-    name_track({kHost, kLaunches}, "launches", 1);
-    name_track({kDevice, kPhases}, "phases", 0);
-    name_track({kDevice, kModules}, "modules", 1);
-    std::map<std::uint32_t, bool> streams;
-    for (const KernelRecord& kernel : profile_.kernels) streams[kernel.stream] = true;
+    metadata({host_, kSteps}, "process_name", "\"name\":" + in_rank("host"));
+    metadata({host_, kSteps}, "process_sort_index", fmt::format("\"sort_index\":{}", kProcessesOfRank * rank_.rank));
+    metadata({device_, kPhases}, "process_name",
+             "\"name\":" + in_rank(profile_.run.device.kind + ": " + profile_.run.device.name));
+    metadata({device_, kPhases}, "process_sort_index",
+             fmt::format("\"sort_index\":{}", kProcessesOfRank * rank_.rank + 1));
+    name_track({host_, kSteps}, "steps", 0);
+    name_track({host_, kLaunches}, "launches", 1);
+    name_track({device_, kPhases}, "phases", 0);
+    name_track({device_, kModules}, "modules", 1);
+    std::map<std::uint32_t, bool> streams;  // whether collectives run on it
+    for (const KernelRecord& kernel : profile_.kernels)
+      streams[kernel.stream] = streams[kernel.stream] || kernel.kernel_class == KernelClass::communication;
     int order = 2;
-    for (const auto& [stream, used] : streams) {
-      name_track({kDevice, kFirstStream + stream}, fmt::format("stream {}", stream), order++);
+    for (const auto& [stream, is_of_collectives] : streams) {
+      const char* what = is_of_collectives ? "stream {}, collectives" : "stream {}";
+      name_track({device_, kFirstStream + stream}, fmt::format(fmt::runtime(what), stream), order++);
     }
   }
 
   void steps() {
     for (std::size_t i = 0; i < profile_.steps.size(); ++i) {
       const ProfiledStep& step = profile_.steps[i];
-      slice({kHost, kSteps}, fmt::format("{} {}", name(profile_.run.mode), i), "step", {step.begin_ns, step.end_ns},
+      slice({host_, kSteps}, fmt::format("{} {}", name(profile_.run.mode), i), "step", {step.begin_ns, step.end_ns},
             "");
     }
   }
@@ -168,40 +185,54 @@ class TraceWriter {
         modules.close();
         step = kernel.step;
       }
-      // Copies and fills belong to no phase.
-      if (kernel.kind != ActivityKind::kernel) continue;
+      // Copies and fills belong to no phase, and collectives run beside the kernels of one.
+      if (kernel.kind != ActivityKind::kernel || kernel.kernel_class == KernelClass::communication) continue;
       phases.extend({std::string(name(kernel.phase))}, kernel);
       modules.extend(scope_levels(kernel.scope), kernel);
     }
-    for (const Range& range : phases.in_order()) slice({kDevice, kPhases}, range.name, "phase", range.at, "");
-    for (const Range& range : modules.in_order()) slice({kDevice, kModules}, range.name, "module", range.at, "");
+    for (const Range& range : phases.in_order()) slice({device_, kPhases}, range.name, "phase", range.at, "");
+    for (const Range& range : modules.in_order()) slice({device_, kModules}, range.name, "module", range.at, "");
   }
 
-  void kernels() {
-    std::map<std::uint32_t, std::int64_t> stream_end_ns;
+  // The slice of each kernel's launch. Collectives may begin long after kernels that were launched later.
+  std::vector<Slice> launches() {
+    std::vector<std::size_t> order(profile_.kernels.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](std::size_t i) { return profile_.kernels[i].call_start_ns; });
+    std::vector<Slice> calls(order.size());
     std::int64_t calls_end_ns = INT64_MIN;
     std::int64_t call_begin_ns = INT64_MIN;  // as recorded, of the slice where the flow begins
     Slice call{0, 0};
-    for (std::size_t i = 0; i < profile_.kernels.size(); ++i) {
+    for (const std::size_t i : order) {
       const KernelRecord& kernel = profile_.kernels[i];
       // One API call may start several kernels; they share its slice.
       if (kernel.call_start_ns != call_begin_ns) {
         call_begin_ns = kernel.call_start_ns;
         call = following(calls_end_ns, kernel.call_start_ns, kernel.call_start_ns + kernel.call_duration_ns);
         if (profile_.captured) {
-          slice({kHost, kLaunches}, "captured run", "launch", call, "");
+          slice({host_, kLaunches}, "captured run", "launch", call, "");
         } else {
-          slice({kHost, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call,
+          slice({host_, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call,
                 node_arguments(kernel));
         }
       }
-      const Track track{kDevice, kFirstStream + kernel.stream};
+      calls[i] = call;
+    }
+    return calls;
+  }
+
+  void kernels() {
+    const std::vector<Slice> calls = launches();
+    std::map<std::uint32_t, std::int64_t> stream_end_ns;
+    for (std::size_t i = 0; i < profile_.kernels.size(); ++i) {
+      const KernelRecord& kernel = profile_.kernels[i];
+      const Track track{device_, kFirstStream + kernel.stream};
       std::int64_t& end_ns = stream_end_ns.try_emplace(kernel.stream, INT64_MIN).first->second;
       const Slice ran = following(end_ns, kernel.start_ns, kernel.end_ns());
       slice(track, kernel.name, name(kernel.kernel_class), ran,
             node_arguments(kernel) + "," + launch_arguments(kernel, i));
-      flow("s", {kHost, kLaunches}, i, call.begin_ns);
-      flow("f", track, i, std::max(ran.begin_ns, call.begin_ns));
+      flow("s", {host_, kLaunches}, i, calls[i].begin_ns);
+      flow("f", track, i, std::max(ran.begin_ns, calls[i].begin_ns));
     }
   }
 
@@ -213,8 +244,9 @@ class TraceWriter {
   }
 
   void flow(std::string_view kind, const Track& track, std::size_t id, std::int64_t at_ns) {
-    event(fmt::format(R"("ph":"{}",{},"name":"launch","cat":"flow","id":{},"ts":{}{})", kind, place(track), id,
-                      microseconds(at_ns), kind == "f" ? ",\"bp\":\"e\"" : ""));
+    event(fmt::format(R"("ph":"{}",{},"name":"launch","cat":"flow","id":{},"ts":{}{})", kind, place(track),
+                      (static_cast<std::size_t>(rank_.rank) << 32U) + id, at(at_ns),
+                      kind == "f" ? ",\"bp\":\"e\"" : ""));
   }
 
   static std::string node_arguments(const KernelRecord& kernel) {
@@ -232,14 +264,45 @@ class TraceWriter {
     return text;
   }
 
-  OutputFile file_;
   const Profile& profile_;
+  const TraceRank rank_;
+  const int host_ = kFirstHost + kProcessesOfRank * rank_.rank;
+  const int device_ = kFirstDevice + kProcessesOfRank * rank_.rank;
+  const Sink sink_;
   std::string text_;
   bool first_ = true;
 };
 
 }  // namespace
 
-void write_trace(const std::filesystem::path& path, const Profile& profile) { TraceWriter(path, profile).write(); }
+std::string trace_events(const Profile& profile, const TraceRank& rank) {
+  std::string text;
+  TraceWriter(profile, rank, [&](std::string_view piece) { text += piece; }).events();
+  return text;
+}
+
+std::vector<std::string> gather_trace_events(const Profile& profile, ProcessGroup& group) {
+  const std::vector<std::int64_t> offsets = clock_offsets(group);
+  const auto mine = static_cast<std::size_t>(group.rank());
+  const std::int64_t begin_ns = profile.begin_ns - offsets[mine];
+  const std::int64_t first_begin_ns = std::stoll(group.all_gather(std::to_string(begin_ns)).front());
+  std::vector<std::string> all = group.all_gather(
+      mine == 0 ? "" : trace_events(profile, {group.rank(), group.ranks(), begin_ns - first_begin_ns}));
+  all.erase(all.begin());
+  return all;
+}
+
+void write_trace(const std::filesystem::path& path, const Profile& profile, std::span<const std::string> other_ranks) {
+  OutputFile file(path);
+  TraceWriter writer(profile, {0, static_cast<int>(other_ranks.size()) + 1},
+                     [&](std::string_view piece) { file.write(piece); });
+  file.write(fmt::format("{{\"displayTimeUnit\":\"ms\",\"otherData\":{},\"traceEvents\":[\n", writer.facts()));
+  writer.events();
+  for (const std::string& events : other_ranks) {
+    if (!events.empty()) file.write(",\n" + events);
+  }
+  file.write("\n]}\n");
+  file.commit();
+}
 
 }  // namespace ridgepoint

@@ -71,11 +71,14 @@ void visit_plan(SectionType& section, Visitor&& visit) {
   visit("", "fitted", section.fitted);
   visit("", "predicted_ms", section.predicted_ms);
   visit("", "predicted_error", section.predicted_error);
+  visit("", "predicted_communication_ms", section.predicted_communication_ms);
+  visit("", "predicted_exposed_ms", section.predicted_exposed_ms);
   visit("predicted_phase_ms", "forward", section.predicted_phase_ms.forward);
   visit("predicted_phase_ms", "loss", section.predicted_phase_ms.loss);
   visit("predicted_phase_ms", "recompute", section.predicted_phase_ms.recompute);
   visit("predicted_phase_ms", "backward", section.predicted_phase_ms.backward);
   visit("predicted_phase_ms", "optimizer", section.predicted_phase_ms.optimizer);
+  visit("", "loss_chunks_save_bytes", section.loss_chunks_save_bytes);
 }
 
 template <typename SectionType, typename Visitor>
@@ -138,15 +141,27 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("", "checkpoint_gap", record.checkpoint_gap);
   visit("", "recomputed_flops", record.recomputed_flops);
   visit("", "recomputed_bytes", record.recomputed_bytes);
+  visit("", "loss_chunk_rows", record.loss_chunk_rows);
   visit("", "batch", record.batch);
   visit("", "context", record.context);
+  visit("", "optimizer", record.optimizer);
+  visit("", "momentum", record.momentum);
+  visit("", "weight_decay", record.weight_decay);
+  visit("", "master_weights", record.master_weights);
+  visit("", "frozen", record.frozen);
+  visit("", "lora", record.lora);
+  visit("", "accumulate", record.accumulate);
   visit("model", "name", record.model.name);
   visit("model", "parameters", record.model.parameters);
+  visit("model", "trainable_parameters", record.trainable_parameters);
   visit("model", "layers", record.model.layers);
   visit("model", "d_model", record.model.d_model);
   visit("model", "d_ff", record.model.d_ff);
   visit("model", "heads", record.model.heads);
   visit("model", "vocab", record.model.vocab);
+  visit("model", "kv_heads", record.model.kv_heads);
+  visit("model", "head_size", record.model.head_size);
+  visit("model", "family", record.model.family);
   visit("device", "kind", record.device.kind);
   visit("device", "name", record.device.name);
   visit("device", "total_memory_bytes", record.device.total_memory_bytes);
@@ -177,12 +192,25 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("peer", "ridgepoint_ms", step.peer.ridgepoint_ms);
   visit("", "keys", call.keys);
   visit("", "causal", call.causal);
+  visit("", "window", call.window);
+  visit("", "soft_cap", call.soft_cap);
   visit_statistics("forward_ms", call.forward_ms, visit);
   visit_statistics("backward_ms", call.backward_ms, visit);
   visit("", "forward_flops_per_second", call.forward_flops_per_second);
   visit("", "backward_flops_per_second", call.backward_flops_per_second);
   visit("loss_scaling", "scale", step.loss_scaling.scale);
   visit("loss_scaling", "skipped_steps", step.loss_scaling.skipped_steps);
+  visit("parallel", "data", step.parallel.data);
+  visit("parallel", "shard", step.parallel.shard);
+  visit("parallel", "reduce_dtype", step.parallel.reduce_dtype);
+  visit("parallel", "bucket_bytes", step.parallel.bucket_bytes);
+  visit("parallel", "collectives", step.parallel.collectives);
+  visit("parallel", "wire_bytes", step.parallel.wire_bytes);
+  visit("parallel", "rank_ms", step.parallel.rank_ms);
+  visit("parallel", "slowest_ms", step.parallel.slowest_ms);
+  visit("parallel", "spread", step.parallel.spread);
+  visit("parallel", "alone_ms", step.parallel.alone_ms);
+  visit("parallel", "efficiency", step.parallel.efficiency);
   visit("", "tokens_per_second", step.tokens_per_second);
   visit("", "flops_per_step", step.flops_per_step);
   visit("", "achieved_flops_per_second", step.achieved_flops_per_second);

@@ -8,7 +8,9 @@ void fill_rates(Record& record, const Workload& workload) {
   Record::TrainingStep& step = *record.training_step;
   const double seconds = step.time_ms.mean / 1e3;
   if (!(seconds > 0)) return;
-  if (workload.unit() == "tokens") step.tokens_per_second = static_cast<double>(workload.units()) / seconds;
+  if (workload.unit() == "tokens")
+    step.tokens_per_second = static_cast<double>(workload.units()) * static_cast<double>(record.accumulate) *
+                             static_cast<double>(step.parallel.data.value_or(1)) / seconds;
   if (!step.flops_per_step) return;
   step.achieved_flops_per_second = static_cast<double>(*step.flops_per_step) / seconds;
   const Datasheet* sheet = find_datasheet(record.device.name);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "core/enum_names.h"
@@ -13,7 +14,9 @@
 #include "measure/session/machine_state.h"
 #include "measure/session/sampling.h"
 #include "models/attention.h"
+#include "passes/training/adapters.h"
 #include "ridgepoint/error.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -31,6 +34,58 @@ double flops_per_byte(std::string_view card, Precision precision) {
   return flops_per_second.value_or(*sheet->fp32) / sheet->bytes_per_second;
 }
 
+// The most rows of logits of which one node computes the loss.
+std::int64_t rows_of_losses(const Graph& graph) {
+  std::int64_t rows = 0;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::cross_entropy) rows = std::max(rows, graph.type(node.outputs[0]).shape[0]);
+  }
+  return rows;
+}
+
+// After the model is described.
+void describe_parameters(const RunConfig& config, Record& record) {
+  const CompileOptions& options = config.compile;
+  std::int64_t trainable = record.model.parameters;
+  if (!options.frozen.empty() || options.lora) {
+    const ParameterCounts counts = count_parameters(config.workload->build(), options);
+    record.model.parameters = counts.all;
+    trainable = counts.trainable;
+  }
+  if (runs_backward(options.mode)) record.trainable_parameters = trainable;
+}
+
+void describe_training(const CompileOptions& options, Record& record) {
+  record.master_weights = options.master_weights;
+  record.frozen = options.frozen;
+  if (options.lora) record.lora = to_text(*options.lora);
+  record.accumulate = options.accumulate;
+  if (options.mode != Mode::step) return;
+  const OptimizerOptions& optimizer = options.optimizer;
+  record.optimizer = optimizer.kind;
+  if (optimizer.kind == Optimizer::sgd) record.momentum = optimizer.sgd.momentum;
+  record.weight_decay = optimizer.weight_decay();
+}
+
+// Throws the exception of `stage`, or Error where another rank has one.
+void succeed_on_all_ranks(ProcessGroup* group, const std::function<void()>& stage) {
+  if (group == nullptr) return stage();
+  std::exception_ptr failure;
+  std::string message;
+  try {
+    stage();
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    message = error.what();
+  }
+  const std::vector<std::string> messages = group->all_gather(message);
+  if (failure) std::rethrow_exception(failure);
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+    if (!messages[rank].empty()) throw Error("rank " + std::to_string(rank) + ": " + messages[rank]);
+  }
+}
+
 // Thrown by stop_run(); never leaves is_stopped().
 struct Stopped {};
 
@@ -39,7 +94,7 @@ struct Stopped {};
 std::string_view name(StepProgress::Stage stage) { return kStageNames[stage]; }
 
 HostTensor initial_value(const RunConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point) {
-  if (config.weights) return config.weights->read(parameter);
+  if (config.weights && !is_adapter(parameter.name)) return config.weights->read(parameter);
   return config.workload->initial_value(parameter, static_cast<std::uint64_t>(config.seed), stop_point);
 }
 
@@ -50,8 +105,9 @@ Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std
       iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
   enter(Stage::planning);
   const InStage in_stage(FirstCallStage::context);
-  device_ = open_device(config.device, config.device_options);
+  succeed_on_all_ranks(config.group.get(), [&] { device_ = open_device(config.device, config.device_options); });
   describe_device(record_, *device_);
+  if (config.group != nullptr) communicator_ = device_->make_communicator(config.group);
 }
 
 void Session::enter(Stage stage, std::int64_t index, std::int64_t count) {
@@ -103,6 +159,7 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   options.compile.block_checkpoints = blocks;
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
+    if (pass.name == "chunk_loss" && pass.changed) record_.loss_chunk_rows = rows_of_losses(graph);
   };
   return {build_graph(options.stop_point), device_, options};
 }
@@ -126,7 +183,18 @@ ForecastOptions Session::forecast_options() {
 
 Program Session::make(const ProgramPlan& plan, MemoryTrace* trace) {
   const InStage in_stage(FirstCallStage::kernels);
-  return Program(plan, nullptr, {.stop_point = stop_point(Stage::initialising), .memory_trace = trace});
+  std::optional<Program> program;
+  succeed_on_all_ranks(config_.group.get(), [&] {
+    program.emplace(
+        plan, nullptr,
+        ProgramOptions{
+            .stop_point = stop_point(Stage::initialising), .memory_trace = trace, .communicator = communicator_});
+  });
+  return std::move(*program);
+}
+
+bool Session::first_rank_says(bool answer) const {
+  return config_.group == nullptr ? answer : config_.group->all_gather(answer ? "yes" : "no").front() == "yes";
 }
 
 void Session::initialise(Program& program) {
@@ -137,7 +205,7 @@ void Session::initialise(Program& program) {
   if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
   for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
     stop();
-    program.write_input(parameter.name, config_.weights->read(parameter));
+    program.write_input(parameter.name, initial_value(config_, parameter, stop));
   }
   config_.workload->write_data(program, seed, stop);
   program.synchronize();
@@ -148,7 +216,9 @@ std::vector<double> Session::warm_up(const Iteration& iteration) {
   const Clock::time_point begin = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   std::vector<double> warmup_ms;
-  for (std::int64_t i = 0; i < config_.warmup && (i == 0 || seconds() < budget_seconds / 2); ++i) {
+  const bool is_timed = config_.budget_seconds.has_value();
+  const auto goes_on = [&] { return !is_timed || first_rank_says(seconds() < budget_seconds / 2); };
+  for (std::int64_t i = 0; i < config_.warmup && (i == 0 || goes_on()); ++i) {
     enter(Stage::warmup, i, config_.warmup);
     warmup_ms.push_back(iteration(i).host_ms);
   }
@@ -162,7 +232,12 @@ Session::Times Session::iterate(const Iteration& iteration) {
   MachineState machine(device_->facts().pci_bus_id);
   machine.start();
   Sampling sampling(config_);
-  for (std::int64_t i = 0; sampling.goes_on(times.host_ms); ++i) {
+  const bool is_counted = !config_.until && !config_.budget_seconds;  // all ranks count alike
+  const auto goes_on = [&] {
+    const bool answer = sampling.goes_on(times.host_ms);
+    return is_counted ? answer : first_rank_says(answer);
+  };
+  for (std::int64_t i = 0; goes_on(); ++i) {
     // How many iterations follow is not known with `until`.
     if (config_.until) {
       enter(Stage::timing, sampling.steps_done(times.host_ms.size()));
@@ -224,11 +299,13 @@ Record describe_run(const RunConfig& config, Experiment experiment) {
   record.compile = config.compile.level;
   record.allocator = config.allocator.value_or(default_allocator(config.compile.level));
   record.checkpoint = config.compile.checkpoint;
+  describe_training(config.compile, record);
   const WorkloadDescription workload = config.workload->describe();
   record.attention = workload.attention;
   record.batch = workload.batch;
   record.context = workload.context;
   record.model = workload.model;
+  describe_parameters(config, record);
   record.warmup = config.warmup;
   record.steps = config.steps;
   record.seed = config.seed;

@@ -12,6 +12,7 @@
 #include "measure/memory/forecast.h"
 #include "ridgepoint/record.h"
 #include "ridgepoint/run_config.h"
+#include "runtime/communicator.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
@@ -43,8 +44,8 @@ class Session {
  public:
   using Stage = StepProgress::Stage;
 
-  // Opens the device. `repeats`: how often iterate() will be called, for the progress. All members throw Error, and
-  // call stop_run() if the watcher returns false.
+  // Opens the device, on all ranks or on none. `repeats`: how often iterate() will be called, for the progress. All
+  // members throw Error, and call stop_run() if the watcher returns false.
   Session(const RunConfig& config, StepWatcher watch, Record& record, std::int64_t repeats = 1);
 
   const RunConfig& config() const { return config_; }
@@ -67,7 +68,7 @@ class Session {
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
 
-  // `trace`, if given, records the allocations.
+  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one.
   Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
   // Writes parameters and data.
   void initialise(Program& program);
@@ -86,6 +87,9 @@ class Session {
   Times iterate(const Iteration& iteration);
   // Times one run of the program and waits for it.
   static Elapsed run_once(Program& program, DeviceTimer& timer);
+
+  // Between the ranks of the run: whether rank 0 says so.
+  bool first_rank_says(bool answer) const;
 
   // Records how the last run of the program launched its kernels: captured, or why not.
   void record_launching(const Program& program);
@@ -107,8 +111,9 @@ class Session {
   StepWatcher watch_;
   Record& record_;
   std::shared_ptr<Device> device_;
-  std::int64_t iterations_;           // of all stages together
-  std::int64_t iterations_done_ = 0;  // of the stages before this one
+  std::shared_ptr<Communicator> communicator_;  // null for one rank
+  std::int64_t iterations_;                     // of all stages together
+  std::int64_t iterations_done_ = 0;            // of the stages before this one
 };
 
 // The record of a configuration before the run; the device is not opened.

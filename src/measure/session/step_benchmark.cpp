@@ -10,10 +10,12 @@
 #include "measure/session/anomaly.h"
 #include "measure/session/first_call.h"
 #include "measure/session/loss.h"
+#include "measure/session/ranks.h"
 #include "measure/session/rates.h"
 #include "measure/session/timing_quality.h"
 #include "passes/training/training.h"
 #include "ridgepoint/error.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -60,6 +62,7 @@ class Run {
   Run(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch, FirstCallClock* first_call,
       Record& record)
       : config_(config),
+        watch_(watch),
         ceilings_(ceilings),
         first_call_(first_call),
         record_(record),
@@ -71,17 +74,19 @@ class Run {
 
   void all_stages(const StepFollowUp& then) {
     const ProgramPlan plan = planned();
-    step().flops_per_step = config_.workload->flops(config_.compile.mode);
+    describe_ranks(config_.compile.parallel, plan.graph(), step().parallel);
+    step().flops_per_step = config_.workload->flops(config_.compile);
     if (!session_.computes()) return;
     program_.emplace(session_.make(plan));
     session_.initialise(*program_);
-    iterate();
+    together([&] { iterate(); });
     const std::optional<double> loss = loss_of(*program_);
     loss_scaling();
     memory();
     session_.record_device_memory(*program_);
     if (then) then(session_, *program_);
-    program_.reset();  // frees memory for the measurement of the ceiling
+    program_.reset();  // frees memory for the next measurements
+    if (config_.group != nullptr) time_alone(config_, watch_, step().parallel);
     rates();
     if (!loss) return;
     require_finite_loss(*loss, config_.warmup + record_.steps, config_.detect_anomaly ? "" : kAdvice);
@@ -140,6 +145,17 @@ class Run {
     session_.record_launching(*program_);
   }
 
+  // A rank that fails here leaves the others in a collective: none can go on.
+  void together(const std::function<void()>& iterations) {
+    if (config_.group == nullptr) return iterations();
+    try {
+      iterations();
+      gather_times(*config_.group, step().time_ms.median, step().parallel);
+    } catch (const std::exception& error) {
+      throw LostRanks{error.what()};
+    }
+  }
+
   Session::Elapsed run_first(DeviceTimer& timer) {
     const InStage in_stage(FirstCallStage::first_run);
     const Session::Elapsed elapsed = Session::run_once(*program_, timer);
@@ -156,6 +172,7 @@ class Run {
   }
 
   const RunConfig& config_;
+  const StepWatcher& watch_;
   CeilingCache& ceilings_;
   FirstCallClock* first_call_;
   Record& record_;

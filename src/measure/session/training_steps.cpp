@@ -1,20 +1,45 @@
 #include "measure/session/training_steps.h"
 
 #include <algorithm>
+#include <cstring>
+#include <string_view>
 
 #include "measure/session/anomaly.h"
 #include "ridgepoint/program.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
 
-void write_tokens(Program& program, const TrainingTokens& tokens) {
-  if (tokens.inputs) program.write_input("inputs", *tokens.inputs);
-  if (tokens.targets) program.write_input("targets", *tokens.targets);
+// The rows of all ranks, in their order.
+HostTensor joined_rows(HostTensor mine, ProcessGroup* group) {
+  if (group == nullptr) return mine;
+  const std::string_view bytes(reinterpret_cast<const char*>(mine.data.data()), mine.data.size());
+  const std::vector<std::string> all = group->all_gather(bytes);
+  HostTensor joined({mine.type.dtype, with_size(mine.type.shape, 0, mine.type.shape[0] * group->ranks())});
+  for (std::size_t rank = 0; rank < all.size(); ++rank)
+    std::memcpy(joined.data.data() + rank * mine.data.size(), all[rank].data(), mine.data.size());
+  return joined;
 }
 
-void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& parameters, TrainingResult& result) {
-  for (const char* name : {"logits", "loss"}) result.tensors[name] = convert(program.read_output(name), DType::fp32);
+// The rows of this rank.
+HostTensor rows_of_rank(const HostTensor& all, const ParallelOptions& parallel) {
+  HostTensor rows({all.type.dtype, with_size(all.type.shape, 0, all.type.shape[0] / parallel.data)});
+  const std::size_t bytes = rows.data.size();
+  std::memcpy(rows.data.data(), all.data.data() + static_cast<std::size_t>(parallel.rank) * bytes, bytes);
+  return rows;
+}
+
+void write_tokens(Program& program, const TrainingTokens& tokens) {
+  const ParallelOptions& parallel = program.parallel();
+  if (tokens.inputs) program.write_input("inputs", rows_of_rank(*tokens.inputs, parallel));
+  if (tokens.targets) program.write_input("targets", rows_of_rank(*tokens.targets, parallel));
+}
+
+void keep_first_step(Program& program, const std::vector<ParameterDeclaration>& parameters, ProcessGroup* group,
+                     TrainingResult& result) {
+  result.tensors["logits"] = joined_rows(convert(program.read_output("logits"), DType::fp32), group);
+  result.tensors["loss"] = convert(program.read_output("loss"), DType::fp32);
   for (const ParameterDeclaration& parameter : parameters) {
     const std::string name = "grad." + parameter.name;
     result.tensors[name] = convert(program.read_output(name), DType::fp32);
@@ -32,8 +57,9 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
   write_tokens(program, tokens);
   const std::vector<ParameterDeclaration> parameters = parameters_of(program.graph());
   TrainingResult result;
-  result.inputs = program.read_input("inputs");
-  result.targets = program.read_input("targets");
+  ProcessGroup* const group = config.group.get();
+  result.inputs = joined_rows(program.read_input("inputs"), group);
+  result.targets = joined_rows(program.read_input("targets"), group);
   std::optional<AnomalyDetector> detector;
   if (config.detect_anomaly) detector.emplace(program);
   for (std::int64_t i = 0; i < config.steps; ++i) {
@@ -43,7 +69,7 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
     if (detector && detector->first() && result.anomaly.empty()) {
       result.anomaly = "step " + std::to_string(i + 1) + ": " + *detector->first();
     }
-    if (i == 0) keep_first_step(program, parameters, result);
+    if (i == 0) keep_first_step(program, parameters, group, result);
     if (optimizer_steps > 0) {
       result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
     }

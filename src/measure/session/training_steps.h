@@ -12,7 +12,8 @@
 
 namespace ridgepoint {
 
-// int64 [batch, context]; missing tensors are random, from the configuration's seed.
+// int64 [batch, context]; missing tensors are random, from the configuration's seed. With several ranks, the rows of
+// all of them in order, here and in the results.
 struct TrainingTokens {
   std::optional<HostTensor> inputs;
   std::optional<HostTensor> targets;

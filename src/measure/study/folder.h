@@ -5,15 +5,14 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/files/system_call.h"
 #include "core/text/json.h"
-#include "measure/study/plan.h"
+#include "measure/study/manifest.h"
+#include "measure/study/part.h"
 #include "measure/study/study_rows.h"
 
 namespace ridgepoint {
@@ -35,7 +34,10 @@ class StudyFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path file(std::string_view name) const { return path_ / name; }
 
-  bool has_study() const;
+  // What the study measures and on what; two studies with different ones must not share a folder. A folder without it
+  // has no study.
+  StudyManifest manifest() const { return StudyManifest(path_); }
+
   // Keeps other processes from this study while the descriptor is open. Throws Error if one has it.
   Descriptor lock() const;
   // Makes the folder for a new study. Throws Error for one that cannot be written, or that holds other files.
@@ -46,12 +48,6 @@ class StudyFolder {
   // removal is stopped is still one.
   void restart(const Json& configuration) const;
 
-  // What the study measures and on what; two studies with different ones must not share a folder. Throws Error for a
-  // study.json that is damaged or of another version.
-  Json configuration() const;
-  std::optional<std::vector<StudyPartPlan>> plan() const;  // empty before the devices are known
-  void write_plan(const Json& configuration, std::span<const StudyPartPlan> plan) const;
-
   // Drops an incomplete last line of each file. Returns the names of the files that had one.
   std::vector<std::string> drop_incomplete_lines() const;
   // Throws Error for a line that is not JSON, with its file and number.
@@ -60,8 +56,6 @@ class StudyFolder {
   std::vector<Json> rows(StudyPart part) const;
   StudyRows all_rows() const;
   void append_row(StudyPart part, std::string_view line) const;
-  // Notes files that are about to be written into the folder ("tables/sizes.md"), for restart().
-  void note_files(const std::vector<std::string>& names) const;
   // Keeps the first `count` rows of a part.
   void keep_rows(StudyPart part, std::size_t count) const;
 

@@ -2,31 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "core/text/json.h"
+#include "measure/study/machine.h"
 #include "measure/study/part.h"
-#include "ridgepoint/dtype.h"
 
 namespace ridgepoint {
-
-// The device that a study measures, as `ridgepoint devices` describes it.
-struct StudyMachine {
-  std::string device = "cpu";  // as --device takes it: cpu, cuda, cuda:1
-  std::string name;
-  std::int64_t memory_bytes = 0;
-  std::map<DType, double> flops_per_second;  // of matrix products; a type without a rate runs as fast as fp32
-  double bytes_per_second = 0;               // of copies
-
-  bool is_gpu() const { return device != "cpu"; }
-};
-
-// The machine of the rows of `devices`. Throws Error where they lack the device, or say why it cannot be used.
-StudyMachine study_machine(const std::vector<Json>& rows, std::string_view device);
 
 struct StudySettings {
   std::string device;             // as StudyMachine has it
@@ -35,7 +17,8 @@ struct StudySettings {
   std::int64_t memory_limit_bytes = 0;
   bool is_quick = false;
   double limit_seconds = 900;
-  std::vector<std::string> models = {};  // presets; empty: by the machine and the limit
+  std::vector<std::string> models = {};  // as --model takes them; empty: by the machine and the limit
+  std::string config_overrides = {};     // of the fields of their config.json, as --config-override takes them
 };
 
 struct StudyCommand {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "models/transformer.h"
-
 namespace ridgepoint {
 namespace {
 
@@ -32,18 +30,17 @@ double rate(const StudyMachine& machine, DType dtype) {
 
 double start_seconds(const StudyMachine& machine) { return machine.is_gpu() ? 2.5 : 1; }
 
-double iteration_seconds(const StudyMachine& machine, std::string_view model, Mode mode, std::int64_t batch,
+double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
                          std::int64_t context, DType dtype) {
-  TransformerConfig config = transformer_preset(model);
-  config.context = context;
-  const auto flops = static_cast<double>(Transformer(config, batch).flops(mode));
-  const double launches = machine.is_gpu() ? static_cast<double>(config.layers) * kLaunchesOfLayer * kLaunchSeconds : 0;
+  model.context = context;
+  const auto flops = static_cast<double>(Transformer(model, batch).flops(mode));
+  const double launches = machine.is_gpu() ? static_cast<double>(model.layers) * kLaunchesOfLayer * kLaunchSeconds : 0;
   return std::max(flops / rate(machine, dtype), launches);
 }
 
-double initial_seconds(const StudyMachine& machine, std::string_view model) {
+double initial_seconds(const StudyMachine& machine, const TransformerConfig& model) {
   constexpr double kParametersPerSecond = 5e7;
-  const auto parameters = static_cast<double>(parameter_count(transformer_preset(model)));
+  const auto parameters = static_cast<double>(parameter_count(model));
   return machine.is_gpu() ? 0.3 + parameters / 5e9 : parameters / kParametersPerSecond;
 }
 

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
-#include "measure/study/plan.h"
+#include "measure/study/machine.h"
+#include "models/transformer.h"
 #include "ridgepoint/compile.h"
 
 namespace ridgepoint {
@@ -23,10 +23,10 @@ struct StudyIterations {
 double start_seconds(const StudyMachine& machine);
 
 // One iteration of a model.
-double iteration_seconds(const StudyMachine& machine, std::string_view model, Mode mode, std::int64_t batch,
+double iteration_seconds(const StudyMachine& machine, TransformerConfig model, Mode mode, std::int64_t batch,
                          std::int64_t context, DType dtype);
 // Its initial values.
-double initial_seconds(const StudyMachine& machine, std::string_view model);
+double initial_seconds(const StudyMachine& machine, const TransformerConfig& model);
 
 // Whether one call of attention, with 8 matrices of one head, clearly does not fit in memory if it stores all scores:
 // its backward needs more than kScoreMatricesOfMemory of them.

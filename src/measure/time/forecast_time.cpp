@@ -1,11 +1,15 @@
 #include "measure/time/forecast_time.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
+#include "ir/queries.h"
 #include "measure/time/kernel_rates.h"
+#include "measure/time/network.h"
+#include "ops/attention_form.h"
 #include "ops/node_key.h"
 #include "ops/rule.h"
 
@@ -47,10 +51,15 @@ AttentionSize attention_size(const Graph& graph, const Node& node) {
   const bool is_backward = node.op == Op::attention_backward;
   const std::size_t q = is_backward ? 1 : 0;
   const TensorType& queries = graph.type(node.inputs[q]);
+  const std::int64_t keys = graph.type(node.inputs[q + 1]).shape[-2];
+  const AttentionForm form = attention_form(node.attributes);
   AttentionSize size{.queries = queries.shape[-2],
-                     .keys = graph.type(node.inputs[q + 1]).shape[-2],
+                     .keys = keys,
                      .width = queries.shape[-1],
-                     .causal = node.attributes.get<bool>("causal"),
+                     .causal = form.causal,
+                     .window = form.window < keys ? form.window : 0,
+                     .has_soft_cap = form.soft_cap > 0,
+                     .bytes = static_cast<double>(bytes_of(graph, node)),
                      .is_fp32 = queries.dtype == DType::fp32,
                      .is_backward = is_backward};
   for (int axis = 0; axis < queries.shape.rank() - 2; ++axis) size.batch *= queries.shape[axis];
@@ -60,7 +69,10 @@ AttentionSize attention_size(const Graph& graph, const Node& node) {
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
   const auto bytes = static_cast<double>(bytes_of(graph, node));
   switch (node.op) {
-    case Op::matmul: {
+    case Op::matmul:
+    case Op::matmul_add:
+    case Op::grouped_matmul:
+    case Op::grouped_matmul_weights: {
       const std::optional<ProductKind> kind = product_kind(graph, node);
       if (!kind) return std::nullopt;
       return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
@@ -69,6 +81,8 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     case Op::attention_backward:
       return rates.attention(attention_size(graph, node));
     case Op::adamw:
+    case Op::adamw_8bit:
+    case Op::sgd:
       return rates.optimizer(bytes);
     default:
       return rates.rows(bytes);
@@ -89,6 +103,8 @@ class Queue {
     gpu_ = std::max(gpu_, host_) + time.fixed + time.work;
   }
   double seconds() const { return gpu_; }  // when the GPU ends
+  // Launches wait until this time.
+  void wait_until(double seconds) { gpu_ = std::max(gpu_, seconds); }
 
  private:
   bool captured_;
@@ -96,11 +112,50 @@ class Queue {
   double gpu_ = 0;
 };
 
+// The collectives that run beside a queue, one after another.
+class Communication {
+ public:
+  Communication(const Graph& graph, const Network& network) : graph_(graph), network_(network) {}
+
+  void begin(const Node& node, double now) {
+    const double seconds = collective_seconds(network_, graph_, node);
+    end_ = std::max(end_, now) + seconds;
+    total_ += seconds;
+    for (const Value value : node.outputs) ends_[value] = end_;
+  }
+  // When the node may begin: after the collectives whose results it reads.
+  double ready(const Node& node) const {
+    double seconds = 0;
+    for (const Value value : node.inputs) {
+      const auto found = ends_.find(view_root(graph_, value));
+      if (found != ends_.end()) seconds = std::max(seconds, found->second);
+    }
+    return seconds;
+  }
+  double end() const { return end_; }
+  double total() const { return total_; }
+
+ private:
+  const Graph& graph_;
+  const Network& network_;
+  double end_ = 0;
+  double total_ = 0;
+  std::map<Value, double> ends_;
+};
+
+bool has_collectives(const Graph& graph) {
+  return std::ranges::any_of(graph.order(),
+                             [&](NodeId id) { return op_class(graph.node(id).op) == OpClass::collective; });
+}
+
 }  // namespace
 
-std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card) {
+std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
+                                          const std::optional<Network>& network) {
   const std::optional<KernelRates> rates = KernelRates::of(card);
-  if (!rates) return std::nullopt;
+  if (!rates || (has_collectives(graph) && !network)) return std::nullopt;
+  const Network links = network.value_or(Network{});
+  Communication communication(graph, links);
   TimeForecast forecast;
   Queue queue(level == Compile::full);
   bool has_tf32 = false;
@@ -108,8 +163,20 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!launches(node.op)) continue;
+    const double before = queue.seconds();
+    const auto count = [&] {
+      std::optional<double>& phase = forecast.by_phase[node.phase];
+      phase = phase.value_or(0) + (queue.seconds() - before) * kMsPerSecond;
+    };
+    queue.wait_until(communication.ready(node));
+    forecast.exposed_ms += (queue.seconds() - before) * kMsPerSecond;
+    if (op_class(node.op) == OpClass::collective) {
+      communication.begin(node, queue.seconds());
+      count();
+      continue;
+    }
     std::string key = typed_key(graph, node);
-    if (node.op == Op::matmul) {
+    if (traits(node.op).kernel_class == KernelClass::matmul) {
       const std::optional<ProductKind> kind = product_kind(graph, node);
       if (!kind) return std::nullopt;
       has_tf32 = has_tf32 || kind == ProductKind::tf32 || kind == ProductKind::tf32_strided;
@@ -121,13 +188,20 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
       if (!time) return std::nullopt;
       found = known.emplace(key, *time).first;
     }
-    const double before = queue.seconds();
     queue.launch(found->second);
-    std::optional<double>& phase = forecast.by_phase[node.phase];
-    phase = phase.value_or(0) + (queue.seconds() - before) * kMsPerSecond;
+    count();
   }
+  const double last = queue.seconds();
+  queue.wait_until(communication.end());
+  if (queue.seconds() > last) {  // of the gathers of sharded parameters
+    const double waited_ms = (queue.seconds() - last) * kMsPerSecond;
+    forecast.exposed_ms += waited_ms;
+    forecast.by_phase[Phase::optimizer] = forecast.by_phase[Phase::optimizer].value_or(0) + waited_ms;
+  }
+  forecast.communication_ms = communication.total() * kMsPerSecond;
   forecast.ms = queue.seconds() * kMsPerSecond;
-  if (card.card == kMeasuredCard) forecast.error = has_tf32 ? kErrorInTf32 : kError;
+  // No time of several ranks has been compared yet.
+  if (card.card == kMeasuredCard && !has_collectives(graph)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
   return forecast;
 }
 

@@ -7,6 +7,7 @@
 #include "measure/machine/datasheet.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/network.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {
@@ -14,14 +15,20 @@ namespace ridgepoint {
 struct TimeForecast {
   double ms = 0;        // of one run
   PhaseTimes by_phase;  // their sum is `ms`
+  // Of the collectives of several ranks: how long they run, and how long launches wait for them, which is a part of
+  // `ms`.
+  double communication_ms = 0;
+  double exposed_ms = 0;
   // The share of `ms` by which a measured time differs at most, but for one prediction in fifty: 0.1 is 10 %. Empty for
   // a GPU on which nothing has been measured.
   std::optional<double> error;
 };
 
 // `graph` is compiled for the GPU at `level`. Launches run one after another; the next begins when the host has issued
-// it, but those of Compile::full are captured and wait for no host. Empty without rates (KernelRates::of), and for a
-// product of a dtype for which there is none.
-std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card);
+// it, but those of Compile::full are captured and wait for no host. Collectives run beside them, one after another, and
+// the first launch that reads a result waits; that they slow other kernels down is not modelled. Empty without rates
+// (KernelRates::of), for a product of a dtype for which there is none, and for collectives without a network.
+std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
+                                          const std::optional<Network>& network = {});
 
 }  // namespace ridgepoint

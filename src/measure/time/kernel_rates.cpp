@@ -16,11 +16,49 @@ constexpr double kFp32ShareOfHalfOnHopper = 0.098;
 constexpr double kFp32Share = 0.75;
 constexpr int kHopper = 90;
 
-// Shares of the half rate. Flash attention of fp32 multiplies fp16 parts (docs/decisions/0011); heads wider than 64
-// have smaller tiles.
-constexpr double kAttentionShare = 0.34, kAttentionBackwardShare = 0.263;
-constexpr double kFp32AttentionShare = 0.103, kFp32AttentionBackwardShare = 0.09;
-constexpr double kWideFp32AttentionShare = 0.081, kWideFp32AttentionBackwardShare = 0.055;
+// Flash attention by one kernel.
+struct AttentionRate {
+  double share;  // of the half rate
+  double fixed;  // seconds
+  double block;  // queries of a block, or keys in backward
+  // What a block multiplies beyond the keys (in backward: queries) that it sees: tiles that reach past the diagonal,
+  // and the idle time when it begins and ends.
+  double more;
+};
+constexpr AttentionRate kAttention = {0.34, 3e-6, 128, 120}, kAttentionBackward = {0.263, 14e-6, 128, 120};
+constexpr AttentionRate kHopperAttention = {0.54, 5e-6, 192, 400}, kHopperAttentionBackward = {0.49, 6e-6, 128, 400};
+constexpr AttentionRate kWideHopperAttention = {0.70, 3e-6, 128, 280};
+constexpr AttentionRate kWideHopperAttentionBackward = {0.53, 14e-6, 128, 400};
+// fp32 multiplies fp16 parts (docs/decisions/0011); heads wider than 64 have smaller tiles.
+constexpr AttentionRate kFp32Attention = {0.103, 3e-6, 256, 120}, kFp32AttentionBackward = {0.09, 14e-6, 128, 120};
+constexpr AttentionRate kWideFp32Attention = {0.081, 3e-6, 128, 120};
+constexpr AttentionRate kWideFp32AttentionBackward = {0.055, 14e-6, 64, 120};
+
+constexpr double kWidestHead = 128;  // of tiles that are not padded to 256
+constexpr std::int64_t kShortKeys = 256;
+
+AttentionRate attention_rate(const AttentionSize& size, double width, bool is_hopper) {
+  const bool is_wide = width > 64;
+  if (size.is_fp32) {
+    if (size.is_backward) return is_wide ? kWideFp32AttentionBackward : kFp32AttentionBackward;
+    return is_wide ? kWideFp32Attention : kFp32Attention;
+  }
+  // Hopper has no kernels of its own for the forward of few keys and the backward of the widest heads.
+  if (!is_hopper || (size.is_backward ? width > kWidestHead : size.keys <= kShortKeys)) {
+    return size.is_backward ? kAttentionBackward : kAttention;
+  }
+  if (size.is_backward) return is_wide ? kWideHopperAttentionBackward : kHopperAttentionBackward;
+  return is_wide ? kWideHopperAttention : kHopperAttention;
+}
+
+// A soft cap takes an exponential and a reciprocal of each score. A multiprocessor begins 16 of them in a cycle (CUDA
+// C++ Programming Guide, "Throughput of Native Arithmetic Instructions"), while it adds and multiplies 128 times, or 64
+// with compute capability 8.0. In forward none runs beside products, in backward half of them does.
+constexpr double kFunctionsOfCap = 2, kFunctionsOfCapInBackward = 1;
+double special_functions_per_second(const Datasheet& card) {
+  constexpr int kHalfTheLanes = 80;
+  return *card.fp32 / 2 * 16 / (card.compute_capability == kHalfTheLanes ? 64 : 128);
+}
 
 // Shares of the bandwidth. The first is that of a copy; products with a short inner dimension, which alone are bound by
 // memory, write in tiles.
@@ -32,13 +70,20 @@ constexpr double kOptimizerShare = 0.76;
 // sums of blocks that share a tile.
 constexpr double kProductFixed = 6.8e-6, kSplitProductFixed = 8e-6;
 constexpr double kRowFixed = 1.2e-6;
-constexpr double kAttentionFixed = 3e-6, kAttentionBackwardFixed = 14e-6;
 constexpr double kOptimizerFixed = 8e-6;
 constexpr double kCapturedShare = 0.67;
 constexpr double kHostSeconds = 3.9e-6;
 
-constexpr double kWidestHead = 128;    // of tiles that are not padded to 256
-constexpr double kDiagonalKeys = 120;  // a tile reaches past the diagonal, and begins and ends with idle time
+// A window has a second edge with tiles that reach past it, but blocks of equal length: times what a block multiplies
+// beyond what it sees.
+constexpr double kMoreOfWindow = 1.35, kMoreOfWindowInBackward = 0.7;
+
+// The keys that a query attends to, in backward the queries that attend to a key.
+double seen_on_average(const AttentionSize& size, double rows, double others) {
+  if (size.window == 0) return size.causal ? others / 2 : others;
+  const auto window = static_cast<double>(size.window);
+  return (window * rows - window * (window - 1) / 2) / rows;
+}
 
 double round_up_to(double value, double step) { return std::ceil(value / step) * step; }
 
@@ -78,22 +123,22 @@ KernelTime KernelRates::attention(const AttentionSize& size) const {
   const auto keys = static_cast<double>(size.keys);
   double width = std::max(round_up_to(static_cast<double>(size.width), size.is_fp32 ? 64 : 32), 64.0);
   if (width > kWidestHead) width = round_up_to(width, 256);
-  const bool is_wide = width > 64;
+  const AttentionRate rate = attention_rate(size, width, card_.compute_capability == kHopper);
 
-  double share = size.is_backward ? kAttentionBackwardShare : kAttentionShare;
-  double block = 128;  // queries of a block, or keys in backward
-  if (size.is_fp32 && size.is_backward) {
-    share = is_wide ? kWideFp32AttentionBackwardShare : kFp32AttentionBackwardShare;
-    if (is_wide) block = 64;
-  } else if (size.is_fp32) {
-    share = is_wide ? kWideFp32AttentionShare : kFp32AttentionShare;
-    if (!is_wide) block = 256;
-  }
-  const double blocks = batch * std::ceil((size.is_backward ? keys : queries) / block);
-  const double idle = std::max(1.0, card_.multiprocessors / std::max(blocks, 1.0));
-  const double seen_keys = (size.causal ? keys / 2 : keys) + kDiagonalKeys;
-  const double flops = (size.is_backward ? 2.5 : 1.0) * 4 * batch * queries * seen_keys * width;
-  return {size.is_backward ? kAttentionBackwardFixed : kAttentionFixed, flops * idle / (half_ * share)};
+  // Of causal attention the longest block sees all keys, in backward all queries; with a window not more than that.
+  const double rows = size.is_backward ? keys : queries;
+  const double others = size.is_backward ? queries : keys;
+  const double of_window = size.is_backward ? kMoreOfWindowInBackward : kMoreOfWindow;
+  const double seen = seen_on_average(size, rows, others) + (size.window > 0 ? of_window : 1) * rate.more;
+  const double reach = size.window > 0 ? static_cast<double>(size.window) : others;
+  const double seen_by_all = batch * rows * seen;
+  const double seen_by_longest = std::min(rate.block, rows) * std::max(seen, reach);
+  const double flops_of_one = (size.is_backward ? 2.5 : 1.0) * 4 * width;
+  const double scores = std::max(seen_by_all, seen_by_longest * card_.multiprocessors);
+  double seconds = flops_of_one * scores / (half_ * rate.share);
+  const double functions = size.is_backward ? kFunctionsOfCapInBackward : kFunctionsOfCap;
+  if (size.has_soft_cap) seconds += functions * scores / special_functions_per_second(card_);
+  return {rate.fixed, std::max(seconds, size.bytes / (card_.bytes_per_second * kRowShare))};
 }
 
 KernelTime KernelRates::optimizer(double bytes) const {

@@ -20,10 +20,14 @@ struct KernelTime {
 // dimension, as Hopper's tensor cores need it in tf32.
 enum class ProductKind : std::uint8_t { fp32, tf32, tf32_strided, half };
 
-// A call of flash attention: q [batch, queries, width], k and v [batch, keys, width], all batch dimensions as one.
+// A call of flash attention: q [batch, queries, width], k and v [., keys, width], all batch dimensions as one; heads
+// that share keys make no fewer products, only fewer bytes.
 struct AttentionSize {
   std::int64_t batch = 1, queries = 1, keys = 1, width = 1;
   bool causal = false;
+  std::int64_t window = 0;  // keys that a query attends to; 0: no window
+  bool has_soft_cap = false;
+  double bytes = 0;  // operands and results
   bool is_fp32 = false;
   bool is_backward = false;
 };
@@ -35,8 +39,9 @@ class KernelRates {
 
   // `flops` are 2 m n k for each product of the batch; `bytes` are operands and results.
   KernelTime product(ProductKind kind, double flops, double bytes) const;
-  // 4 batch queries keys width operations, half of that where causal, 2.5 times as many backward; the tiles' padding
-  // and the multiprocessors that too few blocks leave idle count in addition.
+  // 4 batch queries keys width operations, half of that where causal, those of the pairs that a window leaves, 2.5
+  // times as many backward; the tiles' padding counts in addition. No call takes less time than its longest block, on
+  // one multiprocessor, nor than its bytes.
   KernelTime attention(const AttentionSize& size) const;
   // AdamW over all parameters.
   KernelTime optimizer(double bytes) const;

@@ -1,16 +1,30 @@
-// The order of an adamw node's operands.
+// What the two forms of AdamW share: the attributes and the formula.
 #pragma once
 
-#include <cstddef>
-
+#include "ops/rule.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 
-// The number of scalars before the operands of the tensors: the step count and, where guarded, the two of UpdateGuard.
-std::size_t adamw_scalars(const Attributes& attributes);
-inline constexpr std::size_t kAdamWOperandsPerTensor = 4;  // parameter, gradient, first and second moment
-// 3 results a tensor: parameter, first and second moment; 4 with a low copy of the parameter.
-std::size_t adamw_results_per_tensor(const Attributes& attributes);
+// The elements with one scale, of moments in 8-bit codes.
+inline constexpr std::int64_t kMomentBlockElements = 256;
+// Whether moments of this shape can be in 8-bit codes.
+inline bool has_moment_blocks(const Shape& shape) {
+  return shape.rank() > 0 && shape[-1] > 0 && shape[-1] % kMomentBlockElements == 0;
+}
+
+Attributes adamw_attributes(const AdamWOptions& options);
+// Throws Error where one is missing.
+void require_adamw_attributes(const Attributes& attributes);
+
+struct AdamWOperands {
+  Value parameter, gradient, first, second;
+};
+struct AdamWUpdate {
+  Value parameter, first, second;
+};
+// The first operand of the node is the step count.
+AdamWUpdate update_adamw(Graph& graph, const Node& node, const AdamWOperands& tensor);
 
 }  // namespace ridgepoint

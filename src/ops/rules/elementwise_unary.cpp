@@ -1,4 +1,6 @@
 // One-operand elementwise ops.
+#include <numbers>
+
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -56,6 +58,13 @@ std::vector<Value> vjp_tanh(Graph& graph, const Node& node, Gradients g) {
   return {sub(graph, g[0], mul(graph, g[0], mul(graph, y, y)))};
 }
 
+// d erf = 2 / sqrt(pi) exp(-x^2)
+std::vector<Value> vjp_erf(Graph& graph, const Node& node, Gradients g) {
+  const Value x = node.inputs[0];
+  const Value slope = scale(graph, exp(graph, neg(graph, mul(graph, x, x))), 2.0 * std::numbers::inv_sqrtpi);
+  return {mul(graph, g[0], slope)};
+}
+
 }  // namespace
 
 extern const OpRule rule_copy{.infer = infer_copy, .vjp = vjp_copy};
@@ -69,6 +78,7 @@ extern const OpRule rule_sqrt{.infer = infer_same, .vjp = vjp_sqrt};
 extern const OpRule rule_rsqrt{.infer = infer_same, .vjp = vjp_rsqrt};
 extern const OpRule rule_sigmoid{.infer = infer_same, .vjp = vjp_sigmoid};
 extern const OpRule rule_tanh{.infer = infer_same, .vjp = vjp_tanh};
+extern const OpRule rule_erf{.infer = infer_same, .vjp = vjp_erf};
 
 Value copy(Graph& graph, Value x, const Source& source) { return unary(graph, Op::copy, x, source); }
 Value detach(Graph& graph, Value x, const Source& source) { return unary(graph, Op::detach, x, source); }
@@ -80,6 +90,7 @@ Value sqrt(Graph& graph, Value x, const Source& source) { return unary(graph, Op
 Value rsqrt(Graph& graph, Value x, const Source& source) { return unary(graph, Op::rsqrt, x, source); }
 Value sigmoid(Graph& graph, Value x, const Source& source) { return unary(graph, Op::sigmoid, x, source); }
 Value tanh(Graph& graph, Value x, const Source& source) { return unary(graph, Op::tanh, x, source); }
+Value erf(Graph& graph, Value x, const Source& source) { return unary(graph, Op::erf, x, source); }
 
 Value cast(Graph& graph, Value x, DType dtype, const Source& source) {
   return make_value(graph, Op::cast, {x}, {{"dtype", std::string(name(dtype))}}, source);

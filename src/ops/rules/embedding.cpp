@@ -1,4 +1,8 @@
-// embedding gathers rows of a table. embedding_backward adds each gradient row to the table row of its index.
+// embedding gathers rows of a table. embedding_backward adds each gradient row to the row of zeros of its index;
+// embedding_backward_add to the row of an addend.
+#include <algorithm>
+#include <string>
+
 #include "core/checked.h"
 #include "ops/shape_rules.h"
 
@@ -17,7 +21,7 @@ std::vector<TensorType> infer_embedding(const ShapeContext& context) {
   return {{weight.dtype, Shape(dims)}};
 }
 
-std::vector<TensorType> infer_embedding_backward(const ShapeContext& context) {
+void require_gradient(const ShapeContext& context) {
   const TensorType& gradient = context.inputs[0];
   const TensorType& indices = context.inputs[1];
   require_indices(indices);
@@ -25,7 +29,21 @@ std::vector<TensorType> infer_embedding_backward(const ShapeContext& context) {
           "the gradient must be [...,D] over indices [...]");
   for (int i = 0; i < indices.shape.rank(); ++i)
     require(gradient.shape[i] == indices.shape[i], "the gradient must be [...,D] over indices [...]");
+}
+
+std::vector<TensorType> infer_embedding_backward(const ShapeContext& context) {
+  require_gradient(context);
+  const TensorType& gradient = context.inputs[0];
   return {{gradient.dtype, Shape{Dim(context.attributes.get<std::int64_t>("rows"), 'V'), gradient.shape.dim(-1)}}};
+}
+
+std::vector<TensorType> infer_embedding_backward_add(const ShapeContext& context) {
+  require_gradient(context);
+  const TensorType& gradient = context.inputs[0];
+  const TensorType& addend = context.inputs[2];
+  require(addend.dtype == gradient.dtype && addend.shape.rank() == 2 && addend.shape[1] == gradient.shape[-1],
+          "the addend must be " + std::string(name(gradient.dtype)) + " [V,D] for a gradient [...,D]");
+  return {addend};
 }
 
 std::vector<Value> vjp_embedding(Graph& graph, const Node& node, std::span<const Value> g) {
@@ -36,11 +54,22 @@ std::vector<Value> vjp_embedding_backward(Graph& graph, const Node& node, std::s
   return {embedding(graph, g[0], node.inputs[1]), Value{}};
 }
 
+std::vector<Value> vjp_embedding_backward_add(Graph& graph, const Node& node, std::span<const Value> g) {
+  return {embedding(graph, g[0], node.inputs[1]), Value{}, g[0]};
+}
+
 // A gather reads each row that it writes, and no other rows.
 std::int64_t bytes_embedding(const Graph& graph, const Node& node) {
   const auto bytes = [&](Value value) { return static_cast<std::int64_t>(graph.type(value).bytes()); };
   return checked_sum({bytes(node.inputs[1]), bytes(node.outputs[0]), bytes(node.outputs[0])},
                      "the number of bytes of an embedding");
+}
+
+// Over its addend, it reads and writes the rows that have an index, at most one for each.
+std::int64_t bytes_embedding_backward_add(const Graph& graph, const Node& node) {
+  const auto bytes = [&](Value value) { return static_cast<std::int64_t>(graph.type(value).bytes()); };
+  const std::int64_t rows = std::min(bytes(node.inputs[0]), bytes(node.outputs[0]));
+  return checked_sum({bytes(node.inputs[0]), bytes(node.inputs[1]), rows, rows}, "the number of bytes of an embedding");
 }
 
 std::int64_t flops_embedding_backward(const Graph& graph, const Node& node) {
@@ -52,6 +81,13 @@ std::int64_t flops_embedding_backward(const Graph& graph, const Node& node) {
 extern const OpRule rule_embedding{.infer = infer_embedding, .vjp = vjp_embedding, .bytes = bytes_embedding};
 extern const OpRule rule_embedding_backward{
     .infer = infer_embedding_backward, .vjp = vjp_embedding_backward, .flops = flops_embedding_backward};
+extern const OpRule rule_embedding_backward_add{.infer = infer_embedding_backward_add,
+                                                .vjp = vjp_embedding_backward_add,
+                                                .flops = flops_embedding_backward,
+                                                .bytes = bytes_embedding_backward_add,
+                                                .donations = [](const Node&) {
+                                                  return std::vector{std::pair{0, 2}};
+                                                }};
 
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source) {
   return make_value(graph, Op::embedding, {weight, indices}, {}, source);
@@ -59,6 +95,10 @@ Value embedding(Graph& graph, Value weight, Value indices, const Source& source)
 
 Value embedding_backward(Graph& graph, Value gradient, Value indices, std::int64_t rows, const Source& source) {
   return make_value(graph, Op::embedding_backward, {gradient, indices}, {{"rows", rows}}, source);
+}
+
+Value embedding_backward_add(Graph& graph, Value gradient, Value indices, Value addend, const Source& source) {
+  return make_value(graph, Op::embedding_backward_add, {gradient, indices, addend}, {}, source);
 }
 
 }  // namespace ridgepoint

@@ -1,6 +1,7 @@
 // matmul: a [...,M,K] x b [...,K,N] -> [...,M,N], leading dimensions equal. With the attribute `compute` = tf32,
 // fp32 operands are rounded to 10 bits of mantissa. With the attribute `result`, the result has that dtype, which must
-// be the accumulator of the operands' dtype: the sums are not rounded.
+// be the accumulator of the operands' dtype: the sums are not rounded. matmul_add: a b + c, where c and the result have
+// that accumulator.
 #include "core/checked.h"
 #include "ops/shape_rules.h"
 
@@ -14,10 +15,7 @@ DType result_dtype(const Attributes& attributes, DType operands) {
   return dtype_from_name(result);
 }
 
-std::vector<TensorType> infer_matmul(const ShapeContext& context) {
-  const DType dtype = common_floating_dtype(context);
-  const Shape& a = context.inputs[0].shape;
-  const Shape& b = context.inputs[1].shape;
+Shape product_shape(const Shape& a, const Shape& b) {
   require(a.rank() >= 2 && a.rank() == b.rank(), "both operands need the same rank, 2 or more");
   require(a[-1] == b[-2], "the inner sizes " + std::to_string(a[-1]) + " and " + std::to_string(b[-2]) + " differ");
   std::vector<Dim> dims;
@@ -28,8 +26,23 @@ std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   }
   dims.push_back(a.dim(-2));
   dims.push_back(b.dim(-1));
+  return Shape(dims);
+}
+
+std::vector<TensorType> infer_matmul(const ShapeContext& context) {
+  const DType dtype = common_floating_dtype(context);
+  const Shape shape = product_shape(context.inputs[0].shape, context.inputs[1].shape);
   require_compute(context.attributes, dtype);
-  return {{result_dtype(context.attributes, dtype), Shape(dims)}};
+  return {{result_dtype(context.attributes, dtype), shape}};
+}
+
+std::vector<TensorType> infer_matmul_add(const ShapeContext& context) {
+  const DType dtype = common_floating_dtype({context.op, context.inputs.first(2), context.attributes});
+  const TensorType result{accumulator(dtype), product_shape(context.inputs[0].shape, context.inputs[1].shape)};
+  require_compute(context.attributes, dtype);
+  require(context.inputs[2].dtype == result.dtype && context.inputs[2].shape == result.shape,
+          "the addend must be " + result.to_string());
+  return {result};
 }
 
 // da = g b^T, db = a^T g
@@ -43,17 +56,39 @@ std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Va
           product(swap_last_two_axes(graph, node.inputs[0]), gradient)};
 }
 
+std::vector<Value> vjp_matmul_add(Graph& graph, const Node& node, std::span<const Value> g) {
+  std::vector<Value> gradients = vjp_matmul(graph, node, g);
+  gradients.push_back(g[0]);
+  return gradients;
+}
+
 std::int64_t flops_matmul(const Graph& graph, const Node& node) {
   return checked_product({2, graph.type(node.outputs[0]).elements(), graph.type(node.inputs[0]).shape[-1]},
                          "the number of operations of a matmul");
 }
 
+std::int64_t flops_matmul_add(const Graph& graph, const Node& node) {
+  return checked_sum({flops_matmul(graph, node), graph.type(node.outputs[0]).elements()},
+                     "the number of operations of a matmul");
+}
+
 }  // namespace
 
 extern const OpRule rule_matmul{.infer = infer_matmul, .vjp = vjp_matmul, .flops = flops_matmul};
+extern const OpRule rule_matmul_add{.infer = infer_matmul_add,
+                                    .vjp = vjp_matmul_add,
+                                    .accumulator_operand = 2,
+                                    .flops = flops_matmul_add,
+                                    .donations = [](const Node&) {
+                                      return std::vector{std::pair{0, 2}};
+                                    }};
 
 Value matmul(Graph& graph, Value a, Value b, const Source& source) {
   return make_value(graph, Op::matmul, {a, b}, {}, source);
+}
+
+Value matmul_add(Graph& graph, Value a, Value b, Value c, const Source& source) {
+  return make_value(graph, Op::matmul_add, {a, b, c}, {}, source);
 }
 
 }  // namespace ridgepoint

@@ -6,6 +6,7 @@
 
 #include "ops/layout.h"
 #include "ops/rule.h"
+#include "ops/shape_rules.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint {
@@ -65,9 +66,50 @@ ScaledTranspose scaled_transpose_of(const Graph& graph, const Readers& readers, 
   }
 }
 
-// Whether the value is an expanded view, such as keys that several heads share.
+// Whether the value is an expanded view.
 bool is_expanded(const Graph& graph, Value value) {
   return graph.type(value).elements() > graph.type(view_root(graph, value)).elements();
+}
+
+std::vector<std::int64_t> sizes_without(const Shape& shape, int axis) {
+  std::vector<std::int64_t> sizes = sizes_of(shape);
+  sizes.erase(sizes.begin() + axis);
+  return sizes;
+}
+
+// x [...,N,K,D] of its repetition [...,N,G,K,D] by reshape and broadcast.
+std::optional<Value> repeated_heads(const Graph& graph, Value value) {
+  const Node& node = graph.producer_node(value);
+  const Shape& shape = graph.type(value).shape;
+  if (node.op != Op::broadcast || shape.rank() < 4) return std::nullopt;
+  const Shape& one = graph.type(node.inputs[0]).shape;
+  const int group = shape.rank() - 3;
+  const Node& inserted = graph.producer_node(node.inputs[0]);
+  const bool repeats =
+      one.rank() == shape.rank() && one[group] == 1 && sizes_without(one, group) == sizes_without(shape, group);
+  if (!repeats || inserted.op != Op::reshape) return std::nullopt;
+  const Value heads = inserted.inputs[0];
+  return sizes_of(graph.type(heads).shape) == sizes_without(one, group) ? std::optional(heads) : std::nullopt;
+}
+
+// x [...,H,S,D] of its reshape to [...,N,G,S,D].
+std::optional<Value> grouped_heads(const Graph& graph, Value value) {
+  const Node& node = graph.producer_node(value);
+  const Shape& shape = graph.type(value).shape;
+  if (node.op != Op::reshape || shape.rank() < 4) return std::nullopt;
+  std::vector<std::int64_t> merged = sizes_without(shape, shape.rank() - 3);
+  merged.end()[-3] *= shape[-3];
+  return sizes_of(graph.type(node.inputs[0]).shape) == merged ? std::optional(node.inputs[0]) : std::nullopt;
+}
+
+// A permutation of the last two axes alone, for one axis less; empty for others.
+std::optional<Permutation> without_group(const Permutation& permutation) {
+  const auto rank = static_cast<int>(permutation.size());
+  for (int axis = 0; axis < rank - 2; ++axis) {
+    if (permutation[static_cast<std::size_t>(axis)] != axis) return std::nullopt;
+  }
+  const Permutation same = identity_permutation(rank - 1);
+  return permutation.back() == rank - 1 ? same : with_last_two_swapped(same);
 }
 
 // Whether the value is an index along axis `from_end` (-1 or -2) of scores of that shape.
@@ -84,7 +126,8 @@ bool is_index_along(const Graph& graph, Value value, const Shape& scores, int fr
   return axis - type.shape.rank() == from_end && type.shape[from_end] == scores[from_end];
 }
 
-// The operand of a causal mask: of causal_mask or of its decomposition into where(), with a fill of -inf.
+// The operand of a causal mask: of causal_mask or of its decomposition into where() without a window, with a fill of
+// -inf.
 std::optional<Value> causally_masked(const Graph& graph, const Node& node) {
   constexpr double kMasked = -std::numeric_limits<double>::infinity();
   if (node.op == Op::causal_mask) {
@@ -109,8 +152,8 @@ class Matcher {
     const Node& last = graph_.node(last_product);
     if (last.op != Op::matmul) return std::nullopt;
     record(last_product);
-    found_.v = last.inputs[1];
-    low_ = graph_.type(found_.v).dtype;
+    v_ = last.inputs[1];
+    low_ = graph_.type(v_).dtype;
     wide_ = accumulator(low_);
     const std::optional<Value> scores = scores_of_softmax(last.inputs[0]);
     const std::optional<NodeId> product = scores ? product_of_scores(*scores) : std::nullopt;
@@ -190,7 +233,7 @@ class Matcher {
                       [](const Dim& a, const Dim& b) { return a.size == b.size; });
   }
 
-  // From the scores to q k^T, through scales, casts and a causal mask.
+  // From the scores to q k^T, through a causal mask, a soft cap, scales and casts.
   std::optional<NodeId> product_of_scores(Value scores) {
     while (is_low_or_wide(scores)) {
       const NodeId id = graph_.producer(scores);
@@ -199,10 +242,12 @@ class Matcher {
       if (node.op == Op::cast) {
         scores = node.inputs[0];
       } else if (const std::optional<Scaling> scaling = scaling_of(graph_, node)) {
-        found_.scale *= scaling->factor;
+        found_.form.scale *= scaling->factor;
         scores = scaling->operand;
-      } else if (const std::optional<Value> masked = causally_masked(graph_, node)) {
-        found_.causal = true;
+      } else if (node.op == Op::soft_cap && found_.form.scale == 1 && found_.form.soft_cap == 0) {
+        found_.form.soft_cap = node.attributes.get<double>("cap");
+        scores = node.inputs[0];
+      } else if (const std::optional<Value> masked = causally_masked(graph_, node); masked && takes_mask(node)) {
         scores = *masked;
       } else {
         return std::nullopt;
@@ -211,26 +256,52 @@ class Matcher {
     return std::nullopt;
   }
 
+  // A mask before the cap would leave no score at -inf, and two windows are none that the op has.
+  bool takes_mask(const Node& mask) {
+    if (found_.form.soft_cap > 0 || found_.form.window > 0) return false;
+    found_.form.causal = true;
+    found_.form.window = mask.op == Op::causal_mask ? mask.attributes.get_or<std::int64_t>("window", 0) : 0;
+    return true;
+  }
+
   bool take_operands(NodeId product) {
     const Node& node = graph_.node(product);
     found_.q = scaled_transpose_of(graph_, readers_, node.inputs[0], product);
     found_.keys = scaled_transpose_of(graph_, readers_, node.inputs[1], product);
-    found_.scale *= found_.q.factor * found_.keys.factor;
+    const TensorType& values = graph_.type(v_);
+    found_.v = {v_, values.dtype, identity_permutation(values.shape.rank())};
+    found_.form.scale *= found_.q.factor * found_.keys.factor;
+    if (is_expanded(graph_, found_.keys.base)) return take_shared_heads(found_.nodes.front());
     const Permutation& permutation = found_.keys.permutation;
     // The op reads keys as rows; keys that are stored as columns would have to be copied.
     const bool are_rows = permutation.end()[-1] < permutation.end()[-2];
-    return are_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, found_.keys.base) &&
-           !is_expanded(graph_, found_.v);
+    return are_rows && !is_expanded(graph_, found_.q.base) && !is_expanded(graph_, v_);
+  }
+
+  // Replaces repeated keys and values, and grouped queries, by what they are views of.
+  bool take_shared_heads(NodeId last_product) {
+    found_.v = scaled_transpose_of(graph_, readers_, v_, last_product);
+    const auto take = [&](ScaledTranspose& operand, auto view_of) {
+      const std::optional<Value> base = view_of(graph_, operand.base);
+      const std::optional<Permutation> permutation = without_group(operand.permutation);
+      if (!base || !permutation || is_expanded(graph_, *base)) return false;
+      operand.base = *base;
+      operand.permutation = *permutation;
+      return true;
+    };
+    return found_.v.factor == 1 && take(found_.q, grouped_heads) && take(found_.keys, repeated_heads) &&
+           take(found_.v, repeated_heads) && is_identity(found_.q.permutation) && is_identity(found_.v.permutation) &&
+           !is_identity(found_.keys.permutation);
   }
 
   bool is_supported() const {
     const Node& product = graph_.node(found_.nodes.back());
     const TensorType& q = graph_.type(product.inputs[0]);
-    const TensorType& v = graph_.type(found_.v);
+    const TensorType& v = graph_.type(v_);
     const bool one_head_size = q.shape[-1] == v.shape[-1];
     const bool one_length = q.shape[-2] == v.shape[-2];
-    return q.dtype == low_ && one_head_size && (one_length || !found_.causal) && q.elements() > 0 && v.elements() > 0 &&
-           std::isfinite(found_.scale) && found_.scale > 0;
+    return q.dtype == low_ && one_head_size && (one_length || !found_.form.causal) && q.elements() > 0 &&
+           v.elements() > 0 && std::isfinite(found_.form.scale) && found_.form.scale > 0;
   }
 
   // Whether a node outside of the pattern reads one of its values, which would then have to be computed anyway.
@@ -245,6 +316,7 @@ class Matcher {
   const Graph& graph_;
   const Readers& readers_;
   AttentionPattern found_;
+  Value v_;                   // the second operand of the last product
   DType low_ = DType::fp32;   // of the operands
   DType wide_ = DType::fp32;  // of the scores inside the attention op
 };

@@ -7,6 +7,7 @@
 #include "ir/permutation.h"
 #include "ir/queries.h"
 #include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 
@@ -19,17 +20,17 @@ struct ScaledTranspose {
 };
 
 struct AttentionPattern {
-  ScaledTranspose q;     // [...,S,D]
-  ScaledTranspose keys;  // [...,D,K], the transposed keys
-  Value v;               // [...,K,D]
-  double scale = 1.0;    // of the scores, including the factors of q and keys; positive and finite
-  bool causal = false;
+  ScaledTranspose q;          // [...,S,D]
+  ScaledTranspose keys;       // [...,D,K], the transposed keys
+  ScaledTranspose v;          // [...,K,D]
+  AttentionForm form;         // its scale includes the factors of q and keys; it is positive and finite
   std::vector<NodeId> nodes;  // from the last matmul to the first; only nodes of the pattern read their values
 };
 
 // The attention that ends in the matmul `last_product`; nullopt unless the attention op computes the same function from
 // the same operands. It requires: a softmax over keys that subtracts the row maximum, in the type that the op uses for
-// scores; a constant scale; no mask, or a causal mask of -inf; one head size; no keys or values shared between heads.
+// scores; a constant scale; a soft cap or none; no mask, or a causal mask of -inf with a window or without; one head
+// size. Keys and values that several heads share must be repeated as KeyHeads (ops/attention_form.h) repeats them.
 // Casts to the type of the operands may round operands and scores, as autocast inserts them; the op does not round the
 // scores.
 std::optional<AttentionPattern> find_attention(const Graph& graph, const Readers& readers, NodeId last_product);

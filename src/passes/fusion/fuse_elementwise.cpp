@@ -5,7 +5,7 @@
 // read the same operands. The fused node stands where the last node of the group stood. So a group ends when a node
 // outside of it reads one of its values; a later node still joins if its other operands exist at that place. Nodes of
 // different phases stay apart, because times and memory are attributed to phases. The target decides what one kernel
-// can compute.
+// can compute. A derivative whose results are not all read becomes a fused node by itself, without the others.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "ir/rewriter.h"
+#include "passes/accumulates.h"
 #include "passes/fusion/fused_body.h"
 #include "passes/pass.h"
 
@@ -59,7 +60,7 @@ class ElementwiseFuser {
     for (const NodeId id : graph_.order()) visit(id);
     Rewriter rewriter(graph_);
     for (const Group& group : groups_) {
-      if (group.members.size() > 1) replace(group, rewriter);
+      if (group.members.size() > 1 || has_unused_results(group)) replace(group, rewriter);
     }
     return rewriter.finish();
   }
@@ -131,6 +132,7 @@ class ElementwiseFuser {
     const std::vector<NodeId>& second = group(own).members;
     if (first.size() + second.size() > kMostMembers) return;
     if (graph_.node(first.front()).phase != graph_.node(second.front()).phase) return;
+    if (accumulates(first) && accumulates(second)) return;
     std::vector<NodeId> members;
     std::ranges::merge(
         first, second, std::back_inserter(members), {}, [&](NodeId id) { return position_[id.id]; },
@@ -146,6 +148,11 @@ class ElementwiseFuser {
     group(own).members = std::move(members);
   }
 
+  bool accumulates(std::span<const NodeId> members) const {
+    return std::ranges::any_of(members,
+                               [&](NodeId id) { return graph_.node(id).attributes.get_or(kAccumulates, false); });
+  }
+
   bool fits(std::span<const NodeId> members) {
     const Fusion fusion = fuse(graph_, storage_, members);
     if (fusion.inputs.size() + fusion.results.size() > kMostTensors) return false;
@@ -159,6 +166,15 @@ class ElementwiseFuser {
       known->second = target_.has_kernel(graph_, node);
     }
     return known->second;
+  }
+
+  // Whether the only member is a derivative with results that nothing reads, such as the gradient of a frozen norm's
+  // weight: a body leaves them out.
+  bool has_unused_results(const Group& group) {
+    if (group.members.size() != 1) return false;
+    const Node& node = graph_.node(group.members.front());
+    if (op_class(node.op) != OpClass::composite || node.phase != Phase::backward) return false;
+    return fuse(graph_, storage_, group.members).results.size() < node.outputs.size() && fits(group.members);
   }
 
   // The member that names the module of the group and its class in a profile.

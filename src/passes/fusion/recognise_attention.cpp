@@ -51,12 +51,14 @@ std::optional<Value> make_attention(Graph& graph, Rewriter& rewriter, const Atte
   ScaledTranspose keys = pattern.keys;
   keys.permutation = with_last_two_swapped(std::move(keys.permutation));
   const Value k = build(graph, keys);
-  const Value o = attention(graph, q, k, pattern.v, pattern.scale, pattern.causal).first;
+  const Value o = attention(graph, q, k, build(graph, pattern.v), pattern.form).first;
   if (!has_kernels(graph, graph.producer_node(o), options)) {
     rewriter.erase_inserted();
     return std::nullopt;
   }
-  graph.set_type(o, graph.type(last.outputs[0]));  // with its labels
+  const TensorType& type = graph.type(last.outputs[0]);
+  if (type.shape.rank() != graph.type(o).shape.rank()) return reshape(graph, o, type.shape);  // heads share keys
+  graph.set_type(o, type);                                                                    // with its labels
   return o;
 }
 

@@ -1,14 +1,17 @@
 // Appends the backward graph and adds every gradient as an output "grad.NAME". The gradients are those of the loss with
 // respect to the parameters. A graph without a loss (such as one call of attention) is differentiated from its one
 // floating result, whose gradient becomes the input "grad.RESULT". Without parameters, the gradients are those with
-// respect to the floating data.
+// respect to the floating data. With several micro-batches or ranks, gradients begin with the share of each in the
+// mean. Frozen parameters have none.
 #include <string>
 #include <vector>
 
+#include "ir/stored_tensors.h"
 #include "passes/pass.h"
 #include "passes/training/training.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
@@ -16,6 +19,7 @@ namespace {
 std::vector<NodeId> inputs_with_gradients(const Graph& graph) {
   std::vector<NodeId> found = graph.inputs(Role::parameter);
   if (found.empty()) found = graph.inputs(Role::data);
+  std::erase_if(found, [&](NodeId id) { return graph.node(id).attributes.get_or(kFrozen, false); });
   std::erase_if(found, [&](NodeId id) { return !is_floating(graph.type(graph.node(id).outputs[0]).dtype); });
   return found;
 }
@@ -35,14 +39,23 @@ const Output& result_to_differentiate(const Graph& graph) {
               ErrorKind::usage);
 }
 
-std::vector<Value> gradients_of(Graph& graph, std::span<const Value> wrt) {
+// `batches`: over how many the loss is a mean.
+std::vector<Value> gradients_of(Graph& graph, std::span<const Value> wrt, std::int64_t batches) {
   std::optional<Value> loss = graph.find_output(kScaledLoss);
   if (loss) {
     graph.erase_outputs([](const Output& output) { return output.name == kScaledLoss; });
   } else {
     loss = graph.find_loss();
   }
-  if (loss) return differentiate(graph, *loss, wrt);
+  if (loss && batches == 1) return differentiate(graph, *loss, wrt);
+  if (loss) {
+    const TensorType type = graph.type(*loss);
+    const Value share = constant(graph, 1.0 / static_cast<double>(batches), type.dtype);
+    return differentiate(graph, *loss, broadcast(graph, share, type.shape), wrt);
+  }
+  if (batches > 1)
+    throw Error("graph '" + graph.name + "' has no loss, so its gradients cannot be means over batches",
+                ErrorKind::usage);
   const Output result = result_to_differentiate(graph);
   const Value gradient = input(graph, "grad." + result.name, graph.type(result.value), Role::data);
   return differentiate(graph, result.value, gradient, wrt);
@@ -55,7 +68,7 @@ bool differentiate_outputs(Graph& graph, const PassOptions& options) {
   const std::vector<NodeId> inputs = inputs_with_gradients(graph);
   std::vector<Value> wrt;
   for (const NodeId id : inputs) wrt.push_back(graph.node(id).outputs[0]);
-  const std::vector<Value> gradients = gradients_of(graph, wrt);
+  const std::vector<Value> gradients = gradients_of(graph, wrt, options.accumulate * options.parallel.data);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string& name = input_name(graph.node(inputs[i]));
     graph.add_output("grad." + name, gradients[i], OutputRole::gradient, name);

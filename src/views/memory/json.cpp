@@ -34,6 +34,16 @@ Json held_json(const HeldMemory& held) {
   return json;
 }
 
+Json rank_json(const RankMemory& rank) {
+  const auto optional = [](const std::optional<std::size_t>& bytes) { return bytes ? Json(*bytes) : Json(nullptr); };
+  return {{"rank", rank.rank},
+          {"initialised_bytes", rank.initialised_bytes},
+          {"before_optimizer_bytes", optional(rank.before_optimizer_bytes)},
+          {"after_optimizer_bytes", optional(rank.after_optimizer_bytes)},
+          {"peak_allocated_bytes", rank.peak_bytes},
+          {"peak_reserved_bytes", rank.peak_reserved_bytes}};
+}
+
 Json sawtooth_json(const Sawtooth& sawtooth) {
   return {{"cycles", sawtooth.cycles},
           {"height_bytes", sawtooth.height_bytes},
@@ -72,6 +82,8 @@ Json memory_json(const MemoryRun& run) {
   memory["residual_activation"] =
       run.residual ? Json{{"bytes", run.residual->bytes}, {"formula", run.residual->formula}} : Json(nullptr);
   memory["sawtooth"] = run.sawtooth ? sawtooth_json(*run.sawtooth) : Json(nullptr);
+  memory["ranks"] = Json::array();
+  for (const RankMemory& rank : run.ranks) memory["ranks"].push_back(rank_json(rank));
   return json;
 }
 

@@ -10,6 +10,8 @@
 namespace ridgepoint::views {
 namespace {
 
+constexpr const char* kRanksTitle = "Each rank: allocated, in the last iteration around the optimizer";
+
 class Sections {
  public:
   Sections(const MemoryRun& run, const MemoryViewOptions& options, Format format)
@@ -17,6 +19,7 @@ class Sections {
 
   std::vector<Table> all() {
     levels();
+    ranks();
     if (format_ == Format::table)  // a drawing in characters is none in a browser
       add("Timeline", timeline_chart(run_.history, axis_of(run_, options_), options_.width));
     add("What each phase's peak is made of", phase_table(run_.peaks));
@@ -47,6 +50,10 @@ class Sections {
     add("Memory (requested: before rounding; reserved: taken from the device)", level_table(run_));
     tables_.back().caption = records_caption(std::span(&run_.run, 1));
     tables_.back().remark = device_sentence(run_.run);
+  }
+
+  void ranks() {
+    if (!run_.ranks.empty()) add(kRanksTitle, rank_table(std::span(&run_, 1)));
   }
 
   void saved(const char* title, const HeldMemory& held) {
@@ -83,7 +90,12 @@ Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& optio
   std::vector<Record> records;
   for (const MemoryRun& run : runs) records.push_back(run.run);
   const std::vector<std::string> usual(std::begin(kUsualColumns), std::end(kUsualColumns));
-  return records_page(records, format, options.columns.empty() ? std::span(usual) : options.columns);
+  Page page = records_page(records, format, options.columns.empty() ? std::span(usual) : options.columns);
+  if (!is_for_people(format)) return page;
+  Table ranks = rank_table(runs);
+  ranks.title = kRanksTitle;
+  if (!ranks.rows.empty()) page.tables.push_back(std::move(ranks));
+  return page;
 }
 
 }  // namespace ridgepoint::views

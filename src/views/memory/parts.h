@@ -30,6 +30,8 @@ std::size_t bytes_of(const MemoryLayer& layer, const CategoryBytes& by_category)
 Table timeline_chart(const MemoryHistory& history, TimelineAxis axis, std::size_t width);
 
 Table level_table(const MemoryRun& run);
+// A row a rank of each run that was divided among ranks.
+Table rank_table(std::span<const MemoryRun> runs);
 // What each phase's peak is made of; the last rows are what the allocator adds.
 Table phase_table(const MemoryPeaks& peaks);
 // The groups of one category, or of all, largest first.

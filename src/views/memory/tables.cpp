@@ -44,6 +44,22 @@ Table level_table(const MemoryRun& run) {
   return table;
 }
 
+Table rank_table(std::span<const MemoryRun> runs) {
+  Table table;
+  table.columns = {left("sharded"),          right("rank"), right("initialised"),     right("before optimizer"),
+                   right("after optimizer"), right("peak"), right("peak reserved", 1)};
+  table.key_columns = 2;
+  const auto optional = [](const std::optional<std::size_t>& size) { return size ? bytes(*size) : Cell(); };
+  for (const MemoryRun& run : runs) {
+    for (const RankMemory& rank : run.ranks) {
+      table.add({run.run.training_step->parallel.shard.value_or("none"), count(rank.rank),
+                 bytes(rank.initialised_bytes), optional(rank.before_optimizer_bytes),
+                 optional(rank.after_optimizer_bytes), bytes(rank.peak_bytes), bytes(rank.peak_reserved_bytes)});
+    }
+  }
+  return table;
+}
+
 Table phase_table(const MemoryPeaks& peaks) {
   Table table;
   table.columns = {left("at the peak of")};

@@ -9,6 +9,7 @@
 
 #include "core/enum_names.h"
 #include "core/text/json.h"
+#include "measure/profile/communication.h"
 #include "measure/profile/views.h"
 #include "views/profile/figures.h"
 #include "views/profile/verdict.h"
@@ -90,6 +91,7 @@ class Figures {
     json["scopes"] = to_json(scopes());
     json["attention"] = to_json(attention());
     json["idle"] = has_all ? to_json(idle()) : Json::array();
+    json["communication"] = has_all ? communication_json() : Json(nullptr);
     json["roofline"] = to_json(roofline());
     json["recoverable"] = to_json(recoverable());
     if (detail_.launches) json["launches"] = to_json(launches());
@@ -208,6 +210,26 @@ class Figures {
                  per_step(found.gaps[i]), longest ? static_cast<double>(longest->duration_ns) / 1e3 : 0.0});
     }
     return table;
+  }
+
+  Json communication_json() const {
+    const Communication found = communication(profile_);
+    if (found.collectives.empty()) return nullptr;
+    Json json = {{"time_ms", ms(found.time_ns)}, {"exposed_ms", ms(found.exposed_ns)}, {"hidden", found.hidden()}};
+    json["collectives"] = Json::array();
+    for (const ExposedRow& row : exposed_collectives(profile_)) {
+      json["collectives"].push_back({{"name", row.what},
+                                     {"calls", to_json(per_step(row.calls))},
+                                     {"time_ms", ms(row.time_ns)},
+                                     {"exposed_ms", ms(row.exposed_ns)},
+                                     {"waiting", row.waiting.empty() ? Json(nullptr) : Json(row.waiting)}});
+    }
+    json["ranks"] = Json::array();
+    for (const RankCommunication& rank : profile_.ranks) {
+      json["ranks"].push_back(
+          {{"time_ms", ms(rank.time_ns)}, {"exposed_ms", ms(rank.exposed_ns)}, {"late_ms", ms(rank.late_ns)}});
+    }
+    return json;
   }
 
   Table roofline() const {

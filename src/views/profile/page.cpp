@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/units.h"
+#include "measure/profile/communication.h"
 #include "measure/profile/views.h"
 #include "views/profile/figures.h"
 #include "views/profile/sections.h"
@@ -52,6 +53,7 @@ class Sections {
       add("Inside attention (last columns: ratio to the two matmuls of the same phase)", attention_table(figures_));
     }
     // With a selection, the gaps between kernels contain other kernels.
+    if (!profile_.selection) communicate();
     if (!profile_.selection) idle();
     if (!roofline_by_class(profile_).empty()) ceilings();
     if (!profile_.selection) clock();
@@ -96,6 +98,13 @@ class Sections {
   void scopes() {
     add("By module (a row includes the rows indented below it; the innermost rows are ops)",
         scope_table(figures_, options_.detail));
+  }
+
+  void communicate() {
+    if (communication(profile_).collectives.empty()) return;
+    add("Collectives (exposed: they ran, no other kernel did, and what waits began after them)",
+        communication_table(figures_, shown()));
+    if (!profile_.ranks.empty()) add("Collectives of each rank", rank_table(figures_));
   }
 
   void idle() {

@@ -8,6 +8,8 @@
 #include <set>
 #include <utility>
 
+#include "measure/profile/communication.h"
+
 namespace ridgepoint::views {
 namespace {
 
@@ -149,6 +151,44 @@ Table idle_table(const ProfileFigures& figures) {
                longest ? describe(figures.profile(), *longest) : ""});
   }
   table.add({"all", figures.ms(found.idle_ns()), figures.of_wall_time(found.idle_ns()), "", "", ""});
+  return table;
+}
+
+Table communication_table(const ProfileFigures& figures, std::size_t shown) {
+  Table table;
+  table.columns = {left("collective"),  right("calls", 2),    right("ms"),
+                   right("exposed ms"), right("hidden %", 1), left("what waits", 1)};
+  const std::vector<ExposedRow> rows = exposed_collectives(figures.profile());
+  const auto cells = [&](std::string what, std::string calls, std::int64_t time_ns, std::int64_t exposed_ns,
+                         std::string waiting) {
+    return Cells{std::move(what),
+                 std::move(calls),
+                 figures.ms(time_ns),
+                 figures.ms(exposed_ns),
+                 percent(static_cast<double>(time_ns - exposed_ns), static_cast<double>(time_ns)),
+                 std::move(waiting)};
+  };
+  for (std::size_t i = 0; i < std::min(shown, rows.size()); ++i) {
+    const ExposedRow& row = rows[i];
+    table.add(cells(row.what, figures.calls(row.calls), row.time_ns, row.exposed_ns, row.waiting));
+  }
+  const Communication all = communication(figures.profile());
+  table.add(
+      cells("all", figures.calls(static_cast<std::int64_t>(all.collectives.size())), all.time_ns, all.exposed_ns, ""));
+  return table;
+}
+
+Table rank_table(const ProfileFigures& figures) {
+  Table table;
+  table.columns = {right("rank"), right("collectives ms"), right("of it for the last rank ms"), right("exposed ms"),
+                   right("hidden %")};
+  const std::vector<RankCommunication>& ranks = figures.profile().ranks;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    table.add(
+        {static_cast<std::int64_t>(i), figures.ms(ranks[i].time_ns), figures.ms(ranks[i].late_ns),
+         figures.ms(ranks[i].exposed_ns),
+         percent(static_cast<double>(ranks[i].time_ns - ranks[i].exposed_ns), static_cast<double>(ranks[i].time_ns))});
+  }
   return table;
 }
 

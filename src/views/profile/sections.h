@@ -16,6 +16,9 @@ Table class_table(const ProfileFigures& figures);
 // Rows are indented by their level.
 Table scope_table(const ProfileFigures& figures, const ProfileDetail& detail);
 Table attention_table(const ProfileFigures& figures);
+// The collectives with the most exposed time, and all together.
+Table communication_table(const ProfileFigures& figures, std::size_t shown);
+Table rank_table(const ProfileFigures& figures);
 Table idle_table(const ProfileFigures& figures);
 Table roofline_table(const ProfileFigures& figures);
 // At most `shown` rows.

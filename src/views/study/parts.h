@@ -43,11 +43,12 @@ std::vector<Table> memory_tables(const std::vector<Json>& rows);
 // The pictures of the rows; a picture without enough points is left out.
 std::vector<StudyFile> study_pictures(const StudyRows& rows);
 
+// The command lines that failed, each with its exit code and problem.
+std::vector<std::string> failures_of(const StudyDocument& document);
 std::string_view verdict_words(StudyClaim::Verdict verdict);
 // The processor or GPU of the records; the name for --device where there is no record.
 std::string device_of(const StudyDocument& document);
 std::string answers_markdown(const StudyDocument& document);
-std::string answers_text(const StudyDocument& document, std::size_t width);
 std::string study_readme(const StudyDocument& document, const std::vector<StudyFile>& pictures);
 
 }  // namespace ridgepoint::views

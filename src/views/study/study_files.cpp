@@ -29,13 +29,13 @@ void check_records(const StudyRows& all) {
 
 StudyDocument read_study(const std::filesystem::path& path) {
   const StudyFolder folder(path);
-  if (!folder.has_study()) {
+  if (!folder.manifest().exists()) {
     throw Error(fmt::format("'{}' has no study (no study.json); ridgepoint study --output {} makes one", path.string(),
                             path.string()));
   }
   StudyDocument document{.folder = path.string(),
-                         .configuration = folder.configuration(),
-                         .parts = folder.plan().value_or(std::vector<StudyPartPlan>()),
+                         .configuration = folder.manifest().configuration(),
+                         .parts = folder.manifest().plan().value_or(std::vector<StudyPartPlan>()),
                          .rows = folder.all_rows(),
                          .log = folder.log(),
                          .answers = {}};

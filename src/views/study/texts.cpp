@@ -1,4 +1,4 @@
-// The answers and the list of files, as Markdown and for a terminal.
+// The answers and the list of files, as Markdown.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,21 +10,9 @@
 #include "core/units.h"
 #include "views/study/json_table.h"
 #include "views/study/parts.h"
-#include "views/table/wrap.h"
 
 namespace ridgepoint::views {
 namespace {
-
-constexpr std::size_t kMostEvidence = 6;  // lines in a terminal; answers.md has all
-constexpr std::size_t kWidestText = 100;
-
-// Indented by `indent`, lines after the first by two more.
-std::string indented(const std::string& text, std::size_t indent, std::size_t columns) {
-  const std::string lines = wrap(text, columns - indent, 2);
-  std::string result;
-  for (const std::string_view line : lines_of(lines)) result += fmt::format("{:{}}{}\n", "", indent, line);
-  return result;
-}
 
 // Names from rows must not become HTML or formatting; layers.*.attn has an asterisk.
 std::string markdown_text(const std::string& text) {
@@ -39,16 +27,6 @@ std::string markdown_text(const std::string& text) {
 std::string shell_word(const std::string& word) {
   const bool is_plain = word.find_first_of(" '\"\\$*?(){};&|<>") == std::string::npos;
   return is_plain ? word : fmt::format("'{}'", word);
-}
-
-std::vector<std::string> failures_of(const StudyDocument& document) {
-  std::vector<std::string> failures;
-  for (const StudyLogEntry& entry : document.log) {
-    if (entry.exit_code == 0) continue;
-    failures.push_back(fmt::format("{}, command {}: exit code {}: {}", name(entry.part), entry.command + 1,
-                                   entry.exit_code, entry.problem));
-  }
-  return failures;
 }
 
 std::string measured_on(const StudyDocument& document) {
@@ -96,6 +74,16 @@ std::string files_of(const StudyDocument& document, StudyPart part, const std::v
 
 }  // namespace
 
+std::vector<std::string> failures_of(const StudyDocument& document) {
+  std::vector<std::string> failures;
+  for (const StudyLogEntry& entry : document.log) {
+    if (entry.exit_code == 0) continue;
+    failures.push_back(fmt::format("{}, command {}: exit code {}: {}", name(entry.part), entry.command + 1,
+                                   entry.exit_code, entry.problem));
+  }
+  return failures;
+}
+
 std::string_view verdict_words(StudyClaim::Verdict verdict) {
   switch (verdict) {
     case StudyClaim::Verdict::confirmed:
@@ -137,42 +125,11 @@ std::string answers_markdown(const StudyDocument& document) {
       text += fmt::format("- {} ([{}](records/{}.jsonl))\n", markdown_text(evidence.text), name(evidence.part),
                           name(evidence.part));
     if (answer.elsewhere.empty()) continue;
-    text += "\nElsewhere:\n\n";
+    text += "\nPublished studies:\n\n";
     for (const StudyClaim& claim : answer.elsewhere)
       text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, markdown_text(claim.text),
                           verdict_words(claim.verdict), markdown_text(claim.reason));
   }
-  return text;
-}
-
-std::string answers_text(const StudyDocument& document, std::size_t width) {
-  const std::size_t columns = std::min(width, kWidestText);
-  std::string text, topic;
-  for (const StudyAnswer& answer : document.answers) {
-    if (answer.topic != topic) text += fmt::format("\n{}\n", topic = answer.topic);
-    text += "\n" + indented(answer.question, 0, columns) + indented(printable(answer.sentence), 2, columns);
-    std::size_t shown = 0;
-    for (const StudyEvidence& evidence : answer.evidence) {
-      if (shown++ == kMostEvidence) break;
-      text += indented(printable(evidence.text), 4, columns);
-    }
-    if (answer.evidence.size() > kMostEvidence)
-      text += fmt::format("    and {} more\n", answer.evidence.size() - kMostEvidence);
-    for (const StudyClaim& claim : answer.elsewhere) {
-      text += indented(fmt::format("Elsewhere ({}): {} {}: {}", claim.source, claim.text, verdict_words(claim.verdict),
-                                   claim.reason),
-                       4, columns);
-    }
-  }
-  return text;
-}
-
-std::string study_text(const StudyDocument& document, std::size_t width) {
-  std::string text = answers_text(document, width);
-  text += fmt::format("\n'{0}' has the rows, tables, pictures and answers; open {0}/report.html in a browser.\n",
-                      document.folder);
-  const std::vector<std::string> failures = failures_of(document);
-  if (!failures.empty()) text += fmt::format("\nThese command lines failed:\n  {}\n", fmt::join(failures, "\n  "));
   return text;
 }
 

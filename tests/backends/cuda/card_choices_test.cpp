@@ -80,7 +80,7 @@ TEST(CardChoices, differ_by_the_shared_memory_of_a_block) {
   Graph graph;
   const TensorType type{DType::bf16, {2, 64, 80}};
   const Value q = input(graph, "q", type, Role::data);
-  const auto [o, log_sum_exp] = attention(graph, q, q, q, 0.1, true);
+  const auto [o, log_sum_exp] = attention(graph, q, q, q, {0.1, true});
   const Node& forward = graph.producer_node(o);
   const NodeId backward =
       make_node(graph, Op::attention_backward, {q, q, q, q, o, log_sum_exp}, {{"causal", true}, {"scale", 0.1}});

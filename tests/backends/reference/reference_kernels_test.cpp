@@ -264,6 +264,8 @@ std::optional<double> by_definition(Op op, double x, double y) {
       return 1 / (1 + std::exp(-x));
     case Op::tanh:
       return std::tanh(x);
+    case Op::erf:
+      return std::erf(x);
     case Op::add:
       return x + y;
     case Op::sub:
@@ -301,10 +303,24 @@ std::vector<double> expected(Op op) {
     case Op::matmul:
       return {kX[0] * kY[0] + kX[1] * kY[2], kX[0] * kY[1] + kX[1] * kY[3], kX[2] * kY[0] + kX[3] * kY[2],
               kX[2] * kY[1] + kX[3] * kY[3]};
+    case Op::matmul_add:
+      return {kX[0] * kY[0] + kX[1] * kY[2] + kY[0], kX[0] * kY[1] + kX[1] * kY[3] + kY[1],
+              kX[2] * kY[0] + kX[3] * kY[2] + kY[2], kX[2] * kY[1] + kX[3] * kY[3] + kY[3]};
+    case Op::top_k:
+      return {kX[1], kX[3]};
+    case Op::top_k_backward:
+      return {0, kX[0], 0, kX[1]};
+    case Op::expert_order:
+      return {0, 1};
+    case Op::grouped_matmul:  // the offsets 1 and 1: no row is of an expert
+    case Op::grouped_matmul_weights:
+      return {0, 0, 0, 0};
     case Op::embedding:
       return {kX[2], kX[3], kX[2], kX[3]};
     case Op::embedding_backward:
       return {0, 0, kX[0] + kX[2], kX[1] + kX[3]};
+    case Op::embedding_backward_add:
+      return {kY[0], kY[1], kY[2] + kX[0] + kX[2], kY[3] + kX[1] + kX[3]};
     default: {
       std::vector<double> values;
       for (std::size_t i = 0; i < kX.size(); ++i) {
@@ -329,6 +345,21 @@ Value build(Graph& graph, Op op) {
       return embedding(graph, in("table", {2, 2}), in("indices", {2}, DType::int64));
     case Op::embedding_backward:
       return embedding_backward(graph, in("gradient", {2, 2}), in("indices", {2}, DType::int64), 2);
+    case Op::embedding_backward_add:
+      return embedding_backward_add(graph, in("gradient", {2, 2}), in("indices", {2}, DType::int64),
+                                    in("addend", {2, 2}));
+    case Op::matmul_add:
+      return matmul_add(graph, in("x", {2, 2}), in("y", {2, 2}), in("z", {2, 2}));
+    case Op::top_k:
+      return top_k(graph, in("x", {2, 2}), 1).first;
+    case Op::top_k_backward:
+      return make_value(graph, op, {in("x", {2, 1}), in("indices", {2, 1}, DType::int64)}, {{"size", std::int64_t{2}}});
+    case Op::expert_order:
+      return expert_order(graph, in("choices", {2, 1}, DType::int64), 2).order;
+    case Op::grouped_matmul:
+      return grouped_matmul(graph, in("x", {2, 2}), in("y", {1, 2, 2}), in("offsets", {2}, DType::int64), false);
+    case Op::grouped_matmul_weights:
+      return grouped_matmul_weights(graph, in("x", {2, 2}), in("y", {2, 2}), in("offsets", {2}, DType::int64));
     case Op::cast:
       return cast(graph, in("x", {2, 2}), DType::fp32);
     case Op::reduce_sum:
@@ -364,7 +395,8 @@ TEST(reference_device, runs_every_primitive_in_the_op_list) {
     bool is_first = true;  // of the numbers
     for (std::size_t i = 0; i < operands.size(); ++i) {
       const DType dtype = graph.type(node.inputs[i]).dtype;
-      EXPECT_EQ(device->operand_layout(graph, node, static_cast<int>(i)), OperandLayout::any);
+      EXPECT_EQ(device->operand_layout(graph, node, static_cast<int>(i)),
+                kind == OpClass::experts ? OperandLayout::dense : OperandLayout::any);
       operands[i].storage = dtype == DType::boolean ? kCondition
                             : dtype == DType::int64 ? kIndices
                             : is_first              ? kX

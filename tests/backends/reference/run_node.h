@@ -37,7 +37,7 @@ inline TensorLayout operand_layout(const Graph& graph, Value value, const TestOp
   return layout;
 }
 
-// The first output. Memory is filled with a pattern, which shows elements that are not written.
+// The first output, `result`. Memory is filled with a pattern, which shows elements that are not written.
 inline std::vector<double> run_node(Device& device, const Graph& graph, Value result,
                                     const std::vector<TestOperand>& operands) {
   const Node& node = graph.producer_node(result);
@@ -51,18 +51,23 @@ inline std::vector<double> run_node(Device& device, const Graph& graph, Value re
     const auto offset_bytes = operands[i].offset * static_cast<std::int64_t>(size_bytes(dtype));
     addresses.push_back(inputs.back().immediate ? nullptr : storage.back().data() + offset_bytes);
   }
-  const TensorType& type = graph.type(result);
-  const std::vector<TensorLayout> outputs{dense_layout(type)};
+  std::vector<TensorLayout> outputs;
+  std::vector<std::vector<std::byte>> results;
+  std::vector<void*> result_addresses;
+  for (const Value value : node.outputs) {
+    outputs.push_back(dense_layout(graph.type(value)));
+    results.emplace_back(graph.type(value).bytes(), std::byte{0xA5});
+    result_addresses.push_back(results.back().data());
+  }
   const std::unique_ptr<Kernel> kernel = device.make_kernel({graph, node, inputs, outputs});
   std::vector<std::byte> workspace(kernel->workspace_bytes(), std::byte{0xA5});
-  std::vector<std::byte> output(type.bytes(), std::byte{0xA5});
-  void* output_address = output.data();
-  kernel->launch({addresses.data(), &output_address, workspace.data()});
+  kernel->launch({addresses.data(), result_addresses.data(), workspace.data()});
   device.synchronize();
 
+  const TensorType& type = graph.type(result);
   std::vector<double> values;
   for (std::size_t i = 0; i < static_cast<std::size_t>(type.elements()); ++i) {
-    values.push_back(load_element(type.dtype, output.data() + i * size_bytes(type.dtype)));
+    values.push_back(load_element(type.dtype, results[0].data() + i * size_bytes(type.dtype)));
   }
   return values;
 }

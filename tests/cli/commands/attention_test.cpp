@@ -69,6 +69,48 @@ TEST(AttentionCommand, measures_every_variant_over_the_grid) {
   EXPECT_EQ(records[12].attention_call->causal, true);
 }
 
+TEST(AttentionCommand, sweeps_heads_of_keys_windows_and_caps) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.json";
+  const std::vector<std::string> options = {
+      "--attention", "flash", "--causal",  "true", "--heads",    "4",  "--kv-heads", "4,2", "--window", "0,6",
+      "--soft-cap",  "0,2.5", "--d-model", "16",   "--sequence", "32", "--warmup",   "0",   "--steps",  "1"};
+  std::vector<std::string> with_file = options;
+  with_file.insert(with_file.end(), {"--output", file});
+  ASSERT_EQ(toy_attention(with_file).exit_code, 0);
+  const std::vector<Record> records = read_records(file);
+  ASSERT_THAT(records, SizeIs(8));
+  EXPECT_EQ(records[0].attention_call->window, std::nullopt);
+  EXPECT_EQ(records[0].attention_call->soft_cap, std::nullopt);
+  EXPECT_EQ(records[0].model.kv_heads, 4);
+  EXPECT_EQ(records[7].attention_call->window, 6);
+  EXPECT_EQ(records[7].attention_call->soft_cap, 2.5);
+  EXPECT_EQ(records[7].model.kv_heads, 2);
+  EXPECT_LT(*records[1].memory_bytes.peak_allocated, *records[0].memory_bytes.peak_allocated) << "keys are shared";
+  EXPECT_THAT(toy_attention(options).output, AllOf(HasSubstr("window"), HasSubstr("soft_cap"), HasSubstr("kv_heads")));
+}
+
+TEST(AttentionCommand, accounts_and_searches_with_shared_keys_and_windows) {
+  const std::vector<std::string> form = {"--attention", "flash", "--causal", "true", "--heads",   "4",
+                                         "--kv-heads",  "2",     "--window", "8",    "--d-model", "16"};
+  std::vector<std::string> account = form;
+  account.insert(account.end(), {"--account", "--sequence", "32"});
+  EXPECT_THAT(toy_attention(account).output,
+              AllOf(HasSubstr("N 2, G 2"), HasSubstr("4 B N S D"), HasSubstr("window 8")));
+  std::vector<std::string> limit = form;
+  limit.insert(limit.end(), {"--oom", "--memory-limit", "24MiB", "--format", "csv"});
+  EXPECT_THAT(toy_attention(limit, "null").output, HasSubstr("flash,fp32,true,8,,2,4,2,16,null"));
+}
+
+TEST(AttentionCommand, refuses_forms_that_cannot_be) {
+  expect_usage_error({"--window", "8"}, "add --causal true");
+  expect_usage_error({"--window", "-8"}, "--window");
+  expect_usage_error({"--kv-heads", "0"}, "--kv-heads");
+  expect_usage_error({"--heads", "4", "--kv-heads", "3"}, "--kv-heads 3 does not divide --heads 4");
+  expect_usage_error({"--soft-cap", "-1"}, "the cap is greater than 0");
+  expect_usage_error({"--soft-cap", "much"}, "'much' is not a number");
+}
+
 TEST(AttentionCommand, prints_the_format_asked_for) {
   const auto print = [](const std::string& format) {
     return toy_attention(small_grid({"--attention", "softmax", "--format", format}), "null").output;

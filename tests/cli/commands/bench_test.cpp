@@ -171,6 +171,8 @@ TEST(BenchPeers, refuse_what_cannot_be_compared) {
   expect_refusal({"--python", "/usr/bin/python3"}, 2, "--python needs --peers");
   expect_refusal({"--peers", "torch", "--device", "null"}, 2, "PyTorch has no device 'null'");
   expect_refusal({"--peers", "torch", "--memory-limit", "1GiB"}, 2, "--memory-limit would limit Ridgepoint alone");
+  expect_refusal({"--peers", "torch", "--optimizer", "sgd"}, 2, "PyTorch trains all parameters with AdamW as it comes");
+  expect_refusal({"--peers", "torch", "--accumulate", "2"}, 2, "leave the options of Training out");
   expect_refusal({"--peers", "torch", "--detect-anomaly"}, 2, "--detect-anomaly makes times that are not valid");
 }
 

@@ -41,6 +41,20 @@ TEST(PlanCommand, has_a_row_for_each_configuration_and_card) {
   }
 }
 
+TEST(PlanCommand, says_what_the_chunks_of_the_loss_save) {
+  const std::vector<std::string> wide = {"--vocab", "128256", "--context", "1024", "--batch", "5", "--dtype", "bf16"};
+  EXPECT_THAT(plan(wide).output, AllOf(HasSubstr("loss in chunks of 1792 tokens"),
+                                       HasSubstr("The loss is computed for some tokens at a time, which lowers")));
+  std::vector<std::string> whole = wide;
+  whole.insert(whole.end(), {"--loss-chunk", "off"});
+  EXPECT_THAT(plan(whole).output, Not(HasSubstr("The loss is computed")));
+  const nlohmann::json chunked = rows_of(wide)[0];
+  EXPECT_EQ(chunked["loss_chunk_rows"], 1792);
+  EXPECT_EQ(chunked["loss_chunks_save_bytes"].get<std::int64_t>(),
+            rows_of(whole)[0]["memory_bytes"]["peak_allocated"].get<std::int64_t>() -
+                chunked["memory_bytes"]["peak_allocated"].get<std::int64_t>());
+}
+
 // The kernels are the card's where this build knows them, so its name is in the record.
 TEST(PlanCommand, predicts_the_time_of_an_iteration_on_a_card) {
   const nlohmann::json rows = rows_of({"--model", "tiny", "--card", "h200,h100,t4", "--dtype", "bf16"});
@@ -163,7 +177,8 @@ TEST(PlanCommand, refuses_what_makes_no_sense) {
   expect_refused({"--checkpoint", "none,auto"}, "--checkpoint auto needs a memory to fit in");
   expect_refused({"--as", "pytorch"}, "did you mean 'torch'?");
   expect_refused({"--as", "ridgepoint,torch", "--compile", "full"}, "PyTorch's eager mode does not compile");
-  expect_refused({"--as", "torch", "--checkpoint", "block"}, "activation checkpointing is not modelled for PyTorch");
+  expect_refused({"--as", "torch", "--checkpoint", "block"},
+                 "activation checkpointing is not modelled for the presets");
 }
 
 TEST(PlanCommand, plans_as_pytorch_would) {

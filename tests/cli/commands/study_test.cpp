@@ -340,6 +340,9 @@ TEST(StudyCommand, refuses_what_it_cannot_measure_or_write) {
   EXPECT_THAT(error_of({"--device", "null"}), HasSubstr("a study runs on cpu or cuda, not on 'null'"));
   EXPECT_THAT(error_of({"--only", "sizes,weather"}), HasSubstr("--only: 'weather' is no part of a study"));
   EXPECT_THAT(error_of({"--limit", "soon"}), HasSubstr("--limit"));
+  EXPECT_THAT(error_of({"--config-override", "vocab_size=9"}), HasSubstr("'tiny' is a preset, which has none"));
+  EXPECT_THAT(error_of({"--model", "gpt2", "--config-override", "vocab"}), HasSubstr("--config-override"));
+  EXPECT_THAT(error_of({"--model", "gpt2", "--config-override", "layers=9"}), HasSubstr("'layers' is no field"));
   EXPECT_THAT(error_of({"--output", "/proc/study"}), HasSubstr("cannot make the folder '/proc/study'"));
   write_file(temporary.path() / "notes", "");
   EXPECT_THAT(error_of({"--output", temporary.path().string()}), HasSubstr("has files that are not a study's"));

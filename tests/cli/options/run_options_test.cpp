@@ -53,6 +53,16 @@ TEST(RunOptions, vary_the_last_option_fastest) {
                                 "small 1 step", "small 2 forward", "small 2 step"));
 }
 
+TEST(RunOptions, take_words_and_numbers_for_the_chunks_of_the_loss) {
+  std::vector<std::optional<std::int64_t>> rows;
+  for (const RunConfig& config : expand({"--loss-chunk", "auto,off,64:256:*2"}))
+    rows.push_back(config.compile.loss_chunk_rows);
+  EXPECT_THAT(rows, ElementsAre(std::nullopt, 0, 64, 128, 256));
+  EXPECT_EQ(expand({})[0].compile.loss_chunk_rows, std::nullopt);
+  expect_refused({"--loss-chunk", "0"}, "--loss-chunk");
+  expect_refused({"--loss-chunk", "none"}, "--loss-chunk");
+}
+
 TEST(RunOptions, build_a_model_from_sizes) {
   const auto model =
       expand({"--layers", "4", "--d-model", "512", "--d-ff", "1344", "--heads", "16"})[0].workload->describe().model;

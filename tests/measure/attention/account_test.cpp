@@ -68,6 +68,27 @@ TEST(AttentionAccount, adds_up_to_the_byte_in_every_variant_and_dtype) {
   }
 }
 
+TEST(AttentionAccount, has_symbols_for_heads_that_share_keys) {
+  AttentionConfig config = config_of(AttentionVariant::softmax);
+  config.problem.heads = 10;
+  config.problem.kv_heads = 2;
+  config.problem.causal = true;
+  config.problem.window = 9;
+  const AttentionAccount account = account_for_attention(config);
+  ASSERT_THAT(account.moments, SizeIs(2)) << account.run.error.message;
+  const AccountLine& k = line_of(account.moments[0], "k");
+  EXPECT_EQ(k.shape, "B N S D");
+  EXPECT_EQ(k.formula, "4 B N S D");
+  EXPECT_EQ(k.predicted_bytes, 4 * 3 * 2 * 77 * 2);
+  EXPECT_EQ(line_of(account.moments[0], "q").shape, "B H S D");
+  EXPECT_EQ(line_of(account.moments[0], "weights").formula, "4 B N G S^2");
+  const std::optional<Record> run = measure_attention(config);
+  EXPECT_EQ(account.moments[1].allocated_bytes, run->memory_bytes.peak_allocated);
+  EXPECT_EQ(run->model.kv_heads, 2);
+  EXPECT_EQ(run->attention_call->window, 9);
+  EXPECT_EQ(run->attention_call->soft_cap, std::nullopt);
+}
+
 TEST(AttentionAccount, names_what_each_variant_keeps) {
   const auto kept = [](AttentionVariant variant) {
     return components(account_for_attention(config_of(variant)).moments[0]);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 #include "measure/memory/forecast.h"
 #include "models/transformer.h"
@@ -55,6 +56,128 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes) {
       }
     }
   }
+}
+
+// Also with an odd last chunk, which is smaller than the others.
+TEST(PlanRun, equals_to_the_byte_what_a_run_with_a_loss_in_chunks_takes) {
+  const TransformerConfig model{"custom", 3001, 37, 16, 24, 2, 2};
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    for (const Compile level : kAllCompiles) {
+      for (const Checkpoint checkpoint : {Checkpoint::none, Checkpoint::selective, Checkpoint::block}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", name(precision), name(level), name(checkpoint)));
+        RunConfig config = run_of(model, 3,
+                                  {.mode = Mode::step,
+                                   .precision = precision,
+                                   .level = level,
+                                   .checkpoint = checkpoint,
+                                   .loss_chunk_rows = 25});
+        config.device = "cpu";
+        const std::optional<Record> planned = plan_run(config, {});
+        const MemoryForecast found = measured(config);
+        EXPECT_EQ(planned->memory_bytes.peak_allocated, found.use.peak_allocated_bytes);
+        EXPECT_EQ(planned->memory_bytes.peak_reserved, found.use.peak_reserved_bytes);
+        EXPECT_EQ(planned->memory_bytes.before_backward, found.before_backward_bytes);
+        EXPECT_EQ(planned->loss_chunk_rows, 25);
+        config.compile.loss_chunk_rows = 0;
+        EXPECT_EQ(*planned->plan->loss_chunks_save_bytes,
+                  *plan_run(config, {})->memory_bytes.peak_allocated - *planned->memory_bytes.peak_allocated);
+        EXPECT_GT(planned->plan->loss_chunks_save_bytes, 0);
+      }
+    }
+  }
+}
+
+// The options of what a step trains and keeps.
+std::vector<CompileOptions> ways_to_train() {
+  CompileOptions sgd;
+  sgd.optimizer.kind = Optimizer::sgd;
+  CompileOptions momentum = sgd;
+  momentum.optimizer.sgd.momentum = 0.9;
+  CompileOptions codes;
+  codes.optimizer.kind = Optimizer::adamw_8bit;
+  CompileOptions low;
+  low.precision = Precision::bf16;
+  low.master_weights = false;
+  CompileOptions frozen;
+  frozen.frozen = {"token_embeddings", "ln1"};
+  CompileOptions lora;
+  lora.lora = LoraOptions{.rank = 2, .alpha = 4};
+  CompileOptions lora_bf16 = lora;
+  lora_bf16.precision = Precision::bf16;
+  CompileOptions accumulated;
+  accumulated.accumulate = 3;
+  CompileOptions accumulated_low = low;
+  accumulated_low.accumulate = 3;
+  accumulated_low.checkpoint = Checkpoint::block;
+  return {sgd, momentum, codes, low, frozen, lora, lora_bf16, accumulated, accumulated_low};
+}
+
+TEST(PlanRun, equals_to_the_byte_what_a_run_takes_however_it_trains) {
+  TransformerConfig model = kToy;
+  model.d_ff = 256;
+  const std::vector<CompileOptions> ways = ways_to_train();
+  for (std::size_t i = 0; i < ways.size(); ++i) {
+    for (const Compile level : kAllCompiles) {
+      SCOPED_TRACE(fmt::format("way {} {}", i, name(level)));
+      RunConfig config = run_of(model, 2, ways[i]);
+      config.compile.mode = Mode::step;
+      config.compile.level = level;
+      config.device = "cpu";
+      const Record::Memory planned = plan_run(config, {})->memory_bytes;
+      const MemoryForecast found = measured(config);
+      EXPECT_EQ(planned.peak_allocated, found.use.peak_allocated_bytes);
+      EXPECT_EQ(planned.peak_reserved, found.use.peak_reserved_bytes);
+    }
+  }
+}
+
+// 1.0 GiB of logits in bf16, beside 0.7 GiB of parameters, moments and saved activations; or small logits.
+TEST(PlanRun, computes_the_loss_in_chunks_where_the_logits_are_large) {
+  const TransformerConfig wide{"custom", 128256, 1024, 128, 256, 2, 2};
+  const CompileOptions bf16{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full};
+  const std::optional<Record> large = plan_run(run_of(wide, 5, bf16), {});
+  EXPECT_EQ(large->loss_chunk_rows, 1792);  // 5120 rows in three chunks, to a multiple of 128
+  EXPECT_GT(large->plan->loss_chunks_save_bytes, std::int64_t{128256} * 5120 * 2 / 3);
+  EXPECT_EQ(plan_run(run_of(wide, 1, bf16), {})->loss_chunk_rows, std::nullopt);
+  TransformerConfig preset = transformer_preset("small");
+  preset.context = 16384;
+  const std::optional<Record> small = plan_run(run_of(preset, 4, bf16), {});
+  EXPECT_EQ(small->loss_chunk_rows, std::nullopt);
+  EXPECT_EQ(small->plan->loss_chunks_save_bytes, std::nullopt);
+}
+
+// Each gradient is added as soon as it is made, so three micro-batches need what six do, but for the tokens.
+TEST(PlanRun, needs_no_more_memory_for_more_micro_batches) {
+  for (const Compile level : kAllCompiles) {
+    const auto peak = [&](std::int64_t micro_batches) {
+      CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = level};
+      options.accumulate = micro_batches;
+      return *plan_run(run_of({"custom", 512, 8, 64, 128, 3, 2}, 2, options), {})->memory_bytes.peak_allocated;
+    };
+    EXPECT_GT(peak(3), peak(1)) << name(level);
+    EXPECT_LT(peak(6), peak(3) + 4096) << name(level);
+  }
+}
+
+std::int64_t state_bytes(const TransformerConfig& model, CompileOptions options) {
+  options.mode = Mode::step;
+  return *plan_run(run_of(model, 1, std::move(options)), {})->peaks->peak_by_category.optimizer_state;
+}
+
+// What is kept from step to step, for parameters whose blocks have no rounding.
+TEST(PlanRun, has_the_optimizer_states_that_each_way_to_train_keeps) {
+  const TransformerConfig model{"custom", 512, 8, 256, 512, 2, 2};
+  const std::int64_t parameters = parameter_count(model);
+  const std::int64_t scalars = 512;  // the step count in its block
+  EXPECT_EQ(state_bytes(model, {}), 8 * parameters + scalars);
+  EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::sgd}}), 0);
+  EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::sgd, .sgd = {.momentum = 0.9}}}), 4 * parameters);
+  EXPECT_EQ(state_bytes(model, {.precision = Precision::bf16, .master_weights = false}), 4 * parameters + scalars);
+  // 2 bytes of codes, and 8 bytes of scales for 256 elements; the scales of a norm's weight fill a block.
+  const std::int64_t norms = 5;
+  EXPECT_EQ(state_bytes(model, {.optimizer = {.kind = Optimizer::adamw_8bit}}),
+            2 * parameters + 8 * (parameters - norms * 256) / 256 + norms * 2 * 512 + norms * 512 + scalars);
+  EXPECT_EQ(state_bytes(model, {.lora = LoraOptions{.rank = 8}}), 8 * 2 * 2 * 8 * 512 + scalars);
 }
 
 // The free blocks that the first iteration leaves make those after it take more.

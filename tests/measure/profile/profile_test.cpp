@@ -206,6 +206,10 @@ const std::map<Op, KernelClass>& classes_of_ops() {
   using enum KernelClass;
   static const std::map<Op, KernelClass> classes = {
       {Op::matmul, matmul},
+      {Op::matmul_add, matmul},
+      {Op::grouped_matmul, matmul},
+      {Op::grouped_matmul_weights, matmul},
+      {Op::expert_order, memory_movement},
       {Op::attention, attention},
       {Op::attention_backward, attention},
       {Op::softmax, softmax},
@@ -218,9 +222,12 @@ const std::map<Op, KernelClass>& classes_of_ops() {
       {Op::cross_entropy_backward, loss},
       {Op::nonfinite, optimizer},
       {Op::adamw, optimizer},
+      {Op::adamw_8bit, optimizer},
+      {Op::sgd, optimizer},
       {Op::copy, memory_movement},
       {Op::embedding, memory_movement},
       {Op::embedding_backward, memory_movement},
+      {Op::embedding_backward_add, memory_movement},
   };
   return classes;
 }

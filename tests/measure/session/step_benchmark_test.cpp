@@ -46,6 +46,16 @@ TEST(MeasureStep, fills_a_record) {
       static_cast<double>(*record->training_step->flops_per_step) / (record->training_step->time_ms.mean / 1e3));
 }
 
+TEST(MeasureStep, counts_the_tokens_of_every_micro_batch) {
+  CeilingCache ceilings;
+  RunConfig config = toy();
+  config.compile.accumulate = 3;
+  const std::optional<Record> record = measure_step(config, ceilings);
+  ASSERT_EQ(record->status, RunStatus::ok) << record->error.message;
+  EXPECT_EQ(record->accumulate, 3);
+  EXPECT_DOUBLE_EQ(*record->training_step->tokens_per_second, 3 * 16 / (record->training_step->time_ms.mean / 1e3));
+}
+
 TEST(MeasureStep, has_the_times_of_phases_where_they_are_asked_for) {
   CeilingCache ceilings;
   RunConfig config = toy(Mode::backward);

@@ -93,6 +93,14 @@ TEST(Answers, relate_backward_to_forward) {
       HasSubstr(
           "takes 2.00x as long as forward. Its products have twice the operations of forward's, and the time follows"));
   EXPECT_EQ(answer(rows, "How long is backward").elsewhere.at(0).verdict, Verdict::confirmed);
+  rows[StudyPart::sizes][1]["phase_ms"] = {{"forward", 100}, {"backward", 250}};
+  rows[StudyPart::sizes].push_back(rows[StudyPart::sizes][0]);
+  rows[StudyPart::sizes].push_back(rows[StudyPart::sizes][1]);
+  for (const std::size_t added : {5, 6}) rows[StudyPart::sizes][added]["model"]["name"] = "other";
+  rows[StudyPart::sizes][6]["phase_ms"] = {{"forward", 100}, {"backward", 150}};
+  EXPECT_THAT(sentence(rows, "How long is backward"),
+              AllOf(HasSubstr("1.50x to 2.50x"), HasSubstr("does not follow them at every size")));
+  rows[StudyPart::sizes].resize(5);
   rows[StudyPart::sizes][1]["phase_ms"] = {{"forward", 50}, {"backward", 250}};
   EXPECT_THAT(sentence(rows, "How long is backward"), HasSubstr("other work makes it longer than twice"));
   rows[StudyPart::sizes][1]["phase_ms"] = {{"forward", 200}, {"backward", 240}};
@@ -111,8 +119,7 @@ TEST(Answers, name_the_row_that_varies_most_and_the_rows_that_are_not_steady) {
   rows[StudyPart::sizes][3]["time_ms"]["cv"] = 0.4;
   rows[StudyPart::sizes][3]["timing"]["verdict"] = "bimodal";
   const StudyAnswer found = answer(rows, "How much do the iterations");
-  EXPECT_THAT(found.sentence,
-              AllOf(HasSubstr("say nothing"), HasSubstr("1 of 5 rows have another verdict than steady")));
+  EXPECT_THAT(found.sentence, AllOf(HasSubstr("say nothing"), HasSubstr("1 of 5 rows is not steady")));
   EXPECT_THAT(found.evidence.at(0).text, HasSubstr("bimodal"));
 }
 
@@ -128,10 +135,12 @@ TEST(Answers, say_what_the_first_iteration_costs_and_how_much_warmup_is_enough) 
   const StudyRows slow = {{StudyPart::warmup, {warmup_row(0, 600), warmup_row(1, 120), warmup_row(2, 101)}}};
   EXPECT_THAT(sentence(slow, "What does the warm-up"),
               AllOf(HasSubstr("takes 6.00x as long as the others, which puts the mean 100 % above"),
-                    HasSubstr("With 2 warm-up iterations")));
+                    HasSubstr("After 2 iterations of warm-up")));
   EXPECT_EQ(answer(slow, "What does the warm-up").elsewhere.at(0).verdict, Verdict::confirmed);
   const StudyRows never = {{StudyPart::warmup, {warmup_row(0, 600), warmup_row(1, 300)}}};
-  EXPECT_THAT(sentence(never, "What does the warm-up"), HasSubstr("None of the numbers"));
+  EXPECT_THAT(sentence(never, "What does the warm-up"), HasSubstr("No measured warm-up"));
+  const StudyRows unsure = {{StudyPart::warmup, {warmup_row(0, 600), warmup_row(1, 101), warmup_row(2, 138)}}};
+  EXPECT_THAT(sentence(unsure, "What does the warm-up"), HasSubstr("No measured warm-up"));
   const StudyRows even = {{StudyPart::warmup, {warmup_row(0, 102)}}};
   EXPECT_THAT(sentence(even, "What does the warm-up"), HasSubstr("here it changes little"));
   EXPECT_EQ(answer(even, "What does the warm-up").elsewhere.at(0).verdict, Verdict::contradicted);
@@ -264,7 +273,7 @@ TEST(Answers, say_what_the_optimizer_and_idle_time_take) {
   rows[StudyPart::profile][1]["profile"]["classes"][2]["share_of_kernel_time"] = 0.02;
   EXPECT_THAT(sentence(rows, "What share of a step"), Not(HasSubstr("every parameter")));
   EXPECT_THAT(sentence(rows, "How far is a step"),
-              AllOf(HasSubstr("15 % of a step's 100.0 ms could be saved, most of it in lm_head matmul"),
+              AllOf(HasSubstr("15 % of a step's 100.0 ms could be saved, the largest part of it in lm_head matmul"),
                     HasSubstr("idle 1.0 % of the time.")));
   rows[StudyPart::profile][1]["profile"]["time"]["idle_ms"] = 30;
   EXPECT_THAT(sentence(rows, "How far is a step"),
@@ -353,7 +362,7 @@ TEST(Answers, name_the_phase_of_the_peak_and_its_parts) {
 TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
   const StudyRows rows = {{StudyPart::memory_step, {history({moment("forward", 1, 1)})}}};
   EXPECT_EQ(sentence(rows, "How large is one activation"),
-            "256.0 KiB: 262144 bytes, by 4 B S D (4 x 256 x 64 elements).");
+            "It has 256.0 KiB (262144 bytes): 4 B S D, for 4 x 256 x 64 elements.");
   EXPECT_EQ(sentence(rows, "What are the largest"), "The largest are 1.0 MiB by matmul in lm_head (4 B S V).");
 }
 
@@ -433,6 +442,10 @@ TEST(Answers, say_what_the_memory_of_attention_grows_with) {
   EXPECT_EQ(grid(1600).elsewhere.at(0).verdict, Verdict::confirmed);
   EXPECT_THAT(grid(400).sentence, HasSubstr("linear, still count"));
   EXPECT_EQ(grid(400).elsewhere.at(0).verdict, Verdict::contradicted);
+  const StudyAnswer at_short =
+      answer({{StudyPart::attention_grid, {call("naive", 256, 1, 100), call("naive", 1024, 16, 1200)}}},
+             "How do the time of attention");
+  EXPECT_EQ(at_short.elsewhere.at(0).verdict, Verdict::not_comparable);
   EXPECT_THAT(sentence({{StudyPart::attention_grid, {call("naive", 1024, 1, 100)}}}, "How do the time of attention"),
               HasSubstr("Only one sequence length ran"));
 }
@@ -442,12 +455,19 @@ TEST(Answers, say_where_attention_ran_out_of_memory) {
   oom["status"] = "oom";
   EXPECT_THAT(sentence({{StudyPart::attention_grid, {call("naive", 1024, 1, 100), oom}}}, "Where does attention"),
               HasSubstr("does not fit is 16384 tokens"));
-  const Json limit = {{"attention", "naive"}, {"memory_bytes", 1073741824},   {"longest_sequence", 900},
-                      {"next_sequence", 901}, {"peak_allocated_bytes", 1000}, {"confirmed", "yes"}};
-  EXPECT_THAT(
-      sentence({{StudyPart::attention_grid, {call("naive", 1024, 1, 100)}}, {StudyPart::attention_limit, {limit}}},
-               "Where does attention"),
-      AllOf(HasSubstr("Every row of the grid fits"), HasSubstr("fits into 1.0 GiB is 900 tokens")));
+  oom["device"]["memory_limit_bytes"] = std::int64_t{1} << 30;
+  EXPECT_THAT(sentence({{StudyPart::attention_grid, {oom}}}, "Where does attention"),
+              HasSubstr("does not fit into 1.0 GiB is 16384 tokens"));
+  const auto longest = [&](std::string_view confirmed) {
+    const Json limit = {{"attention", "naive"}, {"memory_bytes", 1073741824},   {"longest_sequence", 900},
+                        {"next_sequence", 901}, {"peak_allocated_bytes", 1000}, {"confirmed", confirmed}};
+    return sentence({{StudyPart::attention_grid, {call("naive", 1024, 1, 100)}}, {StudyPart::attention_limit, {limit}}},
+                    "Where does attention");
+  };
+  EXPECT_THAT(longest("yes"), AllOf(HasSubstr("Every row of the grid fits"),
+                                    HasSubstr("fits into 1.0 GiB is 900 tokens"), HasSubstr("a run of it did fit")));
+  EXPECT_THAT(longest("no"), HasSubstr("but a run of it did not fit"));
+  EXPECT_THAT(longest(""), HasSubstr("no run has tried it"));
 }
 
 TEST(Answers, compare_the_account_with_the_measurement) {
@@ -460,7 +480,8 @@ TEST(Answers, compare_the_account_with_the_measurement) {
     return sentence({{StudyPart::accounting, {tensor("q", "B H S D", 100), tensor("scores", "B H S S", 100)}}},
                     "What does attention allocate");
   };
-  EXPECT_THAT(account(100), AllOf(HasSubstr("50 % of it in 1 matrices"), HasSubstr("the measured bytes exactly")));
+  EXPECT_THAT(account(100),
+              AllOf(HasSubstr("50 % of it in 1 matrix of scores"), HasSubstr("the measured bytes exactly")));
   EXPECT_THAT(account(90), HasSubstr("10 % off the measured bytes"));
 }
 
@@ -507,9 +528,16 @@ StudyRows compiled_model(double ms) {
 
 TEST(Answers, say_what_compiling_a_model_gains) {
   EXPECT_THAT(sentence(compiled_model(50), "What does compiling a whole"),
-              AllOf(HasSubstr("a step of small is 2.00x as fast"), HasSubstr("peak -50 %")));
+              AllOf(HasSubstr("a step of small is 2.00x as fast"), HasSubstr("with a peak 50 % lower")));
   EXPECT_THAT(sentence(compiled_model(200), "What does compiling a whole"), HasSubstr("2.00x as slow"));
   EXPECT_THAT(sentence(compiled_model(100), "What does compiling a whole"), HasSubstr("no different beyond the noise"));
+  const auto claim = [](double compiled_ms) {
+    return answer(compiled_model(compiled_ms), "What does compiling a whole").elsewhere.at(0);
+  };
+  EXPECT_THAT(claim(50).reason, HasSubstr("it gains more: a step of small is 2.00x as fast"));
+  EXPECT_THAT(claim(90).reason, HasSubstr("Here a step of small is 1.11x as fast"));
+  EXPECT_EQ(claim(90).verdict, Verdict::confirmed);
+  EXPECT_EQ(claim(100).verdict, Verdict::contradicted);
 }
 
 TEST(Answers, weigh_checkpointing) {

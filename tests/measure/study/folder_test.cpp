@@ -41,16 +41,16 @@ class StudyFolderTest : public ::testing::Test {
 
 TEST_F(StudyFolderTest, keeps_configuration_plan_rows_and_log) {
   folder_.create(kConfiguration);
-  EXPECT_EQ(folder_.plan(), std::nullopt);
+  EXPECT_EQ(folder_.manifest().plan(), std::nullopt);
   const StudyPartPlan part{StudyPart::sizes, "Sizes", {{{"bench", "--model", "tiny"}, 6, 1.5}}};
-  folder_.write_plan(kConfiguration, std::vector{part});
+  folder_.manifest().write(kConfiguration, std::vector{part});
   folder_.append_row(StudyPart::sizes, R"({"row":1})");
   folder_.append_row(StudyPart::sizes, R"({"row":2})");
   folder_.append({.part = StudyPart::sizes, .command = 0, .rows = 2, .exit_code = 1, .problem = "it broke"});
 
-  EXPECT_EQ(folder_.configuration(), kConfiguration);
-  ASSERT_THAT(*folder_.plan(), SizeIs(1));
-  const StudyCommand command = folder_.plan()->front().commands.front();
+  EXPECT_EQ(folder_.manifest().configuration(), kConfiguration);
+  ASSERT_THAT(*folder_.manifest().plan(), SizeIs(1));
+  const StudyCommand command = folder_.manifest().plan()->front().commands.front();
   EXPECT_THAT(command.arguments, ElementsAre("bench", "--model", "tiny"));
   EXPECT_EQ(command.rows, 6);
   EXPECT_THAT(folder_.rows(StudyPart::sizes), ElementsAre(Json{{"row", 1}}, Json{{"row", 2}}));
@@ -77,7 +77,7 @@ TEST_F(StudyFolderTest, begins_where_a_killed_process_left_an_unfinished_manifes
   fs::create_directories(folder_.path());
   write_file(path(".study.json.123.1.tmp"), "{");
   folder_.create(kConfiguration);
-  EXPECT_EQ(folder_.configuration(), kConfiguration);
+  EXPECT_EQ(folder_.manifest().configuration(), kConfiguration);
 }
 
 TEST_F(StudyFolderTest, drops_an_incomplete_last_line_and_names_its_file) {
@@ -99,14 +99,14 @@ TEST_F(StudyFolderTest, names_the_line_of_damage_in_the_middle) {
 TEST_F(StudyFolderTest, refuses_a_manifest_of_another_schema) {
   folder_.create(kConfiguration);
   write_file(path("study.json"), R"({"schema":99,"configuration":{},"parts":[]})");
-  EXPECT_THAT(message_of([&] { folder_.configuration(); }), HasSubstr("another version of the program"));
+  EXPECT_THAT(message_of([&] { folder_.manifest().configuration(); }), HasSubstr("another version of the program"));
 }
 
 TEST_F(StudyFolderTest, restart_removes_its_own_files_alone) {
   folder_.create(kConfiguration);
   folder_.append_row(StudyPart::sizes, "{}");
-  folder_.note_files({"pictures/time_by_size.svg", "README.md"});
-  folder_.note_files({"report.html"});
+  folder_.manifest().note_files({"pictures/time_by_size.svg", "README.md"});
+  folder_.manifest().note_files({"report.html"});
   for (const char* own : {"pictures/time_by_size.svg", "README.md", "report.html"}) write_file(path(own), "own");
   for (const char* other : {"notes.md", "pictures/photo.svg", "records/mine.jsonl"}) write_file(path(other), "other");
   folder_.restart({{"device", "cuda"}});
@@ -114,15 +114,15 @@ TEST_F(StudyFolderTest, restart_removes_its_own_files_alone) {
     EXPECT_FALSE(fs::exists(path(own))) << own;
   for (const char* other : {"notes.md", "pictures/photo.svg", "records/mine.jsonl"})
     EXPECT_TRUE(fs::exists(path(other))) << other;
-  EXPECT_EQ(folder_.configuration()["device"], "cuda");
-  EXPECT_EQ(folder_.plan(), std::nullopt);
+  EXPECT_EQ(folder_.manifest().configuration()["device"], "cuda");
+  EXPECT_EQ(folder_.manifest().plan(), std::nullopt);
 }
 
 TEST_F(StudyFolderTest, restart_removes_nothing_outside_its_folder) {
   const fs::path outside = temporary_.path() / "outside";
   write_file(outside, "other");
   folder_.create(kConfiguration);
-  folder_.note_files({"../outside", outside.string(), "tables/../../outside"});
+  folder_.manifest().note_files({"../outside", outside.string(), "tables/../../outside"});
   folder_.restart(kConfiguration);
   EXPECT_TRUE(fs::exists(outside));
 }

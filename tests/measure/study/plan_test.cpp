@@ -112,6 +112,19 @@ TEST(StudyPlan, takes_the_models_that_it_is_given) {
   }
 }
 
+TEST(StudyPlan, passes_replaced_fields_on_with_every_model) {
+  StudySettings settings{.device = "cpu", .is_quick = true, .limit_seconds = 180};
+  settings.models = {"smollm2-135m"};
+  const double seconds = find(plan_study(laptop(), settings), StudyPart::warmup).seconds();
+  settings.config_overrides = "num_hidden_layers=2,vocab_size=512";
+  const Plan plan = plan_study(laptop(), settings);
+  for (const StudyPartPlan& part : plan) {
+    const std::vector<std::string> models = values(part, "--model");
+    EXPECT_EQ(values(part, "--config-override"), std::vector<std::string>(models.size(), settings.config_overrides));
+  }
+  EXPECT_LT(find(plan, StudyPart::warmup).seconds(), 0.5 * seconds) << "the predictions are of the smaller model";
+}
+
 TEST(StudyPlan, passes_threads_and_memory_limit_on) {
   StudySettings settings{.device = "cpu", .threads = 3, .is_quick = true, .limit_seconds = 180};
   settings.memory_limit = "1GiB";
@@ -136,13 +149,15 @@ TEST(StudyPlan, never_fills_the_memory_of_a_host) {
 }
 
 TEST(StudyMachine, is_read_from_the_rows_of_devices) {
-  const std::vector<Json> found = {
-      {{"kind", "cuda"}, {"problem", "no driver"}},
-      {{"kind", "cpu"},
-       {"name", "a laptop"},
-       {"total_memory_bytes", 1000},
-       {"copy", {{"bytes_per_second", 2e10}}},
-       {"matmul", {{{"dtype", "fp32"}, {"flops_per_second", 1e11}}, {{"dtype", "bf16"}, {"flops_per_second", 3e11}}}}}};
+  const std::vector<Json> found = {{{"kind", "cuda"}, {"problem", "no driver"}},
+                                   {{"kind", "cpu"},
+                                    {"name", "a laptop"},
+                                    {"total_memory_bytes", 1000},
+                                    {"copy", {{"bytes_per_second", 2e10}}},
+                                    {"matmul",
+                                     {{{"dtype", "fp32"}, {"flops_per_second", 1e11}},
+                                      {{"dtype", "tf32"}, {"flops_per_second", 2e11}},
+                                      {{"dtype", "bf16"}, {"flops_per_second", 3e11}}}}}};
   const StudyMachine machine = study_machine(found, "cpu");
   EXPECT_EQ(machine.name, "a laptop");
   EXPECT_EQ(machine.memory_bytes, 1000);
@@ -158,6 +173,14 @@ TEST(StudyMachine, is_read_from_the_rows_of_devices) {
   };
   EXPECT_THAT(message("cuda"), HasSubstr("no driver"));
   EXPECT_THAT(message("cuda:1"), HasSubstr("do not have 'cuda:1'"));
+}
+
+TEST(StudyMachine, of_cuda_is_the_first_gpu) {
+  const std::vector<Json> found = {{{"kind", "cuda:0"}, {"name", "first"}, {"total_memory_bytes", 10}},
+                                   {{"kind", "cuda:1"}, {"name", "second"}, {"total_memory_bytes", 20}}};
+  EXPECT_EQ(study_machine(found, "cuda").name, "first");
+  EXPECT_EQ(study_machine(found, "cuda:0").name, "first");
+  EXPECT_EQ(study_machine(found, "cuda:1").name, "second");
 }
 
 }  // namespace

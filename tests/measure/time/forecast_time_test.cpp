@@ -11,6 +11,7 @@
 
 #include "core/files/file.h"
 #include "measure/time/kernel_rates.h"
+#include "models/attention_problem.h"
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "support/build_paths.h"
@@ -133,11 +134,78 @@ TEST_F(ForecastTime, multiplies_fp32_on_tensor_cores_on_hopper_only) {
 
 TEST_F(ForecastTime, charges_attention_for_the_multiprocessors_that_few_blocks_leave_idle) {
   const KernelRates rates = *KernelRates::of(sheet("h200"));
-  const auto seconds = [&](std::int64_t batch) {
-    return rates.attention({.batch = batch, .queries = 256, .keys = 256, .width = 64, .causal = true}).work;
+  const auto seconds = [&](std::int64_t batch, bool causal) {
+    return rates.attention({.batch = batch, .queries = 1920, .keys = 1920, .width = 64, .causal = causal}).work;
   };
-  EXPECT_DOUBLE_EQ(seconds(1), seconds(66));  // 2 and 132 blocks
-  EXPECT_DOUBLE_EQ(seconds(264), 4 * seconds(66));
+  EXPECT_DOUBLE_EQ(seconds(1, false), seconds(13, false));  // 10 and 130 blocks of 192 queries
+  EXPECT_NEAR(seconds(132, false) / seconds(1, false), 10, 1e-9);
+  EXPECT_GT(seconds(1, true), 0.8 * seconds(1, false));  // the last block sees all keys
+  EXPECT_LT(seconds(132, true), 0.65 * seconds(132, false));
+}
+
+TEST_F(ForecastTime, multiplies_attention_faster_with_the_kernels_of_hopper) {
+  const auto share = [](std::string_view card, bool is_backward) {
+    const KernelRates rates = *KernelRates::of(sheet(card));
+    const AttentionSize size = {.batch = 16, .queries = 16384, .keys = 16384, .width = 128, .is_backward = is_backward};
+    return 16.0 * 16384 * 16384 * 4 * 128 * (is_backward ? 2.5 : 1) / rates.attention(size).work / *sheet(card).bf16;
+  };
+  for (const bool is_backward : {false, true}) EXPECT_GT(share("h200", is_backward), 1.8 * share("a100", is_backward));
+}
+
+// A card of the portable kernels, whose rate does not depend on the window.
+TEST_F(ForecastTime, counts_the_pairs_that_a_window_leaves_to_attention) {
+  const KernelRates rates = *KernelRates::of(sheet("a100"));
+  for (const bool is_backward : {false, true}) {
+    AttentionSize size = {.batch = 64, .queries = 16384, .keys = 16384, .width = 128, .causal = true};
+    size.is_backward = is_backward;
+    const double causal = rates.attention(size).work;
+    size.window = 2048;
+    const double pairs = 2048.0 * 16384 - 2048.0 * 2047 / 2;
+    const double share = pairs / (16384.0 * 16384 / 2);
+    const double found = rates.attention(size).work / causal;
+    EXPECT_GT(found, share);
+    EXPECT_LT(found, 1.15 * share) << "two edges of tiles are padded";
+  }
+}
+
+TEST_F(ForecastTime, has_kernels_of_hopper_for_windows) {
+  const KernelRates rates = *KernelRates::of(sheet("h200"));
+  for (const bool is_backward : {false, true}) {
+    AttentionSize size = {.batch = 64, .queries = 16384, .keys = 16384, .width = 128, .causal = true};
+    size.is_backward = is_backward;
+    const double causal = rates.attention(size).work;
+    size.window = 16383;
+    EXPECT_NEAR(rates.attention(size).work, causal, 0.05 * causal);
+    size.window = 4096;
+    EXPECT_LT(rates.attention(size).work, 0.55 * causal);
+  }
+}
+
+TEST_F(ForecastTime, charges_attention_for_the_functions_of_a_soft_cap) {
+  for (const char* card : {"a100", "h200"}) {
+    const KernelRates rates = *KernelRates::of(sheet(card));
+    const auto seconds = [&](std::int64_t width, bool has_soft_cap) {
+      return rates.attention({.batch = 64, .queries = 4096, .keys = 4096, .width = width, .has_soft_cap = has_soft_cap})
+          .work;
+    };
+    const double cap = seconds(128, true) - seconds(128, false);
+    EXPECT_GT(cap, 0.1 * seconds(128, false)) << card;
+    EXPECT_LT(cap, seconds(128, false)) << card;
+    EXPECT_NEAR(seconds(64, true) - seconds(64, false), cap, 0.1 * cap) << "the head size does not matter";
+  }
+}
+
+// One query for each sequence reads all keys: the time is that of their bytes, and eight heads that share them read an
+// eighth.
+TEST_F(ForecastTime, reads_shared_keys_once) {
+  AttentionProblem problem{.batch = 64, .heads = 8, .d_model = 1024, .queries = 1, .keys = 16384};
+  problem.variant = AttentionVariant::flash;
+  problem.precision = Precision::bf16;
+  const auto ms = [&](std::int64_t kv_heads) {
+    problem.kv_heads = kv_heads;
+    return forecast_time(build_attention_problem(problem), Compile::full, sheet("h200"))->ms;
+  };
+  EXPECT_NEAR(ms(8) / ms(1), 8, 0.5);
 }
 
 }  // namespace

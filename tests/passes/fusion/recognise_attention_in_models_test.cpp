@@ -5,6 +5,7 @@
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/program.h"
+#include "support/architectures.h"
 
 namespace ridgepoint {
 namespace {
@@ -30,6 +31,20 @@ TEST(RecogniseAttention, finds_every_layer_of_the_model) {
       EXPECT_EQ(count(graph, op), static_cast<std::size_t>(config.layers)) << name(variant);
     }
     EXPECT_EQ(count(graph, Op::softmax) + count(graph, Op::causal_mask), 0U) << name(variant);
+  }
+}
+
+TEST(RecogniseAttention, finds_shared_heads_windows_and_soft_caps) {
+  const std::shared_ptr<Device> device = open_device("cpu");
+  for (const TransformerConfig& config : testing::architectures()) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      const Graph graph = ProgramPlan(build_transformer(config, 2), device,
+                                      {.compile = {.mode = Mode::step, .precision = precision, .level = Compile::fuse}})
+                              .graph();
+      EXPECT_EQ(count(graph, Op::attention), static_cast<std::size_t>(config.layers)) << config.name;
+      EXPECT_EQ(count(graph, Op::attention_backward), static_cast<std::size_t>(config.layers)) << config.name;
+      EXPECT_EQ(count(graph, Op::causal_mask), 0U) << config.name;
+    }
   }
 }
 

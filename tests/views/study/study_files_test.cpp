@@ -259,8 +259,8 @@ class StudyFolderReading : public ::testing::Test {
   void write(const std::string& records) const {
     const StudyFolder folder(path());
     folder.create({{"device", "cpu"}});
-    folder.write_plan({{"device", "cpu"}},
-                      std::vector<StudyPartPlan>{{StudyPart::sizes, "Sizes", {{{"bench"}, 1, 1}}}});
+    folder.manifest().write({{"device", "cpu"}},
+                            std::vector<StudyPartPlan>{{StudyPart::sizes, "Sizes", {{{"bench"}, 1, 1}}}});
     write_file(path() / "records" / "sizes.jsonl", records);
   }
   std::filesystem::path path() const { return folder_ / "study"; }

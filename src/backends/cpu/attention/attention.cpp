@@ -8,6 +8,7 @@
 #include "backends/cpu/attention/blocks.h"
 #include "backends/cpu/attention/rows.h"
 #include "core/threads/parallel.h"
+#include "ops/attention_form.h"
 
 namespace ridgepoint::cpu {
 namespace {
@@ -79,7 +80,7 @@ class Attention : public Kernel {
     std::fill_n(sums.maximum, kQueries, -std::numeric_limits<float>::infinity());
     std::fill_n(sums.sum, kQueries, 0.0F);
     std::fill_n(o, rows * width, 0.0F);
-    for (std::int64_t key = 0; key < problem_.visible_keys(query); key += kKeys) {
+    for (std::int64_t key = problem_.first_key(query); key < problem_.visible_keys(query); key += kKeys) {
       add_keys(arguments, worker, matrix, query, key, q, sums, o);
     }
     float* log_sum_exp = static_cast<float*>(arguments.outputs[1]) + matrix * problem_.queries + query;
@@ -90,12 +91,13 @@ class Attention : public Kernel {
     elements_.store(o, arguments.outputs[0], first, rows * width);
   }
 
-  void add_keys(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t query, std::int64_t key,
-                const void* q, const RowSums& sums, float* o) const {
+  void add_keys(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t query,
+                std::int64_t block, const void* q, const RowSums& sums, float* o) const {
     const std::int64_t width = problem_.width;
     const DType operand = products_->operand_dtype();
-    const auto [scores_of, add_values] = block_products(query, key, operand);
-    const std::int64_t first = (matrix * problem_.keys + key) * width;
+    const auto [scores_of, add_values] = block_products(query, block, operand);
+    const std::int64_t key = block + problem_.first_column(query, block);
+    const std::int64_t first = (matrix / problem_.group * problem_.keys + key) * width;
     const std::int64_t count = scores_of.columns * width;
     float* widened = scratch(arguments, worker, keys_);
     float* products_scratch = scratch(arguments, worker, products_scratch_);
@@ -104,8 +106,9 @@ class Attention : public Kernel {
     const void* k = elements_.operand(arguments.inputs[1], first, count, widened);
     products_->multiply(scores_of, worker, products_scratch, q, k, scores);
     const std::int64_t visible = problem_.causal ? query + 1 - key : scores_of.columns;
-    compute_exponentials({scores, scores_of.rows, scores_of.columns, kKeys, visible, problem_.causal ? 1 : 0},
-                         problem_.scale, sums, operand);
+    const std::int64_t hidden = problem_.window > 0 ? visible - problem_.window : -scores_of.rows;
+    compute_exponentials({scores, scores_of.rows, scores_of.columns, kKeys, hidden, visible, problem_.causal ? 1 : 0},
+                         {problem_.scale, problem_.soft_cap}, sums, operand);
     for (std::int64_t row = 0; key > 0 && row < scores_of.rows; ++row) {
       if (sums.factor[row] != 1.0F) scale_row(o + row * width, width, sums.factor[row]);
     }
@@ -127,7 +130,7 @@ class Attention : public Kernel {
 
 bool has_attention(const Graph& graph, const Node& node) {
   const std::size_t q = node.op == Op::attention ? 0 : 1;
-  return graph.type(node.inputs[q]).dtype != DType::fp64;
+  return graph.type(node.inputs[q]).dtype != DType::fp64 && !sums_key_gradients(node);
 }
 
 std::unique_ptr<Kernel> make_attention_kernel(const KernelSpec& spec) { return std::make_unique<Attention>(spec); }

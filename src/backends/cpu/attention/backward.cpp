@@ -134,11 +134,12 @@ class AttentionBackward : public Kernel {
   void compute_keys(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t key,
                     float* dq) const {
     const std::int64_t width = problem_.width;
-    const std::int64_t first = (matrix * problem_.keys + key) * width;
+    const std::int64_t first = (matrix * problem_.keys + key) * width;  // of the gradients
+    const std::int64_t first_read = (matrix / problem_.group * problem_.keys + key) * width;
     const std::int64_t count = std::min(kKeys, problem_.keys - key) * width;
     float* widened = scratch(arguments, worker, keys_);
-    const void* k = elements_.operand(arguments.inputs[2], first, count, widened);
-    const void* v = elements_.operand(arguments.inputs[3], first, count, widened + kKeys * width);
+    const void* k = elements_.operand(arguments.inputs[2], first_read, count, widened);
+    const void* v = elements_.operand(arguments.inputs[3], first_read, count, widened + kKeys * width);
     // If a key has a NaN, so has the log-sum-exp of every query that attends to it, and their gradients are NaN
     // already. A masked query would get 0 NaN = NaN from the product with k, so NaN in k is replaced by 0.
     std::vector<std::byte> cleared;
@@ -148,7 +149,7 @@ class AttentionBackward : public Kernel {
     float* dv = elements_.sums(arguments.outputs[2], first, sums + kKeys * width);
     std::fill_n(dk, count, 0.0F);
     std::fill_n(dv, count, 0.0F);
-    for (std::int64_t query = problem_.first_query(key); query < problem_.queries; query += kQueries) {
+    for (std::int64_t query = problem_.first_query(key); query < problem_.end_query(key); query += kQueries) {
       add_queries(arguments, worker, matrix, query, key, {k, v, dk, dv, dq + query * width});
     }
     elements_.store(dk, arguments.outputs[1], first, count);
@@ -163,11 +164,21 @@ class AttentionBackward : public Kernel {
     float* dq;  // of the current block of queries
   };
 
+  // From the first key that the block of queries attends to.
+  Keys seen_keys(const Keys& block, std::int64_t first_column) const {
+    const std::int64_t count = first_column * problem_.width;
+    const std::int64_t bytes = count * static_cast<std::int64_t>(size_bytes(products_->operand_dtype()));
+    const auto further = [&](const void* x) { return static_cast<const std::byte*>(x) + bytes; };
+    return {further(block.k), further(block.v), block.dk + count, block.dv + count, block.dq};
+  }
+
   void add_queries(const LaunchArguments& arguments, int worker, std::int64_t matrix, std::int64_t query,
-                   std::int64_t key, const Keys& keys) const {
+                   std::int64_t block, const Keys& block_keys) const {
     const std::int64_t width = problem_.width;
     const DType operand = products_->operand_dtype();
-    const std::array<BlockProduct, kProducts> products = block_products(query, key, operand);
+    const std::array<BlockProduct, kProducts> products = block_products(query, block, operand);
+    const std::int64_t key = block + problem_.first_column(query, block);
+    const Keys keys = seen_keys(block_keys, key - block);
     const auto [rows, columns] = std::pair(products[scores_of].rows, products[scores_of].columns);
     const std::int64_t first = (matrix * problem_.queries + query) * width;
     float* widened = scratch(arguments, worker, queries_);
@@ -181,8 +192,9 @@ class AttentionBackward : public Kernel {
     multiply(scores_of, keys.k, q, scores);
     multiply(gradients_of, keys.v, d_o, gradients);
     const std::int64_t hidden = problem_.causal ? key - query : 0;
-    compute_score_gradients({scores, gradients, rows, columns, kQueries, hidden, problem_.causal ? 1 : 0},
-                            problem_.scale, scratch(arguments, worker, log_sum_exp_) + query,
+    const std::int64_t visible = problem_.window > 0 ? hidden + problem_.window : columns;
+    compute_score_gradients({scores, gradients, rows, columns, kQueries, hidden, visible, problem_.causal ? 1 : 0},
+                            {problem_.scale, problem_.soft_cap}, scratch(arguments, worker, log_sum_exp_) + query,
                             scratch(arguments, worker, row_products_) + query, operand);
     multiply(add_to_values, scores, d_o, keys.dv);
     multiply(add_to_keys, gradients, q, keys.dk);

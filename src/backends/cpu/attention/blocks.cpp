@@ -1,5 +1,7 @@
 #include "backends/cpu/attention/blocks.h"
 
+#include "ops/attention_form.h"
+
 namespace ridgepoint::cpu {
 namespace {
 
@@ -33,8 +35,12 @@ TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q) {
   problem.queries = queries[-2];
   problem.keys = spec.inputs[q + 1].shape[-2];
   problem.width = queries[-1];
-  problem.scale = static_cast<float>(spec.node.attributes.get<double>("scale"));
-  problem.causal = spec.node.attributes.get<bool>("causal");
+  problem.group = heads_per_key_head(queries, spec.inputs[q + 1].shape);
+  const AttentionForm form = attention_form(spec.node.attributes);
+  problem.scale = static_cast<float>(form.scale);
+  problem.causal = form.causal;
+  problem.window = form.window < problem.keys ? form.window : 0;
+  problem.soft_cap = static_cast<float>(form.soft_cap);
   return problem;
 }
 

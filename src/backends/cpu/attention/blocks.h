@@ -21,37 +21,55 @@ inline constexpr std::int64_t kKeys = 256;
 
 struct TiledProblem {
   DType dtype = DType::fp32;
-  std::int64_t batch = 1;
+  std::int64_t batch = 1;  // matrices of queries
+  std::int64_t group = 1;  // of which this many in a row read one matrix of keys
   std::int64_t queries = 0;
   std::int64_t keys = 0;
   std::int64_t width = 0;
   float scale = 1;
   bool causal = false;
+  std::int64_t window = 0;  // 0: none
+  float soft_cap = 0;       // 0: none
 
   std::int64_t query_blocks() const { return (queries + kQueries - 1) / kQueries; }
   std::int64_t key_blocks() const { return (keys + kKeys - 1) / kKeys; }
   std::int64_t rows(std::int64_t query) const { return std::min(kQueries, queries - query); }
   // The number of keys that at least one query of the block at `query` attends to.
   std::int64_t visible_keys(std::int64_t query) const { return causal ? std::min(keys, query + rows(query)) : keys; }
-  // How many of these are in the block of keys at `key`.
+  // The first of the keys from `key` on that the block of queries attends to, rounded down to whole cache lines.
+  std::int64_t first_column(std::int64_t query, std::int64_t key) const {
+    constexpr std::int64_t kFloatsOfLine = 16;
+    return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1 - key) / kFloatsOfLine * kFloatsOfLine;
+  }
+  // How many keys of the block at `key` it attends to, from first_column() on.
   std::int64_t columns(std::int64_t query, std::int64_t key) const {
-    return std::min(kKeys, visible_keys(query) - key);
+    return std::min(kKeys, visible_keys(query) - key) - first_column(query, key);
+  }
+  // The first block of keys that a query of the block at `query` attends to.
+  std::int64_t first_key(std::int64_t query) const {
+    return window == 0 ? 0 : std::max<std::int64_t>(0, query - window + 1) / kKeys * kKeys;
   }
   // The first block of queries that attends to `key`.
   std::int64_t first_query(std::int64_t key) const { return causal ? key / kQueries * kQueries : 0; }
+  // The first query that attends to no key of the block at `key` nor to later ones.
+  std::int64_t end_query(std::int64_t key) const {
+    return window == 0 ? queries : std::min(queries, key + kKeys - 1 + window);
+  }
 };
 
 // `q` is the index of the operand q in the node.
 TiledProblem read_tiled_problem(const KernelSpec& spec, std::size_t q);
 
-// The products products_of(query, key) of pairs of blocks, in every shape that occurs: of the keys that a block of
-// queries attends to, only the last block can be incomplete.
+// The products products_of(query, key) of pairs of blocks, in every shape that occurs: of the blocks of keys that a
+// block of queries attends to, only the first and the last can be incomplete.
 template <typename ProductsOf>
 std::unique_ptr<BlockProducts> make_block_products(const TiledProblem& problem, int workers,
                                                    const ProductsOf& products_of) {
   std::vector<BlockProduct> all;
   for (std::int64_t query = 0; query < problem.queries; query += kQueries) {
-    for (const std::int64_t key : {std::int64_t{0}, (problem.visible_keys(query) - 1) / kKeys * kKeys}) {
+    const std::int64_t first = problem.first_key(query);
+    const std::int64_t last = (problem.visible_keys(query) - 1) / kKeys * kKeys;
+    for (const std::int64_t key : {first, std::min(first + kKeys, last), last}) {
       for (const BlockProduct& product : products_of(query, key)) {
         if (std::ranges::find(all, product) == all.end()) all.push_back(product);
       }

@@ -63,19 +63,30 @@ HWY_INLINE hn::Mask<Tag> lanes_between(std::int64_t i, std::int64_t begin, std::
   return hn::RebindMask(Tag(), hn::AndNot(before_begin, before_end));
 }
 
-// The largest scale x[i], or -inf for count 0. NaN is ignored here: the exponential passes it on.
-HWY_INLINE float largest(const float* x, std::int64_t count, float scale) {
+// The largest scale x[i] for i in [begin, end), or -inf if there is none. NaN is ignored here: the exponential passes
+// it on.
+HWY_INLINE float largest(const float* x, std::int64_t begin, std::int64_t end, float scale) {
   const Tag tag;
   const auto factor = hn::Set(tag, scale);
   const auto lowest = hn::Set(tag, -kInfinity);
   auto most = lowest;
-  std::int64_t i = 0;
-  for (; i + lanes() <= count; i += lanes()) most = hn::Max(hn::Mul(hn::LoadU(tag, x + i), factor), most);
-  if (i < count) {
-    const auto last = hn::Mul(hn::LoadU(tag, x + i), factor);
-    most = hn::Max(hn::IfThenElse(lanes_between(i, 0, count), last, lowest), most);
+  for (std::int64_t i = begin / lanes() * lanes(); i < end; i += lanes()) {
+    auto value = hn::Mul(hn::LoadU(tag, x + i), factor);
+    if (i < begin || i + lanes() > end) value = hn::IfThenElse(lanes_between(i, begin, end), value, lowest);
+    most = hn::Max(value, most);
   }
   return hn::GetLane(hn::MaxOfLanes(tag, most));
+}
+
+// x becomes cap tanh(scale x / cap).
+HWY_INLINE void cap_scores(float* x, std::int64_t begin, std::int64_t end, const ScoreScale& scale) {
+  const Tag tag;
+  const auto factor = hn::Set(tag, scale.scale / scale.soft_cap);
+  const auto cap = hn::Set(tag, scale.soft_cap);
+  for (std::int64_t i = begin / lanes() * lanes(); i < end; i += lanes()) {
+    const auto t = tile::HWY_NAMESPACE::tanh(tag, hn::Mul(hn::LoadU(tag, x + i), factor));
+    hn::StoreU(hn::Mul(cap, t), tag, x + i);
+  }
 }
 
 // exponential<kNarrow>() takes scores times this: base 2 saves a multiplication where weights become bf16.
@@ -99,88 +110,103 @@ HWY_INLINE Vector exponential(Vector x) {
   return tile::HWY_NAMESPACE::scale_by_power(tag, hn::MulAdd(y, r, hn::Set(tag, 1.0F)), n);
 }
 
-// The first `visible` elements of a row become exp(scale x - shift), those up to `count` become 0; returns the sum.
+// The elements of a row from `hidden` to `visible` become exp(scale x - shift), the others up to `count` become 0;
+// returns the sum.
 template <bool kNarrow>
-HWY_INLINE float exponentials(float* x, std::int64_t visible, std::int64_t count, float scale, float shift) {
+HWY_INLINE float exponentials(float* x, std::int64_t hidden, std::int64_t visible, std::int64_t count, float scale,
+                              float shift) {
   const Tag tag;
   const auto factor = hn::Set(tag, scale * kUnit<kNarrow>);
   const auto offset = hn::Set(tag, shift * kUnit<kNarrow>);
   auto sum = hn::Zero(tag);
-  std::int64_t i = 0;
-  for (; i + lanes() <= visible; i += lanes()) {
-    const auto value = exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, x + i), factor, offset));
+  std::int64_t i = hidden / lanes() * lanes();
+  clear<kNarrow>(x, 0, i);
+  for (; i < visible; i += lanes()) {
+    auto value = exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, x + i), factor, offset));
+    if (i < hidden || i + lanes() > visible) value = hn::IfThenElseZero(lanes_between(i, hidden, visible), value);
     store<kNarrow>(value, x, i);
     sum = hn::Add(sum, value);
-  }
-  if (i < visible) {
-    const auto value = hn::IfThenElseZero(lanes_between(i, 0, visible),
-                                          exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, x + i), factor, offset)));
-    store<kNarrow>(value, x, i);
-    sum = hn::Add(sum, value);
-    i += lanes();
   }
   if (i < count) clear<kNarrow>(x, i, count);
   return hn::GetLane(hn::SumOfLanes(tag, sum));
 }
 
 template <bool kNarrow>
-void compute_exponentials_as(const ScoreBlock& block, float scale, const RowSums& sums) {
+void compute_exponentials_as(const ScoreBlock& block, const ScoreScale& scale, const RowSums& sums) {
+  const bool capped = scale.soft_cap > 0;
+  const float factor = capped ? 1.0F : scale.scale;
   for (std::int64_t row = 0; row < block.rows; ++row) {
     float* scores = block.scores + row * block.stride;
-    const std::int64_t visible = std::clamp<std::int64_t>(block.visible + row * block.more, 0, block.columns);
-    const float maximum = std::max(sums.maximum[row], largest(scores, visible, scale));
+    const std::int64_t hidden = std::clamp<std::int64_t>(block.hidden + row * block.more, 0, block.columns);
+    const std::int64_t visible = std::clamp<std::int64_t>(block.visible + row * block.more, hidden, block.columns);
+    if (capped) cap_scores(scores, hidden, visible, scale);
+    const float maximum = std::max(sums.maximum[row], largest(scores, hidden, visible, factor));
     if (maximum == -kInfinity) {  // every score so far is -inf, with weight 0, or NaN, which makes the row NaN
-      if (std::any_of(scores, scores + visible, [&](float x) { return std::isnan(scale * x); })) sums.sum[row] = NAN;
+      const auto is_nan = [&](float x) { return std::isnan(factor * x); };
+      if (std::any_of(scores + hidden, scores + visible, is_nan)) sums.sum[row] = NAN;
       clear<kNarrow>(scores, 0, block.columns);
       sums.factor[row] = 1.0F;
       continue;
     }
     sums.factor[row] = maximum == sums.maximum[row] ? 1.0F : std::exp(sums.maximum[row] - maximum);
-    sums.sum[row] =
-        sums.sum[row] * sums.factor[row] + exponentials<kNarrow>(scores, visible, block.columns, scale, maximum);
+    sums.sum[row] = sums.sum[row] * sums.factor[row] +
+                    exponentials<kNarrow>(scores, hidden, visible, block.columns, factor, maximum);
     sums.maximum[row] = maximum;
   }
 }
 
-void compute_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
+void compute_exponentials(const ScoreBlock& block, const ScoreScale& scale, const RowSums& sums, DType to) {
   if (to == DType::bf16) return compute_exponentials_as<true>(block, scale, sums);
   compute_exponentials_as<false>(block, scale, sums);
 }
 
-template <bool kNarrow>
-void compute_score_gradients_as(const GradientBlock& block, float scale, const float* log_sum_exp,
+template <bool kNarrow, bool kCapped>
+void compute_score_gradients_as(const GradientBlock& block, const ScoreScale& scale, const float* log_sum_exp,
                                 const float* products) {
   const Tag tag;
-  const auto factor = hn::Set(tag, scale);
-  const auto score_factor = hn::Set(tag, scale * kUnit<kNarrow>);
+  const auto factor = hn::Set(tag, scale.scale);
+  const auto score_factor = hn::Set(tag, (kCapped ? scale.soft_cap : scale.scale) * kUnit<kNarrow>);
+  const auto cap_factor = hn::Set(tag, kCapped ? scale.scale / scale.soft_cap : 0.0F);
   const auto unit = hn::Set(tag, kUnit<kNarrow>);
   for (std::int64_t row = 0; row < block.rows; ++row) {
     float* scores = block.scores + row * block.stride;
     float* gradients = block.gradients + row * block.stride;
     const std::int64_t hidden = std::clamp<std::int64_t>(block.hidden + row * block.more, 0, block.columns);
+    const std::int64_t visible = std::clamp<std::int64_t>(block.visible + row * block.more, hidden, block.columns);
     std::int64_t i = hidden / lanes() * lanes();
     clear<kNarrow>(scores, 0, i);
     clear<kNarrow>(gradients, 0, i);
-    for (; i < block.columns; i += lanes()) {
+    for (; i < visible; i += lanes()) {
       const auto shift = hn::Mul(hn::LoadU(tag, log_sum_exp + i), unit);
-      auto weight = exponential<kNarrow>(hn::MulSub(hn::LoadU(tag, scores + i), score_factor, shift));
+      auto score = hn::LoadU(tag, scores + i);
+      if constexpr (kCapped) score = tile::HWY_NAMESPACE::tanh(tag, hn::Mul(score, cap_factor));
+      auto weight = exponential<kNarrow>(hn::MulSub(score, score_factor, shift));
       const auto difference = hn::Mul(hn::Sub(hn::LoadU(tag, gradients + i), hn::LoadU(tag, products + i)), factor);
       auto gradient = hn::Mul(weight, difference);
-      if (i < hidden || i + lanes() > block.columns) {
-        const auto seen = lanes_between(i, hidden, block.columns);
+      if constexpr (kCapped) gradient = hn::NegMulAdd(gradient, hn::Mul(score, score), gradient);
+      if (i < hidden || i + lanes() > visible) {
+        const auto seen = lanes_between(i, hidden, visible);
         weight = hn::IfThenElseZero(seen, weight);
         gradient = hn::IfThenElseZero(seen, gradient);
       }
       store<kNarrow>(weight, scores, i);
       store<kNarrow>(gradient, gradients, i);
     }
+    if (i >= block.columns) continue;
+    clear<kNarrow>(scores, i, block.columns);
+    clear<kNarrow>(gradients, i, block.columns);
   }
 }
 
-void compute_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
-                             DType to) {
-  if (to == DType::bf16) return compute_score_gradients_as<true>(block, scale, log_sum_exp, products);
-  compute_score_gradients_as<false>(block, scale, log_sum_exp, products);
+void compute_score_gradients(const GradientBlock& block, const ScoreScale& scale, const float* log_sum_exp,
+                             const float* products, DType to) {
+  const bool narrow = to == DType::bf16;
+  if (scale.soft_cap > 0) {
+    return narrow ? compute_score_gradients_as<true, true>(block, scale, log_sum_exp, products)
+                  : compute_score_gradients_as<false, true>(block, scale, log_sum_exp, products);
+  }
+  if (narrow) return compute_score_gradients_as<true, false>(block, scale, log_sum_exp, products);
+  compute_score_gradients_as<false, false>(block, scale, log_sum_exp, products);
 }
 
 void scale_row(float* x, std::int64_t count, float factor) {
@@ -222,11 +248,11 @@ HWY_EXPORT(scale_row);
 HWY_EXPORT(add_row);
 HWY_EXPORT(dot);
 
-void compute_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to) {
+void compute_exponentials(const ScoreBlock& block, const ScoreScale& scale, const RowSums& sums, DType to) {
   HWY_DYNAMIC_DISPATCH(compute_exponentials)(block, scale, sums, to);
 }
-void compute_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
-                             DType to) {
+void compute_score_gradients(const GradientBlock& block, const ScoreScale& scale, const float* log_sum_exp,
+                             const float* products, DType to) {
   HWY_DYNAMIC_DISPATCH(compute_score_gradients)(block, scale, log_sum_exp, products, to);
 }
 void scale_row(float* x, std::int64_t count, float factor) { HWY_DYNAMIC_DISPATCH(scale_row)(x, count, factor); }

@@ -9,13 +9,20 @@
 
 namespace ridgepoint::cpu {
 
-// Scores of queries (rows) and keys (columns). The first row attends to the first `visible` keys, and each following
-// row to `more` keys more (0 or 1), within [0, columns].
+// The scores of a product: scale x, or cap tanh(scale x / cap) where there is a cap.
+struct ScoreScale {
+  float scale;
+  float soft_cap;
+};
+
+// Scores of queries (rows) and keys (columns). The first row attends to the keys from `hidden` to `visible`, without
+// the latter, and each following row to those `more` (0 or 1) further, within [0, columns].
 struct ScoreBlock {
   float* scores;
   std::int64_t rows;
   std::int64_t columns;
   std::int64_t stride;
+  std::int64_t hidden;
   std::int64_t visible;
   std::int64_t more;
 };
@@ -28,12 +35,12 @@ struct RowSums {
   float* factor;
 };
 
-// Online softmax (Milakov & Gimelshein 2018): scores become exp(scale s - maximum) in fp32 or bf16, and 0 where masked;
+// Online softmax (Milakov & Gimelshein 2018): products become exp(score - maximum) in fp32 or bf16, and 0 where masked;
 // the sums are of exponentials before rounding.
-void compute_exponentials(const ScoreBlock& block, float scale, const RowSums& sums, DType to);
+void compute_exponentials(const ScoreBlock& block, const ScoreScale& scale, const RowSums& sums, DType to);
 
-// Scores of keys (rows) and queries (columns), and the gradients of the weights. The first `hidden` queries do not
-// attend to the first row's key, and for each following row `more` queries more.
+// Scores of keys (rows) and queries (columns), and the gradients of the weights. The queries from `hidden` to
+// `visible`, without the latter, attend to the first row's key, and to that of each following row those `more` further.
 struct GradientBlock {
   float* scores;
   float* gradients;
@@ -41,14 +48,15 @@ struct GradientBlock {
   std::int64_t columns;
   std::int64_t stride;
   std::int64_t hidden;
+  std::int64_t visible;
   std::int64_t more;
 };
 
-// Scores become weights, w = exp(scale s - log_sum_exp); gradients g of weights become gradients of scores, w (g -
-// product) scale; both are 0 where masked, in fp32 or bf16. `log_sum_exp` and `products` have one element for each
-// query and may be read up to the end of a vector.
-void compute_score_gradients(const GradientBlock& block, float scale, const float* log_sum_exp, const float* products,
-                             DType to);
+// Products become weights, w = exp(score - log_sum_exp); gradients g of weights become gradients of products, w (g -
+// product) scale, and with a cap times 1 - (score / cap)^2; both are 0 where masked, in fp32 or bf16. `log_sum_exp` and
+// `products` have one element for each query and may be read up to the end of a vector.
+void compute_score_gradients(const GradientBlock& block, const ScoreScale& scale, const float* log_sum_exp,
+                             const float* products, DType to);
 
 // x[i] *= factor.
 void scale_row(float* x, std::int64_t count, float factor);

@@ -14,6 +14,7 @@ class Fp64Matmul : public Kernel {
   std::string_view name() const override { return "matmul_fp64_loops"; }
 
   void launch(const LaunchArguments& arguments) override {
+    if (problem_.adds) place_addend(problem_, arguments);
     const std::int64_t rows = problem_.c.rows;
     const std::int64_t row_flops = std::max<std::int64_t>(2 * problem_.c.columns * problem_.a.columns, 1);
     parallel_for(problem_.batch_count() * rows, std::max<std::int64_t>(kGrainFlops / row_flops, 1),
@@ -37,7 +38,7 @@ class Fp64Matmul : public Kernel {
     const double* a_row = first_element(a, arguments.inputs[0]) + batch_offset(problem_, a, batch) + row * a.row_stride;
     const double* b_first = first_element(b, arguments.inputs[1]) + batch_offset(problem_, b, batch);
     double* c_row = static_cast<double*>(arguments.outputs[0]) + batch_offset(problem_, c, batch) + row * c.row_stride;
-    std::fill_n(c_row, c.columns, 0.0);
+    if (!problem_.adds) std::fill_n(c_row, c.columns, 0.0);
     for (std::int64_t k = 0; k < a.columns; ++k) {
       const double factor = a_row[k * a.column_stride];
       const double* b_row = b_first + k * b.row_stride;

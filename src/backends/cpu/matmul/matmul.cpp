@@ -1,8 +1,10 @@
 #include "backends/cpu/matmul/matmul.h"
 
+#include <cstring>
 #include <dnnl.hpp>
 #include <string>
 
+#include "core/threads/parallel.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
 
@@ -18,6 +20,18 @@ void warn_emulated(DType dtype) {
 bool has_bf16_products() {
   const auto needed = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & needed) == needed;
+}
+
+void place_addend(const MatmulProblem& problem, const LaunchArguments& arguments) {
+  constexpr std::int64_t kGrainBytes = 1 << 20;
+  const void* addend = arguments.inputs[2];
+  if (addend == arguments.outputs[0]) return;
+  const std::int64_t elements = problem.batch_count() * problem.c.rows * problem.c.columns;
+  const auto bytes = elements * static_cast<std::int64_t>(size_bytes(problem.c.dtype));
+  parallel_for(bytes, kGrainBytes, [&](std::int64_t begin, std::int64_t end) {
+    std::memcpy(static_cast<std::byte*>(arguments.outputs[0]) + begin, static_cast<const std::byte*>(addend) + begin,
+                static_cast<std::size_t>(end - begin));
+  });
 }
 
 std::unique_ptr<Kernel> make_matmul_kernel(const KernelSpec& spec) {

@@ -38,8 +38,14 @@ dnnl::memory::desc descriptor(const MatmulProblem& problem, const StridedMatrix&
 }
 
 dnnl::matmul::primitive_desc describe(const MatmulProblem& problem) {
+  dnnl::primitive_attr attributes;
+  if (problem.adds) {
+    dnnl::post_ops adds_to_result;
+    adds_to_result.append_sum(1.0F);
+    attributes.set_post_ops(adds_to_result);
+  }
   return describe_matmul(engine(), descriptor(problem, problem.a), descriptor(problem, problem.b),
-                         descriptor(problem, problem.c));
+                         descriptor(problem, problem.c), attributes);
 }
 
 // The product of one thread.
@@ -78,7 +84,7 @@ class PieceProduct {
 class PrimitiveMatmul : public Kernel {
  public:
   explicit PrimitiveMatmul(const MatmulProblem& problem)
-      : name_("matmul_" + std::string(ridgepoint::name(problem.a.dtype)) + "_primitive") {
+      : problem_(problem), name_("matmul_" + std::string(ridgepoint::name(problem.a.dtype)) + "_primitive") {
     const OneThread one_thread;
     for (const MatmulPiece& piece : split_into_pieces(problem, thread_count(), kMinTileFlops)) {
       products_.emplace_back(piece);
@@ -90,6 +96,7 @@ class PrimitiveMatmul : public Kernel {
   std::size_t workspace_bytes() const override { return products_.size() * scratch_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
+    if (problem_.adds) place_addend(problem_, arguments);
     parallel_for(static_cast<std::int64_t>(products_.size()), 1, [&](std::int64_t begin, std::int64_t end) {
       const OneThread one_thread;
       for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
@@ -103,6 +110,7 @@ class PrimitiveMatmul : public Kernel {
  private:
   static constexpr std::size_t kAlignment = 64;
 
+  MatmulProblem problem_;
   std::vector<PieceProduct> products_;
   std::size_t scratch_bytes_ = 0;  // of one product
   std::string name_;

@@ -128,7 +128,8 @@ class SgemmMatmul : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
-    if (problem_.flops() == 0) return clear_output(arguments);
+    if (problem_.adds) place_addend(problem_, arguments);
+    if (problem_.flops() == 0) return problem_.adds ? void() : clear_output(arguments);
     const float* a = read(a_, problem_.a, arguments.inputs[0], arguments.workspace);
     const float* b = read(b_, problem_.b, arguments.inputs[1], arguments.workspace);
     float* c = static_cast<float*>(c_.packed ? packed_address(c_, arguments.workspace) : arguments.outputs[0]);
@@ -193,8 +194,8 @@ class SgemmMatmul : public Kernel {
     const OneThread one_thread;
     const dnnl_status_t status =
         dnnl_sgemm(a_.blas.transposed ? 'T' : 'N', b_.blas.transposed ? 'T' : 'N', rows.end - rows.begin,
-                   columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading, 0.0F,
-                   c, std::max<std::int64_t>(c_.matrix.columns, 1));
+                   columns.end - columns.begin, problem_.a.columns, 1.0F, a, a_.blas.leading, b, b_.blas.leading,
+                   problem_.adds ? 1.0F : 0.0F, c, std::max<std::int64_t>(c_.matrix.columns, 1));
     if (status != dnnl_success) {
       throw Error(fmt::format("oneDNN failed at a {} x {} x {} matrix product (status {})", problem_.c.rows,
                               problem_.c.columns, problem_.a.columns, static_cast<int>(status)));

@@ -33,6 +33,7 @@ double cost_ns(Op op) {
     case Op::log:
     case Op::sigmoid:
     case Op::tanh:
+    case Op::erf:
       return 0.5;
     case Op::div:
     case Op::sqrt:

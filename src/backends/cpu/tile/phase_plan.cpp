@@ -20,7 +20,7 @@ bool needs_no_conversion(const RowAccess& access) {
 }
 
 bool is_expensive(Op op) {
-  return op == Op::exp || op == Op::expm1 || op == Op::log || op == Op::sigmoid || op == Op::tanh;
+  return op == Op::exp || op == Op::expm1 || op == Op::log || op == Op::sigmoid || op == Op::tanh || op == Op::erf;
 }
 
 }  // namespace

@@ -66,6 +66,14 @@ inline constexpr int kAtomBytes = 8 * kLineBytes;
 
 __device__ __forceinline__ int swizzled(int line, int chunk) { return line * kLineBytes + ((chunk ^ (line & 7)) << 4); }
 
+// Writes four 8 x 8 matrices of 16-bit elements; lane 8 i + r passes the address of row r of matrix i. A lane has
+// elements 2 (lane % 4) and the next one of row lane / 4 of each matrix, packed, so a first operand of multiply().
+__device__ __forceinline__ void store_matrices(std::uint32_t address, const unsigned (&from)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(from[0]),
+               "r"(from[1]), "r"(from[2]), "r"(from[3])
+               : "memory");
+}
+
 // The matrix descriptor of such a tile. `block_bytes`: between tiles of 64 columns, if K is not contiguous.
 __device__ __forceinline__ std::uint64_t tile_descriptor(std::uint32_t address, int block_bytes) {
   constexpr std::uint64_t kSwizzle128 = std::uint64_t{1} << 62;

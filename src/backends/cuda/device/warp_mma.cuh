@@ -93,13 +93,6 @@ __device__ __forceinline__ float2 unpack(unsigned packed) {
   return pair;
 }
 
-// 2^x with a relative error of 2^-22; 0 for -infinity.
-__device__ __forceinline__ float exp2_fast(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
-
 // A tile in shared memory whose rows have kRowChunks 16-byte chunks, a power of two. Chunks are permuted within a row
 // so that the same chunk of eight rows, which load_matrices() reads, is in different banks.
 template <int kRowChunks>

@@ -147,6 +147,14 @@ void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
   check(driver_.cuMemsetD8Async(reinterpret_cast<CUdeviceptr>(device_address), 0, bytes, stream_), "clear memory");
 }
 
+void CudaContext::copy(void* to, const void* from, std::size_t bytes) const {
+  if (bytes == 0) return;
+  const Scope scope(*this);
+  check(
+      driver_.cuMemcpyDtoDAsync(reinterpret_cast<CUdeviceptr>(to), reinterpret_cast<CUdeviceptr>(from), bytes, stream_),
+      "copy memory");
+}
+
 void CudaContext::launch_early(CUfunction function, const LaunchShape& shape, void** arguments,
                                const char* name) const {
   CUlaunchAttribute attribute{};

@@ -148,7 +148,9 @@ class CudaContext {
   }
   // While kernels are timed one by one, no launch overlaps another.
   void keep_launches_apart(bool keeps) { keeps_launches_apart_ = keeps; }
-  void fill_zero(void* device_address, std::size_t bytes) const;  // on the stream
+  // On the stream.
+  void fill_zero(void* device_address, std::size_t bytes) const;
+  void copy(void* to, const void* from, std::size_t bytes) const;
   void synchronize() const;
 
   // Allows a function `bytes` of dynamic shared memory.

@@ -14,11 +14,12 @@ namespace ridgepoint::cuda {
   F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) \
   F(cuDevicePrimaryCtxRelease) F(cuCtxGetCurrent) F(cuCtxPushCurrent) F(cuCtxPopCurrent) F(cuMemGetInfo) F(cuMemAlloc) \
   F(cuMemFree) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuStreamCreate) \
+  F(cuStreamCreateWithPriority) F(cuStreamWaitEvent) F(cuCtxGetStreamPriorityRange) \
   F(cuStreamSynchronize) F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags) F(cuEventSynchronize) \
   F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) \
   F(cuLaunchKernel) F(cuLaunchKernelEx) F(cuLaunchCooperativeKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
   F(cuStreamIsCapturing) \
-  F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy)
+  F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuTensorMapEncodeTiled)
 // clang-format on
 
 struct Driver {

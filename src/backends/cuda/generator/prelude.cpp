@@ -55,6 +55,7 @@ __device__ inline float minimum(float a, float b) {
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
   return result;
 }
+__device__ inline unsigned bits_of(float x) { return __float_as_uint(x); }
 __device__ inline float positive_infinity(float) { return __int_as_float(0x7f800000); }
 __device__ inline double positive_infinity(double) { return __longlong_as_double(0x7ff0000000000000LL); }
 __device__ inline float not_a_number(float) { return __int_as_float(0x7fffffff); }

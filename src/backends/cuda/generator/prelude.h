@@ -1,6 +1,7 @@
 // The device functions that begin every generated source.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace ridgepoint::cuda {
@@ -10,5 +11,7 @@ std::string_view generated_intrinsics();
 // All other functions: memory types, packets, conversions, formulas, shuffles between lanes. Plain C++ that uses the
 // intrinsics above and __shfl_xor_sync.
 std::string_view generated_prelude();
+// The memory types of 8-bit codes and their conversions; after the two above, where a kernel needs them.
+std::string generated_codes();
 
 }  // namespace ridgepoint::cuda

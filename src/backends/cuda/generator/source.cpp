@@ -90,7 +90,9 @@ void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body,
 
 GeneratedSource Generation::finish() {
   if (!source_.launches.empty()) {
-    source_.text = fmt::format("{}{}{}", generated_intrinsics(), generated_prelude(), source_.text);
+    const bool has_codes = source_.text.find(memory_type(DType::dynamic8)) != std::string::npos;
+    source_.text = fmt::format("{}{}{}{}", generated_intrinsics(), generated_prelude(),
+                               has_codes ? generated_codes() : "", source_.text);
   }
   return std::move(source_);
 }

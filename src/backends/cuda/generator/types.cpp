@@ -17,7 +17,7 @@ struct TypeNames {
 };
 
 const TypeNames& names(DType dtype) {
-  static constexpr std::array<TypeNames, std::size(kAllDTypes)> kNames = {{
+  static constexpr std::array<TypeNames, std::size(kAllDTypes) + std::size(kCodeDTypes)> kNames = {{
       {"double", "double"},
       {"float", "float"},
       {"bf16", "float"},
@@ -25,6 +25,8 @@ const TypeNames& names(DType dtype) {
       {"long long", "long long"},
       {"int", "int"},
       {"boolean", "bool"},
+      {"dynamic8", "float"},
+      {"udynamic8", "float"},
   }};
   return kNames[static_cast<std::size_t>(dtype)];
 }
@@ -91,6 +93,8 @@ std::string formula(Op op, DType dtype, const std::string& a, const std::string&
       return call("sqrt", dtype, a);
     case Op::tanh:
       return call("tanh", dtype, a);
+    case Op::erf:
+      return call("erf", dtype, a);
     case Op::rsqrt:
       return fmt::format("reciprocal_root({})", a);
     case Op::sigmoid:

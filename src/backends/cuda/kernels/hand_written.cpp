@@ -8,8 +8,10 @@ namespace ridgepoint::cuda {
 namespace {
 
 const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
-  const KernelVariant* variant = find_variant(card, spec.graph, spec.node);
-  if (variant != nullptr) return *variant;
+  for (const KernelVariant& variant : kernel_variants()) {
+    if (variant.applies(card, spec.graph, spec.node) && (variant.takes == nullptr || variant.takes(spec)))
+      return variant;
+  }
   throw Error(fmt::format("there is no hand-written CUDA kernel for '{}'; call has_hand_written() first",
                           ridgepoint::name(spec.node.op)),
               ErrorKind::unsupported);
@@ -19,8 +21,7 @@ const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
 
 bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
   return node.op == op && graph.type(node.inputs[static_cast<std::size_t>(operand)]).dtype == dtype &&
-         card.capability.number() >= least_capability.number() &&
-         static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
+         runs_on(card.capability) && static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
          (accepts == nullptr || accepts(*this, graph, node));
 }
 
@@ -28,7 +29,8 @@ std::span<const KernelVariant> kernel_variants() {
   static const std::vector<KernelVariant> all = [] {
     std::vector<KernelVariant> gathered;
     for (const std::span<const KernelVariant> table :
-         {embedding_variants(), rope_variants(), attention_variants(), cross_entropy_variants(), adamw_variants()}) {
+         {embedding_variants(), rope_variants(), attention_variants(), cross_entropy_variants(), experts_variants(),
+          adamw_variants()}) {
       gathered.insert(gathered.end(), table.begin(), table.end());
     }
     return gathered;

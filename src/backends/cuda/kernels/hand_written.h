@@ -1,4 +1,5 @@
-// The hand-written kernels: embedding, rope, cross-entropy and attention with their gradients, and AdamW. This is the
+// The hand-written kernels: embedding, rope, cross-entropy, mixture of experts and attention with their gradients, and
+// AdamW. This is the
 // list of all tables of variants (variant.h), and the choice of a variant.
 #pragma once
 
@@ -14,6 +15,7 @@ std::span<const KernelVariant> adamw_variants();
 std::span<const KernelVariant> attention_variants();
 std::span<const KernelVariant> cross_entropy_variants();
 std::span<const KernelVariant> embedding_variants();
+std::span<const KernelVariant> experts_variants();
 std::span<const KernelVariant> rope_variants();
 
 // All variants; for each op the preferred ones come first.

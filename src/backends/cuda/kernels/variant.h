@@ -25,6 +25,7 @@ struct KernelVariant {
   DType dtype;
   int operand = 0;
   ComputeCapability least_capability = {8, 0};
+  bool is_for_that_capability_alone = false;  // code for sm_90a runs on no later GPU
   bool (*accepts)(const KernelVariant& variant, const Graph& graph, const Node& node) = nullptr;
 
   KernelTiling tiling;
@@ -34,6 +35,10 @@ struct KernelVariant {
   const char* prepare_entry = nullptr;  // launched before `entry`
   const char* finish_entry = nullptr;   // launched after `entry`
 
+  // A condition on the layouts of operands and results beyond `layout`; a node that fails it runs as a later variant,
+  // which needs the same layouts. null: none.
+  bool (*takes)(const KernelSpec& spec) = nullptr;
+
   // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
   bool strided_results = false;  // as Device::writes_strided() says
@@ -41,6 +46,10 @@ struct KernelVariant {
   std::size_t (*workspace_bytes)(const KernelVariant& variant, const KernelSpec& spec) = nullptr;
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
+  bool runs_on(const ComputeCapability& capability) const {
+    return is_for_that_capability_alone ? capability.number() == least_capability.number()
+                                        : capability.number() >= least_capability.number();
+  }
   // Whether the node can run as this kernel on such a GPU.
   bool applies(const CardFacts& card, const Graph& graph, const Node& node) const;
 };

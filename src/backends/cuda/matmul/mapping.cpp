@@ -85,8 +85,8 @@ std::int64_t LtProblem::elements(const LtMatrix& matrix, std::int64_t Launch::*o
 
 std::string LtProblem::key() const {
   std::string text =
-      fmt::format("{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", tf32 ? "tf32" : name(dtype),
-                  result_dtype == dtype ? "" : fmt::format(" to {}", name(result_dtype)), m, n, k,
+      fmt::format("{}{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", tf32 ? "tf32" : name(dtype),
+                  result_dtype == dtype ? "" : fmt::format(" to {}", name(result_dtype)), adds ? " added" : "", m, n, k,
                   a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch);
   for (const BatchAxis& axis : axes) text += fmt::format(" of {} by {}", axis.size, fmt::join(axis.strides, ","));
   return text + fmt::format(" aligned {} workspace {}", alignment_bytes, workspace_bytes());
@@ -103,6 +103,7 @@ LtProblem map_matmul(const MatmulProblem& problem) {
   LtProblem mapped;
   mapped.dtype = problem.a.dtype;
   mapped.result_dtype = problem.c.dtype;
+  mapped.adds = problem.adds;
   mapped.tf32 = problem.tf32;
   mapped.m = problem.c.columns;
   mapped.n = problem.c.rows;

@@ -35,6 +35,7 @@ struct LtMatrix {
 struct LtProblem {
   DType dtype = DType::fp32;         // of the operands
   DType result_dtype = DType::fp32;  // `dtype`, or its accumulator
+  bool adds = false;                 // to an addend, which has the layout of c
   bool tf32 = false;                 // products of fp32 operands in TF32
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t batch = 1;

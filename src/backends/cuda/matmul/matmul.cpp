@@ -52,11 +52,14 @@ class LibraryKernel : public Kernel {
 
   void launch(const LaunchArguments& arguments) override {
     const CudaContext::Scope scope(context_);
-    const void* a = arguments.inputs[1];
-    const void* b = arguments.inputs[0];
     void* c = arguments.outputs[0];
-    for (const void* address : {a, b, static_cast<const void*>(c)}) require_aligned(name_, address);
-    const cublasStatus_t status = plan_->launch_all(algorithm_, problem_, a, b, c, arguments.workspace);
+    const MatmulPlan::Addresses at{.a = arguments.inputs[1],
+                                   .b = arguments.inputs[0],
+                                   .addend = problem_.adds ? arguments.inputs[2] : c,
+                                   .c = c,
+                                   .workspace = arguments.workspace};
+    for (const void* address : {at.a, at.b, at.addend, static_cast<const void*>(c)}) require_aligned(name_, address);
+    const cublasStatus_t status = plan_->launch_all(algorithm_, problem_, at);
     if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
       throw_cublaslt_error(status, "launch " + name_);
   }
@@ -72,37 +75,48 @@ class LibraryKernel : public Kernel {
 
 class SplitKernel : public Kernel {
  public:
-  SplitKernel(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling, std::size_t workspace_bytes)
-      : launch_(context, plan, tiling), workspace_bytes_(workspace_bytes) {}
+  SplitKernel(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling, bool adds,
+              std::size_t workspace_bytes)
+      : launch_(context, plan, tiling), adds_(adds), workspace_bytes_(workspace_bytes) {}
 
   std::string_view name() const override { return launch_.name(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
-    for (const void* address : {arguments.inputs[0], arguments.inputs[1], arguments.outputs[0]}) {
+    const SplitMatmulLaunch::Addresses at{.a = arguments.inputs[0],
+                                          .b = arguments.inputs[1],
+                                          .addend = adds_ ? arguments.inputs[2] : nullptr,
+                                          .c = arguments.outputs[0],
+                                          .workspace = arguments.workspace};
+    for (const void* address : {at.a, at.b, at.addend, static_cast<const void*>(at.c)})
       require_aligned(launch_.name(), address);
-    }
-    launch_.launch(arguments.inputs[0], arguments.inputs[1], arguments.outputs[0], arguments.workspace);
+    launch_.launch(at);
   }
 
  private:
   SplitMatmulLaunch launch_;
+  bool adds_;
   std::size_t workspace_bytes_;
 };
 
-// A product with K = 0 is zero.
+// A product with K = 0 is zero, or the addend.
 class ZeroKernel : public Kernel {
  public:
-  ZeroKernel(CudaContext& context, const TensorLayout& output)
+  ZeroKernel(CudaContext& context, const TensorLayout& output, bool adds)
       : context_(context),
+        adds_(adds),
         bytes_(static_cast<std::size_t>(output.shape.elements()) * size_bytes(output.dtype)),
         name_(kernel_name(ridgepoint::name(output.dtype))) {}
 
   std::string_view name() const override { return name_; }
-  void launch(const LaunchArguments& arguments) override { context_.fill_zero(arguments.outputs[0], bytes_); }
+  void launch(const LaunchArguments& arguments) override {
+    if (!adds_) return context_.fill_zero(arguments.outputs[0], bytes_);
+    if (arguments.inputs[2] != arguments.outputs[0]) context_.copy(arguments.outputs[0], arguments.inputs[2], bytes_);
+  }
 
  private:
   CudaContext& context_;
+  bool adds_;
   std::size_t bytes_;
   std::string name_;
 };
@@ -125,13 +139,13 @@ std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpe
   const CudaContext::Scope scope(context);
   const MatmulProblem problem = read_matmul_problem(spec);
   require_tensor_cores(context.card(), problem);
-  if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0]);
+  if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0], problem.adds);
   Mapping mapped(context.card(), problem);
   auto plan = std::make_unique<MatmulPlan>(context, mapped.library);
   const MatmulAlgorithm algorithm =
       choose_algorithm(context, *plan, mapped.library, mapped.split ? &*mapped.split : nullptr);
   if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {
-    return std::make_unique<SplitKernel>(context, *mapped.split, *tiling, mapped.workspace_bytes);
+    return std::make_unique<SplitKernel>(context, *mapped.split, *tiling, problem.adds, mapped.workspace_bytes);
   }
   return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped.library),
                                          std::get<cublasLtMatmulAlgo_t>(algorithm), context, mapped.workspace_bytes);

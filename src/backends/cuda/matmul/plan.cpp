@@ -70,10 +70,10 @@ MatmulPlan::MatmulPlan(CudaContext& context, const LtProblem& problem)
       alignment_bytes_(static_cast<std::uint32_t>(problem.alignment_bytes)) {
   if (problem.dtype == DType::fp64) {
     one_.twice = 1.0;
-    zero_.twice = 0.0;
+    beta_.twice = problem.adds ? 1.0 : 0.0;
   } else {
     one_.single = 1.0F;
-    zero_.single = 0.0F;
+    beta_.single = problem.adds ? 1.0F : 0.0F;
   }
 }
 
@@ -160,14 +160,16 @@ bool MatmulPlan::accepts(const cublasLtMatmulAlgo_t& algorithm) const {
   return status == CUBLAS_STATUS_SUCCESS && result.workspaceSize <= workspace_bytes_;
 }
 
-cublasStatus_t MatmulPlan::launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const void* a,
-                                      const void* b, void* c, void* workspace) const {
+cublasStatus_t MatmulPlan::launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem,
+                                      const Addresses& at) const {
   const auto bytes = static_cast<std::int64_t>(size_bytes(problem.dtype));
   const auto result_bytes = static_cast<std::int64_t>(size_bytes(problem.result_dtype));
-  for (const LtProblem::Launch& at : problem.launches) {
-    const cublasStatus_t status = launch(algorithm, static_cast<const std::byte*>(a) + at.a * bytes,
-                                         static_cast<const std::byte*>(b) + at.b * bytes,
-                                         static_cast<std::byte*>(c) + at.c * result_bytes, workspace);
+  for (const LtProblem::Launch& offsets : problem.launches) {
+    const cublasStatus_t status =
+        launch(algorithm, {static_cast<const std::byte*>(at.a) + offsets.a * bytes,
+                           static_cast<const std::byte*>(at.b) + offsets.b * bytes,
+                           static_cast<const std::byte*>(at.addend) + offsets.c * result_bytes,
+                           static_cast<std::byte*>(at.c) + offsets.c * result_bytes, at.workspace});
     if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
       return status;
   }

@@ -24,22 +24,29 @@ class MatmulPlan {
   // Whether an algorithm that was read from disk can run here within the workspace.
   bool accepts(const cublasLtMatmulAlgo_t& algorithm) const;
 
-  // Launches problem.batch products on the context's stream.
-  cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, const void* a, const void* b, void* c,
-                        void* workspace) const {
-    return library_.cublasLtMatmul(handle_, operation_.get(), &one_, a, a_.get(), b, b_.get(), &zero_, c, c_.get(), c,
-                                   c_.get(), &algorithm, workspace, workspace_bytes_, stream_);
-  }
+  // The operands of a launch in the library's order. `addend` is read only if the problem adds; it may be `c`.
+  struct Addresses {
+    const void* a;
+    const void* b;
+    const void* addend;
+    void* c;
+    void* workspace;
+  };
 
-  // Launches all of problem.launches.
-  cublasStatus_t launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const void* a,
-                            const void* b, void* c, void* workspace) const;
+  // Launches all of problem.launches on the context's stream.
+  cublasStatus_t launch_all(const cublasLtMatmulAlgo_t& algorithm, const LtProblem& problem, const Addresses& at) const;
 
  private:
   union Scalar {
     float single;
     double twice;
   };
+
+  // Launches problem.batch products.
+  cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, const Addresses& at) const {
+    return library_.cublasLtMatmul(handle_, operation_.get(), &one_, at.a, a_.get(), at.b, b_.get(), &beta_, at.addend,
+                                   c_.get(), at.c, c_.get(), &algorithm, at.workspace, workspace_bytes_, stream_);
+  }
 
   template <typename T>
   T configured(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t which) const;
@@ -55,7 +62,7 @@ class MatmulPlan {
   std::size_t workspace_bytes_;
   std::uint32_t alignment_bytes_;
   Scalar one_{};
-  Scalar zero_{};
+  Scalar beta_{};  // 1 if the problem adds, else 0
 };
 
 }  // namespace ridgepoint::cuda

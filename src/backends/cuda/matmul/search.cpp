@@ -60,7 +60,8 @@ std::vector<MatmulBatch> MatmulSearch::run_batches(std::span<const std::size_t> 
 void MatmulSearch::add_library(std::span<const cublasLtMatmulAlgo_t> algorithms) {
   for (const cublasLtMatmulAlgo_t& algorithm : algorithms) {
     add(algorithm, [this, algorithm](const MatmulAddresses& at) {
-      return plan_.launch_all(algorithm, problem_, at.a, at.b, at.c, at.workspace) == CUBLAS_STATUS_SUCCESS;
+      const MatmulPlan::Addresses addresses{at.a, at.b, at.c, at.c, at.workspace};
+      return plan_.launch_all(algorithm, problem_, addresses) == CUBLAS_STATUS_SUCCESS;
     });
   }
 }
@@ -70,8 +71,9 @@ void MatmulSearch::add_split() {
   for (const SplitTiling& tiling : split_->candidates(context_.card().multiprocessors)) {
     try {
       const auto made = std::make_shared<SplitMatmulLaunch>(context_, *split_, tiling);
-      const MatmulLaunch launch = [made](const MatmulAddresses& at) {
-        made->launch(at.b, at.a, at.c, at.workspace);  // the library's first operand is the node's second
+      const MatmulLaunch launch = [made, adds = problem_.adds](const MatmulAddresses& at) {
+        // The library's first operand is the node's second.
+        made->launch({at.b, at.a, adds ? at.c : nullptr, at.c, at.workspace});
         return true;
       };
       add(tiling, launch);

@@ -4,11 +4,11 @@
 #include <array>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <utility>
 
 #include "ir/scope.h"
 #include "measure/memory/formula.h"
+#include "measure/memory/history/blocks.h"
 #include "measure/memory/history/origin.h"
 
 namespace ridgepoint {
@@ -17,31 +17,12 @@ namespace {
 // Says where the blocks of a history come from.
 class Origins {
  public:
-  Origins(const MemoryHistory& history, const Graph& graph) : graph_(graph), formulas_(history.events.size()) {
-    // An allocation is for the first result of its node that has this size and that no earlier one was for.
-    std::uint32_t node_id = kNoNode;
-    std::vector<bool> is_taken;
-    for (std::size_t i = 0; i < history.events.size(); ++i) {
-      const MemoryEvent& event = history.events[i];
-      if (event.kind != MemoryEventKind::alloc || event.node == kNoNode) continue;
-      const Node& node = graph.node(NodeId{event.node});
-      if (event.node != node_id) is_taken.assign(node.outputs.size(), false);
-      node_id = event.node;
-      if (event.category == MemoryCategory::workspace) continue;
-      for (std::size_t output = 0; output < node.outputs.size(); ++output) {
-        const TensorType& type = graph.type(node.outputs[output]);
-        if (is_taken[output] || type.bytes() != event.requested_bytes) continue;
-        is_taken[output] = true;
-        formulas_[i] = bytes_formula(type);
-        break;
-      }
-    }
-  }
+  Origins(const MemoryHistory& history, const Graph& graph)
+      : graph_(graph), outputs_(outputs_of_blocks(history, graph)) {}
 
   // The group of the block that the event allocates, with this block alone.
   MemoryGroup group_of(const MemoryEvent& event, std::size_t index) const {
     MemoryGroup group{.category = event.category,
-                      .formula = formulas_[index],
                       .blocks = 1,
                       .bytes = event.bytes,
                       .rounding_bytes = event.bytes - event.requested_bytes};
@@ -51,12 +32,13 @@ class Origins {
     group.op = op_of(node);
     group.module = with_layers_added_up(module_of(graph_, node));
     group.source = graph_.source_name(node);
+    if (outputs_[index]) group.formula = bytes_formula(graph_.type(node.outputs[*outputs_[index]]));
     return group;
   }
 
  private:
   const Graph& graph_;
-  std::vector<std::string> formulas_;  // by event
+  std::vector<std::optional<std::uint32_t>> outputs_;  // by event
 };
 
 class Groups {
@@ -84,26 +66,6 @@ class Groups {
                          std::size_t /* of a block */>;
   std::map<Key, std::size_t> numbers_;
   std::vector<MemoryGroup> groups_;
-};
-
-// The live blocks of a replay: the allocating event of each address.
-class LiveBlocks {
- public:
-  void apply(const MemoryEvent& event, std::size_t index) {
-    if (event.kind == MemoryEventKind::alloc) events_[event.address] = index;
-    if (event.kind == MemoryEventKind::free) events_.erase(event.address);
-  }
-
-  // The numbers of the allocating events, in order.
-  std::vector<std::size_t> events() const {
-    std::vector<std::size_t> events;
-    for (const auto& [address, index] : events_) events.push_back(index);
-    std::ranges::sort(events);
-    return events;
-  }
-
- private:
-  std::unordered_map<std::uint64_t, std::size_t> events_;
 };
 
 // The first moment at which the phase computes. Its first launch runs after it has its blocks, and before it frees any;
@@ -146,9 +108,7 @@ std::vector<MemoryRequest> requests_of(const MemoryHistory& history, const Graph
                                        std::size_t moment) {
   const Origins origins(history, graph);
   const HistorySpan& span = history.iterations[iteration];
-  LiveBlocks live;
-  for (std::size_t i = 0; i < moment; ++i) live.apply(history.events[i], i);
-  const std::vector<std::size_t> held = live.events();
+  const std::vector<std::size_t> held = live_blocks_at(history, moment);
   Groups groups;
   std::vector<std::size_t> held_of;
   for (std::size_t i = span.begin; i < span.end; ++i) {

@@ -3,15 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "measure/memory/formula.h"
+#include "measure/session/ranks.h"
 #include "passes/blocks.h"
 #include "ridgepoint/error.h"
+#include "runtime/busy_time.h"
 #include "runtime/host_activity.h"
 #include "runtime/observation.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -42,14 +46,19 @@ class Run {
 
   void all_stages() {
     const ProgramPlan plan = session_.plan();
+    describe_ranks(config_.compile.parallel, plan.graph(), record_.training_step->parallel);
     const MemoryForecast forecast = session_.forecast(plan);
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     session_.require_room(plan, forecast);
     MemoryTrace trace(most_events(plan));
     Program program = session_.make(plan, &trace);
     if (session_.computes()) session_.initialise(program);
-    record(program, trace);
-    const std::optional<DeviceWork> work = observe_work(program);
+    std::optional<DeviceWork> work;
+    together([&] {
+      record(program, trace);
+      work = observe_work(program);
+      compare_ranks();
+    });
     found_.sawtooth = find_sawtooth(found_.history, work);
     // Fusion may put the sum into a node with others.
     found_.residual = residual_activation(training_graph(
@@ -66,6 +75,23 @@ class Run {
                             "give fewer --warmup and --steps",
                             config_.warmup + config_.steps, events, kMostEvents),
                 ErrorKind::usage);
+  }
+
+  // A rank that fails here leaves the others in a collective: none can go on.
+  void together(const std::function<void()>& iterations) {
+    if (config_.group == nullptr) return iterations();
+    try {
+      iterations();
+    } catch (const std::exception& error) {
+      throw LostRanks{error.what()};
+    }
+  }
+
+  void compare_ranks() {
+    const ParallelOptions& parallel = config_.compile.parallel;
+    if (!parallel.is_parallel()) return;
+    const RankMemory mine = memory_of_rank(static_cast<std::size_t>(parallel.rank), found_.history);
+    found_.ranks = config_.group != nullptr ? gather_memory(*config_.group, mine) : std::vector{mine};
   }
 
   void record(Program& program, const MemoryTrace& trace) {
@@ -95,9 +121,18 @@ class Run {
   std::optional<DeviceWork> observe_work(Program& program) {
     if (!session_.computes() || config_.steps < 2) return std::nullopt;
     session_.enter(Stage::profiling);
+    std::unique_ptr<ActivityRecorder> recorder;
     try {
-      const std::unique_ptr<ActivityRecorder> recorder = program.device().make_activity_recorder();
+      recorder = program.device().make_activity_recorder();
       recorder->start(program.launches_per_run());
+    } catch (const Error& error) {
+      found_.work_problem = error.what();
+    }
+    if (const std::string problem = problem_of_ranks(config_.group.get(), found_.work_problem); !problem.empty()) {
+      found_.work_problem = problem;
+      return std::nullopt;
+    }
+    try {
       const std::int64_t begin_ns = steady_now_ns();
       {
         const Observation observation(program, *recorder);
@@ -114,14 +149,9 @@ class Run {
 
   static DeviceWork work_between(std::int64_t begin_ns, std::int64_t end_ns, ActivityLog log) {
     std::ranges::sort(log.activities, {}, &Activity::start_ns);
-    std::int64_t busy_ns = 0, until_ns = begin_ns;
-    for (const Activity& activity : log.activities) {
-      const std::int64_t start_ns = std::clamp(activity.start_ns, until_ns, end_ns);
-      const std::int64_t finish_ns = std::clamp(activity.start_ns + activity.duration_ns, start_ns, end_ns);
-      busy_ns += finish_ns - start_ns;
-      until_ns = std::max(until_ns, finish_ns);
-    }
-    return {static_cast<double>(busy_ns) / 1e6, static_cast<double>(end_ns - begin_ns) / 1e6};
+    BusyTime busy(begin_ns, end_ns);
+    for (const Activity& activity : log.activities) busy.add(activity.start_ns, activity.duration_ns);
+    return {static_cast<double>(busy.busy_ns()) / 1e6, static_cast<double>(end_ns - begin_ns) / 1e6};
   }
 
   const RunConfig& config_;

@@ -8,6 +8,7 @@
 
 #include "measure/memory/history/contents.h"
 #include "measure/memory/history/history.h"
+#include "measure/memory/history/rank_memory.h"
 #include "measure/memory/history/sawtooth.h"
 #include "measure/session/session.h"
 #include "ridgepoint/record.h"
@@ -30,15 +31,17 @@ struct MemoryRun {
   std::vector<MemoryRequest> requests;  // of the last iteration
   std::optional<ResidualActivation> residual;
   std::optional<Sawtooth> sawtooth;
-  std::string work_problem;  // why the work of the device is not known; empty if it is, or was not asked for
+  std::vector<RankMemory> ranks;  // of a parallel run; on the null device, which walks one, that of rank 0
+  std::string work_problem;       // why the work of the device is not known; empty if it is, or was not asked for
 
   bool has_history() const { return plan.has_value(); }
   const Graph& graph() const { return plan->graph(); }
 };
 
 // Runs config.warmup iterations, then config.steps that count, at least 1. On the null device the plan is walked and
-// nothing is computed, so times have no meaning. A run that fails throws nothing: its record has the status. Empty if
-// the watcher stopped it.
+// nothing is computed, so times have no meaning. A run that fails throws nothing: its record has the status. Of several
+// ranks, each makes a history of its own; throws LostRanks where one of them fails in an iteration. Empty if the
+// watcher stopped it.
 std::optional<MemoryRun> measure_memory(const RunConfig& config, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

@@ -8,14 +8,6 @@ namespace {
 
 bool needs_gradient(const Tensor& x) { return x.node != nullptr; }
 
-// What is saved for the gradient of another input: nothing if that needs none.
-Tensor saved(const Tensor& x, bool is_read) { return is_read ? x.detached() : Tensor{}; }
-
-Sizes with_last(Sizes sizes, std::int64_t last) {
-  sizes.back() = last;
-  return sizes;
-}
-
 }  // namespace
 
 void Functions::exit_autocast() {
@@ -38,6 +30,38 @@ Tensor Functions::record(Tensor result, const std::vector<Tensor>& inputs, Backw
   return result;
 }
 
+Saved Functions::save(const Tensor& x, bool is_read) {
+  if (!is_read || !grad_enabled_) return {};
+  if (checkpoint_) return Saved(checkpoint_);
+  if (recomputed_ != nullptr) recomputed_->keep(x.detached());
+  return Saved(x);
+}
+
+Tensor Functions::checkpoint(const std::function<Tensor(const Tensor&)>& function, const Tensor& x) {
+  if (!grad_enabled_) return function(x);
+  checkpoint_ = std::make_shared<Checkpoint>();
+  checkpoint_->run_again = [this, function, x, in_autocast = in_autocast_](Checkpoint& again) {
+    run_again(again, function, x, in_autocast);
+  };
+  Tensor result = function(x);
+  checkpoint_ = nullptr;
+  return result;
+}
+
+void Functions::run_again(Checkpoint& checkpoint, const std::function<Tensor(const Tensor&)>& function, const Tensor& x,
+                          bool in_autocast) {
+  kernels_.enter(MemoryCategory::activation, Thread::autograd);
+  recomputed_ = &checkpoint;
+  in_autocast_ = in_autocast;
+  try {
+    function(x);
+  } catch (const StopRecomputation&) {
+  }
+  exit_autocast();
+  recomputed_ = nullptr;
+  kernels_.enter(MemoryCategory::gradient, Thread::autograd);
+}
+
 Tensor Functions::low(const Tensor& x) {
   if (!in_autocast_) return x;
   const bool is_parameter = x.node && x.node->is_parameter;
@@ -49,115 +73,10 @@ Tensor Functions::low(const Tensor& x) {
 
 Tensor Functions::fp32(const Tensor& x) { return in_autocast_ ? to(x, DType::fp32) : x; }
 
-Tensor Functions::view(const Tensor& x, const Sizes& sizes) {
-  std::optional<Tensor> viewed = x.viewed_as(sizes);
-  if (!viewed) return view(copy(x), sizes);
-  return record(*std::move(viewed), {x}, [this, from = x.sizes](const Tensor& gradient) {
-    return std::vector{kernels_.reshaped(gradient, from)};
-  });
-}
-
-Tensor Functions::copy(const Tensor& x) {
-  return record(kernels_.copy(x), {x}, [](const Tensor& gradient) { return std::vector{gradient}; });
-}
-
-Tensor Functions::transpose(const Tensor& x, int a, int b) {
-  return record(x.transposed(a, b), {x},
-                [a, b](const Tensor& gradient) { return std::vector{gradient.transposed(a, b)}; });
-}
-
-Tensor Functions::every_other(const Tensor& x) {
-  return record(x.sliced_in_two(), {x}, [this, from = x.sizes](const Tensor& gradient) {
-    return std::vector{kernels_.empty(from, gradient.dtype)};
-  });
-}
-
-Tensor Functions::add(const Tensor& a, const Tensor& b) {
-  return record(kernels_.elementwise(a, b), {a, b}, [](const Tensor& gradient) {
-    return std::vector{gradient, gradient};
-  });
-}
-
-Tensor Functions::sub(const Tensor& a, const Tensor& b) {
-  return record(kernels_.elementwise(a, b), {a, b}, [this, negates = needs_gradient(b)](const Tensor& gradient) {
-    return std::vector{gradient, negates ? kernels_.copy(gradient) : Tensor{}};
-  });
-}
-
-Tensor Functions::mul(const Tensor& a, const Tensor& b) {
-  return record(kernels_.elementwise(a, b), {a, b},
-                [this, a = saved(a, needs_gradient(b)), b = saved(b, needs_gradient(a))](const Tensor& gradient) {
-                  Tensor to_b = a.is_defined() ? kernels_.elementwise(gradient, a) : Tensor{};
-                  Tensor to_a = b.is_defined() ? kernels_.elementwise(gradient, b) : Tensor{};
-                  return std::vector{std::move(to_a), std::move(to_b)};
-                });
-}
-
-// The gradient of the divisor is -gradient * ((a / b) / b).
-Tensor Functions::div(const Tensor& a, const Tensor& b) {
-  return record(kernels_.elementwise(a, b), {a, b},
-                [this, a = saved(a, needs_gradient(b)), b = b.detached()](const Tensor& gradient) {
-                  Tensor to_b;
-                  if (a.is_defined()) {
-                    const Tensor quotient = kernels_.elementwise(a, b);
-                    const Tensor quotient_of_it = kernels_.elementwise(quotient, b);
-                    const Tensor negative = kernels_.copy(gradient);
-                    to_b = kernels_.elementwise(negative, quotient_of_it);
-                  }
-                  return std::vector{kernels_.elementwise(gradient, b), std::move(to_b)};
-                });
-}
-
-Tensor Functions::add_number(const Tensor& x) {
-  return record(kernels_.copy(x), {x}, [](const Tensor& gradient) { return std::vector{gradient}; });
-}
-
-Tensor Functions::div_number(const Tensor& x) {
-  return record(kernels_.copy(x), {x}, [this](const Tensor& gradient) { return std::vector{kernels_.copy(gradient)}; });
-}
-
-// gradient * (2 * x.pow(1))
-Tensor Functions::square(const Tensor& x) {
-  return record(kernels_.copy(x), {x}, [this, x = x.detached()](const Tensor& gradient) {
-    const Tensor power = kernels_.copy(x);
-    const Tensor twice = kernels_.copy(power);
-    return std::vector{kernels_.elementwise(gradient, twice)};
-  });
-}
-
-// -0.5 * gradient * result.pow(3)
-Tensor Functions::rsqrt(const Tensor& x) {
-  const Tensor result = kernels_.copy(x);
-  return record(result, {x}, [this, result](const Tensor& gradient) {
-    const Tensor cube = kernels_.copy(result);
-    const Tensor half = kernels_.copy(gradient);
-    return std::vector{kernels_.elementwise(half, cube)};
-  });
-}
-
-Tensor Functions::exp(const Tensor& x) {
-  const Tensor argument = fp32(x);
-  const Tensor result = kernels_.copy(argument);
-  return record(result, {argument},
-                [this, result](const Tensor& gradient) { return std::vector{kernels_.elementwise(gradient, result)}; });
-}
-
-Tensor Functions::silu(const Tensor& x) {
-  return record(kernels_.copy(x), {x}, [this, x = x.detached()](const Tensor& gradient) {
-    return std::vector{kernels_.elementwise(gradient, x)};
-  });
-}
-
 Tensor Functions::to(const Tensor& x, DType dtype) {
   if (x.dtype == dtype) return x;
   return record(kernels_.cast(x, dtype), {x},
                 [this, from = x.dtype](const Tensor& gradient) { return std::vector{kernels_.cast(gradient, from)}; });
-}
-
-Tensor Functions::where(const Tensor& mask, const Tensor& x) {
-  return record(kernels_.copy(x), {x}, [this, mask = mask.detached()](const Tensor& gradient) {
-    return std::vector{kernels_.copy(gradient)};
-  });
 }
 
 // The gradient is expanded, which is a view, and divided.
@@ -173,23 +92,48 @@ Tensor Functions::sum(const Tensor& x) {
                 [from = argument.sizes](const Tensor& gradient) { return std::vector{gradient.expanded(from)}; });
 }
 
+Tensor Functions::sum_of_groups(const Tensor& x, std::int64_t size) {
+  const Tensor argument = fp32(x);
+  const Sizes sizes = {x.sizes[0] / size, x.sizes[1]};
+  return record(kernels_.empty(sizes, argument.dtype), {argument}, [this, from = x.sizes](const Tensor& gradient) {
+    return std::vector{kernels_.empty(from, gradient.dtype)};
+  });
+}
+
 // The gradient goes to every maximum: (gradient / mask.sum(-1)) * mask with mask = (x == result).
 Tensor Functions::amax(const Tensor& x) {
+  const Saved argument = save(x, needs_gradient(x));
   const Tensor result = kernels_.empty(with_last(x.sizes, 1), x.dtype);
-  return record(result, {x}, [this, x = x.detached(), result](const Tensor& gradient) {
-    const Tensor mask = kernels_.empty(x.sizes, DType::boolean);
-    const Tensor count = kernels_.empty(result.sizes, DType::int64);
+  return record(result, {x}, [this, argument, result = save(result, needs_gradient(x))](const Tensor& gradient) {
+    const Tensor old_x = argument.take();
+    const Tensor old_maximum = result.take();
+    const Tensor mask = kernels_.empty(old_x.sizes, DType::boolean);
+    const Tensor count = kernels_.empty(old_maximum.sizes, DType::int64);
     const Tensor share = kernels_.empty(gradient.sizes, gradient.dtype);
     return std::vector{kernels_.elementwise(share, mask)};
   });
 }
 
-Tensor Functions::stack_last(const Tensor& a, const Tensor& b) {
-  Sizes sizes = a.sizes;
-  sizes.push_back(2);
-  return record(kernels_.empty(sizes, a.dtype), {a, b}, [](const Tensor& gradient) {
-    return std::vector{gradient.selected_last(), gradient.selected_last()};
-  });
+// native_layer_norm: also the mean and the reciprocal standard deviation of each row.
+Tensor Functions::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Tensor argument = fp32(x);
+  const Saved saved = save(argument, true);
+  const Saved saved_weight = save(weight, true);
+  const Tensor result = kernels_.copy(argument);
+  const Tensor mean = kernels_.empty(with_last(argument.sizes, 1), DType::fp32);
+  const Tensor deviation = kernels_.copy(mean);
+  const Saved saved_mean = save(mean, true);
+  const Saved saved_deviation = save(deviation, true);
+  return record(result, {argument, weight, bias},
+                [this, saved, saved_weight, saved_mean, saved_deviation](const Tensor& /*gradient*/) {
+                  const Tensor old_x = saved.take();
+                  const Tensor old_weight = saved_weight.take();
+                  const Tensor old_mean = saved_mean.take();
+                  const Tensor old_deviation = saved_deviation.take();
+                  Tensor to_x = kernels_.copy(old_x);
+                  Tensor to_weight = kernels_.copy(old_weight);
+                  return std::vector{std::move(to_x), std::move(to_weight), kernels_.copy(old_weight)};
+                });
 }
 
 }  // namespace ridgepoint::torch

@@ -1,8 +1,29 @@
 #include "measure/memory/torch/kernels.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace ridgepoint::torch {
+namespace {
+
+// Strides without gaps that keep the axes in the order in which `x` has them in memory. Repeated axes have no order.
+Sizes ordered_strides(const Sizes& sizes, const Tensor& x) {
+  std::vector<std::size_t> axes;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (x.sizes[i] > 1 && x.strides[i] == 0) return contiguous_strides(sizes);
+    if (sizes[i] > 1) axes.push_back(i);
+  }
+  std::ranges::stable_sort(axes, std::greater(), [&](std::size_t i) { return x.strides[i]; });
+  Sizes strides(sizes.size(), 1);
+  std::int64_t next = 1;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    strides[axes[i]] = next;
+    next *= sizes[axes[i]];
+  }
+  return strides;
+}
+
+}  // namespace
 
 Tensor Kernels::empty(const Sizes& sizes, DType dtype) const {
   const auto bytes = static_cast<std::size_t>(elements_of(sizes)) * size_bytes(dtype);
@@ -35,7 +56,17 @@ Tensor Kernels::elementwise(const Tensor& a, const Tensor& b) const {
   const std::size_t added = sizes.size() - shorter.sizes.size();
   for (std::size_t i = 0; i < shorter.sizes.size(); ++i)
     sizes[added + i] = std::max(sizes[added + i], shorter.sizes[i]);
-  return empty(sizes, widest(a.dtype, b.dtype));
+  Tensor result = empty(sizes, widest(a.dtype, b.dtype));
+  const Tensor& first = a.sizes == sizes ? a : b;
+  if (first.sizes == sizes) result.strides = ordered_strides(sizes, first);
+  return result;
+}
+
+Tensor Kernels::like(const Tensor& x, std::int64_t last) const {
+  const Sizes sizes = last < 0 ? x.sizes : with_last(x.sizes, last);
+  Tensor result = empty(sizes, x.dtype);
+  result.strides = ordered_strides(sizes, x);
+  return result;
 }
 
 Tensor Kernels::product(const Sizes& sizes, DType dtype) {

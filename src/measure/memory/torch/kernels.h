@@ -1,5 +1,5 @@
-// What PyTorch's kernels allocate on a GPU: the results of ops, and the workspaces of cuBLAS. Results are contiguous,
-// as the layouts that PyTorch would keep instead change neither their bytes nor which later reshapes copy.
+// What PyTorch's kernels allocate on a GPU: the results of ops, and the workspaces of cuBLAS. Elementwise results have
+// their axes in memory in the order of the first operand's, as TensorIterator has it.
 #pragma once
 
 #include <array>
@@ -34,6 +34,8 @@ class Kernels {
   Tensor cast(const Tensor& x, DType dtype) const;
   // The sum over the axes that broadcasting to x.sizes repeated; `x` itself if there are none.
   Tensor sum_to(const Tensor& x, const Sizes& sizes) const;
+  // An elementwise result of one operand; with another size of the last axis if `last` is not negative.
+  Tensor like(const Tensor& x, std::int64_t last = -1) const;
   // The broadcast shape and the wider dtype of both.
   Tensor elementwise(const Tensor& a, const Tensor& b) const;
   // A product [..., rows, columns] by cuBLAS.

@@ -33,9 +33,10 @@ Tensor table_gradient(Kernels& kernels, const Tensor& gradient, const Tensor& in
 Tensor Functions::embedding(const Tensor& table, const Tensor& indices) {
   Sizes sizes = indices.sizes;
   sizes.push_back(table.sizes[1]);
+  const Saved saved = save(indices, table.node != nullptr);
   return record(kernels_.empty(sizes, table.dtype), {table},
-                [this, indices = indices.detached(), sizes = table.sizes](const Tensor& gradient) {
-                  return std::vector{table_gradient(kernels_, gradient, indices, sizes)};
+                [this, saved, sizes = table.sizes](const Tensor& gradient) {
+                  return std::vector{table_gradient(kernels_, gradient, saved.take(), sizes)};
                 });
 }
 
@@ -45,25 +46,32 @@ Tensor Functions::softmax(const Tensor& x) {
   const bool is_cast = in_autocast_ && x.dtype != DType::fp16;
   const Tensor argument = is_cast ? to(x, DType::fp32) : x;
   const Tensor result = kernels_.empty(x.sizes, in_autocast_ ? DType::fp32 : x.dtype);
-  return record(result, {argument}, [this, result, dtype = argument.dtype](const Tensor& gradient) {
-    const Tensor to_argument = kernels_.empty(result.sizes, dtype);
-    const Tensor product = kernels_.elementwise(gradient, result);
+  const Saved saved = save(result, argument.node != nullptr);
+  return record(result, {argument}, [this, saved, dtype = argument.dtype](const Tensor& gradient) {
+    const Tensor old_result = saved.take();
+    const Tensor to_argument = kernels_.empty(old_result.sizes, dtype);
+    const Tensor product = kernels_.elementwise(gradient, old_result);
     return std::vector{to_argument};
   });
 }
 
 Tensor Functions::log_softmax(const Tensor& x) {
   const Tensor result = kernels_.copy(x);
-  return record(result, {x}, [this, result](const Tensor&) { return std::vector{kernels_.copy(result)}; });
+  const Saved saved = save(result, x.node != nullptr);
+  return record(result, {x}, [this, saved](const Tensor&) { return std::vector{kernels_.copy(saved.take())}; });
 }
 
 // Also writes the sum of the weights of all targets, which backward reads.
 Tensor Functions::nll_loss(const Tensor& log_probabilities, const Tensor& targets) {
+  const bool is_read = log_probabilities.node != nullptr;
+  const Saved saved = save(log_probabilities, is_read);
+  const Saved saved_targets = save(targets, is_read);
   const Tensor loss = kernels_.empty({}, log_probabilities.dtype);
   const Tensor total_weight = kernels_.empty({}, log_probabilities.dtype);
   return record(loss, {log_probabilities},
-                [this, log_probabilities = log_probabilities.detached(), targets = targets.detached(),
-                 total_weight](const Tensor&) { return std::vector{kernels_.copy(log_probabilities)}; });
+                [this, saved, saved_targets, saved_weight = save(total_weight, is_read)](const Tensor&) {
+                  return std::vector{kernels_.copy(saved.take())};
+                });
 }
 
 Tensor Functions::cross_entropy(const Tensor& logits, const Tensor& targets) {

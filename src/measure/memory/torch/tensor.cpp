@@ -36,6 +36,11 @@ Sizes contiguous_strides(const Sizes& sizes) {
   return strides;
 }
 
+Sizes with_last(Sizes sizes, std::int64_t last) {
+  sizes.back() = last;
+  return sizes;
+}
+
 std::int64_t elements_of(const Sizes& sizes) {
   std::int64_t count = 1;
   for (const std::int64_t size : sizes) count = checked_product({count, size}, "the size of a tensor");
@@ -87,6 +92,19 @@ Tensor Tensor::expanded(const Sizes& to) const {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] == to[added + i]) view.strides[added + i] = strides[i];
   }
+  return view;
+}
+
+Tensor Tensor::unsqueezed(int axis) const {
+  Tensor view = viewed();
+  view.sizes.insert(view.sizes.begin() + axis, 1);
+  view.strides.insert(view.strides.begin() + axis, 1);
+  return view;
+}
+
+Tensor Tensor::narrowed(std::int64_t size) const {
+  Tensor view = viewed();
+  view.sizes.back() = size;
   return view;
 }
 

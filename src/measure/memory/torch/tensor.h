@@ -18,9 +18,12 @@ class Node;
 // A live block of an allocator; the last tensor that refers to it frees it.
 class Storage {
  public:
+  // Without bytes it has no block.
   Storage(Allocator& allocator, std::size_t bytes, MemoryCategory category)
-      : allocator_(allocator), address_(allocator.allocate(bytes, category, kNoNode)) {}
-  ~Storage() { allocator_.free(address_); }
+      : allocator_(allocator), address_(bytes > 0 ? allocator.allocate(bytes, category, kNoNode) : nullptr) {}
+  ~Storage() {
+    if (address_ != nullptr) allocator_.free(address_);
+  }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
@@ -52,6 +55,8 @@ class Tensor {
   // Views of the same storage, without a node.
   Tensor transposed(int a, int b) const;
   Tensor expanded(const Sizes& to) const;                  // axes of size 1 are repeated
+  Tensor unsqueezed(int axis) const;                       // with one more axis, of size 1
+  Tensor narrowed(std::int64_t size) const;                // that many elements of the last axis
   Tensor sliced_in_two() const;                            // every other element of the last axis
   Tensor selected_last() const;                            // one element of the last axis, which disappears
   std::optional<Tensor> viewed_as(const Sizes& to) const;  // empty if the strides allow no view
@@ -62,6 +67,7 @@ class Tensor {
 
 // Row-major strides.
 Sizes contiguous_strides(const Sizes& sizes);
+Sizes with_last(Sizes sizes, std::int64_t last);  // another size of the last axis
 std::int64_t elements_of(const Sizes& sizes);
 
 }  // namespace ridgepoint::torch

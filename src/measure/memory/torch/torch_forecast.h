@@ -12,8 +12,9 @@
 
 namespace ridgepoint {
 
-// Throws Error (usage) for what PyTorch's eager mode has no match for: compilation, activation checkpointing, an arena,
-// an attention variant of this engine, a workload other than the Transformer.
+// Throws Error (usage) for what PyTorch's eager mode has no match for: compilation, an arena, an attention variant of
+// this engine, a workload other than the Transformer, activation checkpointing of a preset or of anything but layers;
+// and for what is not modelled of transformers: the load-balancing loss, and heads that sdpa pads.
 void require_torch_has_it(const RunConfig& config);
 
 // The peaks of one iteration after the first ones, on `card`, or on a card with cuBLAS's workspace of Hopper without

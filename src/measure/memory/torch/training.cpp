@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <optional>
 #include <utility>
 
 #include "measure/memory/torch/adamw.h"
+#include "measure/memory/torch/module.h"
 #include "measure/memory/torch/transformer.h"
+#include "measure/memory/torch/transformers/causal_lm.h"
 
 namespace ridgepoint::torch {
 namespace {
@@ -19,6 +22,11 @@ std::optional<DType> autocast_dtype(Precision precision) {
   return is_low(dtype) ? std::optional(dtype) : std::nullopt;
 }
 
+std::unique_ptr<Module> make_module(const Training& training, Functions& functions) {
+  if (training.model.architecture.family.empty()) return std::make_unique<TransformerModule>(training.model, functions);
+  return std::make_unique<CausalLm>(training.model, training.checkpoints, functions);
+}
+
 class Process {
  public:
   Process(const Training& training, Allocator& allocator)
@@ -26,17 +34,18 @@ class Process {
         allocator_(allocator),
         kernels_(allocator, training.cublas_workspace_bytes),
         functions_(kernels_, autocast_dtype(training.precision)),
-        model_(training.model, functions_),
-        optimizer_(model_.parameters(), training.fused_adamw, functions_) {
+        model_(make_module(training, functions_)),
+        optimizer_(model_->parameters(), training.fused_adamw, functions_) {
     if (training.precision == Precision::fp16 && has_loss()) scaler_.emplace(functions_);
     kernels_.enter(MemoryCategory::data, Thread::python);
     tokens_ = kernels_.empty({training.batch, training.model.context}, DType::int64);
-    if (has_loss()) targets_ = kernels_.copy(tokens_);
+    // The families take the tokens as labels.
+    if (has_loss() && training.model.architecture.family.empty()) targets_ = kernels_.copy(tokens_);
   }
 
   MemoryForecast iterate() {
     found_ = {};
-    for (const Tensor& parameter : model_.parameters()) parameter.node->gradient = {};
+    for (const Tensor& parameter : model_->parameters()) parameter.node->gradient = {};
     Tensor result = forward();
     if (has_loss()) {
       phase(Phase::backward, MemoryCategory::gradient, Thread::autograd);
@@ -59,21 +68,14 @@ class Process {
     phase(Phase::forward, MemoryCategory::activation, Thread::python);
     functions_.set_grad_enabled(training_.mode != Mode::forward);
     functions_.enter_autocast();
-    Tensor logits = model_.forward(tokens_);
-    Tensor result = has_loss() ? loss(logits) : logits;
+    Tensor result = has_loss() ? model_->loss(tokens_, targets_, [this] { begin_loss(); }) : model_->forward(tokens_);
     functions_.exit_autocast();
-    logits = {};
     if (scaler_) result = scaler_->scale(result);
     if (training_.mode != Mode::forward) found_.before_backward_bytes = allocator_.use().allocated_bytes;
     return result;
   }
 
-  // cross_entropy(logits.view(-1, V).float(), targets.view(-1))
-  Tensor loss(const Tensor& logits) {
-    phase(Phase::loss, MemoryCategory::activation, Thread::python);
-    const Tensor rows = functions_.view(logits, {tokens_.elements(), training_.model.vocab});
-    return functions_.cross_entropy(functions_.to(rows, DType::fp32), *targets_.viewed_as({tokens_.elements()}));
-  }
+  void begin_loss() { phase(Phase::loss, MemoryCategory::activation, Thread::python); }
 
   void phase(Phase phase, MemoryCategory category, Thread thread) {
     end_phase();
@@ -102,7 +104,7 @@ class Process {
   Allocator& allocator_;
   Kernels kernels_;
   Functions functions_;
-  TransformerModule model_;
+  std::unique_ptr<Module> model_;
   AdamW optimizer_;
   std::optional<GradScaler> scaler_;
   Tensor tokens_, targets_;

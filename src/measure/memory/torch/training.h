@@ -19,6 +19,7 @@ struct Training {
   Mode mode = Mode::step;
   Precision precision = Precision::fp32;  // tf32 allocates what fp32 does
   bool fused_adamw = false;
+  bool checkpoints = false;                // every layer, of a family of docs/models.md
   std::size_t cublas_workspace_bytes = 0;  // of each handle
 };
 

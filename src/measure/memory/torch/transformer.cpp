@@ -40,6 +40,13 @@ Tensor TransformerModule::forward(const Tensor& tokens) {
   return f_.linear(norm(x, final_norm_), head_);
 }
 
+Tensor TransformerModule::loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) {
+  const Tensor logits = forward(tokens);
+  begin_loss();
+  const Tensor rows = f_.view(logits, {tokens.elements(), config_.vocab});
+  return f_.cross_entropy(f_.to(rows, DType::fp32), *targets.viewed_as({tokens.elements()}));
+}
+
 Tensor TransformerModule::apply(const Tensor& x, const Layer& layer) {
   Tensor branch = attend(norm(x, layer.attention_norm), layer.attention);
   const Tensor sum = f_.add(x, branch);
@@ -51,7 +58,7 @@ Tensor TransformerModule::apply(const Tensor& x, const Layer& layer) {
 // (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon) * weight).to(dtype)
 Tensor TransformerModule::norm(const Tensor& x, const Tensor& weight) {
   const Tensor wide = f_.to(x, DType::fp32);
-  Tensor scale = f_.square(wide);
+  Tensor scale = f_.power(wide);
   scale = f_.mean(scale);
   scale = f_.add_number(scale);
   scale = f_.rsqrt(scale);

@@ -2,23 +2,25 @@
 // calls, and which tensors its local variables hold meanwhile.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "measure/memory/torch/functions.h"
+#include "measure/memory/torch/module.h"
 #include "models/transformer.h"
 
 namespace ridgepoint::torch {
 
-class TransformerModule {
+class TransformerModule final : public Module {
  public:
   // Allocates parameters and buffers on the GPU, in the order in which module.to() does. Attention is `composite`,
   // `softmax` or `flash`, which is scaled_dot_product_attention.
   TransformerModule(const TransformerConfig& config, Functions& functions);
 
-  // tokens [B,S] -> logits [B,S,V]
-  Tensor forward(const Tensor& tokens);
-  // In the order of module.parameters().
-  const std::vector<Tensor>& parameters() const { return parameters_; }
+  const std::vector<Tensor>& parameters() const override { return parameters_; }
+  Tensor forward(const Tensor& tokens) override;
+  // cross_entropy(logits.view(-1, V).float(), targets.view(-1))
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) override;
 
  private:
   struct Attention {

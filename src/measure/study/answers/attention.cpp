@@ -15,6 +15,8 @@ constexpr const char* kTopic = "Attention";
 constexpr const char* kForward = "forward_ms.median";
 constexpr const char* kBackward = "backward_ms.median";
 constexpr const char* kSaved = "memory_bytes.before_backward";
+// At shorter sequences the operands, which are linear, are a part of the memory of any attention.
+constexpr double kQuadraticMemoryFrom = 4096;
 
 StudyAnswer grid(const StudyRows& rows) {
   const char* question = "How do the time of attention, and the memory it keeps for backward, grow with the sequence?";
@@ -25,12 +27,15 @@ StudyAnswer grid(const StudyRows& rows) {
   for (const Json* row : all) widths.push_back(number(*row, "model.d_model"));
   if (widths.empty()) return unanswered(kTopic, question, StudyPart::attention_grid);
   const double width = std::ranges::find(widths, 64.0) != widths.end() ? 64 : widths.front();
-  for (const Json* row : all) {
+  Rows shown = all;
+  std::ranges::stable_partition(shown, [&](const Json* row) { return number(*row, "model.d_model") == width; });
+  for (const Json* row : shown) {
     answer.evidence.push_back(
         {StudyPart::attention_grid,
-         fmt::format("d {}, {}: forward {}, backward {}, before backward {}, peak {}", number(*row, "model.d_model"),
-                     number(*row, "context"), ms(number(*row, kForward)), ms(number(*row, kBackward)),
-                     bytes(number(*row, kSaved)), bytes(number(*row, "memory_bytes.peak_allocated")))});
+         fmt::format("d {}, {} tokens: forward {}, backward {}, before backward {}, peak {}",
+                     number(*row, "model.d_model"), number(*row, "context"), ms(number(*row, kForward)),
+                     ms(number(*row, kBackward)), bytes(number(*row, kSaved)),
+                     bytes(number(*row, "memory_bytes.peak_allocated")))});
     if (number(*row, "model.d_model") != width) continue;
     time.emplace_back(number(*row, "context"), number(*row, kForward) + number(*row, kBackward));
     memory.emplace_back(number(*row, "context"), number(*row, kSaved));
@@ -49,24 +54,38 @@ StudyAnswer grid(const StudyRows& rows) {
       last_memory.front().first, last_memory.back().first, width, of_time, of_memory,
       of_memory > 1.8 ? "the stored matrices of scores, which are quadratic, are nearly all of it"
                       : "the operands, which are linear, still count");
+  const double longest = last_memory.back().first;
+  const bool is_like = of_memory > 1.9 && of_memory < 2.1;
   answer.elsewhere.push_back(
       {"a800_80gb", "Memory before backward grows 4-fold for twice the length.",
-       of_memory > 1.8 && of_memory < 2.1 ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::contradicted,
-       fmt::format("Here it grows {:.2f}-fold.", std::pow(2, of_memory))});
+       is_like                          ? StudyClaim::Verdict::confirmed
+       : longest < kQuadraticMemoryFrom ? StudyClaim::Verdict::not_comparable
+                                        : StudyClaim::Verdict::contradicted,
+       fmt::format("Here it grows {:.2f}-fold up to {} tokens.", std::pow(2, of_memory), longest)});
   return answer;
+}
+
+// What the run of the longest sequence said.
+std::string confirmation(std::string_view confirmed) {
+  if (confirmed == "yes") return ", and a run of it did fit";
+  if (confirmed == "no") return ", but a run of it did not fit";
+  return "; no run has tried it";
 }
 
 StudyAnswer out_of_memory(const StudyRows& rows) {
   const char* question = "Where does attention run out of memory?";
   StudyAnswer answer{.topic = kTopic, .question = question};
   double shortest = std::nan("");
+  double limit_of_shortest = std::nan("");
   if (const auto all = rows.find(StudyPart::attention_grid); all != rows.end()) {
     for (const Json& row : all->second) {
       if (text(row, "status") != "oom") continue;
       const double length = number(row, "context");
-      if (!has(shortest) || length < shortest) shortest = length;
+      const double limit = number(row, "device.memory_limit_bytes");
+      if (!has(shortest) || length < shortest) shortest = length, limit_of_shortest = limit;
       answer.evidence.push_back(
-          {StudyPart::attention_grid, fmt::format("d {}, {}: out of memory", number(row, "model.d_model"), length)});
+          {StudyPart::attention_grid, fmt::format("d {}, {} tokens: out of memory{}", number(row, "model.d_model"),
+                                                  length, has(limit) ? ", with a limit of " + bytes(limit) : "")});
     }
   }
   const Rows limits = rows_of(rows, StudyPart::attention_limit);
@@ -80,14 +99,15 @@ StudyAnswer out_of_memory(const StudyRows& rows) {
   if (answer.evidence.empty() && rows_of(rows, StudyPart::attention_grid).empty())
     return unanswered(kTopic, question, StudyPart::attention_grid);
   answer.sentence = has(shortest)
-                        ? fmt::format("In the grid the shortest sequence that does not fit is {} tokens.", shortest)
+                        ? fmt::format("In the grid the shortest sequence that does not fit{} is {} tokens.",
+                                      has(limit_of_shortest) ? " into " + bytes(limit_of_shortest) : "", shortest)
                         : "Every row of the grid fits.";
   if (!limits.empty() && has(number(*limits.front(), "longest_sequence"))) {
     const double limit = number(*limits.front(), "memory_bytes");
     answer.sentence +=
-        fmt::format(" The longest that fits{} is {} tokens for {} attention, as predicted before it ran.",
+        fmt::format(" The longest that fits{} is {} tokens for {} attention by the prediction{}.",
                     has(limit) ? " into " + bytes(limit) : "", number(*limits.front(), "longest_sequence"),
-                    text(*limits.front(), "attention"));
+                    text(*limits.front(), "attention"), confirmation(text(*limits.front(), "confirmed")));
   }
   answer.elsewhere.push_back({"rtx_a4500_20gb", "On a 20 GB card 16,384 tokens run out of memory.",
                               StudyClaim::Verdict::not_comparable, "The memory of the device is another one."});
@@ -112,17 +132,19 @@ StudyAnswer accounting(const StudyRows& rows) {
   }
   const double allocated = number(*all.front(), "allocated_bytes");
   answer.sentence = fmt::format(
-      "Before backward {} attention at {} tokens holds {} in {} tensors, {} of it in {} matrices of scores. The "
+      "Before backward {} attention at {} tokens holds {} in {} tensors, {} of it in {} of scores. The "
       "formulas give {}: {}.",
       text(*all.front(), "attention"), number(*all.front(), "sequence"), bytes(allocated), all.size(),
-      percent(quadratic / measured), matrices, bytes(predicted),
+      percent(quadratic / measured), matrices == 1 ? "1 matrix" : fmt::format("{} matrices", matrices),
+      bytes(predicted),
       predicted == measured && measured == allocated
           ? "the measured bytes exactly"
           : fmt::format("{} off the measured bytes", percent(std::abs(predicted / allocated - 1))));
   answer.elsewhere.push_back(
       {"a800_80gb", "Attention with three stored matrices of scores keeps 24,897 MiB before backward at 16,384 tokens.",
        matrices == 3 ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::not_comparable,
-       fmt::format("Here {} matrices are stored.", matrices)});
+       fmt::format("Here {} are stored, and {} kept.",
+                   matrices == 1 ? "1 matrix" : fmt::format("{} matrices", matrices), bytes(measured))});
   return answer;
 }
 
@@ -165,7 +187,7 @@ StudyAnswer flash(const StudyRows& rows) {
     memory.emplace_back(number(*row, "context"), number(*row, kSaved));
     answer.evidence.push_back(
         {StudyPart::flash,
-         fmt::format("{}: forward {}, backward {}, before backward {}", number(*row, "context"),
+         fmt::format("{} tokens: forward {}, backward {}, before backward {}", number(*row, "context"),
                      ms(number(*row, kForward)), ms(number(*row, kBackward)), bytes(number(*row, kSaved)))});
   }
   answer.sentence = fmt::format("At {} tokens, the longest measured, it keeps {} for backward.", memory.back().first,

@@ -166,8 +166,7 @@ StudyAnswer inside_attention(const StudyRows& rows) {
     all_ms += time;
     if (name.ends_with("matmul")) product_ms += time, product_flops += number(part, "flops");
     if (name == "softmax") softmax_ms += time, softmax_flops += number(part, "flops");
-    answer.evidence.push_back(
-        {kPart, fmt::format("{}: {}, {:.3g} Mflop", name, ms(time), number(part, "flops") / 1e6)});
+    answer.evidence.push_back({kPart, fmt::format("{}: {}, {}", name, ms(time), flops(number(part, "flops")))});
   }
   if (softmax_ms == 0 || product_ms == 0) {
     answer.sentence = "Softmax is part of one attention kernel here, so it has no time of its own.";
@@ -228,7 +227,7 @@ StudyAnswer limits(const StudyRows& rows) {
   const double idle = number(*step, "profile.time.idle_ms") / wall;
   if (largest == nullptr) return unanswered(kTopic, question, kPart);
   answer.sentence = fmt::format(
-      "At the measured rates of the machine {} of a step's {} could be saved, most of it in {} ({}).",
+      "At the measured rates of the machine {} of a step's {} could be saved, the largest part of it in {} ({}).",
       percent(recoverable / wall), ms(wall), text(*largest, "what"), ms(number(*largest, "recoverable_ms")));
   answer.sentence +=
       idle < 0.02

@@ -19,11 +19,12 @@ const Json* step_history(const StudyRows& rows) {
   return found.empty() || !field(*found.front(), "memory").is_object() ? nullptr : found.front();
 }
 
-// "activation 1.2 GiB (60 %)": the categories of a moment, the largest first.
+// "activation 1.2 GiB (60 %)": the categories of a moment, the largest first, without those below a thousandth.
 std::vector<std::string> parts_of(const Json& moment) {
   std::vector<std::pair<std::string, double>> parts;
   for (const auto& [category, size] : field(moment, "by_category").items()) {
-    if (size.get<double>() > 0) parts.emplace_back(category, size.get<double>());
+    if (size.get<double>() >= number(moment, "allocated_bytes") / 1000)
+      parts.emplace_back(category, size.get<double>());
   }
   std::ranges::sort(parts, std::greater(), &std::pair<std::string, double>::second);
   std::vector<std::string> texts;
@@ -135,7 +136,7 @@ StudyAnswer residual(const StudyRows& rows) {
   const double size = number(*row, "memory.residual_activation.bytes");
   const double elements = number(*row, "batch") * number(*row, "context") * number(*row, "model.d_model");
   StudyAnswer answer{.topic = kTopic, .question = question};
-  answer.sentence = fmt::format("{}: {} bytes, by {} ({} x {} x {} elements).", bytes(size), size,
+  answer.sentence = fmt::format("It has {} ({} bytes): {}, for {} x {} x {} elements.", bytes(size), size,
                                 text(*row, "memory.residual_activation.formula"), number(*row, "batch"),
                                 number(*row, "context"), number(*row, "model.d_model"));
   answer.evidence.push_back(
@@ -144,10 +145,11 @@ StudyAnswer residual(const StudyRows& rows) {
 }
 
 std::string described(const Json& allocation) {
-  return fmt::format("{} by {} in {} ({})", bytes(number(allocation, "block_bytes")),
+  const std::string formula = text(allocation, "formula");  // a workspace has none
+  return fmt::format("{} by {} in {}{}", bytes(number(allocation, "block_bytes")),
                      text(allocation, "op").empty() ? "the allocator" : text(allocation, "op"),
                      text(allocation, "module").empty() ? "no module" : text(allocation, "module"),
-                     text(allocation, "formula"));
+                     formula.empty() ? "" : " (" + formula + ")");
 }
 
 StudyAnswer largest(const StudyRows& rows) {

@@ -26,7 +26,7 @@ void add_published_sums(const Rows& sums, StudyAnswer& answer) {
     const auto figure = std::ranges::find(row.figures, "result", &PublishedFigure::quantity);
     if (ours == nullptr || figure == row.figures.end()) continue;
     const bool agrees = std::abs(number(*ours, "result") - figure->value) < 5e-9;
-    StudyClaim claim{row.study, fmt::format("{} += {}: {}", sum, term, figure->printed),
+    StudyClaim claim{row.study, fmt::format("{} += {} gives {}.", sum, term, figure->printed),
                      agrees ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::contradicted,
                      fmt::format("Here it is {:.8f}.", number(*ours, "result"))};
     const auto is_same = [&](const StudyClaim& each) { return each.text == claim.text; };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "core/units.h"
@@ -85,6 +86,13 @@ std::string percent(double share) {
 }
 std::string times(double ratio) {
   return ratio < 9.995 ? fmt::format("{:.2f}x", ratio) : fmt::format("{:.0f}x", ratio);
+}
+
+std::string flops(double count) {
+  const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t at = 0;
+  while (count >= 999.5 && at + 1 < std::size(prefixes)) count /= 1000, ++at;
+  return fmt::format("{:.3g} {}flop", count, prefixes[at]);
 }
 
 std::string workload(const Json& row) {

@@ -36,6 +36,7 @@ std::string ms(double milliseconds);
 std::string bytes(double count);
 std::string percent(double share);
 std::string times(double ratio);
+std::string flops(double count);  // "4.83 Gflop"
 
 // "small, fp32": the model and the type of a record; "small, fp32, 4 x 256, step".
 std::string workload(const Json& row);

@@ -1,11 +1,8 @@
-// How long forward, backward and a step take, how sure that is, and what size, number type and context change.
+// How long forward, backward and a step take, and what size, number type and context change.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
-#include "core/units.h"
 #include "measure/study/answers/rows.h"
 #include "measure/study/answers/topics.h"
 
@@ -79,90 +76,15 @@ StudyAnswer backward_over_forward(const StudyRows& rows) {
   answer.sentence = backward.size() == 1 ? fmt::format("Backward takes {} as long as forward.", times(least))
                                          : fmt::format("Backward takes {} to {} as long as forward over the sizes.",
                                                        times(least), times(most));
-  answer.sentence += most < 1.8 || least > 2.2
-                         ? fmt::format(" Its products have twice the operations, so other work makes it {} than twice.",
-                                       least > 2.2 ? "longer" : "shorter")
-                         : " Its products have twice the operations of forward's, and the time follows them.";
+  answer.sentence +=
+      most < 1.8 || least > 2.2
+          ? fmt::format(" Its products have twice the operations, so other work makes it {} than twice.",
+                        least > 2.2 ? "longer" : "shorter")
+      : least < 1.8 || most > 2.2
+          ? " Its products have twice the operations of forward's, and the time does not follow them at every size."
+          : " Its products have twice the operations of forward's, and the time follows them.";
   std::ranges::sort(both);
   answer.elsewhere.push_back(claim_of_three_passes(both[both.size() / 2]));
-  return answer;
-}
-
-StudyAnswer spread(const StudyRows& rows) {
-  const char* question = "How much do the iterations vary?";
-  const Rows all = rows_of(rows, StudyPart::sizes);
-  const Json* worst = nullptr;
-  std::vector<std::string> doubtful;
-  for (const Json* row : all) {
-    if (!has(number(*row, "time_ms.cv"))) continue;
-    if (worst == nullptr || number(*row, "time_ms.cv") > number(*worst, "time_ms.cv")) worst = row;
-    const std::string verdict = text(*row, "timing.verdict");
-    if (!verdict.empty() && verdict != "steady")
-      doubtful.push_back(fmt::format("{}, {}: {}", workload(*row), text(*row, "mode"), verdict));
-  }
-  if (worst == nullptr) return unanswered(kTopic, question, StudyPart::sizes);
-  const double cv = number(*worst, "time_ms.cv");
-  StudyAnswer answer{.topic = kTopic, .question = question};
-  answer.sentence = fmt::format("The largest standard deviation is {} of the mean ({}, {}): {}.", percent(cv),
-                                workload(*worst), text(*worst, "mode"),
-                                cv < 0.02  ? "the iterations are steady"
-                                : cv < 0.1 ? "differences of a few per cent need more iterations"
-                                           : "small differences between rows of this study say nothing");
-  answer.sentence += doubtful.empty()
-                         ? " Every row has the verdict steady."
-                         : fmt::format(" {} of {} rows have another verdict than steady.", doubtful.size(), all.size());
-  for (const std::string& line : doubtful) answer.evidence.push_back({StudyPart::sizes, line});
-  return answer;
-}
-
-// The first timed iteration over the median of the others.
-double first_over_others(const Json& row) {
-  std::vector<double> samples;
-  for (const Json& sample : field(row, "time_ms.samples")) samples.push_back(sample.get<double>());
-  if (samples.size() < 3) return std::nan("");
-  const double first = samples.front();
-  samples.erase(samples.begin());
-  std::ranges::nth_element(samples, samples.begin() + static_cast<std::ptrdiff_t>(samples.size() / 2));
-  return first / samples[samples.size() / 2];
-}
-
-StudyAnswer warmup(const StudyRows& rows) {
-  const char* question = "What does the warm-up change, and how much is enough?";
-  const Rows all = rows_of(rows, StudyPart::warmup);
-  const Json* cold = first_of(all, {{"warmup", 0}});
-  if (cold == nullptr || !has(first_over_others(*cold))) return unanswered(kTopic, question, StudyPart::warmup);
-  StudyAnswer answer{.topic = kTopic, .question = question};
-  std::int64_t enough = -1;
-  for (const Json* row : all) {
-    const double first = first_over_others(*row);
-    answer.evidence.push_back(
-        {StudyPart::warmup,
-         fmt::format(
-             "{} warm-up iterations: mean {}, standard deviation {}, first iteration {} the median of the others",
-             number(*row, "warmup"), ms(number(*row, "time_ms.mean")), ms(number(*row, "time_ms.std")), times(first))});
-    if (enough < 0 && first < 1.1) enough = static_cast<std::int64_t>(number(*row, "warmup"));
-  }
-  const double first = first_over_others(*cold);
-  const double excess = number(*cold, "time_ms.mean") / number(*cold, kMedian) - 1;
-  if (first >= 1.1) {
-    answer.sentence = fmt::format(
-        "Without a warm-up the first iteration takes {} as long as the others, which puts the mean {} above the "
-        "median.",
-        times(first), percent(excess));
-    answer.sentence +=
-        enough > 0       ? fmt::format(" With {} warm-up iteration{} the first timed one is within 10 % of the others.",
-                                       enough, enough == 1 ? "" : "s")
-        : all.size() > 1 ? " None of the numbers of warm-up iterations measured brings the first timed one within 10 % "
-                           "of the others."
-                         : "";
-  } else {
-    answer.sentence = fmt::format(
-        "Even without a warm-up the first iteration takes {} as long as the others, so here it changes little.",
-        times(first));
-  }
-  answer.elsewhere.push_back({"unnamed_card", "Without a warm-up the first step dominates the spread.",
-                              first >= 1.5 ? StudyClaim::Verdict::confirmed : StudyClaim::Verdict::contradicted,
-                              fmt::format("Here it takes {} as long as the others.", times(first))});
   return answer;
 }
 
@@ -228,7 +150,7 @@ StudyAnswer contexts(const StudyRows& rows) {
         fmt::format("{}From {} to {} tokens the time of {} grows with the context to the power {:.2f}: {}.",
                     answer.sentence.empty() ? "" : " ", points.front().first, points.back().first,
                     mode == std::string_view("step") ? "a step" : "a forward pass", power,
-                    power > 1.3   ? "attention, which grows with its square, already counts"
+                    power > 1.15  ? "attention, which grows with its square, already counts"
                     : power < 0.8 ? "more slowly than the tokens, so short sequences do not fill the machine"
                                   : "nearly with the tokens, as the products with weights do");
   }
@@ -238,8 +160,11 @@ StudyAnswer contexts(const StudyRows& rows) {
 }  // namespace
 
 std::vector<StudyAnswer> about_steps(const StudyRows& rows) {
-  return {times_by_size(rows), backward_over_forward(rows), spread(rows),
-          warmup(rows),        low_precision(rows),         contexts(rows)};
+  std::vector<StudyAnswer> answers = {times_by_size(rows), backward_over_forward(rows)};
+  for (StudyAnswer& answer : about_variation(rows)) answers.push_back(std::move(answer));
+  answers.push_back(low_precision(rows));
+  answers.push_back(contexts(rows));
+  return answers;
 }
 
 }  // namespace ridgepoint::answers

@@ -8,6 +8,7 @@
 namespace ridgepoint::answers {
 
 std::vector<StudyAnswer> about_steps(const StudyRows& rows);
+std::vector<StudyAnswer> about_variation(const StudyRows& rows);  // among those about steps
 std::vector<StudyAnswer> about_kernels(const StudyRows& rows);
 std::vector<StudyAnswer> about_precision(const StudyRows& rows);
 std::vector<StudyAnswer> about_memory(const StudyRows& rows);

@@ -12,6 +12,7 @@
 
 #include "backends/cpu/kernel_harness.h"
 #include "core/threads/parallel.h"
+#include "ops/attention_form.h"
 #include "ops/rule.h"
 #include "ridgepoint/autodiff.h"
 #include "support/run_graph.h"
@@ -27,6 +28,8 @@ struct Case {
   DType dtype = DType::fp32;
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
   bool plain = false;                // as its decomposition
+  std::int64_t window = 0;
+  double soft_cap = 0;
 };
 
 // The result, the log-sum-exp, and the gradients of sum(o w).
@@ -37,7 +40,9 @@ Graph attention_graph(const Case& c) {
   const Value v = input(graph, "v", {c.dtype, c.keys}, Role::data);
   const Value w = input(graph, "w", {c.dtype, c.queries}, Role::data);
   const double scale = c.scale.value_or(1.0 / std::sqrt(static_cast<double>(c.queries[-1])));
-  const Attributes attributes{{"causal", c.causal}, {"scale", scale}, {kPlainAttribute, c.plain}};
+  Attributes attributes =
+      attributes_of({.scale = scale, .causal = c.causal, .window = c.window, .soft_cap = c.soft_cap});
+  attributes.set(kPlainAttribute, c.plain);
   const std::vector<Value> made = graph.node(make_node(graph, Op::attention, {q, k, v}, attributes)).outputs;
   const Value o = made[0];
   std::vector<std::int64_t> axes;
@@ -75,7 +80,8 @@ Tensors random_tensors(const Graph& graph) {
 
 std::string describe(const Case& c) {
   return std::string(name(c.dtype)) + " " + c.queries.to_string() + " against " + c.keys.to_string() +
-         (c.causal ? " causal" : "");
+         (c.causal ? " causal" : "") + (c.window > 0 ? " window " + std::to_string(c.window) : "") +
+         (c.soft_cap > 0 ? " cap " + std::to_string(c.soft_cap) : "");
 }
 
 // The root mean square of error(i) over the elements.
@@ -194,6 +200,24 @@ TEST_P(CpuAttentionDtypes, a_scale_that_is_not_finite_makes_what_plain_ops_make_
   }
 }
 
+// Windows at the edges of the blocks of 128 queries and 256 keys, of several heads that share keys.
+TEST_P(CpuAttentionDtypes, a_window_is_as_good_as_plain_ops) {
+  for (const std::int64_t window : {1, 2, 15, 127, 128, 129, 200, 255, 256, 257, 300, 798, 799, 5000}) {
+    Case c{{2, 799, 16}, {1, 799, 16}, true, GetParam()};
+    c.window = window;
+    expect_as_good_as_plain_ops(c);
+  }
+}
+
+TEST_P(CpuAttentionDtypes, a_soft_cap_is_as_good_as_plain_ops) {
+  for (const std::int64_t window : {0, 130}) {
+    Case c{{2, 530, 32}, {2, 530, 32}, true, GetParam(), 0.5};
+    c.window = window;
+    c.soft_cap = 2;
+    expect_as_good_as_plain_ops(c);
+  }
+}
+
 TEST_P(CpuAttentionDtypes, several_threads_share_one_matrix) {
   const Case c{{1, 799, 32}, {1, 799, 32}, true, GetParam()};
   const Graph graph = attention_graph(c);
@@ -264,6 +288,31 @@ TEST_P(CpuAttentionDtypes, a_hidden_key_that_is_nan_reaches_nothing) {
       }
     }
   }
+}
+
+// 0 times NaN is NaN, so a NaN shows what a kernel multiplies: values and gradients outside of the window are not read.
+TEST_P(CpuAttentionDtypes, blocks_outside_of_the_window_are_skipped) {
+  constexpr std::int64_t kLength = 1500, kWindow = 100, kAt = 700;
+  Case c{{1, kLength, 16}, {1, kLength, 16}, true, GetParam()};
+  c.window = kWindow;
+  const Graph graph = attention_graph(c);
+  Tensors inputs = random_tensors(graph);
+  set(inputs.at("v"), kAt * 16, std::nan(""));
+  const HostTensor o = testing::run_graph(graph, open_device("cpu"), inputs).at("o");
+  inputs = random_tensors(graph);
+  set(inputs.at("w"), kAt * 16, std::nan(""));
+  const Tensors gradients = testing::run_graph(graph, open_device("cpu"), inputs);
+  constexpr std::int64_t kBlock = 256;
+  for (std::int64_t row = 0; row < kLength; ++row) {
+    if (row < kAt - kBlock || row > kAt + kWindow + kBlock) {
+      ASSERT_FALSE(std::isnan(get(o, row * 16))) << "o of query " << row;
+    }
+    if (row < kAt - kWindow - kBlock || row > kAt + kBlock) {
+      ASSERT_FALSE(std::isnan(get(gradients.at("dv"), row * 16))) << "dv of key " << row;
+    }
+  }
+  EXPECT_TRUE(std::isnan(get(o, (kAt + kWindow - 1) * 16)));
+  EXPECT_TRUE(std::isnan(get(gradients.at("dv"), (kAt - kWindow + 1) * 16)));
 }
 
 // The first block of keys is all NaN, or all with weight 0, and later ones are not.

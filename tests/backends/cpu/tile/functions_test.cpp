@@ -59,6 +59,8 @@ const std::vector<Accuracy> kAccuracies = {
     {Op::sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, -2, 2, 3},
     {Op::tanh, [](double x) { return std::tanh(x); }, -30, 30, 3},
     {Op::tanh, [](double x) { return std::tanh(x); }, -1e-2, 1e-2, 3},
+    {Op::erf, [](double x) { return std::erf(x); }, -6, 6, 3},
+    {Op::erf, [](double x) { return std::erf(x); }, -1e-2, 1e-2, 3},
     {Op::sqrt, [](double x) { return std::sqrt(x); }, 0, 1e10, 0.5},
     {Op::rsqrt, [](double x) { return 1 / std::sqrt(x); }, 1e-6, 1e6, 1.5},
 };

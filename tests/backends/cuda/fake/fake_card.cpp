@@ -1,11 +1,11 @@
 // A fake driver with one GPU that computes nothing, so that a machine without a GPU can run the host side of a model:
 // every allocation, copy, module and launch. Its memory is host memory, untouched until written. Environment variables:
-// FAKE_CARD_HELD_BYTES is the memory of other processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the
-// launch FAKE_CARD_FAILS_AFTER every call returns an error, as after an illegal access of a kernel; with
-// FAKE_CARD_REFUSES_STREAMS no stream can be created, with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with
-// FAKE_CARD_REFUSES_CAPTURE no launches can be captured. Each
-// piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and is
-// counted, if the calling thread has none or another one.
+// FAKE_CARD_CAPABILITY is ten times the compute capability (90 without it); FAKE_CARD_HELD_BYTES is the memory of other
+// processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
+// returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
+// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with FAKE_CARD_REFUSES_CAPTURE no launches can be captured.
+// Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and
+// is counted, if the calling thread has none or another one.
 #include "backends/cuda/fake/fake_card.h"
 
 #include <cuda.h>
@@ -188,10 +188,10 @@ CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
   switch (which) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *value = 9;
+      *value = static_cast<int>(from_environment("FAKE_CARD_CAPABILITY", 90) / 10);
       break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      *value = 0;
+      *value = static_cast<int>(from_environment("FAKE_CARD_CAPABILITY", 90) % 10);
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       *value = 132;
@@ -289,6 +289,12 @@ CUresult cuMemsetD32Async(CUdeviceptr, unsigned, std::size_t, CUstream) { return
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
   return from_environment("FAKE_CARD_REFUSES_STREAMS", 0) != 0 ? CUDA_ERROR_OUT_OF_MEMORY : give(stream);
 }
+CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int) { return cuStreamCreate(stream, flags); }
+CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return state();
+}
 CUresult cuStreamBeginCapture(CUstream, CUstreamCaptureMode) {
   return on_card([] { return capturing = new Captured, CUDA_SUCCESS; });
 }
@@ -330,6 +336,19 @@ CUresult cuGraphDestroy(CUgraph graph) {
 CUresult cuGraphExecDestroy(CUgraphExec runnable) {
   delete reinterpret_cast<Captured*>(runnable);
   return state();
+}
+// A map of rank R has the address, R sizes and R - 1 strides in bytes.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t rank, void* data,
+                                const cuuint64_t* sizes, const cuuint64_t* strides, const cuuint32_t*,
+                                const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                                CUtensorMapFloatOOBfill) {
+  return on_card([&] {
+    *map = {};
+    map->opaque[0] = reinterpret_cast<std::uintptr_t>(data);
+    std::copy_n(sizes, rank, map->opaque + 1);
+    std::copy_n(strides, rank - 1, map->opaque + 1 + rank);
+    return CUDA_SUCCESS;
+  });
 }
 CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
 CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }

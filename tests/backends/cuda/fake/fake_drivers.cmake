@@ -15,7 +15,7 @@ add_fake_driver(INCOMPLETE ${version} 0 0)
 add_fake_driver(CARDLESS ${version} 100 1)
 add_fake_driver(BROKEN ${version} 999 1)
 
-# A fake GPU with its cuBLASLt and CUPTI, and an NVTX tool, in a folder of their own.
+# A fake GPU with its cuBLASLt, CUPTI and NCCL, and an NVTX tool, in a folder of their own.
 function(add_fake_library target source name version)
   add_library(${target} MODULE ${CMAKE_CURRENT_SOURCE_DIR}/backends/cuda/fake/${source})
   set_target_properties(${target} PROPERTIES PREFIX "" OUTPUT_NAME ${name} SUFFIX .so.${version}
@@ -30,6 +30,7 @@ add_fake_library(fake_card fake_card.cpp libcuda 1)
 add_fake_library(fake_cublaslt fake_cublaslt.cpp libcublasLt ${RIDGEPOINT_CUDA_MAJOR})
 add_fake_library(fake_cupti fake_cupti.cpp libcupti ${RIDGEPOINT_CUDA_MAJOR})
 add_fake_library(fake_nvtx fake_nvtx.cpp libfake_nvtx 1)
+add_fake_library(fake_nccl fake_nccl.cpp libnccl 2)
 # Apart, because most tests compile with the real one.
 add_fake_library(fake_nvrtc fake_nvrtc.cpp libnvrtc ${RIDGEPOINT_CUDA_MAJOR})
 set_target_properties(fake_nvrtc PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/fake_nvrtc)

@@ -47,6 +47,9 @@ double tolerance(DType dtype) {
       return 6e-3;
     case DType::bf16:
       return 5e-2;
+    case DType::dynamic8:
+    case DType::udynamic8:
+      return 2e-2;  // a few elements may lie so close to a border that they get the next code
     default:
       return 0;
   }
@@ -116,6 +119,7 @@ class BoundsCase {
       for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.type.elements()); ++i) {
         const double value = name.starts_with("targets") ? static_cast<double>(index(random))
                              : is_floating(dtype)        ? real(random)
+                             : is_code(dtype)            ? real(random) / 3
                                                          : static_cast<double>(whole(random));
         store_element(dtype, tensor.data.data() + i * size_bytes(dtype), value);
       }
@@ -188,13 +192,14 @@ class GeneratedBounds : public testing::Emulated {
  protected:
   // The next kernel of this op that can be made.
   void add(Op op) {
-    for (;;) {
+    for (int attempt = 0; attempt < 1000; ++attempt) {
       const unsigned seed = ++seed_;
       std::optional<RandomKernel> kernel = testing::RandomKernels(seed).draw(op);
       if (!kernel || !cuda::fits_generated(kernel->graph, kernel->graph.node(kernel->node))) continue;
       cases_.emplace_back(std::move(*kernel), seed);
       return;
     }
+    throw Error("no random kernel of " + std::string(name(op)) + " is generated");
   }
 
   std::set<std::string> variants(testing::Emulator& emulator) const {
@@ -212,7 +217,7 @@ class GeneratedBounds : public testing::Emulated {
 };
 
 TEST_F(GeneratedBounds, random_kernels_touch_nothing_beside_their_operands) {
-  constexpr std::size_t kCases = 280;
+  constexpr std::size_t kCases = 340;
   while (cases_.size() < kCases) {
     for (const Op op : generated_ops()) add(op);
     add(Op::reduce_sum);

@@ -14,6 +14,7 @@
 #include "passes/pass.h"
 #include "plan/plan.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
 
 namespace ridgepoint {
 namespace {
@@ -25,7 +26,8 @@ class Batch {
  public:
   explicit Batch(int architecture) : architecture_(architecture) {}
 
-  void add_model(const TransformerConfig& config, Mode mode) {
+  void add_model(const TransformerConfig& config, Mode mode) { add_model(config, CompileOptions{.mode = mode}); }
+  void add_model(const TransformerConfig& config, const CompileOptions& options) {
     PassTarget target;
     target.has_kernel = [](const Graph& g, const Node& node) {
       return op_class(node.op) != OpClass::composite || cuda::fits_generated(g, node);
@@ -35,7 +37,7 @@ class Batch {
              : op_class(node.op) == OpClass::gather    ? OperandLayout::dense
                                                        : OperandLayout::any;
     };
-    add_graph(ridgepoint::compile(build_transformer(config, 4), target, {.mode = mode}));
+    add_graph(ridgepoint::compile(build_transformer(config, 4), target, options));
   }
   void add_graph(const Graph& graph) {
     for (const PlanStep& step : make_plan(graph).steps) add_step(graph, step);
@@ -45,7 +47,8 @@ class Batch {
 
   // Throws Error if a source does not compile. Returns the output of ptxas for each kernel.
   std::string compile() const {
-    const std::string text = fmt::format("{}{}{}", cuda::generated_intrinsics(), cuda::generated_prelude(), kernels_);
+    const std::string text = fmt::format("{}{}{}{}", cuda::generated_intrinsics(), cuda::generated_prelude(),
+                                         cuda::generated_codes(), kernels_);
     const cuda::CompiledImage image =
         cuda::nvrtc().compile(text, "models", architecture_, {"--minimal", "--ptxas-options=-v"});
     EXPECT_FALSE(image.bytes.empty());
@@ -105,6 +108,48 @@ TEST_P(GeneratedKernelsOfModel, compile_for_hopper_without_local_memory) {
     for (const Mode mode : {Mode::forward, Mode::backward, Mode::step}) batch.add_model(config, mode);
   }
   expect_compiles(batch, 30);
+}
+
+// The optimizers without hand-written kernels, with bf16 parameters and with fp32 gradients of micro-batches.
+TEST(GeneratedKernelsOfOptimizers, compile_for_hopper_without_local_memory) {
+  TransformerConfig config = transformer_preset("small");
+  config.layers = 1;
+  for (const Optimizer kind : kAllOptimizers) {
+    for (const bool master_weights : {true, false}) {
+      Batch batch(90);
+      CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::fuse};
+      options.optimizer.kind = kind;
+      options.optimizer.sgd.momentum = 0.9;
+      options.master_weights = master_weights;
+      batch.add_model(config, options);
+      options.accumulate = 2;
+      batch.add_model(config, options);
+      expect_compiles(batch, 10);
+    }
+  }
+}
+
+TEST(GeneratedKernelsOfOptimizers, update_a_parameter_with_codes_of_moments_in_one_launch) {
+  Graph graph;
+  const auto operand = [&](DType dtype, const Shape& shape) {
+    return input(graph, "x" + std::to_string(graph.node_capacity()), {dtype, shape}, Role::data);
+  };
+  const Shape shape{40, 1024};
+  const Shape scales{40, 4};
+  const QuantisedMoments moments{operand(DType::dynamic8, shape), operand(DType::fp32, scales),
+                                 operand(DType::udynamic8, shape), operand(DType::fp32, scales)};
+  const QuantisedUpdate update = adamw_8bit(graph, operand(DType::fp32, {}), operand(DType::fp32, shape),
+                                            operand(DType::fp32, shape), moments, {});
+  graph.add_output("parameter", update.parameter);
+  const PlanStep step = make_plan(graph).steps.back();
+  std::vector<TensorLayout> inputs, outputs;
+  for (const Operand& one : step.inputs) inputs.push_back(one.layout);
+  for (const Operand& one : step.outputs) outputs.push_back(one.layout);
+  const Node& node = graph.node(step.node);
+  ASSERT_TRUE(cuda::fits_generated(graph, node));
+  const auto made = cuda::generate_node({graph, node, inputs, outputs}, 90, kMultiprocessors);
+  ASSERT_EQ(made->sources.size(), 1U);
+  EXPECT_EQ(made->sources[0].launches.size(), 1U);
 }
 
 std::string preset_name(const ::testing::TestParamInfo<TransformerConfig>& preset) {

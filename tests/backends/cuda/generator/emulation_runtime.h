@@ -226,6 +226,11 @@ inline long long to_int64(float x) { return saturate<long long>(x); }
 inline long long to_int64(double x) { return saturate<long long>(x); }
 inline float maximum(float a, float b) { return a > b || a != a ? a : b; }
 inline float minimum(float a, float b) { return a < b || a != a ? a : b; }
+inline unsigned bits_of(float x) {
+  unsigned bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
 inline float positive_infinity(float) { return std::numeric_limits<float>::infinity(); }
 inline double positive_infinity(double) { return std::numeric_limits<double>::infinity(); }
 inline float not_a_number(float) { return std::numeric_limits<float>::quiet_NaN(); }

@@ -19,7 +19,10 @@ inline std::string batch_name(std::size_t number, std::size_t launch) {
 // The kernels of a source without the device functions with which all sources begin.
 inline std::string_view kernels_of(const cuda::GeneratedSource& source) {
   const std::size_t head = cuda::generated_intrinsics().size() + cuda::generated_prelude().size();
-  return std::string_view(source.text).substr(std::min(head, source.text.size()));
+  std::string_view kernels = std::string_view(source.text).substr(std::min(head, source.text.size()));
+  const std::string codes = cuda::generated_codes();
+  if (kernels.starts_with(codes)) kernels.remove_prefix(codes.size());
+  return kernels;
 }
 
 inline std::string renamed_kernels(const cuda::GeneratedSource& source, std::size_t number) {

@@ -124,7 +124,8 @@ class RandomKernels {
   }
 
   NodeId build(Op op) {
-    made_.positive = op == Op::log || op == Op::sqrt || op == Op::rsqrt || op == Op::div || op == Op::adamw;
+    made_.positive =
+        op == Op::log || op == Op::sqrt || op == Op::rsqrt || op == Op::div || op == Op::adamw || op == Op::adamw_8bit;
     if (op_class(op) == OpClass::elementwise) return build_elementwise(op);
     if (op_class(op) == OpClass::reduction) return build_reduction(op);
     return build_composite(op);
@@ -179,8 +180,16 @@ class RandomKernels {
       case Op::silu_backward:
       case Op::softmax_backward:
         return make(op, {x(), x()});
+      case Op::gelu:
+        return make(op, {x()}, {{"tanh", once_in(2)}});
+      case Op::gelu_backward:
+        return make(op, {x(), x()}, {{"tanh", once_in(2)}});
+      case Op::soft_cap:
+        return make(op, {x()}, {{"cap", 1.5}});
+      case Op::soft_cap_backward:
+        return make(op, {x(), x()}, {{"cap", 4.0}});
       case Op::causal_mask:
-        return make(op, {x()}, {{"fill", -1.0}});
+        return make(op, {x()}, {{"fill", -1.0}, {"window", below(4)}});
       case Op::rms_norm:
         return make(op, {x(), a_row()}, {{"epsilon", 1e-5}});
       case Op::rms_norm_backward:
@@ -194,11 +203,25 @@ class RandomKernels {
         return build_cross_entropy(op, dtype);
       case Op::adamw:
         return make(
-            op, {stored(dtype, {}, "x"), x(), x(), x(), x()},
+            op, {stored(accumulator(dtype), {}, "x"), x(), x(), x(), x()},
             {{"learning_rate", 1e-2}, {"beta1", 0.9}, {"beta2", 0.99}, {"epsilon", 1e-3}, {"weight_decay", 0.1}});
+      case Op::adamw_8bit:
+        return build_quantised_adamw(dtype);
+      case Op::sgd:
+        return make(op, {x(), x(), x()}, {{"learning_rate", 1e-2}, {"momentum", 0.9}, {"weight_decay", 0.1}});
       default:
         throw Error("no kernel is generated for it");
     }
+  }
+
+  NodeId build_quantised_adamw(DType dtype) {
+    const Shape shape{1 + below(5), 256 * (1 + below(3))};
+    const Shape scales{shape[0], shape[1] / 256};
+    const auto x = [&](DType type, const Shape& of) { return viewed(type, of); };
+    return make(Op::adamw_8bit,
+                {stored(accumulator(dtype), {}, "x"), x(dtype, shape), x(dtype, shape), x(DType::dynamic8, shape),
+                 x(DType::fp32, scales), x(DType::udynamic8, shape), x(DType::fp32, scales)},
+                {{"learning_rate", 1e-2}, {"beta1", 0.9}, {"beta2", 0.99}, {"epsilon", 1e-3}, {"weight_decay", 0.1}});
   }
 
   NodeId build_cross_entropy(Op op, DType dtype) {

@@ -12,6 +12,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/kernels/hand_written.h"
 #include "backends/cuda/node_run.h"
+#include "ops/attention_form.h"
 
 namespace ridgepoint {
 namespace {
@@ -28,17 +29,44 @@ struct Case {
   std::int64_t width = 64;
   bool causal = false;
   std::optional<double> scale = {};  // default: 1 / sqrt(head size)
+  std::int64_t group = 1;            // matrices of queries that read one of keys
+  std::int64_t window = 0;
+  double soft_cap = 0;
+  bool sums_key_gradients = false;
 
   Shape of_queries() const { return {batch, queries, width}; }
-  Shape of_keys() const { return {batch, keys, width}; }
-  Attributes attributes() const {
-    return {{"causal", causal}, {"scale", scale.value_or(1.0 / std::sqrt(static_cast<double>(width)))}};
+  Shape of_keys() const { return {batch / group, keys, width}; }
+  Attributes attributes(Op op = Op::attention) const {
+    Attributes made = attributes_of({.scale = scale.value_or(1.0 / std::sqrt(static_cast<double>(width))),
+                                     .causal = causal,
+                                     .window = window,
+                                     .soft_cap = soft_cap});
+    if (op == Op::attention_backward && sums_key_gradients) made.set(std::string(kSumsKeyGradients), true);
+    return made;
   }
   std::string text() const {
     return std::string(name(dtype)) + ' ' + of_queries().to_string() + " x " + of_keys().to_string() +
-           (causal ? " causal" : "") + (scale ? fmt::format(" scale {}", *scale) : "");
+           (causal ? " causal" : "") + (scale ? fmt::format(" scale {}", *scale) : "") +
+           (window > 0 ? fmt::format(" window {}", window) : "") +
+           (soft_cap > 0 ? fmt::format(" cap {}", soft_cap) : "") + (sums_key_gradients ? " summed" : "");
   }
 };
+
+Case with_window(DType dtype, std::int64_t batch, std::int64_t length, std::int64_t width, std::int64_t window) {
+  return {.dtype = dtype,
+          .batch = batch,
+          .queries = length,
+          .keys = length,
+          .width = width,
+          .causal = true,
+          .window = window};
+}
+// Scaled so that a small cap bends most scores.
+Case with_soft_cap(Case c, double soft_cap) {
+  c.scale = 0.5;
+  c.soft_cap = soft_cap;
+  return c;
+}
 
 double largest_difference(const HostTensor& a, const HostTensor& b) {
   double largest = 0;
@@ -76,7 +104,17 @@ bool has_attention(const Case& c, Op op) {
   const Value log_sum_exp = forward.outputs[1];
   operands.insert(operands.begin(), o);  // stands in for the gradient of o
   operands.insert(operands.end(), {o, log_sum_exp});
-  return cuda::has_hand_written(hopper(), graph, graph.node(make_node(graph, op, operands, c.attributes())));
+  return cuda::has_hand_written(hopper(), graph, graph.node(make_node(graph, op, operands, c.attributes(op))));
+}
+
+TEST(CudaAttention, adds_gradients_of_shared_keys_on_hopper_alone) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 128, 256}) {
+      Case c{.dtype = dtype, .batch = 6, .queries = 300, .keys = 300, .width = width, .group = 3};
+      c.sums_key_gradients = true;
+      EXPECT_EQ(has_attention(c, Op::attention_backward), dtype != DType::fp32 && width <= 128) << c.text();
+    }
+  }
 }
 
 TEST(CudaAttention, of_16_bit_operands_takes_scales_that_are_positive_and_finite) {
@@ -126,8 +164,8 @@ class OnCardAttention : public testing::OnCard {
   static double unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : 0x1p-20; }
   void expect_as_good_as_plain_ops(const std::vector<HostTensor>& found, Op op, const std::vector<Operand>& operands,
                                    const Case& c) {
-    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes());
-    const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes());
+    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes(op));
+    const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes(op));
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double bound = 2 * largest_difference(plain[i], expected[i]) +
                            2 * unit(found[i].type.dtype) * (0.3 + largest_of(expected[i]));
@@ -135,7 +173,7 @@ class OnCardAttention : public testing::OnCard {
     }
   }
   void expect_as_good_as_plain_ops(Op op, const std::vector<Operand>& operands, const Case& c) {
-    NodeRun run(*device_, op, operands, c.attributes());
+    NodeRun run(*device_, op, operands, c.attributes(op));
     const std::vector<HostTensor> found = run.launch();
     expect_as_good_as_plain_ops(found, op, operands, c);
     const std::vector<HostTensor> again = run.launch();
@@ -144,6 +182,13 @@ class OnCardAttention : public testing::OnCard {
     }
   }
 
+  bool runs_on_card(const Case& c) {
+    const std::vector<Operand> operands = forward_operands(c);
+    std::vector<Operand> all = {operands[0], operands[0], operands[1], operands[2], operands[0]};
+    all.push_back(random(accumulator(c.dtype), {c.batch, c.queries}));
+    const testing::LoneNode lone(Op::attention_backward, all, c.attributes(Op::attention_backward));
+    return device_->has_kernel(lone.graph, lone.node());
+  }
   // The operands of backward, with some gradient of the output.
   std::vector<Operand> backward_operands(const std::vector<Operand>& operands, const std::vector<HostTensor>& results,
                                          const Case& c) {
@@ -163,7 +208,7 @@ class OnCardAttention : public testing::OnCard {
 
 TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
   for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
-    for (const std::int64_t length : {1, 3, 64, 113, 239, 799}) {
+    for (const std::int64_t length : {1, 3, 64, 113, 239, 257, 799}) {
       for (const bool causal : {false, true}) {
         for (const std::int64_t width : {64, 128}) expect_agrees({dtype, 2, length, length, width, causal});
       }
@@ -175,7 +220,8 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     for (const std::int64_t width : {8, 16, 32, 72, 80, 96, 136, 200, 256}) {
       expect_agrees({dtype, 3, 150, 150, width, true});
-      expect_agrees({dtype, 1, 70, 150, width, false});
+      expect_agrees({dtype, 3, 300, 300, width, true});
+      expect_agrees({dtype, 1, 70, 301, width, false});
     }
   }
   for (const std::int64_t width : {4, 16, 32, 80, 84, 128}) {
@@ -195,6 +241,162 @@ TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
   }
 }
 
+TEST_F(OnCardAttention, heads_may_share_keys_and_values) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 128}) {
+      for (const std::int64_t group : {2, 3, 6}) {
+        expect_agrees(
+            {.dtype = dtype, .batch = 6, .queries = 300, .keys = 300, .width = width, .causal = true, .group = group});
+        expect_agrees({.dtype = dtype, .batch = 6, .queries = 90, .keys = 411, .width = width, .group = group});
+      }
+    }
+  }
+}
+
+TEST_F(OnCardAttention, gradients_of_shared_keys_may_be_added) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const std::int64_t width : {64, 96, 128}) {
+      Case c{.dtype = dtype, .batch = 6, .queries = 300, .keys = 300, .width = width, .causal = true, .group = 3};
+      c.sums_key_gradients = true;
+      if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
+      expect_agrees(c);
+      c.causal = false;
+      c.keys = 211;
+      for (const std::int64_t group : {1, 2, 6}) {
+        c.group = group;
+        expect_agrees(c);
+      }
+      Case window = with_window(dtype, 6, 300, width, 130);
+      window.group = 2;
+      window.sums_key_gradients = true;
+      expect_agrees(window);
+      expect_agrees(with_soft_cap(window, 2));
+    }
+  }
+}
+
+TEST_F(OnCardAttention, gradients_of_more_shared_keys_than_run_at_a_time_may_be_added) {
+  Case c{.batch = 96, .queries = 300, .keys = 300, .width = 64, .causal = true, .group = 2};
+  c.sums_key_gradients = true;
+  if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
+  expect_agrees(c);
+}
+
+// Windows at the edges of the kernels' blocks, of which the last queries of a sequence see none of the first.
+TEST_F(OnCardAttention, a_window_hides_what_lies_before_it) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 96, 128, 256}) {
+      if (dtype == DType::fp32 && width > 128) continue;
+      for (const std::int64_t window : {1, 17, 64, 65, 128, 129, 200, 398, 5000}) {
+        expect_agrees(with_window(dtype, 2, 399, width, window));
+      }
+    }
+  }
+}
+
+TEST_F(OnCardAttention, a_window_may_have_any_length_and_head_size) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const std::int64_t length : {3, 113, 257, 385, 1023}) {
+      for (const std::int64_t width : {64, 128}) expect_agrees(with_window(dtype, 2, length, width, 100));
+    }
+    for (const std::int64_t width : {8, 72, 80, 104, 200}) expect_agrees(with_window(dtype, 3, 300, width, 77));
+  }
+}
+
+TEST_F(OnCardAttention, heads_that_share_keys_may_have_a_window) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t group : {2, 6}) {
+      Case c = with_window(dtype, 6, 500, 128, 130);
+      c.group = group;
+      expect_agrees(c);
+    }
+  }
+}
+
+// Blocks of keys add to a gradient of q in their order, counted from the first that the window leaves.
+TEST_F(OnCardAttention, a_window_leaves_an_order_of_more_blocks_than_run_at_a_time) {
+  for (const std::int64_t width : {64, 128}) expect_agrees(with_window(DType::bf16, 45, 400, width, 150));
+  expect_agrees(with_window(DType::fp16, 45, 400, 256, 150));
+}
+
+TEST_F(OnCardAttention, a_key_that_is_not_a_number_reaches_its_window_alone) {
+  constexpr std::int64_t kLength = 600, kKey = 210, kWindow = 150, kWidth = 64;
+  for (const double cap : {0.0, 20.0}) {
+    Case c = with_window(DType::bf16, 1, kLength, kWidth, kWindow);
+    c.soft_cap = cap;
+    std::vector<Operand> operands = forward_operands(c);
+    store_element(c.dtype, operands[1].storage.data() + kKey * kWidth * 2, NAN);
+    const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+    const std::vector<Operand> all = backward_operands(operands, results, c);
+    const HostTensor dq = NodeRun(*device_, Op::attention_backward, all, c.attributes()).launch()[0];
+    for (std::int64_t row = 0; row < kLength; ++row) {
+      const bool sees = row >= kKey && row < kKey + kWindow;
+      const auto at = static_cast<std::size_t>(row * kWidth * 2);
+      EXPECT_EQ(std::isnan(load_element(c.dtype, results[0].data.data() + at)), sees) << "o of query " << row;
+      EXPECT_EQ(std::isnan(load_element(c.dtype, dq.data.data() + at)), sees) << "dq of query " << row;
+    }
+  }
+}
+
+// Of scores that the cap bends and of those that it hardly changes.
+TEST_F(OnCardAttention, a_soft_cap_bounds_the_scores) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 80, 96, 128, 256}) {
+      if (dtype == DType::fp32 && width > 128) continue;
+      for (const double cap : {2.0, 50.0}) {
+        expect_agrees(with_soft_cap({dtype, 2, 300, 300, width, true}, cap));
+        expect_agrees(with_soft_cap({dtype, 2, 399, 399, width, true}, cap));
+        expect_agrees(with_soft_cap({dtype, 2, 300, 411, width, false}, cap));
+        expect_agrees(with_soft_cap({dtype, 2, 500, 300, width, false}, cap));
+      }
+    }
+  }
+}
+
+TEST_F(OnCardAttention, a_soft_cap_goes_with_a_window_and_shared_keys) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const std::int64_t width : {64, 96, 128, 256}) {
+      if (dtype == DType::fp32 && width > 128) continue;
+      for (const std::int64_t window : {1, 90, 128, 400}) {
+        Case c = with_soft_cap(with_window(dtype, 2, 500, width, window), 5);
+        c.group = 2;
+        expect_agrees(c);
+      }
+    }
+  }
+}
+
+// Scores far beyond the cap: all weights of a row are alike, or nearly one or zero.
+TEST_F(OnCardAttention, a_soft_cap_holds_of_large_scores) {
+  for (const DType dtype : {DType::bf16, DType::fp32}) {
+    for (const double cap : {1.0, 50.0}) {
+      const Case c = with_soft_cap({dtype, 1, 300, 300, 64, true}, cap);
+      std::vector<Operand> operands = forward_operands(c);
+      for (std::size_t i = 0; i < operands[0].storage.size(); i += size_bytes(dtype)) {
+        std::byte* element = operands[0].storage.data() + i;
+        store_element(dtype, element, 1000 * load_element(dtype, element));
+      }
+      expect_as_good_as_plain_ops(Op::attention, operands, c);
+    }
+  }
+}
+
+TEST_F(OnCardAttention, a_window_or_a_soft_cap_runs_the_kernels_of_the_card) {
+  const bool is_hopper = cuda::CudaContext::of_card(0).card().capability.number() == 90;
+  for (const double cap : {0.0, 30.0}) {
+    Case c = with_window(DType::bf16, 1, 300, 128, 100);
+    c.soft_cap = cap;
+    const std::vector<Operand> operands = forward_operands(c);
+    NodeRun forward(*device_, Op::attention, operands, c.attributes());
+    const std::vector<Operand> all = backward_operands(operands, forward.launch(), c);
+    NodeRun backward(*device_, Op::attention_backward, all, c.attributes());
+    const std::string scores = cap > 0 ? "soft_cap" : "window";
+    const std::string form = is_hopper ? "hopper_" + scores : "tiled";
+    EXPECT_EQ(forward.kernel().name(), "attention_forward_" + form + "_bf16_128");
+    EXPECT_EQ(backward.kernel().name(), "attention_backward_" + form + "_bf16_128");
+  }
+}
+
 TEST_F(OnCardAttention, takes_unequal_lengths) {
   for (const std::int64_t keys : {1, 130, 1023}) {
     expect_agrees({DType::bf16, 2, 200, keys, 64, false});
@@ -209,6 +411,18 @@ TEST_F(OnCardAttention, takes_unequal_lengths) {
 TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
   expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
   expect_agrees({DType::fp32, 1, 256, 20000, 64, false});
+}
+
+// Hopper's forward has as many blocks as multiprocessors, which take tiles from a counter until none is left.
+TEST_F(OnCardAttention, takes_more_blocks_of_queries_than_run_at_a_time) {
+  expect_agrees({DType::bf16, 70, 300, 300, 64, true});
+  expect_agrees({DType::bf16, 50, 270, 270, 128, false});
+  expect_agrees({DType::fp16, 50, 270, 270, 256, true});
+}
+
+// Hopper's backward has warps that add and warps that let the next block add; neither may run ahead of the other.
+TEST_F(OnCardAttention, takes_many_blocks_of_queries_for_one_block_of_keys) {
+  for (const std::int64_t width : {64, 128}) expect_agrees({DType::bf16, 1, 12000, 200, width, false});
 }
 
 TEST_F(OnCardAttention, large_scores_neither_overflow_nor_vanish) {
@@ -501,17 +715,18 @@ TEST_F(OnCardFp32Attention, what_a_query_does_not_see_leaves_it_as_it_was) {
 }
 
 // The entry of the kernel that such a GPU runs; empty if there is none.
-std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention) {
+std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention,
+                      std::int64_t length = 512, const AttentionForm& form = {}) {
   Graph graph;
-  const TensorType type{dtype, Shape{2, 16, width}};
+  const TensorType type{dtype, Shape{2, length, width}};
   std::vector<Value> values;
   for (const char* name : {"q", "k", "v"}) values.push_back(input(graph, name, type, Role::data));
-  const Attributes attributes{{"causal", false}, {"scale", 1.0}};
+  const Attributes attributes = attributes_of(form);
   if (op == Op::attention_backward) {
     values.insert(values.begin(), values[0]);
     values.push_back(values[0]);
     const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-    values.push_back(input(graph, "lse", {wide, Shape{2, 16}}, Role::data));
+    values.push_back(input(graph, "lse", {wide, Shape{2, length}}, Role::data));
   }
   const auto* variant = cuda::find_variant(card, graph, graph.node(make_node(graph, op, values, attributes)));
   return variant == nullptr ? "" : variant->entry;
@@ -520,19 +735,29 @@ bool has_kernel(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op
   return !kernel_of(dtype, width, card, op).empty();
 }
 
+cuda::CardFacts ampere() {
+  cuda::CardFacts card = hopper();
+  card.capability = {8, 0};
+  card.shared_bytes_per_block = std::size_t{163} * 1024;
+  return card;
+}
+
 TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
-  cuda::CardFacts ampere = hopper();
-  ampere.capability = {8, 0};
-  ampere.shared_bytes_per_block = 163 * 1024;
-  for (const cuda::CardFacts& card : {ampere, hopper()}) {
+  cuda::CardFacts blackwell = hopper();
+  blackwell.capability = {10, 0};
+  for (const cuda::CardFacts& card : {ampere(), hopper(), blackwell}) {
+    const bool is_hopper = card.capability.major == 9;
     for (const DType dtype : {DType::bf16, DType::fp16}) {
       for (const auto& [width, holds] :
            {std::pair{8, 64}, {64, 64}, {72, 96}, {96, 96}, {104, 128}, {128, 128}, {136, 256}, {256, 256}}) {
-        EXPECT_EQ(kernel_of(dtype, width, card), fmt::format("attention_forward_tiled_{}_{}", name(dtype), holds));
+        EXPECT_EQ(kernel_of(dtype, width, card),
+                  fmt::format("attention_forward_{}_{}_{}", is_hopper ? "hopper" : "tiled", name(dtype), holds));
+        const bool is_hopper_backward = is_hopper && holds < 256;
         EXPECT_EQ(kernel_of(dtype, width, card, Op::attention_backward),
                   holds == 256 && card.capability.major == 8
                       ? ""  // needs 209 KiB of shared memory
-                      : fmt::format("attention_backward_tiled_{}_{}", name(dtype), holds));
+                      : fmt::format("attention_backward_{}_{}_{}", is_hopper_backward ? "hopper" : "tiled", name(dtype),
+                                    holds));
       }
     }
     for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}}) {
@@ -541,6 +766,42 @@ TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
     EXPECT_EQ(kernel_of(DType::fp32, 64, card, Op::attention_backward), "attention_backward_split_64");
   }
   EXPECT_EQ(kernel_of(DType::fp32, 128, hopper(), Op::attention_backward), "attention_backward_split_128");
+}
+
+TEST(CudaAttention, of_few_keys_runs_the_portable_forward_on_hopper) {
+  EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 256), "attention_forward_tiled_bf16_64");
+  EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 257), "attention_forward_hopper_bf16_64");
+  EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention_backward, 16), "attention_backward_hopper_bf16_64");
+}
+
+TEST(CudaAttention, with_a_window_or_a_soft_cap_has_kernels_of_its_own_on_hopper) {
+  const AttentionForm window{.causal = true, .window = 128};
+  const AttentionForm cap{.causal = true, .soft_cap = 50};
+  const AttentionForm both{.causal = true, .window = 128, .soft_cap = 50};
+  for (const auto& [form, scores] : {std::pair{window, "window"}, {cap, "soft_cap"}, {both, "soft_cap"}}) {
+    for (const DType dtype : {DType::bf16, DType::fp16}) {
+      for (const int width : {64, 96, 128, 256}) {
+        EXPECT_EQ(kernel_of(dtype, width, hopper(), Op::attention, 512, form),
+                  fmt::format("attention_forward_hopper_{}_{}_{}", scores, name(dtype), width));
+        const std::string own = fmt::format("attention_backward_hopper_{}_{}_{}", scores, name(dtype), width);
+        EXPECT_EQ(kernel_of(dtype, width, hopper(), Op::attention_backward, 512, form),
+                  width > 128 ? fmt::format("attention_backward_tiled_{}_256", name(dtype)) : own);
+        EXPECT_EQ(kernel_of(dtype, width, ampere(), Op::attention, 512, form),
+                  fmt::format("attention_forward_tiled_{}_{}", name(dtype), width));
+      }
+    }
+    EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 256, form), "attention_forward_tiled_bf16_64");
+    EXPECT_EQ(kernel_of(DType::fp32, 64, hopper(), Op::attention, 512, form), "attention_forward_split_64");
+  }
+}
+
+TEST(CudaAttention, with_a_window_that_hides_no_key_runs_the_kernels_without) {
+  for (const std::int64_t window : {512, 4096}) {
+    const AttentionForm form{.causal = true, .window = window};
+    EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 512, form), "attention_forward_hopper_bf16_64");
+    EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention_backward, 512, form),
+              "attention_backward_hopper_bf16_64");
+  }
 }
 
 TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {

@@ -140,6 +140,21 @@ TEST_F(OnCardEmbeddingBackward, sums_rows_by_index) {
   }
 }
 
+TEST_F(OnCardEmbeddingBackward, adds_rows_to_an_addend_in_its_place_or_another) {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    for (const std::int64_t width : {1, 5, 264, 1600}) {
+      for (const bool in_place : {false, true}) {
+        expect_agrees(Op::embedding_backward_add,
+                      {random(dtype, {4, 50, width}), indices({4, 50}, 17), random(dtype, {300, width})}, {}, in_place);
+        const std::vector<std::int64_t> same(100, 6);  // a long list
+        expect_agrees(Op::embedding_backward_add,
+                      {random(dtype, {100, width}), index_operand({100}, same), random(dtype, {40, width})}, {},
+                      in_place);
+      }
+    }
+  }
+}
+
 TEST_F(OnCardEmbeddingBackward, writes_every_row_whatever_is_listed) {
   for (const std::int64_t rows : {1, 255, 256, 257, 1000}) {
     for (const std::int64_t count : {0, 1, 31, 1025, 5000}) {

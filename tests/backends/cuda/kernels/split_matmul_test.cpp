@@ -159,7 +159,7 @@ class OnCardSplitMatmul : public testing::OnCard {
     const DeviceCopy c(*device_, std::vector(bytes + kGuardBytes, kGuard));
     const DeviceCopy workspace(*device_, std::vector(plan.workspace_bytes() + kGuardBytes, kGuard));
     cuda::SplitMatmulLaunch launch(*context_, plan, tiling);
-    launch.launch(a_copy.address(), b_copy.address(), c.address(), workspace.address());
+    launch.launch({a_copy.address(), b_copy.address(), nullptr, c.address(), workspace.address()});
     device_->synchronize();
     const std::vector<std::byte> result = c.read();
     for (const std::vector<std::byte>& memory : {result, workspace.read()}) {
@@ -187,7 +187,7 @@ class OnCardSplitMatmul : public testing::OnCard {
           workspace(*test.device_, std::vector(plan.workspace_bytes(), kGuard)) {}
 
     void launch(cuda::SplitMatmulLaunch& launch, const DeviceCopy& c) const {
-      launch.launch(a_copy.address(), b_copy.address(), c.address(), workspace.address());
+      launch.launch({a_copy.address(), b_copy.address(), nullptr, c.address(), workspace.address()});
     }
 
     Operand a, b;

@@ -17,6 +17,8 @@ namespace {
 
 using cuda::AttentionBackward;
 using cuda::AttentionForward;
+using cuda::AttentionMap;
+using cuda::HopperAttentionForward;
 using cuda::RopeRows;
 using testing::LayoutChoice;
 using testing::NodeRun;
@@ -52,6 +54,7 @@ void expect_strides(const Rows& rows, std::int64_t outer, std::int64_t inner, st
 
 class StridedAttention : public testing::OnFakeCard {
  protected:
+  void use_portable_kernels() { set("FAKE_CARD_CAPABILITY", "80"); }
   // The parameters of the launches of one run, the first argument of each kernel as `Parameters`.
   template <class Parameters>
   static std::vector<Parameters> parameters_of(NodeRun& run) {
@@ -69,6 +72,7 @@ class StridedAttention : public testing::OnFakeCard {
 };
 
 TEST_F(StridedAttention, tells_the_kernel_where_rows_lie) {
+  use_portable_kernels();
   on_fake_card([] {
     const auto device = make_cuda_device(0);
     const Shape shape{2, 3, 5, 64};
@@ -83,6 +87,7 @@ TEST_F(StridedAttention, tells_the_kernel_where_rows_lie) {
 }
 
 TEST_F(StridedAttention, tells_every_kernel_of_the_backward_where_rows_lie) {
+  use_portable_kernels();
   on_fake_card([] {
     const auto device = make_cuda_device(0);
     const Shape shape{2, 3, 5, 64};
@@ -110,6 +115,7 @@ TEST_F(StridedAttention, tells_every_kernel_of_the_backward_where_rows_lie) {
 
 // [S,D] and [B,S,D] have no heads; of five dimensions, the first two count batches.
 TEST_F(StridedAttention, counts_matrices_by_the_dimension_before_the_rows) {
+  use_portable_kernels();
   on_fake_card([] {
     const auto device = make_cuda_device(0);
     for (const auto& [shape, inner] :
@@ -120,6 +126,59 @@ TEST_F(StridedAttention, counts_matrices_by_the_dimension_before_the_rows) {
       EXPECT_EQ(launch.inner_count.value, inner) << shape.to_string();
       expect_strides(launch.q, shape.rank() == 5 ? 4 * 5 * 64 : 0, shape.rank() > 2 ? 5 * 64 : 0, 64);
     }
+  });
+}
+
+// Sizes in elements and strides in bytes, the fastest dimension first: of a row, rows, heads, and batch.
+void expect_map(const AttentionMap& map, const std::vector<std::uint64_t>& sizes,
+                const std::vector<std::uint64_t>& strides) {
+  EXPECT_EQ(std::vector(map.map.words + 1, map.map.words + 5), sizes);
+  EXPECT_EQ(std::vector(map.map.words + 5, map.map.words + 8), strides);
+}
+
+TEST_F(StridedAttention, tells_the_copy_engine_of_hopper_where_rows_lie) {
+  on_fake_card([] {
+    const auto device = make_cuda_device(0);
+    NodeRun run(*device, Op::attention, packed_operands(DType::bf16, {2, 3, 300, 80}), scores(80, true), false,
+                {kHeadsInRows});
+    EXPECT_EQ(run.kernel().name(), "attention_forward_hopper_bf16_96");
+    const HopperAttentionForward launch = parameters_of<HopperAttentionForward>(run).at(0);
+    const std::int64_t row = 9 * 80 * 2;
+    for (const AttentionMap& map : {launch.q, launch.k, launch.v}) {
+      expect_map(map, {80, 300, 3, 2}, {row, 80 * 2, 300 * row});
+      EXPECT_EQ(map.inner, 1);
+      EXPECT_EQ(map.outer, 1);
+    }
+    expect_strides(launch.o, 300 * 3 * 80, 80, 3 * 80);
+  });
+}
+
+// A repeated operand has stride 0, which the copy engine does not take: it has one index there.
+TEST_F(StridedAttention, tells_the_copy_engine_of_hopper_of_repeated_heads) {
+  on_fake_card([] {
+    const auto device = make_cuda_device(0);
+    const Operand q = testing::make_operand(DType::bf16, {2, 3, 300, 64});
+    Operand k = testing::make_operand(DType::bf16, {2, 1, 300, 64});
+    k.layout = dense_layout({DType::bf16, {2, 3, 300, 64}});
+    k.layout.strides = {300 * 64, 0, 64, 1};
+    NodeRun run(*device, Op::attention, {q, k, k}, scores(64, true));
+    EXPECT_EQ(run.kernel().name(), "attention_forward_hopper_bf16_64");
+    const HopperAttentionForward launch = parameters_of<HopperAttentionForward>(run).at(0);
+    expect_map(launch.k, {64, 300, 1, 2}, {128, 16, 300 * 128});
+    EXPECT_EQ(launch.k.inner, 0);
+    EXPECT_EQ(launch.k.outer, 1);
+  });
+}
+
+TEST_F(StridedAttention, takes_the_portable_kernel_for_strides_that_the_copy_engine_cannot_take) {
+  on_fake_card([] {
+    const auto device = make_cuda_device(0);
+    const Operand q = testing::make_operand(DType::bf16, {2, 3, 300, 64});
+    Operand one_row = testing::make_operand(DType::bf16, {2, 3, 1, 64});
+    one_row.layout = dense_layout({DType::bf16, {2, 3, 300, 64}});
+    one_row.layout.strides = {3 * 64, 64, 0, 1};
+    NodeRun run(*device, Op::attention, {q, one_row, q}, scores(64, true));
+    EXPECT_EQ(run.kernel().name(), "attention_forward_tiled_bf16_64");
   });
 }
 
@@ -224,6 +283,7 @@ TEST_F(OnCardStridedAttention, has_the_bits_of_dense_operands_and_results) {
         }
       }
       expect_equal_bits(dtype, {2, 3, 70, width}, {2, 3, 150, width}, false);
+      expect_equal_bits(dtype, {2, 3, 70, width}, {2, 3, 300, width}, false);
     }
   }
 }

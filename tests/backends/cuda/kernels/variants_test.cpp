@@ -20,7 +20,8 @@ TEST(KernelVariants, name_an_image_of_this_program_and_a_function_of_their_op) {
     EXPECT_TRUE(std::any_of(images.begin(), images.end(), [&](const cuda::KernelImage& image) {
       return image.path == variant.image;
     })) << variant.image;
-    const std::string op(name(variant.op));
+    std::string op(name(variant.op));
+    if (op.ends_with("_add")) op.resize(op.size() - 4);  // runs the kernels of the op that does not add
     const std::string stem = op.ends_with("_backward") ? op : op + "_forward";
     EXPECT_TRUE(std::string_view(variant.entry).starts_with(stem)) << variant.entry;
     EXPECT_NE(variant.make, nullptr) << variant.entry;
@@ -51,7 +52,7 @@ using OnCardKernelVariants = testing::OnCard;
 TEST_F(OnCardKernelVariants, have_all_their_functions_in_their_image) {
   cuda::CudaContext& context = cuda::CudaContext::of_card(0);
   for (const KernelVariant& variant : cuda::kernel_variants()) {
-    if (variant.least_capability.number() > context.card().capability.number()) continue;
+    if (!variant.runs_on(context.card().capability)) continue;
     for (const char* entry : {variant.entry, variant.scalar_entry, variant.prepare_entry, variant.finish_entry}) {
       if (entry == nullptr) continue;
       EXPECT_NO_THROW(context.kernel(variant.image, entry)) << entry;

@@ -209,5 +209,13 @@ TEST(MatmulMapping, a_tf32_product_has_a_key_of_its_own) {
   EXPECT_EQ(tf32.substr(4), full.substr(4));
 }
 
+TEST(MatmulMapping, a_product_that_is_added_has_a_key_of_its_own) {
+  const TensorLayout layout = dense_layout({DType::fp32, {8, 8}});
+  MatmulProblem problem = problem_of(layout, layout);
+  const std::string alone = cuda::map_matmul(problem).key();
+  problem.adds = true;
+  EXPECT_NE(cuda::map_matmul(problem).key(), alone);
+}
+
 }  // namespace
 }  // namespace ridgepoint

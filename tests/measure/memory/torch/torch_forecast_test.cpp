@@ -247,6 +247,12 @@ TEST(TorchForecast, refuses_what_eager_pytorch_has_no_match_for) {
   config.compile.level = Compile::fuse;
   expect_refused(config, "does not compile");
   config.compile.level = Compile::off;
+  config.compile.optimizer.kind = Optimizer::sgd;
+  expect_refused(config, "leave out --optimizer sgd");
+  config.compile.optimizer.kind = Optimizer::adamw;
+  config.compile.accumulate = 2;
+  expect_refused(config, "leave out --master-weights, --frozen, --lora and --accumulate");
+  config.compile.accumulate = 1;
   config.compile.checkpoint = Checkpoint::block;
   expect_refused(config, "checkpointing");
   config.compile.checkpoint = Checkpoint::none;

@@ -3,69 +3,17 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "measure/memory/torch/recording_allocator.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint::torch {
 namespace {
-
-constexpr std::int64_t kLargestScalarBytes = 16;  // the recordings leave smaller ones out
-
-// Records the bytes of each allocation, negative for a release.
-class RecordingAllocator : public Allocator {
- public:
-  void* allocate(std::size_t bytes, MemoryCategory /*category*/, std::uint32_t /*node*/,
-                 std::uint32_t /*index*/) override {
-    const std::uintptr_t address = ++last_address_;
-    live_[address] = static_cast<std::int64_t>(bytes);
-    record(live_[address]);
-    return reinterpret_cast<void*>(address);
-  }
-  void free(void* address) override { record(-live_.extract(reinterpret_cast<std::uintptr_t>(address)).mapped()); }
-  MemoryUse use() const override { return {}; }
-  CategoryBytes allocated_by_category() const override { return {}; }
-  CategoryBytes peak_by_category() const override { return {}; }
-  // Called as each phase begins.
-  void reset_peak() override { phases_.push_back(events_.size()); }
-  void set_trace(MemoryTrace* /*trace*/) override {}
-
-  std::size_t live_blocks() const { return live_.size(); }
-  std::vector<std::int64_t> last_phases(std::size_t count) const {
-    return {events_.begin() + static_cast<std::ptrdiff_t>(phases_[phases_.size() - count]), events_.end()};
-  }
-
- private:
-  void record(std::int64_t bytes) {
-    if (std::abs(bytes) > kLargestScalarBytes) events_.push_back(bytes);
-  }
-
-  std::uintptr_t last_address_ = 0;
-  std::map<std::uintptr_t, std::int64_t> live_;
-  std::vector<std::int64_t> events_;
-  std::vector<std::size_t> phases_;
-};
-
-// From the first allocation to the last. Releases without an allocation between them have no order.
-std::vector<std::int64_t> comparable(std::vector<std::int64_t> events) {
-  const auto is_allocation = [](std::int64_t bytes) { return bytes > 0; };
-  events.erase(events.begin(), std::ranges::find_if(events, is_allocation));
-  while (!events.empty() && events.back() < 0) events.pop_back();
-  for (auto begin = events.begin(); begin != events.end();) {
-    const auto end = std::find_if(begin, events.end(), is_allocation);
-    std::sort(begin, end);
-    begin = std::find_if_not(end, events.end(), is_allocation);
-  }
-  return events;
-}
 
 struct Recording {
   Training training;

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/tile/functions/bf16-inl.h"
 #include "backends/cpu/tile/functions/functions.h"
+#include "core/dynamic_code.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -166,6 +167,27 @@ HWY_INLINE Boolean narrow<Boolean>(float value) {
   return {static_cast<std::uint8_t>(value != 0.0f)};
 }
 
+template <DType kDType>
+struct Code {
+  std::uint8_t byte;
+};
+template <>
+HWY_INLINE float widen<Code<DType::dynamic8>>(Code<DType::dynamic8> element) {
+  return dynamic_levels(DType::dynamic8)[element.byte];
+}
+template <>
+HWY_INLINE float widen<Code<DType::udynamic8>>(Code<DType::udynamic8> element) {
+  return dynamic_levels(DType::udynamic8)[element.byte];
+}
+template <>
+HWY_INLINE Code<DType::dynamic8> narrow<Code<DType::dynamic8>>(float value) {
+  return {dynamic_code(DType::dynamic8, value)};
+}
+template <>
+HWY_INLINE Code<DType::udynamic8> narrow<Code<DType::udynamic8>>(float value) {
+  return {dynamic_code(DType::udynamic8, value)};
+}
+
 template <class T, bool kUnit>
 void load_plain(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
   auto* to = static_cast<float*>(result);
@@ -222,6 +244,10 @@ Function get_load(DType dtype, std::int64_t stride) {
       return stride == 1 ? load_simd<Fp16> : load_strided<Fp16>;
     case DType::boolean:
       return choose_load<Boolean>(stride);
+    case DType::dynamic8:
+      return choose_load<Code<DType::dynamic8>>(stride);
+    case DType::udynamic8:
+      return choose_load<Code<DType::udynamic8>>(stride);
   }
   return nullptr;
 }
@@ -240,6 +266,10 @@ Function get_store(DType dtype, std::int64_t stride) {
       return stride == 1 ? store_simd<Fp16> : store_strided<Fp16>;
     case DType::boolean:
       return choose_store<Boolean>(stride);
+    case DType::dynamic8:
+      return choose_store<Code<DType::dynamic8>>(stride);
+    case DType::udynamic8:
+      return choose_store<Code<DType::udynamic8>>(stride);
   }
   return nullptr;
 }
@@ -258,6 +288,10 @@ Function get_round(DType dtype) {
       return round_simd<Fp16>;
     case DType::boolean:
       return round_plain<Boolean>;
+    case DType::dynamic8:
+      return round_plain<Code<DType::dynamic8>>;
+    case DType::udynamic8:
+      return round_plain<Code<DType::udynamic8>>;
   }
   return nullptr;
 }

@@ -61,6 +61,7 @@ RIDGEPOINT_UNARY(Sqrt, hn::Sqrt(a))
 RIDGEPOINT_UNARY(Rsqrt, hn::Div(hn::Set(D(), 1.0f), hn::Sqrt(a)))
 RIDGEPOINT_UNARY(Sigmoid, sigmoid(D(), a))
 RIDGEPOINT_UNARY(Tanh, tanh(D(), a))
+RIDGEPOINT_UNARY(Erf, erf(D(), a))
 RIDGEPOINT_BINARY(Add, hn::Add(a, b))
 RIDGEPOINT_BINARY(Sub, hn::Sub(a, b))
 RIDGEPOINT_BINARY(Mul, hn::Mul(a, b))
@@ -214,6 +215,8 @@ Function get_unary(Op op) {
       return unary<Sigmoid, false>;
     case Op::tanh:
       return unary<Tanh, false>;
+    case Op::erf:
+      return unary<Erf, false>;
     default:
       return nullptr;
   }

@@ -151,6 +151,9 @@ Function cast_from_integer(DType to) {
       return narrow_integer<std::int32_t>;
     case DType::boolean:
       return to_float<ToBool>;
+    case DType::dynamic8:
+    case DType::udynamic8:
+      return nullptr;
   }
   return nullptr;
 }

@@ -5,9 +5,8 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kWarpTeamThreads = 128;           // of a block whose teams are within warps
-constexpr int kSummingThreads = 256;            // the same if each block writes partial sums: fewer blocks are better
-constexpr std::int64_t kLongestWarpRow = 1024;  // elements
+constexpr int kWarpTeamThreads = 128;  // of a block whose teams are within warps
+constexpr int kSummingThreads = 256;   // the same if each block writes partial sums: fewer blocks are better
 constexpr int kMostThreads = 1024;
 constexpr int kManyThreads = 512;          // in a larger block a thread has at most 64 registers
 constexpr int kRegisterBytes = 65536 * 4;  // of a multiprocessor

@@ -13,6 +13,7 @@ bool is_expensive(const RowInstruction& instruction) {
     case Op::log:
     case Op::sigmoid:
     case Op::tanh:
+    case Op::erf:
     case Op::div:
     case Op::sqrt:
     case Op::rsqrt:
@@ -31,6 +32,7 @@ class Planner {
  public:
   explicit Planner(const RowProgram& program) : program_(program), count_(program.instructions.size()) {
     plan_.kept.assign(count_, false);
+    early_.assign(count_, false);
   }
 
   SweepPlan run(bool keep) {
@@ -57,6 +59,7 @@ class Planner {
   void plan_sweep(int phase) {
     Sweep& sweep = plan_.sweeps[static_cast<std::size_t>(phase)];
     seen_.assign(count_, false);
+    if (phase == 0) load_early(sweep);
     for (int i = 0; i < static_cast<int>(count_); ++i) {
       if (at(i).kind != RowKind::reduce || at(i).phase != phase) continue;
       sweep.reductions.push_back(i);
@@ -72,6 +75,17 @@ class Planner {
     }
     std::sort(sweep.loads.begin(), sweep.loads.end());
     std::sort(sweep.computed.begin(), sweep.computed.end());
+  }
+
+  // What only later sweeps need is loaded with the rest, so that memory does not wait for the reductions of a block. Of
+  // shorter rows a multiprocessor has many at once.
+  void load_early(Sweep& sweep) {
+    for (int i = 0; i < static_cast<int>(count_); ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      if (!early_[index]) continue;
+      sweep.loads.push_back(i);
+      available_[index] = true;
+    }
   }
 
   void need(int i, int phase) {
@@ -95,9 +109,12 @@ class Planner {
 
   void choose_kept() {
     const bool many_rows = program_.space.row_count() > 1;
+    const bool is_long = program_.space.columns > kLongestWarpRow;
     for (int i = 0; i < static_cast<int>(count_); ++i) {
+      const auto index = static_cast<std::size_t>(i);
       const bool load = at(i).kind == RowKind::load && !(many_rows && same_in_every_row(at(i).access));
-      plan_.kept[static_cast<std::size_t>(i)] = uses_[static_cast<std::size_t>(i)] > 1 && (load || is_expensive(at(i)));
+      early_[index] = is_long && load && uses_[index] > 0 && first_use(i) > 0;
+      plan_.kept[index] = early_[index] || (uses_[index] > 1 && (load || is_expensive(at(i))));
     }
   }
 
@@ -136,7 +153,8 @@ class Planner {
   std::vector<bool> seen_;       // in the current sweep
   std::vector<bool> available_;  // kept and already computed
   std::vector<int> last_use_;
-  std::vector<int> uses_;  // sweeps that need it
+  std::vector<bool> early_;  // loads of the first sweep that only later ones need
+  std::vector<int> uses_;    // sweeps that need it
 };
 
 }  // namespace

@@ -2,11 +2,14 @@
 // one sweep to the next.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "lowering/row_program.h"
 
 namespace ridgepoint::cuda {
+
+inline constexpr std::int64_t kLongestWarpRow = 1024;  // elements of a row whose threads are within a warp
 
 struct Sweep {
   std::vector<int> loads;       // instructions, in SSA order

@@ -9,7 +9,7 @@
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/adamw/parameters.h"
-#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -42,8 +42,8 @@ class AdamW : public Kernel {
       : context_(context),
         variant_(variant),
         function_(context.kernel(variant.image, variant.entry)),
-        scalars_(adamw_scalars(spec.node.attributes)),
-        results_(adamw_results_per_tensor(spec.node.attributes)) {
+        layout_(*optimizer_layout(spec.node)),
+        results_(layout_.results_per_tensor()) {
     const std::size_t tensors = spec.outputs.size() / results_;
     for (std::size_t tensor = 0; tensor < tensors; ++tensor) {
       elements_.push_back(spec.outputs[results_ * tensor].shape.elements());
@@ -51,7 +51,7 @@ class AdamW : public Kernel {
       if (groups_.empty() || groups_.back().table.tensors == AdamWTable::kCapacity) {
         groups_.emplace_back();
         groups_.back().table.constants = constants_of(spec.node.attributes);
-        if (results_ == 4) groups_.back().table.copy_type = element_of(spec.outputs[3].dtype);
+        if (layout_.has_copy) groups_.back().table.copy_type = element_of(spec.outputs[3].dtype);
       }
       add_tensor(groups_.back(), tensor, spec);
     }
@@ -80,7 +80,8 @@ class AdamW : public Kernel {
     const auto slot = static_cast<std::size_t>(group.table.tensors++);
     group.table.first_chunk[slot] = group.chunks;
     group.table.elements[slot] = elements_[tensor];
-    group.table.gradient_types[slot] = element_of(spec.inputs[scalars_ + kAdamWOperandsPerTensor * tensor + 1].dtype);
+    group.table.gradient_types[slot] =
+        element_of(spec.inputs[layout_.scalars + layout_.operands_per_tensor() * tensor + 1].dtype);
     group.tensors.push_back(tensor);
     group.chunks += block_count(elements_[tensor], variant_.tiling.columns);
   }
@@ -88,17 +89,17 @@ class AdamW : public Kernel {
   void fill_pointers(Group& group, const LaunchArguments& arguments) {
     AdamWTable& table = group.table;
     table.step = static_cast<const float*>(arguments.inputs[0]);
-    if (scalars_ > 1) {
+    if (layout_.scalars > 1) {
       table.gradient_factor = static_cast<const float*>(arguments.inputs[1]);
       table.skip = static_cast<const float*>(arguments.inputs[2]);
     }
     for (std::size_t slot = 0; slot < group.tensors.size(); ++slot) {
       const std::size_t tensor = group.tensors[slot];
-      void* const* inputs = arguments.inputs + scalars_ + kAdamWOperandsPerTensor * tensor;
+      void* const* inputs = arguments.inputs + layout_.scalars + layout_.operands_per_tensor() * tensor;
       void* const* outputs = arguments.outputs + results_ * tensor;
       table.parameters[slot] = in_place(outputs[0], inputs[0], tensor);
       table.gradients[slot] = inputs[1];
-      if (results_ == 4) table.copies[slot] = outputs[3];
+      if (layout_.has_copy) table.copies[slot] = outputs[3];
       table.first_moments[slot] = in_place(outputs[1], inputs[2], tensor);
       table.second_moments[slot] = in_place(outputs[2], inputs[3], tensor);
     }
@@ -119,7 +120,7 @@ class AdamW : public Kernel {
   CudaContext& context_;
   KernelVariant variant_;
   CUfunction function_;
-  std::size_t scalars_;
+  OptimizerLayout layout_;
   std::size_t results_;  // of each tensor
   std::vector<std::int64_t> elements_;
   std::vector<Group> groups_;
@@ -129,10 +130,15 @@ std::unique_ptr<Kernel> make_adamw(CudaContext& context, const KernelSpec& spec,
   return std::make_unique<AdamW>(context, spec, variant);
 }
 
+bool accepts_adamw(const KernelVariant&, const Graph& graph, const Node& node) {
+  return graph.type(node.inputs[optimizer_layout(node)->scalars]).dtype == DType::fp32;
+}
+
 // A block updates a chunk of `columns` elements of one tensor.
 constexpr KernelVariant kVariants[] = {
     {.op = Op::adamw,
      .dtype = DType::fp32,
+     .accepts = accepts_adamw,
      .tiling = {.columns = AdamWTable::kChunkElements, .threads = 256},
      .image = "adamw/adamw",
      .entry = "adamw_forward_chunks",

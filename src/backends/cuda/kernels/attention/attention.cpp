@@ -3,77 +3,32 @@
 // multiple of 8; forward needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, a
 // multiple of 4, at any scale.
 //
-// The rows of attention/variants.h; for each op and dtype the smallest head size comes first.
+// The rows of attention/variants.h; for each op and dtype those of Hopper come first, and of each the smallest head
+// size.
 #include "backends/cuda/kernels/hand_written.h"
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <vector>
 
-#include "backends/cuda/driver/kernel_launch.h"
-#include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/hopper_variants.h"
+#include "backends/cuda/kernels/attention/host.h"
 #include "backends/cuda/kernels/attention/variants.h"
 #include "backends/rounding.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kLogSumExp = 5;  // operand of the backward
-
-struct Sizes {
-  std::int64_t batch = 1;
-  std::int64_t queries = 0;
-  std::int64_t keys = 0;
-  std::int64_t width = 0;
-};
-
-Sizes sizes_of(const Shape& q, const Shape& k) {
-  Sizes sizes{1, q[-2], k[-2], q[-1]};
-  for (int axis = 0; axis < q.rank() - 2; ++axis) sizes.batch *= q[axis];
-  return sizes;
-}
-
-template <class Pointer>
-void set_rows(AttentionRows<Pointer>& rows, const TensorLayout& layout) {
-  const std::optional<RowStrides> strides = row_strides(layout);
-  if (!strides || strides->row > std::numeric_limits<std::int32_t>::max()) {
-    throw Error("attention on a GPU needs rows less than 2^31 elements apart, in one stride over the batch; " +
-                    TensorType(layout.dtype, layout.shape).to_string() + " has no such rows; copy it first",
-                ErrorKind::unsupported);
-  }
-  rows.outer = strides->outer;
-  rows.inner = strides->inner;
-  rows.row = static_cast<std::int32_t>(strides->row);
-}
-
-template <class Parameters>
-void set_sizes(Parameters& parameters, const KernelSpec& spec, const Sizes& sizes) {
-  parameters.queries = static_cast<int>(sizes.queries);
-  parameters.keys = static_cast<int>(sizes.keys);
-  parameters.width = static_cast<int>(sizes.width);
-  parameters.scale = static_cast<float>(spec.node.attributes.get<double>("scale"));
-  parameters.causal = spec.node.attributes.get<bool>("causal");
-  const Shape& shape = spec.outputs[0].shape;
-  parameters.inner_count = Divisor(shape.rank() > 2 ? static_cast<std::uint32_t>(shape[-3]) : 1);
-}
-
-void require_vectors(std::initializer_list<const void*> operands) {
-  if (are_vector_aligned(operands)) return;
-  throw Error(
-      "attention on a GPU needs operands at multiples of 16 bytes; copy a slice of a tensor to a tensor of its own",
-      ErrorKind::unsupported);
-}
-
 class Attention : public Kernel {
  public:
   Attention(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) : context_(context) {
-    const Sizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
+    const AttentionSizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
     set_rows(parameters_.q, spec.inputs[0]);
-    set_rows(parameters_.k, spec.inputs[1]);
-    set_rows(parameters_.v, spec.inputs[2]);
+    const Divisor group = group_of(spec.inputs[0], spec.inputs[1]);
+    set_rows(parameters_.k, spec.inputs[1], group);
+    set_rows(parameters_.v, spec.inputs[2], group);
     set_rows(parameters_.o, spec.outputs[0]);
     kernel_ = {context.kernel(variant.image, variant.entry),
                variant.entry,
@@ -106,7 +61,7 @@ class Attention : public Kernel {
 // queries and the number of blocks that have started.
 struct GradientWorkspace {
   GradientWorkspace(const KernelVariant& variant, const KernelSpec& spec) {
-    const Sizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
+    const AttentionSizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     const std::int64_t query_blocks = ceil_divide(sizes.queries, variant.tiling.rows);
     const std::int64_t sums = sizes.batch * query_blocks * variant.tiling.rows * variant.tiling.width;
     sum_bytes = variant.finish_entry == nullptr ? 0 : static_cast<std::size_t>(sums) * sizeof(float);
@@ -124,13 +79,14 @@ class AttentionGradient : public Kernel {
  public:
   AttentionGradient(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
       : context_(context), workspace_(variant, spec) {
-    const Sizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
+    const AttentionSizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
     set_rows(parameters_.d_o, spec.inputs[0]);
     set_rows(parameters_.q, spec.inputs[1]);
-    set_rows(parameters_.k, spec.inputs[2]);
-    set_rows(parameters_.v, spec.inputs[3]);
+    const Divisor group = group_of(spec.inputs[1], spec.inputs[2]);
+    set_rows(parameters_.k, spec.inputs[2], group);
+    set_rows(parameters_.v, spec.inputs[3], group);
     set_rows(parameters_.o, spec.inputs[4]);
     set_rows(parameters_.dq, spec.outputs[0]);
     set_rows(parameters_.dk, spec.outputs[1]);
@@ -163,7 +119,7 @@ class AttentionGradient : public Kernel {
     parameters_.k.data = arguments.inputs[2];
     parameters_.v.data = arguments.inputs[3];
     parameters_.o.data = arguments.inputs[4];
-    parameters_.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExp]);
+    parameters_.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExpOperand]);
     parameters_.dq.data = arguments.outputs[0];
     parameters_.dk.data = arguments.outputs[1];
     parameters_.dv.data = arguments.outputs[2];
@@ -196,9 +152,9 @@ bool accepts_scale(const Node& node, DType dtype) {
 }
 
 // Whether a head is a whole number of vectors and not wider than the kernel's, and the blocks fit a grid.
-bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node) {
+bool accepts_sizes(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const auto q = static_cast<std::size_t>(variant.operand);
-  const Sizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
+  const AttentionSizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
   if (sizes.width > variant.tiling.width) return false;
   if (sizes.width * static_cast<std::int64_t>(size_bytes(variant.dtype)) % kVectorBytes != 0) return false;
   if (!accepts_scale(node, variant.dtype) || sizes.queries == 0 || sizes.batch == 0) return false;
@@ -207,8 +163,21 @@ bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node)
   return rows <= kMost && sizes.batch * ceil_divide(rows, 32) <= kMost;
 }
 
+bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  return !sums_key_gradients(node) && accepts_sizes(variant, graph, node);
+}
+
+// At most this many keys are the portable forward's: two of its blocks share a multiprocessor, so one computes while
+// the other begins or ends.
+constexpr std::int64_t kShortKeys = 256;
+bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
+  if (node.op == Op::attention && keys <= kShortKeys) return false;
+  return has_scores_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
+}
+
 OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
-  return index == kLogSumExp ? OperandLayout::dense : OperandLayout::aligned_rows;
+  return index == kLogSumExpOperand ? OperandLayout::dense : OperandLayout::aligned_rows;
 }
 
 std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
@@ -267,13 +236,36 @@ KernelVariant backward(const AttentionVariant<Tiling>& row, const char* image) {
           .make = make_backward};
 }
 
+// In a tiling of Hopper's kernels, rows are queries and columns are keys too.
+KernelVariant hopper_forward(const AttentionVariant<HopperForwardTiling>& row) {
+  KernelVariant variant = forward(row, "attention/attention_forward_wgmma");
+  variant.accepts = accepts_hopper;
+  variant.least_capability = {9, 0};
+  variant.is_for_that_capability_alone = true;
+  variant.takes = takes_hopper_operands;
+  variant.make = make_hopper_forward;
+  return variant;
+}
+KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row) {
+  KernelVariant variant = backward(row, "attention/attention_backward_wgmma");
+  variant.accepts = accepts_hopper;
+  variant.least_capability = {9, 0};
+  variant.is_for_that_capability_alone = true;
+  variant.takes = takes_hopper_operands;
+  variant.workspace_bytes = hopper_workspace_bytes;
+  variant.make = make_hopper_backward;
+  return variant;
+}
+
 }  // namespace
 
 std::span<const KernelVariant> attention_variants() {
   static const std::vector<KernelVariant> variants = [] {
     std::vector<KernelVariant> made;
+    for (const auto& row : kHopperForwardVariants) made.push_back(hopper_forward(row));
     for (const auto& row : kForwardVariants) made.push_back(forward(row, "attention/attention_forward"));
     for (const auto& row : kSplitForwardVariants) made.push_back(forward(row, "attention/attention_split_forward"));
+    for (const auto& row : kHopperBackwardVariants) made.push_back(hopper_backward(row));
     for (const auto& row : kBackwardVariants) made.push_back(backward(row, "attention/attention_backward"));
     for (const auto& row : kSplitBackwardVariants) made.push_back(backward(row, "attention/attention_split_backward"));
     return made;

@@ -93,7 +93,7 @@ class BackwardBlock {
     const TileCopier<kTiling.keys, kTiling> keys(attention_.width);
     copy_keys(keys, k_tile_, attention_.k);
     copy_keys(keys, v_tile_, attention_.v);
-    const int last = (attention_.queries - 1) / kTiling.rows;
+    const int last = last_seeing_query(key_ + kTiling.keys, attention_.window, attention_.queries) / kTiling.rows;
     const int first = attention_.causal ? key_ / kTiling.rows : 0;
     const TileCopier<kTiling.rows, kTiling> queries(attention_.width);
     copy_queries(queries, last, 0);
@@ -127,7 +127,8 @@ class BackwardBlock {
       end_copies();
       // Without branches inside, the compiler interleaves products and exponentials.
       if (key_ + kTiling.keys > attention_.keys ||
-          (attention_.causal && key_ + kTiling.keys > query_block * kTiling.rows + 1)) {
+          (attention_.causal && key_ + kTiling.keys > query_block * kTiling.rows + 1) ||
+          (attention_.window > 0 && key_ < (query_block + 1) * kTiling.rows - attention_.window)) {
         step<true>(query_block, stage, query_block < last);
       } else {
         step<false>(query_block, stage, query_block < last);
@@ -147,7 +148,13 @@ class BackwardBlock {
   // One thread waits until the previous block has added to a block of queries, and one thread signals that this block
   // has; barriers order the other threads' additions.
   __device__ __forceinline__ void wait_for_sums(int query_block) const {
-    if (threadIdx.x + 1 == kTiling.threads() && block_ > 0) wait_for_semaphore(semaphore(query_block), block_);
+    if (threadIdx.x + 1 != kTiling.threads()) return;
+    const int place = place_in(query_block);
+    if (place > 0) wait_for_semaphore(semaphore(query_block), place);
+  }
+  // The number of blocks of keys that add to a block of queries before this one.
+  __device__ __forceinline__ int place_in(int query_block) const {
+    return block_ - first_visible_block(query_block * kTiling.rows, attention_.window, kTiling.keys);
   }
   __device__ __forceinline__ void release_sums(int query_block) const {
     if (threadIdx.x == 0) release_semaphore(semaphore(query_block));
@@ -201,9 +208,11 @@ class BackwardBlock {
     // These products depend on nothing; with enough registers they come after the products that the exponentials need.
     if (!kHoldsKeys) add_to_dq(query_block + 1, stage ^ 1, has_previous);
     multiply_keys<0>(q_tile, p);
+    if (attention_.soft_cap > 0) cap(p);
     if (kHoldsKeys) add_to_dq(query_block + 1, stage ^ 1, has_previous);
     compute_weights<kMasks>(query, log_sum_exp, p);
     add_products(p, do_tile, dv_);
+    if (attention_.soft_cap > 0) multiply_by_slope(log_sum_exp, p);
     multiply_keys<1>(do_tile, ds);
     compute_score_gradients(p, log_sum_exp + kTiling.rows, ds);
     store_score_gradients(ds, stage);
@@ -245,8 +254,37 @@ class BackwardBlock {
         p[n][i] = exp2_fast(p[n][i] * scale - (i % 2 == 0 ? lse.x : lse.y));
         if constexpr (kMasks) {
           const int key = first_key + lane_ / 4 + i / 2 * 8;
-          if (key >= attention_.keys || (attention_.causal && key > query + column + i % 2)) p[n][i] = 0;
+          const int at = query + column + i % 2;
+          if (key >= attention_.keys || (attention_.causal && key > at) ||
+              (attention_.window > 0 && key <= at - attention_.window)) {
+            p[n][i] = 0;
+          }
         }
+      }
+    }
+  }
+
+  // Scores, which are not scaled yet, become those that give the capped ones when they are scaled.
+  __device__ __forceinline__ void cap(float (&scores)[kQueryTiles][4]) const {
+    const float inner = attention_.scale / attention_.soft_cap;
+    const float outer = attention_.soft_cap / attention_.scale;
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] = outer * tanh_fast(inner * scores[n][i]);
+    }
+  }
+
+  // Multiplies weights by the derivative of the cap, 1 - (s / cap)^2, with the score s = log p + log-sum-exp.
+  __device__ __forceinline__ void multiply_by_slope(const float* log_sum_exp, float (&p)[kQueryTiles][4]) const {
+    const float unit = 1 / (attention_.soft_cap * kLog2E);
+#pragma unroll
+    for (int n = 0; n < kQueryTiles; ++n) {
+      const float2 lse = *reinterpret_cast<const float2*>(log_sum_exp + 8 * n + lane_ % 4 * 2);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float t = (__log2f(p[n][i]) + (i % 2 == 0 ? lse.x : lse.y)) * unit;
+        p[n][i] = p[n][i] == 0 ? 0 : p[n][i] * (1 - t * t);
       }
     }
   }
@@ -313,11 +351,12 @@ class BackwardBlock {
         multiply<Element>(dq[n + 1], operand, rows[2], rows[3]);
       }
     }
+    const int place = place_in(query_block);
     const long long at = static_cast<long long>(matrix_) * query_blocks() + query_block;
     float* sums = attention_.dq_sums + at * (kTiling.rows * kTiling.width) + (warp_ * kDqTiles * 32 + lane_) * 4;
 #pragma unroll
     for (int n = 0; n < kDqTiles; ++n) {
-      add_or_store(sums + n * 128, dq[n], exists && block_ > 0, exists && block_ == 0);
+      add_or_store(sums + n * 128, dq[n], exists && place > 0, exists && place == 0);
     }
   }
 

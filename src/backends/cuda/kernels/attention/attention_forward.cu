@@ -40,8 +40,9 @@ class ForwardBlock {
     const auto* q_rows = first_row<Element>(attention.q, attention.inner_count, matrix);
     q.copy(q_tile_, q_rows + rows_apart(first_query, attention.q.row), attention.q.row,
            attention.queries - first_query);
-    k_ = first_row<Element>(attention.k, attention.inner_count, matrix);
-    v_ = first_row<Element>(attention.v, attention.inner_count, matrix);
+    first_key_ = first_visible_block(first_query, attention.window, kTiling.keys) * kTiling.keys;
+    k_ = first_row<Element>(attention.k, attention.inner_count, matrix) + rows_apart(first_key_, attention.k.row);
+    v_ = first_row<Element>(attention.v, attention.inner_count, matrix) + rows_apart(first_key_, attention.v.row);
     visible_keys_ = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
@@ -56,22 +57,25 @@ class ForwardBlock {
 
   __device__ void compute() {
     const TileCopier<kTiling.keys, kTiling> copier(attention_.width);
-    copy_step(copier, 0, 0);
+    copy_step(copier, first_key_, 0);
     end_copies();
     int stage = 0;
-    for (int key = 0; key < visible_keys_; key += kTiling.keys, stage ^= 1) {
+    for (int key = first_key_; key < visible_keys_; key += kTiling.keys, stage ^= 1) {
       wait_for_copies<0>();
       __syncthreads();  // this step is loaded, and all warps have finished the previous one
-      if (kHoldsQ && key == 0) {
+      if (kHoldsQ && key == first_key_) {
 #pragma unroll
         for (int step = 0; step < kSteps; ++step) load_q(step, q_[kHoldsQ ? step : 0]);
       }
       if (key + kTiling.keys < visible_keys_) copy_step(copier, key + kTiling.keys, stage ^ 1);
       end_copies();
       if (attention_.causal && key >= first_row_ + 16 * kRowTiles) continue;  // all rows of this warp mask these keys
+      if (attention_.window > 0 && key + kTiling.keys <= first_row_ - attention_.window + 1) continue;
       float scores[kRowTiles][kKeyTiles][4];
       multiply_by_keys(k_tiles_ + stage * kStepBytes, scores);
-      if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > first_row_ + 1)) {
+      if (attention_.soft_cap > 0) cap(scores);
+      if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > first_row_ + 1) ||
+          (attention_.window > 0 && key < first_row_ + 16 * kRowTiles - attention_.window)) {
         mask(key, scores);
       }
       compute_exponentials(scores);
@@ -126,8 +130,25 @@ class ForwardBlock {
         for (int i = 0; i < 4; ++i) {
           const int row = first_row_ + 16 * tile + lane / 4 + i / 2 * 8;
           const int column = key + 8 * n + lane % 4 * 2 + i % 2;
-          if (column >= attention_.keys || (attention_.causal && column > row)) scores[tile][n][i] = -INFINITY;
+          if (column >= attention_.keys || (attention_.causal && column > row) ||
+              (attention_.window > 0 && column <= row - attention_.window)) {
+            scores[tile][n][i] = -INFINITY;
+          }
         }
+      }
+    }
+  }
+
+  // Scores, which are not scaled yet, become those that give the capped ones when they are scaled.
+  __device__ __forceinline__ void cap(float (&scores)[kRowTiles][kKeyTiles][4]) const {
+    const float inner = attention_.scale / attention_.soft_cap;
+    const float outer = attention_.soft_cap / attention_.scale;
+#pragma unroll
+    for (int tile = 0; tile < kRowTiles; ++tile) {
+#pragma unroll
+      for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) scores[tile][n][i] = outer * tanh_fast(inner * scores[tile][n][i]);
       }
     }
   }
@@ -233,7 +254,7 @@ class ForwardBlock {
 
   const AttentionForward& attention_;
   int first_row_;  // of this warp
-  int visible_keys_;
+  int first_key_, visible_keys_;
   int matrix_;
   char* shared_;
   std::uint32_t q_tile_, k_tiles_, v_tiles_;

@@ -83,7 +83,7 @@ class SplitBackwardBlock {
         warp_(static_cast<int>(threadIdx.x) / 32),
         lane_(static_cast<int>(threadIdx.x) % 32),
         key_(block * kTiling.keys),
-        last_((attention.queries - 1) / kTiling.rows),
+        last_(last_seeing_query(key_ + kTiling.keys, attention.window, attention.queries) / kTiling.rows),
         steps_(last_ + 1 - (attention.causal ? key_ / kTiling.rows : 0)),
         shared_(shared),
         address_(shared_address(shared)),
@@ -117,7 +117,9 @@ class SplitBackwardBlock {
       prepare(step);
       if (step > 0) add_to_dq(step - 1);
       if (early) add_to_gradients(step);
-      if (threadIdx.x == kTiling.threads() - 1 && block_ > 0) wait_for_semaphore(semaphore(step), block_);
+      if (threadIdx.x == kTiling.threads() - 1 && place_in(step) > 0) {
+        wait_for_semaphore(semaphore(step), place_in(step));
+      }
     }
     __syncthreads();
     if (threadIdx.x == 0 && steps_ > 1) release_semaphore(semaphore(steps_ - 2));
@@ -130,7 +132,12 @@ class SplitBackwardBlock {
 
  private:
   __device__ __forceinline__ unsigned* semaphore(int step) const {
-    return attention_.semaphores + static_cast<long long>(matrix_) * (last_ + 1) + (last_ - step);
+    const int query_blocks = (attention_.queries + kTiling.rows - 1) / kTiling.rows;
+    return attention_.semaphores + static_cast<long long>(matrix_) * query_blocks + (last_ - step);
+  }
+  // The number of blocks of keys that add to the queries of a step before this one.
+  __device__ __forceinline__ int place_in(int step) const {
+    return block_ - first_visible_block(first_query(step), attention_.window, kTiling.keys);
   }
   __device__ __forceinline__ int first_query(int step) const { return (last_ - step) * kTiling.rows; }
 
@@ -300,10 +307,12 @@ class SplitBackwardBlock {
     // The same order of factors as in the forward kernel, for the same bits.
     const float factor = q_unit * scale_of_keys(0).down * attention_.scale;
     multiply_keys(kKTile, kQTiles + stage + column * Tile::kRowBytes, factor, p);
+    if (attention_.soft_cap > 0) cap(p);
     const float2* of_queries = scalars(step) + column + lane_ % 4 * 2;
     const int first_key = key_ + warp_key();
     const int query = first_query(step) + column;
-    const bool masks = first_key + 16 > attention_.keys || (attention_.causal && first_key + 15 > query);
+    const bool masks = first_key + 16 > attention_.keys || (attention_.causal && first_key + 15 > query) ||
+                       (attention_.window > 0 && first_key < query + 8 * kTiles - attention_.window);
 #pragma unroll
     for (int n = 0; n < kTiles; ++n) {
       const float4 pair = *reinterpret_cast<const float4*>(of_queries + 8 * n);
@@ -313,8 +322,35 @@ class SplitBackwardBlock {
         if (masks) {
           const int key = first_key + lane_ / 4 + i / 2 * 8;
           const int at = query + 8 * n + lane_ % 4 * 2 + i % 2;
-          if (key >= attention_.keys || (attention_.causal && key > at)) p[n][i] = 0;
+          if (key >= attention_.keys || (attention_.causal && key > at) ||
+              (attention_.window > 0 && key <= at - attention_.window)) {
+            p[n][i] = 0;
+          }
         }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void cap(float (&scores)[kTiles][4]) const {
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) scores[n][i] = attention_.soft_cap * tanhf(scores[n][i] / attention_.soft_cap);
+    }
+  }
+
+  // Multiplies by the derivative of the cap, 1 - (s / cap)^2, with the score s = log p + log-sum-exp.
+  __device__ __forceinline__ void multiply_by_slope(const float (&p)[kTiles][4], const float2* of_queries,
+                                                    float (&ds)[kTiles][4]) const {
+    const float unit = 1 / attention_.soft_cap;
+#pragma unroll
+    for (int n = 0; n < kTiles; ++n) {
+      const float4 pair = *reinterpret_cast<const float4*>(of_queries + 8 * n);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float weight = p[n][i] / (1 << kScaledBits);
+        const float t = (logf(weight) + (i % 2 == 0 ? pair.x : pair.z)) * unit;
+        ds[n][i] = weight == 0 ? 0 : ds[n][i] * (1 - t * t);
       }
     }
   }
@@ -333,6 +369,7 @@ class SplitBackwardBlock {
 #pragma unroll
       for (int i = 0; i < 4; ++i) ds[n][i] = p[n][i] * ((ds[n][i] - (i % 2 == 0 ? pair.y : pair.w)) * of_p);
     }
+    if (attention_.soft_cap > 0) multiply_by_slope(p, of_queries, ds);
   }
 
   // The operand has 16 keys as rows, and two chunks of queries as columns.
@@ -391,6 +428,7 @@ class SplitBackwardBlock {
     const std::uint32_t scores = address_ + kDsTiles + step % 2 * (kFp16Parts * kScorePartBytes) +
                                  ScoreTile::offset(lane_ / 16 * 8 + lane_ % 8, lane_chunk);
     const Addresses keys = Addresses::of_first_operand(address_ + kKTile, tile);
+    const bool is_first = place_in(step) == 0;
     float dq[kDqTiles][4];
 #pragma unroll
     for (int begin = 0; begin < kTiling.keys / 16; begin += kStepsSummed) {
@@ -423,7 +461,7 @@ class SplitBackwardBlock {
         if (column + lane_ % 4 * 2 >= attention_.width) break;
         const float x = dq[n][2 * half];
         const float y = dq[n][2 * half + 1];
-        if (block_ == 0) {
+        if (is_first) {
           *reinterpret_cast<float2*>(to + column) = {x, y};
         } else {
           add_pair(to + column, x, y);

@@ -45,8 +45,11 @@ class SplitForwardBlock {
         first_row_(block * kTiling.rows + static_cast<int>(threadIdx.x) / 32 * (16 * kRowTiles)),
         matrix_(matrix),
         shared_(shared),
-        k_(first_row<float>(attention.k, attention.inner_count, matrix)),
-        v_(first_row<float>(attention.v, attention.inner_count, matrix)) {
+        first_step_(first_visible_block(block * kTiling.rows, attention.window, kTiling.keys)),
+        k_(first_row<float>(attention.k, attention.inner_count, matrix) +
+           rows_apart(first_step_ * kTiling.keys, attention.k.row)),
+        v_(first_row<float>(attention.v, attention.inner_count, matrix) +
+           rows_apart(first_step_ * kTiling.keys, attention.v.row)) {
     visible_keys_ = attention.causal ? min(attention.keys, (block + 1) * kTiling.rows) : attention.keys;
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
@@ -63,30 +66,36 @@ class SplitForwardBlock {
   // parts and step i is multiplied.
   __device__ void compute() {
     if (threadIdx.x < kTiling.kForwardScales) largest(0)[threadIdx.x] = 0;
-    copy_step(0);
-    copy_step(1);
+    copy_step(first_step_);
+    copy_step(first_step_ + 1);
     load_q();
     __syncthreads();
-    find_largest(0);
+    find_largest(first_step_);
     __syncthreads();
-    split_into_parts(0);
-    copy_step(2);
-    find_largest(1);
+    split_into_parts(first_step_);
+    copy_step(first_step_ + 2);
+    find_largest(first_step_ + 1);
     // Half of the warps split the next step into parts before they multiply, half after: each scheduler has one warp of
     // each half, so one multiplies while the other does not.
     const bool early = static_cast<int>(threadIdx.x) < kTiling.threads() / 2;
     const int steps = (visible_keys_ + kTiling.keys - 1) / kTiling.keys;
-    for (int step = 0; step < steps; ++step) {
+    for (int step = first_step_; step < steps; ++step) {
       __syncthreads();  // this step is loaded, and all warps have finished the previous one
       if (threadIdx.x < 2) largest(step + 3)[threadIdx.x] = 0;
       if (early) prepare(step);
-      if (!attention_.causal || step * kTiling.keys < first_row_ + 16 * kRowTiles) attend(step);
+      if (sees(step * kTiling.keys)) attend(step);
       if (!early) prepare(step);
     }
     write();
   }
 
  private:
+  // Whether a row of this warp sees a key of the step that begins at `key`.
+  __device__ __forceinline__ bool sees(int key) const {
+    if (attention_.causal && key >= first_row_ + 16 * kRowTiles) return false;
+    return attention_.window == 0 || key + kTiling.keys > first_row_ - attention_.window + 1;
+  }
+
   // The largest finite magnitudes of k and of v in a step.
   __device__ __forceinline__ unsigned* largest(int step) const {
     return reinterpret_cast<unsigned*>(shared_ + kLargest) + step % 4 * 2;
@@ -178,7 +187,9 @@ class SplitForwardBlock {
 #pragma unroll
     for (int tile = 0; tile < kRowTiles; ++tile) {
       const int row = first_row_ + 16 * tile;
-      if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > row + 1)) {
+      if (attention_.soft_cap > 0) cap(scores[tile]);
+      if (key + kTiling.keys > attention_.keys || (attention_.causal && key + kTiling.keys > row + 1) ||
+          (attention_.window > 0 && key < row + 16 - attention_.window)) {
         mask(row, key, scores[tile]);
       }
       compute_exponentials(scores[tile], maximum_[tile], sum_[tile], factor[tile]);
@@ -238,14 +249,27 @@ class SplitForwardBlock {
       for (int i = 0; i < 4; ++i) {
         const int row = first_row + lane_ / 4 + i / 2 * 8;
         const int column = key + 8 * n + lane_ % 4 * 2 + i % 2;
-        if (column >= attention_.keys || (attention_.causal && column > row)) scores[n][i] = -INFINITY;
+        if (column >= attention_.keys || (attention_.causal && column > row) ||
+            (attention_.window > 0 && column <= row - attention_.window)) {
+          scores[n][i] = -INFINITY;
+        }
+      }
+    }
+  }
+
+  __device__ __forceinline__ void cap(float (&scores)[kKeyTiles][4]) const {
+#pragma unroll
+    for (int n = 0; n < kKeyTiles; ++n) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        scores[n][i] = attention_.soft_cap * tanhf(scores[n][i] / attention_.soft_cap);
       }
     }
   }
 
   // Scores become exponentials times 2^kScaledBits, and NaN stays NaN: fmaxf() ignores it, but the sum does not.
-  // `factor` rescales earlier sums if a row's maximum has grown. Every row attends to a key of the first step, so no
-  // row's maximum stays infinite.
+  // `factor` rescales earlier sums if a row's maximum has grown. The maximum of a row that has seen no key yet, because
+  // its window begins later, is infinite.
   static __device__ __forceinline__ void compute_exponentials(float (&scores)[kKeyTiles][4], float (&maxima)[2],
                                                               float (&sums)[2], float (&factor)[2]) {
 #pragma unroll
@@ -255,7 +279,8 @@ class SplitForwardBlock {
       for (int n = 0; n < kKeyTiles; ++n) maximum = fmaxf(maximum, fmaxf(scores[n][2 * half], scores[n][2 * half + 1]));
       maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 1));
       maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 2));
-      factor[half] = exp2_fast((maxima[half] - maximum) * kLog2E);
+      const float shift = maximum == -INFINITY ? 0 : maximum;
+      factor[half] = exp2_fast((maxima[half] - shift) * kLog2E);
       maxima[half] = maximum;
       float sum = 0;
 #pragma unroll
@@ -263,7 +288,7 @@ class SplitForwardBlock {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           float& score = scores[n][2 * half + i];
-          score = exp2_fast(fmaf(score - maximum, kLog2E, kScaledBits));
+          score = exp2_fast(fmaf(score - shift, kLog2E, kScaledBits));
           sum += score;
         }
       }
@@ -335,7 +360,7 @@ class SplitForwardBlock {
   Copier copier_;
   int lane_;
   int first_row_;  // of this warp
-  int visible_keys_;
+  int first_step_, visible_keys_;
   int matrix_;
   char* shared_;
   const float* k_;  // the rows of the next step to copy

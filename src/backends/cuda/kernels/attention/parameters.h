@@ -5,23 +5,27 @@
 #include <cstdint>
 
 #include "backends/cuda/device/divisor.h"
+#include "backends/cuda/device/tensor_map.h"
 
 namespace ridgepoint::cuda {
 
 // Matrices of rows whose elements are contiguous and which begin at multiples of 16 bytes. Strides are in elements; row
-// r of matrix (o, i) begins at data + o outer + i inner + r row.
+// r of matrix (o, i) begins at data + o outer + i / group inner + r row: a head of keys and values is that of a group
+// of heads of queries.
 template <class Pointer>
 struct AttentionRows {
   Pointer data = nullptr;
   std::int64_t outer = 0, inner = 0;
   std::int32_t row = 0;
+  Divisor group;
 };
 using AttentionOperand = AttentionRows<const void*>;
 using AttentionResult = AttentionRows<void*>;
 
-// o = softmax(scale q k^T) v for q [B,S,D], k and v [B,K,D], with the log-sum-exp of each row of scores, dense [B,S].
-// Matrix b of an operand or a result is matrix (b / inner_count, b % inner_count).
-// `causal` applies the causal mask and needs K = S: query i attends to keys 0 to i.
+// o = softmax(scale q k^T) v for q [B,S,D], k and v [B,K,D] or one for each group, with the log-sum-exp of each row of
+// scores, dense [B,S]. Matrix b of an operand or a result is matrix (b / inner_count, b % inner_count).
+// `causal` applies the causal mask and needs K = S: query i attends to keys 0 to i, and with a window, which is 0 for
+// none, to the last of these. With a soft cap, which is 0 for none, scores are cap tanh(scale q k^T / cap).
 struct AttentionForward {
   AttentionOperand q, k, v;
   AttentionResult o;
@@ -30,10 +34,36 @@ struct AttentionForward {
   std::int32_t queries = 0, keys = 0, width = 0;  // S, K, D
   float scale = 1;
   bool causal = false;
+  std::int32_t window = 0;
+  float soft_cap = 0;
+};
+
+// An operand as Hopper's copy engine sees it, with the indices (column, row, inner / group, outer). A batch dimension
+// along which the operand is repeated has one index, 0: `inner` and `outer` are then 0, and 1 otherwise.
+struct AttentionMap {
+  TensorMap map;
+  Divisor group;
+  std::int32_t inner = 1, outer = 1;
+};
+
+// AttentionForward for Hopper. Kernels with a window have no test for none: it is then as long as the longer sequence.
+struct HopperAttentionForward {
+  AttentionMap q, k, v;
+  AttentionResult o;
+  float* log_sum_exp = nullptr;
+  Divisor inner_count;
+  Divisor blocks;                                 // of queries, in a matrix
+  std::int32_t tiles = 0;                         // matrices x blocks
+  std::int32_t queries = 0, keys = 0, width = 0;  // S, K, D
+  float scale = 1;
+  bool causal = false;
+  std::int32_t window = 0;
+  float soft_cap = 0;
+  float tanh_scale = 0;  // 2 log2(e) scale / soft cap
 };
 
 // The backward of the same. The gradient of q is summed over blocks of keys in their order: block n adds to a block of
-// queries when the semaphore of that block of queries is n.
+// queries when the semaphore of that block of queries is n, counted from the first block of keys that these see.
 struct AttentionBackward {
   AttentionOperand d_o, q, k, v, o;
   const float* log_sum_exp = nullptr;
@@ -44,8 +74,18 @@ struct AttentionBackward {
   unsigned* started = nullptr;     // number of blocks that have started
   Divisor inner_count;
   std::int32_t batch = 0, queries = 0, keys = 0, width = 0;
+  std::int32_t summed_heads = 1;  // of q, whose gradients of k and v are added (Hopper's kernels alone)
   float scale = 1;
   bool causal = false;
+  std::int32_t window = 0;
+  float soft_cap = 0;
+};
+
+// AttentionBackward for Hopper, with the window as in the forward. The kernels before and after take `rest`.
+struct HopperAttentionBackward {
+  AttentionMap d_o, q, k, v;
+  AttentionBackward rest;
+  float tanh_scale = 0;
 };
 
 }  // namespace ridgepoint::cuda

@@ -5,13 +5,14 @@
 #include <math_constants.h>
 
 #include "backends/cuda/device/aligned_row.cuh"
+#include "backends/cuda/device/exponential.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
 
 constexpr int kBlockThreads = 256;
 constexpr int kBlockWarps = kBlockThreads / kWarpLanes;
-constexpr int kElementsInFlight = 16;
+constexpr int kElementsInFlight = 32;  // of a thread: the row is read once, so memory is the limit
 
 // The sum of exp(x - base()) over some x, and their maximum.
 struct ScaledSum {
@@ -24,6 +25,22 @@ struct ScaledSum {
     if (!(other > maximum)) return;
     sum *= expf(maximum - other);
     maximum = other;
+  }
+  template <typename T, int kWidth, int kVectors>
+  __device__ __forceinline__ void add(const Packet<T, kWidth> (&vectors)[kVectors]) {
+    float largest = -CUDART_INF_F;
+#pragma unroll
+    for (int i = 0; i < kVectors * kWidth; ++i) {
+      largest = fmaxf(largest, convert_to<float>(vectors[i / kWidth].values[i % kWidth]));
+    }
+    raise(largest);
+    const float from = base();
+    float parts[4] = {};
+#pragma unroll
+    for (int i = 0; i < kVectors * kWidth; ++i) {
+      parts[i % 4] += exp2_fast((convert_to<float>(vectors[i / kWidth].values[i % kWidth]) - from) * kLog2E);
+    }
+    sum += (parts[0] + parts[1]) + (parts[2] + parts[3]);
   }
   __device__ __forceinline__ void merge(const ScaledSum& other) {
     raise(other.maximum);
@@ -51,26 +68,19 @@ __device__ __forceinline__ ScaledSum sum_row(const AlignedRow<T>& row, const T* 
     own.sum += expf(x - own.base());
   }
   const auto* vectors = reinterpret_cast<const Packet<T, kWidth>*>(logits + row.head);
-  for (int first = thread; first < row.vectors; first += kBlockThreads * kVectorsInFlight) {
-    float x[kElementsInFlight];
-    float maximum = -CUDART_INF_F;
+  constexpr int kStride = kBlockThreads * kVectorsInFlight;
+  int first = thread;
+#pragma unroll 1
+  for (; first + kStride - kBlockThreads < row.vectors; first += kStride) {
+    Packet<T, kWidth> x[kVectorsInFlight];
 #pragma unroll
-    for (int u = 0; u < kVectorsInFlight; ++u) {
-      const int i = first + u * kBlockThreads;
-      const bool is_inside = i < row.vectors;
-      const Packet<T, kWidth> vector = vectors[is_inside ? i : first];
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) {
-        x[u * kWidth + k] = is_inside ? convert_to<float>(vector.values[k]) : -CUDART_INF_F;
-        maximum = fmaxf(maximum, x[u * kWidth + k]);
-      }
-    }
-    own.raise(maximum);
-    const float base = own.base();
-#pragma unroll
-    for (int k = 0; k < kElementsInFlight; k += 4) {
-      own.sum += (expf(x[k] - base) + expf(x[k + 1] - base)) + (expf(x[k + 2] - base) + expf(x[k + 3] - base));
-    }
+    for (int u = 0; u < kVectorsInFlight; ++u) x[u] = vectors[first + u * kBlockThreads];
+    own.add(x);
+  }
+#pragma unroll 1
+  for (; first < row.vectors; first += kBlockThreads) {
+    const Packet<T, kWidth> x[1] = {vectors[first]};
+    own.add(x);
   }
   return own;
 }

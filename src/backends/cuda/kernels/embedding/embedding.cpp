@@ -76,7 +76,7 @@ std::size_t backward_workspace_bytes(const KernelVariant& /*variant*/, const Ker
   return static_cast<std::size_t>(rows + 1 + spec.inputs[1].shape.elements()) * sizeof(int);
 }
 
-// Sorts the positions by index, then sums each row and writes it once.
+// embedding_backward and embedding_backward_add: sorts the positions by index, then sums each row and writes it once.
 class EmbeddingBackward : public Kernel {
  public:
   EmbeddingBackward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
@@ -85,7 +85,8 @@ class EmbeddingBackward : public Kernel {
         rows_(checked_int(spec.outputs[0].shape[0], "the number of rows of an embedding")),
         columns_(checked_int(spec.outputs[0].shape[1], "the width of an embedding")),
         count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")),
-        workspace_bytes_(backward_workspace_bytes(variant, spec)) {
+        workspace_bytes_(backward_workspace_bytes(variant, spec)),
+        adds_(spec.node.op == Op::embedding_backward_add) {
     divides_ = columns_ * static_cast<std::int64_t>(size_bytes(spec.outputs[0].dtype)) % kVectorBytes == 0;
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
     sort_ = {context.kernel(variant.image, variant.prepare_entry),
@@ -104,12 +105,19 @@ class EmbeddingBackward : public Kernel {
     if (rows_ == 0 || columns_ == 0) return;
     gradient_ = arguments.inputs[0];
     indices_ = arguments.inputs[1];
+    addend_ = adds_ ? arguments.inputs[2] : nullptr;
     output_ = arguments.outputs[0];
     offsets_ = static_cast<int*>(arguments.workspace);
     positions_ = offsets_ + rows_ + 1;
-    const Launchable& chosen = divides_ && are_vector_aligned({gradient_, output_}) ? vectors_ : elements_;
+    const Launchable& chosen = divides_ && are_vector_aligned({gradient_, addend_, output_}) ? vectors_ : elements_;
+    LaunchShape shape = chosen.shape;
+    if (addend_ == output_) {  // only rows with an index
+      if (count_ == 0) return;
+      shape.grid_x = block_count(count_, variant_.tiling.rows);
+    }
+    listed_ = addend_ == output_ ? indices_ : nullptr;
     context_.launch(sort_.function, sort_.shape, sort_parameters_, sort_.name);
-    context_.launch(chosen.function, chosen.shape, sum_parameters_, chosen.name);
+    context_.launch(chosen.function, shape, sum_parameters_, chosen.name);
   }
 
  private:
@@ -128,17 +136,20 @@ class EmbeddingBackward : public Kernel {
   int columns_;
   int count_;
   std::size_t workspace_bytes_;
+  bool adds_;
   bool divides_ = false;
   Launchable sort_;
   Launchable vectors_;
   Launchable elements_;
   const void* gradient_ = nullptr;
   const void* indices_ = nullptr;
+  const void* listed_ = nullptr;
+  const void* addend_ = nullptr;
   void* output_ = nullptr;
   int* offsets_ = nullptr;
   int* positions_ = nullptr;
   void* sort_parameters_[5] = {&indices_, &offsets_, &positions_, &rows_, &count_};
-  void* sum_parameters_[6] = {&gradient_, &offsets_, &positions_, &output_, &rows_, &columns_};
+  void* sum_parameters_[8] = {&gradient_, &listed_, &offsets_, &positions_, &addend_, &output_, &rows_, &columns_};
 };
 
 std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
@@ -160,8 +171,8 @@ constexpr KernelVariant forward(DType dtype, const char* elements) {
           .make = make_forward};
 }
 // A block sums `rows` rows of the table's gradient, `columns` elements of each.
-constexpr KernelVariant backward(DType dtype, int columns, const char* vectors, const char* elements) {
-  return {.op = Op::embedding_backward,
+constexpr KernelVariant backward(Op op, DType dtype, int columns, const char* vectors, const char* elements) {
+  return {.op = op,
           .dtype = dtype,
           .tiling = {.rows = 16, .columns = columns, .threads = 512},
           .image = "embedding/embedding_backward",
@@ -176,10 +187,22 @@ constexpr KernelVariant kVariants[] = {
     forward(DType::fp32, "embedding_forward_singles"),
     forward(DType::bf16, "embedding_forward_halves"),
     forward(DType::fp16, "embedding_forward_halves"),
-    backward(DType::fp64, 128, "embedding_backward_vectors_fp64", "embedding_backward_elements_fp64"),
-    backward(DType::fp32, 256, "embedding_backward_vectors_fp32", "embedding_backward_elements_fp32"),
-    backward(DType::bf16, 256, "embedding_backward_vectors_bf16", "embedding_backward_elements_bf16"),
-    backward(DType::fp16, 256, "embedding_backward_vectors_fp16", "embedding_backward_elements_fp16"),
+    backward(Op::embedding_backward, DType::fp64, 128, "embedding_backward_vectors_fp64",
+             "embedding_backward_elements_fp64"),
+    backward(Op::embedding_backward, DType::fp32, 256, "embedding_backward_vectors_fp32",
+             "embedding_backward_elements_fp32"),
+    backward(Op::embedding_backward, DType::bf16, 256, "embedding_backward_vectors_bf16",
+             "embedding_backward_elements_bf16"),
+    backward(Op::embedding_backward, DType::fp16, 256, "embedding_backward_vectors_fp16",
+             "embedding_backward_elements_fp16"),
+    backward(Op::embedding_backward_add, DType::fp64, 128, "embedding_backward_vectors_fp64",
+             "embedding_backward_elements_fp64"),
+    backward(Op::embedding_backward_add, DType::fp32, 256, "embedding_backward_vectors_fp32",
+             "embedding_backward_elements_fp32"),
+    backward(Op::embedding_backward_add, DType::bf16, 256, "embedding_backward_vectors_bf16",
+             "embedding_backward_elements_bf16"),
+    backward(Op::embedding_backward_add, DType::fp16, 256, "embedding_backward_vectors_fp16",
+             "embedding_backward_elements_fp16"),
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The gradient of an embedding: row v of output [rows, columns] is the sum of the rows of gradient [count, columns]
-// whose index is v. The order of additions depends on the indices only, so results are bit for bit reproducible. Every
-// output element is written once, zeros included. Indices outside [0, rows) are omitted.
+// whose index is v, plus row v of an addend unless that is null. The order of additions depends on the indices only, so
+// results are bit for bit reproducible. Every output element is written once, zeros included; where the addend is the
+// output, `indices` are given and rows without an index stay as they are. Indices outside [0, rows) are omitted.
 //
 // There are two launches: `sort` lists the positions of each index (a stable counting sort), then a sum kernel reads
 // each gradient row once and writes each output row once.
@@ -185,7 +186,18 @@ struct RowSlice {
   }
 
  public:
-  __device__ void store(T* __restrict__ output_row, int columns) const {
+  // Adds a row of the addend, which may be the row that is stored next.
+  __device__ void add(const T* row, int columns) {
+#pragma unroll
+    for (int vector = 0; vector < kVectorsPerLane; ++vector) {
+      if (column(vector) >= columns) continue;
+      const auto packet = *reinterpret_cast<const Packet<T, kWidth>*>(row + column(vector));
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sums[vector][k] += convert_to<Accumulator<T>>(packet.values[k]);
+    }
+  }
+
+  __device__ void store(T* output_row, int columns) const {
 #pragma unroll
     for (int vector = 0; vector < kVectorsPerLane; ++vector) {
       if (column(vector) >= columns) continue;
@@ -197,10 +209,10 @@ struct RowSlice {
   }
 };
 
-// Each warp sums a range of a long list; then the partial sums are added in order.
+// Each warp sums a range of a long list; then the partial sums are added in order. addend_row may be null.
 template <typename T, int kWidth>
 __device__ __forceinline__ void sum_long_row(const T* __restrict__ gradient, const int* __restrict__ positions,
-                                             T* __restrict__ output_row, int begin, int end, int columns) {
+                                             const T* addend_row, T* output_row, int begin, int end, int columns) {
   using Slice = RowSlice<T, kWidth>;
   __shared__ Accumulator<T> parts[kSumWarps][Slice::kColumns];
   const int warp = static_cast<int>(threadIdx.y);
@@ -220,34 +232,54 @@ __device__ __forceinline__ void sum_long_row(const T* __restrict__ gradient, con
     Accumulator<T> sum = 0;
 #pragma unroll
     for (int w = 0; w < kSumWarps; ++w) sum += parts[w][i];
+    if (addend_row != nullptr) sum += convert_to<Accumulator<T>>(addend_row[first_column + i]);
     output_row[first_column + i] = convert_to<T>(sum);
   }
   __syncthreads();
 }
 
-// Each warp sums one row of the block; then the whole block sums the rows with long lists.
+// A row, and its positions [begin, end). A row of -1: nothing to do.
+struct RowList {
+  int row, begin, end;
+  __device__ __forceinline__ int length() const { return end - begin; }
+};
+
+// The list of a warp. There is a warp for each row or, with `indices`, one for each position, of which the first of a
+// row has it.
+__device__ __forceinline__ RowList list_of_warp(const long long* indices, const int* offsets, const int* positions,
+                                                int rows) {
+  constexpr RowList kNone{-1, 0, 0};
+  const int number = static_cast<int>(blockIdx.x) * kSumWarps + static_cast<int>(threadIdx.y);
+  if (indices == nullptr) return number < rows ? RowList{number, offsets[number], offsets[number + 1]} : kNone;
+  if (number >= offsets[rows]) return kNone;
+  const int row = static_cast<int>(indices[positions[number]]);
+  return offsets[row] == number ? RowList{row, number, offsets[row + 1]} : kNone;
+}
+
+// Each warp sums one row; then the whole block sums the rows with long lists.
 template <typename T, int kWidth>
-__device__ __forceinline__ void sum_rows(const T* __restrict__ gradient, const int* __restrict__ offsets,
-                                         const int* __restrict__ positions, T* __restrict__ output, int rows,
-                                         int columns) {
-  __shared__ int2 lists[kSumWarps];
-  const int first_row = static_cast<int>(blockIdx.x) * kSumWarps;
-  const int row = first_row + static_cast<int>(threadIdx.y);
-  int2 list = {0, 0};
-  if (row < rows) list = {offsets[row], offsets[row + 1]};
-  const bool is_long = list.y - list.x > kShortList;
-  if (row < rows && !is_long) {
+__device__ __forceinline__ void sum_rows(const T* __restrict__ gradient, const long long* __restrict__ indices,
+                                         const int* __restrict__ offsets, const int* __restrict__ positions,
+                                         const T* addend, T* output, int rows, int columns) {
+  __shared__ RowList lists[kSumWarps];
+  const RowList list = list_of_warp(indices, offsets, positions, rows);
+  const bool is_long = list.length() > kShortList;
+  const auto addend_row = [&](int row) {
+    return addend == nullptr ? nullptr : addend + static_cast<long long>(row) * columns;
+  };
+  if (list.row >= 0 && !is_long) {
     RowSlice<T, kWidth> slice;
-    slice.add_rows(gradient, positions, list.x, list.y, columns);
-    slice.store(output + static_cast<long long>(row) * columns, columns);
+    slice.add_rows(gradient, positions, list.begin, list.end, columns);
+    if (addend != nullptr) slice.add(addend_row(list.row), columns);
+    slice.store(output + static_cast<long long>(list.row) * columns, columns);
   }
   if (threadIdx.x == 0) lists[threadIdx.y] = list;
   if (__syncthreads_or(is_long) == 0) return;
   for (int i = 0; i < kSumWarps; ++i) {
-    const int2 other = lists[i];
-    if (other.y - other.x <= kShortList) continue;
-    sum_long_row<T, kWidth>(gradient, positions, output + static_cast<long long>(first_row + i) * columns, other.x,
-                            other.y, columns);
+    const RowList other = lists[i];
+    if (other.length() <= kShortList) continue;
+    sum_long_row<T, kWidth>(gradient, positions, addend_row(other.row),
+                            output + static_cast<long long>(other.row) * columns, other.begin, other.end, columns);
   }
 }
 
@@ -255,16 +287,19 @@ __device__ __forceinline__ void sum_rows(const T* __restrict__ gradient, const i
 }  // namespace ridgepoint::cuda
 
 // vectors: 16-byte accesses, if a row is a whole number of vectors. elements: any number of columns.
-// grid (ceil(rows / 16), ceil(columns / slice)), block (32, 16); a slice is 64 packets, or 32 of 16-bit elements
-#define RIDGEPOINT_EMBEDDING_BACKWARD(dtype, T)                                                        \
-  extern "C" __global__ void __launch_bounds__(512, 2) embedding_backward_vectors_##dtype(             \
-      const T* gradient, const int* offsets, const int* positions, T* output, int rows, int columns) { \
-    ridgepoint::cuda::sum_rows<T, ridgepoint::cuda::kVectorBytes / static_cast<int>(sizeof(T))>(       \
-        gradient, offsets, positions, output, rows, columns);                                          \
-  }                                                                                                    \
-  extern "C" __global__ void __launch_bounds__(512, 2) embedding_backward_elements_##dtype(            \
-      const T* gradient, const int* offsets, const int* positions, T* output, int rows, int columns) { \
-    ridgepoint::cuda::sum_rows<T, 1>(gradient, offsets, positions, output, rows, columns);             \
+// grid (ceil(rows or positions / 16), ceil(columns / slice)), block (32, 16); a slice is 64 packets, or 32 of 16-bit
+// elements
+#define RIDGEPOINT_EMBEDDING_BACKWARD(dtype, T)                                                                      \
+  extern "C" __global__ void __launch_bounds__(512, 2)                                                               \
+      embedding_backward_vectors_##dtype(const T* gradient, const long long* indices, const int* offsets,            \
+                                         const int* positions, const T* addend, T* output, int rows, int columns) {  \
+    ridgepoint::cuda::sum_rows<T, ridgepoint::cuda::kVectorBytes / static_cast<int>(sizeof(T))>(                     \
+        gradient, indices, offsets, positions, addend, output, rows, columns);                                       \
+  }                                                                                                                  \
+  extern "C" __global__ void __launch_bounds__(512, 2)                                                               \
+      embedding_backward_elements_##dtype(const T* gradient, const long long* indices, const int* offsets,           \
+                                          const int* positions, const T* addend, T* output, int rows, int columns) { \
+    ridgepoint::cuda::sum_rows<T, 1>(gradient, indices, offsets, positions, addend, output, rows, columns);          \
   }
 
 RIDGEPOINT_EMBEDDING_BACKWARD(fp64, double)

@@ -6,9 +6,9 @@
 
 namespace ridgepoint::cuda {
 
-// c [M,N] = a [M,K] b [K,N], batched, in fp32 (split_matmul_wgmma.cu). A tile of c needs a number of steps along K.
-// Every block computes `whole_rounds` whole tiles; the steps of the remaining tiles are divided evenly among the blocks
-// (split-K), so a block's range may begin and end within a tile.
+// c [M,N] = a [M,K] b [K,N], plus an addend or not, batched, in fp32 (split_matmul_wgmma.cu). A tile of c needs a
+// number of steps along K. Every block computes `whole_rounds` whole tiles; the steps of the remaining tiles are
+// divided evenly among the blocks (split-K), so a block's range may begin and end within a tile.
 struct SplitMatmul {
   static constexpr int kMaxBatchAxes = 3;
   static constexpr int kStepK = 64;
@@ -28,6 +28,7 @@ struct SplitMatmul {
 
   const float* a = nullptr;
   const float* b = nullptr;
+  const float* addend = nullptr;  // with c's layout; it may be c, and is null where nothing is added
   float* c = nullptr;
   void* partial_sums = nullptr;    // one tile for each block
   unsigned* is_written = nullptr;  // two for each block, 0 before and after every launch

@@ -195,11 +195,12 @@ SplitMatmulLaunch::SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan
   context.allow_shared(function_, shape_.shared_bytes);
 }
 
-void SplitMatmulLaunch::launch(const void* a, const void* b, void* c, void* workspace) {
-  parameters_.a = static_cast<const float*>(a);
-  parameters_.b = static_cast<const float*>(b);
-  parameters_.c = static_cast<float*>(c);
-  parameters_.partial_sums = workspace;
+void SplitMatmulLaunch::launch(const Addresses& at) {
+  parameters_.a = static_cast<const float*>(at.a);
+  parameters_.b = static_cast<const float*>(at.b);
+  parameters_.addend = static_cast<const float*>(at.addend);
+  parameters_.c = static_cast<float*>(at.c);
+  parameters_.partial_sums = at.workspace;
   void* arguments[] = {&parameters_};
   if (parameters_.shared_steps > 0) {
     context_.launch_together(function_, shape_, arguments, name_.c_str());

@@ -67,8 +67,16 @@ class SplitMatmulLaunch {
   SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling);
 
   const std::string& name() const { return name_; }
-  // Addresses are multiples of 16 bytes; `workspace` has plan.workspace_bytes().
-  void launch(const void* a, const void* b, void* c, void* workspace);
+  // The addresses are multiples of 16 bytes; `workspace` has plan.workspace_bytes(). The product is added to `addend`,
+  // which has the layout of c and may be c, unless it is null.
+  struct Addresses {
+    const void* a;
+    const void* b;
+    const void* addend;
+    void* c;
+    void* workspace;
+  };
+  void launch(const Addresses& at);
 
  private:
   CudaContext& context_;

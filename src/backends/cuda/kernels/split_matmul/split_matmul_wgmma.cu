@@ -370,13 +370,22 @@ __device__ void write_result(const SplitMatmul& matmul, const TilePosition& posi
                              int group, int thread) {
   const int row = position.row + 64 * group + thread / 32 * 16 + thread % 32 / 4;
   const int column = position.column + thread % 4 * 2;
-  float* upper = matmul.c + position.offset(matmul.c_layout) + row * matmul.c_layout.leading + column;
-  float* lower = upper + 8 * matmul.c_layout.leading;
+  const auto offset = position.offset(matmul.c_layout) + row * matmul.c_layout.leading + column;
+  const auto lower_offset = offset + 8 * matmul.c_layout.leading;
+  // Each element is read by the thread that writes it, so the addend may be c.
+  const auto store = [&](auto at, float left, float right) {
+    float2 sum{left, right};
+    if (matmul.addend != nullptr) {
+      const float2 before = *reinterpret_cast<const float2*>(matmul.addend + at);
+      sum = {before.x + left, before.y + right};
+    }
+    *reinterpret_cast<float2*>(matmul.c + at) = sum;
+  };
 #pragma unroll
   for (int j = 0; j < T::kSums / 4; ++j) {
     if (column + 8 * j >= matmul.n) break;
-    if (row < matmul.m) *reinterpret_cast<float2*>(upper + 8 * j) = {sums[4 * j], sums[4 * j + 1]};
-    if (row + 8 < matmul.m) *reinterpret_cast<float2*>(lower + 8 * j) = {sums[4 * j + 2], sums[4 * j + 3]};
+    if (row < matmul.m) store(offset + 8 * j, sums[4 * j], sums[4 * j + 1]);
+    if (row + 8 < matmul.m) store(lower_offset + 8 * j, sums[4 * j + 2], sums[4 * j + 3]);
   }
 }
 

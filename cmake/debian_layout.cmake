@@ -1,0 +1,11 @@
+# Run by cpack before it makes the package: what Debian keeps elsewhere than `cmake --install` puts it.
+file(GLOB_RECURSE zsh_completion ${CPACK_TEMPORARY_DIRECTORY}/_ridgepoint)
+foreach(file ${zsh_completion})
+  cmake_path(GET file PARENT_PATH folder)
+  cmake_path(GET folder PARENT_PATH zsh)
+  file(RENAME ${folder} ${zsh}/vendor-completions)
+endforeach()
+file(GLOB_RECURSE manual_pages ${CPACK_TEMPORARY_DIRECTORY}/ridgepoint*.1)
+if(manual_pages)
+  execute_process(COMMAND gzip -9n ${manual_pages} COMMAND_ERROR_IS_FATAL ANY)
+endif()

@@ -1,0 +1,44 @@
+// How a training step is divided among ranks: processes that run the same graph, each on a device of its own.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "ridgepoint/dtype.h"
+
+namespace ridgepoint {
+
+// A bucket of gradients that is reduced as one collective has at least this many bytes, as in PyTorch's
+// DistributedDataParallel, whose default is 25 MiB.
+inline constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
+
+// What each rank keeps of the whole. none: everything. optimizer: a part of the states of the optimizer, and of fp32
+// parameters beside bf16 or fp16 ones (ZeRO stage 1). gradients: also of gradients, each of which is freed during
+// backward, soon after its sum is divided among the ranks (ZeRO stage 2). parameters: also of parameters, which are
+// gathered a layer before the one that reads them and freed behind it (ZeRO stage 3, PyTorch's fully_shard).
+enum class Sharding : std::uint8_t { none, optimizer, gradients, parameters };
+inline constexpr std::array kAllShardings = {Sharding::none, Sharding::optimizer, Sharding::gradients,
+                                             Sharding::parameters};
+// none optimizer gradients parameters
+std::string_view name(Sharding sharding);
+// The inverse of name(). Throws Error (usage) naming the nearest.
+Sharding sharding_from_name(std::string_view text);
+
+struct ParallelOptions {
+  // Data parallelism: the ranks have the same parameters and different batches. The loss and the gradients are means
+  // over the batches of all ranks.
+  std::int64_t data = 1;
+  // This process, from 0. The graphs of ranks differ only in which part of a tensor is theirs.
+  std::int64_t rank = 0;
+  Sharding shard = Sharding::none;
+  // The type in which gradients are summed over ranks. Empty: that in which backward made them.
+  std::optional<DType> reduce_dtype = {};
+  std::int64_t bucket_bytes = kBucketBytes;
+
+  bool is_parallel() const { return data > 1; }
+  friend bool operator==(const ParallelOptions&, const ParallelOptions&) = default;
+};
+
+}  // namespace ridgepoint

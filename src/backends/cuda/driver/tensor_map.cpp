@@ -1,0 +1,67 @@
+#include "backends/cuda/driver/tensor_map.h"
+
+#include <cstring>
+
+#include "backends/cuda/driver/driver.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr std::int64_t kAlignmentBytes = 16;
+constexpr std::int64_t kLongestStrideBytes = std::int64_t{1} << 40;
+
+CUtensorMapDataType type_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16:
+      return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    case DType::fp16:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+    case DType::fp32:
+      return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    default:
+      throw Error(std::string("there is no tensor map for ") + std::string(name(dtype)), ErrorKind::unsupported);
+  }
+}
+
+}  // namespace
+
+bool has_tensor_map(const TensorMapShape& shape) {
+  const auto bytes = static_cast<std::int64_t>(size_bytes(shape.dtype));
+  for (std::size_t i = 0; i < shape.strides.size(); ++i) {
+    if (shape.sizes[i + 1] == 1) continue;
+    const std::int64_t stride = shape.strides[i] * bytes;
+    if (stride <= 0 || stride % kAlignmentBytes != 0 || stride >= kLongestStrideBytes) return false;
+  }
+  return true;
+}
+
+TensorMap make_tensor_map(const TensorMapShape& shape, const void* data) {
+  if (!has_tensor_map(shape) || reinterpret_cast<std::uintptr_t>(data) % kAlignmentBytes != 0) {
+    throw Error("the copy engine needs an address and strides that are multiples of 16 bytes; copy the tensor first",
+                ErrorKind::unsupported);
+  }
+  constexpr cuuint32_t kRank = 4;
+  cuuint64_t sizes[kRank];
+  cuuint64_t strides[kRank - 1];
+  cuuint32_t box[kRank];
+  constexpr cuuint32_t kSteps[kRank] = {1, 1, 1, 1};
+  const auto bytes = static_cast<std::int64_t>(size_bytes(shape.dtype));
+  for (std::size_t i = 0; i < kRank; ++i) {
+    sizes[i] = static_cast<cuuint64_t>(shape.sizes[i]);
+    box[i] = shape.box[i];
+    // The stride of a dimension of size 1 reaches nothing, but must be one.
+    if (i > 0) strides[i - 1] = static_cast<cuuint64_t>(sizes[i] == 1 ? kAlignmentBytes : shape.strides[i - 1] * bytes);
+  }
+  CUtensorMap encoded;
+  check(driver().cuTensorMapEncodeTiled(&encoded, type_of(shape.dtype), kRank, const_cast<void*>(data), sizes, strides,
+                                        box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+        "describe a tensor to the copy engine");
+  TensorMap map;
+  static_assert(sizeof(map.words) == sizeof(encoded));
+  std::memcpy(map.words, &encoded, sizeof(encoded));
+  return map;
+}
+
+}  // namespace ridgepoint::cuda

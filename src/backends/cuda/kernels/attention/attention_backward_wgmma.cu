@@ -1,0 +1,474 @@
+// The backward of flash attention for bf16 or fp16 operands on Hopper, after the design of FlashAttention-3 (Shah et
+// al. 2024); the arithmetic is that of attention_backward.cu. Head sizes up to `width`, a multiple of 8.
+//
+//   load warp 0    k v | q(m) do(m) | q(m-1) do(m-1) | ... | k v of the next block of keys | ...
+//                                                                copy engine -> shared memory, q and do in two stages
+//   load warp 1          log-sum-exp and sum(do o) of each query
+//   load warp 2          waits until the previous block of keys has added its dq(m); opens `turn`
+//   load warp 3          waits for `added`; lets the next block of keys add
+//   warpgroup 0    s = k q^T   dp = v do^T        dv += p do        dq = ds k    dk += ds q
+//                              p = exp(s - lse)   ds = p (dp - sum)              dq -> sums in global memory
+//   warpgroup 1    the same for its own 64 keys, and for the other half of dq
+//
+// The upper line of a warpgroup runs on the tensor cores, what stands below it at the same time. Before dq, ds goes to
+// shared memory and both warpgroups meet (barrier 1).
+//
+// Rows of s, p, dp and ds are keys, so p and ds are first operands of dv and dk as they stand in registers. `written`
+// barriers count the copies of a stage, `free` barriers the warps that have read it.
+// A thread block takes blocks of 128 keys from a counter, so that it loads the next one while it writes dk and dv. For
+// each it loops over the queries from the last ones to the first ones that attend to the keys. Blocks of keys add to
+// the sums of dq in their order, so results are bit for bit reproducible: one follows behind the previous one, and only
+// waits for blocks with a smaller number, which have been taken before. Load warps 2 and 3 take the latency of global
+// memory that this order costs.
+// attention_backward_hopper_prepare_*: attention_products.cuh
+// attention_backward_hopper_*: grid (at most one block for each multiprocessor), block (384), shared memory
+// backward_shared_bytes()
+// attention_backward_hopper_finish_*: grid (matrices x blocks of queries), block (256): scales and rounds the sums of
+// dq
+#include "backends/cuda/device/warpgroup_mma.cuh"
+#include "backends/cuda/kernels/attention/attention_backward_loads.cuh"
+#include "backends/cuda/kernels/attention/attention_hopper.cuh"
+#include "backends/cuda/kernels/attention/attention_products.cuh"
+#include "backends/cuda/kernels/attention/hopper_variants.h"
+#include "backends/cuda/kernels/attention/window.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr int kSumColumns = 64;  // of dq, that a warpgroup adds
+
+// A warpgroup with 64 keys of the block.
+template <class Element, HopperBackwardTiling kTiling>
+class KeyGroup {
+  static constexpr int kRows = kTiling.rows;
+  static constexpr int kWidth = kTiling.width;
+  static constexpr int kRowSteps = kRows / 16;
+  static constexpr int kQueryPanel = kRows * kLineBytes;  // bytes of 64 columns of q and do
+  static constexpr int kKeyPanel = kKeys * kLineBytes;
+  static constexpr int kSumsOfGroup = kWarpgroupThreads * kSumColumns / 8;
+  using Scores = WarpgroupProduct<Element, kRows>;
+  using Gradients = WarpgroupProduct<Element, kWidth>;
+  using Sums = WarpgroupProduct<Element, kSumColumns>;
+
+ public:
+  __device__ KeyGroup(const HopperAttentionBackward& attention, const SharedTiles<kTiling>& tiles,
+                      Shared<kTiling>& shared, int group)
+      : attention_(attention.rest), tanh_scale_(attention.tanh_scale), tiles_(tiles), shared_(shared), group_(group) {}
+
+  __device__ __forceinline__ void compute() {
+    clear_gradients();
+#pragma unroll 1
+    for (;; ++number_) {
+      const Ring ring = Ring::at(number_);
+      shared_.work_written[ring.stage].wait(ring.parity);
+      if (work().matrix < 0) return;
+      shared_.keys_written.wait(number_ & 1);
+      differentiate();
+      release(shared_.work_free[number_ & 1]);
+    }
+  }
+
+ private:
+  // In shared memory, because registers are scarce.
+  __device__ __forceinline__ const Work<kTiling>& work() const { return shared_.work[number_ & 1]; }
+
+  __device__ __forceinline__ void differentiate() {
+    if (attention_.causal) clear_nan_in_keys();
+    bool has_next;
+#pragma unroll 1
+    do {
+      has_next = take_step();
+      ++step_;
+    } while (has_next);
+    release(shared_.keys_free);
+    if (!work().is_last_head) return;
+    write(attention_.dv, dv_, 1);
+    write(attention_.dk, dk_, attention_.scale);
+    clear_gradients();
+  }
+
+  __device__ __forceinline__ void clear_gradients() {
+#pragma unroll
+    for (int i = 0; i < kWidth / 2; ++i) dv_[i] = dk_[i] = 0;
+  }
+
+  // Whether another step follows.
+  __device__ __forceinline__ bool take_step() {
+    const Ring ring = Ring::at(step_);
+    float p[kRows / 2], ds[kRows / 2], dq[kSumColumns / 2];
+    unsigned packed_p[kRowSteps][4], packed_ds[kRowSteps][4];
+    shared_.q_written[ring.stage].wait(ring.parity);
+    begin_products();
+    multiply_keys(p, tiles_.k, tiles_.q(ring.stage));
+    end_products();
+    shared_.do_written[ring.stage].wait(ring.parity);
+    begin_products();
+    multiply_keys(ds, tiles_.v(), tiles_.d_o(ring.stage));
+    end_products();
+    wait_for_products<1>();
+    if constexpr (has_soft_cap(kTiling.scores)) {
+      compute_capped_weights(ring.stage, p, packed_p);
+    } else {
+      compute_weights(ring.stage, p);
+      mask_if_needed(p, 0);
+      pack_operands(p, packed_p);
+    }
+    begin_products();
+    add_gradients(dv_, packed_p, tiles_.d_o(ring.stage));
+    end_products();
+    wait_for_products<1>();
+    compute_score_gradients(p, ring.stage, ds);
+    pack_operands(ds, packed_ds);
+    store_score_gradients(packed_ds, ring.stage);
+    meet(1, kGroups * kWarpgroupThreads);  // both have stored theirs, and have read those of the previous step
+    begin_products();
+    multiply_score_gradients(dq, ring.stage);
+    end_products();
+    begin_products();
+    add_gradients(dk_, packed_ds, tiles_.q(ring.stage));
+    end_products();
+    float* sums = sums_of_step();
+    wait_for_products<1>();
+    release(shared_.do_free[ring.stage]);
+    add_to_sums(dq, sums, ring);
+    const bool has_next = step_ + 1 < work().end;
+    wait_for_products<0>();
+    release(shared_.q_free[ring.stage]);
+    return has_next;
+  }
+
+  __device__ __forceinline__ void release(SharedBarrier& barrier) const {
+    if (threadIdx.x % kWarpLanes == 0) barrier.arrive();
+  }
+
+  // A masked query would get 0 NaN = NaN in dq. If a key has a NaN, so has the log-sum-exp of every query that attends
+  // to it, and their gradients are NaN already.
+  __device__ __forceinline__ void clear_nan_in_keys() const {
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll 1
+    for (int at = thread * 16; at < kTiling.key_bytes(); at += kGroups * kWarpgroupThreads * 16) {
+      uint4 x;
+      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                   : "r"(tiles_.k + at));
+      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(tiles_.k + at), "r"(without_nan<Element>(x.x)),
+                   "r"(without_nan<Element>(x.y)), "r"(without_nan<Element>(x.z)), "r"(without_nan<Element>(x.w))
+                   : "memory");
+    }
+    publish_to_tensor_cores();
+    meet(1, kGroups * kWarpgroupThreads);
+  }
+
+  // sums = keys rows^T for this warpgroup's 64 keys: k q^T or v do^T.
+  __device__ __forceinline__ void multiply_keys(float (&sums)[kRows / 2], std::uint32_t keys,
+                                                std::uint32_t rows) const {
+    const std::uint64_t a = tile_descriptor(keys + group_ * (64 * kLineBytes), 0);
+    const std::uint64_t b = tile_descriptor(rows, 0);
+#pragma unroll
+    for (int step = 0; step < kWidth / 16; ++step) {
+      const int within = step % 4 * kDescriptorStep<true>;
+      Scores::template add<Contiguous::k, Contiguous::k>(sums, a + step / 4 * (kKeyPanel >> 4) + within,
+                                                         b + step / 4 * (kQueryPanel >> 4) + within, step > 0);
+    }
+  }
+
+  // dv += p^T do or dk += ds^T q.
+  __device__ __forceinline__ void add_gradients(float (&sums)[kWidth / 2], const unsigned (&weights)[kRowSteps][4],
+                                                std::uint32_t rows) const {
+    const std::uint64_t b = tile_descriptor(rows, kQueryPanel);
+#pragma unroll
+    for (int step = 0; step < kRowSteps; ++step) {
+      Gradients::template add<Contiguous::other>(sums, weights[step], b + step * kDescriptorStep<false>, true);
+    }
+  }
+
+  // dq = ds k, for 64 queries and 64 columns: with 128 queries a warpgroup has half of them, otherwise half the
+  // columns.
+  __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage) const {
+    const std::uint64_t a = tile_descriptor(tiles_.ds(stage) + (kRows == 128 ? group_ * kKeyPanel : 0), 0);
+    const std::uint64_t b = tile_descriptor(tiles_.k + (kRows == 128 ? 0 : group_ * kKeyPanel), 0);
+#pragma unroll
+    for (int step = 0; step < kKeys / 16; ++step) {
+      Sums::template add<Contiguous::other, Contiguous::other>(sums, a + step * kDescriptorStep<false>,
+                                                               b + step * kDescriptorStep<false>, step > 0);
+    }
+  }
+
+  __device__ __forceinline__ int query_block() const { return work().end - step_ + work().first - 1; }
+  __device__ __forceinline__ int first_query() const { return query_block() * kRows; }
+  // Those of dq that this thread adds to.
+  __device__ __forceinline__ float* sums_of_step() const {
+    const int blocks = (attention_.queries - 1) / kRows + 1;
+    const auto group = static_cast<unsigned>((work().matrix * blocks + query_block()) * kGroups + group_);
+    return attention_.dq_sums + 4 * static_cast<std::size_t>(group * kSumsOfGroup + threadIdx.x % kWarpgroupThreads);
+  }
+  // The first of a thread's keys in the block; the other one is 8 further.
+  static __device__ __forceinline__ int key_in_block(int thread) { return thread / 32 * 16 + thread % 32 / 4; }
+
+  // Scores become exp(scale s - log-sum-exp).
+  __device__ __forceinline__ void compute_weights(int stage, float (&p)[kRows / 2]) const {
+    const float scale = attention_.scale * kLog2E;
+    const int columns = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kRows / 8; ++j) {
+      const float2 lse = *reinterpret_cast<const float2*>(&shared_.log_sum_exp[stage][8 * j + columns]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        p[4 * j + i] = exp2_fast(p[4 * j + i] * scale - (i % 2 == 0 ? lse.x : lse.y));
+      }
+    }
+  }
+
+  // With a soft cap, scores t = tanh(scale s / cap) become exp(cap t - log-sum-exp), packed, and what dp is multiplied
+  // by: that times the cap's derivative, 1 - t^2. A masked t is -infinity, of which both are 0.
+  __device__ __forceinline__ void compute_capped_weights(int stage, float (&p)[kRows / 2],
+                                                         unsigned (&packed)[kRowSteps][4]) const {
+#pragma unroll
+    for (int i = 0; i < kRows / 2; ++i) p[i] = tanh_fast(tanh_scale_ * p[i]);
+    mask_if_needed(p, -INFINITY);
+    const float scale = attention_.soft_cap * kLog2E;
+    const int columns = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kRows / 8; ++j) {
+      const float2 lse = *reinterpret_cast<const float2*>(&shared_.log_sum_exp[stage][8 * j + columns]);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float& left = p[4 * j + 2 * half];
+        float& right = p[4 * j + 2 * half + 1];
+        const float left_weight = exp2_fast(left * scale - lse.x);
+        const float right_weight = exp2_fast(right * scale - lse.y);
+        packed[j / 2][j % 2 * 2 + half] = pack<Element>(left_weight, right_weight);
+        left = left_weight - left_weight * fminf(left * left, 1);
+        right = right_weight - right_weight * fminf(right * right, 1);
+      }
+    }
+  }
+
+  // Scores of queries that do not attend to a key become `masked`.
+  __device__ __forceinline__ void mask_if_needed(float (&p)[kRows / 2], float masked) const {
+    const int first_key = work().first_key + group_ * 64;
+    const int query = first_query();
+    const bool hides_first =
+        has_window(kTiling.scores) && window_hides(first_key, query + kRows - 1, attention_.window);
+    if (first_key + 64 <= attention_.keys && (!attention_.causal || first_key + 64 <= query + 1) && !hides_first)
+      return;
+    const int thread = static_cast<int>(threadIdx.x);
+    const int column = thread % 4 * 2;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int key = work().first_key + key_in_block(thread) + 8 * half;
+      // Queries before `begin` do not attend to the key.
+      const int begin = key >= attention_.keys ? kRows : (attention_.causal ? key - query : 0) - column;
+#pragma unroll
+      for (int j = 0; j < kRows / 8; ++j) {
+        if (8 * j < begin) p[4 * j + 2 * half] = masked;
+        if (8 * j + 1 < begin) p[4 * j + 2 * half + 1] = masked;
+      }
+      if constexpr (has_window(kTiling.scores)) {
+        // The window hides the key from queries from `end` on.
+        const int end = key + attention_.window - query - column;
+#pragma unroll
+        for (int j = 0; j < kRows / 8; ++j) {
+          if (8 * j >= end) p[4 * j + 2 * half] = masked;
+          if (8 * j + 1 >= end) p[4 * j + 2 * half + 1] = masked;
+        }
+      }
+    }
+  }
+
+  // dp becomes ds.
+  __device__ __forceinline__ void compute_score_gradients(const float (&p)[kRows / 2], int stage,
+                                                          float (&ds)[kRows / 2]) const {
+    const int column = static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < kRows / 8; ++j) {
+      const float2 product = *reinterpret_cast<const float2*>(&shared_.products[stage][8 * j + column]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        ds[4 * j + i] = p[4 * j + i] * (ds[4 * j + i] - (i % 2 == 0 ? product.x : product.y));
+      }
+    }
+  }
+
+  static __device__ __forceinline__ void pack_operands(const float (&from)[kRows / 2], unsigned (&to)[kRowSteps][4]) {
+#pragma unroll
+    for (int i = 0; i < kRows / 4; ++i) to[i / 4][i % 4] = pack<Element>(from[2 * i], from[2 * i + 1]);
+  }
+
+  // A line for each key, panels of 64 queries.
+  __device__ __forceinline__ void store_score_gradients(const unsigned (&ds)[kRowSteps][4], int stage) const {
+    const int thread = static_cast<int>(threadIdx.x);
+    const int lane = thread % 32;
+    const int line = thread / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int step = 0; step < kRowSteps; ++step) {
+      const int chunk = step % 4 * 2 + lane / 16;
+      store_matrices(tiles_.ds(stage) + step / 4 * kKeyPanel + swizzled(line, chunk), ds[step]);
+    }
+    publish_to_tensor_cores();
+  }
+
+  __device__ __forceinline__ bool adds_first() const {
+    if constexpr (!has_window(kTiling.scores)) return work().block <= 0;
+    return is_first_visible_block(work().first_key, first_query(), attention_.window);
+  }
+
+  // Adds this warpgroup's part of dq after that of the previous block, in the order of its registers.
+  __device__ __forceinline__ void add_to_sums(const float (&dq)[kSumColumns / 2], float* sums, const Ring& ring) const {
+    shared_.turn[ring.stage].wait(ring.parity);
+    if (!adds_first()) {
+#pragma unroll
+      for (int i = 0; i < kSumColumns / 8; ++i) {
+        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + i * (4 * kWarpgroupThreads)),
+                     "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
+                     : "memory");
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kSumColumns / 8; ++i) {
+        *reinterpret_cast<float4*>(sums + i * (4 * kWarpgroupThreads)) = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
+                                                                          dq[4 * i + 3]};
+      }
+    }
+    __syncwarp();
+    release(shared_.added[ring.stage]);
+  }
+
+  __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kWidth / 2],
+                                        float factor) const {
+    auto* matrix = first_row_of_group<Element>(result, attention_.inner_count, work().matrix);
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int key = work().first_key + key_in_block(thread) + 8 * half;
+      write_row<kWidth>(matrix + rows_apart(key, result.row), sums, factor, half,
+                        key < attention_.keys ? attention_.width : 0);
+    }
+  }
+
+  const AttentionBackward& attention_;
+  const float& tanh_scale_;
+  SharedTiles<kTiling> tiles_;
+  Shared<kTiling>& shared_;
+  int group_;
+  int step_ = 0;    // the number of steps before this one, of all blocks of keys
+  int number_ = 0;  // of blocks of keys before this one
+  float dv_[kWidth / 2], dk_[kWidth / 2];
+};
+
+template <class Element, HopperBackwardTiling kTiling>
+__device__ __forceinline__ void differentiate(const HopperAttentionBackward& attention) {
+  extern __shared__ __align__(1024) char dynamic[];
+  auto& shared = *reinterpret_cast<Shared<kTiling>*>(dynamic);
+  static_assert(sizeof(shared) <= HopperBackwardTiling::kStateBytes);
+  const SharedTiles<kTiling> tiles{shared_address(dynamic) + HopperBackwardTiling::kStateBytes};
+  if (threadIdx.x == 0) {
+    constexpr int kReaders = kGroups * kWarpsOfGroup;
+    shared.keys_written.initialise(1);
+    shared.keys_free.initialise(kReaders);
+    for (int stage = 0; stage < kStages; ++stage) {
+      shared.work_written[stage].initialise(1);
+      shared.work_free[stage].initialise(kReaders + 3);
+      shared.q_written[stage].initialise(2);  // q, and the scalars of its rows
+      shared.do_written[stage].initialise(1);
+      shared.q_free[stage].initialise(kReaders);
+      shared.do_free[stage].initialise(kReaders);
+      shared.turn[stage].initialise(2);
+      shared.added[stage].initialise(kReaders);
+    }
+    publish_barriers();
+  }
+  __syncthreads();
+  const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  if (group == kGroups) {
+    release_registers<24>();
+    if (thread == 0) load_tiles<kTiling>(attention, tiles, shared);
+    if (thread / kWarpLanes == 1) load_scalars<kTiling>(attention.rest, shared);
+    if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, shared);
+    if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, shared);
+  } else {
+    acquire_registers<240>();
+    KeyGroup<Element, kTiling>(attention, tiles, shared, group).compute();
+  }
+}
+
+// Scales and rounds the sums of dq of a block of queries.
+template <class Element, HopperBackwardTiling kTiling>
+__device__ __forceinline__ void finish(const AttentionBackward& attention) {
+  const int blocks = (attention.queries - 1) / kTiling.rows + 1;
+  const int matrix = static_cast<int>(blockIdx.x) / blocks;
+  const int block = static_cast<int>(blockIdx.x) - matrix * blocks;
+  const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  const float* sums = attention.dq_sums +
+                      (static_cast<long long>(blockIdx.x) * kGroups + group) * kWarpgroupThreads * (kSumColumns / 2) +
+                      thread * 4;
+  float dq[kSumColumns / 2];
+#pragma unroll
+  for (int i = 0; i < kSumColumns / 8; ++i) {
+    const float4 x = *reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads));
+    dq[4 * i] = x.x;
+    dq[4 * i + 1] = x.y;
+    dq[4 * i + 2] = x.z;
+    dq[4 * i + 3] = x.w;
+  }
+  const int row = block * kTiling.rows + (kTiling.rows == 128 ? group * 64 : 0) + thread / 32 * 16 + thread % 32 / 4;
+  const int column = kTiling.rows == 128 ? 0 : group * kSumColumns;
+  auto* rows = first_row<Element>(attention.dq, attention.inner_count, matrix) + column;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const bool exists = row + 8 * half < attention.queries;
+    write_row<kSumColumns>(rows + rows_apart(row + 8 * half, attention.dq.row), dq, attention.scale, half,
+                           exists ? attention.width - column : 0);
+  }
+}
+
+}  // namespace
+
+// The kernels of the rows of hopper_variants.h, and those after them, which are the same for all scores.
+#define RIDGEPOINT_ATTENTION(entry, type)                                                        \
+  constexpr HopperBackwardTiling tiling_of_##entry = tiling_of(kHopperBackwardVariants, #entry); \
+  extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                   \
+      entry(const __grid_constant__ HopperAttentionBackward attention) {                         \
+    differentiate<type, tiling_of_##entry>(attention);                                           \
+  }
+#define RIDGEPOINT_FINISH(entry, finish_entry, type)                       \
+  extern "C" __global__ void __launch_bounds__(kGroups* kWarpgroupThreads) \
+      finish_entry(const __grid_constant__ AttentionBackward attention) {  \
+    finish<type, tiling_of_##entry>(attention);                            \
+  }
+#define RIDGEPOINT_PREPARE(entry, type)                                            \
+  extern "C" __global__ void __launch_bounds__(256)                                \
+      entry(const __grid_constant__ AttentionBackward attention, int semaphores) { \
+    prepare_backward<type>(attention, semaphores);                                 \
+  }
+
+RIDGEPOINT_PREPARE(attention_backward_hopper_prepare_bf16, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_bf16_96, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_bf16_128, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_window_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_window_bf16_96, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_window_bf16_128, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_bf16_96, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_bf16_128, __nv_bfloat16)
+RIDGEPOINT_FINISH(attention_backward_hopper_bf16_64, attention_backward_hopper_finish_bf16_64, __nv_bfloat16)
+RIDGEPOINT_FINISH(attention_backward_hopper_bf16_96, attention_backward_hopper_finish_bf16_96, __nv_bfloat16)
+RIDGEPOINT_FINISH(attention_backward_hopper_bf16_128, attention_backward_hopper_finish_bf16_128, __nv_bfloat16)
+RIDGEPOINT_PREPARE(attention_backward_hopper_prepare_fp16, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_fp16_96, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_fp16_128, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_window_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_window_fp16_96, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_window_fp16_128, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_fp16_96, __half)
+RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_fp16_128, __half)
+RIDGEPOINT_FINISH(attention_backward_hopper_fp16_64, attention_backward_hopper_finish_fp16_64, __half)
+RIDGEPOINT_FINISH(attention_backward_hopper_fp16_96, attention_backward_hopper_finish_fp16_96, __half)
+RIDGEPOINT_FINISH(attention_backward_hopper_fp16_128, attention_backward_hopper_finish_fp16_128, __half)
+
+}  // namespace ridgepoint::cuda

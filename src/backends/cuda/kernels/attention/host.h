@@ -1,0 +1,86 @@
+// What the host sides of the attention kernels share.
+#pragma once
+
+#include <initializer_list>
+#include <limits>
+#include <optional>
+
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/variant.h"
+#include "ops/attention_form.h"
+#include "ops/layout.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+
+inline constexpr int kLogSumExpOperand = 5;  // of the backward
+
+struct AttentionSizes {
+  std::int64_t batch = 1;
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;
+  std::int64_t width = 0;
+};
+
+inline AttentionSizes sizes_of(const Shape& q, const Shape& k) {
+  AttentionSizes sizes{1, q[-2], k[-2], q[-1]};
+  for (int axis = 0; axis < q.rank() - 2; ++axis) sizes.batch *= q[axis];
+  return sizes;
+}
+
+// The window, or 0 if it hides no key.
+inline std::int64_t hiding_window(const AttentionForm& form, std::int64_t keys) {
+  return form.window < keys ? form.window : 0;
+}
+
+// How many heads of q read one head of k.
+inline Divisor group_of(const TensorLayout& q, const TensorLayout& k) {
+  return Divisor(static_cast<std::uint32_t>(heads_per_key_head(q.shape, k.shape)));
+}
+
+template <class Pointer>
+void set_rows(AttentionRows<Pointer>& rows, const TensorLayout& layout, Divisor group = {}) {
+  const std::optional<RowStrides> strides = row_strides(layout);
+  if (!strides || strides->row > std::numeric_limits<std::int32_t>::max()) {
+    throw Error("attention on a GPU needs rows less than 2^31 elements apart, in one stride over the batch; " +
+                    TensorType(layout.dtype, layout.shape).to_string() + " has no such rows; copy it first",
+                ErrorKind::unsupported);
+  }
+  rows.outer = strides->outer;
+  rows.inner = strides->inner;
+  rows.row = static_cast<std::int32_t>(strides->row);
+  rows.group = group;
+}
+
+template <class Parameters>
+void set_sizes(Parameters& parameters, const KernelSpec& spec, const AttentionSizes& sizes) {
+  parameters.queries = static_cast<int>(sizes.queries);
+  parameters.keys = static_cast<int>(sizes.keys);
+  parameters.width = static_cast<int>(sizes.width);
+  const AttentionForm form = attention_form(spec.node.attributes);
+  parameters.scale = static_cast<float>(form.scale);
+  parameters.causal = form.causal;
+  parameters.window = static_cast<int>(hiding_window(form, sizes.keys));
+  parameters.soft_cap = static_cast<float>(form.soft_cap);
+  const Shape& shape = spec.outputs[0].shape;
+  parameters.inner_count = Divisor(shape.rank() > 2 ? static_cast<std::uint32_t>(shape[-3]) : 1);
+}
+
+inline void require_vectors(std::initializer_list<const void*> operands) {
+  if (are_vector_aligned(operands)) return;
+  throw Error(
+      "attention on a GPU needs operands at multiples of 16 bytes; copy a slice of a tensor to a tensor of its own",
+      ErrorKind::unsupported);
+}
+
+// The kernels of Hopper (hopper_attention.cpp).
+bool takes_hopper_operands(const KernelSpec& spec);
+// Whether the kernel computes the scores of attention to so many keys: plain, with a window or with a soft cap.
+bool has_scores_of(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys);
+std::size_t hopper_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
+std::unique_ptr<Kernel> make_hopper_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant);
+std::unique_ptr<Kernel> make_hopper_backward(CudaContext& context, const KernelSpec& spec,
+                                             const KernelVariant& variant);
+
+}  // namespace ridgepoint::cuda

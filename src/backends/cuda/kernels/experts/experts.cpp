@@ -1,0 +1,256 @@
+// Mixture of experts: the kernels of routing.cu, grouped_matmul.cu and grouped_matmul_wgmma.cu.
+//
+// Dense operands of any floating dtype. An index outside its range is omitted; offsets are taken as if they were within
+// the rows. Results are bit for bit reproducible.
+#include <algorithm>
+
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/kernels/experts/hopper_products.h"
+#include "backends/cuda/kernels/experts/parameters.h"
+#include "backends/cuda/kernels/hand_written.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr unsigned kWarpLanes = 32;
+
+// Top-k or its gradient: two operands or two results beside the others, in the order of the kernels' parameters.
+class TopK : public Kernel {
+ public:
+  TopK(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : context_(context), is_backward_(spec.node.op == Op::top_k_backward) {
+    const Shape& whole = is_backward_ ? spec.outputs[0].shape : spec.inputs[0].shape;
+    const Shape& largest = is_backward_ ? spec.inputs[0].shape : spec.outputs[0].shape;
+    width_ = checked_int(whole[-1], "the width of a top-k");
+    k_ = static_cast<int>(largest[-1]);
+    rows_ = checked_int(whole.elements() / width_, "the number of rows of a top-k");
+    kernel_ = {context.kernel(variant.image, variant.entry),
+               variant.entry,
+               {.grid_x = block_count(rows_, variant.tiling.rows),
+                .block_x = kWarpLanes,
+                .block_y = static_cast<unsigned>(variant.tiling.rows)}};
+  }
+
+  std::string_view name() const override { return kernel_.name; }
+
+  void launch(const LaunchArguments& arguments) override {
+    if (kernel_.is_empty()) return;
+    first_ = arguments.inputs[0];
+    second_ = is_backward_ ? arguments.inputs[1] : arguments.outputs[0];
+    third_ = is_backward_ ? arguments.outputs[0] : arguments.outputs[1];
+    context_.launch(kernel_.function, kernel_.shape, parameters_, kernel_.name);
+  }
+
+ private:
+  CudaContext& context_;
+  bool is_backward_;
+  int rows_ = 0, width_ = 0, k_ = 0;
+  Launchable kernel_;
+  const void* first_ = nullptr;
+  void* second_ = nullptr;
+  void* third_ = nullptr;
+  void* parameters_[6] = {&first_, &second_, &third_, &rows_, &width_, &k_};
+};
+
+// Offsets and positions, as the sort of embedding_backward.cu writes them.
+std::size_t order_workspace_bytes(const KernelVariant& /*variant*/, const KernelSpec& spec) {
+  return static_cast<std::size_t>(spec.outputs[2].shape[0] + spec.inputs[0].shape.elements()) * sizeof(int);
+}
+
+class ExpertOrderKernel : public Kernel {
+ public:
+  ExpertOrderKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : context_(context),
+        count_(checked_int(spec.inputs[0].shape.elements(), "the number of choices of experts")),
+        k_(static_cast<int>(spec.inputs[0].shape[1])),
+        experts_(checked_int(spec.outputs[2].shape[0] - 1, "the number of experts")),
+        workspace_bytes_(order_workspace_bytes(variant, spec)) {
+    constexpr const char* kSort = "embedding_backward_sort";
+    constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
+    sort_ = {context.kernel("embedding/embedding_backward", kSort),
+             kSort,
+             {.grid_x = block_count(experts_, kSortRows), .block_x = 1024}};
+    const auto threads = static_cast<unsigned>(variant.tiling.threads);
+    widen_ = {context.kernel(variant.image, variant.entry),
+              variant.entry,
+              {.grid_x = block_count(std::max(count_, experts_ + 1), threads), .block_x = threads}};
+  }
+
+  std::string_view name() const override { return widen_.name; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    choices_ = arguments.inputs[0];
+    order_ = arguments.outputs[0];
+    rows_ = arguments.outputs[1];
+    offsets_ = arguments.outputs[2];
+    sorted_offsets_ = static_cast<int*>(arguments.workspace);
+    positions_ = sorted_offsets_ + experts_ + 1;
+    context_.launch(sort_.function, sort_.shape, sort_parameters_, sort_.name);
+    context_.launch(widen_.function, widen_.shape, widen_parameters_, widen_.name);
+  }
+
+ private:
+  CudaContext& context_;
+  int count_;
+  int k_;
+  int experts_;
+  std::size_t workspace_bytes_;
+  Launchable sort_;
+  Launchable widen_;
+  const void* choices_ = nullptr;
+  void* order_ = nullptr;
+  void* rows_ = nullptr;
+  void* offsets_ = nullptr;
+  int* sorted_offsets_ = nullptr;
+  int* positions_ = nullptr;
+  void* sort_parameters_[5] = {&choices_, &sorted_offsets_, &positions_, &experts_, &count_};
+  void* widen_parameters_[8] = {&sorted_offsets_, &positions_, &order_, &rows_, &offsets_, &count_, &experts_, &k_};
+};
+
+class GroupedMatmulKernel : public Kernel {
+ public:
+  GroupedMatmulKernel(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) : context_(context) {
+    parameters_.experts = checked_int(spec.inputs[2].shape[0] - 1, "the number of experts");
+    parameters_.rows = checked_int(spec.inputs[0].shape[0], "the number of rows of a grouped matmul");
+    parameters_.inner = checked_int(spec.inputs[0].shape[1], "the inner size of a grouped matmul");
+    parameters_.columns = checked_int(spec.outputs[0].shape[-1], "the width of a grouped matmul");
+    const bool sums_rows = spec.node.op == Op::grouped_matmul_weights;
+    const std::int64_t tiles = sums_rows
+                                   ? ceil_divide(parameters_.inner, kGroupedTile)
+                                   : ceil_divide(parameters_.rows, kGroupedTile) + std::int64_t{parameters_.experts};
+    kernel_ = {context.kernel(variant.image, variant.entry),
+               variant.entry,
+               {.grid_x = block_count(parameters_.columns, kGroupedTile),
+                .grid_y = checked_grid_y(tiles, 1, "the number of tiles of a grouped matmul"),
+                .grid_z = sums_rows ? checked_grid_y(parameters_.experts, 1, "the number of experts") : 1U,
+                .block_x = static_cast<unsigned>(variant.tiling.threads)}};
+  }
+
+  std::string_view name() const override { return kernel_.name; }
+
+  void launch(const LaunchArguments& arguments) override {
+    if (kernel_.is_empty()) return;
+    parameters_.a = arguments.inputs[0];
+    parameters_.b = arguments.inputs[1];
+    parameters_.offsets = static_cast<const long long*>(arguments.inputs[2]);
+    parameters_.c = arguments.outputs[0];
+    void* list[] = {&parameters_};
+    context_.launch(kernel_.function, kernel_.shape, list, kernel_.name);
+  }
+
+ private:
+  CudaContext& context_;
+  GroupedMatmul parameters_;
+  Launchable kernel_;
+};
+
+template <typename Made>
+std::unique_ptr<Kernel> make(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<Made>(context, spec, variant);
+}
+
+template <bool kTransposed>
+bool has_form(const KernelVariant& /*variant*/, const Graph& /*graph*/, const Node& node) {
+  return node.attributes.get<bool>("transposed") == kTransposed;
+}
+
+bool has_hopper_weights(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  return has_hopper_products(graph, node);
+}
+template <bool kTransposed>
+bool has_hopper_form(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  return has_form<kTransposed>(variant, graph, node) && has_hopper_products(graph, node);
+}
+
+std::unique_ptr<Kernel> make_hopper(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  for (const KernelVariant& portable : experts_variants()) {
+    if (portable.is_for_that_capability_alone || !portable.applies(context.card(), spec.graph, spec.node)) continue;
+    return make_hopper_products(context, spec, variant, portable.make(context, spec, portable));
+  }
+  throw Error("a grouped matmul on Hopper has no portable kernel", ErrorKind::unsupported);
+}
+
+// A warp computes a row.
+constexpr KernelVariant top_k(Op op, DType dtype, const char* entry) {
+  return {.op = op,
+          .dtype = dtype,
+          .tiling = {.rows = 8, .threads = 256},
+          .image = "experts/routing",
+          .entry = entry,
+          .make = make<TopK>};
+}
+// A block computes a tile.
+constexpr KernelVariant grouped(Op op, DType dtype, const char* entry,
+                                bool (*accepts)(const KernelVariant&, const Graph&, const Node&)) {
+  return {.op = op,
+          .dtype = dtype,
+          .accepts = accepts,
+          .tiling = {.rows = kGroupedTile, .columns = kGroupedTile, .threads = 128},
+          .image = "experts/grouped_matmul",
+          .entry = entry,
+          .make = make<GroupedMatmulKernel>};
+}
+
+constexpr KernelVariant hopper_grouped(Op op, DType dtype, const char* entry,
+                                       bool (*accepts)(const KernelVariant&, const Graph&, const Node&)) {
+  using Tiling = HopperGroupedTiling;
+  return {.op = op,
+          .dtype = dtype,
+          .least_capability = {9, 0},
+          .is_for_that_capability_alone = true,
+          .accepts = accepts,
+          .tiling = {.rows = Tiling::kRows,
+                     .columns = Tiling::kColumns,
+                     .threads = Tiling::kThreads,
+                     .shared_bytes = Tiling::kSharedBytes},
+          .image = "experts/grouped_matmul_wgmma",
+          .entry = entry,
+          .make = make_hopper};
+}
+
+constexpr KernelVariant kVariants[] = {
+    top_k(Op::top_k, DType::fp64, "top_k_forward_warp_row_fp64"),
+    top_k(Op::top_k, DType::fp32, "top_k_forward_warp_row_fp32"),
+    top_k(Op::top_k, DType::bf16, "top_k_forward_warp_row_bf16"),
+    top_k(Op::top_k, DType::fp16, "top_k_forward_warp_row_fp16"),
+    top_k(Op::top_k_backward, DType::fp64, "top_k_backward_warp_row_fp64"),
+    top_k(Op::top_k_backward, DType::fp32, "top_k_backward_warp_row_fp32"),
+    top_k(Op::top_k_backward, DType::bf16, "top_k_backward_warp_row_bf16"),
+    top_k(Op::top_k_backward, DType::fp16, "top_k_backward_warp_row_fp16"),
+    {.op = Op::expert_order,
+     .dtype = DType::int64,
+     .tiling = {.threads = 256},
+     .image = "experts/routing",
+     .entry = "expert_order_forward_sorted",
+     .workspace_bytes = order_workspace_bytes,
+     .make = make<ExpertOrderKernel>},
+    hopper_grouped(Op::grouped_matmul, DType::bf16, "grouped_matmul_forward_hopper_plain_bf16", has_hopper_form<false>),
+    hopper_grouped(Op::grouped_matmul, DType::bf16, "grouped_matmul_forward_hopper_transposed_bf16",
+                   has_hopper_form<true>),
+    hopper_grouped(Op::grouped_matmul_weights, DType::bf16, "grouped_matmul_weights_forward_hopper_bf16",
+                   has_hopper_weights),
+    hopper_grouped(Op::grouped_matmul, DType::fp16, "grouped_matmul_forward_hopper_plain_fp16", has_hopper_form<false>),
+    hopper_grouped(Op::grouped_matmul, DType::fp16, "grouped_matmul_forward_hopper_transposed_fp16",
+                   has_hopper_form<true>),
+    hopper_grouped(Op::grouped_matmul_weights, DType::fp16, "grouped_matmul_weights_forward_hopper_fp16",
+                   has_hopper_weights),
+    grouped(Op::grouped_matmul, DType::fp64, "grouped_matmul_forward_plain_fp64", has_form<false>),
+    grouped(Op::grouped_matmul, DType::fp32, "grouped_matmul_forward_plain_fp32", has_form<false>),
+    grouped(Op::grouped_matmul, DType::bf16, "grouped_matmul_forward_plain_bf16", has_form<false>),
+    grouped(Op::grouped_matmul, DType::fp16, "grouped_matmul_forward_plain_fp16", has_form<false>),
+    grouped(Op::grouped_matmul, DType::fp64, "grouped_matmul_forward_transposed_fp64", has_form<true>),
+    grouped(Op::grouped_matmul, DType::fp32, "grouped_matmul_forward_transposed_fp32", has_form<true>),
+    grouped(Op::grouped_matmul, DType::bf16, "grouped_matmul_forward_transposed_bf16", has_form<true>),
+    grouped(Op::grouped_matmul, DType::fp16, "grouped_matmul_forward_transposed_fp16", has_form<true>),
+    grouped(Op::grouped_matmul_weights, DType::fp64, "grouped_matmul_weights_forward_tiles_fp64", nullptr),
+    grouped(Op::grouped_matmul_weights, DType::fp32, "grouped_matmul_weights_forward_tiles_fp32", nullptr),
+    grouped(Op::grouped_matmul_weights, DType::bf16, "grouped_matmul_weights_forward_tiles_bf16", nullptr),
+    grouped(Op::grouped_matmul_weights, DType::fp16, "grouped_matmul_weights_forward_tiles_fp16", nullptr),
+};
+
+}  // namespace
+
+std::span<const KernelVariant> experts_variants() { return kVariants; }
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,50 @@
+#include "backends/cuda/nccl/nccl.h"
+
+#include <fmt/format.h>
+
+#include "backends/cuda/driver/shared_library.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr std::string_view kFile = "libnccl.so.2";
+
+Nccl load() {
+  const SharedLibrary library(kFile);
+  if (!library.is_open()) {
+    throw Error(fmt::format("several ranks on GPUs need NCCL, and {} could not be opened ({}); install it (NVIDIA's "
+                            "package libnccl2), or add its folder to LD_LIBRARY_PATH",
+                            kFile, library.reason()),
+                ErrorKind::unsupported);
+  }
+  Nccl table;
+#define RIDGEPOINT_NCCL_FIND(name) library.load(table.name, #name)
+  RIDGEPOINT_NCCL_FIND(ncclGetUniqueId);
+  RIDGEPOINT_NCCL_FIND(ncclCommInitRank);
+  RIDGEPOINT_NCCL_FIND(ncclGroupStart);
+  RIDGEPOINT_NCCL_FIND(ncclGroupEnd);
+  RIDGEPOINT_NCCL_FIND(ncclAllReduce);
+  RIDGEPOINT_NCCL_FIND(ncclReduceScatter);
+  RIDGEPOINT_NCCL_FIND(ncclAllGather);
+  RIDGEPOINT_NCCL_FIND(ncclBroadcast);
+  RIDGEPOINT_NCCL_FIND(ncclGetErrorString);
+  RIDGEPOINT_NCCL_FIND(ncclGetLastError);
+#undef RIDGEPOINT_NCCL_FIND
+  return table;
+}
+
+}  // namespace
+
+const Nccl& nccl() {
+  static const Nccl table = load();
+  return table;
+}
+
+void check(NcclStatus status, std::string_view doing) {
+  if (status == NcclStatus::success) return;
+  throw Error(fmt::format("NCCL could not {}: {} ({})", doing, nccl().ncclGetErrorString(status),
+                          nccl().ncclGetLastError(nullptr)));
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,82 @@
+#include "backends/mpi/mpi_group.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr const char* kLibraryFile = "libridgepoint_mpi.so";
+
+// Beside the program, as in a build folder, or where an installation has it.
+std::vector<std::filesystem::path> library_places() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  return {program / kLibraryFile, program.parent_path() / kLibraryFile,
+          program.parent_path() / RIDGEPOINT_LIBRARY_FOLDER / kLibraryFile};
+}
+
+MpiLibrary& load_library() {
+  std::string problem;
+  for (const std::filesystem::path& place : library_places()) {
+    if (!std::filesystem::exists(place)) continue;
+    void* handle = dlopen(place.c_str(), RTLD_NOW | RTLD_GLOBAL);  // Open MPI opens parts of itself by name
+    if (handle == nullptr) {
+      problem = dlerror();
+      continue;
+    }
+    const auto function = reinterpret_cast<MpiLibraryFunction>(dlsym(handle, kMpiLibraryFunction));
+    if (function != nullptr) return *function();
+    problem = place.string() + " has another interface";
+  }
+  if (problem.empty()) {
+    throw Error(
+        "this build has no MPI, which several ranks need; build it on a machine with MPI (Debian: "
+        "libopenmpi-dev)",
+        ErrorKind::unsupported);
+  }
+  throw Error(
+      "MPI cannot be loaded, and several ranks need it (" + problem + "); install its libraries (Debian: openmpi-bin)",
+      ErrorKind::unsupported);
+}
+
+}  // namespace
+
+MpiGroup::MpiGroup(std::chrono::duration<double> collective_limit)
+    : library_(load_library()), thread_(library_, collective_limit) {}
+
+std::vector<std::string> MpiGroup::all_gather(std::string_view mine) {
+  const auto count = static_cast<std::size_t>(ranks());
+  const std::size_t size = mine.size();
+  std::vector<std::size_t> sizes(count);
+  gather(&size, sizes.data(), sizeof size);
+  const std::size_t longest = *std::ranges::max_element(sizes);
+  std::string padded(mine);
+  padded.resize(longest);
+  std::string all(longest * count, '\0');
+  if (longest > 0) gather(padded.data(), all.data(), longest);
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < count; ++i) texts.push_back(all.substr(i * longest, sizes[i]));
+  return texts;
+}
+
+void MpiGroup::gather(const void* in, void* out, std::size_t bytes) {
+  thread_.wait(thread_.start([=](MpiLibrary& mpi) { mpi.begin_all_gather(in, out, bytes); }, "an exchange of texts"));
+}
+
+void MpiGroup::abort(int exit_code) {
+  thread_.abandon();
+  library_.abort(exit_code);
+  std::_Exit(exit_code);
+}
+
+std::shared_ptr<ProcessGroup> join_process_group(double collective_limit_seconds) {
+  return std::make_shared<MpiGroup>(std::chrono::duration<double>(collective_limit_seconds));
+}
+
+}  // namespace ridgepoint

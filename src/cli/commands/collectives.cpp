@@ -1,0 +1,188 @@
+// ridgepoint collectives: times the collectives between ranks by themselves.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/command.h"
+#include "cli/options/choices.h"
+#include "cli/options/rank_options.h"
+#include "cli/options/sweep.h"
+#include "cli/ranks/ranks.h"
+#include "cli/terminal/interrupt.h"
+#include "cli/terminal/output.h"
+#include "cli/terminal/progress.h"
+#include "core/nearest.h"
+#include "core/units.h"
+#include "measure/collectives/collective_benchmark.h"
+#include "measure/machine/datasheet.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+using views::Align;
+using views::Table;
+
+std::vector<std::string_view> collective_names() {
+  std::vector<std::string_view> names;
+  for (const Op op : kAllCollectives) names.push_back(ridgepoint::name(op));
+  return names;
+}
+
+Op collective_from_name(std::string_view text) {
+  const std::vector<std::string_view> names = collective_names();
+  const auto found = std::ranges::find(names, text);
+  if (found == names.end()) throw Error(fmt::format("'{}' is unknown{}", text, hint(text, names)), ErrorKind::usage);
+  return kAllCollectives[static_cast<std::size_t>(found - names.begin())];
+}
+
+DType summed_dtype_from_name(std::string_view text) {
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
+    if (ridgepoint::name(dtype) == text) return dtype;
+  }
+  throw Error(fmt::format("'{}' is unknown; available: fp64, fp32, bf16, fp16", text), ErrorKind::usage);
+}
+
+class Collectives : public Command {
+ public:
+  std::string_view name() const override { return "collectives"; }
+  std::string_view summary() const override { return "time all_reduce, reduce_scatter and all_gather between ranks"; }
+  std::string_view examples() const override {
+    return "ridgepoint collectives --ranks 2\n"
+           "mpirun -n 4 ridgepoint collectives --size 1KiB:1GiB:*4 --dtype bf16\n"
+           "ridgepoint collectives --ranks 4 --op all_reduce --size 64MiB --format csv";
+  }
+  std::string_view notes() const override {
+    return "Sizes are those of the larger side: the operand of all_reduce, reduce_scatter and collective_broadcast, "
+           "the "
+           "result of all_gather. algorithm is the size by the time. bus is what a link of a ring carries for it: "
+           "times "
+           "2 (n - 1) / n for all_reduce and (n - 1) / n for reduce_scatter and all_gather, as nccl-tests count. Times "
+           "are medians of batches of launches, of the slowest rank. wrong counts elements of all ranks that are not "
+           "the exact result.";
+  }
+
+  void add_options(CLI::App& app) override {
+    constexpr const char* kGroup = "Work";
+    offer(*app.add_option("--op", ops_, fmt::format("collectives [{}]", ops_))->type_name("NAMES")->group(kGroup),
+          collective_names(), Takes::list);
+    app.add_option("--size", sizes_, "bytes of a tensor [1KiB:64MiB:*4; on GPUs 1KiB:1GiB:*4]")
+        ->type_name("SIZES")
+        ->group(kGroup);
+    offer(*app.add_option("--dtype", dtypes_, fmt::format("number types [{}]", dtypes_))
+               ->type_name("NAMES")
+               ->group(kGroup),
+          {"fp64", "fp32", "bf16", "fp16"}, Takes::list);
+    app.add_option("--warmup", warmup_, fmt::format("untimed launches before the timed ones [{}]", warmup_))
+        ->type_name("N")
+        ->group(kGroup);
+    app.add_option("--iterations", iterations_,
+                   fmt::format("launches of each of the five timed batches [{}]", iterations_))
+        ->type_name("N")
+        ->group(kGroup);
+    app.add_option("--device", device_, "cpu, or cuda: the card with the number of the rank [cuda if there is a GPU]")
+        ->type_name("NAME")
+        ->group("Machine");
+    rank_options_.add_to(app);
+    output_.add_to(app);
+  }
+
+  int run() override {
+    require(warmup_ >= 0 && iterations_ >= 1, "--warmup is at least 0 and --iterations at least 1");
+    if (device_.empty()) device_ = default_device_name();
+    const std::vector<CollectiveSetup> setups = sweep();
+    rank_options_.start();
+    const std::shared_ptr<ProcessGroup>& group = joined_ranks();
+    require(
+        group != nullptr,
+        "collectives run between processes: add --ranks 2 to start them on this machine, or start them with mpirun");
+    const std::shared_ptr<Device> device = open_device(device_of_rank(device_, *group));
+    Table table = empty_table(*device, *group);
+    PageWriter writer(output_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });
+    measure(*device, *group, setups, table, writer);
+    writer.finish();
+    return wrong_elements_ == 0 ? kExitOk : kExitFailure;
+  }
+
+ private:
+  std::vector<CollectiveSetup> sweep() const {
+    const std::string sizes = !sizes_.empty() ? sizes_ : device_.starts_with("cuda") ? "1KiB:1GiB:*4" : "1KiB:64MiB:*4";
+    const NumberRule rule{1, std::int64_t{1} << 40, parse_bytes};
+    std::vector<CollectiveSetup> setups;
+    for (const std::string& op : parse_option("--op", ops_, split_list)) {
+      for (const std::string& dtype : parse_option("--dtype", dtypes_, split_list)) {
+        for (const std::int64_t bytes :
+             parse_option("--size", sizes, [&](std::string_view text) { return parse_numbers(text, rule); })) {
+          setups.push_back({parse_option("--op", op, collective_from_name),
+                            parse_option("--dtype", dtype, summed_dtype_from_name), bytes, warmup_, iterations_});
+        }
+      }
+    }
+    return setups;
+  }
+
+  Table empty_table(const Device& device, const ProcessGroup& group) const {
+    Table table;
+    table.caption = fmt::format("{} ({}), {} ranks", device.kind(), device.name(), group.ranks());
+    table.columns = {{"op", "op"},
+                     {"dtype", "dtype"},
+                     {"bytes", "bytes"},
+                     {"time_us", "time us", "{:.1f}"},
+                     {"algorithm_gb_per_second", "algorithm GB/s", "{:.2f}", Align::by_content, 1},
+                     {"bus_gb_per_second", "bus GB/s", "{:.2f}"},
+                     {"link_share", "of link", "{:.1%}", Align::by_content, 1},
+                     {"wrong", "wrong"}};
+    const Datasheet* sheet = find_datasheet(device.name());
+    if (sheet == nullptr || !sheet->link_bytes_per_second)
+      std::erase_if(table.columns, [](const views::Column& column) { return column.key == "link_share"; });
+    table.key_columns = 3;
+    return table;
+  }
+
+  void measure(Device& device, ProcessGroup& group, const std::vector<CollectiveSetup>& setups, Table& table,
+               PageWriter& writer) {
+    const std::shared_ptr<Communicator> communicator = device.make_communicator(joined_ranks());
+    const Datasheet* sheet = find_datasheet(device.name());
+    std::vector<double> costs;
+    for (const CollectiveSetup& setup : setups) costs.push_back(1e5 + static_cast<double>(setup.bytes));
+    Progress progress(std::move(costs));
+    for (std::size_t row = 0; row < setups.size(); ++row) {
+      const CollectiveSetup& setup = setups[row];
+      progress.start_row(row, fmt::format("{} {} {}", ridgepoint::name(setup.op), ridgepoint::name(setup.dtype),
+                                          format_bytes(static_cast<std::uint64_t>(setup.bytes))));
+      const CollectiveTimes times = measure_collective(device, *communicator, group, setup, stop_if_interrupted);
+      wrong_elements_ += times.wrong_elements;
+      views::Cells cells = {std::string(ridgepoint::name(setup.op)),
+                            std::string(ridgepoint::name(setup.dtype)),
+                            times.bytes,
+                            times.ms * 1e3,
+                            times.algorithm_bytes_per_second / 1e9,
+                            times.bus_bytes_per_second / 1e9};
+      if (sheet != nullptr && sheet->link_bytes_per_second)
+        cells.emplace_back(times.bus_bytes_per_second / *sheet->link_bytes_per_second);
+      cells.emplace_back(times.wrong_elements);
+      progress.clear();
+      table.add(std::move(cells));
+      writer.item_added();
+    }
+  }
+
+  std::string ops_ = "all_reduce,reduce_scatter,all_gather";
+  std::string dtypes_ = "fp32";
+  std::string sizes_, device_;
+  std::int64_t warmup_ = 5, iterations_ = 20;
+  std::int64_t wrong_elements_ = 0;
+  RankOptions rank_options_;
+  OutputOptions output_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_collectives() { return std::make_unique<Collectives>(); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,29 @@
+// The options --parallel, --shard and --ranks: how a run is divided among processes, and who starts them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cli/options/run_options.h"
+
+namespace ridgepoint::cli {
+
+// --parallel and --shard, for every command that plans or runs.
+std::vector<Axis> parallel_axes();
+
+// --ranks, for commands that run.
+class RankOptions {
+ public:
+  void add_to(CLI::App& app);
+  // With --ranks, outside of a parallel run, starts one instead of this process and does not return.
+  void start() const;
+  // The same; then places every configuration on this rank. Throws Error (usage) where the ranks do not fit the
+  // configurations.
+  void place(std::span<RunConfig> configs) const;
+
+ private:
+  std::int64_t ranks_ = 0;  // 0: not given
+};
+
+}  // namespace ridgepoint::cli

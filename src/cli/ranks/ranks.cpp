@@ -1,0 +1,177 @@
+#include "cli/ranks/ranks.h"
+
+#include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+constexpr double kCollectiveLimitSeconds = 300;
+// A text of environment that sets another limit, in seconds.
+constexpr const char* kLimitVariable = "RIDGEPOINT_COLLECTIVE_TIMEOUT";
+// The number of processes by Open MPI, by MPICH and others (PMI), and by SLURM's srun.
+constexpr std::array kCountVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+
+// How Open MPI starts ranks on one machine: more than there are cores if need be, each on all cores, without ssh, and
+// also for root, as in a container. Variables, because another mpirun would refuse its options.
+constexpr std::array<std::pair<const char*, const char*>, 5> kOpenMpiSettings = {{
+    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
+    {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+    {"OMPI_MCA_plm", "isolated"},
+    {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
+}};
+
+std::shared_ptr<ProcessGroup>& group() {
+  static std::shared_ptr<ProcessGroup> joined;
+  return joined;
+}
+
+std::vector<std::string>& arguments() {
+  static std::vector<std::string> given;
+  return given;
+}
+
+std::optional<double> number_in(const char* variable) {
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  double value = 0;
+  const std::string_view digits(text);
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  return read.ec == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+std::string joined(std::span<const std::string> words) {
+  std::string text;
+  for (const std::string& word : words) text += word + '\n';
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+void check_agreement(std::span<const std::string> command_line) {
+  const std::vector<std::string> all = group()->all_gather(joined(command_line));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const std::vector<std::string> first = lines_of(all[0]), other = lines_of(all[rank]);
+    std::size_t i = 0;
+    while (i < first.size() && i < other.size() && first[i] == other[i]) ++i;
+    const auto word = [i](const std::vector<std::string>& words) {
+      return i < words.size() ? "'" + words[i] + "'" : std::string("nothing");
+    };
+    throw Error(fmt::format("the ranks have different options: rank 0 has {} where rank {} has {}", word(first), rank,
+                            word(other)),
+                ErrorKind::usage);
+  }
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+// mpirun may have bound each rank to cores of its own; otherwise ranks of a machine share its cores evenly.
+int threads_of_rank(const ProcessGroup& ranks) {
+  const int cores = usable_cores();
+  const bool is_bound = cores < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  return is_bound ? cores : std::max(1, cores / ranks.ranks_on_host());
+}
+
+}  // namespace
+
+bool is_started_as_rank() {
+  return std::ranges::any_of(kCountVariables, [](const char* variable) { return number_in(variable).value_or(1) > 1; });
+}
+
+void join_ranks(std::span<const std::string> command_line) {
+  arguments().assign(command_line.begin(), command_line.end());
+  if (!is_started_as_rank()) return;
+  group() = join_process_group(number_in(kLimitVariable).value_or(kCollectiveLimitSeconds));
+  if (!is_first_rank() && std::freopen("/dev/null", "w", stdout) == nullptr) std::fclose(stdout);
+  check_agreement(command_line);
+}
+
+const std::shared_ptr<ProcessGroup>& joined_ranks() { return group(); }
+
+bool is_first_rank() { return group() == nullptr || group()->rank() == 0; }
+
+void start_ranks(std::int64_t count) {
+  for (const auto& [name, value] : kOpenMpiSettings) setenv(name, value, 0);
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(count), "/proc/self/exe"};
+  std::array<char, 4096> program{};
+  if (const ssize_t length = readlink("/proc/self/exe", program.data(), program.size() - 1); length > 0)
+    words.back() = std::string(program.data(), static_cast<std::size_t>(length));
+  words.insert(words.end(), arguments().begin(), arguments().end());
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execvp(pointers[0], pointers.data());
+  throw Error(fmt::format("--ranks starts processes with mpirun, which cannot be started ({}); install it (Debian: "
+                          "openmpi-bin)",
+                          std::generic_category().message(errno)),
+              ErrorKind::unsupported);
+}
+
+std::string device_of_rank(const std::string& device, const ProcessGroup& group) {
+  return device == "cuda" ? fmt::format("cuda:{}", group.rank_on_host()) : device;
+}
+
+std::string path_of_rank(const std::filesystem::path& path) {
+  if (group() == nullptr) return path.string();
+  const std::string name = fmt::format("{}.rank{}{}", path.stem().string(), group()->rank(), path.extension().string());
+  return (path.parent_path() / name).string();
+}
+
+void place_on_rank(RunConfig& config) {
+  ParallelOptions& parallel = config.compile.parallel;
+  const std::int64_t ranks = group() == nullptr ? 1 : group()->ranks();
+  if ((ranks == 1 && !parallel.is_parallel()) || config.device == "null") return;
+  if (ranks == 1) {
+    throw Error(
+        fmt::format("--parallel data={0} needs {0} processes: add --ranks {0} to start them on this machine, or "
+                    "start them with mpirun -n {0}",
+                    parallel.data),
+        ErrorKind::usage);
+  }
+  if (parallel.data != ranks) {
+    throw Error(fmt::format("{} ranks were started, and the options are for {}; give --parallel data={}", ranks,
+                            parallel.data, ranks),
+                ErrorKind::usage);
+  }
+  config.group = group();
+  parallel.rank = group()->rank();
+  config.device = device_of_rank(config.device, *group());
+  if (config.device_options.threads == 0) config.device_options.threads = threads_of_rank(*group());
+}
+
+void leave_ranks(int exit_code) {
+  if (group() == nullptr) return;
+  if (exit_code != 0) group()->abort(exit_code);
+  group().reset();
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,43 @@
+// The ranks of a parallel run: processes that mpirun, a cluster's scheduler or --ranks started with one command line.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ridgepoint/run_config.h"
+#include "runtime/process_group.h"
+
+namespace ridgepoint::cli {
+
+// Whether mpirun or a scheduler started this process as one of several.
+bool is_started_as_rank();
+
+// Joins the others, if there are any; the first call of the program, with its arguments. All must have the same ones:
+// throws Error (usage) that names the first difference. Only rank 0 prints and writes files from then on.
+void join_ranks(std::span<const std::string> command_line);
+// The ranks; null for a process of its own.
+const std::shared_ptr<ProcessGroup>& joined_ranks();
+// Whether this process prints and writes files: it is rank 0, or the only one.
+bool is_first_rank();
+
+// Replaces this process by mpirun with `count` of it on this machine. Throws Error where that is not installed.
+[[noreturn]] void start_ranks(std::int64_t count);
+
+// cuda becomes the card with the number of the rank on this machine; other names stay.
+std::string device_of_rank(const std::string& device, const ProcessGroup& group);
+
+// The name of a file that each rank writes: that of rank 1 for m.svg is m.rank1.svg. Unchanged for a process of its
+// own.
+std::string path_of_rank(const std::filesystem::path& path);
+
+// Gives a configuration that runs on several ranks its group, its rank, and its share of this machine: cuda becomes the
+// card with the number of the rank, and processors share the cores. Throws Error (usage) where the ranks that there are
+// do not fit the configuration.
+void place_on_rank(RunConfig& config);
+
+// Ends the run of all ranks, as the last call of the program: a failure ends those of the others too.
+void leave_ranks(int exit_code);
+
+}  // namespace ridgepoint::cli

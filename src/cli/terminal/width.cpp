@@ -1,0 +1,18 @@
+#include "cli/terminal/width.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdint>
+
+namespace ridgepoint::cli {
+
+std::size_t terminal_width(int descriptor) {
+  winsize size{};
+  const bool has_width = ::isatty(descriptor) != 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return has_width ? size.ws_col : SIZE_MAX;
+}
+
+std::size_t output_width() { return terminal_width(STDOUT_FILENO); }
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,66 @@
+// The fields of a config.json with their types, and which of them were read. The readers of the families share it.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/json.h"
+
+namespace ridgepoint {
+
+class ConfigFields {
+ public:
+  // The largest size that is read; products of sizes are checked where they are made.
+  static constexpr std::int64_t kMaxSize = std::int64_t{1} << 40;
+
+  // `object` must be a JSON object. `prefix` stands before the names of its fields in messages: "rope_scaling.".
+  explicit ConfigFields(Json object, std::string prefix = "");
+
+  // Each marks the field as read and returns `absent` where it is not there or, unless said otherwise, null. Throws
+  // Error with the name and the value of a field of another type or out of range.
+  std::int64_t size(std::string_view key, std::int64_t absent, std::int64_t most = kMaxSize);  // at least 1
+  // Empty for null.
+  std::optional<std::int64_t> optional_size(std::string_view key, std::optional<std::int64_t> absent);
+  double positive(std::string_view key, double absent);
+  double not_negative(std::string_view key, double absent);
+  bool flag(std::string_view key, bool absent);
+  std::string text(std::string_view key, std::string_view absent);
+
+  // Whether the field is there and not null. It marks nothing.
+  bool has(std::string_view key) const;
+  bool contains(std::string_view key) const { return object_.contains(key); }  // null included
+  // The value of a field that is there and not null; otherwise null. Marks the field as read.
+  const Json* find(std::string_view key);
+  // A field that is an object; empty where it is not there or null.
+  std::optional<ConfigFields> object(std::string_view key);
+  // Marks a field as read that changes nothing.
+  void skip(std::string_view key) { read_.emplace(key); }
+
+  // Throws Error unless the field is absent, null, false, 0, an empty list or an empty object. `why` ends the message.
+  void refuse(std::string_view key, std::string_view why);
+  // Throws Error about the whole: "config.json: ...".
+  [[noreturn]] void fail(std::string_view key, std::string_view problem) const;
+
+  const std::set<std::string, std::less<>>& read() const { return read_; }
+  // The names of fields that nothing has read, in the order of the file.
+  std::vector<std::string> unread() const;
+
+  // Sentences for the user: what is off, what is ignored.
+  void note(std::string sentence) { notes_.push_back(std::move(sentence)); }
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  double number(std::string_view key, double absent, double least, bool may_be_least, std::string_view range);
+
+  Json object_;
+  std::string prefix_;
+  std::set<std::string, std::less<>> read_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace ridgepoint

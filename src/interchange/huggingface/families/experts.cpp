@@ -1,0 +1,69 @@
+#include "interchange/huggingface/families/experts.h"
+
+#include <fmt/format.h>
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::int64_t kMaxExperts = 65536;
+constexpr double kAuxiliaryLoss = 0.001;
+constexpr std::string_view kAllLayers = "layers without experts among layers with them are not supported";
+
+// The published files of each family have one of two names; `transformers` 5 writes the other one for some.
+std::int64_t read_count(ConfigFields& fields, const ExpertDefaults& defaults) {
+  const std::string_view other = defaults.count_key == "num_experts" ? "num_local_experts" : "num_experts";
+  if (!fields.has(other)) return fields.size(defaults.count_key, defaults.count, kMaxExperts);
+  const std::int64_t count = fields.size(other, defaults.count, kMaxExperts);
+  if (fields.size(defaults.count_key, count, kMaxExperts) != count)
+    fields.fail(other, fmt::format("is {}, and {} is another number", count, defaults.count_key));
+  return count;
+}
+
+}  // namespace
+
+void read_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
+  Experts& experts = config.architecture.experts;
+  experts.count = read_count(fields, defaults);
+  experts.per_token = fields.size("num_experts_per_tok", defaults.per_token, kMaxExperts);
+  if (experts.per_token > experts.count)
+    fields.fail("num_experts_per_tok",
+                fmt::format("is {}, but a layer has {} experts", experts.per_token, experts.count));
+  const double factor = fields.not_negative("router_aux_loss_coef", kAuxiliaryLoss);
+  const bool has_loss = fields.flag("output_router_logits", false);
+  experts.auxiliary_loss = has_loss ? factor : 0;
+  if (!has_loss && factor > 0)
+    fields.note("the loss has no load-balancing part: transformers adds it only with output_router_logits=true");
+}
+
+void write_experts(const TransformerConfig& config, std::string_view count_key, Json& fields) {
+  const Experts& experts = config.architecture.experts;
+  fields[std::string(count_key)] = experts.count;
+  fields["num_experts_per_tok"] = experts.per_token;
+  fields["output_router_logits"] = experts.auxiliary_loss > 0;
+  fields["router_aux_loss_coef"] = experts.auxiliary_loss;
+}
+
+void read_qwen_experts(ConfigFields& fields, TransformerConfig& config, const ExpertDefaults& defaults) {
+  read_experts(fields, config, defaults);
+  config.architecture.experts.normalised = fields.flag("norm_topk_prob", false);
+  fields.refuse("mlp_only_layers", kAllLayers);
+  if (fields.size("decoder_sparse_step", 1) != 1)
+    fields.fail("decoder_sparse_step", fmt::format("is not 1; {}", kAllLayers));
+  // The width of layers without experts, of which there are none.
+  fields.skip("intermediate_size");
+  fields.refuse("use_sliding_window", "sliding windows of this family are not supported");
+  fields.skip("sliding_window");
+  fields.skip("max_window_layers");
+  fields.skip("layer_types");
+}
+
+void write_qwen_experts(const TransformerConfig& config, Json& fields) {
+  fields["moe_intermediate_size"] = config.d_ff;
+  write_experts(config, "num_experts", fields);
+  fields["norm_topk_prob"] = config.architecture.experts.normalised;
+  fields["decoder_sparse_step"] = 1;
+  fields["mlp_only_layers"] = Json::array();
+  fields["use_sliding_window"] = false;
+}
+
+}  // namespace ridgepoint

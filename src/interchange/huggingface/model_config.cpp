@@ -1,0 +1,243 @@
+#include "interchange/huggingface/model_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+
+#include "core/nearest.h"
+#include "interchange/huggingface/config_fields.h"
+#include "interchange/huggingface/families/family.h"
+#include "interchange/huggingface/json_file.h"
+#include "interchange/safetensors_names.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr const char* kConfigName = "config.json";
+
+// Fields of every family that a training step does not depend on: names, tokens with a meaning, generation of text, the
+// types of files.
+constexpr auto kWithoutEffect = std::to_array<std::string_view>({"model_type",
+                                                                 "architectures",
+                                                                 "_name_or_path",
+                                                                 "name_or_path",
+                                                                 "transformers_version",
+                                                                 "torch_dtype",
+                                                                 "dtype",
+                                                                 "bos_token_id",
+                                                                 "eos_token_id",
+                                                                 "pad_token_id",
+                                                                 "sep_token_id",
+                                                                 "cls_token_id",
+                                                                 "unk_token_id",
+                                                                 "decoder_start_token_id",
+                                                                 "use_cache",
+                                                                 "initializer_range",
+                                                                 "auto_map",
+                                                                 "tokenizer_class",
+                                                                 "task_specific_params",
+                                                                 "id2label",
+                                                                 "label2id",
+                                                                 "num_labels",
+                                                                 "problem_type",
+                                                                 "finetuning_task",
+                                                                 "output_attentions",
+                                                                 "output_hidden_states",
+                                                                 "return_dict",
+                                                                 "output_past",
+                                                                 "torchscript",
+                                                                 "use_bfloat16",
+                                                                 "tf_legacy_loss",
+                                                                 "tie_encoder_decoder",
+                                                                 "chunk_size_feed_forward",
+                                                                 "cross_attention_hidden_size",
+                                                                 "summary_type",
+                                                                 "summary_use_proj",
+                                                                 "summary_activation",
+                                                                 "summary_proj_to_labels",
+                                                                 "summary_first_dropout",
+                                                                 "classifier_dropout",
+                                                                 "cache_implementation",
+                                                                 "attn_implementation",
+                                                                 "_attn_implementation",
+                                                                 "_attn_implementation_autoset",
+                                                                 "_attn_implementation_internal",
+                                                                 "is_decoder",
+                                                                 "prefix",
+                                                                 "use_mems_eval",
+                                                                 "max_length",
+                                                                 "min_length",
+                                                                 "do_sample",
+                                                                 "early_stopping",
+                                                                 "num_beams",
+                                                                 "num_beam_groups",
+                                                                 "diversity_penalty",
+                                                                 "temperature",
+                                                                 "top_k",
+                                                                 "top_p",
+                                                                 "typical_p",
+                                                                 "repetition_penalty",
+                                                                 "length_penalty",
+                                                                 "no_repeat_ngram_size",
+                                                                 "encoder_no_repeat_ngram_size",
+                                                                 "bad_words_ids",
+                                                                 "num_return_sequences",
+                                                                 "output_scores",
+                                                                 "return_dict_in_generate",
+                                                                 "forced_bos_token_id",
+                                                                 "forced_eos_token_id",
+                                                                 "remove_invalid_values",
+                                                                 "exponential_decay_length_penalty",
+                                                                 "suppress_tokens",
+                                                                 "begin_suppress_tokens"});
+
+struct Refused {
+  std::string_view key;
+  std::string_view why;
+};
+constexpr Refused kRefused[] = {
+    {"quantization_config", "quantised weights are not supported; give the config.json of the model in bf16 or fp32"},
+    {"compression_config", "compressed weights are not supported"},
+    {"pruned_heads", "pruned heads are not supported"},
+    {"is_encoder_decoder", "a model with an encoder is not supported"},
+    {"add_cross_attention", "attention to an encoder is not supported"},
+};
+
+const Family& family_of(ConfigFields& fields) {
+  const std::string type = fields.text("model_type", "");
+  if (type.empty()) fields.fail("model_type", "is missing, so the family of the model is not known");
+  if (const Family* family = find_family(type)) return *family;
+  const std::string_view lacking = lacking_for(type);
+  std::vector<std::string_view> names;
+  for (const Family& family : families()) names.push_back(family.model_type);
+  const std::string near = nearest(std::string_view(type).substr(0, 64), names);
+  fields.fail("model_type",
+              fmt::format("is {}, a family that is not supported{}{}; supported: {}", quote_name(type),
+                          lacking.empty() ? "" : fmt::format(": it has {}", lacking),
+                          near.empty() ? "" : fmt::format("; the nearest is '{}'", near), fmt::join(names, ", ")));
+}
+
+// Gemma 3 with images has the fields of its text model in an object of their own.
+Json text_model_of(Json fields, std::vector<std::string>& notes) {
+  const auto type = fields.find("model_type");
+  if (type == fields.end() || *type != "gemma3") return fields;
+  const auto text = fields.find("text_config");
+  Json inner = text != fields.end() && text->is_object() ? *text : Json::object();
+  inner["model_type"] = "gemma3_text";
+  notes.emplace_back("only the text model is read, without the part for images");
+  return inner;
+}
+
+void note_unread(const ConfigFields& fields, std::vector<std::string>& notes) {
+  std::vector<std::string> unknown;
+  for (const std::string& key : fields.unread()) {
+    if (std::ranges::find(kWithoutEffect, key) == kWithoutEffect.end()) unknown.push_back(quote_name(key));
+  }
+  if (unknown.empty()) return;
+  constexpr std::size_t kMostNamed = 12;
+  const std::size_t count = unknown.size();
+  if (count > kMostNamed) unknown.resize(kMostNamed);
+  notes.push_back(fmt::format("ignored, because this program does not know {}: {}{}", count == 1 ? "it" : "them",
+                              fmt::join(unknown, ", "), count > kMostNamed ? ", ..." : ""));
+}
+
+void check_overrides(const std::vector<ConfigOverride>& overrides, const ConfigFields& fields,
+                     std::string_view family) {
+  const std::vector<std::string_view> known(fields.read().begin(), fields.read().end());
+  for (const ConfigOverride& one : overrides) {
+    const std::string_view key = std::string_view(one.key).substr(0, one.key.find('.'));
+    if (std::ranges::find(known, key) != known.end()) continue;
+    throw Error(fmt::format("--config-override: {} is no field that is read of a model of the family {}{}",
+                            quote_name(key), family, hint(key.substr(0, 64), known)),
+                ErrorKind::usage);
+  }
+}
+
+// The name of a repository, "owner/name", or empty: other programs write paths of other machines into the field.
+std::string repository_name(const Json& fields) {
+  const auto found = fields.find("_name_or_path");
+  if (found == fields.end() || !found->is_string()) return "";
+  const std::string name = found->get<std::string>();
+  constexpr std::size_t kLongestName = 96;
+  if (name.size() > kLongestName || std::ranges::count(name, '/') != 1 || name.starts_with('/') ||
+      name.starts_with('.') || name.ends_with('/'))
+    return "";
+  return printable(name);
+}
+
+// The folder's name. In the cache of huggingface_hub, models--OWNER--NAME/snapshots/HASH, it is NAME; links stay,
+// because they lead to files named after their content.
+std::string folder_name(const std::filesystem::path& file) {
+  const std::filesystem::path folder = std::filesystem::absolute(file).lexically_normal().parent_path();
+  std::string name = folder.filename().string();
+  if (folder.parent_path().filename() == "snapshots") {
+    name = folder.parent_path().parent_path().filename().string();
+    const std::size_t owner = name.rfind("--");
+    if (owner != std::string::npos) name = name.substr(owner + 2);
+  }
+  return name.empty() ? "model" : printable(name);
+}
+
+}  // namespace
+
+std::filesystem::path config_file_of(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::string name = path.filename().string();
+  if (std::filesystem::is_directory(path, ignored)) {
+    std::filesystem::path file = path / kConfigName;
+    if (!std::filesystem::exists(file, ignored))
+      throw Error(fmt::format("the folder '{}' has no config.json", path.string()));
+    return file;
+  }
+  if (!std::filesystem::exists(path, ignored)) throw Error(fmt::format("there is no file '{}'", path.string()));
+  if (!name.ends_with(".safetensors") && !name.ends_with(".index.json")) return path;
+  std::filesystem::path file = path.parent_path() / kConfigName;
+  if (!std::filesystem::exists(file, ignored))
+    throw Error(fmt::format("there is no config.json beside '{}', which says what its tensors are", path.string()));
+  return file;
+}
+
+ModelConfig parse_model_config(Json json, std::string name, const std::vector<ConfigOverride>& overrides,
+                               std::string_view what) {
+  ModelConfig model;
+  json = text_model_of(std::move(json), model.notes);
+  override_fields(overrides, json);
+  try {
+    ConfigFields fields(std::move(json));
+    const Family& family = family_of(fields);
+    for (const auto& [key, why] : kRefused) fields.refuse(key, why);
+    model.config = family.read(fields);
+    model.config.name = std::move(name);
+    model.config.architecture.family = family.model_type;
+    parameter_count(model.config);
+    check_overrides(overrides, fields, family.model_type);
+    model.notes.insert(model.notes.end(), fields.notes().begin(), fields.notes().end());
+    note_unread(fields, model.notes);
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}: {}", what, error.what()), error.kind());
+  }
+  return model;
+}
+
+ModelConfig read_model_config(const std::filesystem::path& path, const std::vector<ConfigOverride>& overrides) {
+  const std::filesystem::path file = config_file_of(path);
+  Json fields = read_json_object(file, kMaxConfigBytes);
+  std::string name = repository_name(fields);
+  if (name.empty()) name = folder_name(file);
+  return parse_model_config(std::move(fields), std::move(name), overrides, fmt::format("'{}'", file.string()));
+}
+
+Json model_config_json(const TransformerConfig& config) {
+  const std::string& type = config.architecture.family;
+  const Family* family = find_family(type.empty() ? "llama" : type);
+  if (family == nullptr) throw Error(fmt::format("the family {} has no config.json", quote_name(type)));
+  Json fields = {{"architectures", Json::array({family->class_name})}, {"model_type", family->model_type}};
+  family->write(config, fields);
+  fields["torch_dtype"] = "float32";
+  return fields;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,128 @@
+#include "interchange/huggingface/weights/model_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "core/nearest.h"
+#include "interchange/huggingface/weights/weight_rows.h"
+#include "interchange/safetensors_names.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+// The names under which files have a tensor: with the prefix, without it, and as part of a model with images.
+std::vector<std::string> possible_names(const std::string& name, const TransformerConfig& config) {
+  std::vector<std::string> names = {name};
+  for (const std::string_view prefix : {"model.", "transformer."}) {
+    if (name.starts_with(prefix)) names.push_back(name.substr(prefix.size()));
+  }
+  if (config.architecture.family == "gemma3_text") {
+    names.push_back("language_model." + name);
+    if (name.starts_with("model.")) names.push_back("model.language_model." + name.substr(6));
+  }
+  // Some programs keep the head of a tied pair.
+  if (config.architecture.tied_head && (name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight")))
+    names.emplace_back("lm_head.weight");
+  return names;
+}
+
+}  // namespace
+
+bool has_foreign_names(const TensorFiles& files) {
+  return std::ranges::any_of(files.names(), [](const std::string& name) {
+    return name.ends_with("embed_tokens.weight") || name.ends_with("wte.weight") ||
+           name.find("self_attn.") != std::string::npos || name.find(".c_attn.") != std::string::npos;
+  });
+}
+
+ModelWeights::ModelWeights(const std::filesystem::path& path, TransformerConfig config)
+    : files_(path),
+      config_(std::move(config)),
+      weights_(stored_weights(config_)),
+      parameters_(parameters_of(weights_)) {
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    for (std::size_t j = 0; j < weights_[i].parts.size(); ++j)
+      places_[weights_[i].parts[j].parameter].push_back({i, j});
+    for (std::string& name : possible_names(weights_[i].name, config_)) {
+      if (!files_.contains(name)) continue;
+      names_.emplace(weights_[i].name, std::move(name));
+      break;
+    }
+  }
+}
+
+const std::string* ModelWeights::stored_name(const StoredWeight& weight) const {
+  const auto found = names_.find(weight.name);
+  return found == names_.end() ? nullptr : &found->second;
+}
+
+std::string ModelWeights::problem_of(const StoredWeight& weight) const {
+  const std::string* name = stored_name(weight);
+  const std::string path = files_.path().string();
+  if (name == nullptr)
+    return fmt::format("'{}' is not in '{}'; the model needs it as {}", weight.name, path, weight.shape.to_string());
+  const TensorType& found = files_.type(*name);
+  if (!is_floating(found.dtype) || !(found.shape == weight.shape))
+    return fmt::format("'{}' is {} in '{}'; the model needs floating numbers as {}", *name, found.to_string(), path,
+                       weight.shape.to_string());
+  return "";
+}
+
+// Tables that transformers once stored, the head of a tied pair, and the part of a model for images.
+bool ModelWeights::is_expected(const std::string& stored) const {
+  const std::string& family = config_.architecture.family;
+  if (stored.ends_with("rotary_emb.inv_freq")) return true;
+  if (family == "gpt2" && (stored.ends_with(".attn.bias") || stored.ends_with(".attn.masked_bias"))) return true;
+  if (family == "gemma3_text" &&
+      (stored.find("vision_tower.") != std::string::npos || stored.find("multi_modal_projector.") != std::string::npos))
+    return true;
+  return config_.architecture.tied_head && stored.ends_with("lm_head.weight");
+}
+
+std::vector<std::string> ModelWeights::problems() const {
+  std::vector<std::string> problems;
+  std::unordered_set<std::string_view> used;
+  for (const StoredWeight& weight : weights_) {
+    if (const std::string* name = stored_name(weight)) used.insert(*name);
+    if (std::string problem = problem_of(weight); !problem.empty()) problems.push_back(std::move(problem));
+  }
+  for (const std::string& name : files_.names()) {
+    if (!used.contains(name) && !is_expected(name))
+      problems.push_back(
+          fmt::format("{} of '{}' is no weight of this model", quote_name(name), files_.path().string()));
+  }
+  return problems;
+}
+
+std::vector<std::string> ModelWeights::notes() const {
+  std::set<std::string_view> types;
+  for (const auto& [name, stored] : names_) types.insert(ridgepoint::name(files_.type(stored).dtype));
+  if (types.size() < 2) return {};
+  std::string list;
+  for (const std::string_view type : types) list += fmt::format("{}{}", list.empty() ? "" : ", ", type);
+  return {fmt::format("'{}' has weights in {}; all are read as fp32", files_.path().string(), list)};
+}
+
+HostTensor ModelWeights::read(const std::string& parameter) const {
+  const auto places = places_.find(parameter);
+  if (places == places_.end()) {
+    std::vector<std::string_view> known;
+    for (const ParameterDeclaration& one : parameters_) known.push_back(one.name);
+    refuse_name(parameter, "the model has no parameter '{}'", known);
+  }
+  const auto declared = std::ranges::find(parameters_, parameter, &ParameterDeclaration::name);
+  HostTensor tensor(declared->type);
+  for (const Place& place : places->second) {
+    const StoredWeight& weight = weights_[place.weight];
+    if (const std::string problem = problem_of(weight); !problem.empty()) throw Error(problem);
+    const HostTensor stored = convert(files_.read(*stored_name(weight)), DType::fp32);
+    WeightRows(config_, weight, place.part).read(stored, tensor);
+  }
+  return tensor;
+}
+
+}  // namespace ridgepoint

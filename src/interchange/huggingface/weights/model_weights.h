@@ -1,0 +1,63 @@
+// The weights of a Hugging Face model, as the parameters of this program.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "interchange/huggingface/weights/stored_weights.h"
+#include "interchange/huggingface/weights/tensor_files.h"
+
+namespace ridgepoint {
+
+class ModelWeights {
+ public:
+  // Opens the files as TensorFiles does. The tensors may have names with or without the prefix of the class that holds
+  // the model ("model.", "transformer."). Anything that has the names and shapes of the weights can be read: gradients
+  // too.
+  ModelWeights(const std::filesystem::path& path, TransformerConfig config);
+
+  // Sentences about tensors that are missing, have another shape or no floating type, and about tensors that belong to
+  // no parameter. Empty if every parameter can be read.
+  std::vector<std::string> problems() const;
+  // What is worth knowing: floating types that are mixed.
+  std::vector<std::string> notes() const;
+
+  const std::vector<ParameterDeclaration>& parameters() const { return parameters_; }
+  // The parameter in fp32. Throws Error for one that the model lacks, and for a tensor that problems() would name.
+  HostTensor read(const std::string& parameter) const;
+
+ private:
+  struct Place {  // of a part of a parameter
+    std::size_t weight = 0;
+    std::size_t part = 0;
+  };
+
+  const std::string* stored_name(const StoredWeight& weight) const;
+  std::string problem_of(const StoredWeight& weight) const;
+  bool is_expected(const std::string& stored) const;
+
+  TensorFiles files_;
+  TransformerConfig config_;
+  std::vector<StoredWeight> weights_;
+  std::vector<ParameterDeclaration> parameters_;
+  std::unordered_map<std::string, std::vector<Place>> places_;  // by parameter
+  std::unordered_map<std::string, std::string> names_;          // in the files, by the name in stored_weights()
+};
+
+// Whether the file has the names of a Hugging Face model rather than this program's.
+bool has_foreign_names(const TensorFiles& files);
+
+inline constexpr std::uint64_t kMaxShardBytes = 5'000'000'000;
+
+// Writes config.json and the weights in fp32 as transformers loads them: model.safetensors, or shards with their index
+// where the weights take more than `max_shard_bytes`. `value` is called for one parameter at a time, for those with
+// experts more than once. Throws Error for a folder that has files, and where writing fails.
+void write_model(const std::filesystem::path& folder, const TransformerConfig& config,
+                 const std::function<HostTensor(const ParameterDeclaration&)>& value,
+                 std::uint64_t max_shard_bytes = kMaxShardBytes);
+
+}  // namespace ridgepoint

@@ -1,0 +1,49 @@
+// How the parameters of a Transformer lie in the files of its family: names, shapes, what is packed into one tensor,
+// what is transposed, and the order of the rows of queries and keys.
+//
+// transformers rotates the elements i and i + r/2 of the r rotated elements of a head, this program 2i and 2i + 1. The
+// scores are the same if the rows of the projections of q and k, and their biases and norms, are in the corresponding
+// order (docs/decisions/0027-rows-of-rotary-heads.md).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/transformer.h"
+#include "ridgepoint/adapters.h"
+#include "ridgepoint/workload.h"
+
+namespace ridgepoint {
+
+// A parameter, or one of its experts, as a part of a tensor in a file.
+struct WeightPart {
+  std::string parameter;     // in this program
+  std::int64_t rows = 0;     // of the tensor's output dimension
+  std::int64_t expert = -1;  // the entry of the parameter's first dimension; -1: the parameter has no experts
+  bool is_rotated = false;   // its rows are in the order of rotary embedding
+};
+
+struct StoredWeight {
+  std::string name;            // in the file
+  Shape shape;                 // in the file
+  bool is_transposed = false;  // [in, out], as GPT-2 has it
+  std::vector<WeightPart> parts =
+      {};  // one after the other along the output dimension, which is the only one of vectors
+};
+
+// Every tensor of the model's files, in their order. A model without a family is stored as a Llama. A tied head is not
+// among them.
+std::vector<StoredWeight> stored_weights(const TransformerConfig& config);
+
+// The parameters that the tensors make, with their types: [out, in], [out], or [experts, out, in].
+std::vector<ParameterDeclaration> parameters_of(const std::vector<StoredWeight>& weights);
+
+// The linear layers under the names that the files of the model's family have for them, and what each packs. Without
+// embeddings and experts.
+std::vector<PublishedLayer> published_layers(const TransformerConfig& config);
+
+// The row of the file's head that is row `row` of this program's.
+std::int64_t file_row(std::int64_t row, std::int64_t head_size, std::int64_t rotated);
+
+}  // namespace ridgepoint

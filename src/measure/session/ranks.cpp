@@ -1,0 +1,78 @@
+#include "measure/session/ranks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "ops/collectives.h"
+#include "ridgepoint/error.h"
+#include "runtime/process_group.h"
+
+namespace ridgepoint {
+namespace {
+
+double median_alone(RunConfig config, const StepWatcher& watch) {
+  config.compile.parallel = {};
+  config.group = nullptr;
+  Record record;  // not read: only the times are
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan();
+  Program program = session.make(plan);
+  session.initialise(program);
+  const std::unique_ptr<DeviceTimer> timer = session.device()->make_timer();
+  return describe(session.iterate([&](std::int64_t) { return Session::run_once(program, *timer); }).host_ms).median;
+}
+
+}  // namespace
+
+void describe_ranks(const ParallelOptions& options, const Graph& compiled, ParallelSection& section) {
+  if (!options.is_parallel()) return;
+  section.data = options.data;
+  section.shard = name(options.shard);
+  if (options.reduce_dtype) section.reduce_dtype = name(*options.reduce_dtype);
+  section.bucket_bytes = options.bucket_bytes;
+  std::int64_t collectives = 0;
+  double bytes = 0;
+  for (const NodeId id : compiled.order()) {
+    const Node& node = compiled.node(id);
+    if (op_class(node.op) != OpClass::collective) continue;
+    ++collectives;
+    bytes += wire_bytes(compiled, node);
+  }
+  section.collectives = collectives;
+  section.wire_bytes = std::llround(bytes);
+}
+
+std::string problem_of_ranks(ProcessGroup* group, const std::string& mine) {
+  if (group == nullptr) return mine;
+  const std::vector<std::string> all = group->all_gather(mine);
+  const auto found = std::ranges::find_if_not(all, &std::string::empty);
+  return found == all.end() ? "" : *found;
+}
+
+void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section) {
+  for (const std::string& text : group.all_gather(fmt::format("{}", median_ms)))
+    section.rank_ms.push_back(std::stod(text));
+  const auto [fastest, slowest] = std::ranges::minmax(section.rank_ms);
+  section.slowest_ms = slowest;
+  section.spread = 1 - fastest / slowest;
+}
+
+void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section) {
+  std::string problem;
+  if (config.group->rank() == 0) {
+    try {
+      section.alone_ms = median_alone(config, watch);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  }
+  problem = config.group->all_gather(problem).front();
+  if (!problem.empty()) throw Error("one rank alone: " + problem);
+  if (section.alone_ms) section.efficiency = *section.alone_ms / *section.slowest_ms;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,26 @@
+// What a run on several ranks costs: times of all ranks, and of one without the others.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "measure/session/session.h"
+#include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
+
+namespace ridgepoint {
+
+// The options, and the collectives of the compiled graph. Nothing for one rank.
+void describe_ranks(const ParallelOptions& options, const Graph& compiled, ParallelSection& section);
+
+// The problem of the first rank that has one, on all of them; empty if none has. The group may be null.
+std::string problem_of_ranks(ProcessGroup* group, const std::string& mine);
+
+// After the timed iterations: exchanges the medians of all ranks.
+void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section);
+
+// Times rank 0 with the same batch on one rank, while the other ranks wait. Called by all ranks, when their programs
+// are released. Throws Error on every rank where rank 0 fails.
+void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section);
+
+}  // namespace ridgepoint

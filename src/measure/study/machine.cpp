@@ -1,0 +1,36 @@
+#include "measure/study/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+
+StudyMachine study_machine(const std::vector<Json>& rows, std::string_view device) {
+  // `devices` calls the first GPU cuda:0, and cuda where it cannot be used.
+  const auto is_device = [&](const Json& row) {
+    const auto kind = row.find("kind");
+    if (kind == row.end()) return false;
+    const bool is_first_gpu = device == "cuda" || device == "cuda:0";
+    return *kind == device || (is_first_gpu && (*kind == "cuda" || *kind == "cuda:0"));
+  };
+  const auto row = std::ranges::find_if(rows, is_device);
+  if (row == rows.end()) throw Error(fmt::format("the devices that were found do not have '{}'", device));
+  if (row->contains("problem")) throw Error(fmt::format("{}: {}", device, (*row)["problem"].get<std::string>()));
+  StudyMachine machine;
+  machine.device = device;
+  machine.name = row->value("name", "");
+  machine.memory_bytes = row->value("total_memory_bytes", std::int64_t{0});
+  if (row->contains("copy")) machine.bytes_per_second = (*row)["copy"].value("bytes_per_second", 0.0);
+  if (!row->contains("matmul")) return machine;
+  for (const Json& rate : (*row)["matmul"]) {
+    const auto name = rate["dtype"].get<std::string>();
+    if (name == "tf32") continue;  // a way to compute with fp32, not a type; no part uses it
+    machine.flops_per_second[dtype_from_name(name)] = rate["flops_per_second"].get<double>();
+  }
+  return machine;
+}
+
+}  // namespace ridgepoint

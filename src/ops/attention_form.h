@@ -1,0 +1,41 @@
+// The attributes of attention and attention_backward (ops/rules/attention.cpp).
+#pragma once
+
+#include <string_view>
+
+#include "ridgepoint/graph.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+
+Attributes attributes_of(const AttentionForm& form);
+AttentionForm attention_form(const Attributes& attributes);
+
+// Where it is true, attention_backward gives the gradients of k and v their own shapes, [...,N,K,D], summed over the
+// heads of q that share them. Otherwise there is one for each head of q, [...,H,K,D]. The pass sum_key_gradients sets
+// it.
+inline constexpr std::string_view kSumsKeyGradients = "sums_key_gradients";
+inline bool sums_key_gradients(const Node& node) { return node.attributes.get_or(kSumsKeyGradients, false); }
+
+// How many heads of q read one head of k, for q [...,H,S,D] and k [...,N,K,D] with N a divisor of H.
+inline std::int64_t heads_per_key_head(const Shape& q, const Shape& k) {
+  return q.rank() < 3 || k[-3] == 0 ? 1 : q[-3] / k[-3];
+}
+
+// Views of operands of attention in which each head of the keys stands beside the heads of the queries that read it.
+// They are the operands themselves where each head of the queries has keys of its own (`group` 1).
+class KeyHeads {
+ public:
+  KeyHeads(Graph& graph, std::int64_t group) : graph_(graph), group_(group) {}
+
+  // x [...,H,...] with `after` dimensions after the heads of the queries -> [...,N,G,...].
+  Value grouped(Value x, int after = 2) const;
+  // x [...,N,K,D] -> [...,N,G,K,D], repeated.
+  Value repeated(Value x) const;
+
+ private:
+  Graph& graph_;
+  std::int64_t group_;
+};
+
+}  // namespace ridgepoint

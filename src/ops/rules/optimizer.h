@@ -1,0 +1,59 @@
+// What the nodes that update parameters have in common: the order of their operands and results.
+//
+// Operands: scalars, then for each tensor the parameter, its gradient and the states of the optimizer. Results: for
+// each tensor the new parameter and states, which may overwrite the old ones, then, with the attribute `copy` (a
+// dtype), the new parameter cast to it.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/rule.h"
+#include "ridgepoint/graph.h"
+
+namespace ridgepoint {
+
+struct OptimizerLayout {
+  std::size_t scalars = 0;  // operands before those of the tensors
+  std::size_t states = 0;   // of each tensor
+  bool has_copy = false;
+
+  std::size_t operands_per_tensor() const { return 2 + states; }
+  std::size_t results_per_tensor() const { return 1 + states + (has_copy ? 1 : 0); }
+  bool is_gradient(std::size_t operand) const {
+    return operand >= scalars && (operand - scalars) % operands_per_tensor() == 1;
+  }
+};
+
+// Empty for an op that is no optimizer.
+std::optional<OptimizerLayout> optimizer_layout(Op op, const Attributes& attributes);
+inline std::optional<OptimizerLayout> optimizer_layout(const Node& node) {
+  return optimizer_layout(node.op, node.attributes);
+}
+// Whether the node is an optimizer's over more than one tensor.
+bool updates_several_tensors(const Node& node);
+
+// The attribute of an optimizer whose step may be skipped: two scalars (UpdateGuard) follow its other scalars.
+inline constexpr const char* kGuarded = "guarded";
+
+// The shape rule of an optimizer, whose states have the type of the parameter; those of Op::adamw_8bit are not checked.
+// A parameter may be bf16 or fp16, and so may a gradient alone; the arithmetic has their accumulator's type, which is
+// that of the scalars.
+std::vector<TensorType> infer_optimizer(const ShapeContext& context);
+// New parameters and states overwrite the old ones.
+std::vector<std::pair<int, int>> donations_of_optimizer(const Node& node);
+
+// One tensor of an optimizer's node while it is decomposed.
+struct TensorUpdate {
+  Value parameter, gradient;  // in the accumulator's type; the gradient with the guard's factor
+  std::vector<Value> states;  // in the accumulator's type; those of Op::adamw_8bit as they are
+};
+// The new parameter and states; all but codes are rounded to the types of the operands afterwards.
+using UpdateFormula = std::vector<Value> (*)(Graph& graph, const Node& node, const TensorUpdate& tensor);
+// Decomposes an optimizer: applies the formula to every tensor, rounds the results to the types of the operands, keeps
+// old values where the guard skips, and makes the copies.
+std::vector<Value> decompose_optimizer(Graph& graph, const Node& node, UpdateFormula formula);
+
+}  // namespace ridgepoint

@@ -1,0 +1,317 @@
+// Sharded optimizer states (ZeRO stage 1, Rajbhandari et al. 2020): each rank keeps the states of its part of every
+// parameter, updates that part, and gathers the new parameter from all ranks. A part is every rank's share of the
+// elements in their order. With Sharding::gradients (stage 2), gradients are freed during backward. The all_reduce of a
+// gradient becomes a reduce_scatter, which sends half as much; the gather sends the other half, in bf16 or fp16 where
+// every reader of the parameter casts to that: then only the part of a rank is kept in fp32, as the state
+// "master.NAME". With Sharding::parameters (stage 3), a rank stores only its part of a parameter, and updates that;
+// the pass gather_parameters decides when the others are gathered.
+//
+// Parameters whose elements the ranks cannot divide into parts of whole vectors stay as they are on every rank. A
+// gradient that is also an output is summed as a whole.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/queries.h"
+#include "ir/rewriter.h"
+#include "ir/stored_tensors.h"
+#include "ops/collectives.h"
+#include "ops/rules/adamw.h"
+#include "ops/rules/optimizer.h"
+#include "ops/shape_rules.h"
+#include "passes/divided_parameter.h"
+#include "passes/pass.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+// One sum is made while the gradients of the next are; with one more, a slow sum does not hold up backward at once.
+constexpr std::int64_t kBucketsInFlight = 2;
+
+class OptimizerSharder {
+ public:
+  OptimizerSharder(Graph& graph, const PassOptions& options)
+      : graph_(graph), settings_(graph), options_(options), ranks_(options.parallel.data), readers_(graph) {}
+
+  bool run() {
+    for (const NodeId id : nodes_of(graph_)) {
+      if (optimizer_layout(graph_.node(id)) && can_shard(graph_.node(id))) sharded_.push_back(id);
+    }
+    if (sharded_.empty()) return false;
+    scatter_gradients();
+    for (const NodeId id : sharded_) shard(id);
+    gather_parameters();
+    replace_updates();
+    combine_nonfinite();
+    std::vector<NodeId> removed(sharded_);
+    removed.insert(removed.end(), replaced_.begin(), replaced_.end());
+    graph_.replace_uses(replacements_);
+    erase_unread(removed);
+    graph_.set_insertion_at_end();
+    return true;
+  }
+
+ private:
+  bool can_shard(const Node& node) const {
+    const OptimizerLayout layout = *optimizer_layout(node);
+    const Value parameter = node.inputs[layout.scalars];
+    const Node& producer = graph_.producer_node(parameter);
+    const std::int64_t elements = node.op == Op::adamw_8bit ? kMomentBlockElements : kPartElements;
+    return producer.op == Op::input && !updates_several_tensors(node) &&
+           graph_.type(parameter).elements() % (ranks_ * elements) == 0 && sum_of(gradient_of(node)).has_value();
+  }
+
+  Value gradient_of(const Node& node) const { return node.inputs[optimizer_layout(node)->scalars + 1]; }
+
+  // The result of an all_reduce that the value is, or is an exact cast of.
+  std::optional<Value> sum_of(Value gradient) const {
+    const Value source = low_source(graph_, gradient).value_or(gradient);
+    return graph_.producer_node(source).op == Op::all_reduce ? std::optional(source) : std::nullopt;
+  }
+
+  // Whether only optimizers and nonfinite read the sum, directly or through its cast.
+  bool is_read_by_optimizer_alone(Value sum) const {
+    if (readers_.is_result(sum)) return false;
+    return std::ranges::all_of(readers_.of(sum), [&](NodeId reader) {
+      const Node& node = graph_.node(reader);
+      if (node.op == Op::cast) return is_read_by_optimizer_alone(node.outputs[0]);
+      return node.op == Op::nonfinite || optimizer_layout(node).has_value();
+    });
+  }
+
+  // Splits each all_reduce into a reduce_scatter of what is read in parts, and an all_reduce of the rest.
+  void scatter_gradients() {
+    std::set<Value> whole;
+    for (const NodeId id : sharded_) {
+      const Value sum = *sum_of(gradient_of(graph_.node(id)));
+      (is_read_by_optimizer_alone(sum) ? in_parts_ : whole).insert(sum);
+    }
+    for (const Value sum : whole) parts_[sum] = part_of(sum, graph_.producer(sum));
+    std::set<NodeId> collectives;
+    for (const Value sum : in_parts_) collectives.insert(graph_.producer(sum));
+    for (const NodeId id : collectives) split_collective(id);
+  }
+
+  void split_collective(NodeId id) {
+    const Node node = graph_.node(id);
+    std::vector<Value> scattered, scattered_results, rest, rest_results;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool in_parts = in_parts_.contains(node.outputs[i]);
+      (in_parts ? scattered : rest).push_back(node.inputs[i]);
+      (in_parts ? scattered_results : rest_results).push_back(node.outputs[i]);
+    }
+    graph_.set_phase(node.phase);
+    graph_.set_insertion_before(id);
+    const std::int64_t bucket = node.attributes.get_or<std::int64_t>("bucket", 0);
+    const auto mark = [&](const std::vector<Value>& results) {
+      graph_.node(graph_.producer(results[0])).attributes.set("bucket", bucket);
+    };
+    const std::vector<Value> parts = reduce_scatter(graph_, scattered, ranks_);
+    mark(parts);
+    if (options_.parallel.shard != Sharding::optimizer)
+      graph_.node(graph_.producer(parts[0])).attributes.set(kInFlight, kBucketsInFlight);
+    for (std::size_t i = 0; i < parts.size(); ++i) parts_[scattered_results[i]] = parts[i];
+    if (!rest.empty()) {
+      const std::vector<Value> sums = all_reduce(graph_, rest, ranks_);
+      mark(sums);
+      for (std::size_t i = 0; i < sums.size(); ++i) replacements_.emplace_back(rest_results[i], sums[i]);
+    }
+    replaced_.push_back(id);
+  }
+
+  // This rank's part of a tensor that all ranks have, directly after `after`.
+  Value part_of(Value whole, NodeId after) {
+    const auto next = std::ranges::find(graph_.order(), after) + 1;
+    next == graph_.order().end() ? graph_.set_insertion_at_end() : graph_.set_insertion_before(*next);
+    const std::int64_t elements = graph_.type(whole).elements();
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks_), elements / ranks_);
+    return split(graph_, reshape(graph_, whole, Shape{elements}), 0, sizes)[rank()];
+  }
+  std::size_t rank() const { return static_cast<std::size_t>(options_.parallel.rank); }
+
+  void shard(NodeId id) {
+    const Node node = graph_.node(id);
+    const OptimizerLayout layout = *optimizer_layout(node);
+    const Value parameter = node.inputs[layout.scalars];
+    const bool divided = options_.parallel.shard == Sharding::parameters && !is_output(graph_, parameter);
+    const std::optional<DType> low = divided ? std::nullopt : low_type_of_readers(parameter, id);
+    const Value mine = divided ? divided_parameter(parameter, id)
+                       : low   ? master_of(parameter, *low)
+                               : part_of(parameter, graph_.producer(parameter));
+    graph_.set_phase(node.phase);
+    graph_.set_scope(graph_.scope_name(node));
+    graph_.set_insertion_before(id);
+    std::vector<Value> operands(node.inputs.begin(), node.inputs.begin() + static_cast<std::ptrdiff_t>(layout.scalars));
+    operands.push_back(mine);
+    operands.push_back(gradient_part(gradient_of(node)));
+    for (std::size_t j = 0; j < layout.states; ++j)
+      operands.push_back(shard_state(node.inputs[layout.scalars + 2 + j]));
+    Attributes attributes = node.attributes;
+    if (low) attributes.set("copy", std::string(name(*low)));
+    const std::vector<Value> results = graph_.node(make_node(graph_, node.op, operands, std::move(attributes))).outputs;
+    for (std::size_t j = 0; j < layout.states; ++j) updates_[node.inputs[layout.scalars + 2 + j]] = results[1 + j];
+    if (low) updates_[mine] = results[0];
+    if (divided) {
+      updates_[parameter] = results[0];
+    } else {
+      gathered_.push_back({parameter, low ? results.back() : results[0]});
+    }
+    last_ = graph_.producer(results[0]);
+  }
+
+  // The parameter, of which only this rank's part is stored from now on; others than its optimizer read a gather.
+  Value divided_parameter(Value parameter, NodeId optimizer) {
+    std::vector<NodeId> others = readers_.of(parameter);
+    std::erase(others, optimizer);
+    divide_parameter(graph_, parameter, options_.parallel, others);
+    return parameter;
+  }
+
+  Value gradient_part(Value gradient) {
+    const Value part = parts_.at(*sum_of(gradient));
+    const DType dtype = graph_.type(gradient).dtype;
+    return graph_.type(part).dtype == dtype ? part : cast(graph_, part, dtype);
+  }
+
+  // The 16-bit type to which every reader but the optimizer casts the parameter; the parameter is then stored in it.
+  std::optional<DType> low_type_of_readers(Value parameter, NodeId optimizer) const {
+    if (options_.level == Compile::off || graph_.type(parameter).dtype != DType::fp32) return std::nullopt;
+    std::optional<DType> low;
+    for (const NodeId reader : readers_.of(parameter)) {
+      const Node& node = graph_.node(reader);
+      if (reader == optimizer) continue;
+      const DType dtype = graph_.type(node.outputs[0]).dtype;
+      if (node.op != Op::cast || !is_low(dtype) || low.value_or(dtype) != dtype) return std::nullopt;
+      low = dtype;
+    }
+    return is_output(graph_, parameter) ? std::nullopt : low;
+  }
+
+  // Stores the parameter in the type of its readers, and this rank's part of it in fp32.
+  Value master_of(Value parameter, DType low) {
+    const TensorType type = graph_.type(parameter);
+    Node& stored = graph_.node(graph_.producer(parameter));
+    stored.attributes.set(kDeclaredDType, std::string(name(type.dtype)));
+    graph_.set_type(parameter, {low, type.shape});
+    for (const NodeId reader : readers_.of(parameter)) {
+      const Node& node = graph_.node(reader);
+      if (node.op != Op::cast) continue;
+      replacements_.emplace_back(node.outputs[0], parameter);
+      replaced_.push_back(reader);
+    }
+    const std::string parameter_name = input_name(stored);
+    graph_.set_phase(stored.phase);
+    graph_.set_scope(graph_.scope_name(stored));
+    graph_.set_insertion_before(graph_.producer(parameter));
+    const Value master =
+        input(graph_, "master." + parameter_name, {type.dtype, Shape{type.elements() / ranks_}}, Role::state);
+    Attributes& attributes = graph_.node(graph_.producer(master)).attributes;
+    attributes.set(kPartOf, parameter_name);
+    attributes.set(kPart, options_.parallel.rank);
+    return master;
+  }
+
+  Value shard_state(Value state) {
+    const TensorType type = graph_.type(state);
+    graph_.set_type(state, {type.dtype, Shape{type.elements() / ranks_}});
+    clear_parts(graph_.node(graph_.producer(state)));
+    return state;
+  }
+
+  // Behind the last update, so that nothing stands between those that one kernel makes.
+  void gather_parameters() {
+    if (gathered_.empty()) return;
+    graph_.set_phase(Phase::optimizer);
+    graph_.set_scope("");
+    const auto next = std::ranges::find(graph_.order(), last_) + 1;
+    next == graph_.order().end() ? graph_.set_insertion_at_end() : graph_.set_insertion_before(*next);
+    std::vector<Value> parameters, parts;
+    for (const auto& [parameter, part] : gathered_) {
+      parameters.push_back(parameter);
+      parts.push_back(part);
+    }
+    const std::vector<Value> whole = all_gather_into(graph_, parameters, parts, ranks_);
+    for (std::size_t i = 0; i < whole.size(); ++i) updates_[parameters[i]] = whole[i];
+  }
+
+  void replace_updates() {
+    std::vector<Update> updates(graph_.updates().begin(), graph_.updates().end());
+    graph_.clear_updates();
+    for (const Update& update : updates) {
+      if (!updates_.contains(update.input)) graph_.add_update(update.input, update.value);
+    }
+    for (const auto& [input, value] : updates_) graph_.add_update(input, value);
+  }
+
+  // With loss scaling, each rank looks for NaN and infinity in its parts: what it found is summed over ranks.
+  void combine_nonfinite() {
+    std::optional<Value> found;
+    for (const NodeId id : nodes_of(graph_)) {
+      Node& node = graph_.node(id);
+      if (node.op != Op::nonfinite) continue;
+      if (const std::optional<Value> sum = sum_of(node.inputs[0]); sum && in_parts_.contains(*sum)) {
+        graph_.set_insertion_before(id);
+        const Value part = gradient_part(node.inputs[0]);
+        graph_.node(id).inputs[0] = part;
+        found = node.outputs[0];
+      }
+    }
+    if (!found) return;
+    NodeId last = graph_.producer(*found);
+    while (const std::optional<NodeId> reader = adding_reader(*found)) {
+      last = *reader;
+      found = graph_.node(last).outputs[0];
+    }
+    graph_.set_phase(Phase::optimizer);
+    graph_.set_scope(graph_.scope_name(graph_.node(last)));
+    graph_.set_insertion_before(*(std::ranges::find(graph_.order(), last) + 1));
+    const Value sum = all_reduce(graph_, {*found}, ranks_)[0];
+    for (const NodeId reader : readers_.of(*found)) std::ranges::replace(graph_.node(reader).inputs, *found, sum);
+  }
+
+  std::optional<NodeId> adding_reader(Value value) const {
+    for (const NodeId reader : readers_.of(value)) {
+      if (graph_.node(reader).op == Op::add) return reader;
+    }
+    return std::nullopt;
+  }
+
+  // Removes the nodes, and casts of sums that nothing reads any more.
+  void erase_unread(std::vector<NodeId> nodes) {
+    for (const Value sum : in_parts_) {
+      for (const NodeId reader : readers_.of(sum)) {
+        if (graph_.node(reader).op == Op::cast) nodes.push_back(reader);
+      }
+    }
+    std::ranges::sort(nodes);
+    nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    graph_.erase(nodes);
+  }
+
+  Graph& graph_;
+  const GraphSettings settings_;
+  const PassOptions& options_;
+  const std::int64_t ranks_;
+  const Readers readers_;
+  std::vector<NodeId> sharded_, replaced_;  // optimizers; casts and collectives
+  std::set<Value> in_parts_;                // sums that become parts
+  std::map<Value, Value> parts_;            // by sum
+  std::map<Value, Value> updates_;          // new values by input
+  std::vector<std::pair<Value, Value>> gathered_, replacements_;
+  NodeId last_;
+};
+
+}  // namespace
+
+bool shard_optimizer(Graph& graph, const PassOptions& options) {
+  if (!options.parallel.is_parallel() || options.parallel.shard == Sharding::none || options.mode != Mode::step)
+    return false;
+  return OptimizerSharder(graph, options).run();
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,359 @@
+// Runs on several ranks, as a person starts them. Ranks share the cores of this machine, so times say nothing here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <algorithm>
+#include <cctype>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "interchange/safetensors.h"
+#include "ridgepoint/record.h"
+#include "support/run_graph.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+using Words = std::vector<std::string>;
+using nlohmann::json;
+
+const Words kModel = {"--layers", "2", "--d-model", "64",  "--d-ff",    "96",
+                      "--heads",  "4", "--vocab",   "101", "--context", "16"};
+
+Words joined(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+Words on_ranks(int ranks) {
+  const std::string count = std::to_string(ranks);
+  return {"--parallel", "data=" + count, "--ranks", count};
+}
+
+class Ranks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("mpirun --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
+    for (const char* name :
+         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
+      ::setenv(name, "1", 1);
+    ::setenv("OMPI_MCA_plm", "isolated", 1);
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  void save_weights_and_tokens() {
+    const ProgramResult saved = run_program(
+        joined(joined({"verify"}, kModel), {"--batch", "4", "--save-weights", path("weights"), "--save-tokens",
+                                            path("tokens"), "--dump", path("unused"), "--optimizer-steps", "0"}));
+    ASSERT_EQ(saved.exit_code, 0) << saved.error;
+  }
+
+  // The file with the results of three steps from the saved weights, on the saved tokens.
+  std::string results(const std::string& name, const Words& more) const {
+    const ProgramResult run = run_program(joined(
+        joined(joined({"verify"}, kModel), more),
+        {"--weights", path("weights"), "--tokens", path("tokens"), "--dump", path(name), "--optimizer-steps", "3"}));
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return path(name);
+  }
+
+  // What `command` of a shell prints on both streams, and its exit code.
+  static ProgramResult shell(const std::string& command) {
+    ProgramResult result;
+    FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
+    char buffer[4096];
+    while (const std::size_t count = std::fread(buffer, 1, sizeof buffer, pipe)) result.output.append(buffer, count);
+    const int status = ::pclose(pipe);
+    result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+    return result;
+  }
+
+  TemporaryFolder folder_;
+};
+
+double largest_difference(const std::string& file, const std::string& reference) {
+  const SafetensorsFile ours(file), theirs(reference);
+  double largest = 0;
+  for (const std::string& name : theirs.names())
+    largest = std::max(largest, testing::relative_error(ours.read(name), theirs.read(name)));
+  return largest;
+}
+
+// The processes of this program that are ranks with the file in their command line.
+std::vector<pid_t> ranks_with(const std::string& file) {
+  std::vector<pid_t> found;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (!std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); })) continue;
+    std::ifstream command_line(entry.path() / "cmdline");
+    const std::string words((std::istreambuf_iterator<char>(command_line)), {});
+    const bool is_rank = words.find(file) != std::string::npos && words.find("mpirun") == std::string::npos;
+    if (is_rank) found.push_back(std::stoi(name));
+  }
+  return found;
+}
+
+template <typename Condition>
+bool becomes_true(Condition condition, std::chrono::seconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  while (!condition()) {
+    if (Clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+TEST_F(Ranks, equal_one_rank_on_the_joined_batch_after_three_steps) {
+  save_weights_and_tokens();
+  const std::string one = results("one", {});
+  for (const int ranks : {2, 4})
+    EXPECT_LT(largest_difference(results("several", on_ranks(ranks)), one), 1e-6) << ranks << " ranks";
+}
+
+TEST_F(Ranks, with_a_part_of_the_optimizer_each_equal_one_rank_too) {
+  save_weights_and_tokens();
+  const std::string one = results("one", {});
+  for (const char* what : {"optimizer", "gradients", "parameters"}) {
+    const Words options = joined(on_ranks(4), {"--shard", what, "--compile", "fuse"});
+    EXPECT_LT(largest_difference(results("several", options), one), 1e-6) << what;
+  }
+}
+
+TEST_F(Ranks, repeat_to_the_bit) {
+  save_weights_and_tokens();
+  constexpr std::uint64_t kMost = 1 << 24;
+  const Words options = joined(on_ranks(2), {"--dtype", "bf16", "--compile", "full"});
+  EXPECT_EQ(read_file(results("first", options), kMost), read_file(results("second", options), kMost));
+}
+
+TEST_F(Ranks, have_random_batches_that_are_those_of_one_rank) {
+  const Words options = joined(joined({"verify"}, kModel), {"--optimizer-steps", "2"});
+  const ProgramResult one = run_program(joined(options, {"--batch", "4"}));
+  const ProgramResult four = run_program(joined(joined(options, {"--batch", "1"}), on_ranks(4)));
+  EXPECT_EQ(four.exit_code, 0) << four.error;
+  EXPECT_NEAR(std::stod(four.output.substr(12)), std::stod(one.output.substr(12)), 1e-5) << four.output;
+}
+
+TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
+  const ProgramResult run = run_program(joined(joined(joined({"bench"}, kModel), on_ranks(2)),
+                                               {"--steps", "3", "--format", "json", "--compile", "fuse"}));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json rows = json::parse(run.output);
+  ASSERT_EQ(rows.size(), 1);
+  const json& parallel = rows[0]["parallel"];
+  EXPECT_EQ(parallel["data"], 2);
+  ASSERT_EQ(parallel["rank_ms"].size(), 2);
+  EXPECT_EQ(parallel["slowest_ms"], std::max(parallel["rank_ms"][0], parallel["rank_ms"][1]));
+  EXPECT_GE(parallel["spread"], 0);
+  EXPECT_DOUBLE_EQ(parallel["efficiency"].get<double>(),
+                   parallel["alone_ms"].get<double>() / parallel["slowest_ms"].get<double>());
+  // In a ring of two, each sends every gradient once, and the loss.
+  EXPECT_EQ(parallel["wire_bytes"], rows[0]["model"]["parameters"].get<std::int64_t>() * 4 + 4);
+  EXPECT_DOUBLE_EQ(rows[0]["tokens_per_second"].get<double>(),
+                   2 * 4 * 16 / (rows[0]["time_ms"]["mean"].get<double>() / 1e3));
+}
+
+TEST_F(Ranks, show_the_memory_of_each_and_what_sharding_saves) {
+  const Words options =
+      joined(joined({"memory"}, kModel), {"--shard", "none,optimizer", "--steps", "2", "--format", "json"});
+  const ProgramResult run = run_program(joined(options, on_ranks(2)));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json rows = json::parse(run.output);
+  ASSERT_EQ(rows.size(), 2);
+  const json& whole = rows[0]["memory"]["ranks"];
+  const json& sharded = rows[1]["memory"]["ranks"];
+  ASSERT_EQ(whole.size(), 2);
+  ASSERT_EQ(sharded.size(), 2);
+  const auto bytes = [](const json& rank, const char* field) { return rank[field].get<std::int64_t>(); };
+  const std::int64_t parameters = 4 * rows[0]["model"]["parameters"].get<std::int64_t>();
+  for (const std::size_t rank : {0, 1}) {
+    EXPECT_EQ(whole[rank]["rank"], rank);
+    // Two moments of every parameter, of which each rank keeps half; blocks are rounded to 512 bytes.
+    const std::int64_t saved = bytes(whole[rank], "initialised_bytes") - bytes(sharded[rank], "initialised_bytes");
+    EXPECT_LE(std::abs(saved - parameters), parameters / 20);
+    EXPECT_GE(bytes(whole[rank], "before_optimizer_bytes"), bytes(whole[rank], "initialised_bytes") + parameters)
+        << "the gradients are there";
+    EXPECT_LT(bytes(whole[rank], "after_optimizer_bytes"), bytes(whole[rank], "before_optimizer_bytes"));
+    EXPECT_GE(bytes(whole[rank], "peak_allocated_bytes"), bytes(whole[rank], "before_optimizer_bytes"));
+  }
+  EXPECT_EQ(whole[0]["peak_allocated_bytes"], rows[0]["memory_bytes"]["peak_allocated"]);
+  EXPECT_EQ(rows[1]["memory_bytes"]["planned_peak"], sharded[1]["peak_allocated_bytes"]);
+}
+
+TEST_F(Ranks, each_write_the_files_of_their_memory) {
+  const ProgramResult run = run_program(joined(joined(joined({"memory"}, kModel), on_ranks(2)),
+                                               {"--snapshot", path("memory.json"), "--timeline", path("memory.csv")}));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  EXPECT_THAT(run.output, HasSubstr("Each rank"));
+  for (const char* name : {"memory.rank0.json", "memory.rank1.json", "memory.rank0.csv", "memory.rank1.csv"})
+    EXPECT_TRUE(std::filesystem::exists(path(name))) << name;
+  EXPECT_FALSE(std::filesystem::exists(path("memory.json")));
+}
+
+TEST_F(Ranks, show_what_of_their_communication_is_hidden) {
+  const ProgramResult run =
+      run_program(joined(joined(joined({"profile"}, kModel), on_ranks(2)),
+                         {"--steps", "3", "--profiled-steps", "2", "--format", "json", "--trace", path("trace.json")}));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json document = json::parse(run.output);
+  const json& profile = (document.is_array() ? document[0] : document)["profile"];
+  const json& found = profile["communication"];
+  EXPECT_GT(found["time_ms"], 0);
+  EXPECT_GE(found["hidden"], 0);
+  EXPECT_LE(found["hidden"], 1);
+  ASSERT_EQ(found["ranks"].size(), 2);
+  double time_ms = 0;
+  for (const json& row : found["collectives"]) time_ms += row["time_ms"].get<double>();
+  EXPECT_NEAR(time_ms, found["time_ms"].get<double>(), 1e-9);
+  EXPECT_DOUBLE_EQ(found["ranks"][0]["time_ms"].get<double>(), found["time_ms"].get<double>());
+  // A collective runs beside the kernels, in a lane of its own, on every rank.
+  std::set<int> lanes;
+  const json trace = json::parse(read_file(path("trace.json"), 1 << 26));
+  for (const json& event : trace["traceEvents"]) {
+    if (event.value("cat", "") == "communication") lanes.insert(event["pid"].get<int>());
+  }
+  EXPECT_EQ(lanes, (std::set{2, 4}));
+}
+
+TEST_F(Ranks, need_what_the_options_say) {
+  const auto error_of = [](const Words& words) { return run_program(joined({"bench"}, words)).error; };
+  EXPECT_THAT(error_of({"--parallel", "data=2"}), HasSubstr("needs 2 processes: add --ranks 2"));
+  EXPECT_THAT(error_of({"--parallel", "data=2", "--ranks", "3"}), HasSubstr("give --parallel data=3"));
+  EXPECT_THAT(error_of({"--parallel", "date=2"}), HasSubstr("unknown key 'date'; did you mean 'data'?"));
+  EXPECT_THAT(error_of({"--parallel", "data"}), HasSubstr("'data' is no KEY=VALUE"));
+  EXPECT_THAT(error_of({"--parallel", "data=0"}), HasSubstr("out of range"));
+  EXPECT_THAT(error_of({"--parallel", "data=2,reduce=int8"}), HasSubstr("reduce: 'int8' is unknown"));
+  EXPECT_THAT(error_of({"--parallel", "data=2", "--peers", "torch"}), HasSubstr("leave --first-call"));
+  EXPECT_THAT(error_of({"--shard", "optimizer"}), HasSubstr("there is one rank; add --parallel data=2"));
+  EXPECT_THAT(error_of({"--shard", "optimizer", "--parallel", "data=2", "--mode", "backward"}),
+              HasSubstr("--mode backward has none; use step"));
+  const ProgramResult others = shell("mpirun -n 2 " + program_path() + " bench --model tiny");
+  EXPECT_EQ(others.exit_code, 2);
+  EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
+}
+
+TEST_F(Ranks, refuse_a_batch_that_they_cannot_divide) {
+  save_weights_and_tokens();
+  const ProgramResult run =
+      run_program(joined(joined(joined({"verify"}, kModel), on_ranks(3)), {"--tokens", path("tokens")}));
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.error, HasSubstr("the 4 sequences of '" + path("tokens") + "' cannot be divided among 3 ranks"));
+}
+
+TEST_F(Ranks, with_different_options_are_refused_with_the_difference) {
+  const std::string bench = program_path() + " bench --model tiny --parallel data=2 --batch ";
+  const ProgramResult run = shell("mpirun -n 1 " + bench + "2 : -n 1 " + bench + "4");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.output, HasSubstr("the ranks have different options: rank 0 has '2' where rank 1 has '4'"));
+}
+
+// Runs a short row and then one that would take all day, until `end_it` ends that.
+class EndlessRow {
+ public:
+  explicit EndlessRow(const std::string& file)
+      : file_(file),
+        bench_(joined(
+            {"bench", "--model", "tiny", "--batch", "1", "--context", "16", "--steps", "3,1000000", "--output", file},
+            on_ranks(2))) {}
+
+  // Sends the last rank a signal in the second row. Returns how the run ended, and how long after the signal.
+  ProgramResult signal(int number) {
+    const auto finished = [&] { return std::filesystem::exists(file_) && read_records(file_).size() == 1; };
+    EXPECT_TRUE(becomes_true(finished, std::chrono::seconds(60)));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const std::vector<pid_t> ranks = ranks_with(file_);
+    EXPECT_EQ(ranks.size(), 2);
+    ::kill(ranks.back(), number);
+    const Clock::time_point sent = Clock::now();
+    ProgramResult result = bench_.wait();
+    after_ = Clock::now() - sent;
+    return result;
+  }
+  std::chrono::duration<double> after() const { return after_; }
+
+ private:
+  std::string file_;
+  ChildProgram bench_;
+  std::chrono::duration<double> after_{};
+};
+
+TEST_F(Ranks, time_collectives_and_check_every_element) {
+  const ProgramResult run = run_program(
+      {"collectives", "--ranks", "3", "--size", "1,1000,200000", "--dtype", "fp64,fp32,bf16,fp16", "--op",
+       "all_reduce,reduce_scatter,all_gather,collective_broadcast", "--iterations", "2", "--format", "json"});
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json rows = json::parse(run.output);
+  ASSERT_EQ(rows.size(), 4 * 4 * 3);
+  for (const json& row : rows) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_GT(row["time_us"], 0) << row;
+    const std::string op = row["op"];
+    const double factor = op == "all_reduce" ? 4.0 / 3 : op == "collective_broadcast" ? 1.0 : 2.0 / 3;
+    EXPECT_NEAR(row["bus_gb_per_second"].get<double>() / row["algorithm_gb_per_second"].get<double>(), factor, 1e-9);
+    EXPECT_EQ(row["bytes"].get<std::int64_t>() % 3, 0) << "each rank has a part";
+  }
+}
+
+TEST_F(Ranks, of_collectives_are_asked_for_and_their_options_checked) {
+  const auto error_of = [](const Words& words) { return run_program(joined({"collectives"}, words)).error; };
+  EXPECT_THAT(error_of({}), HasSubstr("add --ranks 2"));
+  EXPECT_THAT(error_of({"--op", "all_reduc"}), HasSubstr("--op: 'all_reduc' is unknown; did you mean 'all_reduce'?"));
+  EXPECT_THAT(error_of({"--dtype", "int8"}), HasSubstr("--dtype: 'int8' is unknown"));
+  EXPECT_THAT(error_of({"--size", "0"}), HasSubstr("--size"));
+  EXPECT_THAT(error_of({"--iterations", "0"}), HasSubstr("--iterations at least 1"));
+}
+
+TEST_F(Ranks, end_when_one_dies_and_keep_the_finished_rows) {
+  EndlessRow row(path("rows.json"));
+  const ProgramResult result = row.signal(SIGKILL);
+  EXPECT_LT(row.after(), std::chrono::seconds(10));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.error, HasSubstr("process rank"));
+  EXPECT_EQ(read_records(path("rows.json")).size(), 1);
+}
+
+TEST_F(Ranks, say_which_collective_hangs) {
+  ::setenv("RIDGEPOINT_COLLECTIVE_TIMEOUT", "2", 1);
+  EndlessRow row(path("rows.json"));
+  ::unsetenv("RIDGEPOINT_COLLECTIVE_TIMEOUT");
+  const ProgramResult result = row.signal(SIGSTOP);
+  EXPECT_LT(row.after(), std::chrono::seconds(12));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error,
+              AllOf(HasSubstr("all_reduce of"), HasSubstr("bucket"), HasSubstr("did not end within 2 s")));
+}
+
+TEST_F(Ranks, say_what_is_not_installed) {
+  const std::string search_path = std::getenv("PATH");
+  ::setenv("PATH", "/nowhere", 1);
+  const ProgramResult without_mpirun = run_program(joined({"bench", "--model", "tiny"}, on_ranks(2)));
+  ::setenv("PATH", search_path.c_str(), 1);
+  EXPECT_EQ(without_mpirun.exit_code, 1);
+  EXPECT_THAT(without_mpirun.error, HasSubstr("--ranks starts processes with mpirun, which cannot be started"));
+
+  std::filesystem::copy(program_path(), path("ridgepoint"));  // without the library beside it
+  const ProgramResult without_library = shell("OMPI_COMM_WORLD_SIZE=2 " + path("ridgepoint") + " bench");
+  EXPECT_EQ(without_library.exit_code, 1);
+  EXPECT_THAT(without_library.output, HasSubstr("this build has no MPI, which several ranks need"));
+  EXPECT_EQ(shell(path("ridgepoint") + " bench --model tiny --steps 1 --context 8").exit_code, 0);
+}
+
+}  // namespace
+}  // namespace ridgepoint

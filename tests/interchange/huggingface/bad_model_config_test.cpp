@@ -1,0 +1,146 @@
+// config.json files that are refused: each with a sentence that names the field.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "interchange/huggingface/json_file.h"
+#include "interchange/huggingface/model_config.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+template <typename Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string refusal(std::string_view text) {
+  return error_of([&] { parse_model_config(parse_json_object(text, "c"), "test", {}, "c"); });
+}
+std::string refusal_of_llama(std::string_view fields) {
+  return refusal("{\"model_type\": \"llama\", " + std::string(fields) + "}");
+}
+
+TEST(BadModelConfig, an_unknown_family_is_named_with_what_is_missing_and_the_nearest) {
+  EXPECT_THAT(refusal(R"({"model_type": "deepseek_v3"})"),
+              AllOf(HasSubstr("'deepseek_v3', a family that is not supported: it has multi-head latent attention"),
+                    HasSubstr("supported: gpt2, llama, mistral")));
+  EXPECT_THAT(refusal(R"({"model_type": "lama"})"), HasSubstr("the nearest is 'llama'"));
+  EXPECT_THAT(refusal(R"({"hidden_size": 64})"), HasSubstr("'model_type' is missing"));
+  EXPECT_THAT(refusal(R"({"model_type": 7})"), HasSubstr("it must be a string"));
+}
+
+TEST(BadModelConfig, heads_that_divide_nothing_are_refused) {
+  EXPECT_THAT(refusal_of_llama(R"("num_attention_heads": 7)"), HasSubstr("does not divide the width 4096"));
+  EXPECT_THAT(refusal_of_llama(R"("num_key_value_heads": 5)"), HasSubstr("'num_key_value_heads' is 5 and does not"));
+  EXPECT_THAT(refusal_of_llama(R"("head_dim": 33)"), HasSubstr("rotary embedding needs an even one"));
+  EXPECT_THAT(refusal(R"({"model_type": "gpt2", "n_head": 7})"), HasSubstr("does not divide n_embd, 768"));
+}
+
+TEST(BadModelConfig, sizes_that_contradict_each_other_are_refused) {
+  EXPECT_THAT(refusal(R"({"model_type": "mixtral", "num_experts_per_tok": 9})"), HasSubstr("has 8 experts"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3_moe", "num_experts": 5, "num_local_experts": 6})"),
+              HasSubstr("'num_local_experts' is 6, and num_experts is another number"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma2", "layer_types": ["full_attention"]})"),
+              HasSubstr("a list of 26 entries, one a layer"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma2", "sliding_window": null, "num_hidden_layers": 1,
+                          "layer_types": ["sliding_attention"]})"),
+              HasSubstr("no sliding_window"));
+  EXPECT_THAT(refusal(R"({"model_type": "phi3", "partial_rotary_factor": 0.01})"), HasSubstr("an even part"));
+  EXPECT_THAT(refusal_of_llama(R"("rope_scaling": {"rope_type": "llama3", "factor": 8, "low_freq_factor": 4,
+                                                   "high_freq_factor": 4})"),
+              HasSubstr("'rope_scaling.high_freq_factor' is 4; it must be above low_freq_factor, 4"));
+}
+
+TEST(BadModelConfig, absurd_sizes_are_refused_and_overflow_nothing) {
+  EXPECT_THAT(refusal_of_llama(R"("hidden_size": 1099511627776, "num_attention_heads": 1)"),
+              AllOf(StartsWith("c: "), HasSubstr("parameter")));
+  EXPECT_THAT(refusal_of_llama(R"("vocab_size": 18446744073709551615)"),
+              HasSubstr("'vocab_size' is 18446744073709551615"));
+  EXPECT_THAT(refusal_of_llama(R"("vocab_size": 1e400)"), HasSubstr("number that no type holds"));
+  EXPECT_THAT(refusal_of_llama(R"("vocab_size": 1e30)"), HasSubstr("must be an integer from 1"));
+  EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": 100000000)"), HasSubstr("from 1 to 65536"));
+  EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": 0)"), HasSubstr("'num_hidden_layers' is 0"));
+  EXPECT_THAT(refusal_of_llama(R"("num_hidden_layers": -3)"), HasSubstr("'num_hidden_layers' is -3"));
+  EXPECT_THAT(refusal_of_llama(R"("rms_norm_eps": -1)"), HasSubstr("a number above 0"));
+}
+
+TEST(BadModelConfig, fields_of_other_types_are_refused) {
+  EXPECT_THAT(refusal_of_llama(R"("vocab_size": "32000")"), HasSubstr(R"(is "32000"; it must be an integer)"));
+  EXPECT_THAT(refusal_of_llama(R"("tie_word_embeddings": 1)"), HasSubstr("must be true or false"));
+  EXPECT_THAT(refusal_of_llama(R"("rope_scaling": [1])"), HasSubstr("must be an object"));
+  EXPECT_THAT(refusal(R"({"model_type": "gemma2", "layer_types": 3})"), HasSubstr("must be a list"));
+}
+
+TEST(BadModelConfig, fields_that_change_the_computation_are_refused) {
+  EXPECT_THAT(refusal_of_llama(R"("rope_scaling": {"rope_type": "yarn", "factor": 4})"),
+              AllOf(HasSubstr("'yarn'"), HasSubstr("default, linear and llama3 are")));
+  EXPECT_THAT(refusal_of_llama(R"("rope_scaling": {"type": "longrope"})"), HasSubstr("'longrope'"));
+  EXPECT_THAT(refusal_of_llama(R"("rope_scaling": {"rope_type": "linear"})"), HasSubstr("needs it"));
+  EXPECT_THAT(refusal_of_llama(R"("quantization_config": {"bits": 4})"), HasSubstr("quantised weights"));
+  EXPECT_THAT(refusal_of_llama(R"("hidden_act": "geglu")"), HasSubstr("'geglu', an activation that is not supported"));
+  EXPECT_THAT(refusal_of_llama(R"("partial_rotary_factor": 0.5)"), HasSubstr("rotate whole heads"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen2_moe", "mlp_only_layers": [0]})"), HasSubstr("'mlp_only_layers'"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3_moe", "decoder_sparse_step": 2})"), HasSubstr("'decoder_sparse_step'"));
+  EXPECT_THAT(refusal(R"({"model_type": "gpt2", "scale_attn_by_inverse_layer_idx": true})"),
+              HasSubstr("'scale_attn_by_inverse_layer_idx'"));
+  EXPECT_THAT(refusal(R"({"model_type": "qwen3", "num_hidden_layers": 1, "layer_types": ["linear_attention"]})"),
+              HasSubstr("'linear_attention'"));
+}
+
+TEST(BadModelConfig, text_that_is_no_json_object_is_refused) {
+  EXPECT_EQ(refusal("{\"model_type\": \"llama\","), "c is not JSON: the error is at byte 24");
+  EXPECT_EQ(refusal("[1, 2]"), "c is array, but must be an object");
+  EXPECT_THAT(refusal(""), HasSubstr("is not JSON"));
+}
+
+TEST(BadModelConfig, deep_json_is_refused) {
+  const std::string deep = "{\"model_type\": " + std::string(3'000'000, '[') + "}";
+  EXPECT_EQ(refusal(deep), "c is nested deeper than 32 levels");
+}
+
+TEST(BadModelConfig, a_long_string_is_quoted_in_part) {
+  EXPECT_LT(refusal("{\"model_type\": \"" + std::string(3'000'000, 'x') + "\"}").size(), 600U);
+  EXPECT_LT(refusal_of_llama("\"hidden_act\": \"" + std::string(3'000'000, 'x') + "\"").size(), 600U);
+  EXPECT_LT(refusal_of_llama("\"vocab_size\": \"" + std::string(3'000'000, 'x') + "\"").size(), 600U);
+}
+
+TEST(BadModelConfig, a_file_of_a_gigabyte_is_refused_before_it_is_read) {
+  const TemporaryFolder folder;
+  write_file(folder / "config.json", "{");
+  std::filesystem::resize_file(folder / "config.json", std::uintmax_t{1} << 30);
+  EXPECT_THAT(error_of([&] { read_model_config(folder.path()); }), HasSubstr("config.json"));
+}
+
+TEST(BadModelConfig, a_folder_without_config_json_is_refused) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(error_of([&] { read_model_config(folder.path()); }), EndsWith("has no config.json"));
+  EXPECT_THAT(error_of([&] { read_model_config(folder / "missing.json"); }), HasSubstr("there is no file"));
+  write_file(folder / "model.safetensors", "");
+  EXPECT_THAT(error_of([&] { read_model_config(folder / "model.safetensors"); }),
+              HasSubstr("there is no config.json beside"));
+}
+
+TEST(BadModelConfig, messages_name_the_file) {
+  const TemporaryFolder folder;
+  write_file(folder / "config.json", R"({"model_type": "llama", "vocab_size": 0})");
+  EXPECT_THAT(error_of([&] { read_model_config(folder.path()); }),
+              StartsWith("'" + (folder / "config.json").string() + "': 'vocab_size' is 0"));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,249 @@
+// What config.json files of each family mean: sizes and architecture.
+#include "interchange/huggingface/model_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "interchange/huggingface/families/family.h"
+#include "interchange/huggingface/json_file.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+ModelConfig parse(std::string_view text) {
+  return parse_model_config(parse_json_object(text, "test"), "test", {}, "test");
+}
+
+TransformerConfig config_of(std::string_view text) { return parse(text).config; }
+
+TEST(ModelConfig, of_gpt2_has_layer_norms_biases_learned_positions_and_a_tied_head) {
+  const TransformerConfig c = config_of(
+      R"({"model_type": "gpt2", "vocab_size": 50257, "n_embd": 768, "n_layer": 12, "n_head": 12, "n_positions": 1024,
+          "n_ctx": 1024, "activation_function": "gelu_new", "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})");
+  EXPECT_EQ(c.d_ff, 3072);
+  EXPECT_EQ(c.architecture.family, "gpt2");
+  EXPECT_EQ(c.architecture.norm, Norm::layer_norm);
+  EXPECT_EQ(c.architecture.activation, Activation::gelu_tanh);
+  EXPECT_EQ(c.architecture.positions, Positions::learned);
+  EXPECT_EQ(c.architecture.max_context, 1024);
+  EXPECT_FALSE(c.architecture.gated);
+  EXPECT_TRUE(c.architecture.projection_bias && c.architecture.output_bias && c.architecture.feed_forward_bias);
+  EXPECT_TRUE(c.architecture.tied_head);
+  EXPECT_EQ(parameter_count(c), 124'439'808);
+}
+
+TEST(ModelConfig, of_llama_3_1_has_grouped_heads_and_the_scaling_of_its_rotary_embedding) {
+  const TransformerConfig c = config_of(
+      R"({"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+          "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "rms_norm_eps": 1e-05,
+          "max_position_embeddings": 131072, "rope_theta": 500000.0, "rope_scaling": {"factor": 8.0,
+          "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
+          "rope_type": "llama3"}})");
+  EXPECT_EQ(c.kv_heads(), 8);
+  EXPECT_EQ(c.architecture.rotary, (Rotary{.theta = 500000,
+                                           .scaling = RotaryScaling::llama3,
+                                           .factor = 8,
+                                           .low_frequency_factor = 1,
+                                           .high_frequency_factor = 4,
+                                           .original_context = 8192}));
+  EXPECT_EQ(parameter_count(c), 8'030'261'248);
+}
+
+TEST(ModelConfig, reads_the_fields_that_transformers_5_renamed) {
+  const TransformerConfig c = config_of(
+      R"({"model_type": "llama", "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5000.0}})");
+  EXPECT_EQ(c.architecture.rotary, (Rotary{.theta = 5000, .scaling = RotaryScaling::linear, .factor = 2}));
+}
+
+TEST(ModelConfig, of_llama_2_with_the_old_name_of_the_scaling) {
+  const TransformerConfig c = config_of(R"({"model_type": "llama", "rope_scaling": {"type": "linear", "factor": 4}})");
+  EXPECT_EQ(c.architecture.rotary.scaling, RotaryScaling::linear);
+  EXPECT_EQ(c.architecture.rotary.factor, 4);
+}
+
+TEST(ModelConfig, of_mistral_has_a_window_in_every_layer_unless_it_is_null) {
+  const TransformerConfig c = config_of(R"({"model_type": "mistral"})");
+  EXPECT_EQ(c.architecture.window, 4096);
+  EXPECT_THAT(c.architecture.window_layers, IsEmpty());
+  EXPECT_EQ(parameter_count(c), 7'241'732'096);
+  EXPECT_EQ(config_of(R"({"model_type": "mistral", "sliding_window": null})").architecture.window, 0);
+}
+
+TEST(ModelConfig, of_qwen2_has_biases_and_windows_only_if_asked_for) {
+  const char* sizes =
+      R"("model_type": "qwen2", "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+         "hidden_size": 64, "intermediate_size": 128, "sliding_window": 16, "max_window_layers": 3)";
+  const TransformerConfig c = config_of("{" + std::string(sizes) + "}");
+  EXPECT_TRUE(c.architecture.projection_bias);
+  EXPECT_FALSE(c.architecture.output_bias);
+  EXPECT_EQ(c.architecture.window, 0);
+  const TransformerConfig windows = config_of("{\"use_sliding_window\": true, " + std::string(sizes) + "}");
+  EXPECT_EQ(windows.architecture.window, 16);
+  EXPECT_THAT(windows.architecture.window_layers, ElementsAre(false, false, false, true));
+}
+
+TEST(ModelConfig, of_qwen3_has_norms_of_queries_and_keys_and_a_head_size_of_its_own) {
+  const TransformerConfig c = config_of(
+      R"({"model_type": "qwen3", "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+          "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128, "tie_word_embeddings": true})");
+  EXPECT_EQ(c.architecture.projection_norm, ProjectionNorm::per_head);
+  EXPECT_EQ(c.head_size(), 128);
+  EXPECT_EQ(parameter_count(c), 596'049'920);
+}
+
+TEST(ModelConfig, of_gemma2_has_caps_four_norms_and_a_window_in_even_layers) {
+  const TransformerConfig c = config_of(R"({"model_type": "gemma2", "hidden_act": "gelu_pytorch_tanh"})");
+  const Architecture& a = c.architecture;
+  EXPECT_EQ(a.placement, NormPlacement::both);
+  EXPECT_TRUE(a.norm_adds_one && a.tied_head);
+  EXPECT_EQ(a.score_cap, 50);
+  EXPECT_EQ(a.logit_cap, 30);
+  EXPECT_DOUBLE_EQ(a.embedding_scale, std::sqrt(2304.0));
+  EXPECT_EQ(a.query_scale, 0);  // 1 / sqrt(256), and the head size is 256
+  EXPECT_EQ(a.activation, Activation::gelu_tanh);
+  EXPECT_EQ(a.window, 4096);
+  EXPECT_THAT(a.window_layers, ElementsAre(true, false));
+  EXPECT_EQ(parameter_count(c), 2'614'341'888);
+  EXPECT_DOUBLE_EQ(config_of(R"({"model_type": "gemma2", "query_pre_attn_scalar": 144})").architecture.query_scale,
+                   1.0 / 12);
+}
+
+TEST(ModelConfig, of_gemma3_has_two_rotary_embeddings_and_a_layer_without_window_after_five) {
+  const TransformerConfig c =
+      config_of(R"({"model_type": "gemma3", "vision_config": {}, "text_config": {"model_type": "gemma3_text",
+      "num_hidden_layers": 12, "sliding_window": 1024, "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})");
+  const Architecture& a = c.architecture;
+  EXPECT_EQ(a.family, "gemma3_text");
+  EXPECT_THAT(a.window_layers, ElementsAre(true, true, true, true, true, false));
+  EXPECT_TRUE(a.separate_rotary);
+  EXPECT_EQ(a.rotary, (Rotary{.theta = 1e6, .scaling = RotaryScaling::linear, .factor = 8}));
+  EXPECT_EQ(a.window_rotary, Rotary{.theta = 10000});
+  EXPECT_EQ(a.logit_cap, 0);
+  EXPECT_EQ(a.projection_norm, ProjectionNorm::per_head);
+}
+
+TEST(ModelConfig, of_gemma3_reads_rotary_embeddings_by_kind_of_layer) {
+  const Architecture a = config_of(R"({"model_type": "gemma3_text", "rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5e5},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}})")
+                             .architecture;
+  EXPECT_EQ(a.rotary, (Rotary{.theta = 5e5, .scaling = RotaryScaling::linear, .factor = 8}));
+  EXPECT_EQ(a.window_rotary, Rotary{.theta = 2e4});
+}
+
+TEST(ModelConfig, of_phi3_can_rotate_a_part_of_a_head) {
+  const TransformerConfig c =
+      config_of(R"({"model_type": "phi3", "partial_rotary_factor": 0.75, "sliding_window": 2047})");
+  EXPECT_EQ(c.architecture.rotary.share, 0.75);
+  EXPECT_EQ(c.architecture.window, 2047);
+  EXPECT_EQ(parameter_count(config_of(R"({"model_type": "phi3"})")), 3'821'079'552);
+}
+
+TEST(ModelConfig, of_olmo2_has_norms_after_attention_and_feed_forward) {
+  const TransformerConfig c = config_of(
+      R"({"model_type": "olmo2", "vocab_size": 100352, "max_position_embeddings": 4096, "rope_theta": 500000})");
+  EXPECT_EQ(c.architecture.placement, NormPlacement::after);
+  EXPECT_EQ(c.architecture.projection_norm, ProjectionNorm::whole);
+  EXPECT_EQ(parameter_count(c), 7'298'617'344);
+}
+
+TEST(ModelConfig, of_mixtral_has_experts_whose_weights_sum_to_1) {
+  const ModelConfig model = parse(R"({"model_type": "mixtral"})");
+  const Experts& experts = model.config.architecture.experts;
+  EXPECT_EQ(experts.count, 8);
+  EXPECT_EQ(experts.per_token, 2);
+  EXPECT_TRUE(experts.normalised);
+  EXPECT_EQ(experts.auxiliary_loss, 0);
+  EXPECT_THAT(model.notes, ElementsAre(HasSubstr("output_router_logits")));
+  EXPECT_EQ(parameter_count(model.config), 46'702'792'704);
+  EXPECT_EQ(config_of(R"({"model_type": "mixtral", "output_router_logits": true, "router_aux_loss_coef": 0.02})")
+                .architecture.experts.auxiliary_loss,
+            0.02);
+}
+
+TEST(ModelConfig, of_qwen_moe_has_the_width_of_one_expert) {
+  const TransformerConfig shared = config_of(R"({"model_type": "qwen2_moe", "intermediate_size": 5632})");
+  EXPECT_EQ(shared.d_ff, 1408);
+  EXPECT_EQ(shared.architecture.experts.shared_width, 5632);
+  EXPECT_EQ(parameter_count(shared), 14'315'784'192);
+  const TransformerConfig c =
+      config_of(R"({"model_type": "qwen3_moe", "hidden_size": 2048, "num_hidden_layers": 48, "head_dim": 128})");
+  EXPECT_EQ(c.architecture.experts.count, 128);
+  EXPECT_EQ(parameter_count(c), 30'532'122'624);
+}
+
+TEST(ModelConfig, has_the_number_of_experts_under_either_name) {
+  for (const char* family : {"mixtral", "qwen2_moe", "qwen3_moe"}) {
+    for (const char* key : {"num_experts", "num_local_experts"}) {
+      const std::string text =
+          std::string("{\"model_type\": \"") + family + "\", \"num_experts_per_tok\": 2, \"" + key + "\": 5}";
+      EXPECT_EQ(config_of(text).architecture.experts.count, 5) << text;
+    }
+  }
+}
+
+TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
+  const std::string more[] = {
+      R"({"model_type": "llama", "attention_bias": true, "mlp_bias": true, "rope_scaling": {"rope_type": "llama3",
+          "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}})",
+      R"({"model_type": "qwen2", "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 5})",
+      R"({"model_type": "gemma2", "query_pre_attn_scalar": 144, "num_hidden_layers": 3})",
+      R"({"model_type": "gemma3_text", "rope_scaling": {"factor": 8.0, "rope_type": "linear"}})",
+      R"({"model_type": "phi3", "partial_rotary_factor": 0.75, "sliding_window": 2047})",
+      R"({"model_type": "gpt2", "n_inner": 100, "scale_attn_weights": false})",
+      R"({"model_type": "mixtral", "output_router_logits": true, "sliding_window": 64})"};
+  std::vector<std::string> texts(std::begin(more), std::end(more));
+  for (const Family& family : families())
+    texts.push_back("{\"model_type\": \"" + std::string(family.model_type) + "\"}");
+  for (const std::string& text : texts) {
+    const TransformerConfig config = config_of(text);
+    const ModelConfig back = parse_model_config(model_config_json(config), "test", {}, "test");
+    EXPECT_TRUE(back.config.architecture == config.architecture) << text << model_config_json(config).dump();
+    EXPECT_EQ(parameter_count(back.config), parameter_count(config)) << text;
+    EXPECT_EQ(back.config.layers, config.layers) << text;
+    EXPECT_EQ(back.config.d_ff, config.d_ff) << text;
+    for (const std::string& note : back.notes) EXPECT_THAT(note, HasSubstr("load-balancing")) << text;
+  }
+}
+
+TEST(ModelConfig, of_a_preset_is_written_as_llama) {
+  const ModelConfig back = parse_model_config(model_config_json(transformer_preset("small")), "small", {}, "test");
+  EXPECT_EQ(back.config.architecture.family, "llama");
+  EXPECT_EQ(back.config.architecture.norm_epsilon, 1e-5);
+  EXPECT_EQ(parameter_count(back.config), parameter_count(transformer_preset("small")));
+}
+
+TEST(ModelConfig, has_the_name_of_the_repository_or_the_folder) {
+  const TemporaryFolder folder;
+  const auto name_of = [&](const std::string& path, const std::string& more) {
+    std::filesystem::create_directories(folder / path);
+    write_file(folder / path / "config.json", R"({"model_type": "llama")" + more + "}");
+    return read_model_config(folder / path).config.name;
+  };
+  EXPECT_EQ(name_of("my-model", ""), "my-model");
+  EXPECT_EQ(name_of("my-model", R"(, "_name_or_path": "owner/their-model")"), "owner/their-model");
+  EXPECT_EQ(name_of("my-model", R"(, "_name_or_path": "/home/someone/checkpoint")"), "my-model");
+  EXPECT_EQ(name_of("models--owner--cached-model/snapshots/0123abcd", ""), "cached-model");
+}
+
+TEST(ModelConfig, says_what_is_off_and_what_it_ignores) {
+  const ModelConfig model = parse(
+      R"({"model_type": "llama", "attention_dropout": 0.25, "torch_dtype": "bfloat16", "use_cache": true, "logit_bonus": 3,
+          "router_of_light": {}})");
+  EXPECT_THAT(model.notes, ElementsAre("dropout is off: attention_dropout 0.25",
+                                       "ignored, because this program does not know them: 'logit_bonus', "
+                                       "'router_of_light'"));
+  EXPECT_THAT(parse(R"({"model_type": "gpt2"})").notes,
+              ElementsAre("dropout is off: resid_pdrop 0.1, embd_pdrop 0.1, attn_pdrop 0.1"));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,101 @@
+// Networks as text, and the time of collectives over them.
+#include "measure/time/network.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "measure/machine/datasheet.h"
+#include "measure/time/forecast_time.h"
+#include "models/transformer.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/ops.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(NetworkText, has_links_inside_of_a_machine_and_between_machines) {
+  const Network network = network_from_text("8x NVLink 450 GB/s, 400 Gb/s InfiniBand");
+  EXPECT_EQ(network.ranks_on_machine, 8);
+  EXPECT_DOUBLE_EQ(network.inside.bytes_per_second, 450e9);
+  ASSERT_TRUE(network.between);
+  EXPECT_DOUBLE_EQ(network.between->bytes_per_second, 50e9);
+}
+
+TEST(NetworkText, takes_digits_in_names_latencies_and_missing_blanks) {
+  const Network network = network_from_text("4xNVLink4 450GB/s 2us,HDR200 200Gb/s 5 us");
+  EXPECT_EQ(network.ranks_on_machine, 4);
+  EXPECT_DOUBLE_EQ(network.inside.bytes_per_second, 450e9);
+  EXPECT_DOUBLE_EQ(network.inside.latency_seconds, 2e-6);
+  ASSERT_TRUE(network.between);
+  EXPECT_DOUBLE_EQ(network.between->bytes_per_second, 25e9);
+  EXPECT_DOUBLE_EQ(network.between->latency_seconds, 5e-6);
+  EXPECT_FALSE(network_from_text("PCIe 32 GB/s").between);
+}
+
+TEST(NetworkText, is_refused_where_it_says_no_rate) {
+  for (const auto& [text, why] :
+       std::vector<std::pair<std::string, std::string>>{{"", "has no rate"},
+                                                        {"NVLink", "has no rate"},
+                                                        {"8x 450", "the number 450 without a unit"},
+                                                        {"450 GB", "without a unit"},
+                                                        {"450 GB/s, 50 GB/s, 1 GB/s", "more than two kinds of links"},
+                                                        {"450 GB/s,", "has no rate"},
+                                                        {"-3 GB/s", "has no rate"}}) {
+    EXPECT_THAT([&] { network_from_text(text); }, ThrowsMessage<Error>(HasSubstr(why))) << text;
+  }
+}
+
+double seconds_of(const Network& network, Op op, std::int64_t ranks, std::int64_t elements) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {elements}}, Role::data);
+  const NodeId node = make_node(graph, op, {x}, {{"ranks", ranks}});
+  return collective_seconds(network, graph, graph.node(node));
+}
+
+TEST(CollectiveSeconds, are_those_of_a_ring_and_a_tree) {
+  const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4, .between = Link{10e9, 20e-6}};
+  constexpr std::int64_t kElements = 1 << 20;
+  constexpr double kBytes = 4.0 * kElements;
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_reduce, 1, kElements), 0);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_reduce, 4, kElements), 2 * 0.75 * kBytes / 73e9 + 4e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 4, kElements), 0.75 * kBytes / 73e9 + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 16, kElements), 15.0 / 16 * kBytes / (4 * 8.5e9) + 42e-6);
+}
+
+TEST(CollectiveSeconds, need_links_between_machines_where_there_are_several) {
+  const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4};
+  EXPECT_THAT([&] { seconds_of(network, Op::all_reduce, 5, 20); },
+              ThrowsMessage<Error>(HasSubstr("5 ranks need 2 machines of 4")));
+}
+
+// A step of two ranks on H200s.
+TimeForecast forecast(double bytes_per_second) {
+  const Transformer workload(transformer_preset("small"), 16);
+  const Datasheet& card = *find_datasheet("H200 SXM");
+  CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full};
+  options.parallel.data = 2;
+  const std::shared_ptr<Device> device =
+      open_device("null", {.threads = 0, .memory_limit_bytes = {}, .card = describe_card(card)});
+  const Graph graph = compile(workload.build(), *device, options);
+  return *forecast_time(graph, Compile::full, card, Network{.inside = {bytes_per_second, 1e-6}});
+}
+
+TEST(ForecastOfRanks, hides_what_a_fast_network_sends_behind_backward) {
+  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
+  const TimeForecast fast = forecast(450e9);
+  EXPECT_GT(fast.communication_ms, 0);
+  EXPECT_LT(fast.exposed_ms, 0.3 * fast.communication_ms);
+  const TimeForecast slow = forecast(1e9);
+  EXPECT_GT(slow.exposed_ms, 0.9 * slow.communication_ms - fast.ms);
+  EXPECT_NEAR(slow.ms - slow.exposed_ms, fast.ms - fast.exposed_ms, 1e-6 * slow.ms) << "kernels take the same time";
+  double sum = 0;
+  for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer})
+    sum += slow.by_phase[phase].value_or(0);
+  EXPECT_NEAR(sum, slow.ms, 1e-9 * slow.ms);
+}
+
+}  // namespace
+}  // namespace ridgepoint

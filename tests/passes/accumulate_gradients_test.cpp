@@ -1,0 +1,144 @@
+// Gradient accumulation: micro-batches in one run are the same as their batches in one.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/toy_model.h"
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "passes/pass.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "support/run_graph.h"
+#include "support/training_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const TransformerConfig kToy{"custom", 50, 8, 16, 24, 2, 2};
+
+struct Setting {
+  const char* device = "cpu";
+  Compile level = Compile::off;
+  Precision precision = Precision::fp32;
+  Checkpoint checkpoint = Checkpoint::none;
+};
+
+class Accumulation : public ::testing::TestWithParam<Setting> {
+ protected:
+  // A program of `micro_batches` times `batch` sequences.
+  static Program program(std::int64_t batch, std::int64_t micro_batches, CompileOptions options) {
+    const Setting& setting = GetParam();
+    options.level = setting.level;
+    options.precision = setting.precision;
+    options.checkpoint = setting.checkpoint;
+    options.accumulate = micro_batches;
+    const Transformer workload(kToy, batch);
+    Program made(workload.build(), open_device(setting.device), {.compile = options});
+    initialise(made, workload, 3);
+    return made;
+  }
+  static double tolerance() { return GetParam().precision == Precision::fp32 ? 2e-6 : 2e-2; }
+};
+
+TEST_P(Accumulation, has_the_gradients_of_one_large_batch) {
+  const CompileOptions options{.mode = Mode::backward, .keep = {.results = true}};
+  Program whole = program(6, 1, options);
+  Program parts = program(2, 3, options);
+  ASSERT_EQ(parts.read_input("inputs").type.shape, whole.read_input("inputs").type.shape);
+  whole.run();
+  parts.run();
+  for (const Output& output : whole.graph().outputs()) {
+    EXPECT_LT(testing::relative_error(parts.read_output(output.name), whole.read_output(output.name)), tolerance())
+        << output.name;
+  }
+}
+
+TEST_P(Accumulation, updates_once) {
+  Program whole = program(4, 1, {.mode = Mode::step});
+  Program parts = program(2, 2, {.mode = Mode::step});
+  for (int i = 0; i < 3; ++i) {
+    whole.run();
+    parts.run();
+  }
+  EXPECT_EQ(parts.read_input("optimizer.step").as<float>()[0], 3);
+  EXPECT_NEAR(parts.read_output("loss").as<float>()[0], whole.read_output("loss").as<float>()[0], 10 * tolerance());
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, Accumulation,
+                         ::testing::Values(Setting{}, Setting{.level = Compile::fuse}, Setting{.level = Compile::full},
+                                           Setting{.level = Compile::fuse, .precision = Precision::bf16},
+                                           Setting{.precision = Precision::fp16},
+                                           Setting{.checkpoint = Checkpoint::block},
+                                           Setting{.level = Compile::fuse, .checkpoint = Checkpoint::selective},
+                                           Setting{.device = "reference"}),
+                         [](const auto& setting) {
+                           const Setting& s = setting.param;
+                           return std::string(s.device) + "_" + std::string(name(s.level)) + "_" +
+                                  std::string(name(s.precision)) + "_" + std::string(name(s.checkpoint));
+                         });
+
+Graph accumulated(CompileOptions options) {
+  Graph graph = testing::transformer_graph(kToy, 2, Mode::step, options);
+  options.mode = Mode::step;
+  accumulate_gradients(graph, PassOptions(options));
+  verify(graph);
+  return graph;
+}
+
+TEST(AccumulateGradients, leaves_one_batch_as_it_is) {
+  Graph graph = testing::transformer_graph(kToy, 2, Mode::step);
+  EXPECT_FALSE(accumulate_gradients(graph, PassOptions({.mode = Mode::step})));
+}
+
+TEST(AccumulateGradients, casts_weights_once_and_runs_the_optimizer_once) {
+  const Graph one = accumulated({.precision = Precision::bf16});
+  const Graph four = accumulated({.precision = Precision::bf16, .accumulate = 4});
+  const auto casts_of_weights = [](const Graph& graph) {
+    return std::ranges::count_if(graph.order(), [&](NodeId id) {
+      const Node& node = graph.node(id);
+      const Node* producer = node.inputs.empty() ? nullptr : &graph.producer_node(node.inputs[0]);
+      return node.op == Op::cast && producer->op == Op::input && input_role(*producer) == Role::parameter;
+    });
+  };
+  EXPECT_EQ(casts_of_weights(four), casts_of_weights(one));
+  EXPECT_EQ(testing::count(four, Op::adamw), testing::count(one, Op::adamw));
+  EXPECT_EQ(testing::count(four, Op::embedding), 4 * testing::count(one, Op::embedding));
+}
+
+TEST(AccumulateGradients, adds_in_fp32) {
+  const Graph graph = accumulated({.precision = Precision::bf16, .master_weights = false, .accumulate = 2});
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::adamw) continue;
+    EXPECT_EQ(graph.type(node.inputs[2]).dtype, DType::fp32);
+  }
+}
+
+TEST(AccumulateGradients, refuses_what_has_nothing_to_add) {
+  const auto expect = [](Graph graph, const CompileOptions& options, const char* why) {
+    EXPECT_THAT([&] { compile(graph, *open_device("cpu"), options); }, ThrowsMessage<Error>(HasSubstr(why)));
+  };
+  const Graph model = build_transformer(kToy, 2);
+  expect(model, {.mode = Mode::step, .accumulate = 0}, "a run has 1 to 1024 micro-batches, not 0");
+  expect(model, {.mode = Mode::step, .accumulate = 1025}, "not 1025");
+  expect(model, {.mode = Mode::forward, .accumulate = 2}, "mode forward has no gradients to accumulate");
+  expect(build_attention_problem({.batch = 2, .d_model = 16, .queries = 8, .keys = 8}),
+         {.mode = Mode::backward, .accumulate = 2}, "has no loss");
+}
+
+TEST(AccumulateGradients, counts_the_operations_of_every_micro_batch) {
+  const Transformer workload(kToy, 2);
+  const std::int64_t one = workload.flops({.mode = Mode::step});
+  const std::int64_t optimizer = one - workload.flops({.mode = Mode::backward});
+  const std::int64_t three = workload.flops({.mode = Mode::step, .accumulate = 3});
+  EXPECT_NEAR(static_cast<double>(three), static_cast<double>(3 * (one - optimizer) + optimizer),
+              0.001 * static_cast<double>(three) + 3.0 * static_cast<double>(parameter_count(kToy)));
+}
+
+}  // namespace
+}  // namespace ridgepoint

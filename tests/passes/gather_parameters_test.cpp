@@ -1,0 +1,62 @@
+// Divided parameters: when they are gathered, and what that leaves in memory. That ranks compute what one rank does is
+// in reduce_gradients_test.cpp.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/transformer.h"
+#include "ridgepoint/program.h"
+
+namespace ridgepoint {
+namespace {
+
+const TransformerConfig kSixLayers{"custom", 1000, 64, 256, 1024, 6, 4};
+
+CompileOptions divided(Sharding shard, CompileOptions options = {}) {
+  options.parallel = {.data = 8, .shard = shard, .bucket_bytes = 1 << 20};
+  return options;
+}
+
+Program planned(const CompileOptions& options) {
+  return Program(Transformer(kSixLayers, 2).build(), open_device("null"), {.compile = options});
+}
+
+// The scopes of the gathers, in order.
+std::vector<std::string> gathers(const Program& program) {
+  std::vector<std::string> scopes;
+  for (const NodeId id : program.graph().order()) {
+    const Node& node = program.graph().node(id);
+    if (node.op == Op::all_gather) scopes.emplace_back(program.graph().scope_name(node));
+  }
+  return scopes;
+}
+
+TEST(GatherParameters, gathers_a_block_once_in_forward_and_once_in_backward) {
+  const std::vector<std::string> forward = {"",         "layers.0", "layers.1", "layers.2",
+                                            "layers.3", "layers.4", "layers.5", ""};
+  EXPECT_EQ(gathers(planned(divided(Sharding::parameters))), forward);
+  std::vector<std::string> both = forward;  // the head is read by both without a block between
+  for (const char* scope : {"layers.5", "layers.4", "layers.3", "layers.2", "layers.1", "layers.0"})
+    both.emplace_back(scope);
+  for (const Compile level : {Compile::off, Compile::fuse})
+    EXPECT_EQ(gathers(planned(divided(Sharding::parameters, {.mode = Mode::step, .level = level}))), both);
+}
+
+TEST(GatherParameters, leaves_whole_parameters_to_other_shardings) {
+  for (const Sharding shard : {Sharding::none, Sharding::optimizer, Sharding::gradients})
+    EXPECT_TRUE(gathers(planned(divided(shard))).empty());
+}
+
+TEST(GatherParameters, needs_less_memory_than_with_divided_gradients) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const Compile level : {Compile::off, Compile::fuse}) {
+      const CompileOptions options{.mode = Mode::step, .precision = precision, .level = level};
+      const auto bytes = [&](Sharding shard) { return planned(divided(shard, options)).liveness_lower_bound_bytes(); };
+      EXPECT_LT(bytes(Sharding::parameters), bytes(Sharding::gradients)) << name(precision) << ' ' << name(level);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,179 @@
+// Data parallelism: ranks with parts of a batch compute what one rank computes with all of it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "passes/pass.h"
+#include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "support/rank_threads.h"
+#include "support/run_graph.h"
+#include "support/training_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::CollectiveRuns;
+using ::testing::HasSubstr;
+using testing::RankThreads;
+using ::testing::ThrowsMessage;
+
+const TransformerConfig kToy{"custom", 50, 8, 16, 24, 2, 2};
+constexpr std::int64_t kBatch = 6;
+
+struct Setting {
+  std::int64_t ranks = 2;
+  CollectiveRuns runs = CollectiveRuns::in_launch;
+  const char* device = "cpu";
+  CompileOptions compile = {};
+  std::int64_t micro_batches = 1;
+};
+
+// The rows of `rank` of a tensor that has those of all ranks.
+HostTensor rows_of(const HostTensor& whole, std::int64_t rank, std::int64_t ranks) {
+  HostTensor rows({whole.type.dtype, with_size(whole.type.shape, 0, whole.type.shape[0] / ranks)});
+  std::memcpy(rows.data.data(), whole.data.data() + static_cast<std::size_t>(rank) * rows.data.size(),
+              rows.data.size());
+  return rows;
+}
+
+class DataParallel : public ::testing::TestWithParam<Setting> {
+ protected:
+  static CompileOptions options(Mode mode) {
+    CompileOptions options = GetParam().compile;
+    options.mode = mode;
+    return options;
+  }
+
+  static Program whole(const CompileOptions& options) {
+    const Transformer workload(kToy, kBatch);
+    Program program(workload.build(), open_device(GetParam().device), {.compile = options});
+    initialise(program, workload, 3);
+    return program;
+  }
+
+  // Calls `check` for each rank with its program after `steps` runs, on its rows of the data of `whole`.
+  static void run_ranks(CompileOptions options, const Program& whole, int steps,
+                        const std::function<void(const Program&)>& check) {
+    const Setting& setting = GetParam();
+    options.verify = true;
+    options.parallel.data = setting.ranks;
+    options.accumulate = setting.micro_batches;
+    RankThreads(static_cast<std::size_t>(setting.ranks), setting.runs).run([&](std::size_t rank, const auto& others) {
+      CompileOptions own = options;
+      own.parallel.rank = static_cast<std::int64_t>(rank);
+      const Transformer workload(kToy, kBatch / setting.ranks / setting.micro_batches);
+      Program program(workload.build(), open_device(setting.device), {.compile = own, .communicator = others});
+      initialise(program, workload, 3);
+      for (const char* name : {"inputs", "targets"})
+        program.write_input(name, rows_of(whole.read_input(name), static_cast<std::int64_t>(rank), setting.ranks));
+      for (int i = 0; i < steps; ++i) program.run();
+      check(program);
+    });
+  }
+
+  static double tolerance() { return GetParam().compile.precision == Precision::fp32 ? 1e-6 : 2e-2; }
+};
+
+TEST_P(DataParallel, has_the_loss_and_the_gradients_of_the_joined_batch) {
+  Program joined = whole(options(Mode::backward));
+  joined.run();
+  run_ranks(options(Mode::backward), joined, 1, [&](const Program& program) {
+    for (const Output& output : joined.graph().outputs()) {
+      EXPECT_LT(testing::relative_error(program.read_output(output.name), joined.read_output(output.name)), tolerance())
+          << output.name;
+    }
+  });
+}
+
+TEST_P(DataParallel, has_the_parameters_of_the_joined_batch_after_three_steps) {
+  Program joined = whole(options(Mode::step));
+  for (int i = 0; i < 3; ++i) joined.run();
+  run_ranks(options(Mode::step), joined, 3, [&](const Program& program) {
+    for (const ParameterDeclaration& parameter : parameters_of(joined.graph())) {
+      EXPECT_LT(testing::relative_error(program.read_input(parameter.name), joined.read_input(parameter.name)),
+                10 * tolerance())
+          << parameter.name;
+    }
+  });
+}
+
+// With buckets that are smaller than a gradient, every gradient has an all_reduce of its own.
+CompileOptions small_buckets(CompileOptions options = {}) {
+  options.parallel.bucket_bytes = 1;
+  return options;
+}
+
+CompileOptions sharded(CompileOptions options = {}) {
+  options.parallel.shard = Sharding::optimizer;
+  return options;
+}
+
+CompileOptions sharded_gradients(CompileOptions options) {
+  options.parallel.shard = Sharding::gradients;
+  return options;
+}
+
+CompileOptions sharded_parameters(CompileOptions options = {}) {
+  options.parallel.shard = Sharding::parameters;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    ShardedParameters, DataParallel,
+    ::testing::Values(
+        Setting{.compile = sharded_parameters()},
+        Setting{.runs = CollectiveRuns::in_wait, .compile = sharded_parameters(small_buckets())},
+        Setting{.ranks = 3, .runs = CollectiveRuns::in_wait, .compile = sharded_parameters({.level = Compile::fuse})},
+        Setting{.compile = sharded_parameters({.precision = Precision::bf16})},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = sharded_parameters({.precision = Precision::bf16, .level = Compile::full})},
+        Setting{.compile = sharded_parameters({.precision = Precision::bf16, .master_weights = false})},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = sharded_parameters({.precision = Precision::fp16, .level = Compile::fuse})},
+        Setting{.compile = sharded_parameters({.level = Compile::fuse, .keep = {.gradients = true}})},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = sharded_parameters({.level = Compile::fuse, .checkpoint = Checkpoint::block})},
+        Setting{.compile = sharded_parameters({.precision = Precision::bf16, .checkpoint = Checkpoint::selective})},
+        Setting{.compile = sharded_parameters({.optimizer = {.kind = Optimizer::sgd, .sgd = {.momentum = 0.9}}})},
+        Setting{.runs = CollectiveRuns::in_wait, .compile = sharded_parameters(), .micro_batches = 3},
+        Setting{.compile = sharded_parameters({.level = Compile::full, .loss_chunk_rows = 8})},
+        Setting{.device = "reference", .compile = sharded_parameters(small_buckets())}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Sharded, DataParallel,
+    ::testing::Values(
+        Setting{.compile = sharded()}, Setting{.runs = CollectiveRuns::in_wait, .compile = sharded()},
+        Setting{.ranks = 3, .compile = sharded()},
+        Setting{.runs = CollectiveRuns::in_wait, .compile = sharded(small_buckets({.level = Compile::fuse}))},
+        Setting{.compile = sharded({.precision = Precision::bf16})},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = sharded({.precision = Precision::bf16, .level = Compile::full})},
+        Setting{.compile = sharded({.precision = Precision::fp16, .level = Compile::fuse})},
+        Setting{.compile = sharded({.level = Compile::fuse, .keep = {.gradients = true}})},
+        Setting{.compile = sharded({.optimizer = {.kind = Optimizer::sgd, .sgd = {.momentum = 0.9}}})},
+        Setting{.device = "reference", .compile = sharded(small_buckets())},
+        Setting{.compile = sharded_gradients(small_buckets())},
+        Setting{.runs = CollectiveRuns::in_wait, .compile = sharded_gradients(small_buckets())},
+        Setting{.runs = CollectiveRuns::in_wait,
+                .compile = sharded_gradients(small_buckets({.precision = Precision::bf16, .level = Compile::full}))}));
+
+INSTANTIATE_TEST_SUITE_P(
+    Settings, DataParallel,
+    ::testing::Values(Setting{}, Setting{.ranks = 3, .runs = CollectiveRuns::in_wait},
+                      Setting{.compile = small_buckets()},
+                      Setting{.ranks = 3, .runs = CollectiveRuns::in_wait, .compile = small_buckets()},
+                      Setting{.runs = CollectiveRuns::in_wait, .compile = small_buckets({.level = Compile::fuse})},
+                      Setting{.runs = CollectiveRuns::in_wait, .compile = small_buckets({.level = Compile::full})},
+                      Setting{.compile = {.precision = Precision::bf16, .level = Compile::full}},
+                      Setting{.runs = CollectiveRuns::in_wait,
+                              .compile = small_buckets({.precision = Precision::fp16, .level = Compile::fuse})},
+                      Setting{.compile = {.precision = Precision::bf16, .checkpoint = Checkpoint::block}},
+                      Setting{.runs = CollectiveRuns::in_wait, .compile = small_buckets(), .micro_batches = 3},
+                      Setting{.ranks = 6, .device = "reference", .compile = small_buckets({.level = Compile::fuse})}));
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,104 @@
+#include "support/rank_threads.h"
+
+#include <cstring>
+#include <exception>
+#include <string>
+#include <thread>
+
+#include "backends/reference/collectives.h"
+
+namespace ridgepoint::testing {
+namespace {
+
+class ThreadKernel : public Kernel {
+ public:
+  ThreadKernel(RankThreads& ranks, std::size_t rank, const KernelSpec& spec)
+      : ranks_(ranks), rank_(rank), node_(spec.node), name_(ridgepoint::name(spec.node.op)) {
+    first_sent_ = spec.inputs.size() - spec.outputs.size();
+    for (const TensorLayout& layout : spec.inputs.subspan(first_sent_)) types_.push_back({layout.dtype, layout.shape});
+  }
+
+  std::string_view name() const override { return name_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    inputs_.assign(arguments.inputs + first_sent_, arguments.inputs + first_sent_ + types_.size());
+    outputs_.assign(arguments.outputs, arguments.outputs + types_.size());
+    is_running_ = true;
+    if (ranks_.runs() == CollectiveRuns::in_launch) wait();
+  }
+
+  void wait() override {
+    if (!std::exchange(is_running_, false)) return;
+    std::vector<HostTensor> operands;
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      HostTensor& operand = operands.emplace_back(types_[i]);
+      if (!operand.data.empty()) std::memcpy(operand.data.data(), inputs_[i], operand.data.size());
+    }
+    const std::vector<HostTensor> results = ranks_.exchange(rank_, node_, std::move(operands));
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (!results[i].data.empty()) std::memcpy(outputs_[i], results[i].data.data(), results[i].data.size());
+    }
+  }
+
+ private:
+  RankThreads& ranks_;
+  std::size_t rank_;
+  Node node_;
+  std::string name_;
+  std::size_t first_sent_ = 0;  // of the operands (ops/collectives.h)
+  std::vector<TensorType> types_;
+  std::vector<void*> inputs_, outputs_;
+  bool is_running_ = false;
+};
+
+class ThreadCommunicator : public Communicator {
+ public:
+  ThreadCommunicator(RankThreads& ranks, std::size_t rank) : ranks_(ranks), rank_(rank) {}
+  std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
+    return std::make_unique<ThreadKernel>(ranks_, rank_, spec);
+  }
+
+ private:
+  RankThreads& ranks_;
+  std::size_t rank_;
+};
+
+}  // namespace
+
+RankThreads::RankThreads(std::size_t ranks, CollectiveRuns runs)
+    : ranks_(ranks), runs_(runs), barrier_(static_cast<std::ptrdiff_t>(ranks)), operands_(ranks) {}
+
+void RankThreads::run(const Body& body) {
+  std::vector<std::exception_ptr> failures(ranks_);
+  std::vector<std::thread> threads;
+  for (std::size_t rank = 0; rank < ranks_; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank, std::make_shared<ThreadCommunicator>(*this, rank));
+      } catch (...) {
+        failures[rank] = std::current_exception();
+        barrier_.arrive_and_drop();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+std::vector<HostTensor> RankThreads::exchange(std::size_t rank, const Node& node, std::vector<HostTensor> operands) {
+  operands_[rank] = std::move(operands);
+  barrier_.arrive_and_wait();
+  const auto root = static_cast<std::size_t>(node.attributes.get_or<std::int64_t>("root", 0));
+  std::vector<HostTensor> results;
+  for (std::size_t i = 0; i < operands_[rank].size(); ++i) {
+    std::vector<HostTensor> of_all;
+    for (const std::vector<HostTensor>& of_rank : operands_) of_all.push_back(of_rank[i]);
+    results.push_back(reference::collective_results(node.op, of_all, root)[rank]);
+  }
+  barrier_.arrive_and_wait();
+  return results;
+}
+
+}  // namespace ridgepoint::testing

@@ -1,0 +1,39 @@
+// Ranks of a parallel run as threads of this process, for tests of what several ranks compute together. Collectives are
+// those of the reference.
+#pragma once
+
+#include <barrier>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "ridgepoint/tensor.h"
+#include "runtime/communicator.h"
+
+namespace ridgepoint::testing {
+
+// When a collective reads its operands and writes its results. A plan is right for both, because a real one does so at
+// any time between.
+enum class CollectiveRuns : std::uint8_t { in_launch, in_wait };
+
+class RankThreads {
+ public:
+  explicit RankThreads(std::size_t ranks, CollectiveRuns runs = CollectiveRuns::in_launch);
+
+  using Body = std::function<void(std::size_t rank, const std::shared_ptr<Communicator>& communicator)>;
+  // Calls `body` in a thread for each rank and waits for all. Rethrows the exception of the first rank that has one.
+  void run(const Body& body);
+
+  // For kernels: leaves the operands of a rank, waits for those of all, and returns the results of this rank.
+  std::vector<HostTensor> exchange(std::size_t rank, const Node& node, std::vector<HostTensor> operands);
+  CollectiveRuns runs() const { return runs_; }
+
+ private:
+  std::size_t ranks_;
+  CollectiveRuns runs_;
+  std::barrier<> barrier_;
+  std::vector<std::vector<HostTensor>> operands_;  // by rank
+};
+
+}  // namespace ridgepoint::testing

@@ -1,0 +1,78 @@
+"""The families of docs/models.md as `transformers` 5 computes them: eager attention, fp32, on the CPU, no dropout."""
+
+import json
+import pathlib
+import re
+import tempfile
+
+import torch
+import transformers
+
+from make_golden import read
+
+VERSION = f"transformers {transformers.__version__}, torch {torch.__version__}"
+
+
+def make_model(config):
+    fields = {name: value for name, value in config.items() if name != "model_type"}
+    settings = transformers.AutoConfig.for_model(config["model_type"], **fields)
+    settings.use_cache = False
+    model = transformers.AutoModelForCausalLM.from_config(settings, attn_implementation="eager", dtype=torch.float32)
+    if any("experts" in name for name, _ in model.named_parameters()):
+        model.set_experts_implementation("eager")  # grouped_mm, the default, asks for strides of 16 bytes
+    return model.eval()
+
+
+def published(name, tensor, family):
+    """The names and parts (views) of one of the model's parameters in published files. `transformers` 5 keeps the
+    weights of a layer's experts in one parameter, the files one by one."""
+    is_mixtral = family == "mixtral"
+    if is_mixtral:
+        name = name.replace(".mlp.", ".block_sparse_moe.")
+    gate, up, down = ("w1", "w3", "w2") if is_mixtral else ("gate_proj", "up_proj", "down_proj")
+    found = re.fullmatch(r"(.*\.experts)\.(gate_up_proj|down_proj)(?:\.weight)?", name)
+    if found is None or tensor.dim() != 3:
+        return {name: tensor}
+    prefix, what = found.groups()
+    parts = {}
+    for i, expert in enumerate(tensor):
+        if what == "down_proj":
+            parts[f"{prefix}.{i}.{down}.weight"] = expert
+        else:
+            parts[f"{prefix}.{i}.{gate}.weight"], parts[f"{prefix}.{i}.{up}.weight"] = expert.chunk(2, dim=0)
+    return parts
+
+
+def load(model, weights, family):
+    """Fills the model's parameters; save_pretrained() must then write the same tensors under the same names."""
+    for name, parameter in model.named_parameters():
+        for part, values in published(name, parameter.data, family).items():
+            values.copy_(weights[part])
+    with tempfile.TemporaryDirectory() as folder:
+        model.save_pretrained(folder)
+        saved = read(pathlib.Path(folder) / "model.safetensors")
+    if "lm_head.weight" not in weights:
+        saved.pop("lm_head.weight", None)
+    if saved.keys() != weights.keys():
+        raise SystemExit(f"save_pretrained() has other names: {sorted(saved.keys() ^ weights.keys())}")
+    for name, tensor in saved.items():
+        if not torch.equal(tensor, weights[name]):
+            raise SystemExit(f"save_pretrained() has another {name}")
+
+
+def compute(config, weights, inputs, targets):
+    """(config.json as `transformers` writes it, results by name) of a model in double or fp32: `logits`, `loss`, and
+    `grad.NAME` of every weight."""
+    family = config["model_type"]
+    model = make_model(config)
+    load(model, weights, family)
+    outputs = model(input_ids=inputs, use_cache=False)
+    loss = torch.nn.functional.cross_entropy(outputs.logits.flatten(0, 1), targets.flatten())
+    if config.get("output_router_logits"):
+        loss = loss + config["router_aux_loss_coef"] * outputs.aux_loss
+    loss.backward()
+    results = {"logits": outputs.logits.detach(), "loss": loss.detach()}
+    for name, parameter in model.named_parameters():
+        gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        results |= {f"grad.{part}": values for part, values in published(name, gradient, family).items()}
+    return json.loads(model.config.to_json_string()), results

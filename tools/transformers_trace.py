@@ -1,0 +1,362 @@
+#!/usr/bin/env python3
+"""Allocations of small models on the CPU, in plain modules of PyTorch whose code follows that of transformers 5, for the
+tests of `ridgepoint plan --as torch`.
+
+    tools/transformers_trace.py --output tests/golden/transformers_memory
+
+A file has a line of JSON with the configuration, then a line for each allocation of an iteration, in order: its bytes,
+negative for a release (tools/torch_memory.py has the rules). All are in fp32 with eager attention, because autocast and
+scaled_dot_product_attention differ between the CPU and a GPU. Cases with `checkpoint` need PyTorch 2.6 or later.
+"""
+
+import argparse
+import json
+import math
+import pathlib
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+import torch_memory
+
+
+NOT_COMPARED = "not compared"
+
+
+class Softmax(torch.autograd.Function):
+    """torch.softmax() over the last axis, whose derivative multiplies gradient and result first, as on a GPU."""
+
+    @staticmethod
+    def forward(ctx, x):
+        output = torch.softmax(x, -1)
+        ctx.save_for_backward(output)
+        return output
+
+    @staticmethod
+    def backward(ctx, gradient):
+        output, = ctx.saved_tensors
+        result = torch.empty_like(output)
+        product = gradient * output
+        del product
+        return result
+
+
+def linear(inputs, outputs, bias=False):
+    return nn.Linear(inputs, outputs, bias=bias)
+
+
+class RmsNorm(nn.Module):
+    """`kind`: llama, olmo2 or gemma, by the place of the weight."""
+
+    def __init__(self, width, kind):
+        super().__init__()
+        self.weight, self.kind = nn.Parameter(torch.ones(width)), kind
+
+    def forward(self, hidden_states):
+        dtype = hidden_states.dtype
+        if self.kind == "gemma":
+            output = self.normalised(hidden_states.float())
+            output = output * (1.0 + self.weight.float())
+            return output.type_as(hidden_states)
+        hidden_states = hidden_states.to(torch.float32)
+        variance = hidden_states.pow(2).mean(-1, keepdim=True)
+        hidden_states = hidden_states * torch.rsqrt(variance + 1e-6)
+        if self.kind == "olmo2":
+            return (self.weight * hidden_states).to(dtype)
+        return self.weight * hidden_states.to(dtype)
+
+    def normalised(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+class Conv1D(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(inputs, outputs)), nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        sizes = x.size()[:-1] + (self.weight.size(1),)
+        x = torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight)
+        return x.view(sizes)
+
+
+def rotate_half(x):
+    x1 = x[..., : x.shape[-1] // 2]
+    x2 = x[..., x.shape[-1] // 2:]
+    return torch.cat((-x2, x1), dim=-1)
+
+
+def rotate(q, k, cos, sin):
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    q_embed = (q * cos) + (rotate_half(q) * sin)
+    k_embed = (k * cos) + (rotate_half(k) * sin)
+    return q_embed, k_embed
+
+
+def repeat_kv(hidden_states, repeats):
+    batch, heads, length, size = hidden_states.shape
+    if repeats == 1:
+        return hidden_states
+    hidden_states = hidden_states[:, :, None, :, :].expand(batch, heads, repeats, length, size)
+    return hidden_states.reshape(batch, heads * repeats, length, size)
+
+
+def eager(query, key, value, mask, repeats, cap=None):
+    key_states, value_states = repeat_kv(key, repeats), repeat_kv(value, repeats)
+    weights = torch.matmul(query, key_states.transpose(2, 3)) * query.shape[-1] ** -0.5
+    if cap is not None:
+        weights = weights / cap
+        weights = torch.tanh(weights)
+        weights = weights * cap
+    weights = weights + mask
+    weights = Softmax.apply(weights).to(query.dtype)
+    output = torch.matmul(weights, value_states)
+    return output.transpose(1, 2).contiguous(), weights
+
+
+def gpt2_eager(query, key, value, mask):
+    weights = torch.matmul(query, key.transpose(-1, -2)) * query.shape[-1] ** -0.5
+    weights = weights + mask
+    weights = Softmax.apply(weights)
+    weights = weights.type(value.dtype)
+    output = torch.matmul(weights, value)
+    return output.transpose(1, 2), weights
+
+
+class Attention(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.family, self.size = c["family"], c["head_size"]
+        self.repeats = c["heads"] // c["kv_heads"]
+        q, kv, bias = c["heads"] * self.size, c["kv_heads"] * self.size, c["family"] == "qwen2"
+        self.q_proj, self.k_proj = linear(c["d_model"], q, bias), linear(c["d_model"], kv, bias)
+        self.v_proj, self.o_proj = linear(c["d_model"], kv, bias), linear(q, c["d_model"])
+        if c["family"] == "qwen3":
+            self.q_norm, self.k_norm = RmsNorm(self.size, "llama"), RmsNorm(self.size, "llama")
+        if c["family"] == "olmo2":
+            self.q_norm, self.k_norm = RmsNorm(q, "olmo2"), RmsNorm(kv, "olmo2")
+
+    def project(self, hidden_states):
+        shape = (*hidden_states.shape[:-1], -1, self.size)
+        q, k = self.q_proj, self.k_proj
+        if self.family == "qwen3":
+            query = self.q_norm(q(hidden_states).view(shape)).transpose(1, 2)
+            key = self.k_norm(k(hidden_states).view(shape)).transpose(1, 2)
+        elif self.family == "olmo2":
+            query = self.q_norm(q(hidden_states)).view(shape).transpose(1, 2)
+            key = self.k_norm(k(hidden_states)).view(shape).transpose(1, 2)
+        else:
+            query = q(hidden_states).view(shape).transpose(1, 2)
+            key = k(hidden_states).view(shape).transpose(1, 2)
+        return query, key, self.v_proj(hidden_states).view(shape).transpose(1, 2)
+
+    def forward(self, hidden_states, positions, mask):
+        query, key, value = self.project(hidden_states)
+        query, key = rotate(query, key, *positions)
+        output, weights = eager(query, key, value, mask, self.repeats, 50.0 if self.family == "gemma2" else None)
+        output = output.reshape(*hidden_states.shape[:-1], -1).contiguous()
+        return self.o_proj(output), weights
+
+
+class GatedFeedForward(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        self.gate_proj, self.up_proj = linear(c["d_model"], c["d_ff"]), linear(c["d_model"], c["d_ff"])
+        self.down_proj, self.is_gelu = linear(c["d_ff"], c["d_model"]), c["family"] == "gemma2"
+
+    def activation(self, x):
+        return functional.gelu(x, approximate="tanh") if self.is_gelu else functional.silu(x)
+
+    def forward(self, x):
+        return self.down_proj(self.activation(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Layer(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        family = c["family"]
+        kind = {"gemma2": "gemma", "olmo2": "olmo2"}.get(family, "llama")
+        self.attention, self.feed_forward = Attention(c), GatedFeedForward(c)
+        norms = {"olmo2": "ad", "gemma2": "abcd"}.get(family, "ac").replace("a", "b" if family == "olmo2" else "a")
+        self.norms = nn.ModuleDict({name: RmsNorm(c["d_model"], kind) for name in norms})
+
+    def norm(self, name, x):
+        return self.norms[name](x) if name in self.norms else x
+
+    def forward(self, hidden_states, positions, mask):
+        residual = hidden_states
+        hidden_states = self.norm("a", hidden_states)
+        hidden_states, _ = self.attention(hidden_states, positions, mask)
+        hidden_states = self.norm("b", hidden_states)
+        hidden_states = residual + hidden_states
+        residual = hidden_states
+        hidden_states = self.norm("c", hidden_states)
+        hidden_states = self.feed_forward(hidden_states)
+        hidden_states = self.norm("d", hidden_states)
+        return residual + hidden_states
+
+
+class Gpt2Layer(nn.Module):
+    def __init__(self, c):
+        super().__init__()
+        width = c["d_model"]
+        self.width, self.size = width, c["head_size"]
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.c_attn, self.c_proj = Conv1D(width, 3 * width), Conv1D(width, width)
+        self.c_fc, self.c_out = Conv1D(width, c["d_ff"]), Conv1D(c["d_ff"], width)
+
+    def attention(self, hidden_states, mask):
+        query, key, value = self.c_attn(hidden_states).split(self.width, dim=2)
+        shape = (*key.shape[:-1], -1, self.size)
+        query, key, value = (x.view(shape).transpose(1, 2) for x in (query, key, value))
+        output, weights = gpt2_eager(query, key, value, mask)
+        output = output.reshape(*output.shape[:-2], -1).contiguous()
+        return self.c_proj(output), weights
+
+    def activation(self, x):
+        return 0.5 * x * (1.0 + torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * torch.pow(x, 3.0))))
+
+    def mlp(self, hidden_states):
+        hidden_states = self.c_fc(hidden_states)
+        hidden_states = self.activation(hidden_states)
+        return self.c_out(hidden_states)
+
+    def forward(self, hidden_states, positions, mask):
+        residual = hidden_states
+        hidden_states = self.ln_1(hidden_states)
+        attn_output, self_attn_weights = self.attention(hidden_states, mask)
+        hidden_states = attn_output + residual
+        residual = hidden_states
+        hidden_states = self.ln_2(hidden_states)
+        feed_forward_hidden_states = self.mlp(hidden_states)
+        return residual + feed_forward_hidden_states
+
+
+class Model(nn.Module):
+    """The tables of positions and the mask are buffers: what depends on no parameter is not compared."""
+
+    def __init__(self, c):
+        super().__init__()
+        self.c, self.is_gpt2 = c, c["family"] == "gpt2"
+        self.embeddings = nn.Embedding(c["vocab"], c["d_model"])
+        if self.is_gpt2:
+            self.wpe = nn.Embedding(c["max_context"], c["d_model"])
+            self.register_buffer("position_ids", torch.arange(c["context"])[None])
+        self.layers = nn.ModuleList((Gpt2Layer if self.is_gpt2 else Layer)(c) for _ in range(c["layers"]))
+        kind = {"gemma2": "gemma", "olmo2": "olmo2"}.get(c["family"], "llama")
+        self.norm = nn.LayerNorm(c["d_model"]) if self.is_gpt2 else RmsNorm(c["d_model"], kind)
+        self.lm_head = linear(c["d_model"], c["vocab"])
+        if c["tied"]:
+            self.lm_head.weight = self.embeddings.weight
+        shape = (1, c["context"], c["head_size"])
+        self.register_buffer("cos", torch.ones(shape)), self.register_buffer("sin", torch.ones(shape))
+        self.register_buffer("mask", torch.zeros(c["batch"], 1, c["context"], c["context"]))
+
+    def hidden_states(self, tokens):
+        inputs_embeds = self.embeddings(tokens)
+        if self.is_gpt2:
+            position_embeds = self.wpe(self.position_ids)
+            hidden_states = inputs_embeds + position_embeds
+        else:
+            hidden_states = inputs_embeds * 5.0 if self.c["family"] == "gemma2" else inputs_embeds
+        for layer in self.layers:
+            def run(x, layer=layer):
+                return layer(x, (self.cos, self.sin), self.mask)
+
+            # The state of the random generator lies in the host's memory.
+            hidden_states = checkpoint(run, hidden_states, use_reentrant=False, preserve_rng_state=False) \
+                if self.c["checkpoint"] else run(hidden_states)
+        hidden_states = self.norm(hidden_states)
+        return hidden_states
+
+    def forward(self, tokens):
+        hidden_states = self.hidden_states(tokens)
+        logits = self.lm_head(hidden_states)
+        if self.c["family"] == "gemma2":
+            logits = logits / 30.0
+            logits = torch.tanh(logits)
+            logits = logits * 30.0
+        return causal_loss(logits, tokens, self.c["vocab"]), logits
+
+
+def causal_loss(logits, labels, vocab):
+    logits = logits.float()
+    with torch.profiler.record_function(NOT_COMPARED):
+        labels = functional.pad(labels, (0, 1), value=-100)
+        shift_labels = labels[..., 1:].contiguous()
+    logits = logits.view(-1, vocab)
+    shift_labels = shift_labels.view(-1)
+    return functional.cross_entropy(logits, shift_labels, ignore_index=-100)
+
+
+class Event:
+    """An event of the profiler of any PyTorch from 1.13 on, as torch_memory.allocations() reads it."""
+
+    def __init__(self, event):
+        self.name = event.name() if callable(event.name) else event.name
+        self.typed = event.typed if hasattr(event, "typed") else (event.tag, event.extra_fields)
+        self.children = [Event(child) for child in event.children]
+
+
+def without(roots, name):
+    """The tree without the allocations of the events of that name, and without their releases."""
+    pointers = set()
+
+    def keep(event, is_left_out):
+        is_left_out = is_left_out or event.name == name
+        event.children = [child for child in event.children if keep(child, is_left_out)]
+        if not torch_memory.is_allocation(event):
+            return True
+        pointer, count = event.typed[1].ptr, event.typed[1].alloc_size
+        if count > 0:
+            (pointers.add if is_left_out else pointers.discard)(pointer)
+        return pointer not in pointers
+
+    return [root for root in roots if keep(root, False)]
+
+
+SIZES = dict(vocab=50, context=16, d_model=32, d_ff=72, layers=2, heads=4, kv_heads=2, head_size=8, batch=2,
+             max_context=20, tied=False)
+FAMILIES = {"llama": {}, "qwen2": dict(tied=True), "qwen3": dict(head_size=12), "gemma2": dict(tied=True),
+            "olmo2": dict(kv_heads=4), "gpt2": dict(kv_heads=4, tied=True)}
+
+
+def record(c, path):
+    torch.manual_seed(0)
+    model = Model(c)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    tokens = torch.randint(0, c["vocab"], (c["batch"], c["context"]))
+
+    def iteration():
+        for parameter in model.parameters():
+            parameter.grad = None
+        loss = model(tokens)[0]
+        loss.backward()
+        del loss
+        optimizer.step()
+
+    iteration()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        iteration()
+    tree = without([Event(event) for event in profile.profiler.kineto_results.experimental_event_tree()], NOT_COMPARED)
+    events = torch_memory.in_order(torch_memory.allocations(tree))
+    lines = [json.dumps({"torch": torch.__version__, **c}), *map(str, events)]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", default="tests/golden/transformers_memory")
+    options = parser.parse_args()
+    folder = pathlib.Path(options.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    for family, sizes in FAMILIES.items():
+        for checkpoints in (False, True):
+            name = family + ("_checkpoint" if checkpoints else "") + ".txt"
+            record({**SIZES, **sizes, "family": family, "checkpoint": checkpoints}, folder / name)
+
+
+if __name__ == "__main__":
+    main()
