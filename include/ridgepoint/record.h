@@ -146,6 +146,10 @@ struct ParallelSection {
   std::optional<double> spread;              // of the largest over the smallest, as a share of the largest
   std::optional<double> alone_ms;            // the median of rank 0 with the same batch, while no other rank runs
   std::optional<double> efficiency;          // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
+  // Of rank 0, in iterations under the profiler after the timed ones; empty where there is none.
+  std::optional<double> communication_ms;  // how long collectives run in an iteration
+  std::optional<double> exposed_ms;        // of that, how long a kernel waits and none runs
+  std::optional<double> hidden;            // the share that is not exposed
 };
 
 struct TrainingStepSection {

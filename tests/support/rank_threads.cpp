@@ -1,5 +1,6 @@
 #include "support/rank_threads.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <string>
@@ -63,10 +64,35 @@ class ThreadCommunicator : public Communicator {
   std::size_t rank_;
 };
 
+class ThreadGroup : public ProcessGroup {
+ public:
+  ThreadGroup(RankThreads& threads, std::size_t rank) : threads_(threads), rank_(rank) {}
+
+  int rank() const override { return static_cast<int>(rank_); }
+  int ranks() const override { return static_cast<int>(threads_.ranks()); }
+  int rank_on_host() const override { return rank(); }
+  int ranks_on_host() const override { return ranks(); }
+  std::vector<std::string> all_gather(std::string_view mine) override {
+    return threads_.exchange(rank_, std::string(mine));
+  }
+  std::shared_ptr<Communicator> make_host_communicator() override {
+    return std::make_shared<ThreadCommunicator>(threads_, rank_);
+  }
+  void abort(int exit_code) override { std::exit(exit_code); }
+
+ private:
+  RankThreads& threads_;
+  std::size_t rank_;
+};
+
 }  // namespace
 
 RankThreads::RankThreads(std::size_t ranks, CollectiveRuns runs)
-    : ranks_(ranks), runs_(runs), barrier_(static_cast<std::ptrdiff_t>(ranks)), operands_(ranks) {}
+    : ranks_(ranks), runs_(runs), barrier_(static_cast<std::ptrdiff_t>(ranks)), operands_(ranks), texts_(ranks) {}
+
+std::shared_ptr<ProcessGroup> RankThreads::process_group(std::size_t rank) {
+  return std::make_shared<ThreadGroup>(*this, rank);
+}
 
 void RankThreads::run(const Body& body) {
   std::vector<std::exception_ptr> failures(ranks_);
@@ -99,6 +125,14 @@ std::vector<HostTensor> RankThreads::exchange(std::size_t rank, const Node& node
   }
   barrier_.arrive_and_wait();
   return results;
+}
+
+std::vector<std::string> RankThreads::exchange(std::size_t rank, std::string text) {
+  texts_[rank] = std::move(text);
+  barrier_.arrive_and_wait();
+  std::vector<std::string> all = texts_;
+  barrier_.arrive_and_wait();
+  return all;
 }
 
 }  // namespace ridgepoint::testing

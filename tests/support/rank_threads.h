@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "ridgepoint/tensor.h"
 #include "runtime/communicator.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint::testing {
 
@@ -25,15 +27,22 @@ class RankThreads {
   // Calls `body` in a thread for each rank and waits for all. Rethrows the exception of the first rank that has one.
   void run(const Body& body);
 
+  // The ranks as the processes of one machine; call it in the thread of the rank. It must not outlive the object.
+  std::shared_ptr<ProcessGroup> process_group(std::size_t rank);
+
+  // For groups: the texts of all ranks, in their order.
+  std::vector<std::string> exchange(std::size_t rank, std::string text);
   // For kernels: leaves the operands of a rank, waits for those of all, and returns the results of this rank.
   std::vector<HostTensor> exchange(std::size_t rank, const Node& node, std::vector<HostTensor> operands);
   CollectiveRuns runs() const { return runs_; }
+  std::size_t ranks() const { return ranks_; }
 
  private:
   std::size_t ranks_;
   CollectiveRuns runs_;
   std::barrier<> barrier_;
   std::vector<std::vector<HostTensor>> operands_;  // by rank
+  std::vector<std::string> texts_;                 // by rank
 };
 
 }  // namespace ridgepoint::testing

@@ -20,12 +20,16 @@
 #include "cli/options/weights_file.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
+#include "measure/profile/profile.h"
 #include "measure/session/first_call.h"
 #include "measure/session/step_benchmark.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
 namespace {
+
+// On several ranks, after the timed ones.
+constexpr std::int64_t kProfiledSteps = 2;
 
 class Bench : public Command {
  public:
@@ -112,6 +116,9 @@ class Bench : public Command {
       config.run_anyway = run_anyway_;
     }
     rank_options_.place(configs);
+    for (RunConfig& config : configs) {
+      if (config.group != nullptr) config.profiled_steps = kProfiledSteps;
+    }
     until_options_.apply(run_options_, configs);
     if (!weights_.empty()) use_weights(weights_, configs);
     return configs;
@@ -159,7 +166,8 @@ class Bench : public Command {
     CeilingCache ceilings;
     if (!peers) {
       return run(configs, writer, [&](const RunConfig& config, const StepWatcher& watch) {
-        std::optional<Record> record = measure_step(config, ceilings, watch);
+        std::optional<Record> record = config.group == nullptr ? measure_step(config, ceilings, watch)
+                                                               : measure_step_on_rank(config, ceilings, watch);
         return record ? std::vector{std::move(*record)} : std::vector<Record>();
       });
     }

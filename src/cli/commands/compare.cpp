@@ -10,6 +10,7 @@
 
 #include "cli/commands/command.h"
 #include "cli/options/percent.h"
+#include "cli/options/rank_options.h"
 #include "cli/options/run_options.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
@@ -36,6 +37,7 @@ class Compare : public Command {
   std::string_view examples() const override {
     return "ridgepoint compare --model small --dtype bf16 --compile off,full\n"
            "ridgepoint compare --model tiny --attention composite,flash --context 1024 --steps 100\n"
+           "ridgepoint compare --model tiny --parallel data=2 --shard none,optimizer --ranks 2\n"
            "ridgepoint compare before.jsonl after.jsonl\n"
            "ridgepoint compare before.jsonl after.jsonl --fail-if-slower 3%\n"
            "ridgepoint compare sweep.jsonl --same-within 0.5%\n"
@@ -73,6 +75,7 @@ class Compare : public Command {
         ->type_name("FILE")
         ->group(kGroup);
     run_options_.add_to(app);
+    rank_options_.add_to(app);
     RunOptions::add_run_anyway(app, run_anyway_);
     output_options_.add_to(app);
   }
@@ -92,6 +95,7 @@ class Compare : public Command {
     require(given.empty() && !run_anyway_,
             fmt::format("{}: files have their configurations; leave it out, or leave out the files",
                         given.empty() ? "--run-anyway" : given.front()));
+    require(!rank_options_.is_given(), "--ranks: files are read by one process; leave it out");
     std::vector<RecordFile> files;
     for (const std::string& path : files_) {
       files.push_back(read_record_file(path, mapping_));
@@ -110,7 +114,8 @@ class Compare : public Command {
 
   int compare_configurations() {
     require(mapping_.empty(), "--mapping is for files of other programs; name them: ridgepoint compare A.jsonl B.csv");
-    const std::vector<RunConfig> configs = checked_configs();
+    std::vector<RunConfig> configs = checked_configs();
+    rank_options_.place(configs);
     RecordComparison comparison;
     PageWriter writer(output_options_, [&](Format format, std::size_t) { return ratio_page(comparison, format); });
     const InterleavedRun run = measure(configs);
@@ -176,7 +181,8 @@ class Compare : public Command {
     return kExitSlower;
   }
 
-  RunOptions run_options_{std::vector<std::string_view>{"--parallel", "--shard"}};
+  RunOptions run_options_;
+  RankOptions rank_options_;
   OutputOptions output_options_;
   std::vector<std::string> files_;
   std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_;

@@ -47,6 +47,7 @@ class StudyCommandLine : public Command {
     return "ridgepoint study\n"
            "ridgepoint study --quick --output quick\n"
            "ridgepoint study --device cuda --limit 20min --output h200\n"
+           "ridgepoint study --device cuda --ranks 2 --output h200x2\n"
            "ridgepoint study --only devices,sizes,profile --model tiny\n"
            "ridgepoint study --output quick --no-run";
   }
@@ -71,6 +72,11 @@ class StudyCommandLine : public Command {
         ->group(kMachine);
     app.add_option("--memory-limit", settings_.memory_limit, "limit the memory of the device: 20GiB, 512MiB, 1GB")
         ->type_name("SIZE")
+        ->group(kMachine);
+    app.add_option(
+           "--ranks", settings_.ranks,
+           "also measure collectives and training steps on this number of ranks of this machine; 1: neither [1]")
+        ->type_name("N")
         ->group(kMachine);
     app.add_flag("--quick", settings_.is_quick, "measure less: fewer sizes and iterations")->group(kStudy);
     app.add_option("--limit", limit_,
@@ -118,6 +124,10 @@ class StudyCommandLine : public Command {
     require(settings_.device == "cpu" || settings_.device.starts_with("cuda"),
             fmt::format("--device: a study runs on cpu or cuda, not on '{}'", settings_.device));
     require(settings_.threads >= 0, fmt::format("--threads: {} is too small; the least is 0", settings_.threads));
+    require(settings_.ranks >= 1, fmt::format("--ranks: {} is too small; the least is 1", settings_.ranks));
+    require(settings_.ranks == 1 || settings_.device.find(':') == std::string::npos,
+            fmt::format("--ranks: rank r takes the card with the number r; give --device cuda instead of {}",
+                        settings_.device));
     if (!settings_.memory_limit.empty())
       settings_.memory_limit_bytes = parse_option("--memory-limit", settings_.memory_limit, parse_bytes);
     settings_.limit_seconds = limit_.empty() ? default_limit() : parse_option("--limit", limit_, parse_seconds);
@@ -130,6 +140,7 @@ class StudyCommandLine : public Command {
     return {{"program", fmt::format("{} ({})", version(), revision())},
             {"device", settings_.device},
             {"threads", settings_.threads},
+            {"ranks", settings_.ranks},
             {"memory_limit", settings_.memory_limit},
             {"quick", settings_.is_quick},
             {"limit_seconds", settings_.limit_seconds},
@@ -179,9 +190,9 @@ class StudyCommandLine : public Command {
 
   void require_same(const Json& old, const Json& now) const {
     std::vector<std::string> differences;
+    const Json defaults = {{"config_override", ""}, {"ranks", 1}};  // of what studies of earlier versions lack
     for (const auto& [key, value] : now.items()) {
-      // A study of an earlier version lacks what was not given.
-      if (!old.contains(key) && value == Json("")) continue;
+      if (!old.contains(key) && defaults.value(key, Json()) == value) continue;
       if (old.value(key, Json()) != value)
         differences.push_back(
             fmt::format("{} {} instead of {}", key, dump_json(value), dump_json(old.value(key, Json()))));

@@ -16,6 +16,7 @@ std::vector<Axis> parallel_axes();
 class RankOptions {
  public:
   void add_to(CLI::App& app);
+  bool is_given() const { return ranks_ > 0; }
   // With --ranks, outside of a parallel run, starts one instead of this process and does not return.
   void start() const;
   // The same; then places every configuration on this rank. Throws Error (usage) where the ranks do not fit the

@@ -12,8 +12,10 @@
 #include "measure/record/run_record.h"
 #include "measure/session/loss.h"
 #include "measure/session/processor_wait.h"
+#include "measure/session/ranks.h"
 #include "measure/session/rates.h"
 #include "ridgepoint/error.h"
+#include "runtime/process_group.h"
 
 namespace ridgepoint {
 namespace {
@@ -29,7 +31,8 @@ Record describe_lane(const RunConfig& config) {
   return record;
 }
 
-// One configuration: its program and its times. No member throws, except that the watcher stops the run.
+// One configuration: its program and its times. No member throws, except that the watcher stops the run, and LostRanks
+// where an iteration fails on one of several ranks.
 class Lane {
  public:
   Lane(const RunConfig& config, StepWatcher watch)
@@ -40,26 +43,29 @@ class Lane {
     attempt([&] {
       session_.emplace(config_, watch_, record_);
       const ProgramPlan plan = session_->plan();
+      describe_ranks(config_.compile.parallel, plan.graph(), record_.training_step->parallel);
       const MemoryForecast forecast = session_->require_room(plan, session_->forecast(plan));
       record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
       program_.emplace(session_->make(plan));
       session_->initialise(*program_);
       timer_ = session_->device()->make_timer();
     });
-    if (record_.status != RunStatus::oom || others == 0) return;
-    record_.error.message += fmt::format(
-        " (beside the programs of {} other configuration{}: all are in memory at once; bench measures one at a time)",
-        others, others == 1 ? "" : "s");
+    if (record_.status == RunStatus::oom && others > 0) {
+      record_.error.message += fmt::format(
+          " (beside the programs of {} other configuration{}: all are in memory at once; bench measures one at a time)",
+          others, others == 1 ? "" : "s");
+    }
+    fail_with_other_ranks();
   }
   void warm_up(std::int64_t index) {
-    attempt([&] {
+    iterate([&] {
       session_->enter(Stage::warmup, index, config_.warmup);
       record_.training_step->warmup_ms.push_back(Session::run_once(*program_, *timer_).host_ms);
       ++iterations_;
     });
   }
   void run_round(std::int64_t round) {
-    attempt([&] {
+    iterate([&] {
       session_->enter(Stage::timing, round, config_.steps);
       Session::run_once(*program_, *timer_);
       times_.push_back(Session::run_once(*program_, *timer_));
@@ -70,6 +76,8 @@ class Lane {
   Record finish(std::int64_t rounds, const ProcessorWait& wait) {
     attempt([&] {
       record_times(static_cast<std::size_t>(rounds));
+      if (config_.group != nullptr)
+        gather_times(*config_.group, record_.training_step->time_ms.median, record_.training_step->parallel);
       session_->record_memory(memory_of(*program_));
       session_->record_launching(*program_);
       describe_wait(record_, wait);
@@ -85,6 +93,23 @@ class Lane {
     if (record_.status != RunStatus::ok) return;
     record_outcome(record_, stages);
     if (record_.status != RunStatus::ok) program_.reset();
+  }
+  // A rank that fails here leaves the others in a collective: none can go on.
+  void iterate(const std::function<void()>& iterations) {
+    if (config_.group == nullptr) return attempt(iterations);
+    if (record_.status != RunStatus::ok) return;
+    try {
+      iterations();
+    } catch (const std::exception& error) {
+      throw LostRanks{error.what()};
+    }
+  }
+  // A configuration that fails on one rank fails on all.
+  void fail_with_other_ranks() {
+    if (config_.group == nullptr) return;
+    const bool is_ok = record_.status == RunStatus::ok;
+    const std::string problem = problem_of_ranks(config_.group.get(), is_ok ? "" : record_.error.message);
+    if (is_ok && !problem.empty()) attempt([&] { throw Error("another rank: " + problem); });
   }
   void record_times(std::size_t rounds) {
     std::vector<double> host_ms, device_ms;
@@ -111,9 +136,17 @@ class Lane {
 
 InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const StepWatcher& watch) {
   double done = 0, total = 0;  // calls of warm_up() and run_round()
+  ProcessGroup* const group = configs.front().group.get();
+  bool is_to_stop = false;
   const StepWatcher watch_all = [&](StepProgress at) {
     at.share = total > 0 ? done / total : 0;
-    return !watch || watch(at);
+    const bool goes_on = !watch || watch(at);
+    is_to_stop = is_to_stop || !goes_on;
+    return goes_on || group != nullptr;
+  };
+  // Several ranks stop between iterations, and all at once: none may wait in a collective for one that has stopped.
+  const auto stop_together = [&] {
+    if (group != nullptr && !problem_of_ranks(group, is_to_stop ? "stopped" : "").empty()) stop_run();
   };
   std::vector<std::unique_ptr<Lane>> lanes;
   for (const RunConfig& config : configs) {
@@ -125,10 +158,14 @@ InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const Ste
   is_stopped([&] {
     for (std::size_t i = 0; i < lanes.size(); ++i) lanes[i]->prepare(i);
     for (std::size_t i = 0; i < lanes.size(); ++i) {
-      for (std::int64_t index = 0; index < configs[i].warmup; ++index, ++done) lanes[i]->warm_up(index);
+      for (std::int64_t index = 0; index < configs[i].warmup; ++index, ++done) {
+        stop_together();
+        lanes[i]->warm_up(index);
+      }
     }
     wait.start();
     for (; run.rounds < configs.front().steps; ++run.rounds) {
+      stop_together();
       for (const auto& lane : lanes) {
         lane->run_round(run.rounds);
         ++done;

@@ -18,7 +18,9 @@ struct InterleavedRun {
 // Makes all programs, which stay in memory together, warms each of them up, and then runs config.steps rounds. In a
 // round each configuration has an untimed iteration, after which the caches hold its own data, and a timed one. The
 // device, the threads and the steps of all configurations are the same. A configuration that fails has the status and
-// leaves the rounds to the others. Without a finished round there are no records. Throws nothing.
+// leaves the rounds to the others. Without a finished round there are no records. On several ranks, all call this with
+// the same configurations, the times are those of the rank, and all finish the same rounds. Throws nothing but
+// LostRanks, where an iteration fails on one of them.
 InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const StepWatcher& watch = {});
 
 }  // namespace ridgepoint

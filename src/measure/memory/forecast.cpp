@@ -78,8 +78,8 @@ std::size_t available_memory_bytes(const Device& device) {
   return std::min(total_bytes, device.free_memory_bytes().value_or(total_bytes));
 }
 
-MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, const ForecastOptions& options) {
-  const std::size_t available_bytes = available_memory_bytes(*plan.device());
+MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, std::size_t available_bytes,
+                            const ForecastOptions& options) {
   try {
     return limited_forecast(forecaster_of(plan, options), forecast, available_bytes);
   } catch (const OutOfMemory& error) {
@@ -94,7 +94,8 @@ MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forec
 ProgramPlan plan_with_room(Graph graph, std::shared_ptr<Device> device, const ProgramOptions& options) {
   ProgramPlan plan(std::move(graph), std::move(device), options);
   const ForecastOptions until_it_repeats{.stop_point = options.stop_point};
-  require_room(plan, forecast_memory(plan, until_it_repeats), until_it_repeats);
+  const MemoryForecast forecast = forecast_memory(plan, until_it_repeats);
+  require_room(plan, forecast, available_memory_bytes(*plan.device()), until_it_repeats);
   return plan;
 }
 

@@ -68,9 +68,9 @@ std::optional<MemoryForecast> forecast_within(const Forecaster& forecast, const 
 // The memory that a program could allocate on the device now: the total or the limit, less what others use.
 std::size_t available_memory_bytes(const Device& device);
 
-// The forecast with the memory that is available on the plan's device. `forecast` is the one without a limit, and
+// The forecast with so much memory, which is available on the plan's device. `forecast` is the one without a limit, and
 // `options` are those of it. Throws OutOfMemory, which names the device, if the memory is not enough.
-MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast,
+MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast, std::size_t available_bytes,
                             const ForecastOptions& options = {});
 
 // Plans a program and checks that it fits. Throws as ProgramPlan and require_room() do.

@@ -86,6 +86,15 @@ Communication communication(const Profile& profile) {
   return found;
 }
 
+void describe_communication(const Profile& profile, ParallelSection& section) {
+  const Communication found = communication(profile);
+  if (found.collectives.empty()) return;
+  const double ns_to_ms_of_step = 1e-6 / static_cast<double>(profile.steps.size());
+  section.communication_ms = static_cast<double>(found.time_ns) * ns_to_ms_of_step;
+  section.exposed_ms = static_cast<double>(found.exposed_ns) * ns_to_ms_of_step;
+  section.hidden = found.hidden();
+}
+
 std::vector<ExposedRow> exposed_collectives(const Profile& profile) {
   std::map<std::uint32_t, ExposedRow> rows;                            // by node
   std::map<std::uint32_t, std::map<std::string, std::int64_t>> waits;  // exposed time by the kernel that waits

@@ -29,6 +29,9 @@ struct Communication {
 };
 Communication communication(const Profile& profile);
 
+// Fills the times of communication in an iteration; none without collectives.
+void describe_communication(const Profile& profile, ParallelSection& section);
+
 // Collectives of one place in the graph, over all steps.
 struct ExposedRow {
   std::string what;     // "all_reduce 2": the second one of the graph

@@ -248,6 +248,14 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
   for (const ProfiledStep& step : steps) profile.steps.push_back({step.begin_ns - base_ns, step.end_ns - base_ns});
 }
 
+std::optional<Record> measure_step_on_rank(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch) {
+  return measure_step(config, ceilings, watch, [&](Session& session, Program& program) {
+    Profile profile;
+    record_on_ranks(profile, session, program);
+    describe_communication(profile, session.record().training_step->parallel);
+  });
+}
+
 std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch) {
   Profile profile;
   std::optional<Record> record = measure_step(

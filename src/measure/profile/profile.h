@@ -22,4 +22,9 @@ void fill_profile(Profile& profile, const Program& program, const std::vector<Pr
 // fails, `problem` says why, and the timing is kept. Empty if the watcher stopped the run.
 std::optional<Profile> measure_profile(const RunConfig& config, CeilingCache& ceilings, const StepWatcher& watch = {});
 
+// measure_step() on one of several ranks; config.profiled_steps more iterations under the device's recorder then give
+// the times of communication, which are empty if the recorder fails.
+std::optional<Record> measure_step_on_rank(const RunConfig& config, CeilingCache& ceilings,
+                                           const StepWatcher& watch = {});
+
 }  // namespace ridgepoint

@@ -211,6 +211,9 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("parallel", "spread", step.parallel.spread);
   visit("parallel", "alone_ms", step.parallel.alone_ms);
   visit("parallel", "efficiency", step.parallel.efficiency);
+  visit("parallel", "communication_ms", step.parallel.communication_ms);
+  visit("parallel", "exposed_ms", step.parallel.exposed_ms);
+  visit("parallel", "hidden", step.parallel.hidden);
   visit("", "tokens_per_second", step.tokens_per_second);
   visit("", "flops_per_step", step.flops_per_step);
   visit("", "achieved_flops_per_second", step.achieved_flops_per_second);

@@ -139,12 +139,10 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
 }
 
 ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
-  const std::size_t available_bytes =
-      limit.capacity_bytes ? static_cast<std::size_t>(*limit.capacity_bytes) : available_memory_bytes(*device_);
   const CheckpointChoice choice = ridgepoint::choose_checkpoints(
       {.plan_of = [&](const BlockCheckpoints& blocks, Mode in_mode) { return plan_with(in_mode, blocks); },
        .mode = mode,
-       .memory_bytes = available_bytes,
+       .memory_bytes = limit.capacity_bytes ? limit.bytes() : available_bytes(),
        .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
        .stop_point = stop_point(Stage::planning)});
   record_.checkpoint_blocks = choice.description;
@@ -164,6 +162,17 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   return {build_graph(options.stop_point), device_, options};
 }
 
+std::size_t Session::available_bytes() const {
+  std::size_t bytes = available_memory_bytes(*device_);
+  if (config_.group == nullptr) return bytes;
+  const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+  if (device_->kind() == "cpu" && free_bytes)
+    bytes = std::min(bytes, *free_bytes / static_cast<std::size_t>(config_.group->ranks_on_host()));
+  for (const std::string& text : config_.group->all_gather(std::to_string(bytes)))
+    bytes = std::min<std::size_t>(bytes, std::stoull(text));
+  return bytes;
+}
+
 MemoryForecast Session::forecast(const ProgramPlan& plan) {
   const InStage in_stage(FirstCallStage::plan);
   return forecast_memory(plan, forecast_options());
@@ -172,7 +181,7 @@ MemoryForecast Session::forecast(const ProgramPlan& plan) {
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
   const InStage in_stage(FirstCallStage::plan);
   if (config_.run_anyway && computes()) return forecast;
-  return ridgepoint::require_room(plan, forecast, forecast_options());
+  return ridgepoint::require_room(plan, forecast, available_bytes(), forecast_options());
 }
 
 ForecastOptions Session::forecast_options() {

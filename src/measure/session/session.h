@@ -64,6 +64,10 @@ class Session {
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
+  // What a program could allocate on the device now: on several ranks, on that which has the least, so that all ranks
+  // plan alike. Ranks on processors of one machine share its memory evenly.
+  std::size_t available_bytes() const;
+
   MemoryForecast forecast(const ProgramPlan& plan);
   // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);

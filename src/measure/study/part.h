@@ -28,12 +28,14 @@ enum class StudyPart : std::uint8_t {
   compiled_attention,   // attention: not compiled against compiled
   compiled_model,       // bench: not compiled against compiled
   checkpointing,        // bench: checkpoint policies
+  collectives,          // collectives: time and bandwidth over sizes; with --ranks alone
+  ranks,                // bench: several ranks against one, by what they share; with --ranks alone
 };
 inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
     "devices", "sizes", "warmup", "contexts", "profile", "accumulation", "autocast", "precision_error", "memory_peaks",
     "memory_step", "memory_forward_loop", "attention_grid", "attention_limit", "accounting", "ladder", "flash",
-    "compiled_attention", "compiled_model", "checkpointing");
-inline constexpr StudyPart kLastStudyPart = StudyPart::checkpointing;
+    "compiled_attention", "compiled_model", "checkpointing", "collectives", "ranks");
+inline constexpr StudyPart kLastStudyPart = StudyPart::ranks;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
 
 }  // namespace ridgepoint

@@ -31,6 +31,7 @@ std::vector<StudyPartPlan> plan_study(const StudyMachine& machine, const StudySe
   plan::add_memory(planner);
   plan::add_attention(planner);
   plan::add_policies(planner);
+  if (settings.ranks > 1) plan::add_ranks(planner);
   return planner.take();
 }
 

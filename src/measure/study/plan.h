@@ -13,6 +13,7 @@ namespace ridgepoint {
 struct StudySettings {
   std::string device;             // as StudyMachine has it
   int threads = 0;                // as --threads takes it
+  std::int64_t ranks = 1;         // as --ranks takes it; 1: the parts of several ranks are left out
   std::string memory_limit = {};  // as --memory-limit takes it; empty: none
   std::int64_t memory_limit_bytes = 0;
   bool is_quick = false;
@@ -39,7 +40,8 @@ struct StudyPartPlan {
 // The part `devices`, whose rows the plan of the others needs.
 StudyPartPlan devices_part(const StudySettings& settings);
 
-// All parts in their order. Each has its cheapest rows, and more while its share of the time lasts.
+// All parts in their order, those of several ranks only where there are any. Each has its cheapest rows, and more while
+// its share of the time lasts.
 std::vector<StudyPartPlan> plan_study(const StudyMachine& machine, const StudySettings& settings);
 
 }  // namespace ridgepoint

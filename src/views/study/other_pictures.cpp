@@ -97,12 +97,37 @@ void add_peaks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   }
 }
 
+void add_collectives(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
+  if (rows.empty()) return;
+  add_curves(
+      files, "collectives",
+      {.title = "Bandwidth of collectives by size",
+       .subtitle = "as a link of a ring carries it",
+       .x_title = "bytes",
+       .y_title = "GB/s",
+       .x_unit = SvgUnit::bytes,
+       .series = curves(rows, "bytes", "bus_gb_per_second", [](const Json& row) { return text_at(row, "op"); })});
+}
+
+void add_ranks(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
+  if (rows.empty()) return;
+  SvgRows chart = marks(
+      rows, "time_ms", [](const Json& row) { return text_at(row, "model.name"); },
+      [](const Json& row) { return "shard " + text_at(row, "parallel.shard"); });
+  chart.title = "A step on several ranks, by what they share";
+  chart.subtitle = shared_settings(rows) + "; median and range of rank 0";
+  chart.x_title = "ms";
+  add_picture(files, "ranks", svg_rows(chart));
+}
+
 }  // namespace
 
 void add_other_pictures(std::vector<StudyFile>& files, const StudyRows& rows) {
   add_classes(files, rows_of(rows, StudyPart::profile));
   add_errors(files, rows_of(rows, StudyPart::precision_error));
   add_peaks(files, rows_of(rows, StudyPart::memory_peaks));
+  add_collectives(files, rows_of(rows, StudyPart::collectives));
+  add_ranks(files, rows_of(rows, StudyPart::ranks));
 }
 
 }  // namespace ridgepoint::views

@@ -21,6 +21,7 @@
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
 #include "ridgepoint/record.h"
+#include "support/mpirun.h"
 #include "support/run_graph.h"
 #include "support/run_program.h"
 
@@ -49,11 +50,7 @@ Words on_ranks(int ranks) {
 class Ranks : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::system("mpirun --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
-    for (const char* name :
-         {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_rmaps_base_oversubscribe"})
-      ::setenv(name, "1", 1);
-    ::setenv("OMPI_MCA_plm", "isolated", 1);
+    if (!testing::prepare_mpirun()) GTEST_SKIP() << "mpirun is not installed";
   }
 
   std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
@@ -164,10 +161,54 @@ TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
   EXPECT_GE(parallel["spread"], 0);
   EXPECT_DOUBLE_EQ(parallel["efficiency"].get<double>(),
                    parallel["alone_ms"].get<double>() / parallel["slowest_ms"].get<double>());
+  EXPECT_GT(parallel["communication_ms"], 0);
+  EXPECT_LE(parallel["exposed_ms"], parallel["communication_ms"]);
+  EXPECT_DOUBLE_EQ(parallel["hidden"].get<double>(),
+                   1 - parallel["exposed_ms"].get<double>() / parallel["communication_ms"].get<double>());
   // In a ring of two, each sends every gradient once, and the loss.
   EXPECT_EQ(parallel["wire_bytes"], rows[0]["model"]["parameters"].get<std::int64_t>() * 4 + 4);
   EXPECT_DOUBLE_EQ(rows[0]["tokens_per_second"].get<double>(),
                    2 * 4 * 16 / (rows[0]["time_ms"]["mean"].get<double>() / 1e3));
+}
+
+TEST_F(Ranks, compare_configurations_in_rounds) {
+  const Words options = {"--steps", "9", "--compile", "fuse", "--shard", "none,optimizer", "--format", "json"};
+  const ProgramResult run = run_program(joined(joined(joined({"compare"}, kModel), on_ranks(2)), options));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const json rows = json::parse(run.output);
+  ASSERT_EQ(rows.size(), 1);
+  EXPECT_EQ(rows[0]["baseline"]["parallel"]["shard"], "none");
+  EXPECT_EQ(rows[0]["record"]["parallel"]["shard"], "optimizer");
+  EXPECT_EQ(rows[0]["record"]["parallel"]["rank_ms"].size(), 2);
+  EXPECT_EQ(rows[0]["record"]["time_ms"]["samples"].size(), 9);
+  EXPECT_EQ(rows[0]["paired_by_round"], true);
+  EXPECT_LT(rows[0]["memory_ratio"], 1);
+  const ProgramResult files = run_program({"compare", "a.jsonl", "b.jsonl", "--ranks", "2"});
+  EXPECT_EQ(files.exit_code, 2);
+  EXPECT_THAT(files.error, HasSubstr("--ranks: files are read by one process"));
+}
+
+TEST_F(Ranks, are_parts_of_a_study) {
+  const Words study = {"study",  "--device",          "cpu",      "--threads",  "1", "--quick",
+                       "--only", "collectives,ranks", "--output", path("study")};
+  const Words model = {"--model", "smollm2-135m", "--config-override",
+                       "num_hidden_layers=1,hidden_size=16,intermediate_size=24,num_attention_heads=2,"
+                       "num_key_value_heads=2,vocab_size=64"};
+  const ProgramResult run = run_program(joined(joined(study, model), {"--ranks", "2"}));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  for (const char* text :
+       {"How much of its speed does a step keep on several ranks?", "On 2 ranks, each with the batch",
+        "What bandwidth do collectives reach", "all_gather", "has the lowest peak"})
+    EXPECT_THAT(run.output, HasSubstr(text));
+  for (const char* file :
+       {"tables/ranks.md", "tables/collectives.csv", "pictures/ranks.svg", "pictures/collectives.svg"})
+    EXPECT_TRUE(std::filesystem::exists(folder_.path() / "study" / file)) << file;
+  const ProgramResult card = run_program({"study", "--device", "cuda:1", "--ranks", "2", "--output", path("card")});
+  EXPECT_EQ(card.exit_code, 2);
+  EXPECT_THAT(card.error, HasSubstr("rank r takes the card with the number r"));
+  const ProgramResult none = run_program({"study", "--ranks", "0", "--output", path("none")});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.error, HasSubstr("--ranks: 0 is too small"));
 }
 
 TEST_F(Ranks, show_the_memory_of_each_and_what_sharding_saves) {

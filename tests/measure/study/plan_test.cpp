@@ -35,8 +35,8 @@ StudyMachine large_card() {
           .bytes_per_second = 4e12};
 }
 
-Plan quick_plan(const StudyMachine& machine) {
-  return plan_study(machine, {.device = machine.device, .is_quick = true, .limit_seconds = 180});
+Plan quick_plan(const StudyMachine& machine, std::int64_t ranks = 1) {
+  return plan_study(machine, {.device = machine.device, .ranks = ranks, .is_quick = true, .limit_seconds = 180});
 }
 
 double seconds(const Plan& plan) {
@@ -67,8 +67,9 @@ std::vector<std::string> values(const StudyPartPlan& part, const std::string& op
 
 TEST(StudyPlan, has_every_part_once_and_in_order) {
   for (const StudyMachine& machine : {laptop(), large_card()}) {
-    const Plan plan = quick_plan(machine);
+    const Plan plan = quick_plan(machine, 2);
     ASSERT_EQ(plan.size(), kStudyPartNames.all().size());
+    EXPECT_EQ(quick_plan(machine).size(), plan.size() - 2) << "without the parts of several ranks";
     for (std::size_t i = 0; i < plan.size(); ++i) {
       EXPECT_EQ(plan[i].part, static_cast<StudyPart>(i));
       EXPECT_FALSE(plan[i].commands.empty()) << name(plan[i].part);
@@ -78,6 +79,7 @@ TEST(StudyPlan, has_every_part_once_and_in_order) {
 
 TEST(StudyPlan, keeps_within_its_limit) {
   EXPECT_LE(seconds(quick_plan(laptop())), 180);
+  EXPECT_LE(seconds(quick_plan(laptop(), 2)), 180);
   EXPECT_LE(seconds(plan_study(laptop(), {.device = "cpu", .limit_seconds = 900})), 900);
   EXPECT_LE(seconds(plan_study(large_card(), {.device = "cuda", .limit_seconds = 1200})), 1200);
 }
@@ -101,6 +103,16 @@ TEST(StudyPlan, has_the_whole_exercise_on_a_large_card) {
             (std::vector<std::string>{"256", "1024", "4096", "8192", "16384"}));
   EXPECT_THAT(values(find(plan, StudyPart::flash), "--sequence"), Contains("65536"));
   EXPECT_EQ(values(find(plan, StudyPart::checkpointing), "--model"), std::vector<std::string>{"large"});
+}
+
+TEST(StudyPlan, divides_models_among_the_ranks_that_it_is_given) {
+  const Plan plan = quick_plan(large_card(), 4);
+  const StudyPartPlan& ranks = find(plan, StudyPart::ranks);
+  EXPECT_EQ(values(ranks, "--model"), (std::vector<std::string>{"large", "small"}));
+  EXPECT_THAT(values(ranks, "--parallel"), Contains("data=4").Times(2));
+  EXPECT_THAT(values(ranks, "--ranks"), Contains("4").Times(2));
+  EXPECT_THAT(values(ranks, "--shard"), Contains("none,optimizer,gradients,parameters").Times(2));
+  EXPECT_EQ(values(find(plan, StudyPart::collectives), "--ranks"), std::vector<std::string>{"4"});
 }
 
 TEST(StudyPlan, takes_the_models_that_it_is_given) {

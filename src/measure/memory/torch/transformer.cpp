@@ -72,14 +72,17 @@ Tensor TransformerModule::norm(const Tensor& x, const Tensor& weight) {
 Tensor TransformerModule::rotate(const Tensor& x, const Attention& attention) {
   const Tensor a = f_.every_other(x);
   const Tensor b = f_.every_other(x);
-  const auto combined = [&](const Tensor& to_a, const Tensor& to_b,
-                            Tensor (Functions::*combine)(const Tensor&, const Tensor&)) {
-    const Tensor left = f_.mul(a, to_a);
-    const Tensor right = f_.mul(b, to_b);
-    return (f_.*combine)(left, right);
-  };
-  Tensor even = combined(attention.cosines, attention.sines, &Functions::sub);
-  Tensor odd = combined(attention.sines, attention.cosines, &Functions::add);
+  Tensor even, odd;
+  {
+    const Tensor left = f_.mul(a, attention.cosines);
+    const Tensor right = f_.mul(b, attention.sines);
+    even = f_.sub(left, right);
+  }
+  {
+    const Tensor left = f_.mul(a, attention.sines);
+    const Tensor right = f_.mul(b, attention.cosines);
+    odd = f_.add(left, right);
+  }
   const Tensor pairs = f_.stack_last(even, odd);
   even = odd = {};
   return f_.to(f_.view(pairs, x.sizes), x.dtype);

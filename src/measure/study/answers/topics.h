@@ -15,5 +15,6 @@ std::vector<StudyAnswer> about_memory(const StudyRows& rows);
 std::vector<StudyAnswer> about_attention(const StudyRows& rows);
 std::vector<StudyAnswer> about_compilation(const StudyRows& rows);
 std::vector<StudyAnswer> about_checkpointing(const StudyRows& rows);
+std::vector<StudyAnswer> about_ranks(const StudyRows& rows);
 
 }  // namespace ridgepoint::answers

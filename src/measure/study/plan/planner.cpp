@@ -29,7 +29,8 @@ Planner::Planner(const StudyMachine& machine, const StudySettings& settings)
     : machine_(machine),
       settings_(settings),
       iterations_(iterations_for(machine, settings.is_quick)),
-      models_(settings.models.empty() ? models_for(machine) : settings.models) {
+      models_(settings.models.empty() ? models_for(machine) : settings.models),
+      limit_seconds_(settings.limit_seconds * (settings.ranks > 1 ? 1 - kShareOfRanks : 1)) {
   for (const std::string& model : models_) {
     if (main_model_.empty() || iteration_seconds(model, Mode::step) <= settings.limit_seconds / kStepsOfLimit)
       main_model_ = model;
@@ -44,6 +45,12 @@ TransformerConfig Planner::config_of(const std::string& model) const {
   std::vector<ConfigOverride> overrides;
   if (!settings_.config_overrides.empty()) overrides = parse_config_overrides(settings_.config_overrides);
   return named_model(model, overrides).config;
+}
+
+Words Planner::compared_models() const {
+  Words models = {large_model_};
+  if (main_model_ != large_model_) models.push_back(main_model_);
+  return models;
 }
 
 double Planner::iteration_seconds(const std::string& model, Mode mode) const {
@@ -87,7 +94,7 @@ StudyCommand Planner::bench(const BenchSweep& sweep) const {
 
 void Planner::add(StudyPart part, std::string title, double share, std::vector<Choice> choices) {
   StudyPartPlan planned{part, std::move(title), {}};
-  left_ += share * settings_.limit_seconds;
+  left_ += share * limit_seconds_;
   for (Choice& choice : choices) {
     auto taken = std::ranges::find_if(choice, [&](const StudyCommand& command) { return command.seconds <= left_; });
     if (taken == choice.end() && planned.commands.empty()) taken = std::prev(choice.end());

@@ -25,6 +25,9 @@ struct BenchSweep {
   std::int64_t repeats = 1;  // rows that these make of one
 };
 
+// The parts of several ranks have this share of the limit.
+inline constexpr double kShareOfRanks = 0.15;
+
 class Planner {
  public:
   // Begins with the part `devices`. The machine and the settings must outlive the planner.
@@ -39,6 +42,8 @@ class Planner {
 
   // With the fields that the settings replace.
   TransformerConfig config_of(const std::string& model) const;
+  // The large model, and the main one if it is another.
+  Words compared_models() const;
   // Predicted, of one iteration of batch 4 and context 256 in fp32.
   double iteration_seconds(const std::string& model, Mode mode) const;
 
@@ -47,7 +52,8 @@ class Planner {
   StudyCommand bench(const BenchSweep& sweep) const;
 
   // Adds a part. Of each choice it has the first command line that fits into what is left of the part's share of the
-  // limit, and of the shares of earlier parts. The first choice has a command line in any case.
+  // limit, from which kShareOfRanks is taken if there are several ranks, and of the shares of earlier parts. The first
+  // choice has a command line in any case.
   void add(StudyPart part, std::string title, double share, std::vector<Choice> choices);
   // Each command line is a choice.
   void add_each(StudyPart part, std::string title, double share, std::vector<StudyCommand> commands);
@@ -60,7 +66,8 @@ class Planner {
   StudyIterations iterations_;
   Words models_;
   std::string main_model_, large_model_;
-  double left_ = 0;  // seconds
+  double limit_seconds_ = 0;  // of the parts that all studies have
+  double left_ = 0;           // seconds
   std::vector<StudyPartPlan> plan_;
 };
 

@@ -4,10 +4,8 @@ namespace ridgepoint::plan {
 
 void add_policies(Planner& planner) {
   const DType dtype = planner.machine().is_gpu() ? DType::bf16 : DType::fp32;
-  Words models = {planner.large_model()};
-  if (planner.main_model() != models.front()) models.push_back(planner.main_model());
   std::vector<StudyCommand> compiled;
-  for (const std::string& model : models) {
+  for (const std::string& model : planner.compared_models()) {
     compiled.push_back(planner.bench({.model = model,
                                       .modes = {Mode::forward, Mode::step},
                                       .dtypes = {dtype},

@@ -10,5 +10,6 @@ void add_precision(Planner& planner);  // accumulation, autocast, precision_erro
 void add_memory(Planner& planner);     // memory_peaks, memory_step, memory_forward_loop
 void add_attention(Planner& planner);  // attention_grid, attention_limit, accounting, ladder, flash, compiled_attention
 void add_policies(Planner& planner);   // compiled_model, checkpointing
+void add_ranks(Planner& planner);      // collectives, ranks
 
 }  // namespace ridgepoint::plan

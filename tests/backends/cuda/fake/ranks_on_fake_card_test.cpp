@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <sstream>
 #include <string>
 
 #include "backends/cuda/fake/on_fake_card.h"
 #include "ridgepoint/record.h"
+#include "support/mpirun.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 class RanksOnFakeCard : public testing::OnFakeCard {
  protected:
   void SetUp() override {
-    if (std::system("mpirun --version > /dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
+    if (!testing::prepare_mpirun()) GTEST_SKIP() << "mpirun is not installed";
     testing::OnFakeCard::SetUp();
     use_fake_compiler();
   }
