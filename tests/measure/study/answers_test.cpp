@@ -590,7 +590,7 @@ TEST(Answers, weigh_sharding) {
     return sentence({{StudyPart::ranks, {ranks_row("none", 100, 95, 0.9, 4096), sharded}}}, "What does dividing");
   };
   EXPECT_EQ(of(ranks_row("parameters", 120, 95, 0.9, 1024)),
-            "Of small, 'parameters' has the lowest peak: 1 KiB instead of 4 KiB (75 % less), for a step that takes "
+            "Of small, 'parameters' has the lowest peak: 1.0 KiB instead of 4.0 KiB (75 % less), for a step that takes "
             "1.20x as long.");
   EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)), HasSubstr("1.00x as long, which is within the noise."));
   EXPECT_EQ(of(ranks_row("optimizer", 90, 95, 0.9, 5000)), "No sharding lowers the peak of small.");
@@ -604,14 +604,16 @@ TEST(Answers, say_what_collectives_reach) {
   const auto of = [&](const Json& most) {
     return sentence({{StudyPart::collectives, {row(1024, 12, 0.1, 0.001, 0), most}}}, "What bandwidth");
   };
-  EXPECT_EQ(of(row(1 << 30, 3300, 330, 0.73, 0)),
-            "By the bandwidth of a link of a ring: all_reduce 330.00 GB/s (73 % of the link) at 1 GiB, and 12.0 us at "
-            "1 KiB.");
+  EXPECT_EQ(
+      of(row(1 << 30, 3300, 330, 0.73, 0)),
+      "By the bandwidth of a link of a ring: all_reduce 330.00 GB/s (73 % of the link) at 1.0 GiB, and 12.0 us at "
+      "1.0 KiB.");
   Json without_link = row(1 << 20, 300, 3, 0, 2);
   without_link.erase("link_share");
-  EXPECT_EQ(of(without_link),
-            "By the bandwidth of a link of a ring: all_reduce 3.00 GB/s at 1 MiB, and 12.0 us at 1 KiB. 2 elements of "
-            "the results are wrong.");
+  EXPECT_EQ(
+      of(without_link),
+      "By the bandwidth of a link of a ring: all_reduce 3.00 GB/s at 1.0 MiB, and 12.0 us at 1.0 KiB. 2 elements of "
+      "the results are wrong.");
 }
 
 }  // namespace

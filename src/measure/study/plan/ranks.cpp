@@ -24,21 +24,27 @@ double slowdown(const Planner& planner) {
   return 1 + (planner.machine().is_gpu() ? 1 : static_cast<double>(planner.settings().ranks));
 }
 
-void add_sharding(Planner& planner) {
+// A row for each of `shardings`, which there are `count` of.
+StudyCommand sharded(const Planner& planner, const std::string& model, const char* shardings, std::int64_t count) {
   const bool is_gpu = planner.machine().is_gpu();
   const std::string ranks = std::to_string(planner.settings().ranks);
-  std::vector<StudyCommand> commands;
+  StudyCommand command = planner.bench({.model = model,
+                                        .modes = {Mode::step},
+                                        .dtypes = {is_gpu ? DType::bf16 : DType::fp32},
+                                        .more = {"--compile", is_gpu ? "full" : "fuse", "--parallel", "data=" + ranks,
+                                                 "--shard", shardings, "--ranks", ranks},
+                                        .repeats = count});
+  command.seconds *= slowdown(planner);
+  return command;
+}
+
+void add_sharding(Planner& planner) {
+  std::vector<Choice> choices;
   for (const std::string& model : planner.compared_models()) {
-    StudyCommand command = planner.bench({.model = model,
-                                          .modes = {Mode::step},
-                                          .dtypes = {is_gpu ? DType::bf16 : DType::fp32},
-                                          .more = {"--compile", is_gpu ? "full" : "fuse", "--parallel", "data=" + ranks,
-                                                   "--shard", "none,optimizer,gradients,parameters", "--ranks", ranks},
-                                          .repeats = 4});
-    command.seconds *= slowdown(planner);
-    commands.push_back(std::move(command));
+    choices.push_back({sharded(planner, model, "none,optimizer,gradients,parameters", 4),
+                       sharded(planner, model, "none,optimizer", 2)});
   }
-  planner.add_each(StudyPart::ranks, "Several ranks against one, by what they share", 0.14, std::move(commands));
+  planner.add(StudyPart::ranks, "Several ranks against one, by what they share", 0.14, std::move(choices));
 }
 
 }  // namespace
