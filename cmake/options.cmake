@@ -12,6 +12,8 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
+option(RIDGEPOINT_UNITY "Compile up to 8 files of a folder as one, for builds that are made once: headers are parsed once" OFF)
+
 find_program(CCACHE ccache)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/with_ccache.sh ${CCACHE})
@@ -40,3 +42,24 @@ if(RIDGEPOINT_SANITIZE)
   add_compile_options(-fsanitize=${RIDGEPOINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized)
   add_link_options(-fsanitize=${RIDGEPOINT_SANITIZE})
 endif()
+
+# ridgepoint_compile_together(TARGET SOURCE...): with RIDGEPOINT_UNITY, files of a folder are one compilation, but for the
+# folders whose files give local names to different things. CMake leaves those files apart that have compile options or
+# definitions of their own.
+function(ridgepoint_compile_together target)
+  if(NOT RIDGEPOINT_UNITY)
+    return()
+  endif()
+  set(most 8)
+  list(FILTER ARGN EXCLUDE REGEX "/src/(measure/(session|study|study/answers)|models|views/plot)/[^/]*$")
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  foreach(source ${ARGN})
+    get_filename_component(folder ${source} DIRECTORY)
+    file(RELATIVE_PATH name ${CMAKE_SOURCE_DIR} ${folder})
+    string(MAKE_C_IDENTIFIER ${name} name)
+    list(APPEND files_of_${name} ${source})
+    list(LENGTH files_of_${name} count)
+    math(EXPR part "(${count} - 1) / ${most}")
+    set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${name}_${part})
+  endforeach()
+endfunction()

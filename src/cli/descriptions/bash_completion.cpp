@@ -7,7 +7,7 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::string_view kHead =
+constexpr std::string_view kBashHead =
     R"(# Completion of ridgepoint for bash 4 or newer; `ridgepoint completion bash` prints it.
 
 )";
@@ -124,7 +124,7 @@ std::string bash_completion(std::span<const CommandDescription> commands) {
       "_ridgepoint_options() {{\n  case $1 in\n{}  esac\n}}\n\n"
       "# COMMAND OPTION: sets `takes` to the kind of the option's value, and `names` to those that it may be.\n"
       "_ridgepoint_values() {{\n  case \"$1 $2\" in\n{}  esac\n}}\n{}",
-      kHead, names.substr(1), options, values, kFunction);
+      kBashHead, names.substr(1), options, values, kFunction);
 }
 
 }  // namespace ridgepoint::cli

@@ -7,7 +7,7 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::string_view kHead =
+constexpr std::string_view kFishHead =
     R"(# Completion of ridgepoint for fish 3 or newer; `ridgepoint completion fish` prints it.
 
 # Whether the command line has that command.
@@ -33,7 +33,7 @@ std::string names_of(const Choices& choices) {
   return quote("(" + text + ")");
 }
 
-std::string value_of(const OptionDescription& option) {
+std::string fish_value(const OptionDescription& option) {
   if (option.value.empty()) return "";
   if (option.takes_file()) return option.is_positional() ? " -F" : " -r -F";
   const std::string required = option.is_positional() || option.value_is_optional ? "" : " -x";
@@ -51,7 +51,7 @@ std::string flags_of(const OptionDescription& option) {
 }  // namespace
 
 std::string fish_completion(std::span<const CommandDescription> commands) {
-  std::string text(kHead);
+  std::string text(kFishHead);
   std::vector<std::string_view> names;
   for (const CommandDescription& command : commands) {
     text += fmt::format("complete -c ridgepoint -n __ridgepoint_needs_command -a {} -d {}\n", command.name,
@@ -66,7 +66,7 @@ std::string fish_completion(std::span<const CommandDescription> commands) {
     text += "\n";
     for (const OptionDescription& option : command.options) {
       text += fmt::format("complete -c ridgepoint -n '__ridgepoint_runs {}'{}{} -d {}\n", command.name,
-                          flags_of(option), value_of(option), quote(option.summary()));
+                          flags_of(option), fish_value(option), quote(option.summary()));
     }
   }
   return text;

@@ -7,13 +7,13 @@
 namespace ridgepoint::cli {
 namespace {
 
-constexpr std::string_view kHead = R"(#compdef ridgepoint
+constexpr std::string_view kZshHead = R"(#compdef ridgepoint
 # Completion of ridgepoint for zsh; `ridgepoint completion zsh` prints it.
 
 )";
 
 // The end of a specification for _arguments: the value's word, and how it is completed.
-std::string value_of(const OptionDescription& option) {
+std::string zsh_value(const OptionDescription& option) {
   if (option.value.empty()) return "";
   std::string text = (option.value_is_optional ? "::" : ":") + option.value + ":";
   if (option.takes_file()) return text + (option.value == "FOLDER" ? "_files -/" : "_files");
@@ -25,13 +25,13 @@ std::string value_of(const OptionDescription& option) {
 
 // "(-h --help)-h[show this text]"
 std::vector<std::string> specifications(const OptionDescription& option) {
-  if (option.is_positional()) return {quote_word("1" + value_of(option))};
+  if (option.is_positional()) return {quote_word("1" + zsh_value(option))};
   std::vector<std::string> lines;
   const std::string others = option.names.size() > 1 ? fmt::format("({})", fmt::join(option.names, " ")) : "";
   for (const std::string& name : option.names) {
     const std::string equals = !option.value.empty() && name.starts_with("--") ? "=" : "";
     lines.push_back(quote_word(
-        fmt::format("{}{}{}[{}]{}", others, name, equals, escape(option.summary(), "[]:\\"), value_of(option))));
+        fmt::format("{}{}{}[{}]{}", others, name, equals, escape(option.summary(), "[]:\\"), zsh_value(option))));
   }
   return lines;
 }
@@ -64,7 +64,7 @@ std::string zsh_completion(std::span<const CommandDescription> commands) {
       "  esac\n}}\n\n"
       "# The first call of an autoloaded function, or a file that a person sources.\n"
       "if [[ $funcstack[1] == _ridgepoint ]]; then _ridgepoint \"$@\"; else compdef _ridgepoint ridgepoint; fi\n",
-      kHead, names, cases);
+      kZshHead, names, cases);
 }
 
 }  // namespace ridgepoint::cli

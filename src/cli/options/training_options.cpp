@@ -4,6 +4,7 @@
 #include <cmath>
 #include <system_error>
 
+#include "cli/commands/command.h"
 #include "cli/options/axis_kinds.h"
 #include "core/enum_names.h"
 #include "interchange/huggingface/weights/stored_weights.h"
@@ -24,10 +25,6 @@ void check_momentum(double value) {
 void check_weight_decay(double value) {
   if (value >= 0) return;
   throw Error(fmt::format("'{}' is out of range; the weight decay is at least 0", value), ErrorKind::usage);
-}
-
-void require(bool holds, const std::string& message) {
-  if (!holds) throw Error(message, ErrorKind::usage);
 }
 
 void settle_optimizer(RunDraft& draft) {

@@ -46,7 +46,7 @@ CollectiveTime time_of(const Profile& profile, std::size_t index, const std::vec
   return time;
 }
 
-std::string place_of(const KernelRecord& kernel) {
+std::string node_name(const KernelRecord& kernel) {
   return kernel.scope.empty() ? kernel.op : kernel.scope + ' ' + kernel.op;
 }
 
@@ -106,7 +106,7 @@ std::vector<ExposedRow> exposed_collectives(const Profile& profile) {
     row.time_ns += kernel.duration_ns;
     row.exposed_ns += time.exposed_ns;
     if (time.exposed_ns == 0) continue;
-    waits[kernel.node][time.waiting ? place_of(profile.kernels[*time.waiting]) : "the end of the step"] +=
+    waits[kernel.node][time.waiting ? node_name(profile.kernels[*time.waiting]) : "the end of the step"] +=
         time.exposed_ns;
   }
   std::vector<ExposedRow> result;

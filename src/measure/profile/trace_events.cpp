@@ -26,10 +26,10 @@ namespace {
 constexpr int kFirstHost = 1;
 constexpr int kFirstDevice = 2;
 constexpr int kProcessesOfRank = 2;
-constexpr int kSteps = 1;
-constexpr int kLaunches = 2;
-constexpr int kPhases = 1;
-constexpr int kModules = 2;
+constexpr int kStepTrack = 1;
+constexpr int kLaunchTrack = 2;
+constexpr int kPhaseTrack = 1;
+constexpr int kModuleTrack = 2;
 constexpr std::uint32_t kFirstStream = 10;
 
 constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
@@ -110,16 +110,17 @@ class TraceWriter {
   }
 
   void name_tracks() {
-    metadata({host_, kSteps}, "process_name", "\"name\":" + in_rank("host"));
-    metadata({host_, kSteps}, "process_sort_index", fmt::format("\"sort_index\":{}", kProcessesOfRank * rank_.rank));
-    metadata({device_, kPhases}, "process_name",
+    metadata({host_, kStepTrack}, "process_name", "\"name\":" + in_rank("host"));
+    metadata({host_, kStepTrack}, "process_sort_index",
+             fmt::format("\"sort_index\":{}", kProcessesOfRank * rank_.rank));
+    metadata({device_, kPhaseTrack}, "process_name",
              "\"name\":" + in_rank(profile_.run.device.kind + ": " + profile_.run.device.name));
-    metadata({device_, kPhases}, "process_sort_index",
+    metadata({device_, kPhaseTrack}, "process_sort_index",
              fmt::format("\"sort_index\":{}", kProcessesOfRank * rank_.rank + 1));
-    name_track({host_, kSteps}, "steps", 0);
-    name_track({host_, kLaunches}, "launches", 1);
-    name_track({device_, kPhases}, "phases", 0);
-    name_track({device_, kModules}, "modules", 1);
+    name_track({host_, kStepTrack}, "steps", 0);
+    name_track({host_, kLaunchTrack}, "launches", 1);
+    name_track({device_, kPhaseTrack}, "phases", 0);
+    name_track({device_, kModuleTrack}, "modules", 1);
     std::map<std::uint32_t, bool> streams;  // whether collectives run on it
     for (const KernelRecord& kernel : profile_.kernels)
       streams[kernel.stream] = streams[kernel.stream] || kernel.kernel_class == KernelClass::communication;
@@ -133,7 +134,7 @@ class TraceWriter {
   void steps() {
     for (std::size_t i = 0; i < profile_.steps.size(); ++i) {
       const ProfiledStep& step = profile_.steps[i];
-      slice({host_, kSteps}, fmt::format("{} {}", name(profile_.run.mode), i), "step", {step.begin_ns, step.end_ns},
+      slice({host_, kStepTrack}, fmt::format("{} {}", name(profile_.run.mode), i), "step", {step.begin_ns, step.end_ns},
             "");
     }
   }
@@ -190,8 +191,8 @@ class TraceWriter {
       phases.extend({std::string(name(kernel.phase))}, kernel);
       modules.extend(scope_levels(kernel.scope), kernel);
     }
-    for (const Range& range : phases.in_order()) slice({device_, kPhases}, range.name, "phase", range.at, "");
-    for (const Range& range : modules.in_order()) slice({device_, kModules}, range.name, "module", range.at, "");
+    for (const Range& range : phases.in_order()) slice({device_, kPhaseTrack}, range.name, "phase", range.at, "");
+    for (const Range& range : modules.in_order()) slice({device_, kModuleTrack}, range.name, "module", range.at, "");
   }
 
   // The slice of each kernel's launch. Collectives may begin long after kernels that were launched later.
@@ -210,9 +211,9 @@ class TraceWriter {
         call_begin_ns = kernel.call_start_ns;
         call = following(calls_end_ns, kernel.call_start_ns, kernel.call_start_ns + kernel.call_duration_ns);
         if (profile_.captured) {
-          slice({host_, kLaunches}, "captured run", "launch", call, "");
+          slice({host_, kLaunchTrack}, "captured run", "launch", call, "");
         } else {
-          slice({host_, kLaunches}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call,
+          slice({host_, kLaunchTrack}, kernel.op.empty() ? kernel.name : kernel.op, "launch", call,
                 node_arguments(kernel));
         }
       }
@@ -231,7 +232,7 @@ class TraceWriter {
       const Slice ran = following(end_ns, kernel.start_ns, kernel.end_ns());
       slice(track, kernel.name, name(kernel.kernel_class), ran,
             node_arguments(kernel) + "," + launch_arguments(kernel, i));
-      flow("s", {host_, kLaunches}, i, calls[i].begin_ns);
+      flow("s", {host_, kLaunchTrack}, i, calls[i].begin_ns);
       flow("f", track, i, std::max(ran.begin_ns, calls[i].begin_ns));
     }
   }

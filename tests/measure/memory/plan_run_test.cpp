@@ -184,16 +184,20 @@ TEST(PlanRun, has_the_optimizer_states_that_each_way_to_train_keeps) {
 TEST(PlanRun, counts_what_later_iterations_take) {
   TransformerConfig model = transformer_preset("small");
   model.layers = 1;
-  model.context = 64;
-  RunConfig config = run_of(model, 1, {.mode = Mode::training_forward, .precision = Precision::bf16});
-  config.device = "cpu";
-  const ProgramPlan plan(config.workload->build(), open_device("cpu"), {.compile = config.compile});
-  const auto forecast = [&](std::int64_t runs) {
-    return forecast_memory(plan, {.iterations = runs}).use.peak_allocated_bytes;
-  };
-  EXPECT_LT(forecast(1), forecast(3));
-  for (const int runs : {1, 3}) EXPECT_EQ(forecast(runs), measured(config, runs).use.peak_allocated_bytes);
-  EXPECT_EQ(plan_run(config, {})->memory_bytes.peak_allocated, forecast(1000));
+  bool takes_more = false;  // at one of the sizes; at which depends on the workspaces of the processor's kernels
+  for (const std::int64_t context : {64, 128}) {
+    model.context = context;
+    RunConfig config = run_of(model, 1, {.mode = Mode::training_forward, .precision = Precision::bf16});
+    config.device = "cpu";
+    const ProgramPlan plan(config.workload->build(), open_device("cpu"), {.compile = config.compile});
+    const auto forecast = [&](std::int64_t runs) {
+      return forecast_memory(plan, {.iterations = runs}).use.peak_allocated_bytes;
+    };
+    takes_more = takes_more || forecast(1) < forecast(3);
+    for (const int runs : {1, 3}) EXPECT_EQ(forecast(runs), measured(config, runs).use.peak_allocated_bytes);
+    EXPECT_EQ(plan_run(config, {})->memory_bytes.peak_allocated, forecast(1000));
+  }
+  EXPECT_TRUE(takes_more);
 }
 
 std::int64_t sum(const PeakSection::Categories& bytes) {

@@ -4,12 +4,6 @@
 #include "measure/memory/torch/functions.h"
 
 namespace ridgepoint::torch {
-namespace {
-
-bool needs_gradient(const Tensor& x) { return x.node != nullptr; }
-
-}  // namespace
-
 Tensor Functions::add(const Tensor& a, const Tensor& b) {
   return record(kernels_.elementwise(a, b), {a, b}, [](const Tensor& gradient) {
     return std::vector{gradient, gradient};
@@ -21,14 +15,14 @@ Tensor Functions::add_in_place(const Tensor& a, const Tensor& b) {
 }
 
 Tensor Functions::sub(const Tensor& a, const Tensor& b) {
-  return record(kernels_.elementwise(a, b), {a, b}, [this, negates = needs_gradient(b)](const Tensor& gradient) {
+  return record(kernels_.elementwise(a, b), {a, b}, [this, negates = b.needs_gradient()](const Tensor& gradient) {
     return std::vector{gradient, negates ? kernels_.like(gradient) : Tensor{}};
   });
 }
 
 Tensor Functions::mul(const Tensor& a, const Tensor& b) {
-  const Saved saved_b = save(b, needs_gradient(a));
-  const Saved saved_a = save(a, needs_gradient(b));
+  const Saved saved_b = save(b, a.needs_gradient());
+  const Saved saved_a = save(a, b.needs_gradient());
   return record(kernels_.elementwise(a, b), {a, b}, [this, saved_a, saved_b](const Tensor& gradient) {
     const Tensor old_b = saved_b.take();
     const Tensor old_a = saved_a.take();
@@ -40,8 +34,8 @@ Tensor Functions::mul(const Tensor& a, const Tensor& b) {
 
 // The gradient of the divisor is -gradient * ((a / b) / b).
 Tensor Functions::div(const Tensor& a, const Tensor& b) {
-  const Saved saved_b = save(b, needs_gradient(a) || needs_gradient(b));
-  const Saved saved_a = save(a, needs_gradient(b));
+  const Saved saved_b = save(b, a.needs_gradient() || b.needs_gradient());
+  const Saved saved_a = save(a, b.needs_gradient());
   return record(kernels_.elementwise(a, b), {a, b}, [this, saved_a, saved_b](const Tensor& gradient) {
     const Tensor old_b = saved_b.take();
     const Tensor old_a = saved_a.take();
@@ -71,7 +65,7 @@ Tensor Functions::neg(const Tensor& x) { return copying(x); }
 // gradient * (number * x.pow(number - 1))
 Tensor Functions::power(const Tensor& x) {
   const Tensor argument = fp32(x);
-  const Saved saved = save(argument, needs_gradient(argument));
+  const Saved saved = save(argument, argument.needs_gradient());
   return record(kernels_.like(argument), {argument}, [this, saved](const Tensor& gradient) {
     const Tensor old_x = saved.take();
     const Tensor power = kernels_.like(old_x);
@@ -84,7 +78,7 @@ Tensor Functions::power(const Tensor& x) {
 Tensor Functions::rsqrt(const Tensor& x) {
   const Tensor argument = fp32(x);
   const Tensor result = kernels_.like(argument);
-  return record(result, {argument}, [this, saved = save(result, needs_gradient(argument))](const Tensor& gradient) {
+  return record(result, {argument}, [this, saved = save(result, argument.needs_gradient())](const Tensor& gradient) {
     const Tensor old_result = saved.take();
     const Tensor cube = kernels_.like(old_result);
     const Tensor half = kernels_.like(gradient);
@@ -93,7 +87,7 @@ Tensor Functions::rsqrt(const Tensor& x) {
 }
 
 Tensor Functions::activation(const Tensor& x) {
-  const Saved saved = save(x, needs_gradient(x));
+  const Saved saved = save(x, x.needs_gradient());
   return record(kernels_.like(x), {x}, [this, saved](const Tensor& gradient) {
     return std::vector{kernels_.elementwise(gradient, saved.take())};
   });
@@ -101,7 +95,7 @@ Tensor Functions::activation(const Tensor& x) {
 
 Tensor Functions::activation_by_result(const Tensor& x) {
   const Tensor result = kernels_.like(x);
-  return record(result, {x}, [this, saved = save(result, needs_gradient(x))](const Tensor& gradient) {
+  return record(result, {x}, [this, saved = save(result, x.needs_gradient())](const Tensor& gradient) {
     return std::vector{kernels_.elementwise(gradient, saved.take())};
   });
 }
@@ -114,7 +108,7 @@ Tensor Functions::silu(const Tensor& x) { return activation(x); }
 Tensor Functions::gelu(const Tensor& x) { return activation(x); }
 
 Tensor Functions::where(const Tensor& mask, const Tensor& x) {
-  const Saved saved = save(mask, needs_gradient(x));
+  const Saved saved = save(mask, x.needs_gradient());
   return record(kernels_.like(x), {x}, [this, saved](const Tensor& gradient) {
     const Tensor old_mask = saved.take();
     return std::vector{kernels_.like(gradient)};

@@ -4,12 +4,6 @@
 #include <utility>
 
 namespace ridgepoint::torch {
-namespace {
-
-bool needs_gradient(const Tensor& x) { return x.node != nullptr; }
-
-}  // namespace
-
 void Functions::exit_autocast() {
   in_autocast_ = false;
   low_parameters_.clear();
@@ -23,7 +17,7 @@ Tensor Functions::parameter(const Sizes& sizes) {
 }
 
 Tensor Functions::record(Tensor result, const std::vector<Tensor>& inputs, Backward backward) {
-  if (!grad_enabled_ || std::ranges::none_of(inputs, needs_gradient)) return result;
+  if (!grad_enabled_ || std::ranges::none_of(inputs, &Tensor::needs_gradient)) return result;
   result.node = std::make_shared<Node>(result, recorded_++);
   for (const Tensor& input : inputs) result.node->next.push_back(input.node);
   result.node->backward = std::move(backward);
@@ -102,9 +96,9 @@ Tensor Functions::sum_of_groups(const Tensor& x, std::int64_t size) {
 
 // The gradient goes to every maximum: (gradient / mask.sum(-1)) * mask with mask = (x == result).
 Tensor Functions::amax(const Tensor& x) {
-  const Saved argument = save(x, needs_gradient(x));
+  const Saved argument = save(x, x.needs_gradient());
   const Tensor result = kernels_.empty(with_last(x.sizes, 1), x.dtype);
-  return record(result, {x}, [this, argument, result = save(result, needs_gradient(x))](const Tensor& gradient) {
+  return record(result, {x}, [this, argument, result = save(result, x.needs_gradient())](const Tensor& gradient) {
     const Tensor old_x = argument.take();
     const Tensor old_maximum = result.take();
     const Tensor mask = kernels_.empty(old_x.sizes, DType::boolean);

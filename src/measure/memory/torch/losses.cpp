@@ -33,7 +33,7 @@ Tensor table_gradient(Kernels& kernels, const Tensor& gradient, const Tensor& in
 Tensor Functions::embedding(const Tensor& table, const Tensor& indices) {
   Sizes sizes = indices.sizes;
   sizes.push_back(table.sizes[1]);
-  const Saved saved = save(indices, table.node != nullptr);
+  const Saved saved = save(indices, table.needs_gradient());
   return record(kernels_.empty(sizes, table.dtype), {table},
                 [this, saved, sizes = table.sizes](const Tensor& gradient) {
                   return std::vector{table_gradient(kernels_, gradient, saved.take(), sizes)};
@@ -46,7 +46,7 @@ Tensor Functions::softmax(const Tensor& x) {
   const bool is_cast = in_autocast_ && x.dtype != DType::fp16;
   const Tensor argument = is_cast ? to(x, DType::fp32) : x;
   const Tensor result = kernels_.empty(x.sizes, in_autocast_ ? DType::fp32 : x.dtype);
-  const Saved saved = save(result, argument.node != nullptr);
+  const Saved saved = save(result, argument.needs_gradient());
   return record(result, {argument}, [this, saved, dtype = argument.dtype](const Tensor& gradient) {
     const Tensor old_result = saved.take();
     const Tensor to_argument = kernels_.empty(old_result.sizes, dtype);
@@ -57,13 +57,13 @@ Tensor Functions::softmax(const Tensor& x) {
 
 Tensor Functions::log_softmax(const Tensor& x) {
   const Tensor result = kernels_.copy(x);
-  const Saved saved = save(result, x.node != nullptr);
+  const Saved saved = save(result, x.needs_gradient());
   return record(result, {x}, [this, saved](const Tensor&) { return std::vector{kernels_.copy(saved.take())}; });
 }
 
 // Also writes the sum of the weights of all targets, which backward reads.
 Tensor Functions::nll_loss(const Tensor& log_probabilities, const Tensor& targets) {
-  const bool is_read = log_probabilities.node != nullptr;
+  const bool is_read = log_probabilities.needs_gradient();
   const Saved saved = save(log_probabilities, is_read);
   const Saved saved_targets = save(targets, is_read);
   const Tensor loss = kernels_.empty({}, log_probabilities.dtype);

@@ -6,8 +6,8 @@
 namespace ridgepoint::torch {
 
 Tensor Functions::mm(const Tensor& a, const Tensor& b) {
-  const Saved saved_b = save(b, a.node != nullptr);
-  const Saved saved_a = save(a, b.node != nullptr);
+  const Saved saved_b = save(b, a.needs_gradient());
+  const Saved saved_a = save(a, b.needs_gradient());
   return record(kernels_.product({a.sizes[0], b.sizes[1]}, a.dtype), {a, b},
                 [this, saved_a, saved_b](const Tensor& gradient) {
                   const Tensor old_a = saved_a.take();
@@ -23,8 +23,8 @@ Tensor Functions::mm(const Tensor& a, const Tensor& b) {
 
 // The gradient of the bias is that of the result, which autograd sums to its shape.
 Tensor Functions::addmm(const Tensor& bias, const Tensor& a, const Tensor& b) {
-  const Saved saved_a = save(a, b.node != nullptr);
-  const Saved saved_b = save(b, a.node != nullptr);
+  const Saved saved_a = save(a, b.needs_gradient());
+  const Saved saved_b = save(b, a.needs_gradient());
   const bool is_transposed = !b.is_contiguous();
   return record(kernels_.product({a.sizes[0], b.sizes[1]}, a.dtype), {bias, a, b},
                 [this, saved_a, saved_b, is_transposed](const Tensor& gradient) {
@@ -42,8 +42,8 @@ Tensor Functions::addmm(const Tensor& bias, const Tensor& a, const Tensor& b) {
 }
 
 Tensor Functions::bmm(const Tensor& a, const Tensor& b) {
-  const Saved saved_b = save(b, a.node != nullptr);
-  const Saved saved_a = save(a, b.node != nullptr);
+  const Saved saved_b = save(b, a.needs_gradient());
+  const Saved saved_a = save(a, b.needs_gradient());
   return record(kernels_.product({a.sizes[0], a.sizes[1], b.sizes[2]}, a.dtype), {a, b},
                 [this, saved_a, saved_b](const Tensor& gradient) {
                   const Tensor old_a = saved_a.take();

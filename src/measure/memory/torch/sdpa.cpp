@@ -33,7 +33,7 @@ Tensor Functions::scaled_dot_product_attention(const Tensor& q, const Tensor& k,
 Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor& v) {
   constexpr std::int64_t kRowsOfATile = 128;
   constexpr std::int64_t kWidthOfATile = 32;
-  const bool is_read = q.node || k.node || v.node;
+  const bool is_read = q.needs_gradient() || k.needs_gradient() || v.needs_gradient();
   const Saved saved_q = save(q, is_read), saved_k = save(k, is_read), saved_v = save(v, is_read);
   const std::int64_t rows = q.sizes[2];
   const Tensor result = kernels_.empty_like(q);
@@ -69,7 +69,7 @@ Tensor Functions::flash_attention(const Tensor& q, const Tensor& k, const Tensor
 // with rows of a multiple of 16 elements.
 Tensor Functions::memory_efficient_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
   constexpr std::int64_t kAlignmentOfRows = 32, kAlignmentOfMask = 16;
-  const bool is_read = q.node || k.node || v.node;
+  const bool is_read = q.needs_gradient() || k.needs_gradient() || v.needs_gradient();
   Tensor bias;
   if (mask.is_defined()) {
     const Tensor inverted = kernels_.empty(mask.sizes, DType::boolean);
@@ -119,7 +119,7 @@ Tensor Functions::safe_softmax(const Tensor& x) {
     const Tensor masked_rows = kernels_.empty(with_last(x.sizes, 1), DType::boolean);
     return kernels_.copy(x);
   }();
-  return record(result, {x}, [this, saved = save(result, x.node != nullptr)](const Tensor& gradient) {
+  return record(result, {x}, [this, saved = save(result, x.needs_gradient())](const Tensor& gradient) {
     const Tensor old_result = saved.take();
     Tensor to_x = kernels_.copy(old_result);
     const Tensor product = kernels_.elementwise(gradient, old_result);

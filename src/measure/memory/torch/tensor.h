@@ -44,6 +44,7 @@ class Tensor {
   bool is_view = false;                  // then PyTorch keeps the tensor that it was made of, beside its storage
 
   bool is_defined() const { return storage != nullptr; }
+  bool needs_gradient() const { return node != nullptr; }
   std::int64_t elements() const;
   // Whether its elements fill a block in the order of the axes. Axes of size 1 do not count.
   bool is_contiguous() const;

@@ -92,7 +92,7 @@ Tensor Functions::cat_last(const Tensor& a, const Tensor& b) {
 
 // The gradient is zero but for the rows, to which index_put_(accumulate=True) adds in the order of sorted indices.
 Tensor Functions::rows(const Tensor& x, const Tensor& indices) {
-  const Saved saved = save(indices, x.node != nullptr);
+  const Saved saved = save(indices, x.needs_gradient());
   Sizes sizes = x.sizes;
   sizes[0] = indices.sizes[0];
   return record(kernels_.empty(sizes, x.dtype), {x}, [this, saved, from = x.sizes](const Tensor& gradient) {
@@ -110,7 +110,7 @@ Tensor Functions::top_k(const Tensor& x, std::int64_t k) {
   Tensor values = kernels_.empty(sizes, x.dtype);
   const Tensor indices = kernels_.empty(sizes, DType::int64);
   return record(std::move(values), {x},
-                [this, saved = save(indices, x.node != nullptr), from = x.sizes](const Tensor& gradient) {
+                [this, saved = save(indices, x.needs_gradient()), from = x.sizes](const Tensor& gradient) {
                   const Tensor old_indices = saved.take();
                   return std::vector{kernels_.empty(from, gradient.dtype)};
                 });
