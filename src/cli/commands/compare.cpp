@@ -176,7 +176,7 @@ class Compare : public Command {
     return kExitSlower;
   }
 
-  RunOptions run_options_{std::vector<std::string_view>{"--parallel", "--shard"}};
+  RunOptions run_options_{std::vector<std::string_view>{"--parallel", "--shard", "--network"}};
   OutputOptions output_options_;
   std::vector<std::string> files_;
   std::string mapping_, same_within_ = "1%", confidence_ = "99%", fail_if_slower_;
