@@ -53,7 +53,7 @@ std::optional<Table> parallel_choice_table(std::span<const Record> records) {
   if (std::ranges::none_of(records, has_trials)) return std::nullopt;
   const std::vector<const RecordSetting*> settings = given_settings(records);
   Table table;
-  table.title = "Tried by --shard auto and bucket=auto";
+  table.title = "What was tried";
   for (const RecordSetting* setting : settings) {
     table.columns.push_back(right(std::string(setting->heading)));
     table.columns.back().align = setting->align;

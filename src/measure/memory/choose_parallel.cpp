@@ -29,17 +29,23 @@ class Search {
       : problem_(problem), chooses_bucket_(problem.chooses_bucket && runs_backward(problem.mode)) {}
 
   ParallelChoice run() {
-    ParallelChoice choice{problem_.options, {}, ""};
+    ParallelOptions options = problem_.options;
     for (const Sharding shard : shardings()) {
-      std::vector<ParallelTrial> sizes = try_sizes(shard);
-      if (problem_.chooses_sharding) sizes = {best_of(sizes)};
-      choice.trials.insert(choice.trials.end(), sizes.begin(), sizes.end());
+      options.shard = shard;
+      attempt(options);
     }
-    const ParallelTrial best = best_of(choice.trials);
-    choice.options.shard = best.shard;
-    choice.options.bucket_bytes = best.bucket_bytes;
-    if (problem_.chooses_sharding || chooses_bucket_) choice.reason = reason_of(best, choice.trials);
-    return choice;
+    if (chooses_bucket_ && best().ms) {
+      options.shard = best().shard;
+      for (std::int64_t bytes = kLeastBucketBytes; bytes <= kMostBucketBytes; bytes *= 2) {
+        options.bucket_bytes = bytes;
+        attempt(options);
+      }
+    }
+    options.shard = best().shard;
+    options.bucket_bytes = best().bucket_bytes;
+    std::ranges::sort(trials_, {},
+                      [](const ParallelTrial& trial) { return std::tuple(trial.shard, trial.bucket_bytes); });
+    return {options, trials_, problem_.chooses_sharding || chooses_bucket_ ? reason() : ""};
   }
 
  private:
@@ -49,53 +55,37 @@ class Search {
     return {kAllShardings.begin(), kAllShardings.end()};
   }
 
-  // From small to large buckets.
-  std::vector<ParallelTrial> try_sizes(Sharding shard) const {
-    ParallelOptions options = problem_.options;
-    options.shard = shard;
-    std::vector<ParallelTrial> trials = {attempt(options)};
-    if (!chooses_bucket_ || !trials.front().ms) return trials;
-    for (std::int64_t bytes = kLeastBucketBytes; bytes <= kMostBucketBytes; bytes *= 2) {
-      options.bucket_bytes = bytes;
-      trials.push_back(attempt(options));
-    }
-    std::ranges::sort(trials, {}, &ParallelTrial::bucket_bytes);
-    return trials;
-  }
-
-  ParallelTrial attempt(const ParallelOptions& options) const {
+  void attempt(const ParallelOptions& options) {
     const ProgramPlan plan = problem_.plan_of(options);
     const Forecaster forecast = forecaster_of(plan, {.stop_point = problem_.stop_point});
     const MemoryForecast unlimited = forecast(std::nullopt);
     std::optional<MemoryForecast> within = unlimited;
     if (problem_.memory_bytes) within = forecast_within(forecast, unlimited, *problem_.memory_bytes);
-    return {.shard = options.shard,
-            .bucket_bytes = options.bucket_bytes,
-            .reserved_bytes = within.value_or(unlimited).use.peak_reserved_bytes,
-            .fits = within.has_value(),
-            .ms = problem_.ms_of(plan)};
+    trials_.push_back({.shard = options.shard,
+                       .bucket_bytes = options.bucket_bytes,
+                       .reserved_bytes = within.value_or(unlimited).use.peak_reserved_bytes,
+                       .fits = within.has_value(),
+                       .ms = problem_.ms_of(plan)});
   }
 
-  static ParallelTrial best_of(const std::vector<ParallelTrial>& trials) {
-    return *std::ranges::min_element(trials, {}, order_of);
-  }
+  const ParallelTrial& best() const { return *std::ranges::min_element(trials_, {}, order_of); }
 
-  std::string reason_of(const ParallelTrial& best, const std::vector<ParallelTrial>& trials) const {
+  std::string reason() const {
     const std::string bucket =
-        fmt::format("buckets of {}", format_bytes(static_cast<std::uint64_t>(best.bucket_bytes)));
+        fmt::format("buckets of {}", format_bytes(static_cast<std::uint64_t>(best().bucket_bytes)));
     const std::string what = !problem_.chooses_sharding ? bucket
-                             : chooses_bucket_          ? fmt::format("{} with {}", name(best.shard), bucket)
-                                                        : std::string(name(best.shard));
+                             : chooses_bucket_          ? fmt::format("{} with {}", name(best().shard), bucket)
+                                                        : std::string(name(best().shard));
     const std::string options =
         fmt::format("{}{}{}", problem_.chooses_sharding ? "--shard auto" : "",
                     problem_.chooses_sharding && chooses_bucket_ ? " and " : "", chooses_bucket_ ? "bucket=auto" : "");
-    return fmt::format("{} took {}: {}.", options, what, advantage_of(best, trials));
+    return fmt::format("{} took {}: {}.", options, what, advantage());
   }
 
-  std::string advantage_of(const ParallelTrial& best, const std::vector<ParallelTrial>& trials) const {
-    if (!best.fits) return "nothing fits, and this needs the least memory";
-    if (best.ms) {
-      const bool all_fit = std::ranges::all_of(trials, &ParallelTrial::fits);
+  std::string advantage() const {
+    if (!best().fits && trials_.size() > 1) return "nothing fits, and this needs the least memory";
+    if (best().ms) {
+      const bool all_fit = std::ranges::all_of(trials_, &ParallelTrial::fits);
       return fmt::format("the least predicted time{}", all_fit ? "" : " of what fits");
     }
     const std::string_view why = "No time is predicted, which takes a known GPU and its links";
@@ -111,6 +101,7 @@ class Search {
 
   const ParallelProblem& problem_;
   const bool chooses_bucket_;
+  std::vector<ParallelTrial> trials_;
 };
 
 }  // namespace

@@ -26,8 +26,7 @@ struct ParallelTrial {
 
 struct ParallelChoice {
   ParallelOptions options;
-  // In the order none, optimizer, gradients, parameters, or from small to large buckets. Where both are chosen, each
-  // sharding has its best bucket.
+  // In the order none, optimizer, gradients, parameters; of one sharding from small to large buckets.
   std::vector<ParallelTrial> trials;
   std::string reason;  // a sentence for people; empty where there was nothing to choose
 };
@@ -44,8 +43,9 @@ struct ParallelProblem {
 };
 
 // Of what fits, what takes least time, then what needs less memory, then the larger bucket; the first sharding that
-// fits where no time is predicted. If nothing fits, what needs the least memory. Throws what plan_of(), ms_of() and
-// forecasts throw.
+// fits where no time is predicted. If nothing fits, what needs the least memory. Where both are chosen, shardings are
+// compared with buckets of the given size, and then the sizes of buckets with that sharding. Throws what plan_of(),
+// ms_of() and forecasts throw.
 ParallelChoice choose_parallel(const ParallelProblem& problem);
 
 }  // namespace ridgepoint

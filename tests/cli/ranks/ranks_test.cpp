@@ -173,8 +173,9 @@ TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
 // A processor has no predicted times, so the memory decides, and it is the same for all ranks.
 TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
   const auto rows_with = [](const Words& more) {
-    const ProgramResult run = run_program(
-        joined(joined(joined({"bench"}, kModel), more), {"--ranks", "2", "--steps", "2", "--format", "json"}));
+    const ProgramResult run =
+        run_program(joined(joined(joined({"bench"}, kModel), more),
+                           {"--ranks", "2", "--steps", "2", "--compile", "full", "--format", "json"}));
     EXPECT_EQ(run.exit_code, 0) << run.error;
     return json::parse(run.output);
   };

@@ -37,7 +37,7 @@ class ChooseParallel : public ::testing::Test {
     problem_.memory_bytes = memory_bytes;
     problem_.plan_of = [&](const ParallelOptions& options) {
       planned_ = options;
-      CompileOptions compile{.mode = problem_.mode};
+      CompileOptions compile{.mode = problem_.mode, .level = Compile::full};  // an arena has no rounding to segments
       compile.parallel = options;
       return ProgramPlan(workload_.build(), device_, {.compile = compile});
     };
@@ -156,19 +156,21 @@ TEST_F(ChooseParallel, chooses_no_bucket_where_nothing_is_summed) {
   EXPECT_EQ(choose().reason, "");
 }
 
-TEST_F(ChooseParallel, gives_each_sharding_its_best_bucket) {
+TEST_F(ChooseParallel, looks_for_the_bucket_of_the_sharding_that_it_takes) {
   problem_.chooses_bucket = problem_.chooses_sharding = true;
   ms_of_ = [](const ParallelOptions& options) {
-    const std::int64_t best = options.shard == Sharding::gradients ? 2 << 20 : 64 << 20;
-    return (options.bucket_bytes == best ? 1.0 : 2.0) - (options.shard == Sharding::gradients ? 0.5 : 0);
+    return (options.bucket_bytes == 2 << 20 ? 1.0 : 2.0) - (options.shard == Sharding::gradients ? 0.5 : 0);
   };
   const ParallelChoice choice = choose();
-  ASSERT_EQ(choice.trials.size(), 4U);
-  EXPECT_EQ(choice.trials[1].bucket_bytes, 64 << 20);
-  EXPECT_EQ(choice.trials[2].bucket_bytes, 2 << 20);
+  ASSERT_EQ(choice.trials.size(), 14U);
+  EXPECT_EQ(choice.trials[1].bucket_bytes, kBucketBytes);
+  EXPECT_EQ(choice.trials[2].bucket_bytes, 1 << 20);
+  EXPECT_EQ(choice.trials[12].bucket_bytes, 512 << 20);
+  EXPECT_EQ(choice.trials[13].shard, Sharding::parameters);
   EXPECT_EQ(choice.options.shard, Sharding::gradients);
   EXPECT_EQ(choice.options.bucket_bytes, 2 << 20);
-  EXPECT_THAT(choice.reason, HasSubstr("--shard auto and bucket=auto took gradients with buckets of 2.0 MiB"));
+  EXPECT_EQ(choice.reason,
+            "--shard auto and bucket=auto took gradients with buckets of 2.0 MiB: the least predicted time.");
 }
 
 // Ranks that are asked for their choice, of which one has another device.
@@ -228,7 +230,9 @@ TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
   ASSERT_EQ(bytes.tried_ms.size(), 11U);
   const double least = *std::ranges::min_element(bytes.tried_ms);
   for (std::size_t i = 0; i < bytes.tried_ms.size(); ++i) {
-    if (bytes.tried_bucket_bytes[i] == bytes.bucket_bytes) EXPECT_EQ(bytes.tried_ms[i], least);
+    if (bytes.tried_bucket_bytes[i] == bytes.bucket_bytes) {
+      EXPECT_EQ(bytes.tried_ms[i], least);
+    }
     // What was tried is what a plan with that size has.
     RunConfig given = slow_bytes;
     given.choose_bucket = false;
@@ -237,21 +241,21 @@ TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
   }
 }
 
-// Sharded states update parts of the parameters, which saves time; a slow network makes gathers cost more than that.
+// Sharded parameters take least time while gathers are hidden; a slow network makes them cost more than they save.
 TEST(ChosenSharding, depends_on_the_network_and_on_the_memory) {
   if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   RunConfig fast = on_h200s(8, "8x NVLink 450 GB/s");
   RunConfig slow = on_h200s(8, "8x PCIe 20 GB/s");
   fast.choose_sharding = slow.choose_sharding = true;
-  const ParallelSection with_fast = planned(fast), with_slow = planned(slow);
-  EXPECT_NE(with_fast.shard, "none");
-  EXPECT_EQ(with_slow.shard, "none");
-  EXPECT_EQ(with_slow.tried_capacity_bytes, std::nullopt);
-  // Less memory than the fastest needs.
-  const ParallelSection limited = planned(slow, with_slow.tried_peak_reserved[0] - 1);
-  EXPECT_NE(limited.shard, "none");
-  EXPECT_EQ(limited.tried_capacity_bytes, with_slow.tried_peak_reserved[0] - 1);
-  EXPECT_EQ(planned(slow, with_slow.tried_peak_reserved[0]).shard, "none");
+  EXPECT_EQ(planned(fast).shard, "parameters");
+  const ParallelSection unlimited = planned(slow);
+  EXPECT_EQ(unlimited.shard, "optimizer");
+  EXPECT_EQ(unlimited.tried_capacity_bytes, std::nullopt);
+  const std::int64_t needed = unlimited.tried_peak_reserved[1];
+  EXPECT_EQ(planned(slow, needed).shard, "optimizer");
+  const ParallelSection limited = planned(slow, needed - 1);
+  EXPECT_EQ(limited.shard, "parameters");
+  EXPECT_EQ(limited.tried_capacity_bytes, needed - 1);
   EXPECT_THAT(*limited.choice, HasSubstr("of what fits"));
 }
 
@@ -261,7 +265,7 @@ TEST(ChosenSharding, has_the_plan_of_what_was_chosen) {
   config.device = "null";
   config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 512, 8, 64, 128, 3, 2}, 2);
   for (const Checkpoint checkpoint : {Checkpoint::none, Checkpoint::automatic}) {
-    config.compile = {.mode = Mode::step, .checkpoint = checkpoint};
+    config.compile = {.mode = Mode::step, .level = Compile::full, .checkpoint = checkpoint};
     config.compile.parallel.data = 4;
     config.choose_sharding = true;
     const ParallelSection unlimited = planned(config, std::int64_t{1} << 40);
@@ -270,7 +274,9 @@ TEST(ChosenSharding, has_the_plan_of_what_was_chosen) {
     const std::optional<Record> plan = plan_run(config, {.card = {}, .capacity_bytes = capacity});
     EXPECT_EQ(plan->plan->fits, true);
     const std::string chosen = *plan->training_step->parallel.shard;
-    if (checkpoint == Checkpoint::none) EXPECT_EQ(chosen, "optimizer");
+    if (checkpoint == Checkpoint::none) {
+      EXPECT_EQ(chosen, "optimizer");
+    }
 
     RunConfig given = config;
     given.choose_sharding = false;
@@ -297,7 +303,7 @@ TEST(ChosenSharding, says_what_chunks_of_the_loss_save) {
   RunConfig config;
   config.device = "null";
   config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 3001, 37, 16, 24, 2, 2}, 3);
-  config.compile = {.mode = Mode::step, .loss_chunk_rows = 25};
+  config.compile = {.mode = Mode::step, .level = Compile::full, .loss_chunk_rows = 25};
   config.compile.parallel.data = 4;
   config.choose_sharding = true;
   const ParallelSection unlimited = planned(config, std::int64_t{1} << 40);
