@@ -139,13 +139,21 @@ struct ParallelSection {
   std::optional<std::string> shard;          // what each rank keeps a part of: none, optimizer, gradients, parameters
   std::optional<std::string> reduce_dtype;   // in which gradients are summed; empty: that of backward
   std::optional<std::int64_t> bucket_bytes;  // the least bytes of a bucket of gradients
-  std::optional<std::int64_t> collectives;   // in an iteration
-  std::optional<std::int64_t> wire_bytes;    // that a rank sends in an iteration, if ranks form a ring
-  std::vector<double> rank_ms;               // the median of each rank, by the host's clock
-  std::optional<double> slowest_ms;          // the largest of them
-  std::optional<double> spread;              // of the largest over the smallest, as a share of the largest
-  std::optional<double> alone_ms;            // the median of rank 0 with the same batch, while no other rank runs
-  std::optional<double> efficiency;          // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
+  // Where shard or bucket_bytes was chosen: why, and from what. One of the trials is the choice. Where both were
+  // chosen, each sharding has one trial, with its best bucket.
+  std::optional<std::string> choice;
+  std::optional<std::int64_t> tried_capacity_bytes;  // that a run may take; empty: unlimited
+  std::vector<std::string> tried_shard;
+  std::vector<std::int64_t> tried_bucket_bytes;
+  std::vector<std::int64_t> tried_peak_reserved;
+  std::vector<double> tried_ms;             // predicted; NaN: not known
+  std::optional<std::int64_t> collectives;  // in an iteration
+  std::optional<std::int64_t> wire_bytes;   // that a rank sends in an iteration, if ranks form a ring
+  std::vector<double> rank_ms;              // the median of each rank, by the host's clock
+  std::optional<double> slowest_ms;         // the largest of them
+  std::optional<double> spread;             // of the largest over the smallest, as a share of the largest
+  std::optional<double> alone_ms;           // the median of rank 0 with the same batch, while no other rank runs
+  std::optional<double> efficiency;         // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
   // Of rank 0, in iterations under the profiler after the timed ones; empty where there is none.
   std::optional<double> communication_ms;  // how long collectives run in an iteration
   std::optional<double> exposed_ms;        // of that, how long a kernel waits and none runs

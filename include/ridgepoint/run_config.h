@@ -48,8 +48,13 @@ struct RunConfig {
   std::optional<GivenWeights> weights = {};
   // The ranks of compile.parallel (src/runtime/process_group.h); null where the run has one.
   std::shared_ptr<ProcessGroup> group = nullptr;
-  std::optional<Network> network = {};  // plan: between ranks; empty: the links of the card
+  // What of compile.parallel plans choose: the sharding, and the size of buckets
+  // (src/measure/memory/choose_parallel.h).
+  bool choose_sharding = false, choose_bucket = false;
+  std::optional<Network> network = {};  // between ranks, for predicted times; empty: the links of the card
   PlanAs plan_as = PlanAs::ridgepoint;  // plan: whose memory is predicted
+
+  bool chooses_parallel() const { return compile.parallel.is_parallel() && (choose_sharding || choose_bucket); }
 };
 
 // The fp32 value of a parameter before the first step: given, or random from the seed.

@@ -188,6 +188,12 @@ constexpr RecordSetting kSettings[] = {
        const std::string shard = step(r).parallel.shard.value_or("none");
        return shard == "none" ? std::string(kNothing) : shard;
      }},
+    // Empty where they have the usual size.
+    {"buckets", "buckets of {}", Align::right,
+     [](const Record& r) {
+       const std::optional<std::int64_t>& bytes = step(r).parallel.bucket_bytes;
+       return bytes.value_or(kBucketBytes) == kBucketBytes ? std::string(kNothing) : bytes_cell(bytes);
+     }},
     {"micro-batches", "{} micro-batches", Align::right, [](const Record& r) { return text_of(r.accumulate); }},
     {"seed", "seed {}", Align::right, [](const Record& r) { return text_of(r.seed); }},
     {"warm-up", "warm-up {}", Align::right,

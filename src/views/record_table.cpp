@@ -14,6 +14,7 @@
 #include "measure/record/fields.h"
 #include "ridgepoint/error.h"
 #include "views/loss_chunk_note.h"
+#include "views/parallel_choices.h"
 #include "views/record_columns.h"
 #include "views/table/wrap.h"
 #include "views/timing_notes.h"
@@ -172,6 +173,8 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
     table.note = timing_notes(records);
   if (const std::string note = loss_chunk_note(records); !note.empty())
     table.note += (table.note.empty() ? "" : "\n") + note;
+  if (const std::string notes = parallel_choice_notes(records); !notes.empty())
+    table.note += (table.note.empty() ? "" : "\n") + notes;
   return table;
 }
 
@@ -188,6 +191,7 @@ Cell cell(std::span<const double> values) {
   }
   return text;
 }
+Cell cell(const std::vector<std::int64_t>& values) { return fmt::format("{}", fmt::join(values, ";")); }
 Cell cell(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ";")); }
 template <typename T>
 Cell cell(const std::optional<T>& value) {
@@ -276,6 +280,7 @@ Page records_page(std::span<const Record> records, Format format, std::span<cons
     for (const Record& record : records) page.documents.push_back(to_json(record));
   } else if (!records.empty()) {
     page.tables.push_back(table_for_people(records, columns, baseline));
+    if (std::optional<Table> trials = parallel_choice_table(records)) page.tables.push_back(std::move(*trials));
   }
   return page;
 }

@@ -123,6 +123,9 @@ class GraphCommand : public Command {
     CompileOptions options = draft.config.compile;
     require(options.checkpoint != Checkpoint::automatic,
             "--checkpoint auto depends on the memory of a run, which a graph lacks; give a policy, such as block");
+    require(!draft.config.choose_sharding && !draft.config.choose_bucket,
+            "--shard auto and bucket=auto depend on the memory and the time of a run, which a graph lacks; plan with "
+            "them, and give what it chose");
     options.stop_point = stop_if_interrupted;
     if (!graph_file_.empty() && !run_options_.given("--mode")) options.mode = Mode::forward;
     if (!skip_.empty()) options.skip = parse_option("--skip", skip_, split_list);
@@ -154,7 +157,7 @@ class GraphCommand : public Command {
 
   const std::string notes_ =
       fmt::format("The passes run in this order: {}. No kernel runs.", fmt::join(pass_names(), ", "));
-  RunOptions run_options_{std::vector<std::string_view>{"--allocator", "--warmup", "--steps", "--seed"}};
+  RunOptions run_options_{std::vector<std::string_view>{"--allocator", "--warmup", "--steps", "--seed", "--network"}};
   OutputOptions output_options_;
   std::string workload_ = "model", graph_file_, after_, skip_;
   bool text_ = false, dot_ = false, stats_ = false;

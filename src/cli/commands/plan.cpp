@@ -73,6 +73,8 @@ class Plan : public Command {
            "ridgepoint plan --model llama-3.2-3b --context 2048 --dtype bf16 --card h100 --fit batch\n"
            "ridgepoint plan --model xl --dtype bf16 --compile full --card h200 --parallel data=64 --shard "
            "none,optimizer --network \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"\n"
+           "ridgepoint plan --model 2.7b --dtype bf16 --compile full --card a100 --parallel data=8,bucket=auto --shard "
+           "auto\n"
            "ridgepoint plan --model llama-3.2-1b --as torch-fused --attention flash --dtype bf16 --checkpoint "
            "none,block\n"
            "ridgepoint plan --model path/to/config.json --config-override num_hidden_layers=4\n"
@@ -111,12 +113,6 @@ class Plan : public Command {
             ->type_name("NAME")
             ->group(kGroup);
     offer(*fit, fit_names(), Takes::one);
-    app.add_option(
-           "--network", network_,
-           "with --parallel: the links between the ranks of a machine, and between machines, each with its rate "
-           "for one rank: \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\" [NVLink of the card, 8 ranks]")
-        ->type_name("LINKS")
-        ->group("Ranks");
     run_options_.add_to(app);
     output_options_.add_to(app);
     output_options_.add_columns_to(app, OutputOptions::Rows::models);
@@ -125,11 +121,7 @@ class Plan : public Command {
   int run() override {
     const std::vector<MemoryLimit> cards = limits();
     const FitSize* fit = fit_size();
-    std::vector<RunDraft> drafts = run_options_.drafts();
-    if (!network_.empty()) {
-      const Network network = parse_option("--network", network_, network_from_text);
-      for (RunDraft& draft : drafts) draft.config.network = network;
-    }
+    const std::vector<RunDraft> drafts = run_options_.drafts();
     for (const RunDraft& draft : drafts) {
       if (draft.config.plan_as != PlanAs::ridgepoint) require_torch_has_it(finish(draft));
     }
@@ -137,6 +129,9 @@ class Plan : public Command {
     const bool has_ranks =
         std::ranges::any_of(drafts, [](const RunDraft& draft) { return draft.config.compile.parallel.is_parallel(); });
     require(!has_auto || is_limited(), "--checkpoint auto needs a memory to fit in; give --card or --memory-limit");
+    require(is_limited() ||
+                std::ranges::none_of(drafts, [](const RunDraft& draft) { return draft.config.choose_sharding; }),
+            "--shard auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
       output_options_.columns =
           fmt::format("{}{}{}{}{}", kColumns, cards_.empty() ? "" : kTimeColumns, has_ranks ? kRankColumns : "",
@@ -223,7 +218,7 @@ class Plan : public Command {
 
   RunOptions run_options_{plan_axes()};
   OutputOptions output_options_;
-  std::string cards_, keep_free_, fit_, network_;
+  std::string cards_, keep_free_, fit_;
 };
 
 }  // namespace

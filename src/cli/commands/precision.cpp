@@ -269,7 +269,7 @@ class PrecisionCommand : public Command {
   RunOptions run_options_{std::vector<std::string_view>{"--dtype", "--compile", "--attention", "--checkpoint",
                                                         "--warmup", "--steps", "--mode", "--optimizer", "--momentum",
                                                         "--weight-decay", "--master-weights", "--accumulate",
-                                                        "--frozen", "--lora", "--parallel", "--shard"}};
+                                                        "--frozen", "--lora", "--parallel", "--shard", "--network"}};
   OutputOptions output_options_;
   std::string autocast_, graph_file_, dtypes_ = "fp32,bf16,fp16";
   CLI::Option *dtype_option_ = nullptr, *low_norms_option_ = nullptr, *depth_option_ = nullptr;

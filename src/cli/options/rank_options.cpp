@@ -16,6 +16,7 @@ namespace ridgepoint::cli {
 namespace {
 
 constexpr std::int64_t kMostRanks = 1 << 20;
+constexpr std::string_view kAutomatic = "auto";
 constexpr std::string_view kKeys[] = {"data", "reduce", "bucket"};
 
 std::int64_t ranks_from(std::string_view text) {
@@ -25,58 +26,98 @@ std::int64_t ranks_from(std::string_view text) {
 }
 
 std::optional<DType> reduce_dtype_from(std::string_view text) {
-  if (text == "auto") return std::nullopt;
+  if (text == kAutomatic) return std::nullopt;
   if (text == "fp32") return DType::fp32;
   if (text == "bf16") return DType::bf16;
   throw Error(fmt::format("reduce: '{}' is unknown; available: auto, fp32, bf16", text), ErrorKind::usage);
 }
 
-void set(ParallelOptions& options, std::string_view key, std::string_view value) {
+std::int64_t bucket_from(std::string_view text) {
+  try {
+    return parse_bytes(text);
+  } catch (const Error& error) {
+    throw Error(fmt::format("bucket: {}; auto takes the size with the least predicted time", error.what()),
+                ErrorKind::usage);
+  }
+}
+
+// What --parallel says of a run.
+struct Division {
+  ParallelOptions options;
+  bool choose_bucket = false;
+};
+
+void set(Division& division, std::string_view key, std::string_view value) {
   if (key == "data") {
-    options.data = ranks_from(value);
+    division.options.data = ranks_from(value);
   } else if (key == "reduce") {
-    options.reduce_dtype = reduce_dtype_from(value);
+    division.options.reduce_dtype = reduce_dtype_from(value);
   } else if (key == "bucket") {
-    options.bucket_bytes = parse_bytes(value);
+    division.choose_bucket = value == kAutomatic;
+    division.options.bucket_bytes = division.choose_bucket ? kBucketBytes : bucket_from(value);
   } else {
     throw Error(fmt::format("unknown key '{}'{}", key, hint(key, kKeys)), ErrorKind::usage);
   }
 }
 
-ParallelOptions parallel_from_text(std::string_view text) {
-  ParallelOptions options;
+Division division_from_text(std::string_view text) {
+  Division division;
   for (std::string_view rest = text;; rest.remove_prefix(rest.find(',') + 1)) {
     const std::string_view item = rest.substr(0, rest.find(','));
     const std::size_t equals = item.find('=');
     if (equals == std::string_view::npos)
       throw Error(fmt::format("'{}' is no KEY=VALUE; write data=2 or data=2,reduce=fp32", item), ErrorKind::usage);
-    set(options, item.substr(0, equals), item.substr(equals + 1));
-    if (item.size() == rest.size()) return options;
+    set(division, item.substr(0, equals), item.substr(equals + 1));
+    if (item.size() == rest.size()) return division;
   }
 }
 
 Axis divide_axis() {
   const auto parse = [](std::string_view text) {
-    return std::vector<Axis::Setting>{
-        [options = parallel_from_text(text)](RunDraft& draft) { draft.config.compile.parallel = options; }};
+    return std::vector<Axis::Setting>{[division = division_from_text(text)](RunDraft& draft) {
+      draft.config.compile.parallel = division.options;
+      draft.config.choose_bucket = division.choose_bucket;
+    }};
   };
   return {"--parallel",
           "Ranks",
           "KEYS",
           "divide a run among ranks, which are processes: data=N gives each a batch of its own (--batch is that of a "
           "rank) and averages gradients over them; reduce=auto, fp32 or bf16 is the type of their sums (auto: that of "
-          "backward), bucket=SIZE the least that is summed at a time [data=1,reduce=auto,bucket=25MiB]",
+          "backward), bucket=SIZE the least that is summed at a time, or auto: that with the least predicted time "
+          "[data=1,reduce=auto,bucket=25MiB]",
           parse,
           ""};
 }
 
 Axis shard_axis() {
+  Names names = names_of(kAllShardings);
+  names.push_back(kAutomatic);
   return choice_axis(
-      "--shard", "Ranks", "none", {names_of(kAllShardings), {}},
+      "--shard", "Ranks", "none", {std::move(names), {}},
       "what each rank keeps a part of, instead of the whole (optimizer: the states of the optimizer and "
       "fp32 masters of bf16 weights, as ZeRO stage 1; gradients: these too, as stage 2; parameters: all of these and "
-      "parameters, gathered a layer ahead of their use and freed behind it, as stage 3)",
-      [](RunDraft& d, const std::string& v) { d.config.compile.parallel.shard = sharding_from_name(v); });
+      "parameters, gathered a layer ahead of their use and freed behind it, as stage 3; auto: of what fits the memory, "
+      "what has the least predicted time, or where none is predicted the first of these)",
+      [](RunDraft& d, const std::string& v) {
+        d.config.choose_sharding = v == kAutomatic;
+        if (!d.config.choose_sharding) d.config.compile.parallel.shard = sharding_from_name(v);
+      });
+}
+
+// One setting, because the comma separates two kinds of links.
+Axis network_axis() {
+  const auto parse = [](std::string_view text) {
+    return std::vector<Axis::Setting>{
+        [network = network_from_text(text)](RunDraft& draft) { draft.config.network = network; }};
+  };
+  return {"--network",
+          "Ranks",
+          "LINKS",
+          "for predicted times: the links between the ranks of a machine, and between machines, each with its rate for "
+          "one rank: \"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\" [NVLink of the card, 8 ranks]",
+          parse,
+          ""};
 }
 
 }  // namespace
@@ -85,6 +126,7 @@ std::vector<Axis> parallel_axes() {
   std::vector<Axis> axes;
   axes.push_back(divide_axis());
   axes.push_back(shard_axis());
+  axes.push_back(network_axis());
   return axes;
 }
 
@@ -105,6 +147,12 @@ void RankOptions::start() const {
 void RankOptions::place(std::span<RunConfig> configs) const {
   for (const RunConfig& config : configs) {
     const std::int64_t ranks = config.compile.parallel.data;
+    if (config.network && !config.chooses_parallel()) {
+      throw Error(
+          "--network is for predicted times, and a run has measured ones; leave it out, or add --shard auto or "
+          "--parallel bucket=auto",
+          ErrorKind::usage);
+    }
     if (ranks_ == 0 || ranks == ranks_) continue;
     throw Error(fmt::format("--ranks {0} starts {0} ranks, and the options are for {1}; give --parallel data={0}",
                             ranks_, ranks),

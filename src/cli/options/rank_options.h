@@ -1,4 +1,4 @@
-// The options --parallel, --shard and --ranks: how a run is divided among processes, and who starts them.
+// The options --parallel, --shard, --network and --ranks: how a run is divided among processes, and who starts them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ridgepoint::cli {
 
-// --parallel and --shard, for every command that plans or runs.
+// --parallel, --shard and --network, for every command that plans or runs.
 std::vector<Axis> parallel_axes();
 
 // --ranks, for commands that run.

@@ -109,12 +109,17 @@ void settle_training(RunDraft& draft) {
       fmt::format("--master-weights off stores parameters in bf16; add --dtype bf16 instead of {}", name(precision)));
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
+  const bool is_chosen = draft.config.choose_sharding;
   const bool shards = compile.parallel.shard != Sharding::none;
-  require(!shards || compile.parallel.is_parallel(),
+  require((!shards && !is_chosen) || compile.parallel.is_parallel(),
           "--shard divides what ranks keep, and there is one rank; add --parallel data=2");
   require(
       !shards || compile.parallel.shard == Sharding::parameters || compile.mode == Mode::step,
       fmt::format("--shard divides the states of the optimizer, and --mode {} has none; use step", name(compile.mode)));
+  require(!draft.config.network || compile.parallel.is_parallel(),
+          "--network connects ranks, and there is one rank; add --parallel data=2");
+  require(!draft.config.choose_bucket || compile.checkpoint != Checkpoint::automatic,
+          "--checkpoint auto and bucket=auto would plan for minutes together; give the size of a bucket, or a policy");
   if (compile.frozen.empty() && !compile.lora) return;
   const auto* model = dynamic_cast<const Transformer*>(draft.config.workload.get());
   if (model != nullptr && draft.config.compile.lora)

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
-#include "measure/machine/datasheet.h"
 #include "measure/memory/forecast.h"
 #include "measure/memory/largest_that_fits.h"
 #include "measure/memory/torch/torch_forecast.h"
 #include "measure/session/ranks.h"
 #include "measure/time/forecast_time.h"
-#include "measure/time/network.h"
 #include "ridgepoint/error.h"
 #include "runtime/device.h"
 
@@ -18,6 +16,7 @@ namespace {
 struct Prediction {
   MemoryForecast forecast;        // of a run that fits, with the limit; else without
   std::optional<bool> fits = {};  // empty without a capacity
+  ParallelOptions parallel = {};  // as configured or chosen
 };
 
 Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
@@ -27,13 +26,8 @@ Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
   return {within.value_or(unlimited), within.has_value()};
 }
 
-// The device says which GPU's kernels the plan has; a plan of another device's kernels has no time.
 void describe_time(const ProgramPlan& plan, const RunConfig& config, PlanSection& section) {
-  const Datasheet* sheet = find_datasheet(plan.device()->name());
-  if (sheet == nullptr || section.card.value_or(std::string(sheet->card)) != sheet->card) return;
-  const std::optional<Network> network =
-      config.network ? config.network : network_of_card(sheet->link_bytes_per_second);
-  const std::optional<TimeForecast> forecast = forecast_time(plan.graph(), config.compile.level, *sheet, network);
+  const std::optional<TimeForecast> forecast = forecast_time(plan, config, section.card);
   if (!forecast) return;
   if (config.compile.parallel.is_parallel()) {
     section.predicted_communication_ms = forecast->communication_ms;
@@ -61,14 +55,20 @@ Prediction predict(const RunConfig& config, const MemoryLimit& limit, const Step
   }
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan(limit);
-  if (record.training_step) describe_ranks(config.compile.parallel, plan.graph(), record.training_step->parallel);
+  if (record.training_step) describe_ranks(session.parallel(), plan.graph(), record.training_step->parallel);
   if (record.plan) describe_time(plan, config, *record.plan);
-  return predict(forecaster_of(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)}), limit);
+  Prediction prediction =
+      predict(forecaster_of(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)}), limit);
+  prediction.parallel = session.parallel();
+  return prediction;
 }
 
-// The peak that a run whose loss is computed in chunks would have without chunks.
-std::size_t peak_without_chunks(RunConfig config, const MemoryLimit& limit, const StepWatcher& watch, Record record) {
+// The peak that a run whose loss is computed in chunks would have without chunks, divided in the same way.
+std::size_t peak_without_chunks(RunConfig config, const ParallelOptions& parallel, const MemoryLimit& limit,
+                                const StepWatcher& watch, Record record) {
   config.compile.loss_chunk_rows = 0;
+  config.compile.parallel = parallel;
+  config.choose_sharding = config.choose_bucket = false;
   Session session(config, watch, record);
   const ProgramPlan plan = session.plan(limit);
   return forecast_memory(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)})
@@ -88,8 +88,8 @@ std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit
     section.fits = prediction.fits;
     // Policies that were searched for would differ, and with them what else is saved.
     if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic) {
-      section.loss_chunks_save_bytes = static_cast<std::int64_t>(peak_without_chunks(config, limit, watch, record)) -
-                                       *record.memory_bytes.peak_allocated;
+      const std::size_t whole = peak_without_chunks(config, prediction.parallel, limit, watch, record);
+      section.loss_chunks_save_bytes = static_cast<std::int64_t>(whole) - *record.memory_bytes.peak_allocated;
     }
     if (!limit.capacity_bytes) return;
     section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;

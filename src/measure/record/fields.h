@@ -204,6 +204,12 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("parallel", "shard", step.parallel.shard);
   visit("parallel", "reduce_dtype", step.parallel.reduce_dtype);
   visit("parallel", "bucket_bytes", step.parallel.bucket_bytes);
+  visit("parallel", "choice", step.parallel.choice);
+  visit("parallel", "tried_capacity_bytes", step.parallel.tried_capacity_bytes);
+  visit("parallel", "tried_shard", step.parallel.tried_shard);
+  visit("parallel", "tried_bucket_bytes", step.parallel.tried_bucket_bytes);
+  visit("parallel", "tried_peak_reserved", step.parallel.tried_peak_reserved);
+  visit("parallel", "tried_ms", step.parallel.tried_ms);
   visit("parallel", "collectives", step.parallel.collectives);
   visit("parallel", "wire_bytes", step.parallel.wire_bytes);
   visit("parallel", "rank_ms", step.parallel.rank_ms);

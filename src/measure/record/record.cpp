@@ -36,6 +36,7 @@ Json encode(std::span<const double> values) {
   for (const double value : values) array.push_back(json_number(value));
   return array;
 }
+Json encode(const std::vector<std::int64_t>& values) { return values; }
 Json encode(const std::vector<std::string>& texts) { return texts; }
 template <typename T>
 Json encode(const std::optional<T>& value) {
@@ -102,6 +103,12 @@ void decode(const Json& json, Enum& value) {
 
 void decode(const Json& json, std::vector<double>& values) {
   if (!json.is_array()) throw WrongType{"an array of numbers"};
+  values.assign(json.size(), 0);
+  for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
+}
+
+void decode(const Json& json, std::vector<std::int64_t>& values) {
+  if (!json.is_array()) throw WrongType{"an array of whole numbers"};
   values.assign(json.size(), 0);
   for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
 }

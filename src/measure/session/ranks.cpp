@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/units.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
 #include "runtime/process_group.h"
@@ -44,6 +45,32 @@ void describe_ranks(const ParallelOptions& options, const Graph& compiled, Paral
   }
   section.collectives = collectives;
   section.wire_bytes = std::llround(bytes);
+}
+
+void describe_choice(const ParallelChoice& choice, std::optional<std::int64_t> capacity_bytes,
+                     ParallelSection& section) {
+  if (choice.reason.empty()) return;
+  section.choice = choice.reason;
+  section.tried_capacity_bytes = capacity_bytes;
+  for (const ParallelTrial& trial : choice.trials) {
+    section.tried_shard.emplace_back(name(trial.shard));
+    section.tried_bucket_bytes.push_back(trial.bucket_bytes);
+    section.tried_peak_reserved.push_back(static_cast<std::int64_t>(trial.reserved_bytes));
+    section.tried_ms.push_back(trial.ms.value_or(Statistics::kUnknown));
+  }
+}
+
+void require_same_choice(ProcessGroup* group, const ParallelOptions& options) {
+  if (group == nullptr) return;
+  const std::vector<std::string> all =
+      group->all_gather(fmt::format("--shard {} with buckets of {}", name(options.shard),
+                                    format_bytes(static_cast<std::uint64_t>(options.bucket_bytes))));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw Error(fmt::format("the devices of the ranks differ: rank 0 chose {}, and rank {} {}; give --shard and bucket",
+                            all[0], rank, all[rank]),
+                ErrorKind::usage);
+  }
 }
 
 std::string problem_of_ranks(ProcessGroup* group, const std::string& mine) {

@@ -1,9 +1,12 @@
 // What a run on several ranks costs: times of all ranks, and of one without the others.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "measure/memory/choose_parallel.h"
 #include "measure/session/session.h"
 #include "ridgepoint/record.h"
 #include "ridgepoint/run_config.h"
@@ -12,6 +15,13 @@ namespace ridgepoint {
 
 // The options, and the collectives of the compiled graph. Nothing for one rank.
 void describe_ranks(const ParallelOptions& options, const Graph& compiled, ParallelSection& section);
+
+// How the options were chosen.
+void describe_choice(const ParallelChoice& choice, std::optional<std::int64_t> capacity_bytes,
+                     ParallelSection& section);
+
+// Throws Error on all ranks where one has chosen other options than rank 0. The group may be null.
+void require_same_choice(ProcessGroup* group, const ParallelOptions& options);
 
 // The problem of the first rank that has one, on all of them; empty if none has. The group may be null.
 std::string problem_of_ranks(ProcessGroup* group, const std::string& mine);

@@ -12,7 +12,9 @@
 #include "measure/memory/recompute_cost.h"
 #include "measure/record/run_record.h"
 #include "measure/session/machine_state.h"
+#include "measure/session/ranks.h"
 #include "measure/session/sampling.h"
+#include "measure/time/forecast_time.h"
 #include "models/attention.h"
 #include "passes/training/adapters.h"
 #include "ridgepoint/error.h"
@@ -102,6 +104,7 @@ Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std
     : config_(config),
       watch_(std::move(watch)),
       record_(record),
+      parallel_(config.compile.parallel),
       iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
   enter(Stage::planning);
   const InStage in_stage(FirstCallStage::context);
@@ -128,8 +131,10 @@ Graph Session::build_graph(const StopPoint& stop_point) {
 }
 
 ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
-  const bool is_chosen = config_.compile.checkpoint == Checkpoint::automatic;
-  ProgramPlan plan = is_chosen ? choose_checkpoints(mode, limit) : plan_with(mode, config_.compile.block_checkpoints);
+  const bool is_limited = config_.chooses_parallel() || config_.compile.checkpoint == Checkpoint::automatic;
+  const MemoryLimit known = is_limited ? known_limit(limit) : limit;
+  if (config_.chooses_parallel()) choose_parallel(mode, known);
+  ProgramPlan plan = plan_within(mode, known);
   if (mode == Mode::backward || mode == Mode::step) {
     const Cost recomputed = recomputation(plan.graph());
     record_.recomputed_flops = recomputed.flops;
@@ -138,11 +143,46 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
   return plan;
 }
 
+// Without a capacity, what is available; still without one where that is unlimited.
+MemoryLimit Session::known_limit(MemoryLimit limit) const {
+  if (limit.capacity_bytes || !(computes() || config_.device_options.memory_limit_bytes)) return limit;
+  limit.capacity_bytes = static_cast<std::int64_t>(available_bytes());
+  return limit;
+}
+
+void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
+  ParallelProblem problem{.options = config_.compile.parallel,
+                          .chooses_sharding = config_.choose_sharding,
+                          .chooses_bucket = config_.choose_bucket,
+                          .mode = mode,
+                          .stop_point = stop_point(Stage::planning)};
+  if (limit.capacity_bytes) problem.memory_bytes = limit.bytes();
+  problem.plan_of = [&](const ParallelOptions& options) {
+    parallel_ = options;
+    return plan_within(mode, limit);
+  };
+  problem.ms_of = [&](const ProgramPlan& plan) -> std::optional<double> {
+    const std::optional<TimeForecast> forecast = forecast_time(plan, config_, limit.card);
+    return forecast ? std::optional(forecast->ms) : std::nullopt;
+  };
+  ParallelChoice choice;
+  succeed_on_all_ranks(config_.group.get(), [&] { choice = ridgepoint::choose_parallel(problem); });
+  require_same_choice(config_.group.get(), choice.options);
+  parallel_ = choice.options;
+  if (record_.training_step) describe_choice(choice, limit.capacity_bytes, record_.training_step->parallel);
+}
+
+ProgramPlan Session::plan_within(Mode mode, const MemoryLimit& limit) {
+  record_.loss_chunk_rows.reset();  // of an earlier plan
+  const bool is_chosen = config_.compile.checkpoint == Checkpoint::automatic;
+  return is_chosen ? choose_checkpoints(mode, limit) : plan_with(mode, config_.compile.block_checkpoints);
+}
+
 ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
   const CheckpointChoice choice = ridgepoint::choose_checkpoints(
       {.plan_of = [&](const BlockCheckpoints& blocks, Mode in_mode) { return plan_with(in_mode, blocks); },
        .mode = mode,
-       .memory_bytes = limit.capacity_bytes ? limit.bytes() : available_bytes(),
+       .memory_bytes = limit.bytes(),
        .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
        .stop_point = stop_point(Stage::planning)});
   record_.checkpoint_blocks = choice.description;
@@ -154,6 +194,7 @@ ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
   ProgramOptions options{
       .compile = config_.compile, .allocator = config_.allocator, .stop_point = stop_point(Stage::planning)};
   options.compile.mode = mode;
+  options.compile.parallel = parallel_;
   options.compile.block_checkpoints = blocks;
   options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
     if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);

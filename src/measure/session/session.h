@@ -52,6 +52,8 @@ class Session {
   Record& record() { return record_; }
   const std::shared_ptr<Device>& device() const { return device_; }
   bool computes() const { return device_->kind() != "null"; }
+  // How ranks divide the run: as configured, or as plan() has chosen.
+  const ParallelOptions& parallel() const { return parallel_; }
 
   // Reports the progress to the watcher.
   void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0);
@@ -59,8 +61,8 @@ class Session {
 
   // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
   // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, without a capacity into
-  // the available memory of the device, and records the policies found; a plan that fits nowhere needs the least
-  // memory.
+  // the available memory of every rank, and records the policies found; a plan that fits nowhere needs the least
+  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same.
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
@@ -106,14 +108,18 @@ class Session {
  private:
   std::vector<double> warm_up(const Iteration& iteration);
   Graph build_graph(const StopPoint& stop_point);
-  ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
+  MemoryLimit known_limit(MemoryLimit limit) const;
+  void choose_parallel(Mode mode, const MemoryLimit& limit);
+  ProgramPlan plan_within(Mode mode, const MemoryLimit& limit);
   ProgramPlan choose_checkpoints(Mode mode, const MemoryLimit& limit);
+  ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
   // A run with a time budget ends when it likes.
   ForecastOptions forecast_options();
 
   const RunConfig& config_;
   StepWatcher watch_;
   Record& record_;
+  ParallelOptions parallel_;
   std::shared_ptr<Device> device_;
   std::shared_ptr<Communicator> communicator_;  // null for one rank
   std::int64_t iterations_;                     // of all stages together

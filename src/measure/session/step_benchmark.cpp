@@ -74,7 +74,7 @@ class Run {
 
   void all_stages(const StepFollowUp& then) {
     const ProgramPlan plan = planned();
-    describe_ranks(config_.compile.parallel, plan.graph(), step().parallel);
+    describe_ranks(session_.parallel(), plan.graph(), step().parallel);
     step().flops_per_step = config_.workload->flops(config_.compile);
     if (!session_.computes()) return;
     program_.emplace(session_.make(plan));

@@ -12,6 +12,7 @@
 #include "ops/attention_form.h"
 #include "ops/node_key.h"
 #include "ops/rule.h"
+#include "runtime/device.h"
 
 namespace ridgepoint {
 namespace {
@@ -203,6 +204,15 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   // No time of several ranks has been compared yet.
   if (card.card == kMeasuredCard && !has_collectives(graph)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
   return forecast;
+}
+
+std::optional<TimeForecast> forecast_time(const ProgramPlan& plan, const RunConfig& config,
+                                          const std::optional<std::string>& card) {
+  const Datasheet* sheet = find_datasheet(plan.device()->name());
+  if (sheet == nullptr || card.value_or(std::string(sheet->card)) != sheet->card) return std::nullopt;
+  const std::optional<Network> network =
+      config.network ? config.network : network_of_card(sheet->link_bytes_per_second);
+  return forecast_time(plan.graph(), config.compile.level, *sheet, network);
 }
 
 }  // namespace ridgepoint

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "measure/machine/datasheet.h"
 #include "ridgepoint/compile.h"
 #include "ridgepoint/graph.h"
 #include "ridgepoint/network.h"
 #include "ridgepoint/program.h"
+#include "ridgepoint/run_config.h"
 
 namespace ridgepoint {
 
@@ -30,5 +32,10 @@ struct TimeForecast {
 // (KernelRates::of), for a product of a dtype for which there is none, and for collectives without a network.
 std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
                                           const std::optional<Network>& network = {});
+
+// The same for the plan of a configuration, between its network or else the links of the card. The plan's device says
+// which GPU's kernels it has; empty for those of another device, or of another one than `card`.
+std::optional<TimeForecast> forecast_time(const ProgramPlan& plan, const RunConfig& config,
+                                          const std::optional<std::string>& card = {});
 
 }  // namespace ridgepoint

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "views/memory/parts.h"
+#include "views/parallel_choices.h"
 #include "views/record_table.h"
 
 namespace ridgepoint::views {
@@ -50,6 +51,7 @@ class Sections {
     add("Memory (requested: before rounding; reserved: taken from the device)", level_table(run_));
     tables_.back().caption = records_caption(std::span(&run_.run, 1));
     tables_.back().remark = device_sentence(run_.run);
+    tables_.back().note = parallel_choice_notes(std::span(&run_.run, 1));
   }
 
   void ranks() {

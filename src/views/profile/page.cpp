@@ -10,6 +10,7 @@
 #include "core/units.h"
 #include "measure/profile/communication.h"
 #include "measure/profile/views.h"
+#include "views/parallel_choices.h"
 #include "views/profile/figures.h"
 #include "views/profile/sections.h"
 #include "views/profile/verdict.h"
@@ -104,6 +105,7 @@ class Sections {
     if (communication(profile_).collectives.empty()) return;
     add("Collectives (exposed: they ran, no other kernel did, and what waits began after them)",
         communication_table(figures_, shown()));
+    tables_.back().note = parallel_choice_notes(std::span(&profile_.run, 1));
     if (!profile_.ranks.empty()) add("Collectives of each rank", rank_table(figures_));
   }
 

@@ -137,6 +137,9 @@ TEST(GraphCommand, refuses_options_that_contradict_each_other) {
   EXPECT_THAT(graph({"--graph", "x", "--workload", "toy"}).error, HasSubstr("leave --workload out"));
   EXPECT_EQ(graph({"--model", "tiny,small"}).exit_code, 2);
   EXPECT_THAT(graph({"--checkpoint", "auto"}).error, HasSubstr("give a policy, such as block"));
+  for (const std::string shard : {"auto", "none"})
+    EXPECT_THAT(graph({"--parallel", "data=2,bucket=auto", "--shard", shard}).error,
+                HasSubstr("plan with them, and give what it chose"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // `ridgepoint plan`: predicted memory, cards, and the largest size that fits.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -157,6 +159,74 @@ TEST(PlanCommand, counts_what_a_training_forward_saves_as_activations) {
     EXPECT_GT(row["peak_by_category"]["activation"].get<std::int64_t>(), 5'000'000) << row["mode"];
     EXPECT_LE(row["peak_by_category"]["optimizer_state"].get<std::int64_t>(), row["mode"] == "backward" ? 1024 : 0);
   }
+}
+
+const std::vector<std::string> kRanksOfH200 = {"--model", "medium",    "--batch",   "8",           "--dtype",
+                                               "bf16",    "--compile", "full",      "--attention", "flash",
+                                               "--card",  "h200",      "--parallel"};
+
+std::vector<std::string> on_ranks_of_h200(const std::vector<std::string>& options) {
+  std::vector<std::string> arguments = kRanksOfH200;
+  arguments.insert(arguments.end(), options.begin(), options.end());
+  return arguments;
+}
+
+TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) {
+  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
+  const std::vector<std::string> slow = {"data=8", "--network", "8x PCIe 20 GB/s", "--shard"};
+  const auto row_of = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), slow.begin(), slow.end());
+    return rows_of(on_ranks_of_h200(more))[0];
+  };
+  const nlohmann::json chosen = row_of({"auto"});
+  EXPECT_EQ(chosen["parallel"]["shard"], "optimizer");
+  EXPECT_EQ(chosen["parallel"]["tried_capacity_bytes"], chosen["capacity_bytes"]);
+  const nlohmann::json given = row_of({"optimizer"});
+  EXPECT_EQ(chosen["predicted_ms"], given["predicted_ms"]);
+  EXPECT_EQ(chosen["memory_bytes"], given["memory_bytes"]);
+  EXPECT_TRUE(given["parallel"]["choice"].is_null());
+  EXPECT_TRUE(given["parallel"]["tried_shard"].empty());
+  const nlohmann::json little = row_of({"auto", "--keep-free", "136.3GiB"});  // of 139.8 GiB
+  EXPECT_EQ(little["parallel"]["shard"], "parameters");
+  EXPECT_EQ(little["fits"], true);
+  const nlohmann::json least = row_of({"auto", "--keep-free", "139GiB"});
+  EXPECT_EQ(least["fits"], false);
+  EXPECT_EQ(least["parallel"]["shard"], "parameters");
+  EXPECT_THAT(least["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
+}
+
+TEST(PlanCommand, shows_what_was_chosen_and_from_what) {
+  EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2,bucket=auto", "--shard", "none,auto", "--memory-limit",
+                    "100MiB,1GiB"})
+                  .output,
+              AllOf(HasSubstr("What was tried"), HasSubstr("peak reserved"),
+                    HasSubstr("bucket=auto took buckets of 25.0 MiB: the usual size"), HasSubstr("nothing fits, and"),
+                    HasSubstr("took none with buckets of 25.0 MiB: the first of none, optimizer")));
+  EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2", "--shard", "none,optimizer"}).output,
+              Not(AnyOf(HasSubstr("tried"), HasSubstr("took"), HasSubstr("buckets"))));
+  EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2,bucket=3MiB"}).output, HasSubstr("buckets of 3.0 MiB"));
+}
+
+// Twice the batch on the same memory takes more than states in parts.
+TEST(PlanCommand, fits_the_largest_batch_that_some_sharding_allows) {
+  const nlohmann::json rows = rows_of({"--model", "tiny", "--memory-limit", "100MiB", "--fit", "batch", "--parallel",
+                                       "data=8", "--shard", "none,parameters,auto"});
+  EXPECT_EQ(rows[2]["fits"], true);
+  EXPECT_EQ(rows[2]["batch"], std::max(rows[0]["batch"].get<int>(), rows[1]["batch"].get<int>()));
+}
+
+TEST(PlanCommand, refuses_choices_that_nothing_decides) {
+  const auto refused = [](const std::vector<std::string>& arguments) { return plan(arguments).error; };
+  EXPECT_THAT(refused({"--parallel", "data=2", "--shard", "auto"}),
+              HasSubstr("--shard auto needs a memory to fit in; give --card or --memory-limit"));
+  EXPECT_THAT(refused({"--shard", "auto", "--card", "h200"}), HasSubstr("there is one rank; add --parallel data=2"));
+  EXPECT_THAT(refused({"--parallel", "data=2", "--shard", "aut"}), HasSubstr("did you mean 'auto'?"));
+  EXPECT_THAT(refused({"--parallel", "data=2,bucket=much"}), HasSubstr("--parallel: bucket: 'much'"));
+  EXPECT_THAT(refused({"--parallel", "data=2,bucket=0"}), HasSubstr("--parallel: bucket: '0'"));
+  EXPECT_THAT(refused({"--parallel", "data=2,bucket=auto", "--checkpoint", "auto", "--card", "h200"}),
+              HasSubstr("give the size of a bucket, or a policy"));
+  EXPECT_THAT(refused({"--network", "8x 450 GB/s"}), HasSubstr("there is one rank; add --parallel data=2"));
+  EXPECT_THAT(refused({"--network", "fast", "--parallel", "data=2"}), HasSubstr("--network: 'fast' has no rate"));
 }
 
 void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {

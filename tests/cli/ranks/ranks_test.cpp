@@ -211,6 +211,32 @@ TEST_F(Ranks, are_parts_of_a_study) {
   EXPECT_THAT(none.error, HasSubstr("--ranks: 0 is too small"));
 }
 
+// A processor has no predicted times, so the memory decides, and it is the same for all ranks.
+TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
+  const auto rows_with = [](const Words& more) {
+    const ProgramResult run =
+        run_program(joined(joined(joined({"bench"}, kModel), more),
+                           {"--ranks", "2", "--steps", "2", "--compile", "full", "--format", "json"}));
+    EXPECT_EQ(run.exit_code, 0) << run.error;
+    return json::parse(run.output);
+  };
+  const json free = rows_with({"--parallel", "data=2,bucket=auto", "--shard", "auto,parameters"});
+  EXPECT_EQ(free[0]["parallel"]["shard"], "none");
+  EXPECT_EQ(free[0]["parallel"]["bucket_bytes"], 25 << 20);
+  EXPECT_THAT(free[1]["parallel"]["choice"].get<std::string>(), HasSubstr("the usual size. No time is predicted"));
+  const json& reserved = free[0]["parallel"]["tried_peak_reserved"];
+  ASSERT_EQ(reserved.size(), 4);
+  EXPECT_EQ(reserved[3], free[1]["memory_bytes"]["peak_reserved"]);
+  const std::string limit = std::to_string(reserved[0].get<std::int64_t>() - 1);
+  const json limited = rows_with({"--parallel", "data=2", "--shard", "auto", "--memory-limit", limit});
+  EXPECT_EQ(limited[0]["status"], "ok");
+  EXPECT_NE(limited[0]["parallel"]["shard"], "none");
+  EXPECT_EQ(limited[0]["parallel"]["tried_capacity_bytes"].get<std::int64_t>(), std::stoll(limit));
+  const json none = rows_with({"--parallel", "data=2", "--shard", "auto", "--memory-limit", "64KiB"});
+  EXPECT_EQ(none[0]["status"], "oom");
+  EXPECT_THAT(none[0]["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
+}
+
 TEST_F(Ranks, show_the_memory_of_each_and_what_sharding_saves) {
   const Words options =
       joined(joined({"memory"}, kModel), {"--shard", "none,optimizer", "--steps", "2", "--format", "json"});
@@ -285,6 +311,8 @@ TEST_F(Ranks, need_what_the_options_say) {
   EXPECT_THAT(error_of({"--shard", "optimizer"}), HasSubstr("there is one rank; add --parallel data=2"));
   EXPECT_THAT(error_of({"--shard", "optimizer", "--parallel", "data=2", "--mode", "backward"}),
               HasSubstr("--mode backward has none; use step"));
+  EXPECT_THAT(error_of({"--parallel", "data=2", "--ranks", "2", "--network", "8x 450 GB/s"}),
+              HasSubstr("--network is for predicted times, and a run has measured ones"));
   const ProgramResult others = shell("mpirun -n 2 " + program_path() + " bench --model tiny");
   EXPECT_EQ(others.exit_code, 2);
   EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));

@@ -52,6 +52,29 @@ TEST(RecordJson, keeps_what_attention_by_itself_adds) {
               ThrowsMessage<Error>(HasSubstr("field 'causal' must be true or false")));
 }
 
+TEST(RecordJson, keeps_what_a_sharding_was_chosen_from) {
+  Record record = sample_record();
+  ParallelSection& parallel = record.training_step->parallel;
+  parallel.choice = "--shard auto took none.";
+  parallel.tried_capacity_bytes = std::int64_t{80} << 30;
+  parallel.tried_shard = {"none", "optimizer"};
+  parallel.tried_bucket_bytes = {25 << 20, 1 << 20};
+  parallel.tried_peak_reserved = {std::int64_t{7} << 30, 1};
+  parallel.tried_ms = {1.5, Statistics::kUnknown};
+  const ParallelSection back = record_from_json(to_json(record)).training_step->parallel;
+  EXPECT_EQ(back.choice, parallel.choice);
+  EXPECT_EQ(back.tried_capacity_bytes, parallel.tried_capacity_bytes);
+  EXPECT_EQ(back.tried_shard, parallel.tried_shard);
+  EXPECT_EQ(back.tried_bucket_bytes, parallel.tried_bucket_bytes);
+  EXPECT_EQ(back.tried_peak_reserved, parallel.tried_peak_reserved);
+  EXPECT_EQ(back.tried_ms[0], 1.5);
+  EXPECT_TRUE(std::isnan(back.tried_ms[1]));
+  EXPECT_THAT([] { record_from_json(R"({"schema":1,"parallel":{"tried_bucket_bytes":3}})"); },
+              ThrowsMessage<Error>(HasSubstr("must be an array of whole numbers")));
+  EXPECT_THAT([] { record_from_json(R"({"schema":1,"parallel":{"tried_bucket_bytes":[1,"a"]}})"); },
+              ThrowsMessage<Error>(HasSubstr("must be a whole number of 64 bits")));
+}
+
 TEST(RecordJson, has_the_names_scripts_rely_on) {
   const nlohmann::json json = nlohmann::json::parse(to_json(sample_record()));
   for (const char* pointer : {"/status",

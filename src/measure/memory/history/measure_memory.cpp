@@ -46,7 +46,7 @@ class Run {
 
   void all_stages() {
     const ProgramPlan plan = session_.plan();
-    describe_ranks(config_.compile.parallel, plan.graph(), record_.training_step->parallel);
+    describe_ranks(session_.parallel(), plan.graph(), record_.training_step->parallel);
     const MemoryForecast forecast = session_.forecast(plan);
     record_.memory_bytes.planned_peak = static_cast<std::int64_t>(forecast.use.peak_allocated_bytes);
     session_.require_room(plan, forecast);

@@ -4,6 +4,7 @@
 
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "backends/cuda/fake/on_fake_card.h"
 #include "ridgepoint/record.h"
@@ -43,6 +44,30 @@ TEST_F(RanksOnFakeCard, take_what_is_planned_captured_or_not) {
       EXPECT_GE(record.training_step->parallel.collectives, 1);
     }
   }
+}
+
+// A run chooses from the times that are predicted for its card, as the plan for that card does.
+TEST_F(RanksOnFakeCard, choose_the_buckets_and_the_sharding_that_a_plan_chooses) {
+  const std::vector<std::string> choose = {"--parallel", "data=2,bucket=auto", "--shard",
+                                           "auto",       "--network",          "8x PCIe 20 GB/s 1us"};
+  const ProgramResult run =
+      run_program(with_options({"bench",   "--device",  "cuda:0",   "--model",  "tiny",    "--context", "16",
+                                "--batch", "2",         "--warmup", "2",        "--steps", "2",         "--dtype",
+                                "bf16",    "--compile", "full",     "--format", "jsonl",   "--ranks",   "2"},
+                               choose));
+  ASSERT_EQ(run.exit_code, 0) << run.error;
+  const ProgramResult plan =
+      run_program(with_options({"plan", "--card", "h200", "--model", "tiny", "--context", "16", "--batch", "2",
+                                "--dtype", "bf16", "--compile", "full", "--format", "jsonl"},
+                               choose));
+  ASSERT_EQ(plan.exit_code, 0) << plan.error;
+  const ParallelSection ran = record_from_json(run.output).training_step->parallel;
+  const ParallelSection planned = record_from_json(plan.output).training_step->parallel;
+  EXPECT_EQ(ran.shard, planned.shard);
+  EXPECT_EQ(ran.bucket_bytes, planned.bucket_bytes);
+  EXPECT_EQ(ran.choice, planned.choice);
+  EXPECT_EQ(ran.tried_ms, planned.tried_ms);
+  EXPECT_EQ(ran.tried_peak_reserved, planned.tried_peak_reserved);
 }
 
 TEST_F(RanksOnFakeCard, need_a_card_each) {

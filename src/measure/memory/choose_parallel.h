@@ -1,0 +1,51 @@
+// How ranks divide a run where its options leave that open: the sharding and the size of buckets with which an
+// iteration takes least time within a memory (docs/parallel.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ridgepoint/compile.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/stop_point.h"
+
+namespace ridgepoint {
+
+// A sharding and a size of buckets, and what a run with them takes.
+struct ParallelTrial {
+  Sharding shard = Sharding::none;
+  std::int64_t bucket_bytes = kBucketBytes;
+  std::size_t reserved_bytes = 0;  // with the memory that there is, if it fits; else without a limit
+  bool fits = true;
+  std::optional<double> ms = {};  // predicted, of an iteration
+};
+
+struct ParallelChoice {
+  ParallelOptions options;
+  // In the order none, optimizer, gradients, parameters; of one sharding from small to large buckets.
+  std::vector<ParallelTrial> trials;
+  std::string reason;  // a sentence for people; empty where there was nothing to choose
+};
+
+struct ParallelProblem {
+  ParallelOptions options;  // what is not chosen, and the size of buckets where no time is predicted
+  bool chooses_sharding = false, chooses_bucket = false;
+  Mode mode = Mode::step;
+  std::optional<std::size_t> memory_bytes = {};  // that the run may take, as forecast_within() counts it
+  std::function<ProgramPlan(const ParallelOptions&)> plan_of = {};
+  // The milliseconds of an iteration; empty where no time is predicted.
+  std::function<std::optional<double>(const ProgramPlan&)> ms_of = {};
+  StopPoint stop_point = {};
+};
+
+// Of what fits, what takes least time, then what needs less memory, then the larger bucket; the first sharding that
+// fits where no time is predicted. If nothing fits, what needs the least memory. Where both are chosen, shardings are
+// compared with buckets of the given size, and then the sizes of buckets with that sharding. Throws what plan_of(),
+// ms_of() and forecasts throw.
+ParallelChoice choose_parallel(const ParallelProblem& problem);
+
+}  // namespace ridgepoint
