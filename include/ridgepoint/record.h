@@ -139,8 +139,7 @@ struct ParallelSection {
   std::optional<std::string> shard;          // what each rank keeps a part of: none, optimizer, gradients, parameters
   std::optional<std::string> reduce_dtype;   // in which gradients are summed; empty: that of backward
   std::optional<std::int64_t> bucket_bytes;  // the least bytes of a bucket of gradients
-  // Where shard or bucket_bytes was chosen: why, and from what. One of the trials is the choice. Where both were
-  // chosen, each sharding has one trial, with its best bucket.
+  // Where shard or bucket_bytes was chosen: why, and from what. One of the trials is the choice.
   std::optional<std::string> choice;
   std::optional<std::int64_t> tried_capacity_bytes;  // that a run may take; empty: unlimited
   std::vector<std::string> tried_shard;

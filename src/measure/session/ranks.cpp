@@ -93,6 +93,7 @@ void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSecti
   if (config.group->rank() == 0) {
     try {
       section.alone_ms = median_alone(config, watch);
+    } catch (const OutOfMemory&) {  // only the parts of several ranks fit
     } catch (const std::exception& error) {
       problem = error.what();
     }

@@ -29,8 +29,8 @@ std::string problem_of_ranks(ProcessGroup* group, const std::string& mine);
 // After the timed iterations: exchanges the medians of all ranks.
 void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section);
 
-// Times rank 0 with the same batch on one rank, while the other ranks wait. Called by all ranks, when their programs
-// are released. Throws Error on every rank where rank 0 fails.
+// Times rank 0 with the same batch on one rank, while the other ranks wait; no time where one does not have the memory.
+// Called by all ranks, when their programs are released. Throws Error on every rank where rank 0 fails.
 void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section);
 
 }  // namespace ridgepoint

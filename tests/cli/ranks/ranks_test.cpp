@@ -232,6 +232,8 @@ TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
   EXPECT_EQ(limited[0]["status"], "ok");
   EXPECT_NE(limited[0]["parallel"]["shard"], "none");
   EXPECT_EQ(limited[0]["parallel"]["tried_capacity_bytes"].get<std::int64_t>(), std::stoll(limit));
+  EXPECT_TRUE(limited[0]["parallel"]["alone_ms"].is_null()) << "one rank would need all of it";
+  EXPECT_GT(limited[0]["tokens_per_second"], 0);
   const json none = rows_with({"--parallel", "data=2", "--shard", "auto", "--memory-limit", "64KiB"});
   EXPECT_EQ(none[0]["status"], "oom");
   EXPECT_THAT(none[0]["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
