@@ -161,23 +161,6 @@ TEST_F(Ranks, with_a_part_of_every_parameter_equal_one_rank_and_repeat_to_the_bi
   }
 }
 
-// The head of gpt2 is its embedding, so that parameter is gathered for two uses and has two gradients.
-TEST_F(Ranks, with_a_part_of_a_tied_head_equal_one_rank) {
-  const Words model = {
-      "verify",    "--model", "gpt2", "--config-override", "n_embd=64,n_layer=2,n_head=4,vocab_size=128,n_positions=32",
-      "--context", "16"};
-  const Words files = {"--optimizer-steps", "3", "--tokens", path("tokens"), "--dump"};
-  const ProgramResult saved =
-      run_program(joined(model, {"--batch", "4", "--save-tokens", path("tokens"), "--optimizer-steps", "0"}));
-  ASSERT_EQ(saved.exit_code, 0) << saved.error;
-  const ProgramResult one = run_program(joined(joined(model, files), {path("one")}));
-  ASSERT_EQ(one.exit_code, 0) << one.error;
-  const ProgramResult two =
-      run_program(joined(joined(joined(model, files), {path("two"), "--shard", "parameters"}), on_ranks(2)));
-  ASSERT_EQ(two.exit_code, 0) << two.error;
-  EXPECT_LT(largest_difference(path("two"), path("one")), 1e-6);
-}
-
 TEST_F(Ranks, have_random_batches_that_are_those_of_one_rank) {
   const Words options = joined(joined({"verify"}, kModel), {"--optimizer-steps", "2"});
   const ProgramResult one = run_program(joined(options, {"--batch", "4"}));
