@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -16,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/commands/command.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cli {
@@ -36,6 +39,13 @@ constexpr std::array<std::pair<const char*, const char*>, 5> kOpenMpiSettings = 
     {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
     {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
 }};
+
+// Environment of ranks that --ranks starts: the terminals of standard output and standard error, where these are any.
+constexpr const char* kOutputTerminal = "RIDGEPOINT_OUTPUT_TERMINAL";
+constexpr const char* kErrorTerminal = "RIDGEPOINT_ERROR_TERMINAL";
+
+// What a rank tells the others that has a usage error, before it leaves.
+constexpr std::string_view kRefuses = "this rank has a usage error";
 
 std::shared_ptr<ProcessGroup>& group() {
   static std::shared_ptr<ProcessGroup> joined;
@@ -88,6 +98,40 @@ void check_agreement(std::span<const std::string> command_line) {
   }
 }
 
+// mpirun connects ranks to pipes, so they cannot see that they print to a terminal, or its width.
+void announce_terminals() {
+  const auto announce = [](const char* variable, int descriptor) {
+    if (const char* terminal = ttyname(descriptor); terminal != nullptr) setenv(variable, terminal, 1);
+  };
+  announce(kOutputTerminal, STDOUT_FILENO);
+  struct stat output {};
+  // The reader of a pipe, as a pager, may draw on the terminal itself.
+  const bool is_pipe = fstat(STDOUT_FILENO, &output) == 0 && (S_ISFIFO(output.st_mode) || S_ISSOCK(output.st_mode));
+  if (!is_pipe) announce(kErrorTerminal, STDERR_FILENO);
+}
+
+// Rank 0 prints to the terminals that --ranks announced, as a process of its own does.
+void open_terminals() {
+  const auto open = [](const char* variable, FILE* stream) {
+    const char* terminal = std::getenv(variable);
+    if (terminal == nullptr || access(terminal, W_OK) != 0) return;
+    std::signal(SIGTTOU, SIG_IGN);  // mpirun has the foreground
+    if (std::freopen(terminal, "w", stream) == nullptr) std::fclose(stream);
+  };
+  open(kOutputTerminal, stdout);
+  open(kErrorTerminal, stderr);
+}
+
+// Whether every rank has the same usage error, so that all of them leave by themselves.
+bool all_refuse() {
+  try {
+    const std::vector<std::string> all = group()->all_gather(kRefuses);
+    return std::ranges::all_of(all, [](const std::string& text) { return text == kRefuses; });
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -111,7 +155,11 @@ void join_ranks(std::span<const std::string> command_line) {
   arguments().assign(command_line.begin(), command_line.end());
   if (!is_started_as_rank()) return;
   group() = join_process_group(number_in(kLimitVariable).value_or(kCollectiveLimitSeconds));
-  if (!is_first_rank() && std::freopen("/dev/null", "w", stdout) == nullptr) std::fclose(stdout);
+  if (is_first_rank()) {
+    open_terminals();
+  } else if (std::freopen("/dev/null", "w", stdout) == nullptr) {
+    std::fclose(stdout);
+  }
   check_agreement(command_line);
 }
 
@@ -121,6 +169,7 @@ bool is_first_rank() { return group() == nullptr || group()->rank() == 0; }
 
 void start_ranks(std::int64_t count) {
   for (const auto& [name, value] : kOpenMpiSettings) setenv(name, value, 0);
+  announce_terminals();
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(count), "/proc/self/exe"};
   std::array<char, 4096> program{};
   if (const ssize_t length = readlink("/proc/self/exe", program.data(), program.size() - 1); length > 0)
@@ -170,7 +219,8 @@ void place_on_rank(RunConfig& config) {
 
 void leave_ranks(int exit_code) {
   if (group() == nullptr) return;
-  if (exit_code != 0) group()->abort(exit_code);
+  const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse());
+  if (!all_leave) group()->abort(exit_code);
   group().reset();
 }
 

@@ -15,7 +15,8 @@ namespace ridgepoint::cli {
 bool is_started_as_rank();
 
 // Joins the others, if there are any; the first call of the program, with its arguments. All must have the same ones:
-// throws Error (usage) that names the first difference. Only rank 0 prints and writes files from then on.
+// throws Error (usage) that names the first difference. Only rank 0 prints and writes files from then on; with --ranks
+// it prints to the terminal from which the run was started.
 void join_ranks(std::span<const std::string> command_line);
 // The ranks; null for a process of its own.
 const std::shared_ptr<ProcessGroup>& joined_ranks();
@@ -37,7 +38,8 @@ std::string path_of_rank(const std::filesystem::path& path);
 // do not fit the configuration.
 void place_on_rank(RunConfig& config);
 
-// Ends the run of all ranks, as the last call of the program: a failure ends those of the others too.
+// Ends the run of all ranks, as the last call of the program: a failure ends those of the others too. A usage error
+// that all ranks have ends each by itself, without the messages of MPI_Abort.
 void leave_ranks(int exit_code);
 
 }  // namespace ridgepoint::cli
