@@ -23,9 +23,9 @@ auto order_of(const ParallelTrial& trial) {
                     trial.shard, -trial.bucket_bytes);
 }
 
-class Search {
+class ParallelSearch {
  public:
-  explicit Search(const ParallelProblem& problem)
+  explicit ParallelSearch(const ParallelProblem& problem)
       : problem_(problem), chooses_bucket_(problem.chooses_bucket && runs_backward(problem.mode)) {}
 
   ParallelChoice run() {
@@ -106,6 +106,6 @@ class Search {
 
 }  // namespace
 
-ParallelChoice choose_parallel(const ParallelProblem& problem) { return Search(problem).run(); }
+ParallelChoice choose_parallel(const ParallelProblem& problem) { return ParallelSearch(problem).run(); }
 
 }  // namespace ridgepoint
