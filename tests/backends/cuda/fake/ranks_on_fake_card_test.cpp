@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -61,13 +62,11 @@ TEST_F(RanksOnFakeCard, choose_the_buckets_and_the_sharding_that_a_plan_chooses)
                                 "--dtype", "bf16", "--compile", "full", "--format", "jsonl"},
                                choose));
   ASSERT_EQ(plan.exit_code, 0) << plan.error;
-  const ParallelSection ran = record_from_json(run.output).training_step->parallel;
-  const ParallelSection planned = record_from_json(plan.output).training_step->parallel;
-  EXPECT_EQ(ran.shard, planned.shard);
-  EXPECT_EQ(ran.bucket_bytes, planned.bucket_bytes);
-  EXPECT_EQ(ran.choice, planned.choice);
-  EXPECT_EQ(ran.tried_ms, planned.tried_ms);
-  EXPECT_EQ(ran.tried_peak_reserved, planned.tried_peak_reserved);
+  const nlohmann::json ran = nlohmann::json::parse(run.output)["parallel"];
+  const nlohmann::json planned = nlohmann::json::parse(plan.output)["parallel"];
+  EXPECT_GT(ran["tried_ms"].size(), 4);
+  for (const char* field : {"shard", "bucket_bytes", "choice", "tried_ms", "tried_peak_reserved"})
+    EXPECT_EQ(ran[field], planned[field]) << field;
 }
 
 TEST_F(RanksOnFakeCard, need_a_card_each) {
