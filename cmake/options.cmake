@@ -43,15 +43,13 @@ if(RIDGEPOINT_SANITIZE)
   add_link_options(-fsanitize=${RIDGEPOINT_SANITIZE})
 endif()
 
-# ridgepoint_compile_together(TARGET SOURCE...): with RIDGEPOINT_UNITY, files of a folder are one compilation, but for the
-# folders whose files give local names to different things. CMake leaves those files apart that have compile options or
-# definitions of their own.
+# ridgepoint_compile_together(TARGET SOURCE...): with RIDGEPOINT_UNITY, files of a folder are one compilation, so a local
+# name means one thing in a folder. CMake leaves those files apart that have compile options or definitions of their own.
 function(ridgepoint_compile_together target)
   if(NOT RIDGEPOINT_UNITY)
     return()
   endif()
   set(most 8)
-  list(FILTER ARGN EXCLUDE REGEX "/src/(measure/(session|study|study/answers)|models|ops/rules|views/plot)/[^/]*$")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   foreach(source ${ARGN})
     get_filename_component(folder ${source} DIRECTORY)

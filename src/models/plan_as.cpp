@@ -5,11 +5,13 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kNames = enum_names<PlanAs>("ridgepoint", "torch", "torch-fused");
+constexpr auto kPlanAsNames = enum_names<PlanAs>("ridgepoint", "torch", "torch-fused");
 
 }  // namespace
 
-std::string_view name(PlanAs as) { return kNames[as]; }
-PlanAs plan_as_from_name(std::string_view text) { return kNames.parse(text, "plan cannot predict the memory of '{}'"); }
+std::string_view name(PlanAs as) { return kPlanAsNames[as]; }
+PlanAs plan_as_from_name(std::string_view text) {
+  return kPlanAsNames.parse(text, "plan cannot predict the memory of '{}'");
+}
 
 }  // namespace ridgepoint

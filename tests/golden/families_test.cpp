@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::UnorderedElementsAreArray;
 
-constexpr double kTolerance = 1e-5;
+constexpr double kFamilyTolerance = 1e-5;
 constexpr Compile kLevels[] = {Compile::off, Compile::full};
 
 class GoldenFamilies : public ::testing::TestWithParam<testing::GoldenFamilyCase> {};
@@ -24,7 +24,7 @@ class GoldenFamilies : public ::testing::TestWithParam<testing::GoldenFamilyCase
 TEST_P(GoldenFamilies, have_the_defined_logits_loss_and_gradients) {
   const testing::GoldenFamilyCase& one = GetParam();
   for (const testing::Disagreement& found :
-       testing::disagreements(one, open_device(std::string(one.device)), kTolerance)) {
+       testing::disagreements(one, open_device(std::string(one.device)), kFamilyTolerance)) {
     ADD_FAILURE() << found.output << " differs by " << found.relative_error;
   }
 }

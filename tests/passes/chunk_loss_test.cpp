@@ -221,7 +221,7 @@ TEST(ChunkLoss, has_a_bounded_number_of_chunks) {
 }
 
 // Rows, columns and inner sizes that no chunk divides.
-const TransformerConfig kSmall{"custom", 101, 13, 16, 24, 2, 2};
+const TransformerConfig kChunkedModel{"custom", 101, 13, 16, 24, 2, 2};
 constexpr std::int64_t kBatch = 3;
 
 struct Outcome {
@@ -230,7 +230,7 @@ struct Outcome {
 };
 
 Outcome run(const char* device, CompileOptions options) {
-  const Transformer model(kSmall, kBatch);
+  const Transformer model(kChunkedModel, kBatch);
   options.verify = true;
   options.keep.gradients = true;
   Program program(model.build(), open_device(device), {.compile = options});

@@ -13,7 +13,7 @@
 namespace ridgepoint {
 namespace {
 
-const TransformerConfig kSmall{"test", 50, 8, 16, 24, 3, 2};
+const TransformerConfig kSavingModel{"test", 50, 8, 16, 24, 3, 2};
 
 TEST(SaveForBackward, makes_an_output_of_each_storage_that_backward_reads) {
   Graph graph = testing::graph_of(R"(
@@ -62,8 +62,8 @@ TEST_P(TrainingForward, has_the_results_of_forward_and_no_other_phase) {
     const CompileOptions options{.precision = precision, .level = GetParam()};
     CompileOptions training = options;
     training.mode = Mode::training_forward;
-    const Program plain = program("cpu", kSmall, options);
-    const Program saving = program("cpu", kSmall, training);
+    const Program plain = program("cpu", kSavingModel, options);
+    const Program saving = program("cpu", kSavingModel, training);
     const bool is_equal = saving.read_output("logits").data == plain.read_output("logits").data;
     EXPECT_TRUE(is_equal || GetParam() != Compile::off);
     EXPECT_FALSE(saving.graph().find_loss());

@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -13,7 +12,6 @@
 namespace ridgepoint {
 namespace {
 
-constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMostExact = 200;        // above, the binomial distribution is nearly normal
 constexpr std::size_t kMostTrendPoints = 300;  // the trend compares every pair
 
@@ -122,9 +120,9 @@ TimingVerdict verdict_on_samples(std::span<const double> samples, TimingSection&
 
 double median_half_width(std::span<const double> sorted) {
   const std::size_t rank = sorted.empty() ? 0 : rank_of_bound(sorted.size());
-  if (rank == 0) return kNone;
+  if (rank == 0) return Statistics::kUnknown;
   const double median = median_of_sorted(sorted);
-  return median > 0 ? (sorted[sorted.size() - rank] - sorted[rank - 1]) / 2 / median : kNone;
+  return median > 0 ? (sorted[sorted.size() - rank] - sorted[rank - 1]) / 2 / median : Statistics::kUnknown;
 }
 
 Drift find_drift(std::span<const double> samples) {

@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t kSchema = 1;
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
+constexpr std::uint64_t kMostManifestBytes = std::uint64_t{1} << 30;
 
 Json to_json(const StudyPartPlan& part) {
   Json commands = Json::array();
@@ -44,7 +44,7 @@ bool stays_within_folder(const std::string& name) {
 }  // namespace
 
 Json StudyManifest::configuration() const {
-  Json manifest = Json::parse(read_file(path_, kMostBytes), nullptr, false);
+  Json manifest = Json::parse(read_file(path_, kMostManifestBytes), nullptr, false);
   if (!manifest.is_object() || !manifest.contains("configuration") ||
       manifest.value("schema", std::int64_t{0}) != kSchema) {
     throw Error(
@@ -56,7 +56,7 @@ Json StudyManifest::configuration() const {
 }
 
 std::optional<std::vector<StudyPartPlan>> StudyManifest::plan() const {
-  const Json manifest = Json::parse(read_file(path_, kMostBytes));
+  const Json manifest = Json::parse(read_file(path_, kMostManifestBytes));
   if (manifest.at("parts").empty()) return std::nullopt;
   std::vector<StudyPartPlan> parts;
   for (const Json& part : manifest.at("parts")) parts.push_back(part_from(part));
@@ -65,7 +65,7 @@ std::optional<std::vector<StudyPartPlan>> StudyManifest::plan() const {
 
 std::vector<std::string> StudyManifest::files() const {
   std::vector<std::string> names;
-  const Json manifest = Json::parse(read_file(path_, kMostBytes), nullptr, false);
+  const Json manifest = Json::parse(read_file(path_, kMostManifestBytes), nullptr, false);
   if (!manifest.is_object()) return names;
   for (const Json& name : manifest.value("files", Json::array())) {
     if (name.is_string() && stays_within_folder(name.get<std::string>())) names.push_back(name.get<std::string>());
@@ -80,7 +80,7 @@ void StudyManifest::write(const Json& configuration, std::span<const StudyPartPl
 }
 
 void StudyManifest::note_files(const std::vector<std::string>& names) const {
-  Json manifest = Json::parse(read_file(path_, kMostBytes));
+  Json manifest = Json::parse(read_file(path_, kMostManifestBytes));
   std::set<std::string> files = manifest.value("files", std::set<std::string>());
   files.insert(names.begin(), names.end());
   manifest["files"] = files;

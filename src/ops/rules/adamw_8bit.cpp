@@ -56,7 +56,7 @@ std::array<Value, 2> encoded(Graph& graph, Value moment, Value magnitude, const 
   return {cast(graph, shares, codes), reshape(graph, scales, scales_shape(shape))};
 }
 
-std::vector<Value> update(Graph& graph, const Node& node, const TensorUpdate& tensor) {
+std::vector<Value> update_8bit(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const Shape shape = graph.type(tensor.parameter).shape;
   const AdamWUpdate updated = update_adamw(graph, node,
                                            {.parameter = in_blocks(graph, tensor.parameter),
@@ -70,7 +70,7 @@ std::vector<Value> update(Graph& graph, const Node& node, const TensorUpdate& te
 }
 
 std::vector<Value> decompose_adamw_8bit(Graph& graph, const Node& node) {
-  return decompose_optimizer(graph, node, update);
+  return decompose_optimizer(graph, node, update_8bit);
 }
 
 }  // namespace

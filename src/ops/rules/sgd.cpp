@@ -12,7 +12,7 @@ std::vector<TensorType> infer_sgd(const ShapeContext& context) {
   return infer_optimizer(context);
 }
 
-std::vector<Value> update(Graph& graph, const Node& node, const TensorUpdate& tensor) {
+std::vector<Value> update_sgd(Graph& graph, const Node& node, const TensorUpdate& tensor) {
   const double decay = node.attributes.get<double>("weight_decay");
   const double momentum = node.attributes.get<double>("momentum");
   Value direction = tensor.gradient;
@@ -24,7 +24,9 @@ std::vector<Value> update(Graph& graph, const Node& node, const TensorUpdate& te
   return results;
 }
 
-std::vector<Value> decompose_sgd(Graph& graph, const Node& node) { return decompose_optimizer(graph, node, update); }
+std::vector<Value> decompose_sgd(Graph& graph, const Node& node) {
+  return decompose_optimizer(graph, node, update_sgd);
+}
 
 }  // namespace
 

@@ -13,7 +13,7 @@ using Anchor = SvgCanvas::Anchor;
 using Ink = SvgCanvas::Ink;
 
 // Pixels.
-constexpr double kMargin = 16, kPlotWidth = 520, kRow = 26, kTop = 84, kValueColumn = 92;
+constexpr double kMargin = 16, kRowWidth = 520, kRow = 26, kRowsTop = 84, kValueColumn = 92;
 
 template <typename Rows>
 double label_width(const Rows& rows) {
@@ -28,34 +28,34 @@ class RowsDrawing {
       : chart_(chart),
         axis_(SvgAxis::logarithmic(values, chart.unit)),
         left_(kMargin + label_width(chart.rows) + 16),
-        bottom_(kTop + kRow * static_cast<double>(chart.rows.size())),
-        canvas_(left_ + kPlotWidth + kValueColumn * static_cast<double>(chart.series.size()) + kMargin, bottom_ + 60,
+        bottom_(kRowsTop + kRow * static_cast<double>(chart.rows.size())),
+        canvas_(left_ + kRowWidth + kValueColumn * static_cast<double>(chart.series.size()) + kMargin, bottom_ + 60,
                 chart.title, chart.subtitle) {}
 
   std::string svg() {
     axis();
     for (std::size_t i = 0; i < chart_.rows.size(); ++i)
-      row(chart_.rows[i], kTop + kRow * (static_cast<double>(i) + 0.5));
+      row(chart_.rows[i], kRowsTop + kRow * (static_cast<double>(i) + 0.5));
     return canvas_.finish();
   }
 
  private:
-  double x_of(double value) const { return left_ + kPlotWidth * axis_.share(value); }
+  double x_of(double value) const { return left_ + kRowWidth * axis_.share(value); }
   double column(std::size_t series) const {
-    return left_ + kPlotWidth + kValueColumn * (static_cast<double>(series) + 1);
+    return left_ + kRowWidth + kValueColumn * (static_cast<double>(series) + 1);
   }
 
   void axis() {
     for (const double value : axis_.ticks()) {
-      canvas_.grid_line(x_of(value), kTop, x_of(value), bottom_);
+      canvas_.grid_line(x_of(value), kRowsTop, x_of(value), bottom_);
       canvas_.text(x_of(value), bottom_ + 20, svg_number(value, chart_.unit), Anchor::middle);
     }
-    canvas_.axis_line(left_, bottom_, left_ + kPlotWidth, bottom_);
-    canvas_.text(left_ + kPlotWidth / 2, bottom_ + 44, chart_.x_title, Anchor::middle, Ink::quiet);
+    canvas_.axis_line(left_, bottom_, left_ + kRowWidth, bottom_);
+    canvas_.text(left_ + kRowWidth / 2, bottom_ + 44, chart_.x_title, Anchor::middle, Ink::quiet);
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const std::string& name = chart_.series[i];
-      canvas_.text(column(i), kTop - 10, name, Anchor::end, Ink::heading);
-      canvas_.mark(i, SvgMarkShape::filled, column(i) - 1.1 * SvgCanvas::width_of(name) - 12, kTop - 14, name);
+      canvas_.text(column(i), kRowsTop - 10, name, Anchor::end, Ink::heading);
+      canvas_.mark(i, SvgMarkShape::filled, column(i) - 1.1 * SvgCanvas::width_of(name) - 12, kRowsTop - 14, name);
     }
   }
 
@@ -125,7 +125,7 @@ std::string svg_bars(const SvgBars& bars) {
     for (std::size_t i = 0; i < is_shown.size(); ++i) is_shown[i] = is_shown[i] || bar.parts[i] > 0;
   }
   if (std::ranges::find(is_shown, true) == is_shown.end()) return "";
-  const double left = kMargin + label_width(bars.bars) + 16, width = left + kPlotWidth + kValueColumn + kMargin;
+  const double left = kMargin + label_width(bars.bars) + 16, width = left + kRowWidth + kValueColumn + kMargin;
   const double top = 62 + legend(nullptr, bars.series, is_shown, 0, width);
   SvgCanvas canvas(width, top + kRow * static_cast<double>(bars.bars.size()) + kMargin, bars.title, bars.subtitle);
   legend(&canvas, bars.series, is_shown, 78, width);
@@ -135,14 +135,14 @@ std::string svg_bars(const SvgBars& bars) {
     for (const double part : bar.parts) sum += part;
     canvas.text(left - 12, y + 17, bar.label, Anchor::end);
     for (std::size_t i = 0; i < bar.parts.size() && sum > 0; ++i) {
-      const double part = kPlotWidth * bar.parts[i] / sum;
+      const double part = kRowWidth * bar.parts[i] / sum;
       if (part <= 0) continue;
       const std::string share = fmt::format("{:.0f} %", 100 * bar.parts[i] / sum);
       canvas.bar(i, x, y + 3, part, kRow - 6,
                  fmt::format("{}, {}: {}, {}", bar.label, bars.series[i], svg_number(bar.parts[i], bars.unit), share));
       x += part;
     }
-    canvas.text(left + kPlotWidth + kValueColumn, y + 17, svg_number(sum, bars.unit), Anchor::end);
+    canvas.text(left + kRowWidth + kValueColumn, y + 17, svg_number(sum, bars.unit), Anchor::end);
     y += kRow;
   }
   return canvas.finish();

@@ -8,14 +8,14 @@
 namespace ridgepoint {
 namespace {
 
-constexpr double kTolerance = 1e-5;
+constexpr double kFamilyTolerance = 1e-5;
 constexpr Compile kLevels[] = {Compile::off, Compile::full};
 
 class OnCardGoldenFamilies : public ::testing::TestWithParam<testing::GoldenFamilyCase> {};
 
 TEST_P(OnCardGoldenFamilies, have_the_defined_logits_loss_and_gradients) {
   if (const std::string why = testing::missing_card(); !why.empty()) GTEST_SKIP() << why;
-  for (const testing::Disagreement& found : testing::disagreements(GetParam(), make_cuda_device(0), kTolerance))
+  for (const testing::Disagreement& found : testing::disagreements(GetParam(), make_cuda_device(0), kFamilyTolerance))
     ADD_FAILURE() << found.output << " differs by " << found.relative_error;
 }
 

@@ -11,7 +11,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr std::size_t kGiB = std::size_t{1} << 30;
+constexpr std::size_t kWalkGiB = std::size_t{1} << 30;
 
 TransformerConfig smallest_config() {
   return {.name = "smallest", .vocab = 50, .context = 16, .d_model = 32, .d_ff = 64, .layers = 2, .heads = 2};
@@ -44,7 +44,7 @@ TEST(null_walk, walks_a_model_larger_than_the_machine) {
   program.run();
   // The fp32 parameters and both moments alone.
   EXPECT_GT(program.memory_use().peak_allocated_bytes, 3 * 4 * static_cast<std::size_t>(parameter_count(config)));
-  EXPECT_GT(program.memory_use().peak_allocated_bytes, 1000 * kGiB);
+  EXPECT_GT(program.memory_use().peak_allocated_bytes, 1000 * kWalkGiB);
 }
 
 TEST(null_walk, runs_out_where_the_limit_is_and_stays_usable) {
@@ -53,7 +53,7 @@ TEST(null_walk, runs_out_where_the_limit_is_and_stays_usable) {
   const auto make_program = [&](std::size_t limit_bytes) {
     return Program(testing::transformer_graph(config, 256, Mode::step), make_null_device(target, limit_bytes));
   };
-  Program enough = make_program(kGiB);
+  Program enough = make_program(kWalkGiB);
   enough.run();
   const std::size_t needed_bytes = enough.memory_use().peak_reserved_bytes;
   Program just_enough = make_program(needed_bytes);

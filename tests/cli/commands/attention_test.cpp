@@ -41,7 +41,7 @@ std::vector<std::string> small_grid(std::vector<std::string> more) {
   return more;
 }
 
-void expect_usage_error(const std::vector<std::string>& arguments, const std::string& message) {
+void expect_attention_usage_error(const std::vector<std::string>& arguments, const std::string& message) {
   const ProgramResult result = toy_attention(arguments);
   EXPECT_EQ(result.exit_code, 2) << message;
   EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
@@ -103,12 +103,12 @@ TEST(AttentionCommand, accounts_and_searches_with_shared_keys_and_windows) {
 }
 
 TEST(AttentionCommand, refuses_forms_that_cannot_be) {
-  expect_usage_error({"--window", "8"}, "add --causal true");
-  expect_usage_error({"--window", "-8"}, "--window");
-  expect_usage_error({"--kv-heads", "0"}, "--kv-heads");
-  expect_usage_error({"--heads", "4", "--kv-heads", "3"}, "--kv-heads 3 does not divide --heads 4");
-  expect_usage_error({"--soft-cap", "-1"}, "the cap is greater than 0");
-  expect_usage_error({"--soft-cap", "much"}, "'much' is not a number");
+  expect_attention_usage_error({"--window", "8"}, "add --causal true");
+  expect_attention_usage_error({"--window", "-8"}, "--window");
+  expect_attention_usage_error({"--kv-heads", "0"}, "--kv-heads");
+  expect_attention_usage_error({"--heads", "4", "--kv-heads", "3"}, "--kv-heads 3 does not divide --heads 4");
+  expect_attention_usage_error({"--soft-cap", "-1"}, "the cap is greater than 0");
+  expect_attention_usage_error({"--soft-cap", "much"}, "'much' is not a number");
 }
 
 TEST(AttentionCommand, prints_the_format_asked_for) {
@@ -284,23 +284,26 @@ TEST(AttentionCommand, tells_runs_of_several_warm_ups_apart) {
 }
 
 TEST(AttentionCommand, refuses_shapes_that_cannot_be) {
-  expect_usage_error({"--sequence", "0"}, "--sequence: '0' is too small");
-  expect_usage_error({"--sequence", "8", "--d-model", "16", "--heads", "3"}, "--heads 3 does not divide --d-model 16");
-  expect_usage_error({"--sequence", "8", "--keys", "9", "--causal", "true"}, "as many queries (--sequence 8)");
-  expect_usage_error({"--sequence", "4294967296"}, "overflow");
-  expect_usage_error({"--attention", "flush", "--sequence", "8"}, "did you mean 'flash'");
-  expect_usage_error({"--causal", "maybe", "--sequence", "8"}, "--causal: 'maybe' is unknown");
+  expect_attention_usage_error({"--sequence", "0"}, "--sequence: '0' is too small");
+  expect_attention_usage_error({"--sequence", "8", "--d-model", "16", "--heads", "3"},
+                               "--heads 3 does not divide --d-model 16");
+  expect_attention_usage_error({"--sequence", "8", "--keys", "9", "--causal", "true"},
+                               "as many queries (--sequence 8)");
+  expect_attention_usage_error({"--sequence", "4294967296"}, "overflow");
+  expect_attention_usage_error({"--attention", "flush", "--sequence", "8"}, "did you mean 'flash'");
+  expect_attention_usage_error({"--causal", "maybe", "--sequence", "8"}, "--causal: 'maybe' is unknown");
 }
 
 TEST(AttentionCommand, refuses_views_at_odds_before_anything_runs) {
-  expect_usage_error({"--pivot", "--oom"}, "give one");
-  expect_usage_error({"--account", "--oom"}, "give one");
-  expect_usage_error({"--sequence", "8", "--baseline", "flash"}, "--baseline needs --pivot");
-  expect_usage_error(small_grid({"--pivot", "atention"}), "--pivot: 'atention' is unknown; did you mean 'attention'");
-  expect_usage_error(small_grid({"--pivot", "--attention", "flash", "--baseline", "composite"}),
-                     "--baseline: 'composite' is unknown");
-  expect_usage_error({"--oom", "--sequence", "8"}, "leave --sequence out");
-  expect_usage_error({"--oom", "--granularity", "0"}, "--granularity");
+  expect_attention_usage_error({"--pivot", "--oom"}, "give one");
+  expect_attention_usage_error({"--account", "--oom"}, "give one");
+  expect_attention_usage_error({"--sequence", "8", "--baseline", "flash"}, "--baseline needs --pivot");
+  expect_attention_usage_error(small_grid({"--pivot", "atention"}),
+                               "--pivot: 'atention' is unknown; did you mean 'attention'");
+  expect_attention_usage_error(small_grid({"--pivot", "--attention", "flash", "--baseline", "composite"}),
+                               "--baseline: 'composite' is unknown");
+  expect_attention_usage_error({"--oom", "--sequence", "8"}, "leave --sequence out");
+  expect_attention_usage_error({"--oom", "--granularity", "0"}, "--granularity");
   const ProgramResult endless = toy_attention({"--oom"}, "null");
   EXPECT_EQ(endless.exit_code, 2);
   EXPECT_THAT(endless.error, HasSubstr("--memory-limit 20GiB"));

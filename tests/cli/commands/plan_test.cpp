@@ -229,26 +229,27 @@ TEST(PlanCommand, refuses_choices_that_nothing_decides) {
   EXPECT_THAT(refused({"--network", "fast", "--parallel", "data=2"}), HasSubstr("--network: 'fast' has no rate"));
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& part) {
+void expect_plan_refused(const std::vector<std::string>& arguments, const std::string& part) {
   const ProgramResult result = plan(arguments);
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.error, HasSubstr(part));
 }
 
 TEST(PlanCommand, refuses_what_makes_no_sense) {
-  expect_refused({"--card", "rtx 409"}, "did you mean 'RTX 4090'?; for another card give its size with --memory-limit");
-  expect_refused({"--card", "t4", "--memory-limit", "1GiB"}, "--card and --memory-limit are two limits");
-  expect_refused({"--fit", "batch"}, "--fit needs a memory to fit in");
-  expect_refused({"--fit", "batches", "--card", "t4"}, "did you mean 'batch'?");
-  expect_refused({"--fit", "batch", "--batch", "4", "--card", "t4"}, "--fit batch chooses --batch");
-  expect_refused({"--keep-free", "1GiB"}, "give --card too");
-  expect_refused({"--card", "t4", "--keep-free", "much"}, "--keep-free");
-  expect_refused({"--checkpoint", "blocks"}, "did you mean 'block'?");
-  expect_refused({"--checkpoint", "none,auto"}, "--checkpoint auto needs a memory to fit in");
-  expect_refused({"--as", "pytorch"}, "did you mean 'torch'?");
-  expect_refused({"--as", "ridgepoint,torch", "--compile", "full"}, "PyTorch's eager mode does not compile");
-  expect_refused({"--as", "torch", "--checkpoint", "block"},
-                 "activation checkpointing is not modelled for the presets");
+  expect_plan_refused({"--card", "rtx 409"},
+                      "did you mean 'RTX 4090'?; for another card give its size with --memory-limit");
+  expect_plan_refused({"--card", "t4", "--memory-limit", "1GiB"}, "--card and --memory-limit are two limits");
+  expect_plan_refused({"--fit", "batch"}, "--fit needs a memory to fit in");
+  expect_plan_refused({"--fit", "batches", "--card", "t4"}, "did you mean 'batch'?");
+  expect_plan_refused({"--fit", "batch", "--batch", "4", "--card", "t4"}, "--fit batch chooses --batch");
+  expect_plan_refused({"--keep-free", "1GiB"}, "give --card too");
+  expect_plan_refused({"--card", "t4", "--keep-free", "much"}, "--keep-free");
+  expect_plan_refused({"--checkpoint", "blocks"}, "did you mean 'block'?");
+  expect_plan_refused({"--checkpoint", "none,auto"}, "--checkpoint auto needs a memory to fit in");
+  expect_plan_refused({"--as", "pytorch"}, "did you mean 'torch'?");
+  expect_plan_refused({"--as", "ridgepoint,torch", "--compile", "full"}, "PyTorch's eager mode does not compile");
+  expect_plan_refused({"--as", "torch", "--checkpoint", "block"},
+                      "activation checkpointing is not modelled for the presets");
 }
 
 TEST(PlanCommand, plans_as_pytorch_would) {

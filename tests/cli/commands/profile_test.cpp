@@ -29,7 +29,7 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 using Json = nlohmann::json;
 
-constexpr std::uint64_t kFileLimit = 1 << 26;
+constexpr std::uint64_t kProfileFileLimit = 1 << 26;
 
 ProgramResult toy_profile(const std::vector<std::string>& more) {
   return run_program(with_options(
@@ -46,7 +46,7 @@ Json toy_json(const std::vector<std::string>& more) {
   return Json::parse(result.output);
 }
 
-void expect_usage_error(const std::vector<std::string>& more, const std::string& message) {
+void expect_profile_usage_error(const std::vector<std::string>& more, const std::string& message) {
   const ProgramResult result = toy_profile(more);
   EXPECT_EQ(result.exit_code, 2) << message;
   EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
@@ -208,7 +208,7 @@ TEST(ProfileCommand, writes_a_trace) {
   const TemporaryFolder folder;
   const ProgramResult result = toy_profile({"--trace", folder / "t.json", "--format", "jsonl"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_THAT(testing::TraceRules::broken_by(Json::parse(read_file(folder / "t.json", kFileLimit))), IsEmpty());
+  EXPECT_THAT(testing::TraceRules::broken_by(Json::parse(read_file(folder / "t.json", kProfileFileLimit))), IsEmpty());
 }
 
 TEST(ProfileCommand, reports_the_timing_where_the_trace_cannot_be_written) {
@@ -244,32 +244,35 @@ TEST(ProfileCommand, stops_at_ctrl_c_with_nothing_to_compare_yet) {
 }
 
 TEST(ProfileCommand, refuses_options_at_odds) {
-  expect_usage_error({"--by", "kernl"}, "did you mean 'kernel'");
-  expect_usage_error({"--compare", "forward"}, "two or more");
-  expect_usage_error({"--compare", "forward,backwards"}, "backwards");
-  expect_usage_error({"--compare", "forward,step", "--mode", "step"}, "leave --mode out");
-  expect_usage_error({"--compare", "forward,step", "--by", "scope"}, "leave --by out");
-  expect_usage_error({"--compare", "forward,step", "--trace", "t.json"}, "one configuration");
-  expect_usage_error({"--profiled-steps", "0"}, "--profiled-steps");
-  expect_usage_error({"--depth", "0"}, "--depth");
-  expect_usage_error({"--mode", "forward,step", "--trace", "t.json"}, "one configuration");
+  expect_profile_usage_error({"--by", "kernl"}, "did you mean 'kernel'");
+  expect_profile_usage_error({"--compare", "forward"}, "two or more");
+  expect_profile_usage_error({"--compare", "forward,backwards"}, "backwards");
+  expect_profile_usage_error({"--compare", "forward,step", "--mode", "step"}, "leave --mode out");
+  expect_profile_usage_error({"--compare", "forward,step", "--by", "scope"}, "leave --by out");
+  expect_profile_usage_error({"--compare", "forward,step", "--trace", "t.json"}, "one configuration");
+  expect_profile_usage_error({"--profiled-steps", "0"}, "--profiled-steps");
+  expect_profile_usage_error({"--depth", "0"}, "--depth");
+  expect_profile_usage_error({"--mode", "forward,step", "--trace", "t.json"}, "one configuration");
 }
 
 TEST(ProfileCommand, refuses_options_that_would_change_nothing) {
-  expect_usage_error({"--by", "kernel", "--depth", "2"}, "--depth applies to the breakdown by module");
-  expect_usage_error({"--format", "csv", "--each-layer"}, "--each-layer applies to the breakdown by module");
-  expect_usage_error({"--by", "scope", "--top", "3"}, "--top applies to the printed tables");
-  expect_usage_error({"--format", "json", "--top", "3"}, "--top applies to the printed tables");
-  expect_usage_error({"--format", "json", "--by", "class"}, "json and jsonl have every breakdown");
-  expect_usage_error({"--compare", "forward,step", "--depth", "2"}, "--depth applies to the breakdown by module");
+  expect_profile_usage_error({"--by", "kernel", "--depth", "2"}, "--depth applies to the breakdown by module");
+  expect_profile_usage_error({"--format", "csv", "--each-layer"}, "--each-layer applies to the breakdown by module");
+  expect_profile_usage_error({"--by", "scope", "--top", "3"}, "--top applies to the printed tables");
+  expect_profile_usage_error({"--format", "json", "--top", "3"}, "--top applies to the printed tables");
+  expect_profile_usage_error({"--format", "json", "--by", "class"}, "json and jsonl have every breakdown");
+  expect_profile_usage_error({"--compare", "forward,step", "--depth", "2"},
+                             "--depth applies to the breakdown by module");
 }
 
 TEST(ProfileCommand, refuses_phases_and_modules_there_are_none_of) {
-  expect_usage_error({"--phase", "forwards"}, "--phase: 'forwards' is unknown; did you mean 'forward'?");
-  expect_usage_error({"--phase", "forward,"}, "--phase: 'forward,' has an empty item");
-  expect_usage_error({"--scope", "layer.*"},
-                     "--scope: no module matches 'layer.*'; the outermost modules are token_embeddings, layers.*, ");
-  expect_usage_error({"--scope", "layers.*.attn", "--mode", "forward", "--phase", "all"}, "available: forward, loss");
+  expect_profile_usage_error({"--phase", "forwards"}, "--phase: 'forwards' is unknown; did you mean 'forward'?");
+  expect_profile_usage_error({"--phase", "forward,"}, "--phase: 'forward,' has an empty item");
+  expect_profile_usage_error(
+      {"--scope", "layer.*"},
+      "--scope: no module matches 'layer.*'; the outermost modules are token_embeddings, layers.*, ");
+  expect_profile_usage_error({"--scope", "layers.*.attn", "--mode", "forward", "--phase", "all"},
+                             "available: forward, loss");
 }
 
 }  // namespace

@@ -17,21 +17,21 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-std::vector<RunConfig> expand(std::vector<std::string> arguments) {
+std::vector<RunConfig> expand_training(std::vector<std::string> arguments) {
   RunOptions options;
   CLI::App app;
   options.add_to(app);
   std::ranges::reverse(arguments);
   app.parse(std::move(arguments));
-  return options.expand();
+  return options.expand_training();
 }
 
-void expect_refused(const std::vector<std::string>& arguments, const std::string& why) {
-  EXPECT_THAT([&] { expand(arguments); }, ThrowsMessage<Error>(HasSubstr(why)));
+void expect_training_refused(const std::vector<std::string>& arguments, const std::string& why) {
+  EXPECT_THAT([&] { expand_training(arguments); }, ThrowsMessage<Error>(HasSubstr(why)));
 }
 
 TEST(TrainingOptions, default_to_adamw_with_master_weights) {
-  const CompileOptions compile = expand({})[0].compile;
+  const CompileOptions compile = expand_training({})[0].compile;
   EXPECT_EQ(compile.optimizer.kind, Optimizer::adamw);
   EXPECT_EQ(compile.optimizer.weight_decay(), 0.01);
   EXPECT_TRUE(compile.master_weights);
@@ -41,9 +41,9 @@ TEST(TrainingOptions, default_to_adamw_with_master_weights) {
 }
 
 TEST(TrainingOptions, reach_the_configuration_and_its_record) {
-  const std::vector<RunConfig> configs =
-      expand({"--optimizer", "sgd", "--momentum", "0,0.9", "--weight-decay", "1e-2", "--accumulate", "4", "--dtype",
-              "bf16", "--master-weights", "off", "--frozen", "token_embeddings,ln1", "--lora", "r=4,targets=w1,w3"});
+  const std::vector<RunConfig> configs = expand_training(
+      {"--optimizer", "sgd", "--momentum", "0,0.9", "--weight-decay", "1e-2", "--accumulate", "4", "--dtype", "bf16",
+       "--master-weights", "off", "--frozen", "token_embeddings,ln1", "--lora", "r=4,targets=w1,w3"});
   ASSERT_EQ(configs.size(), 2U);
   const Record record = describe_run(configs[1], Experiment::bench);
   EXPECT_EQ(record.optimizer, Optimizer::sgd);
@@ -60,13 +60,13 @@ TEST(TrainingOptions, reach_the_configuration_and_its_record) {
 }
 
 TEST(TrainingOptions, count_what_is_frozen_as_not_trainable) {
-  const Record record = describe_run(expand({"--frozen", "token_embeddings"})[0], Experiment::bench);
+  const Record record = describe_run(expand_training({"--frozen", "token_embeddings"})[0], Experiment::bench);
   EXPECT_EQ(record.model.parameters, 2986624);
   EXPECT_EQ(record.trainable_parameters, 2986624 - 10000 * 128);
 }
 
 std::int64_t trainable(const std::vector<std::string>& arguments) {
-  return *describe_run(expand(arguments)[0], Experiment::bench).trainable_parameters;
+  return *describe_run(expand_training(arguments)[0], Experiment::bench).trainable_parameters;
 }
 
 // PEFT adapts the packed weight as one layer: A [r, in] and B [r, all rows].
@@ -85,23 +85,25 @@ TEST(TrainingOptions, take_the_names_of_layers_in_the_files_of_a_family) {
 }
 
 TEST(TrainingOptions, are_refused_with_a_reason) {
-  expect_refused({"--optimizer", "sgdm"}, "did you mean 'sgd'?");
-  expect_refused({"--momentum", "0.9"}, "--momentum belongs to SGD");
-  expect_refused({"--optimizer", "sgd", "--momentum", "1"}, "'1' is out of range; the momentum is at least 0");
-  expect_refused({"--optimizer", "sgd", "--momentum", "-0.1"}, "out of range");
-  expect_refused({"--optimizer", "sgd", "--momentum", "much"}, "'much' is not a number");
-  expect_refused({"--weight-decay", "-1"}, "the weight decay is at least 0");
-  expect_refused({"--master-weights", "off"}, "add --dtype bf16 instead of fp32");
-  expect_refused({"--accumulate", "0"}, "--accumulate");
-  expect_refused({"--accumulate", "2", "--mode", "forward"}, "--mode forward has none");
-  expect_refused({"--frozen", "token_embedding"}, "--frozen: no parameter matches 'token_embedding'; did you mean");
-  expect_refused({"--frozen", "*"}, "--frozen: every parameter is frozen");
-  expect_refused({"--lora", "r=0"}, "--lora: r: 0 is out of range; the rank is at least 1");
-  expect_refused({"--lora", "targets=o_prj"}, "did you mean 'o_proj'?");
-  expect_refused({"--lora", "targets=qkv_proj"}, "--lora: no linear layer matches 'qkv_proj'");
-  expect_refused({"--model", "gpt2", "--layers", "1", "--lora", "targets=c_attn,q_proj"},
-                 "'layers.0.attn.c_attn' and 'layers.0.attn.q_proj' both change layers.0.attn.q_proj");
-  expect_refused({"--lora", "targets=k_prj"}, "--lora: no linear layer matches 'k_prj'; did you mean 'k_proj'?");
+  expect_training_refused({"--optimizer", "sgdm"}, "did you mean 'sgd'?");
+  expect_training_refused({"--momentum", "0.9"}, "--momentum belongs to SGD");
+  expect_training_refused({"--optimizer", "sgd", "--momentum", "1"}, "'1' is out of range; the momentum is at least 0");
+  expect_training_refused({"--optimizer", "sgd", "--momentum", "-0.1"}, "out of range");
+  expect_training_refused({"--optimizer", "sgd", "--momentum", "much"}, "'much' is not a number");
+  expect_training_refused({"--weight-decay", "-1"}, "the weight decay is at least 0");
+  expect_training_refused({"--master-weights", "off"}, "add --dtype bf16 instead of fp32");
+  expect_training_refused({"--accumulate", "0"}, "--accumulate");
+  expect_training_refused({"--accumulate", "2", "--mode", "forward"}, "--mode forward has none");
+  expect_training_refused({"--frozen", "token_embedding"},
+                          "--frozen: no parameter matches 'token_embedding'; did you mean");
+  expect_training_refused({"--frozen", "*"}, "--frozen: every parameter is frozen");
+  expect_training_refused({"--lora", "r=0"}, "--lora: r: 0 is out of range; the rank is at least 1");
+  expect_training_refused({"--lora", "targets=o_prj"}, "did you mean 'o_proj'?");
+  expect_training_refused({"--lora", "targets=qkv_proj"}, "--lora: no linear layer matches 'qkv_proj'");
+  expect_training_refused({"--model", "gpt2", "--layers", "1", "--lora", "targets=c_attn,q_proj"},
+                          "'layers.0.attn.c_attn' and 'layers.0.attn.q_proj' both change layers.0.attn.q_proj");
+  expect_training_refused({"--lora", "targets=k_prj"},
+                          "--lora: no linear layer matches 'k_prj'; did you mean 'k_proj'?");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
 constexpr uid_t kAnotherUser = 65534;
-constexpr std::uint64_t kLimit = 1 << 20;
+constexpr std::uint64_t kPrivateLimit = 1 << 20;
 
 mode_t mode_of(const fs::path& path) {
   struct stat status {};
@@ -71,12 +71,12 @@ TEST_F(PrivateFolderTest, is_not_made_by_looking_for_it) {
 
 TEST_F(PrivateFolderTest, gives_back_what_was_written) {
   const PrivateFolder folder = made();
-  EXPECT_EQ(folder.read("file", kLimit), std::nullopt);
+  EXPECT_EQ(folder.read("file", kPrivateLimit), std::nullopt);
   folder.write("file", "first");
   folder.write("file", std::string("\0second", 7));
-  EXPECT_EQ(made().read("file", kLimit), std::string("\0second", 7));
+  EXPECT_EQ(made().read("file", kPrivateLimit), std::string("\0second", 7));
   folder.write("file", "");
-  EXPECT_EQ(folder.read("file", kLimit), "");
+  EXPECT_EQ(folder.read("file", kPrivateLimit), "");
   EXPECT_EQ(files(), 1U);
 }
 
@@ -128,12 +128,12 @@ TEST_F(PrivateFolderTest, a_link_in_its_place_is_refused_and_one_above_it_is_not
 TEST_F(PrivateFolderTest, files_that_are_not_its_users_own_are_refused) {
   const PrivateFolder folder = made();
   const fs::path file = folder_ / "ours/kernels/file";
-  const auto reading = [&] { return refusal_of([&] { folder.read("file", kLimit); }); };
+  const auto reading = [&] { return refusal_of([&] { folder.read("file", kPrivateLimit); }); };
   std::ofstream(folder_ / "planted") << "planted";
   fs::create_symlink(folder_ / "planted", file);
   EXPECT_THAT(reading(), HasSubstr("is a symbolic link"));
   folder.write("file", "ours");  // replaces the link
-  EXPECT_EQ(folder.read("file", kLimit), "ours");
+  EXPECT_EQ(folder.read("file", kPrivateLimit), "ours");
   EXPECT_EQ(fs::file_size(folder_ / "planted"), 7U);
   ASSERT_EQ(::chmod(file.c_str(), 0666), 0);
   EXPECT_THAT(reading(), HasSubstr("other users"));
@@ -169,7 +169,7 @@ TEST_F(PrivateFolderTest, a_disk_that_is_full_leaves_what_was_there) {
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(refusal, HasSubstr("cannot write"));
-  EXPECT_EQ(folder.read("file", kLimit), "before");
+  EXPECT_EQ(folder.read("file", kPrivateLimit), "before");
   EXPECT_EQ(files(), 1U) << "the part that was written is gone";
 }
 

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 constexpr std::size_t kLimitBytes = 24 << 20;
 
-AttentionConfig config_of(AttentionVariant variant, const std::string& device = "null") {
+AttentionConfig limit_config(AttentionVariant variant, const std::string& device = "null") {
   AttentionConfig config;
   config.device = device;
   config.device_options.threads = 1;  // more would wait for each other
@@ -34,7 +34,7 @@ bool fits(AttentionConfig config, std::int64_t sequence, const std::string& devi
 
 TEST(AttentionLimit, is_the_last_sequence_that_fits_before_one_that_does_not) {
   for (const AttentionVariant variant : kAllAttentionVariants) {
-    const AttentionConfig config = config_of(variant);
+    const AttentionConfig config = limit_config(variant);
     const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
     ASSERT_EQ(limit->run.status, RunStatus::ok) << limit->run.error.message;
     EXPECT_GT(limit->problem.queries, 256);
@@ -54,21 +54,21 @@ TEST(AttentionLimit, is_the_last_sequence_that_fits_before_one_that_does_not) {
 
 TEST(AttentionLimit, is_confirmed_by_running_where_the_device_computes) {
   for (const AttentionVariant variant : kAllAttentionVariants) {
-    const std::optional<AttentionLimit> planned = find_attention_limit(config_of(variant), 1);
-    const std::optional<AttentionLimit> run = find_attention_limit(config_of(variant, "cpu"), 1);
+    const std::optional<AttentionLimit> planned = find_attention_limit(limit_config(variant), 1);
+    const std::optional<AttentionLimit> run = find_attention_limit(limit_config(variant, "cpu"), 1);
     EXPECT_EQ(run->confirmation, Confirmation::agrees) << name(variant) << ": " << run->remark;
     EXPECT_EQ(run->problem.queries, planned->problem.queries) << name(variant);
   }
 }
 
 TEST(AttentionLimit, is_a_multiple_of_the_granularity) {
-  const AttentionConfig config = config_of(AttentionVariant::flash);
+  const AttentionConfig config = limit_config(AttentionVariant::flash);
   const std::int64_t exact = find_attention_limit(config, 1)->problem.queries;
   EXPECT_EQ(find_attention_limit(config, 1000)->problem.queries, exact / 1000 * 1000);
 }
 
 TEST(AttentionLimit, is_nothing_where_not_even_the_first_sequence_fits) {
-  AttentionConfig config = config_of(AttentionVariant::composite);
+  AttentionConfig config = limit_config(AttentionVariant::composite);
   config.device_options.memory_limit_bytes = 4096;
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
   EXPECT_EQ(limit->run.status, RunStatus::ok);
@@ -77,7 +77,7 @@ TEST(AttentionLimit, is_nothing_where_not_even_the_first_sequence_fits) {
 }
 
 TEST(AttentionLimit, is_not_looked_for_in_endless_memory) {
-  AttentionConfig config = config_of(AttentionVariant::composite);
+  AttentionConfig config = limit_config(AttentionVariant::composite);
   config.device_options.memory_limit_bytes.reset();
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
   EXPECT_EQ(limit->run.status, RunStatus::error);
@@ -85,7 +85,7 @@ TEST(AttentionLimit, is_not_looked_for_in_endless_memory) {
 }
 
 TEST(AttentionLimit, is_not_looked_for_where_operations_cannot_be_counted) {
-  AttentionConfig config = config_of(AttentionVariant::flash);
+  AttentionConfig config = limit_config(AttentionVariant::flash);
   config.device_options.memory_limit_bytes = std::size_t{1} << 50;
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1);
   EXPECT_EQ(limit->run.status, RunStatus::error);
@@ -93,7 +93,7 @@ TEST(AttentionLimit, is_not_looked_for_where_operations_cannot_be_counted) {
 }
 
 TEST(AttentionLimit, is_not_confirmed_with_all_of_the_hosts_memory_or_in_a_long_run) {
-  AttentionConfig config = config_of(AttentionVariant::flash, "cpu");
+  AttentionConfig config = limit_config(AttentionVariant::flash, "cpu");
   config.device_options.memory_limit_bytes = std::size_t{1} << 30;
   const std::optional<AttentionLimit> limit = find_attention_limit(config, 1024);
   EXPECT_EQ(limit->confirmation, Confirmation::not_run);
@@ -105,8 +105,9 @@ TEST(AttentionLimit, is_not_confirmed_with_all_of_the_hosts_memory_or_in_a_long_
 
 TEST(AttentionLimit, stops_where_it_is_told) {
   int calls = 0;
-  EXPECT_EQ(find_attention_limit(config_of(AttentionVariant::flash), 1, [&](std::string_view) { return ++calls < 4; }),
-            std::nullopt);
+  EXPECT_EQ(
+      find_attention_limit(limit_config(AttentionVariant::flash), 1, [&](std::string_view) { return ++calls < 4; }),
+      std::nullopt);
   EXPECT_EQ(calls, 4);
 }
 

@@ -10,27 +10,27 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-TextTable sample() {
+TextTable sample_text() {
   return {{{"ms", true}, {"calls", true, 1}, {"min", true, 2}, {"max", true, 2}, {"name"}},
           {{{"12", "3", "1", "9", "a_kernel_of_some_length"}, ""}}};
 }
 
 TEST(Layout, shows_everything_where_there_is_room) {
   std::vector<std::string> left_out;
-  EXPECT_EQ(lay_out(sample(), 80, left_out),
+  EXPECT_EQ(lay_out(sample_text(), 80, left_out),
             "ms  calls  min  max  name\n12      3    1    9  a_kernel_of_some_length\n");
   EXPECT_THAT(left_out, IsEmpty());
 }
 
 TEST(Layout, leaves_out_the_highest_rank_first_and_together) {
   std::vector<std::string> left_out;
-  EXPECT_EQ(lay_out(sample(), 34, left_out), "ms  calls  name\n12      3  a_kernel_of_some_length\n");
+  EXPECT_EQ(lay_out(sample_text(), 34, left_out), "ms  calls  name\n12      3  a_kernel_of_some_length\n");
   EXPECT_THAT(left_out, ElementsAre("min", "max"));
 }
 
 TEST(Layout, wraps_text_where_leaving_columns_out_does_not_suffice) {
   std::vector<std::string> left_out;
-  EXPECT_EQ(lay_out(sample(), 20, left_out), "ms  name\n12  a_kernel_of_\n    some_length\n");
+  EXPECT_EQ(lay_out(sample_text(), 20, left_out), "ms  name\n12  a_kernel_of_\n    some_length\n");
   EXPECT_THAT(left_out, ElementsAre("calls", "min", "max"));
 }
 
@@ -70,7 +70,7 @@ TEST(Layout, numbers_its_rows_where_what_they_are_takes_all_the_room) {
 
 TEST(Layout, never_exceeds_a_width_that_holds_its_widest_column) {
   for (std::size_t width = 23; width < 80; ++width) {
-    for (const TextTable& table : {sample(), wide()}) {
+    for (const TextTable& table : {sample_text(), wide()}) {
       std::vector<std::string> left_out;
       const std::string text = lay_out(table, width, left_out);
       for (std::size_t begin = 0; begin < text.size();) {
@@ -118,7 +118,7 @@ TEST(Layout, sets_cells_of_several_lines_side_by_side) {
 }
 
 TEST(Layout, cuts_the_last_column_before_it_leaves_any_out) {
-  TextTable table = sample();
+  TextTable table = sample_text();
   table.least_last_columns = 10;
   std::vector<std::string> left_out;
   EXPECT_THAT(lay_out(table, 36, left_out), HasSubstr("  a_kernel_of_...\n"));

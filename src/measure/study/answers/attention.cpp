@@ -11,7 +11,7 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Attention";
+constexpr const char* kAttentionTopic = "Attention";
 constexpr const char* kForward = "forward_ms.median";
 constexpr const char* kBackward = "backward_ms.median";
 constexpr const char* kSaved = "memory_bytes.before_backward";
@@ -21,11 +21,11 @@ constexpr double kQuadraticMemoryFrom = 4096;
 StudyAnswer grid(const StudyRows& rows) {
   const char* question = "How do the time of attention, and the memory it keeps for backward, grow with the sequence?";
   const Rows all = rows_of(rows, StudyPart::attention_grid);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kAttentionTopic, .question = question};
   std::vector<std::pair<double, double>> time, memory;
   std::vector<double> widths;
   for (const Json* row : all) widths.push_back(number(*row, "model.d_model"));
-  if (widths.empty()) return unanswered(kTopic, question, StudyPart::attention_grid);
+  if (widths.empty()) return unanswered(kAttentionTopic, question, StudyPart::attention_grid);
   const double width = std::ranges::find(widths, 64.0) != widths.end() ? 64 : widths.front();
   Rows shown = all;
   std::ranges::stable_partition(shown, [&](const Json* row) { return number(*row, "model.d_model") == width; });
@@ -74,7 +74,7 @@ std::string confirmation(std::string_view confirmed) {
 
 StudyAnswer out_of_memory(const StudyRows& rows) {
   const char* question = "Where does attention run out of memory?";
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kAttentionTopic, .question = question};
   double shortest = std::nan("");
   double limit_of_shortest = std::nan("");
   if (const auto all = rows.find(StudyPart::attention_grid); all != rows.end()) {
@@ -97,7 +97,7 @@ StudyAnswer out_of_memory(const StudyRows& rows) {
                      number(*row, "next_sequence"), text(*row, "confirmed"))});
   }
   if (answer.evidence.empty() && rows_of(rows, StudyPart::attention_grid).empty())
-    return unanswered(kTopic, question, StudyPart::attention_grid);
+    return unanswered(kAttentionTopic, question, StudyPart::attention_grid);
   answer.sentence = has(shortest)
                         ? fmt::format("In the grid the shortest sequence that does not fit{} is {} tokens.",
                                       has(limit_of_shortest) ? " into " + bytes(limit_of_shortest) : "", shortest)
@@ -117,8 +117,8 @@ StudyAnswer out_of_memory(const StudyRows& rows) {
 StudyAnswer accounting(const StudyRows& rows) {
   const char* question = "What does attention allocate, and does the sum agree with the measurement?";
   const Rows all = rows_of(rows, StudyPart::accounting, {{"moment", "before backward"}});
-  if (all.empty()) return unanswered(kTopic, question, StudyPart::accounting);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (all.empty()) return unanswered(kAttentionTopic, question, StudyPart::accounting);
+  StudyAnswer answer{.topic = kAttentionTopic, .question = question};
   double predicted = 0, measured = 0, quadratic = 0;
   int matrices = 0;
   for (const Json* row : all) {
@@ -151,11 +151,11 @@ StudyAnswer accounting(const StudyRows& rows) {
 StudyAnswer ladder(const StudyRows& rows) {
   const char* question = "What do variants save that keep fewer matrices of scores, and what does it cost?";
   const Rows all = rows_of(rows, StudyPart::ladder);
-  if (all.empty()) return unanswered(kTopic, question, StudyPart::ladder);
+  if (all.empty()) return unanswered(kAttentionTopic, question, StudyPart::ladder);
   double longest = 0;
   for (const Json* row : all) longest = std::max(longest, number(*row, "context"));
   const Rows same = rows_of(all, {{"context", static_cast<std::int64_t>(longest)}});
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kAttentionTopic, .question = question};
   const double matrix = 4 * number(*same.front(), "batch") * longest * longest;
   for (const Json* row : same) {
     answer.evidence.push_back(
@@ -180,8 +180,8 @@ StudyAnswer ladder(const StudyRows& rows) {
 StudyAnswer flash(const StudyRows& rows) {
   const char* question = "How far does tiled attention reach?";
   const Rows all = rows_of(rows, StudyPart::flash);
-  if (all.empty()) return unanswered(kTopic, question, StudyPart::flash);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (all.empty()) return unanswered(kAttentionTopic, question, StudyPart::flash);
+  StudyAnswer answer{.topic = kAttentionTopic, .question = question};
   std::vector<std::pair<double, double>> memory;
   for (const Json* row : all) {
     memory.emplace_back(number(*row, "context"), number(*row, kSaved));

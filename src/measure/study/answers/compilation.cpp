@@ -11,9 +11,6 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kMedian = "time_ms.median";
-constexpr const char* kPeak = "memory_bytes.peak_allocated";
-
 std::string range_text(const std::vector<double>& ratios) {
   const auto [least, most] = std::ranges::minmax(ratios);
   return times(least) == times(most) ? times(least) : fmt::format("{} to {}", times(least), times(most));

@@ -12,7 +12,7 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Kernels";
+constexpr const char* kKernelsTopic = "Kernels";
 constexpr StudyPart kPart = StudyPart::profile;
 
 const Json* profile_of(const StudyRows& rows, std::string_view mode) {
@@ -26,7 +26,7 @@ std::string what(std::string_view mode) { return mode == "step" ? "a training st
 
 StudyAnswer trace_against_clock(const StudyRows& rows) {
   const char* question = "Does the time of the kernels agree with the wall clock?";
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   double worst = 0;
   bool is_steady = true;
   for (const char* mode : {"forward", "step"}) {
@@ -41,7 +41,7 @@ StudyAnswer trace_against_clock(const StudyRows& rows) {
         {kPart, fmt::format("{}, {}: kernels {}, idle {}, timed without the profiler {}: {:+.1f} %", workload(*row),
                             mode, ms(kernels), ms(number(*row, "profile.time.idle_ms")), ms(timed), 100 * gap)});
   }
-  if (answer.evidence.empty()) return unanswered(kTopic, question, kPart);
+  if (answer.evidence.empty()) return unanswered(kKernelsTopic, question, kPart);
   answer.sentence = fmt::format("The kernels add up to the timed iteration within {}{}", percent(worst),
                                 worst <= 0.05 ? "." : ", so idle time or the profiler's own work is a part of it.");
   StudyClaim claim{"a100_80gb_pcie", "The forward time of the trace agrees with the wall clock within 4 %."};
@@ -59,7 +59,7 @@ const Json& longest_kernel(const Json& row) {
   return *std::ranges::max_element(kernels, {}, [](const Json& kernel) { return number(kernel, "time_ms"); });
 }
 
-std::string described(const Json& kernel) {
+std::string described_kernel(const Json& kernel) {
   return fmt::format("{} ({} calls, {} of the kernel time)", text(kernel, "name"), number(kernel, "calls"),
                      percent(number(kernel, "share_of_kernel_time")));
 }
@@ -68,15 +68,15 @@ StudyAnswer top_kernel(const StudyRows& rows) {
   const char* question =
       "Which kernel takes the most time in a forward pass, how often does it run, and is it the same in a step?";
   const Json* forward = profile_of(rows, "forward");
-  if (forward == nullptr) return unanswered(kTopic, question, kPart);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (forward == nullptr) return unanswered(kKernelsTopic, question, kPart);
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   const Json& top = longest_kernel(*forward);
-  answer.sentence = fmt::format("In a forward pass it is {}.", described(top));
+  answer.sentence = fmt::format("In a forward pass it is {}.", described_kernel(top));
   if (const Json* step = profile_of(rows, "step"); step != nullptr) {
     const Json& top_of_step = longest_kernel(*step);
     answer.sentence += text(top, "name") == text(top_of_step, "name")
-                           ? fmt::format(" It is the same in a training step: {}.", described(top_of_step))
-                           : fmt::format(" In a training step it is another one: {}.", described(top_of_step));
+                           ? fmt::format(" It is the same in a training step: {}.", described_kernel(top_of_step))
+                           : fmt::format(" In a training step it is another one: {}.", described_kernel(top_of_step));
   }
   for (const char* mode : {"forward", "step"}) {
     const Json* row = profile_of(rows, mode);
@@ -85,7 +85,7 @@ StudyAnswer top_kernel(const StudyRows& rows) {
     for (const Json& kernel : field(*row, "profile.kernels")) {
       if (++shown > 5) break;
       answer.evidence.push_back(
-          {kPart, fmt::format("{}: {}, {}", mode, described(kernel), ms(number(kernel, "time_ms")))});
+          {kPart, fmt::format("{}: {}, {}", mode, described_kernel(kernel), ms(number(kernel, "time_ms")))});
     }
   }
   return answer;
@@ -109,8 +109,8 @@ StudyAnswer matmul_share(const StudyRows& rows) {
   const char* question = "What share of the time do matrix products take, in a forward pass and in a step?";
   const Json* forward = profile_of(rows, "forward");
   const Json* step = profile_of(rows, "step");
-  if (forward == nullptr || step == nullptr) return unanswered(kTopic, question, kPart);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (forward == nullptr || step == nullptr) return unanswered(kKernelsTopic, question, kPart);
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   const double in_forward = shares_of(*forward)["matmul"];
   const double in_step = shares_of(*step)["matmul"];
   answer.sentence = fmt::format(
@@ -132,7 +132,7 @@ StudyAnswer matmul_share(const StudyRows& rows) {
 
 StudyAnswer other_kernels(const StudyRows& rows) {
   const char* question = "Which kernels besides matrix products matter?";
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   for (const char* mode : {"forward", "step"}) {
     const Json* row = profile_of(rows, mode);
     if (row == nullptr) continue;
@@ -151,14 +151,15 @@ StudyAnswer other_kernels(const StudyRows& rows) {
                                      what(mode), others.front().first, percent(others.front().second));
     }
   }
-  return answer.evidence.empty() ? unanswered(kTopic, question, kPart) : answer;
+  return answer.evidence.empty() ? unanswered(kKernelsTopic, question, kPart) : answer;
 }
 
 StudyAnswer inside_attention(const StudyRows& rows) {
   const char* question = "Inside attention, how do softmax and the products compare, in time and in operations?";
   const Json* forward = profile_of(rows, "forward");
-  if (forward == nullptr || field(*forward, "profile.attention").empty()) return unanswered(kTopic, question, kPart);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (forward == nullptr || field(*forward, "profile.attention").empty())
+    return unanswered(kKernelsTopic, question, kPart);
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   double product_ms = 0, softmax_ms = 0, product_flops = 0, softmax_flops = 0, all_ms = 0;
   for (const Json& part : field(*forward, "profile.attention")) {
     const std::string name = text(part, "part");
@@ -196,14 +197,14 @@ StudyAnswer inside_attention(const StudyRows& rows) {
 StudyAnswer optimizer_share(const StudyRows& rows) {
   const char* question = "What share of a step does the optimizer take?";
   const Json* step = profile_of(rows, "step");
-  if (step == nullptr) return unanswered(kTopic, question, kPart);
+  if (step == nullptr) return unanswered(kKernelsTopic, question, kPart);
   double time = 0, share = 0;
   for (const Json& each : field(*step, "profile.classes")) {
     if (text(each, "phase") != "optimizer") continue;
     time += number(each, "time_ms");
     share += number(each, "share_of_kernel_time");
   }
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   answer.sentence = fmt::format(
       "AdamW takes {}, {} of the kernel time of a step of {}{}", ms(time), percent(share), workload(*step),
       share > 0.15 ? ": it reads and writes every parameter and its two moments, however few tokens the batch has."
@@ -215,8 +216,8 @@ StudyAnswer optimizer_share(const StudyRows& rows) {
 StudyAnswer limits(const StudyRows& rows) {
   const char* question = "How far is a step from the machine's limit, and is the device ever idle?";
   const Json* step = profile_of(rows, "step");
-  if (step == nullptr) return unanswered(kTopic, question, kPart);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (step == nullptr) return unanswered(kKernelsTopic, question, kPart);
+  StudyAnswer answer{.topic = kKernelsTopic, .question = question};
   const double wall = number(*step, "profile.time.profiled_ms");
   double recoverable = 0;
   const Json* largest = nullptr;
@@ -225,7 +226,7 @@ StudyAnswer limits(const StudyRows& rows) {
     if (largest == nullptr || number(each, "recoverable_ms") > number(*largest, "recoverable_ms")) largest = &each;
   }
   const double idle = number(*step, "profile.time.idle_ms") / wall;
-  if (largest == nullptr) return unanswered(kTopic, question, kPart);
+  if (largest == nullptr) return unanswered(kKernelsTopic, question, kPart);
   answer.sentence = fmt::format(
       "At the measured rates of the machine {} of a step's {} could be saved, the largest part of it in {} ({}).",
       percent(recoverable / wall), ms(wall), text(*largest, "what"), ms(number(*largest, "recoverable_ms")));

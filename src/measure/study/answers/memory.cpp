@@ -11,8 +11,7 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Memory";
-constexpr const char* kPeak = "memory_bytes.peak_allocated";
+constexpr const char* kMemoryTopic = "Memory";
 
 const Json* step_history(const StudyRows& rows) {
   const Rows found = rows_of(rows, StudyPart::memory_step);
@@ -39,8 +38,8 @@ std::vector<std::string> parts_of(const Json& moment) {
 StudyAnswer peak_phase(const StudyRows& rows) {
   const char* question = "In which phase of a step is the peak, and what is it made of?";
   const Json* row = step_history(rows);
-  if (row == nullptr) return unanswered(kTopic, question, StudyPart::memory_step);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (row == nullptr) return unanswered(kMemoryTopic, question, StudyPart::memory_step);
+  StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   const Json* peak = nullptr;
   for (const Json& phase : field(*row, "memory.phases")) {
     answer.evidence.push_back(
@@ -48,7 +47,7 @@ StudyAnswer peak_phase(const StudyRows& rows) {
                                              fmt::join(parts_of(phase), ", "))});
     if (peak == nullptr || number(phase, "allocated_bytes") > number(*peak, "allocated_bytes")) peak = &phase;
   }
-  if (peak == nullptr) return unanswered(kTopic, question, StudyPart::memory_step);
+  if (peak == nullptr) return unanswered(kMemoryTopic, question, StudyPart::memory_step);
   const std::vector<std::string> parts = parts_of(*peak);
   answer.sentence =
       fmt::format("A step of {} has its peak, {}, in the {} phase. The largest part is {}{}.", workload(*row),
@@ -60,8 +59,8 @@ StudyAnswer peak_phase(const StudyRows& rows) {
 StudyAnswer peaks_by_context(const StudyRows& rows) {
   const char* question = "What is the peak by context length, in a forward pass and in a step?";
   const Rows all = rows_of(rows, StudyPart::memory_peaks, {{"dtype", "fp32"}});
-  if (all.empty()) return unanswered(kTopic, question, StudyPart::memory_peaks);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (all.empty()) return unanswered(kMemoryTopic, question, StudyPart::memory_peaks);
+  StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const char* mode : {"forward", "training_forward", "step"}) {
       std::vector<std::pair<double, double>> points;
@@ -92,7 +91,7 @@ StudyAnswer peaks_by_context(const StudyRows& rows) {
 StudyAnswer mixed_precision(const StudyRows& rows) {
   const char* question = "What does mixed precision change in the peaks?";
   const Rows all = rows_of(rows, StudyPart::memory_peaks);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   double least = 1, most = -1;
   for (const Json* full : rows_of(all, {{"dtype", "fp32"}})) {
     const Json* low = first_of(all, {{"dtype", "bf16"},
@@ -108,7 +107,7 @@ StudyAnswer mixed_precision(const StudyRows& rows) {
     least = std::min(least, saved);
     most = std::max(most, saved);
   }
-  if (answer.evidence.empty()) return unanswered(kTopic, question, StudyPart::memory_peaks);
+  if (answer.evidence.empty()) return unanswered(kMemoryTopic, question, StudyPart::memory_peaks);
   if (least >= 0) {
     answer.sentence = fmt::format("bf16 lowers every peak, by {} to {}.", percent(least), percent(most));
   } else if (most <= 0) {
@@ -132,10 +131,10 @@ StudyAnswer residual(const StudyRows& rows) {
   const char* question = "How large is one activation of the residual stream?";
   const Json* row = step_history(rows);
   if (row == nullptr || !has(number(*row, "memory.residual_activation.bytes")))
-    return unanswered(kTopic, question, StudyPart::memory_step);
+    return unanswered(kMemoryTopic, question, StudyPart::memory_step);
   const double size = number(*row, "memory.residual_activation.bytes");
   const double elements = number(*row, "batch") * number(*row, "context") * number(*row, "model.d_model");
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   answer.sentence = fmt::format("It has {} ({} bytes): {}, for {} x {} x {} elements.", bytes(size), size,
                                 text(*row, "memory.residual_activation.formula"), number(*row, "batch"),
                                 number(*row, "context"), number(*row, "model.d_model"));
@@ -144,7 +143,7 @@ StudyAnswer residual(const StudyRows& rows) {
   return answer;
 }
 
-std::string described(const Json& allocation) {
+std::string described_allocation(const Json& allocation) {
   const std::string formula = text(allocation, "formula");  // a workspace has none
   return fmt::format("{} by {} in {}{}", bytes(number(allocation, "block_bytes")),
                      text(allocation, "op").empty() ? "the allocator" : text(allocation, "op"),
@@ -156,15 +155,15 @@ StudyAnswer largest(const StudyRows& rows) {
   const char* question = "What are the largest allocations of a step, and where do they come from?";
   const Json* row = step_history(rows);
   if (row == nullptr || field(*row, "memory.largest_allocations").empty())
-    return unanswered(kTopic, question, StudyPart::memory_step);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+    return unanswered(kMemoryTopic, question, StudyPart::memory_step);
+  StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   std::vector<std::string> first;
   for (const Json& allocation : field(*row, "memory.largest_allocations")) {
     if (answer.evidence.size() == 10) break;
     answer.evidence.push_back(
-        {StudyPart::memory_step,
-         fmt::format("{}, {}, {}", described(allocation), text(allocation, "category"), text(allocation, "source"))});
-    if (first.size() < 3) first.push_back(described(allocation));
+        {StudyPart::memory_step, fmt::format("{}, {}, {}", described_allocation(allocation),
+                                             text(allocation, "category"), text(allocation, "source"))});
+    if (first.size() < 3) first.push_back(described_allocation(allocation));
   }
   answer.sentence = fmt::format("The largest are {}.", fmt::join(first, "; "));
   return answer;
@@ -178,8 +177,8 @@ StudyAnswer sawtooth(const StudyRows& rows) {
   const Json* row = found.empty() ? nullptr : found.front();
   const double rise = row == nullptr ? std::nan("") : number(*row, "memory.sawtooth.rise_ms");
   const double fall = row == nullptr ? std::nan("") : number(*row, "memory.sawtooth.fall_ms");
-  if (!has(rise) || !has(fall) || fall <= 0) return unanswered(kTopic, question, StudyPart::memory_forward_loop);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (!has(rise) || !has(fall) || fall <= 0) return unanswered(kMemoryTopic, question, StudyPart::memory_forward_loop);
+  StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   const double in_time = rise / fall;
   const double in_events = number(*row, "memory.sawtooth.rise_events") / number(*row, "memory.sawtooth.fall_events");
   std::string verdict = text(*row, "memory.sawtooth.verdict");

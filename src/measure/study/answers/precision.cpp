@@ -12,7 +12,7 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Precision";
+constexpr const char* kPrecisionTopic = "Precision";
 
 const Json* sum_of(const Rows& rows, const char* statement) { return first_of(rows, {{"statement", statement}}); }
 
@@ -41,8 +41,8 @@ StudyAnswer sums(const StudyRows& rows) {
   const Json* low = sum_of(all, "fp16 += fp16");
   const Json* mixed = sum_of(all, "fp32 += fp16");
   if (full == nullptr || low == nullptr || mixed == nullptr)
-    return unanswered(kTopic, question, StudyPart::accumulation);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+    return unanswered(kPrecisionTopic, question, StudyPart::accumulation);
+  StudyAnswer answer{.topic = kPrecisionTopic, .question = question};
   for (const Json* row : all) {
     answer.evidence.push_back(
         {StudyPart::accumulation, fmt::format("{}: {:.8f}, relative error {:.2g}", text(*row, "statement"),
@@ -65,8 +65,8 @@ StudyAnswer autocast(const StudyRows& rows) {
   const char* question = "Which types do the parts of a model have under autocast, and why is layer norm an exception?";
   const Rows all = rows_of(rows, StudyPart::autocast);
   const Json* norm = first_of(all, {{"op", "layer_norm"}});
-  if (norm == nullptr) return unanswered(kTopic, question, StudyPart::autocast);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (norm == nullptr) return unanswered(kPrecisionTopic, question, StudyPart::autocast);
+  StudyAnswer answer{.topic = kPrecisionTopic, .question = question};
   std::vector<std::string> low, full;
   for (const Json* row : rows_of(all, {{"part", "forward"}})) {
     const std::string result = text(*row, "result");
@@ -93,7 +93,7 @@ StudyAnswer autocast(const StudyRows& rows) {
 StudyAnswer errors(const StudyRows& rows) {
   const char* question = "How large are the errors of each type against double precision?";
   const Rows all = rows_of(rows, StudyPart::precision_error);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kPrecisionTopic, .question = question};
   std::vector<std::pair<std::string, double>> worst;
   for (const char* dtype : {"fp32", "bf16", "fp16"}) {
     double most = 0;
@@ -106,7 +106,7 @@ StudyAnswer errors(const StudyRows& rows) {
     }
     if (most > 0) worst.emplace_back(dtype, most);
   }
-  if (worst.size() < 2) return unanswered(kTopic, question, StudyPart::precision_error);
+  if (worst.size() < 2) return unanswered(kPrecisionTopic, question, StudyPart::precision_error);
   for (const auto& [dtype, error] : worst)
     answer.evidence.push_back(
         {StudyPart::precision_error, fmt::format("{}: largest relative error of a module {:.2g}", dtype, error)});

@@ -11,14 +11,13 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Several ranks";
+constexpr const char* kRanksTopic = "Several ranks";
 constexpr const char* kSlowest = "parallel.slowest_ms";
-constexpr const char* kPeak = "memory_bytes.peak_allocated";
 
 StudyAnswer bandwidth(const StudyRows& rows) {
   const char* question = "What bandwidth do collectives reach, and how long does the smallest take?";
   const Rows all = rows_of(rows, StudyPart::collectives);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kRanksTopic, .question = question};
   std::vector<std::string> sentences;
   double wrong = 0;
   for (const std::string& op : texts_of(all, "op")) {
@@ -37,7 +36,7 @@ StudyAnswer bandwidth(const StudyRows& rows) {
                                     number(most, "bus_gb_per_second"), of_link, bytes(number(most, "bytes")),
                                     number(least, "time_us"), bytes(number(least, "bytes"))));
   }
-  if (sentences.empty()) return unanswered(kTopic, question, StudyPart::collectives);
+  if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::collectives);
   answer.sentence = fmt::format("By the bandwidth of a link of a ring: {}.", fmt::join(sentences, "; "));
   if (wrong > 0) answer.sentence += fmt::format(" {:.0f} elements of the results are wrong.", wrong);
   return answer;
@@ -53,7 +52,7 @@ std::string cause(double lost_ms, double exposed_ms) {
 
 StudyAnswer efficiency(const StudyRows& rows) {
   const char* question = "How much of its speed does a step keep on several ranks?";
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kRanksTopic, .question = question};
   std::vector<std::string> sentences;
   double ranks = 0;
   for (const Json* row : rows_of(rows, StudyPart::ranks, {{"parallel.shard", "none"}})) {
@@ -70,7 +69,7 @@ StudyAnswer efficiency(const StudyRows& rows) {
                                     percent(alone / slowest),
                                     cause(slowest - alone, number(*row, "parallel.exposed_ms"))));
   }
-  if (sentences.empty()) return unanswered(kTopic, question, StudyPart::ranks);
+  if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::ranks);
   answer.sentence = fmt::format("On {:.0f} ranks, each with the batch of one, {}.", ranks, fmt::join(sentences, "; "));
   return answer;
 }
@@ -78,7 +77,7 @@ StudyAnswer efficiency(const StudyRows& rows) {
 StudyAnswer sharding(const StudyRows& rows) {
   const char* question = "What does dividing states, gradients and parameters among ranks save, and what does it cost?";
   const Rows all = rows_of(rows, StudyPart::ranks);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kRanksTopic, .question = question};
   std::vector<std::string> sentences;
   for (const std::string& model : texts_of(all, "model.name")) {
     const Rows of_model = rows_of(all, {{"model.name", model}});
@@ -102,7 +101,7 @@ StudyAnswer sharding(const StudyRows& rows) {
                     times(number(*least, kSlowest) / number(*none, kSlowest)),
                     compare(*none, *least) == Verdict::slower ? "" : ", which is within the noise"));
   }
-  if (sentences.empty()) return unanswered(kTopic, question, StudyPart::ranks);
+  if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::ranks);
   answer.sentence = fmt::format("{}.", fmt::join(sentences, "; "));
   answer.sentence.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(answer.sentence.front())));
   return answer;

@@ -15,6 +15,10 @@
 
 namespace ridgepoint::answers {
 
+// Paths of fields that several topics read.
+inline constexpr const char* kMedian = "time_ms.median";
+inline constexpr const char* kPeak = "memory_bytes.peak_allocated";
+
 // The field at a path: "time_ms.median". null if a level is missing.
 const Json& field(const Json& row, std::string_view path);
 double number(const Json& row, std::string_view path);     // NaN if it is no number

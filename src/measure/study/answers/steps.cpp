@@ -9,14 +9,13 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Training steps";
-constexpr const char* kMedian = "time_ms.median";
+constexpr const char* kStepsTopic = "Training steps";
 
 StudyAnswer times_by_size(const StudyRows& rows) {
   const char* question = "How long do a forward pass and a training step take, by size?";
   const Rows forwards = rows_of(rows, StudyPart::sizes, {{"mode", "forward"}, {"dtype", "fp32"}});
-  if (forwards.empty()) return unanswered(kTopic, question, StudyPart::sizes);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (forwards.empty()) return unanswered(kStepsTopic, question, StudyPart::sizes);
+  StudyAnswer answer{.topic = kStepsTopic, .question = question};
   const Rows all = rows_of(rows, StudyPart::sizes);
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const std::string& dtype : texts_of(all, "dtype")) {
@@ -58,7 +57,7 @@ StudyClaim claim_of_three_passes(double ratio) {
 StudyAnswer backward_over_forward(const StudyRows& rows) {
   const char* question = "How long is backward against forward?";
   const Rows all = rows_of(rows, StudyPart::sizes);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kStepsTopic, .question = question};
   std::vector<double> backward, both;
   for (const Json* forward : rows_of(all, {{"mode", "forward"}, {"dtype", "fp32"}})) {
     const Json* pair =
@@ -71,7 +70,7 @@ StudyAnswer backward_over_forward(const StudyRows& rows) {
                                                              ms(number(*pair, "phase_ms.forward")),
                                                              ms(number(*pair, "phase_ms.backward")), times(ratio))});
   }
-  if (backward.empty()) return unanswered(kTopic, question, StudyPart::sizes);
+  if (backward.empty()) return unanswered(kStepsTopic, question, StudyPart::sizes);
   const auto [least, most] = std::ranges::minmax(backward);
   answer.sentence = backward.size() == 1 ? fmt::format("Backward takes {} as long as forward.", times(least))
                                          : fmt::format("Backward takes {} to {} as long as forward over the sizes.",
@@ -97,7 +96,7 @@ std::string phrase(Verdict verdict, double speedup) {
 StudyAnswer low_precision(const StudyRows& rows) {
   const char* question = "What does bf16 gain over fp32, and how does that depend on size?";
   const Rows all = rows_of(rows, StudyPart::sizes);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kStepsTopic, .question = question};
   std::vector<std::pair<std::string, double>> gains;
   std::string first;
   for (const Json* full : rows_of(all, {{"dtype", "fp32"}})) {
@@ -115,7 +114,7 @@ StudyAnswer low_precision(const StudyRows& rows) {
     if (first.empty())
       first = fmt::format("A forward pass of {} in bf16 is {} as in fp32.", text(*full, "model.name"), words);
   }
-  if (gains.empty()) return unanswered(kTopic, question, StudyPart::sizes);
+  if (gains.empty()) return unanswered(kStepsTopic, question, StudyPart::sizes);
   answer.sentence = first;
   if (gains.size() > 1) {
     const double change = gains.back().second / gains.front().second;
@@ -136,7 +135,7 @@ StudyAnswer low_precision(const StudyRows& rows) {
 
 StudyAnswer contexts(const StudyRows& rows) {
   const char* question = "How does the time grow with the context length?";
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kStepsTopic, .question = question};
   for (const char* mode : {"forward", "step"}) {
     std::vector<std::pair<double, double>> points;
     for (const Json* row : rows_of(rows, StudyPart::contexts, {{"mode", mode}})) {
@@ -154,7 +153,7 @@ StudyAnswer contexts(const StudyRows& rows) {
                     : power < 0.8 ? "more slowly than the tokens, so short sequences do not fill the machine"
                                   : "nearly with the tokens, as the products with weights do");
   }
-  return answer.sentence.empty() ? unanswered(kTopic, question, StudyPart::contexts) : answer;
+  return answer.sentence.empty() ? unanswered(kStepsTopic, question, StudyPart::contexts) : answer;
 }
 
 }  // namespace

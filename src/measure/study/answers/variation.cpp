@@ -12,8 +12,7 @@
 namespace ridgepoint::answers {
 namespace {
 
-constexpr const char* kTopic = "Training steps";
-constexpr const char* kMedian = "time_ms.median";
+constexpr const char* kVariationTopic = "Training steps";
 
 StudyAnswer spread(const StudyRows& rows) {
   const char* question = "How much do the iterations vary?";
@@ -29,9 +28,9 @@ StudyAnswer spread(const StudyRows& rows) {
     ++doubtful;
     by_verdict[verdict].push_back(fmt::format("{}, {}", workload(*row), text(*row, "mode")));
   }
-  if (worst == nullptr) return unanswered(kTopic, question, StudyPart::sizes);
+  if (worst == nullptr) return unanswered(kVariationTopic, question, StudyPart::sizes);
   const double cv = number(*worst, "time_ms.cv");
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  StudyAnswer answer{.topic = kVariationTopic, .question = question};
   answer.sentence = fmt::format("The largest standard deviation is {} of the mean ({}, {}): {}.", percent(cv),
                                 workload(*worst), text(*worst, "mode"),
                                 cv < 0.02  ? "the iterations are steady"
@@ -63,8 +62,9 @@ StudyAnswer warmup(const StudyRows& rows) {
   const char* question = "What does the warm-up change, and how much is enough?";
   const Rows all = rows_of(rows, StudyPart::warmup);
   const Json* cold = first_of(all, {{"warmup", 0}});
-  if (cold == nullptr || !has(first_over_others(*cold))) return unanswered(kTopic, question, StudyPart::warmup);
-  StudyAnswer answer{.topic = kTopic, .question = question};
+  if (cold == nullptr || !has(first_over_others(*cold)))
+    return unanswered(kVariationTopic, question, StudyPart::warmup);
+  StudyAnswer answer{.topic = kVariationTopic, .question = question};
   std::int64_t enough = -1;  // the least from which on the first iteration is like the others
   for (const Json* row : all) {
     const double first = first_over_others(*row);

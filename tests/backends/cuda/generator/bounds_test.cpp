@@ -18,7 +18,7 @@ using testing::GuardedMemory;
 using testing::RandomKernel;
 using testing::Tensors;
 
-constexpr int kMultiprocessors = 4;
+constexpr int kBoundsMultiprocessors = 4;
 constexpr std::byte kGarbage{0x7f};  // 3e38 as a float, so that an unwritten element is far from any result
 
 // The `count` elements of an input's storage, from `first` on, that an operand reads; element `origin` of these is the
@@ -223,7 +223,7 @@ TEST_F(GeneratedBounds, random_kernels_touch_nothing_beside_their_operands) {
     add(Op::reduce_sum);
     add(Op::reduce_max);
   }
-  testing::Emulator emulator(kMultiprocessors, false, true);
+  testing::Emulator emulator(kBoundsMultiprocessors, false, true);
   EXPECT_THAT(variants(emulator),
               ::testing::IsSupersetOf({"vector", "element", "tiled", "warp_row", "block_row", "split_row", "columns",
                                        "column_tiles", "column_shares", "warp_row_sums", "block_row_sums"}));
@@ -232,7 +232,7 @@ TEST_F(GeneratedBounds, random_kernels_touch_nothing_beside_their_operands) {
 
 TEST_F(GeneratedBounds, random_kernels_of_single_elements_touch_nothing_beside_their_operands) {
   for (const Op op : generated_ops()) add(op);
-  testing::Emulator emulator(kMultiprocessors, true, true);
+  testing::Emulator emulator(kBoundsMultiprocessors, true, true);
   expect_all_stay_inside(cases_, emulator);
 }
 
@@ -283,7 +283,7 @@ TEST_F(GeneratedBounds, the_last_part_of_a_vector_is_gathered_element_by_element
       return make_node(g, Op::neg, {pairs});
     });
   }
-  testing::Emulator emulator(kMultiprocessors, false, true);
+  testing::Emulator emulator(kBoundsMultiprocessors, false, true);
   expect_all_stay_inside(cases_, emulator);
 }
 

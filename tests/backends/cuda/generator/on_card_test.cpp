@@ -17,7 +17,7 @@ using testing::NodeRun;
 using testing::Operand;
 using testing::shifted;
 
-constexpr double kTolerance = 5e-6;
+constexpr double kOnCardTolerance = 5e-6;
 
 double tolerance_of(DType dtype) {
   return dtype == DType::bf16 ? 4e-3 : dtype == DType::fp16 ? 5e-4 : dtype == DType::fp64 ? 1e-13 : 2e-6;
@@ -52,7 +52,7 @@ Attributes over(std::vector<std::int64_t> axes) { return {{"axes", std::move(axe
 
 TEST_F(OnCardGenerated, variants_agree_with_the_reference) {
   for (const testing::OpCase& op_case : testing::generator_cases()) {
-    for (const testing::Disagreement& found : testing::disagreements(op_case, device_, 11, kTolerance)) {
+    for (const testing::Disagreement& found : testing::disagreements(op_case, device_, 11, kOnCardTolerance)) {
       ADD_FAILURE() << op_case.name << ": " << found.output << " differs by " << found.relative_error;
     }
   }

@@ -15,7 +15,7 @@ using cuda::GeneratedNode;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr int kMultiprocessors = 132;
+constexpr int kSourceMultiprocessors = 132;
 constexpr int kPtxOfHopper = 91;  // unknown architecture: the compiler makes PTX of the newest older one
 
 // An operand as a view of a dense tensor.
@@ -40,7 +40,7 @@ std::shared_ptr<const GeneratedNode> generate(Op op, const std::vector<ViewedOpe
   std::vector<TensorLayout> outputs;
   for (const Value value : node.inputs) inputs.push_back(layouts[value.id].layout);
   for (const Value value : node.outputs) outputs.push_back(layouts[value.id].layout);
-  return cuda::generate_node({graph, node, inputs, outputs}, 90, kMultiprocessors);
+  return cuda::generate_node({graph, node, inputs, outputs}, 90, kSourceMultiprocessors);
 }
 
 std::vector<std::string> entries(const GeneratedNode& node) {
@@ -55,7 +55,7 @@ std::string ptx(const GeneratedNode& node) {
   return cuda::nvrtc().compile(node.sources[0].text, "test", kPtxOfHopper, {"--minimal"}).bytes;
 }
 
-Attributes over(std::vector<std::int64_t> axes) { return {{"axes", std::move(axes)}, {"keep_dims", false}}; }
+Attributes reduced_over(std::vector<std::int64_t> axes) { return {{"axes", std::move(axes)}, {"keep_dims", false}}; }
 
 using Entries = std::vector<std::string>;
 
@@ -146,21 +146,22 @@ TEST(GeneratedSource, very_short_rows_share_a_warp) {
 }
 
 TEST(GeneratedSource, a_few_long_rows_are_split_over_many_blocks) {
-  const auto node = generate(Op::reduce_sum, {fp32({1 << 24})}, over({0}));
+  const auto node = generate(Op::reduce_sum, {fp32({1 << 24})}, reduced_over({0}));
   EXPECT_EQ(entries(*node).front(), "reduce_sum_split_row");
   EXPECT_EQ(entries(*node).size(), 2U);
-  EXPECT_GE(node->sources[0].launches[0].grid, unsigned{kMultiprocessors});
+  EXPECT_GE(node->sources[0].launches[0].grid, unsigned{kSourceMultiprocessors});
   EXPECT_GE(node->workspace_bytes, node->sources[0].launches[0].grid * sizeof(float));
 }
 
 TEST(GeneratedSource, sums_of_columns_are_shared_by_blocks_and_combined_in_a_second_launch) {
-  const auto node = generate(Op::reduce_sum, {fp32({8192, 768})}, over({0}));
+  const auto node = generate(Op::reduce_sum, {fp32({8192, 768})}, reduced_over({0}));
   EXPECT_EQ(entries(*node), (Entries{"reduce_sum_column_shares", "reduce_sum_column_tiles"}));
-  EXPECT_GE(node->sources[0].launches[0].grid, unsigned{2 * kMultiprocessors});
+  EXPECT_GE(node->sources[0].launches[0].grid, unsigned{2 * kSourceMultiprocessors});
 }
 
 TEST(GeneratedSource, wide_sums_of_columns_need_one_launch) {
-  EXPECT_EQ(entries(*generate(Op::reduce_sum, {fp32({64, 1 << 20})}, over({0}))), Entries{"reduce_sum_columns"});
+  EXPECT_EQ(entries(*generate(Op::reduce_sum, {fp32({64, 1 << 20})}, reduced_over({0}))),
+            Entries{"reduce_sum_columns"});
 }
 
 TEST(GeneratedSource, a_gradient_and_the_sums_beside_it_read_their_operands_once) {
@@ -170,8 +171,8 @@ TEST(GeneratedSource, a_gradient_and_the_sums_beside_it_read_their_operands_once
 }
 
 TEST(GeneratedSource, no_kernel_adds_floats_in_an_order_that_may_change) {
-  for (const auto& node : {generate(Op::reduce_sum, {fp32({8192, 768})}, over({0})),
-                           generate(Op::reduce_sum, {fp32({1 << 24})}, over({0}))}) {
+  for (const auto& node : {generate(Op::reduce_sum, {fp32({8192, 768})}, reduced_over({0})),
+                           generate(Op::reduce_sum, {fp32({1 << 24})}, reduced_over({0}))}) {
     EXPECT_THAT(node->sources[0].text, Not(HasSubstr("atomic")));
   }
 }
@@ -199,8 +200,8 @@ TEST(GeneratedSource, results_without_elements_need_no_launch) {
 }
 
 TEST(GeneratedSource, reductions_of_nothing_still_write_their_identity) {
-  EXPECT_EQ(entries(*generate(Op::reduce_sum, {fp32({3, 0})}, over({1}))).size(), 1U);
-  EXPECT_EQ(entries(*generate(Op::reduce_sum, {fp32({0, 3})}, over({0}))).size(), 1U);
+  EXPECT_EQ(entries(*generate(Op::reduce_sum, {fp32({3, 0})}, reduced_over({1}))).size(), 1U);
+  EXPECT_EQ(entries(*generate(Op::reduce_sum, {fp32({0, 3})}, reduced_over({0}))).size(), 1U);
 }
 
 TEST(GeneratedNode, is_shared_by_nodes_that_differ_in_name_only) {
@@ -228,7 +229,7 @@ TEST(GeneratedNode, refuses_what_is_no_row_program) {
   const TensorLayout layout = dense_layout(graph.type(x));
   const std::array inputs = {layout, layout};
   const std::array outputs = {layout};
-  EXPECT_THROW(cuda::generate_node({graph, node, inputs, outputs}, 90, kMultiprocessors), Error);
+  EXPECT_THROW(cuda::generate_node({graph, node, inputs, outputs}, 90, kSourceMultiprocessors), Error);
 }
 
 }  // namespace

@@ -8,13 +8,13 @@
 namespace ridgepoint {
 namespace {
 
-constexpr double kTolerance = 5e-6;
+constexpr double kVariantTolerance = 5e-6;
 
 void expect_agreement(int multiprocessors, bool scalar) {
   const std::vector<testing::OpCase> cases = testing::generator_cases();
   testing::Emulator emulator(multiprocessors, scalar);
   const auto run = [&](const testing::OpCase& op_case) {
-    return testing::disagreements(op_case, std::make_shared<testing::EmulatedDevice>(emulator), 7, kTolerance);
+    return testing::disagreements(op_case, std::make_shared<testing::EmulatedDevice>(emulator), 7, kVariantTolerance);
   };
   for (const testing::OpCase& op_case : cases) run(op_case);
   ASSERT_GT(emulator.source_count(), 80U);

@@ -18,7 +18,7 @@ using testing::index_operand;
 using testing::NodeRun;
 using testing::Operand;
 
-double tolerance_of(DType dtype) {
+double experts_tolerance(DType dtype) {
   switch (dtype) {
     case DType::bf16:
       return 4e-3;
@@ -41,7 +41,7 @@ class OnCardExperts : public testing::OnCard {
     const std::vector<HostTensor> found = run.launch();
     const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, attributes);
     for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_LE(testing::relative_error(found[i], expected[i]), tolerance_of(found[i].type.dtype))
+      EXPECT_LE(testing::relative_error(found[i], expected[i]), experts_tolerance(found[i].type.dtype))
           << run.kernel().name() << " output " << i << " of " << found[i].type.to_string();
     }
     const std::vector<HostTensor> again = run.launch();

@@ -22,7 +22,7 @@
 namespace ridgepoint::torch {
 namespace {
 
-struct Recording {
+struct TransformersRecording {
   Training training;
   std::vector<std::int64_t> events = {};
 };
@@ -53,13 +53,13 @@ Architecture architecture_of(const std::string& family) {
   return a;
 }
 
-Recording read_recording(const std::filesystem::path& path) {
+TransformersRecording read_transformers_recording(const std::filesystem::path& path) {
   std::ifstream file(path);
   std::string line;
   std::getline(file, line);
   const nlohmann::json row = nlohmann::json::parse(line);
   const auto size = [&](const char* name) { return row[name].get<std::int64_t>(); };
-  Recording recording{
+  TransformersRecording recording{
       {.model = {"recorded", size("vocab"), size("context"), size("d_model"), size("d_ff"), size("layers"),
                  size("heads"), AttentionVariant::softmax, architecture_of(row["family"].get<std::string>())},
        .batch = size("batch"),
@@ -87,7 +87,8 @@ std::int64_t peak_of(const std::vector<std::int64_t>& events) {
 // norms: OLMo 2 has neither, and of the others forward, loss and the peak of the step are compared.
 TEST_P(TorchTransformers, allocates_and_frees_what_pytorch_does) {
   const std::string name = std::string(GetParam()) + ".txt";
-  const Recording recording = read_recording(source_folder() / "tests/golden/transformers_memory" / name);
+  const TransformersRecording recording =
+      read_transformers_recording(source_folder() / "tests/golden/transformers_memory" / name);
   RecordingAllocator allocator(MemoryCategory::data);
   run(recording.training, allocator);
   const std::vector<std::int64_t> events = comparable(allocator.last_phases(4));
