@@ -23,7 +23,7 @@ std::vector<RunConfig> expand_training(std::vector<std::string> arguments) {
   options.add_to(app);
   std::ranges::reverse(arguments);
   app.parse(std::move(arguments));
-  return options.expand_training();
+  return options.expand();
 }
 
 void expect_training_refused(const std::vector<std::string>& arguments, const std::string& why) {

@@ -109,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(Families, TorchTransformers,
                                            "qwen2_checkpoint", "qwen3_checkpoint", "gemma2_checkpoint",
                                            "olmo2_checkpoint", "gpt2_checkpoint"));
 
-RunConfig config_of(const TransformerConfig& model, Checkpoint checkpoint = Checkpoint::none) {
+RunConfig config_of(const TransformerConfig& model, ridgepoint::Checkpoint checkpoint = ridgepoint::Checkpoint::none) {
   RunConfig config;
   config.device = "null";
   config.workload = std::make_shared<Transformer>(model, 4);
@@ -132,7 +132,7 @@ std::size_t peak(const RunConfig& config) { return forecast_torch(config, "H200 
 TEST(TorchTransformersPeak, is_within_half_a_percent_of_what_an_h200_measured) {
   const TransformerConfig model = known("llama-3.2-1b", 2048);
   EXPECT_NEAR(static_cast<double>(peak(config_of(model))) / 47.07e9, 1, 0.005);
-  EXPECT_NEAR(static_cast<double>(peak(config_of(model, Checkpoint::block))) / 29.27e9, 1, 0.005);
+  EXPECT_NEAR(static_cast<double>(peak(config_of(model, ridgepoint::Checkpoint::block))) / 29.27e9, 1, 0.005);
 }
 
 TEST(TorchTransformersPeak, exists_for_every_family_and_checkpoints_keep_less) {
@@ -145,7 +145,7 @@ TEST(TorchTransformersPeak, exists_for_every_family_and_checkpoints_keep_less) {
       model.layers = 4;
       const MemoryForecast kept = forecast_torch(config_of(model), {});
       EXPECT_GT(kept.use.peak_allocated_bytes, 12 * static_cast<std::size_t>(parameter_count(model)));
-      const MemoryForecast again = forecast_torch(config_of(model, Checkpoint::block), {});
+      const MemoryForecast again = forecast_torch(config_of(model, ridgepoint::Checkpoint::block), {});
       EXPECT_LT(again.before_backward_bytes, kept.before_backward_bytes);
     }
   }
@@ -192,7 +192,8 @@ TEST(TorchTransformersPeak, is_refused_for_what_is_not_modelled) {
       EXPECT_THAT(error.what(), testing::HasSubstr(part));
     }
   };
-  expect_refused(config_of(known("gpt2", 64), Checkpoint::selective), "transformers checkpoints whole layers");
+  expect_refused(config_of(known("gpt2", 64), ridgepoint::Checkpoint::selective),
+                 "transformers checkpoints whole layers");
   TransformerConfig model = known("mixtral-8x7b", 64);
   model.architecture.experts.auxiliary_loss = 0.1;
   expect_refused(config_of(model), "output_router_logits=false");
