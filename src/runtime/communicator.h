@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "runtime/device.h"
 
@@ -16,5 +18,10 @@ class Communicator {
   // collectives in the same order. Operands and results are dense.
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
 };
+
+// A collective for messages: "all_reduce of 25.0 MiB (bucket 3)".
+std::string describe_collective(const KernelSpec& spec);
+// The message where it has not ended within the time limit.
+std::string describe_hang(std::string_view collective, double limit_seconds);
 
 }  // namespace ridgepoint

@@ -32,6 +32,9 @@ class ProcessGroup {
   virtual int rank_on_host() const = 0;  // among the ranks of this machine
   virtual int ranks_on_host() const = 0;
 
+  // After this time a collective has failed.
+  virtual double collective_limit_seconds() const = 0;
+
   // The texts of all ranks, in their order. Throws Error after the time limit.
   virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
   void barrier() { all_gather({}); }

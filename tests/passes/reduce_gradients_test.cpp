@@ -30,6 +30,7 @@ struct Setting {
   const char* device = "cpu";
   CompileOptions compile = {};
   std::int64_t micro_batches = 1;
+  TransformerConfig model = kToy;
 };
 
 // The rows of `rank` of a tensor that has those of all ranks.
@@ -49,7 +50,7 @@ class DataParallel : public ::testing::TestWithParam<Setting> {
   }
 
   static Program whole(const CompileOptions& options) {
-    const Transformer workload(kToy, kBatch);
+    const Transformer workload(GetParam().model, kBatch);
     Program program(workload.build(), open_device(GetParam().device), {.compile = options});
     initialise(program, workload, 3);
     return program;
@@ -65,7 +66,7 @@ class DataParallel : public ::testing::TestWithParam<Setting> {
     RankThreads(static_cast<std::size_t>(setting.ranks), setting.runs).run([&](std::size_t rank, const auto& others) {
       CompileOptions own = options;
       own.parallel.rank = static_cast<std::int64_t>(rank);
-      const Transformer workload(kToy, kBatch / setting.ranks / setting.micro_batches);
+      const Transformer workload(setting.model, kBatch / setting.ranks / setting.micro_batches);
       Program program(workload.build(), open_device(setting.device), {.compile = own, .communicator = others});
       initialise(program, workload, 3);
       for (const char* name : {"inputs", "targets"})
@@ -99,6 +100,13 @@ TEST_P(DataParallel, has_the_parameters_of_the_joined_batch_after_three_steps) {
           << parameter.name;
     }
   });
+}
+
+// The embedding is the head too, so its gradient has two parts.
+TransformerConfig tied_toy() {
+  TransformerConfig config = kToy;
+  config.architecture.tied_head = true;
+  return config;
 }
 
 // With buckets that are smaller than a gradient, every gradient has an all_reduce of its own.
@@ -141,6 +149,9 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{.compile = sharded_parameters({.optimizer = {.kind = Optimizer::sgd, .sgd = {.momentum = 0.9}}})},
         Setting{.runs = CollectiveRuns::in_wait, .compile = sharded_parameters(), .micro_batches = 3},
         Setting{.compile = sharded_parameters({.level = Compile::full, .loss_chunk_rows = 8})},
+        Setting{.compile = sharded_parameters({.level = Compile::fuse, .lora = LoraOptions{.rank = 4}})},
+        Setting{.runs = CollectiveRuns::in_wait, .compile = sharded_parameters({.frozen = {"token_embeddings"}})},
+        Setting{.compile = sharded_parameters({.level = Compile::fuse}), .model = tied_toy()},
         Setting{.device = "reference", .compile = sharded_parameters(small_buckets())}));
 
 INSTANTIATE_TEST_SUITE_P(
@@ -150,6 +161,8 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{.ranks = 3, .compile = sharded()},
         Setting{.runs = CollectiveRuns::in_wait, .compile = sharded(small_buckets({.level = Compile::fuse}))},
         Setting{.compile = sharded({.precision = Precision::bf16})},
+        Setting{.compile = sharded({.lora = LoraOptions{.rank = 4}}), .micro_batches = 3},
+        Setting{.compile = sharded({.level = Compile::fuse}), .model = tied_toy()},
         Setting{.runs = CollectiveRuns::in_wait,
                 .compile = sharded({.precision = Precision::bf16, .level = Compile::full})},
         Setting{.compile = sharded({.precision = Precision::fp16, .level = Compile::fuse})},

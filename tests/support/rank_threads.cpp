@@ -72,6 +72,7 @@ class ThreadGroup : public ProcessGroup {
   int ranks() const override { return static_cast<int>(threads_.ranks()); }
   int rank_on_host() const override { return rank(); }
   int ranks_on_host() const override { return ranks(); }
+  double collective_limit_seconds() const override { return 60; }
   std::vector<std::string> all_gather(std::string_view mine) override {
     return threads_.exchange(rank_, std::string(mine));
   }

@@ -1,11 +1,10 @@
 #include "backends/mpi/communication_thread.h"
 
-#include <fmt/format.h>
-
 #include <utility>
 
 #include "backends/mpi/low_sums.h"
 #include "ridgepoint/error.h"
+#include "runtime/communicator.h"
 #include "runtime/host_activity.h"
 
 namespace ridgepoint {
@@ -98,8 +97,7 @@ void CommunicationThread::run(const Job& job) {
     if (elapsed < limit_) continue;
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
-      failure_ = fmt::format("{} did not end within {:g} s: another rank hangs, has ended or computes something else",
-                             job.name, limit_.count());
+      failure_ = describe_hang(job.name, limit_.count());
       changed_.notify_all();
     }
   }

@@ -28,6 +28,7 @@ class CommunicationThread {
   CommunicationThread& operator=(const CommunicationThread&) = delete;
 
   const MpiLibrary::Place& place() const { return place_; }
+  double limit_seconds() const { return limit_.count(); }
 
   // `begin` begins collectives of the library, whose memory stays valid until wait(). `name` is for messages.
   enum class Purpose : std::uint8_t { exchange, collective };  // collective: a node of a graph

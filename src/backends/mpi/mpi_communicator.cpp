@@ -56,7 +56,6 @@ void begin(MpiLibrary& mpi, const Node& node, const Part& part) {
 class MpiKernel : public Kernel {
  public:
   MpiKernel(CommunicationThread& thread, const KernelSpec& spec) : thread_(thread), node_(spec.node) {
-    std::size_t all_bytes = 0;
     first_sent_ = spec.inputs.size() - spec.outputs.size();
     for (std::size_t i = 0; i < spec.outputs.size(); ++i) {
       const TensorLayout& sent = spec.inputs[first_sent_ + i];
@@ -69,12 +68,9 @@ class MpiKernel : public Kernel {
                                 format_bytes(bytes)),
                     ErrorKind::unsupported);
       }
-      all_bytes += bytes;
     }
     name_ = "mpi_" + std::string(ridgepoint::name(node_.op));
-    description_ = fmt::format("{} of {}", ridgepoint::name(node_.op), format_bytes(all_bytes));
-    if (node_.attributes.contains("bucket"))
-      description_ += fmt::format(" (bucket {})", node_.attributes.get<std::int64_t>("bucket"));
+    description_ = describe_collective(spec);
   }
 
   std::string_view name() const override { return name_; }

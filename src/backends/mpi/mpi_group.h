@@ -24,6 +24,7 @@ class MpiGroup : public ProcessGroup {
   int ranks() const override { return thread_.place().ranks; }
   int rank_on_host() const override { return thread_.place().rank_on_host; }
   int ranks_on_host() const override { return thread_.place().ranks_on_host; }
+  double collective_limit_seconds() const override { return thread_.limit_seconds(); }
   std::vector<std::string> all_gather(std::string_view mine) override;
   std::shared_ptr<Communicator> make_host_communicator() override { return make_mpi_communicator(thread_); }
   void note_collectives() override { thread_.note(); }

@@ -176,7 +176,22 @@ void CudaContext::launch_early(CUfunction function, const LaunchShape& shape, vo
 
 void CudaContext::synchronize() const {
   const Scope scope(*this);
-  check(driver_.cuStreamSynchronize(stream_), "finish the work on its stream");
+  require_working();
+  const CUresult result = driver_.cuStreamSynchronize(stream_);
+  require_working();
+  check(result, "finish the work on its stream");
+}
+
+void CudaContext::fail(std::string message) const {
+  const std::lock_guard lock(failure_mutex_);
+  if (has_failed_) return;
+  failure_ = std::move(message);
+  has_failed_.store(true, std::memory_order_release);
+}
+
+void CudaContext::throw_failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  throw Error(failure_);
 }
 
 void CudaContext::allow_shared(CUfunction function, std::size_t bytes) const {

@@ -8,6 +8,7 @@
 // restores the context that was current before.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -153,6 +154,14 @@ class CudaContext {
   void copy(void* to, const void* from, std::size_t bytes) const;
   void synchronize() const;
 
+  // The work on the stream can never be right any more: from now on synchronize() and require_working() throw an Error
+  // with this message; the first one counts. Any thread may call it.
+  void fail(std::string message) const;
+  void require_working() const {
+    if (has_failed_.load(std::memory_order_acquire)) [[unlikely]]
+      throw_failure();
+  }
+
   // Allows a function `bytes` of dynamic shared memory.
   void allow_shared(CUfunction function, std::size_t bytes) const;
 
@@ -178,6 +187,7 @@ class CudaContext {
 
  private:
   explicit CudaContext(int ordinal);
+  [[noreturn]] void throw_failure() const;
 
   const Driver& driver_;
   CardFacts card_;
@@ -187,6 +197,9 @@ class CudaContext {
   std::size_t used_at_start_bytes_ = 0;
   bool overlaps_launches_ = false;
   bool keeps_launches_apart_ = false;
+  mutable std::atomic<bool> has_failed_{false};
+  mutable std::mutex failure_mutex_;
+  mutable std::string failure_;
   std::mutex modules_mutex_;
   std::map<std::string, std::unique_ptr<Module>, std::less<>> modules_;
 };

@@ -22,6 +22,8 @@ Nccl load() {
 #define RIDGEPOINT_NCCL_FIND(name) library.load(table.name, #name)
   RIDGEPOINT_NCCL_FIND(ncclGetUniqueId);
   RIDGEPOINT_NCCL_FIND(ncclCommInitRank);
+  RIDGEPOINT_NCCL_FIND(ncclCommGetAsyncError);
+  RIDGEPOINT_NCCL_FIND(ncclCommAbort);
   RIDGEPOINT_NCCL_FIND(ncclGroupStart);
   RIDGEPOINT_NCCL_FIND(ncclGroupEnd);
   RIDGEPOINT_NCCL_FIND(ncclAllReduce);

@@ -18,11 +18,13 @@ struct NcclId {  // ncclUniqueId
 
 enum class NcclType : int { int8 = 0, fp16 = 6, fp32 = 7, fp64 = 8, bf16 = 9 };  // ncclDataType_t
 enum class NcclSum : int { sum = 0 };                                            // ncclRedOp_t
-enum class NcclStatus : int { success = 0 };                                     // ncclResult_t
+enum class NcclStatus : int { success = 0, in_progress = 7 };                    // ncclResult_t
 
 struct Nccl {
   NcclStatus (*ncclGetUniqueId)(NcclId* id) = nullptr;
   NcclStatus (*ncclCommInitRank)(NcclHandle* handle, int ranks, NcclId id, int rank) = nullptr;
+  NcclStatus (*ncclCommGetAsyncError)(NcclHandle handle, NcclStatus* status) = nullptr;
+  NcclStatus (*ncclCommAbort)(NcclHandle handle) = nullptr;
   NcclStatus (*ncclGroupStart)() = nullptr;
   NcclStatus (*ncclGroupEnd)() = nullptr;
   NcclStatus (*ncclAllReduce)(const void* in, void* out, std::size_t count, NcclType type, NcclSum operation,

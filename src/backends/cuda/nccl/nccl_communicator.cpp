@@ -1,11 +1,17 @@
 #include "backends/cuda/nccl/nccl_communicator.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/nccl/collective_watch.h"
 #include "backends/cuda/nccl/nccl.h"
 #include "ridgepoint/error.h"
 #include "runtime/process_group.h"
@@ -39,6 +45,18 @@ class StreamPoint {
   CUevent event_ = nullptr;
 };
 
+// A plan is made for one card: on others the ranks would make different graphs, whose collectives wait for ever.
+void require_same_card(const CardFacts& card, ProcessGroup& group) {
+  const std::vector<std::string> names = group.all_gather(card.name);
+  const auto other = std::ranges::find_if(names, [&](const std::string& name) { return name != names.front(); });
+  if (other == names.end()) return;
+  throw Error(
+      fmt::format("the ranks have different cards: rank 0 has {}, rank {} has {}; choose cards of one kind with "
+                  "CUDA_VISIBLE_DEVICES, or run on machines of one kind",
+                  names.front(), other - names.begin(), *other),
+      ErrorKind::usage);
+}
+
 // The NCCL communicator of this rank on a GPU, and the stream on which its collectives run, one after another. Joining
 // takes a second, so it is kept like the context until the process ends.
 class Channel {
@@ -53,9 +71,11 @@ class Channel {
   CudaContext& context() { return context_; }
   CUstream stream() const { return stream_; }
   NcclHandle handle() const { return handle_; }
+  CollectiveWatch& watch() { return *watch_; }
 
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) : context_(context) {
+    require_same_card(context.card(), *group);
     const CudaContext::Scope scope(context);
     int least = 0;
     int greatest = 0;
@@ -67,10 +87,12 @@ class Channel {
     const std::string first = group->all_gather(std::string_view(id.bytes, sizeof id.bytes)).front();
     std::memcpy(id.bytes, first.data(), sizeof id.bytes);
     check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
+    watch_.emplace(context, handle_, stream_, std::chrono::duration<double>(group->collective_limit_seconds()));
   }
   CudaContext& context_;
   CUstream stream_ = nullptr;
   NcclHandle handle_ = nullptr;
+  std::optional<CollectiveWatch> watch_;
 };
 
 NcclType type_of(DType dtype) {
@@ -97,6 +119,7 @@ class NcclKernel : public Kernel {
         begin_(channel.context()),
         end_(channel.context()) {
     const bool sums = node_.op == Op::all_reduce || node_.op == Op::reduce_scatter;
+    number_ = channel.watch().add(describe_collective(spec));
     first_sent_ = spec.inputs.size() - spec.outputs.size();
     for (std::size_t i = 0; i < spec.outputs.size(); ++i) {
       const TensorLayout& sent = spec.inputs[first_sent_ + i];
@@ -109,17 +132,24 @@ class NcclKernel : public Kernel {
     }
   }
 
+  ~NcclKernel() override { channel_.watch().remove(number_); }
+  NcclKernel(const NcclKernel&) = delete;
+  NcclKernel& operator=(const NcclKernel&) = delete;
+
   std::string_view name() const override { return name_; }
 
   void launch(const LaunchArguments& arguments) override {
     CudaContext& context = channel_.context();
     const CudaContext::Scope scope(context);
+    context.require_working();
     begin_.record(context.stream());
     begin_.make_wait(channel_.stream());
+    channel_.watch().mark_begin(number_);
     check(nccl().ncclGroupStart(), "begin a group");  // all tensors as one kernel
     for (std::size_t i = 0; i < parts_.size(); ++i)
       begin(parts_[i], arguments.inputs[first_sent_ + i], arguments.outputs[i]);
     check(nccl().ncclGroupEnd(), "launch a collective");
+    channel_.watch().mark_end(number_);
     end_.record(channel_.stream());
     is_running_ = true;
   }
@@ -157,6 +187,7 @@ class NcclKernel : public Kernel {
   Channel& channel_;
   Node node_;
   std::string name_;
+  CollectiveWatch::Number number_ = 0;
   StreamPoint begin_, end_;
   std::size_t first_sent_ = 0;  // of the operands (ops/collectives.h)
   std::vector<Part> parts_;

@@ -3,7 +3,8 @@
 // FAKE_CARD_CAPABILITY is ten times the compute capability (90 without it); FAKE_CARD_HELD_BYTES is the memory of other
 // processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
 // returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
-// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with FAKE_CARD_REFUSES_CAPTURE no launches can be captured.
+// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with FAKE_CARD_REFUSES_CAPTURE no launches can be captured;
+// FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank.
 // Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and
 // is counted, if the calling thread has none or another one.
 #include "backends/cuda/fake/fake_card.h"
@@ -21,6 +22,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -90,6 +92,7 @@ constexpr std::int64_t kWorkNs = 2000;
 constexpr std::int64_t kLaunchLatencyNs = 500;
 std::atomic<FakeWatcher> watcher{nullptr};
 std::atomic<std::int64_t> busy_until_ns{0};
+std::atomic<bool> hangs{false};
 
 std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -112,6 +115,8 @@ void add_node(Captured& graph, FakeGraphNode node) {
 
 // Queues work behind earlier work.
 void queue_work(FakeWork work) {
+  if (work.call_back != nullptr) return work.call_back();
+  if (work.word != nullptr && !hangs) std::atomic_ref(*work.word) = work.value;
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
   work.end_ns = work.begin_ns + kWorkNs;
   busy_until_ns = work.end_ns;
@@ -135,6 +140,7 @@ void record(EventTime& event, std::int64_t call_begin_ns) {
 CUresult wait_for_work() {
   while (now_ns() < busy_until_ns) {
   }
+  while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return state();
 }
 
@@ -151,6 +157,8 @@ int fake_card_captured_runs() { return captured_runs; }
 int fake_card_early_launches() { return early_launches; }
 int fake_card_launches() { return static_cast<int>(launches); }
 void fake_card_run(const char* name) { do_work({.name = name, .grid = {8, 1, 1}, .block = {128, 1, 1}}); }
+void fake_card_call(void (*function)()) { do_work({.call_back = function}); }
+void fake_card_hang(bool hangs_now) { hangs = hangs_now; }
 
 // NVRTC initialises the driver too, for tables that do not exist here, so it finds no GPU.
 CUresult cuInit(unsigned) {
@@ -178,7 +186,9 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceGetName(char* name, int, CUdevice) {
-  std::strcpy(name, "NVIDIA H200");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* other = rank != nullptr && std::strcmp(rank, "1") == 0 ? std::getenv("FAKE_CARD_OF_RANK_1") : nullptr;
+  std::strcpy(name, other != nullptr ? other : "NVIDIA H200");
   return CUDA_SUCCESS;
 }
 CUresult cuDeviceTotalMem(std::size_t* bytes, CUdevice) {
@@ -266,13 +276,10 @@ CUresult cuMemFree(CUdeviceptr address) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuMemAllocHost(void** address, std::size_t bytes) {
-  *address = std::malloc(bytes);
-  return CUDA_SUCCESS;
-}
-CUresult cuMemFreeHost(void* address) {
-  std::free(address);
-  return CUDA_SUCCESS;
+CUresult cuMemHostRegister(void*, std::size_t, unsigned) { return state(); }
+CUresult cuMemHostGetDevicePointer(CUdeviceptr* address, void* memory, unsigned) {
+  *address = reinterpret_cast<CUdeviceptr>(memory);
+  return state();
 }
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, CUstream) {
   return on_card([&] { return std::memcpy(reinterpret_cast<void*>(to), from, bytes), CUDA_SUCCESS; });
@@ -284,7 +291,16 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { re
 CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
   return on_card([] { return do_work({.kind = FakeWork::Kind::fill, .name = "fill"}), CUDA_SUCCESS; });
 }
-CUresult cuMemsetD32Async(CUdeviceptr, unsigned, std::size_t, CUstream) { return state(); }
+CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, std::size_t count, CUstream) {
+  return on_card([&] {
+    if (count != 1) return CUDA_ERROR_INVALID_VALUE;
+    do_work({.kind = FakeWork::Kind::fill,
+             .name = "fill",
+             .word = reinterpret_cast<std::uint32_t*>(address),
+             .value = value});
+    return CUDA_SUCCESS;
+  });
+}
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
   return from_environment("FAKE_CARD_REFUSES_STREAMS", 0) != 0 ? CUDA_ERROR_OUT_OF_MEMORY : give(stream);

@@ -16,6 +16,10 @@ struct FakeWork {
   std::int64_t end_ns = 0;
   std::uint64_t call = 0;        // the same for all work of one call
   std::uint64_t graph_node = 0;  // the id of the node in a running graph; 0 outside of graphs
+  // What the work does: it sets a word of host memory, or calls a function of a library, which no observer sees.
+  std::uint32_t* word = nullptr;
+  std::uint32_t value = 0;
+  void (*call_back)() = nullptr;
 };
 
 // A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work.
@@ -37,6 +41,10 @@ void fake_card_watch(FakeWatcher watcher);
 void fake_card_watch_nodes(FakeNodeWatcher watcher);
 // Launches a kernel of a library.
 void fake_card_run(const char* name);
+// Calls the function as work of the GPU: now, or in every launch of the graph under construction.
+void fake_card_call(void (*function)());
+// From now on the GPU does not finish its work, until it may go on: words stay as they are, and synchronising waits.
+void fake_card_hang(bool hangs);
 // The number of calls that failed without the GPU's context; of calls that read or changed the current context; of
 // contexts retained; of launches of captured graphs; and of kernels launched or captured.
 int fake_card_calls_elsewhere();

@@ -1,12 +1,18 @@
 // A fake NCCL whose collectives compute nothing. It checks that calls come as NCCL takes them: within a group, with the
-// communicator, on a stream that is not the default one. FAKE_NCCL_FAILS: the function of this name fails.
+// communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
+// name fails; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not end, captured or not; with
+// FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile.
+#include <dlfcn.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
+#include "backends/cuda/fake/fake_card.h"
+
 namespace {
 
-constexpr int kSuccess = 0, kInvalid = 4;
+constexpr int kSuccess = 0, kInvalid = 4, kRemoteError = 6;
 int depth = 0;
 int joined = 0;
 
@@ -23,6 +29,19 @@ bool is_valid(const void* in, const void* out, std::size_t count, const void* ha
   return depth == 1 && in != nullptr && out != nullptr && count > 0 && handle == &joined && stream != nullptr;
 }
 
+template <typename Function>
+Function* of_card(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
+
+void set_hangs(bool hangs) { of_card<decltype(fake_card_hang)>("fake_card_hang")(hangs); }
+
+void run_collective() {
+  static int runs = 0;
+  const char* hangs_at = std::getenv("FAKE_NCCL_HANGS_AT");
+  if (hangs_at != nullptr && ++runs == std::atoi(hangs_at)) set_hangs(true);
+}
+
 }  // namespace
 
 extern "C" {
@@ -37,12 +56,21 @@ int ncclCommInitRank(void** handle, int ranks, Id id, int rank) {
   ++joined;
   return result_of("ncclCommInitRank", ranks > rank && id.bytes[0] == 7 && id.bytes[127] == 7 && joined == 1);
 }
+int ncclCommGetAsyncError(void*, int* status) {
+  *status = std::getenv("FAKE_NCCL_NOTES_ERROR") != nullptr ? kRemoteError : kSuccess;
+  return kSuccess;
+}
+int ncclCommAbort(void*) {
+  set_hangs(false);
+  return kSuccess;
+}
 int ncclGroupStart() {
   ++depth;
   return kSuccess;
 }
 int ncclGroupEnd() {
   --depth;
+  of_card<decltype(fake_card_call)>("fake_card_call")(run_collective);
   return kSuccess;
 }
 int ncclAllReduce(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {
@@ -57,7 +85,9 @@ int ncclAllGather(const void* in, void* out, std::size_t count, int, void* handl
 int ncclBroadcast(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {
   return result_of("ncclBroadcast", is_valid(in, out, count, handle, stream));
 }
-const char* ncclGetErrorString(int) { return "invalid argument"; }
+const char* ncclGetErrorString(int status) {
+  return status == kRemoteError ? "remote process error" : "invalid argument";
+}
 const char* ncclGetLastError(void*) { return "of a test"; }
 
 }  // extern "C"

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "backends/cuda/fake/on_fake_card.h"
+#include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/mpirun.h"
 #include "support/run_program.h"
@@ -15,6 +18,7 @@
 namespace ridgepoint {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class RanksOnFakeCard : public testing::OnFakeCard {
@@ -73,6 +77,49 @@ TEST_F(RanksOnFakeCard, need_a_card_each) {
   const ProgramResult result = bench("cuda", {});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.error + result.output, HasSubstr("this machine has 1"));
+}
+
+TEST_F(RanksOnFakeCard, need_cards_of_one_kind) {
+  set("FAKE_CARD_OF_RANK_1", "NVIDIA H100 80GB HBM3");
+  const ProgramResult result = bench("cuda:0", {});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.error + result.output,
+              HasSubstr("the ranks have different cards: rank 0 has NVIDIA H200, rank 1 has NVIDIA H100 80GB HBM3"));
+}
+
+TEST_F(RanksOnFakeCard, need_nccl_and_one_rank_does_not) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "libnccl.so.2") << "not a library";
+  set("LD_LIBRARY_PATH", folder.path().string() + ":" + std::getenv("LD_LIBRARY_PATH"));
+  const ProgramResult result = bench("cuda:0", {});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.error + result.output,
+              HasSubstr("several ranks on GPUs need NCCL, and libnccl.so.2 could not be opened"));
+  const ProgramResult alone = run_program(
+      {"bench", "--device", "cuda:0", "--model", "tiny", "--context", "16", "--batch", "2", "--steps", "2"});
+  EXPECT_EQ(alone.exit_code, 0) << alone.error;
+}
+
+// A collective in the middle of the first step, and one in a later one, which is captured.
+TEST_F(RanksOnFakeCard, say_which_collective_hangs_captured_or_not) {
+  set("RIDGEPOINT_COLLECTIVE_TIMEOUT", "1");
+  for (const std::string level : {"off", "full"}) {
+    set("FAKE_NCCL_HANGS_AT", level == "off" ? "2" : "9");
+    const ProgramResult result = bench("cuda:0", {"--compile", level});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error,
+                AllOf(HasSubstr("all_reduce of"), HasSubstr("did not end within 1 s: another rank hangs")))
+        << level;
+  }
+}
+
+TEST_F(RanksOnFakeCard, quote_nccl_where_it_notes_an_error) {
+  set("FAKE_NCCL_HANGS_AT", "3");
+  set("FAKE_NCCL_NOTES_ERROR", "1");
+  const ProgramResult result = bench("cuda:0", {});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error,
+              AllOf(HasSubstr("NCCL could not finish all_reduce of"), HasSubstr("remote process error (of a test)")));
 }
 
 TEST_F(RanksOnFakeCard, quote_nccl_where_it_fails) {

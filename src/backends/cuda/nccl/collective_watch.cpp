@@ -1,0 +1,95 @@
+#include "backends/cuda/nccl/collective_watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <utility>
+
+#include "runtime/communicator.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr Seconds kPoll{0.1};
+constexpr std::uint32_t kSeen = 0;
+constexpr std::size_t kPageBytes = 4096;
+
+}  // namespace
+
+CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, Seconds limit)
+    : context_(context), handle_(handle), stream_(stream), limit_(limit) {
+  const CudaContext::Scope scope(context);
+  word_ = static_cast<std::uint32_t*>(std::aligned_alloc(kPageBytes, kPageBytes));  // never released
+  *word_ = kSeen;
+  const Driver& driver = context.driver();
+  check(driver.cuMemHostRegister(word_, kPageBytes, CU_MEMHOSTREGISTER_DEVICEMAP), "pin host memory");
+  check(driver.cuMemHostGetDevicePointer(&word_on_card_, word_, 0), "map host memory");
+  std::thread([this] { run(); }).detach();  // like the context, it stays until the process ends
+}
+
+CollectiveWatch::Number CollectiveWatch::add(std::string description) {
+  const std::lock_guard lock(mutex_);
+  Number number = 0;
+  while (descriptions_.contains(number)) ++number;
+  descriptions_.emplace(number, std::move(description));
+  return number;
+}
+
+void CollectiveWatch::remove(Number number) {
+  const std::lock_guard lock(mutex_);
+  descriptions_.erase(number);
+}
+
+void CollectiveWatch::mark(std::uint32_t value) {
+  const CudaContext::Scope scope(context_);
+  check(context_.driver().cuMemsetD32Async(word_on_card_, value, 1, stream_), "mark a collective");
+}
+
+void CollectiveWatch::run() {
+  const auto poll = std::min(kPoll, limit_ / 10);
+  for (;;) {
+    std::this_thread::sleep_for(poll);
+    std::string found = problem();
+    if (found.empty()) continue;
+    context_.fail(std::move(found));
+    nccl().ncclCommAbort(handle_);
+    return;
+  }
+}
+
+std::string CollectiveWatch::problem() {
+  const std::atomic_ref<std::uint32_t> word(*word_);
+  std::uint32_t value = word.load();
+  if (value % 2 == 1) {
+    if (word.compare_exchange_strong(value, kSeen)) {
+      is_running_ = true;
+      running_ = (value - 1) / 2;
+      since_ = Clock::now();
+    }
+  } else if (value != kSeen) {
+    is_running_ = false;
+  }
+  if (!is_running_) return "";
+  NcclStatus status = NcclStatus::success;
+  const NcclStatus asked = nccl().ncclCommGetAsyncError(handle_, &status);
+  if (asked == NcclStatus::success && status != NcclStatus::success && status != NcclStatus::in_progress) {
+    return fmt::format("NCCL could not finish {}: {} ({})", description_of(running_), nccl().ncclGetErrorString(status),
+                       nccl().ncclGetLastError(handle_));
+  }
+  if (Clock::now() - since_ < limit_) return "";
+  return describe_hang(description_of(running_), limit_.count());
+}
+
+std::string CollectiveWatch::description_of(Number number) {
+  const std::lock_guard lock(mutex_);
+  const auto found = descriptions_.find(number);
+  return found == descriptions_.end() ? "a collective" : found->second;
+}
+
+}  // namespace ridgepoint::cuda

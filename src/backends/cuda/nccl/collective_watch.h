@@ -1,0 +1,68 @@
+// Notices a collective that does not end, and gives it up.
+//
+//   stream of collectives:   mark_begin(k)   the collective k   mark_end(k)
+//   word in host memory:      2 k + 1                            2 k + 2
+//   thread:                   sees 2 k + 1, sets 0; if the word is still 0 after the limit, collective k has hung
+//
+// The marks are fills of the word, so they are part of a captured run too and cost nothing on the stream of kernels.
+// The thread replaces the word with an atomic exchange: a mark that the GPU makes meanwhile is never lost, and a
+// collective that runs in every iteration is seen anew in each.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/nccl/nccl.h"
+
+namespace ridgepoint::cuda {
+
+class CollectiveWatch {
+ public:
+  using Number = std::uint32_t;
+
+  // Watches the collectives of a communicator on a stream until the process ends. One that takes longer than `limit`,
+  // and an error that NCCL notes while a collective runs, makes the context fail and aborts the communicator, which
+  // ends its kernels, so that a thread that waits for them goes on.
+  CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, std::chrono::duration<double> limit);
+  CollectiveWatch(const CollectiveWatch&) = delete;
+  CollectiveWatch& operator=(const CollectiveWatch&) = delete;
+
+  // A number for a collective, which is free again after remove(). `description` is for messages.
+  Number add(std::string description);
+  void remove(Number number);
+
+  // Around the launch of the collective.
+  void mark_begin(Number number) { mark(2 * number + 1); }
+  void mark_end(Number number) { mark(2 * number + 2); }
+
+ private:
+  void mark(std::uint32_t value);
+  void run();
+  // The message if something is wrong now.
+  std::string problem();
+  std::string description_of(Number number);
+
+  const CudaContext& context_;
+  const NcclHandle handle_;
+  const CUstream stream_;
+  const std::chrono::duration<double> limit_;
+  // Host memory that the GPU writes. It is not the driver's own, because the thread may read it while the process ends
+  // and the driver has gone.
+  std::uint32_t* word_ = nullptr;
+  CUdeviceptr word_on_card_ = 0;
+  std::mutex mutex_;
+  std::map<Number, std::string> descriptions_;
+
+  // Of the thread alone.
+  bool is_running_ = false;
+  Number running_ = 0;
+  std::chrono::steady_clock::time_point since_;
+};
+
+}  // namespace ridgepoint::cuda
