@@ -149,10 +149,6 @@ int dispatch(int argc, const char* const* argv) {
   return run_command(find_command(commands, word), argc - 2, argv + 2);
 }
 
-}  // namespace
-
-namespace {
-
 // The exit code of a command; prints the error of one that fails.
 int run_and_report(int argc, const char* const* argv) {
   try {
