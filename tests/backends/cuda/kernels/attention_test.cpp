@@ -236,6 +236,23 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
   }
 }
 
+TEST_F(OnCardAttention, fp32_of_wide_heads_is_as_good_as_plain_ops) {
+  Case c{.dtype = DType::fp32, .batch = 2, .width = 256};
+  if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 take them";
+  for (const std::int64_t width : {132, 160, 256}) {
+    c.width = width;
+    for (const std::int64_t length : {1, 3, 64, 113, 239, 799}) {
+      for (const bool causal : {false, true}) {
+        c.causal = causal;
+        c.queries = c.keys = length;
+        expect_agrees(c);
+      }
+    }
+    expect_agrees({DType::fp32, 2, 70, 301, width, false});
+    expect_agrees({.dtype = DType::fp32, .batch = 6, .queries = 90, .keys = 411, .width = width, .group = 3});
+  }
+}
+
 TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
   for (const std::int64_t width : {64, 128}) {
     for (const bool causal : {false, true}) {
@@ -258,7 +275,7 @@ TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
 
 // The error against operands that are not rounded; plain ops round theirs to tf32.
 TEST_F(OnCardAttention, tf32_is_as_good_as_products_in_tf32) {
-  for (const std::int64_t width : {20, 64, 128}) {
+  for (const std::int64_t width : {20, 64, 128, 256}) {
     for (const std::int64_t length : {3, 129, 239, 799}) {
       for (const bool causal : {false, true}) {
         Case exact{DType::fp32, 2, length, length, width, causal};
@@ -809,8 +826,9 @@ TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
       }
     }
     const char* form = is_hopper ? "hopper_fp32" : "split";
-    for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}}) {
-      EXPECT_EQ(kernel_of(DType::fp32, width, card), fmt::format("attention_forward_{}_{}", form, holds));
+    for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}, {132, 256}, {256, 256}}) {
+      const bool has = is_hopper || width <= 128;
+      EXPECT_EQ(kernel_of(DType::fp32, width, card), has ? fmt::format("attention_forward_{}_{}", form, holds) : "");
     }
     EXPECT_EQ(kernel_of(DType::fp32, 64, card, Op::attention_backward), fmt::format("attention_backward_{}_64", form));
   }
@@ -831,14 +849,23 @@ TEST(CudaAttention, of_fp32_runs_kernels_of_one_kind_forward_and_backward) {
     const std::string portable = fmt::format("split_{}", width);
     for (const bool tf32 : {false, true}) {
       const std::string own = fmt::format("hopper_{}_{}", tf32 ? "tf32" : "fp32", width);
-      EXPECT_EQ(kinds_of(width, 128, {}, tf32), std::pair(portable, portable));
-      EXPECT_EQ(kinds_of(width, 129, {}, tf32), std::pair(own, own));
+      EXPECT_EQ(kinds_of(width, 64, {}, tf32), std::pair(portable, portable));
+      EXPECT_EQ(kinds_of(width, 65, {}, tf32), std::pair(own, own));
       EXPECT_EQ(kinds_of(width, 512, window, tf32), std::pair(portable, portable));
       EXPECT_EQ(kinds_of(width, 512, cap, tf32), std::pair(portable, portable));
-      EXPECT_EQ(kinds_of(width, 100, window, tf32), std::pair(portable, portable));
       EXPECT_EQ(kinds_of(width, 512, {.causal = true, .window = 512}, tf32), std::pair(own, own));
     }
   }
+}
+
+TEST(CudaAttention, of_fp32_takes_wide_heads_on_hopper_without_a_window_or_a_soft_cap) {
+  for (const std::int64_t length : {1, 512}) {
+    EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention, length), "attention_forward_hopper_fp32_256");
+    EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention_backward, length),
+              "attention_backward_hopper_fp32_256");
+  }
+  EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention, 512, {.causal = true, .window = 100}), "");
+  EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention, 512, {.causal = true, .soft_cap = 20}), "");
 }
 
 TEST(CudaAttention, of_tf32_runs_the_kernels_of_fp32_on_other_cards) {
@@ -890,9 +917,9 @@ TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {
     for (const std::int64_t width : {4, 12, 100, 257, 264, 800}) {
       EXPECT_FALSE(has_kernel(DType::bf16, width, hopper(), op)) << width;
     }
-    for (const std::int64_t width : {4, 16, 80, 128})
+    for (const std::int64_t width : {4, 16, 80, 128, 132, 256})
       EXPECT_TRUE(has_kernel(DType::fp32, width, hopper(), op)) << width;
-    for (const std::int64_t width : {7, 132, 256, 800}) {
+    for (const std::int64_t width : {7, 130, 260, 800}) {
       EXPECT_FALSE(has_kernel(DType::fp32, width, hopper(), op)) << width;
     }
     EXPECT_FALSE(has_kernel(DType::fp64, 64, hopper(), op));

@@ -223,14 +223,16 @@ class HopperSplitGradient : public Kernel {
 }  // namespace
 
 // Forward and backward must have the same scores, bit for bit, so the conditions are the same for both.
-bool takes_hopper_split(const KernelVariant& variant, const Node& node, std::int64_t keys) {
+bool takes_hopper_split(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes) {
   const int parts = node.op == Op::attention ? tiling_of(kHopperSplitForwardVariants, variant).parts
                                              : tiling_of(kHopperSplitBackwardVariants, variant).parts;
   if ((parts == 1) != is_tf32(node) || sums_key_gradients(node)) return false;
   const AttentionForm form = attention_form(node.attributes);
-  // One step of keys hides no latency: the portable kernels, which need no launch before them, are as fast.
-  constexpr std::int64_t kShortKeys = 128;
-  return keys > kShortKeys && form.soft_cap == 0 && hiding_window(form, keys) == 0;
+  // With fewer keys the portable kernels are as fast, because they need no launch before them. They hold no wide heads.
+  constexpr std::int64_t kShortKeys = 64;
+  constexpr std::int64_t kWidestPortable = 128;
+  return (sizes.keys > kShortKeys || sizes.width > kWidestPortable) && form.soft_cap == 0 &&
+         hiding_window(form, sizes.keys) == 0;
 }
 
 std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {

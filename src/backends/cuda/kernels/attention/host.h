@@ -94,7 +94,7 @@ std::unique_ptr<Kernel> make_hopper_backward(CudaContext& context, const KernelS
                                              const KernelVariant& variant);
 
 // Those of fp32 operands and tf32 (hopper_split_attention.cpp).
-bool takes_hopper_split(const KernelVariant& variant, const Node& node, std::int64_t keys);
+bool takes_hopper_split(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes);
 std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
 std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
 std::unique_ptr<Kernel> make_hopper_split_forward(CudaContext& context, const KernelSpec& spec,
