@@ -14,8 +14,8 @@
 // `written` barriers count the copies of a stage, `free` barriers the warps that have read it. Keys are taken from the
 // last to the first, so that steps with masked positions come first.
 // attention_forward_hopper_prepare_*: grid (most tiles of an operand, 3), block (256)
-// attention_forward_hopper_*: grid (matrices x blocks of queries, the last queries of a matrix first), block (384),
-// shared memory forward_shared_bytes()
+// attention_forward_hopper_*: grid (matrices x blocks of queries, of some matrices the last queries first), block
+// (384), shared memory forward_shared_bytes()
 #include "backends/cuda/kernels/attention/attention_parts.cuh"
 #include "backends/cuda/kernels/attention/hopper_split_variants.h"
 
@@ -49,10 +49,17 @@ struct Tile {
   int steps;                 // of keys
   int query_tile, key_tile;  // the first ones, of 64 queries and of the keys of a step
 
-  __device__ __forceinline__ explicit Tile(const AttentionForward& attention) {
+  Tile() = default;
+  // The blocks of `together` matrices begin with those that see most keys.
+  __device__ __forceinline__ explicit Tile(const HopperSplitForward& parts) {
+    const AttentionForward& attention = parts.rest;
+    const int together = parts.together;
     const int blocks = (attention.queries - 1) / kTiling.rows + 1;
-    matrix = static_cast<int>(blockIdx.x) / blocks;
-    const int block = blocks - 1 - (static_cast<int>(blockIdx.x) - matrix * blocks);
+    const int set = static_cast<int>(blockIdx.x) / (together * blocks);
+    const int number = static_cast<int>(blockIdx.x) - set * (together * blocks);
+    const int matrices = min(together, parts.batch - set * together);
+    const int block = blocks - 1 - number / matrices;
+    matrix = set * together + number % matrices;
     first_query = block * kTiling.rows;
     const int visible = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
     steps = (visible - 1) / kTiling.keys + 1;
@@ -278,6 +285,7 @@ template <HopperSplitForwardTiling kTiling>
 __device__ __forceinline__ void attend(const HopperSplitForward& attention) {
   extern __shared__ char shared[];
   __shared__ Barriers barriers;
+  __shared__ Tile<kTiling> tile;  // registers are scarce
   constexpr int kGroups = kTiling.groups();
   const SharedTiles<kTiling> tiles{(shared_address(shared) + 1023) / 1024 * 1024};
   if (threadIdx.x == 0) {
@@ -289,9 +297,9 @@ __device__ __forceinline__ void attend(const HopperSplitForward& attention) {
       barriers.v_free[stage].initialise(kGroups * kWarpsOfGroup);
     }
     publish_barriers();
+    tile = Tile<kTiling>(attention);
   }
   __syncthreads();
-  const Tile<kTiling> tile(attention.rest);
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (group == kGroups) {
     release_registers<kGroups == 3 ? 32 : 40>();

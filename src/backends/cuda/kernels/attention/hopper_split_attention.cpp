@@ -90,6 +90,14 @@ Launchable stage_of(CudaContext& context, const KernelVariant& variant, const ch
 
 constexpr int kSplitThreads = 256;  // as in attention_parts.cuh
 
+// How many matrices run side by side, so that the blocks that see most keys begin first: as many as have their keys and
+// values in half of an L2 cache of 50 MiB.
+int matrices_together(const HopperSplitForwardTiling& tiling, const AttentionSizes& sizes) {
+  constexpr std::int64_t kCacheBytes = std::int64_t{25} << 20;
+  const std::int64_t bytes = 2 * ceil_divide(sizes.keys, tiling.keys) * tiling.key_bytes();
+  return static_cast<int>(std::clamp<std::int64_t>(kCacheBytes / bytes, 1, sizes.batch));
+}
+
 // Two launches: the parts of q, k and v, and attention.
 class HopperSplitAttention : public Kernel {
  public:
@@ -106,6 +114,7 @@ class HopperSplitAttention : public Kernel {
     set_rows(rest.o, spec.outputs[0]);
     parameters_.batch = static_cast<int>(sizes.batch);
     parameters_.key_batch = parameters_.batch / static_cast<int>(group.value);
+    if (rest.causal) parameters_.together = matrices_together(tiling, sizes);
     const std::int64_t tiles = std::max(workspace_.q.tile_count, workspace_.k.tile_count);
     prepare_ = stage_of(context, variant, variant.prepare_entry, tiles, kSplitThreads);
     prepare_.shape.grid_y = 3;

@@ -101,6 +101,7 @@ struct HopperSplitForward {
   AttentionForward rest;
   AttentionParts q, k, v;
   std::int32_t batch = 0, key_batch = 0;
+  std::int32_t together = 1;  // matrices whose blocks of queries run side by side
 };
 struct HopperSplitBackward {
   AttentionBackward rest;
