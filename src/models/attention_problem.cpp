@@ -94,10 +94,11 @@ CompileOptions compile_options(const AttentionProblem& problem, Mode mode) {
   return {.mode = mode, .precision = problem.precision};
 }
 
-AttentionCall::AttentionCall(AttentionProblem problem) : problem_(problem) { validate(problem_); }
+AttentionCall::AttentionCall(AttentionProblem problem) : problem_(std::move(problem)) { validate(problem_); }
 
 WorkloadDescription AttentionCall::describe() const {
-  return {.model = {.d_model = problem_.d_model,
+  return {.model = {.name = problem_.model,
+                    .d_model = problem_.d_model,
                     .heads = problem_.heads,
                     .kv_heads = problem_.key_heads(),
                     .head_size = problem_.head_size()},
