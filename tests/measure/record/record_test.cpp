@@ -168,7 +168,8 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
   refuses(R"({"schema":1,"mode":3})", "field 'mode'");
   refuses(R"({"schema":1,"time_ms":{"samples":[1,"2"]}})", "'time_ms.samples'");
   refuses(R"({"schema":1,"time_ms":{"quartiles":[1,2]}})", "'time_ms.quartiles'");
-  refuses(R"({"schema":2})", "schema 2");
+  refuses(R"({"schema":2})", "a newer Ridgepoint wrote it (schema 2");
+  refuses(R"({"schema":0})", "its schema 0 is older");
   refuses(R"({"mode":"step"})", "'schema' is missing");
   refuses(R"([1])", "object");
   refuses(R"({"schema":1)", "not JSON");
