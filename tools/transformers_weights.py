@@ -57,7 +57,10 @@ def difference(folder):
 def load(options):
     failed = 0
     for folder in sorted(path for path in pathlib.Path(options.folder).iterdir() if path.is_dir()):
-        error, wrong = difference(folder)
+        try:
+            error, wrong = difference(folder)
+        except Exception as problem:  # of any kind: the other models are loaded too
+            error, wrong = float("nan"), [f"{type(problem).__name__}: {problem}"]
         failed += bool(wrong) or not error <= TOLERANCE
         print(f"{folder.name:20} {error:.1e} {' '.join(map(str, wrong))}", flush=True)
     return 1 if failed else 0
