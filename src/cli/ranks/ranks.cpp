@@ -20,6 +20,8 @@
 
 #include "cli/commands/command.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "runtime/device.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -145,10 +147,40 @@ int threads_of_rank(const ProcessGroup& ranks) {
   return is_bound ? cores : std::max(1, cores / ranks.ranks_on_host());
 }
 
+// The host and the card of a rank that sees one card alone; empty for others.
+std::string only_card() {
+  const auto is_card = [](const std::string& name) { return name.starts_with("cuda:"); };
+  if (std::ranges::count_if(device_names(), is_card) != 1) return "";
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("{} {}", host.data(), open_device("cuda:0")->facts().pci_bus_id.value_or(""));
+}
+
+// The card with the number of the rank, unless a scheduler shows each rank only the one that it gave it.
+int card_of_rank(ProcessGroup& ranks) {
+  const std::string mine = ranks.ranks_on_host() > 1 ? only_card() : "";
+  const std::vector<std::string> all = ranks.all_gather(mine);
+  return !mine.empty() && std::ranges::count(all, mine) == 1 ? 0 : ranks.rank_on_host();
+}
+
+std::string_view count_variable() {
+  const auto* found =
+      std::ranges::find_if(kCountVariables, [](const char* variable) { return number_in(variable).value_or(1) > 1; });
+  return found == kCountVariables.end() ? "" : *found;
+}
+
 }  // namespace
 
-bool is_started_as_rank() {
-  return std::ranges::any_of(kCountVariables, [](const char* variable) { return number_in(variable).value_or(1) > 1; });
+bool is_started_as_rank() { return !count_variable().empty(); }
+
+std::string how_to_start(std::int64_t count) {
+  if (is_started_as_rank()) {
+    return fmt::format(
+        "{} says that there are several, but MPI does not connect them: with srun give --mpi=pmix, or "
+        "one of 'srun --mpi=list', or start them with mpirun",
+        count_variable());
+  }
+  return fmt::format("add --ranks {0} to start them on this machine, or start them with mpirun -n {0}", count);
 }
 
 void join_ranks(std::span<const std::string> command_line) {
@@ -185,8 +217,8 @@ void start_ranks(std::int64_t count) {
               ErrorKind::unsupported);
 }
 
-std::string device_of_rank(const std::string& device, const ProcessGroup& group) {
-  return device == "cuda" ? fmt::format("cuda:{}", group.rank_on_host()) : device;
+std::string device_of_rank(const std::string& device, ProcessGroup& group) {
+  return device == "cuda" ? fmt::format("cuda:{}", card_of_rank(group)) : device;
 }
 
 std::string path_of_rank(const std::filesystem::path& path) {
@@ -200,11 +232,8 @@ void place_on_rank(RunConfig& config) {
   const std::int64_t ranks = group() == nullptr ? 1 : group()->ranks();
   if ((ranks == 1 && !parallel.is_parallel()) || config.device == "null") return;
   if (ranks == 1) {
-    throw Error(
-        fmt::format("--parallel data={0} needs {0} processes: add --ranks {0} to start them on this machine, or "
-                    "start them with mpirun -n {0}",
-                    parallel.data),
-        ErrorKind::usage);
+    throw Error(fmt::format("--parallel data={0} needs {0} processes: {1}", parallel.data, how_to_start(parallel.data)),
+                ErrorKind::usage);
   }
   if (parallel.data != ranks) {
     throw Error(fmt::format("{} ranks were started, and the options are for {}; give --parallel data={}", ranks,

@@ -342,6 +342,18 @@ TEST_F(Ranks, need_what_the_options_say) {
   EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
 }
 
+// srun starts processes whose MPI may not know its way of connecting them.
+TEST_F(Ranks, say_where_a_scheduler_started_them_and_mpi_connects_none) {
+  const std::string srun = "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 " + program_path();
+  for (const char* command : {" bench --model tiny --parallel data=2", " collectives"}) {
+    const ProgramResult run = shell(srun + command);
+    EXPECT_EQ(run.exit_code, 2) << command;
+    EXPECT_THAT(run.output,
+                HasSubstr("SLURM_STEP_NUM_TASKS says that there are several, but MPI does not connect them: "
+                          "with srun give --mpi=pmix"));
+  }
+}
+
 TEST_F(Ranks, print_a_usage_error_once_and_leave_by_themselves) {
   const std::string words = " bench --model tiny --parallel data=2 --modle x";
   for (const std::string& command : {"mpirun -n 2 " + program_path() + words, program_path() + words + " --ranks 2"}) {

@@ -79,6 +79,14 @@ TEST_F(RanksOnFakeCard, need_a_card_each) {
   EXPECT_THAT(result.error + result.output, HasSubstr("this machine has 1"));
 }
 
+// As srun --gpus-per-task=1 does: each rank sees one card, with the number 0.
+TEST_F(RanksOnFakeCard, take_the_cards_that_a_scheduler_gave_them) {
+  set("FAKE_CARD_FOR_EACH_RANK", "1");
+  const ProgramResult result = bench("cuda", {});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok);
+}
+
 TEST_F(RanksOnFakeCard, need_cards_of_one_kind) {
   set("FAKE_CARD_OF_RANK_1", "NVIDIA H100 80GB HBM3");
   const ProgramResult result = bench("cuda:0", {});
