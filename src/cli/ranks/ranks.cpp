@@ -9,12 +9,14 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -45,6 +47,10 @@ constexpr std::array<std::pair<const char*, const char*>, 5> kOpenMpiSettings = 
 // Environment of ranks that --ranks starts: the terminals of standard output and standard error, where these are any.
 constexpr const char* kOutputTerminal = "RIDGEPOINT_OUTPUT_TERMINAL";
 constexpr const char* kErrorTerminal = "RIDGEPOINT_ERROR_TERMINAL";
+
+// The first rank prints the rows and often fails for the same reason. If another one fails, it has this time to print
+// its own before all are ended.
+constexpr std::chrono::seconds kTimeOfFirstRank{1};
 
 // What a rank tells the others that has a usage error, before it leaves.
 constexpr std::string_view kRefuses = "this rank has a usage error";
@@ -249,7 +255,11 @@ void place_on_rank(RunConfig& config) {
 void leave_ranks(int exit_code) {
   if (group() == nullptr) return;
   const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse());
-  if (!all_leave) group()->abort(exit_code);
+  if (!all_leave) {
+    std::fflush(nullptr);
+    if (!is_first_rank()) std::this_thread::sleep_for(kTimeOfFirstRank);
+    group()->abort(exit_code);
+  }
   group().reset();
 }
 
