@@ -52,6 +52,9 @@ constexpr const char* kErrorTerminal = "RIDGEPOINT_ERROR_TERMINAL";
 // its own before all are ended.
 constexpr std::chrono::seconds kTimeOfFirstRank{1};
 
+// Environment of all ranks that --ranks starts.
+constexpr const char* kStarted = "RIDGEPOINT_STARTED_RANKS";
+
 // What a rank tells the others that has a usage error, before it leaves.
 constexpr std::string_view kRefuses = "this rank has a usage error";
 
@@ -205,7 +208,10 @@ const std::shared_ptr<ProcessGroup>& joined_ranks() { return group(); }
 
 bool is_first_rank() { return group() == nullptr || group()->rank() == 0; }
 
+bool tells_for_all_ranks() { return is_first_rank() && std::getenv(kStarted) == nullptr; }
+
 void start_ranks(std::int64_t count) {
+  setenv(kStarted, "1", 1);
   for (const auto& [name, value] : kOpenMpiSettings) setenv(name, value, 0);
   announce_terminals();
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(count), "/proc/self/exe"};

@@ -23,6 +23,10 @@ const std::shared_ptr<ProcessGroup>& joined_ranks();
 // Whether this process prints and writes files: it is rank 0, or the only one.
 bool is_first_rank();
 
+// Whether this process prints what every rank could: it is the first one, and no start_ranks() came before it, whose
+// process has printed it.
+bool tells_for_all_ranks();
+
 // Replaces this process by mpirun with `count` of it on this machine. Throws Error where that is not installed.
 [[noreturn]] void start_ranks(std::int64_t count);
 
