@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "backends/cuda/matmul/algorithm.h"
@@ -73,28 +72,30 @@ class LibraryKernel : public Kernel {
   std::string name_;
 };
 
-class SplitKernel : public Kernel {
+// A launch of one of our own kernels.
+template <class Launch>
+class OwnKernel : public Kernel {
  public:
-  SplitKernel(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling, bool adds,
-              std::size_t workspace_bytes)
+  template <class Plan, class Tiling>
+  OwnKernel(CudaContext& context, const Plan& plan, const Tiling& tiling, bool adds, std::size_t workspace_bytes)
       : launch_(context, plan, tiling), adds_(adds), workspace_bytes_(workspace_bytes) {}
 
   std::string_view name() const override { return launch_.name(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
-    const SplitMatmulLaunch::Addresses at{.a = arguments.inputs[0],
-                                          .b = arguments.inputs[1],
-                                          .addend = adds_ ? arguments.inputs[2] : nullptr,
-                                          .c = arguments.outputs[0],
-                                          .workspace = arguments.workspace};
+    const typename Launch::Addresses at{.a = arguments.inputs[0],
+                                        .b = arguments.inputs[1],
+                                        .addend = adds_ ? arguments.inputs[2] : nullptr,
+                                        .c = arguments.outputs[0],
+                                        .workspace = arguments.workspace};
     for (const void* address : {at.a, at.b, at.addend, static_cast<const void*>(at.c)})
       require_aligned(launch_.name(), address);
     launch_.launch(at);
   }
 
  private:
-  SplitMatmulLaunch launch_;
+  Launch launch_;
   bool adds_;
   std::size_t workspace_bytes_;
 };
@@ -125,11 +126,11 @@ class ZeroKernel : public Kernel {
 struct Mapping {
   explicit Mapping(const CardFacts& card, const MatmulProblem& problem)
       : library(map_matmul(problem)),
-        split(has_split_matmul(card) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt),
-        workspace_bytes(std::max(library.workspace_bytes(), split ? split->workspace_bytes() : 0)) {}
+        own(OwnMatmuls::of(card, problem)),
+        workspace_bytes(std::max(library.workspace_bytes(), own.workspace_bytes())) {}
 
   LtProblem library;
-  std::optional<SplitMatmulPlan> split;
+  OwnMatmuls own;
   std::size_t workspace_bytes;
 };
 
@@ -142,10 +143,14 @@ std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpe
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0], problem.adds);
   Mapping mapped(context.card(), problem);
   auto plan = std::make_unique<MatmulPlan>(context, mapped.library);
-  const MatmulAlgorithm algorithm =
-      choose_algorithm(context, *plan, mapped.library, mapped.split ? &*mapped.split : nullptr);
+  const MatmulAlgorithm algorithm = choose_algorithm(context, *plan, mapped.library, mapped.own);
   if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {
-    return std::make_unique<SplitKernel>(context, *mapped.split, *tiling, problem.adds, mapped.workspace_bytes);
+    return std::make_unique<OwnKernel<SplitMatmulLaunch>>(context, *mapped.own.split, *tiling, problem.adds,
+                                                          mapped.workspace_bytes);
+  }
+  if (const auto* tiling = std::get_if<LowTiling>(&algorithm)) {
+    return std::make_unique<OwnKernel<LowMatmulLaunch>>(context, *mapped.own.low, *tiling, problem.adds,
+                                                        mapped.workspace_bytes);
   }
   return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped.library),
                                          std::get<cublasLtMatmulAlgo_t>(algorithm), context, mapped.workspace_bytes);

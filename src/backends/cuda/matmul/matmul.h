@@ -1,4 +1,4 @@
-// Matrix multiplication by cuBLASLt or, if it is faster, by our own fp32 kernel for Hopper. Strided, batched and
+// Matrix multiplication by cuBLASLt or, where they are faster, by our own kernels for Hopper. Strided, batched and
 // transposed operands need no copy.
 #pragma once
 
