@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,8 +45,8 @@ struct Contest {
         problem(problem_of(what)),
         mapped(cuda::map_matmul(problem)),
         plan(on, mapped),
-        split(cuda::has_split_matmul(on.card()) && !what.tf32 ? cuda::SplitMatmulPlan::of(problem) : std::nullopt),
-        search(on, plan, mapped, split ? &*split : nullptr),
+        own(cuda::OwnMatmuls::of(on.card(), problem)),
+        search(on, plan, mapped, own),
         start(on),
         stop(on) {}
 
@@ -81,7 +80,7 @@ struct Contest {
   MatmulProblem problem;
   cuda::LtProblem mapped;
   cuda::MatmulPlan plan;
-  std::optional<cuda::SplitMatmulPlan> split;
+  cuda::OwnMatmuls own;
   MatmulSearch search;
   cuda::Event start, stop;
 };
@@ -103,14 +102,12 @@ double old_style_ms(Contest& contest, std::size_t way, double best_so_far_ms) {
 // Runs over the candidates of the new race, which are in the order of the former one.
 std::size_t old_style_winner(Contest& contest, std::size_t ranked) {
   const std::vector<MatmulAlgorithm>& ways = contest.search.ways();
-  const auto is_split = [&](std::size_t way) { return std::holds_alternative<cuda::SplitTiling>(ways[way]); };
-  const auto splits = static_cast<std::size_t>(std::count_if(ways.begin(), ways.end(), [](const MatmulAlgorithm& way) {
-    return std::holds_alternative<cuda::SplitTiling>(way);
-  }));
+  const auto is_own = [](const MatmulAlgorithm& way) { return !std::holds_alternative<cublasLtMatmulAlgo_t>(way); };
+  const auto own = static_cast<std::size_t>(std::count_if(ways.begin(), ways.end(), is_own));
   std::size_t winner = 0;
   double best_ms = INFINITY;
   for (std::size_t way = 0; way < ways.size(); ++way) {
-    if (way == splits + ranked && (is_split(winner) || best_ms >= 0.5)) break;
+    if (way == own + ranked && (is_own(ways[winner]) || best_ms >= 0.5)) break;
     const double ms = old_style_ms(contest, way, best_ms);
     if (ms < best_ms) {
       best_ms = ms;
@@ -121,7 +118,7 @@ std::size_t old_style_winner(Contest& contest, std::size_t ranked) {
 }
 
 std::string describe(const MatmulAlgorithm& algorithm) {
-  if (const auto* tiling = std::get_if<cuda::SplitTiling>(&algorithm)) return "split " + tiling->to_text();
+  if (!std::holds_alternative<cublasLtMatmulAlgo_t>(algorithm)) return cuda::algorithm_to_text(algorithm);
   const auto read = [&](cublasLtMatmulAlgoConfigAttributes_t which) {
     std::int32_t value = 0;
     std::size_t written = 0;

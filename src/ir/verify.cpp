@@ -49,7 +49,7 @@ void check_input(const Graph& graph, const Node& node, std::unordered_set<std::s
   }
 }
 
-// A body computes on elements and rows: no op that reads or writes anything else.
+// A body computes on elements and rows, which may be those of a product: no op that reads or writes anything else.
 void check_computation(const Graph& graph, const Node& node) {
   const Graph& body = node.body->graph;
   verify(body);
@@ -57,7 +57,7 @@ void check_computation(const Graph& graph, const Node& node) {
     const Op op = body.node(id).op;
     const OpClass kind = op_class(op);
     const bool may_stand = kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::view ||
-                           op == Op::input || op == Op::constant;
+                           op == Op::matmul || op == Op::input || op == Op::constant;
     if (!may_stand) broken(graph, node, "its body contains '" + std::string(name(op)) + "'");
   }
   if (!body.updates().empty()) broken(graph, node, "its body updates an input");

@@ -36,6 +36,8 @@ void validate_form(const AttentionProblem& p) {
 }  // namespace
 
 void validate(const AttentionProblem& p) {
+  if (p.precision == Precision::fp8)
+    fail("--dtype fp8 is of linear layers, and attention has none: its products are bf16; use --dtype bf16");
   const std::pair<std::int64_t, const char*> sizes[] = {{p.batch, "--batch"},
                                                         {p.heads, "--heads"},
                                                         {p.d_model, "--d-model"},

@@ -148,7 +148,9 @@ TEST(Program, refuses_models_that_cannot_be) {
   expect_usage_error({"bench", "--model", "tiny", "--d-model", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--steps", "0"}, "--steps");
   expect_usage_error({"bench", "--memory-limit", "0GiB"}, "--memory-limit");
-  expect_usage_error({"bench", "--dtype", "fp8"}, "not in this build; available: fp32, tf32, bf16, fp16");
+  expect_usage_error({"bench", "--dtype", "fp4"}, "--dtype");
+  expect_usage_error({"attention", "--dtype", "fp8", "--sequence", "64"}, "--dtype fp8 is of linear layers");
+  expect_usage_error({"plan", "--dtype", "fp8", "--as", "torch"}, "PyTorch has no autocast to fp8");
 }
 
 TEST(Bench, measures_every_row_of_a_sweep) {

@@ -85,7 +85,8 @@ std::vector<Axis> machine_axes() {
 }
 
 Axis dtype_axis() {
-  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {"fp8"}}, "number type",
+  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {}},
+                     "number type (fp8: as bf16, and linear layers multiply numbers of 8 bits)",
                      [](D& d, Text v) { d.config.compile.precision = precision_from_name(v); });
 }
 

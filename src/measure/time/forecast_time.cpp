@@ -43,6 +43,9 @@ std::optional<ProductKind> product_kind(const Graph& graph, const Node& node) {
     case DType::bf16:
     case DType::fp16:
       return ProductKind::half;
+    case DType::e4m3:
+    case DType::e5m2:
+      return ProductKind::quarter;
     default:
       return std::nullopt;
   }
@@ -73,7 +76,8 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     case Op::matmul:
     case Op::matmul_add:
     case Op::grouped_matmul:
-    case Op::grouped_matmul_weights: {
+    case Op::grouped_matmul_weights:
+    case Op::scaled_matmul: {
       const std::optional<ProductKind> kind = product_kind(graph, node);
       if (!kind) return std::nullopt;
       return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
@@ -85,6 +89,10 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     case Op::adamw_8bit:
     case Op::sgd:
       return rates.optimizer(bytes);
+    case Op::quantise: {
+      const auto read = static_cast<double>(graph.type(node.inputs[0]).bytes());
+      return rates.quantise(read, bytes - read);
+    }
     default:
       return rates.rows(bytes);
   }

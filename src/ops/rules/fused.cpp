@@ -25,7 +25,7 @@ std::vector<Value> decompose_fused(Graph& graph, const Node& node) {
     for (const Value value : inner.inputs) inputs.push_back(values[value.id]);
     const NodeId made = make_node(graph, inner.op, inputs, inner.attributes);
     graph.node(made).origin = inner.origin;
-    values[inner.outputs[0].id] = graph.node(made).outputs[0];
+    for (std::size_t i = 0; i < inner.outputs.size(); ++i) values[inner.outputs[i].id] = graph.node(made).outputs[i];
   }
   std::vector<Value> results;
   for (const Output& output : body.outputs()) results.push_back(values[output.value.id]);

@@ -195,7 +195,8 @@ class ElementwiseFuser {
     if (op_class(led.op) == OpClass::composite) made.origin = led.op;
     for (std::size_t i = 0; i < fusion.results.size(); ++i) {
       rewriter.replace(fusion.results[i], made.outputs[i]);
-      move_views(fusion.results[i], made.outputs[i], group.place, rewriter);
+      const auto is_early = [&](NodeId view) { return position_[view.id] <= position_[group.place.id]; };
+      move_views(graph_, storage_, fusion.results[i], made.outputs[i], is_early, rewriter);
     }
     for (const NodeId id : group.members) {
       rewriter.remove(id);
@@ -208,19 +209,6 @@ class ElementwiseFuser {
   // The views of a value that only the body has: nothing reads them any more.
   void remove_views(Value of, Rewriter& rewriter) {
     for (const NodeId id : storage_.views(of)) rewriter.remove(id);
-  }
-
-  // Views that stood before the fused node would read its results before they exist.
-  void move_views(Value before, Value after, NodeId position, Rewriter& rewriter) {
-    std::map<Value, Value> moved = {{before, after}};
-    for (const NodeId id : storage_.views(before)) {
-      if (position_[id.id] > position_[position.id]) continue;
-      const Node& view = graph_.node(id);
-      const Value made = rewriter.rebuild_view(view.outputs[0], moved.at(view.inputs[0]));
-      const std::vector<Value> results = graph_.producer_node(made).outputs;
-      for (std::size_t i = 0; i < results.size(); ++i) moved[view.outputs[i]] = results[i];
-      rewriter.replace(id, results);
-    }
   }
 
   Graph& graph_;

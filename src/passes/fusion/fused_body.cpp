@@ -47,8 +47,15 @@ class BodyBuilder {
     if (ops.empty()) ops.push_back(Op::cast);
     std::string text = "fused";
     for (std::size_t i = 0; i < std::min(ops.size(), kMostNames); ++i)
-      text += "_" + std::string(ridgepoint::name(ops[i]));
+      text += "_" + (ops[i] == Op::fused ? inner_names() : std::string(ridgepoint::name(ops[i])));
     return text;
+  }
+
+  // What the name of the only fused member lists.
+  std::string inner_names() const {
+    const auto fused = std::ranges::find_if(members_, [&](NodeId id) { return graph_.node(id).op == Op::fused; });
+    const std::string& name = graph_.node(*fused).body->graph.name;
+    return name.substr(std::min(name.size(), std::string("fused_").size()));
   }
 
   bool is_member(NodeId id) const { return std::ranges::find(members_, id) != members_.end(); }
@@ -66,6 +73,7 @@ class BodyBuilder {
     for (const Value value : node.outputs) types.push_back(graph_.type(value));
     Node& made = body_.node(body_.add_node(node.op, operands, types, node.attributes));
     made.origin = node.origin;
+    made.body = node.body;
     for (std::size_t i = 0; i < node.outputs.size(); ++i) inner_[node.outputs[i]] = made.outputs[i];
   }
 
@@ -86,7 +94,7 @@ class BodyBuilder {
     Rewriter rewriter(body_);
     for (const NodeId id : nodes_of(body_)) {
       const Node& node = body_.node(id);
-      if (op_class(node.op) != OpClass::composite) continue;
+      if (op_class(node.op) != OpClass::composite && node.op != Op::fused) continue;
       rewriter.insert_before(id);
       rewriter.replace(id, decompose_fully(body_, node));
     }
@@ -124,13 +132,26 @@ Storage::Storage(const Graph& graph)
 
 bool is_elementwise_composite(const Node& node) {
   return op_class(node.op) == OpClass::composite && traits(node.op).kernel_class == KernelClass::elementwise &&
-         node.op != Op::rope;
+         node.op != Op::rope && node.op != Op::quantise;
 }
 
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
 
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members) {
   return BodyBuilder(graph, storage, members).build();
+}
+
+void move_views(Graph& graph, const Storage& storage, Value before, Value after,
+                const std::function<bool(NodeId)>& is_early, Rewriter& rewriter) {
+  std::map<Value, Value> moved = {{before, after}};
+  for (const NodeId id : storage.views(before)) {
+    if (!is_early(id)) continue;
+    const Node& view = graph.node(id);
+    const Value made = rewriter.rebuild_view(view.outputs[0], moved.at(view.inputs[0]));
+    const std::vector<Value> results = graph.producer_node(made).outputs;
+    for (std::size_t i = 0; i < results.size(); ++i) moved[view.outputs[i]] = results[i];
+    rewriter.replace(id, results);
+  }
 }
 
 }  // namespace ridgepoint

@@ -1,10 +1,12 @@
 // What a group of nodes is as one fused node.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "ir/rewriter.h"
 #include "ridgepoint/graph.h"
 
 namespace ridgepoint {
@@ -43,7 +45,12 @@ bool is_repeated(const Node& node);
 bool is_elementwise_composite(const Node& node);
 
 // The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph
-// keeps; composites are decomposed in the body.
+// keeps; composites and fused nodes are decomposed in the body.
 Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members);
+
+// Repeats those views of `before` that stand too early for `after`, which takes its place: they would read it before it
+// exists.
+void move_views(Graph& graph, const Storage& storage, Value before, Value after,
+                const std::function<bool(NodeId)>& is_early, Rewriter& rewriter);
 
 }  // namespace ridgepoint

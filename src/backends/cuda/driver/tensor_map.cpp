@@ -24,6 +24,11 @@ CUtensorMapDataType type_of(DType dtype) {
   }
 }
 
+CUtensorMapSwizzle swizzle_of(int line_bytes) {
+  if (line_bytes == 32) return CU_TENSOR_MAP_SWIZZLE_32B;
+  return line_bytes == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
+}
+
 }  // namespace
 
 bool has_tensor_map(const TensorMapShape& shape) {
@@ -55,7 +60,7 @@ TensorMap make_tensor_map(const TensorMapShape& shape, const void* data) {
   }
   CUtensorMap encoded;
   check(driver().cuTensorMapEncodeTiled(&encoded, type_of(shape.dtype), kRank, const_cast<void*>(data), sizes, strides,
-                                        box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                        box, kSteps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle_of(shape.line_bytes),
                                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
         "describe a tensor to the copy engine");
   TensorMap map;

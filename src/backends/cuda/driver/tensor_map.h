@@ -10,12 +10,14 @@
 namespace ridgepoint::cuda {
 
 // Four dimensions, the fastest first. Boxes lie in shared memory in lines of 128 bytes, swizzled as device/hopper.cuh
-// describes; so the first size of a box is 128 bytes. What a box has outside the tensor is read as 0.
+// describes, or of 64 or 32 bytes, swizzled as low_matmul.cuh does; so the first size of a box is a line. What a box
+// has outside the tensor is read as 0, and not written.
 struct TensorMapShape {
   DType dtype = DType::bf16;
   std::array<std::int64_t, 4> sizes = {1, 1, 1, 1};
   std::array<std::int64_t, 3> strides = {};  // of dimensions 1 to 3, in elements
   std::array<std::uint32_t, 4> box = {1, 1, 1, 1};
+  int line_bytes = 128;
 };
 
 // Whether the copy engine takes such strides: multiples of 16 bytes, above 0 where the size is above 1.

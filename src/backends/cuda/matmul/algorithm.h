@@ -1,6 +1,6 @@
-// Chooses the algorithm of a matmul: the fastest of cuBLASLt's algorithms and, for fp32 on Hopper, of our own kernel's
-// tilings. It is measured once for each shape, GPU, driver and library version, and remembered by the process and on
-// disk.
+// Chooses the algorithm of a matmul: the fastest of cuBLASLt's algorithms and, for fp32, bf16 and fp16 on Hopper, of
+// our own kernels' tilings. It is measured once for each shape, GPU, driver and library version, and remembered by the
+// process and on disk.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 
 namespace ridgepoint::cuda {
 
-// `split` is null if our own kernel does not apply. Measuring allocates temporary memory outside every allocator and
+// Measuring allocates temporary memory outside every allocator and
 // limit; without enough memory the library's first candidate is chosen and not remembered on disk. Throws Error
 // (unsupported) if the library has no algorithm at all.
 MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem,
-                                 const SplitMatmulPlan* split);
+                                 const OwnMatmuls& own);
 
 // The text form of an algorithm on disk, and the reverse; nullopt for other text.
 std::string algorithm_to_text(const MatmulAlgorithm& algorithm);

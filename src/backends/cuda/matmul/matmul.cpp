@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "backends/cuda/matmul/algorithm.h"
 #include "backends/cuda/matmul/mapping.h"
 #include "backends/cuda/matmul/plan.h"
+#include "core/float8.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -18,8 +18,12 @@ namespace {
 std::string kernel_name(std::string_view precision) { return fmt::format("matmul_{}_cublaslt", precision); }
 
 std::string kernel_name(const MatmulProblem& problem) {
-  return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.a.dtype));
+  return kernel_name(problem.tf32 ? "tf32" : problem.scaled ? "fp8" : ridgepoint::name(problem.a.dtype));
 }
+
+// What cuBLASLt requires of products of 8-bit codes: the compute capability, and sizes that are multiples of 16.
+constexpr int kLeastFloat8Capability = 89;
+constexpr std::int64_t kFloat8Multiple = 16;
 
 void require_tensor_cores(const CardFacts& card, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.a.dtype == DType::bf16;
@@ -45,7 +49,10 @@ class LibraryKernel : public Kernel {
         problem_(std::move(problem)),
         algorithm_(algorithm),
         workspace_bytes_(workspace_bytes),
-        name_(kernel_name(problem_.tf32 ? "tf32" : ridgepoint::name(problem_.dtype))) {}
+        scaled_(is_float8(problem_.dtype)),
+        name_(kernel_name(problem_.tf32 ? "tf32"
+                          : scaled_     ? "fp8"
+                                        : ridgepoint::name(problem_.dtype))) {}
 
   std::string_view name() const override { return name_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -53,11 +60,15 @@ class LibraryKernel : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     const CudaContext::Scope scope(context_);
     void* c = arguments.outputs[0];
-    const MatmulPlan::Addresses at{.a = arguments.inputs[1],
-                                   .b = arguments.inputs[0],
-                                   .addend = problem_.adds ? arguments.inputs[2] : c,
-                                   .c = c,
-                                   .workspace = arguments.workspace};
+    MatmulPlan::Addresses at{.a = arguments.inputs[scaled_ ? 2 : 1],
+                             .b = arguments.inputs[0],
+                             .addend = problem_.adds ? arguments.inputs[2] : c,
+                             .c = c,
+                             .workspace = arguments.workspace};
+    if (scaled_) {
+      at.a_scale = arguments.inputs[3];
+      at.b_scale = arguments.inputs[1];
+    }
     for (const void* address : {at.a, at.b, at.addend, static_cast<const void*>(c)}) require_aligned(name_, address);
     const cublasStatus_t status = plan_->launch_all(algorithm_, problem_, at);
     if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
@@ -70,31 +81,34 @@ class LibraryKernel : public Kernel {
   LtProblem problem_;
   cublasLtMatmulAlgo_t algorithm_;
   std::size_t workspace_bytes_;
+  bool scaled_;
   std::string name_;
 };
 
-class SplitKernel : public Kernel {
+// A launch of one of our own kernels.
+template <class Launch>
+class OwnKernel : public Kernel {
  public:
-  SplitKernel(CudaContext& context, const SplitMatmulPlan& plan, const SplitTiling& tiling, bool adds,
-              std::size_t workspace_bytes)
+  template <class Plan, class Tiling>
+  OwnKernel(CudaContext& context, const Plan& plan, const Tiling& tiling, bool adds, std::size_t workspace_bytes)
       : launch_(context, plan, tiling), adds_(adds), workspace_bytes_(workspace_bytes) {}
 
   std::string_view name() const override { return launch_.name(); }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
 
   void launch(const LaunchArguments& arguments) override {
-    const SplitMatmulLaunch::Addresses at{.a = arguments.inputs[0],
-                                          .b = arguments.inputs[1],
-                                          .addend = adds_ ? arguments.inputs[2] : nullptr,
-                                          .c = arguments.outputs[0],
-                                          .workspace = arguments.workspace};
+    const typename Launch::Addresses at{.a = arguments.inputs[0],
+                                        .b = arguments.inputs[1],
+                                        .addend = adds_ ? arguments.inputs[2] : nullptr,
+                                        .c = arguments.outputs[0],
+                                        .workspace = arguments.workspace};
     for (const void* address : {at.a, at.b, at.addend, static_cast<const void*>(at.c)})
       require_aligned(launch_.name(), address);
     launch_.launch(at);
   }
 
  private:
-  SplitMatmulLaunch launch_;
+  Launch launch_;
   bool adds_;
   std::size_t workspace_bytes_;
 };
@@ -125,15 +139,25 @@ class ZeroKernel : public Kernel {
 struct Mapping {
   explicit Mapping(const CardFacts& card, const MatmulProblem& problem)
       : library(map_matmul(problem)),
-        split(has_split_matmul(card) && !problem.tf32 ? SplitMatmulPlan::of(problem) : std::nullopt),
-        workspace_bytes(std::max(library.workspace_bytes(), split ? split->workspace_bytes() : 0)) {}
+        own(OwnMatmuls::of(card, problem)),
+        workspace_bytes(std::max(library.workspace_bytes(), own.workspace_bytes())) {}
 
   LtProblem library;
-  std::optional<SplitMatmulPlan> split;
+  OwnMatmuls own;
   std::size_t workspace_bytes;
 };
 
 }  // namespace
+
+bool is_library_product(const CardFacts& card, const Graph& graph, const Node& node) {
+  if (op_class(node.op) == OpClass::contraction) return true;
+  if (node.op != Op::scaled_matmul || card.capability.number() < kLeastFloat8Capability) return false;
+  const TensorType& a = graph.type(node.inputs[0]);
+  const TensorType& b = graph.type(node.inputs[2]);
+  const auto is_taken = [](std::int64_t size) { return size > 0 && size % kFloat8Multiple == 0; };
+  const bool are_gradients = a.dtype == DType::e5m2 && b.dtype == DType::e5m2;
+  return !are_gradients && is_taken(a.shape[0]) && is_taken(a.shape[1]) && is_taken(b.shape[0]);
+}
 
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
   const CudaContext::Scope scope(context);
@@ -142,10 +166,14 @@ std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpe
   if (problem.flops() == 0) return std::make_unique<ZeroKernel>(context, spec.outputs[0], problem.adds);
   Mapping mapped(context.card(), problem);
   auto plan = std::make_unique<MatmulPlan>(context, mapped.library);
-  const MatmulAlgorithm algorithm =
-      choose_algorithm(context, *plan, mapped.library, mapped.split ? &*mapped.split : nullptr);
+  const MatmulAlgorithm algorithm = choose_algorithm(context, *plan, mapped.library, mapped.own);
   if (const auto* tiling = std::get_if<SplitTiling>(&algorithm)) {
-    return std::make_unique<SplitKernel>(context, *mapped.split, *tiling, problem.adds, mapped.workspace_bytes);
+    return std::make_unique<OwnKernel<SplitMatmulLaunch>>(context, *mapped.own.split, *tiling, problem.adds,
+                                                          mapped.workspace_bytes);
+  }
+  if (const auto* tiling = std::get_if<LowTiling>(&algorithm)) {
+    return std::make_unique<OwnKernel<LowMatmulLaunch>>(context, *mapped.own.low, *tiling, problem.adds,
+                                                        mapped.workspace_bytes);
   }
   return std::make_unique<LibraryKernel>(std::move(plan), std::move(mapped.library),
                                          std::get<cublasLtMatmulAlgo_t>(algorithm), context, mapped.workspace_bytes);

@@ -7,22 +7,22 @@
 #include <variant>
 #include <vector>
 
-#include "backends/cuda/kernels/split_matmul/split_matmul.h"
+#include "backends/cuda/matmul/own_matmul.h"
 #include "backends/cuda/matmul/plan.h"
 #include "backends/cuda/matmul/race.h"
 #include "backends/cuda/matmul/timing.h"
 
 namespace ridgepoint::cuda {
 
-using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling>;
+using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling, LowTiling>;
 
 // The version of the search: choices of another version are measured again.
 inline constexpr std::string_view kMatmulSearchVersion = "race 4, operands cold";
 
 class MatmulSearch {
  public:
-  // `split` is null if our own kernel does not apply. All arguments must outlive this object.
-  MatmulSearch(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem, const SplitMatmulPlan* split);
+  // All arguments must outlive this object.
+  MatmulSearch(CudaContext& context, const MatmulPlan& plan, const LtProblem& problem, const OwnMatmuls& own);
 
   MatmulSearch(const MatmulSearch&) = delete;
   MatmulSearch& operator=(const MatmulSearch&) = delete;
@@ -30,7 +30,7 @@ class MatmulSearch {
   // Whether the GPU had enough memory for operands; otherwise nothing can be measured.
   bool can_measure() const { return timer_.has_memory(); }
 
-  // The fastest of our own kernel's tilings, of cuBLASLt's candidates `ranked` and, if one of these leads and the
+  // The fastest of our own kernels' tilings, of cuBLASLt's candidates `ranked` and, if one of these leads and the
   // product is short, of their variants. nullopt if none can run.
   std::optional<MatmulAlgorithm> fastest(std::span<const cublasLtMatmulAlgo_t> ranked);
 
@@ -43,13 +43,14 @@ class MatmulSearch {
  private:
   void add(const MatmulAlgorithm& algorithm, MatmulLaunch launch);  // if it can run
   void add_library(std::span<const cublasLtMatmulAlgo_t> algorithms);
-  void add_split();
+  template <class Launch, class Plan, class Tiling>
+  void add_own(const Plan& plan, const std::vector<Tiling>& tilings);
   std::vector<MatmulBatch> run_batches(std::span<const std::size_t> ways, int launches);
 
   CudaContext& context_;
   const MatmulPlan& plan_;
   const LtProblem& problem_;
-  const SplitMatmulPlan* split_;
+  const OwnMatmuls& own_;
   MatmulTimer timer_;
   MatmulRace race_;
   std::vector<MatmulAlgorithm> ways_;

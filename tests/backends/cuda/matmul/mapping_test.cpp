@@ -175,6 +175,8 @@ TEST(CudaMatmulAlgorithm, reads_back_what_it_wrote_and_nothing_else) {
   EXPECT_THAT(std::get<cublasLtMatmulAlgo_t>(*back).data, ::testing::ElementsAreArray(algorithm.data));
   const cuda::SplitTiling tiling{128, 64, 132};
   EXPECT_EQ(std::get<cuda::SplitTiling>(*cuda::algorithm_from_text(cuda::algorithm_to_text(tiling))), tiling);
+  const cuda::LowTiling low{128, 256, 2, 1, false, 132, true};
+  EXPECT_EQ(std::get<cuda::LowTiling>(*cuda::algorithm_from_text(cuda::algorithm_to_text(low))), low);
   std::string damaged = text;
   damaged[20] = 'x';
   for (const std::string& wrong : {std::string(), text.substr(1), text + "0", damaged}) {

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <map>
-#include <mutex>
 
+#include "backends/cuda/driver/block_flags.h"
 #include "backends/cuda/matmul/mapping.h"
 #include "backends/rounding.h"
-#include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -19,7 +17,6 @@ namespace {
 constexpr std::array<SplitTiling, 4> kShapes = {{{128, 128}, {128, 64}, {64, 128}, {64, 64}}};
 constexpr int kAlignmentBytes = 1024;
 
-constexpr int kMostBlocks = 132;  // the multiprocessors of the largest Hopper GPU
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
 constexpr std::int64_t kLargestK = std::int64_t{1} << 24;
 constexpr std::int64_t kVector = 4;
@@ -44,24 +41,6 @@ std::optional<Lines> lines_of(const StridedMatrix& matrix, std::int64_t vector) 
 int shared_bytes(const SplitTiling& tiling) {
   return SplitMatmul::stages(tiling.rows, tiling.columns) * SplitMatmul::stage_bytes(tiling.rows, tiling.columns) +
          kAlignmentBytes;
-}
-
-// Two words for each block, 0 between launches: the context's stream runs launches in order, and a failed launch makes
-// the whole context unusable. Made at first use and kept like the context.
-unsigned* written_flags(CudaContext& context) {
-  static std::mutex mutex;
-  static std::map<int, void*> flags;
-  const std::lock_guard lock(mutex);
-  void*& kept = flags[context.card().ordinal];
-  if (kept == nullptr) {
-    constexpr std::size_t kBytes = 2 * kMostBlocks * sizeof(unsigned);
-    void* address = context.allocate(kBytes);
-    if (address == nullptr)
-      throw Error("the GPU has no memory left for the flags of a matmul", ErrorKind::out_of_memory);
-    context.fill_zero(address, kBytes);
-    kept = address;  // only after it is filled with zeros
-  }
-  return static_cast<unsigned*>(kept);
 }
 
 }  // namespace
@@ -191,7 +170,7 @@ SplitMatmulLaunch::SplitMatmulLaunch(CudaContext& context, const SplitMatmulPlan
   shape_.grid_x = static_cast<unsigned>(tiling.blocks);
   shape_.block_x = static_cast<unsigned>(tiling.rows / 64 * 128 + SplitMatmul::kReaderThreads);
   shape_.shared_bytes = static_cast<unsigned>(shared_bytes(tiling));
-  parameters_.is_written = written_flags(context);
+  parameters_.is_written = block_flags(context);
   context.allow_shared(function_, shape_.shared_bytes);
 }
 

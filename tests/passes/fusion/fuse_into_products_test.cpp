@@ -1,0 +1,94 @@
+// Products that become one node with what reads them, and products that stay apart.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "passes/graph_lines.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::count;
+using testing::expect_changed;
+using testing::expect_left;
+using testing::expect_rewritten;
+using testing::expect_same_values;
+using testing::graph_of;
+using testing::target_with_kernels;
+
+// The product of a merged w1 and w3, and SwiGLU as one fused node.
+const std::string kSwiglu = R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[6,8] = input() {name="w", role="parameter"}
+%2:bf16[4,8] = matmul(%0, %1)
+%3:bf16[4,4], %4:bf16[4,4] = split(%2) {axis=1, sizes=[4,4]}
+%5:bf16[4,4] = fused(%3, %4)
+body "fused_silu_mul"
+%0:bf16[4,4] = input() {name="0", role="data"}
+%1:bf16[4,4] = sigmoid(%0)
+%2:bf16[4,4] = mul(%0, %1)
+%3:bf16[4,4] = input() {name="1", role="data"}
+%4:bf16[4,4] = mul(%2, %3)
+output "0" %4
+end
+)";
+
+TEST(FuseIntoProducts, makes_one_node_of_a_product_and_what_reads_it) {
+  const std::string before = kSwiglu + "output \"h\" %5\n";
+  expect_same_values(fuse_into_products, before);
+  expect_rewritten(fuse_into_products, before, R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[6,8] = input() {name="w", role="parameter"}
+%2:bf16[4,4] = fused(%0, %1)
+body "fused_matmul_silu_mul"
+%0:bf16[4,6] = input() {name="0", role="data"}
+%1:bf16[6,8] = input() {name="1", role="data"}
+%2:bf16[4,8] = matmul(%0, %1)
+%3:bf16[4,4], %4:bf16[4,4] = split(%2) {axis=1, sizes=[4,4]}
+%5:bf16[4,4] = sigmoid(%3)
+%6:bf16[4,4] = mul(%3, %5)
+%7:bf16[4,4] = mul(%6, %4)
+output "0" %7
+end
+output "h" %2
+)");
+}
+
+TEST(FuseIntoProducts, keeps_a_product_that_others_read_later) {
+  const std::string before = kSwiglu + R"(%6:bf16[4,4] = exp(%3)
+%7:bf16[4,4] = add(%6, %5)
+output "o" %7
+)";
+  expect_same_values(fuse_into_products, before);
+  Graph graph = graph_of(before);
+  expect_changed(fuse_into_products, graph);
+  EXPECT_EQ(count(graph, Op::matmul), 0U);
+  EXPECT_EQ(count(graph, Op::split), 1U);
+}
+
+TEST(FuseIntoProducts, leaves_a_product_that_others_read_before) {
+  std::string before = kSwiglu + "output \"h\" %5\noutput \"e\" %6\n";
+  before.insert(before.find("%5:bf16"), "%6:bf16[4,4] = exp(%3)\n");
+  expect_left(fuse_into_products, before);
+}
+
+TEST(FuseIntoProducts, leaves_a_product_of_another_phase) {
+  std::string before = kSwiglu + "output \"h\" %5\n";
+  const std::string node = "fused(%3, %4)";
+  before.replace(before.find(node), node.size(), node + " @backward \"\" \"\"");
+  expect_left(fuse_into_products, before);
+}
+
+TEST(FuseIntoProducts, leaves_what_the_target_has_no_kernel_for) {
+  expect_left(fuse_into_products, kSwiglu + "output \"h\" %5\n", target_with_kernels(false));
+}
+
+TEST(FuseIntoProducts, leaves_graphs_that_are_not_compiled) {
+  Graph graph = graph_of(kSwiglu + "output \"h\" %5\n");
+  PassOptions options;
+  options.target = target_with_kernels();
+  EXPECT_FALSE(fuse_into_products(graph, options));
+}
+
+}  // namespace
+}  // namespace ridgepoint
