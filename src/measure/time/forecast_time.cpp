@@ -77,7 +77,14 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
   if (is_product(node)) {
     const std::optional<ProductKind> kind = product_kind(graph, node);
     if (!kind) return std::nullopt;
-    return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
+    const auto flops = static_cast<double>(cost(graph, node).flops);
+    if (node.op != Op::fused) return rates.product(*kind, flops, bytes);
+    // What follows the product hides only a part of its accesses behind the sums.
+    double operand_bytes = 0;
+    for (std::size_t i = 0; i < 2; ++i) operand_bytes += static_cast<double>(graph.type(node.inputs[i]).bytes());
+    KernelTime time = rates.product(*kind, flops, operand_bytes);
+    time.work += rates.rows(bytes - operand_bytes).work;
+    return time;
   }
   switch (node.op) {
     case Op::attention:
