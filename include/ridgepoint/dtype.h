@@ -7,13 +7,14 @@
 
 namespace ridgepoint {
 
-enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, int64, int32, boolean, dynamic8, udynamic8 };
+enum class DType : std::uint8_t { fp64, fp32, bf16, fp16, int64, int32, boolean, dynamic8, udynamic8, e4m3, e5m2 };
 
 // The dtypes that ops compute in.
 inline constexpr DType kAllDTypes[] = {DType::fp64,  DType::fp32,  DType::bf16,   DType::fp16,
                                        DType::int64, DType::int32, DType::boolean};
-// Codes of 8 bits for numbers from -1 to 1, or from 0 to 1 (core/dynamic_code.h). Only `cast` reads and writes them.
-inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8};
+// Codes of 8 bits: for numbers from -1 to 1, or from 0 to 1 (core/dynamic_code.h), and floating-point numbers of 8 bits
+// (core/float8.h). Only `cast`, `quantise` and `scaled_matmul` read and write them; views and copies move them.
+inline constexpr DType kCodeDTypes[] = {DType::dynamic8, DType::udynamic8, DType::e4m3, DType::e5m2};
 
 enum class DTypeKind : std::uint8_t { floating, integer, boolean, code };
 
@@ -22,7 +23,7 @@ struct DTypeTraits {
   DTypeKind kind;
   int bits;           // of one element in memory, a multiple of 8
   int digits;         // bits of the significand, the implicit one included: integers up to 2^digits are exact
-  int exponent_bits;  // 0 unless floating
+  int exponent_bits;  // 0 unless floating or a floating-point code
   DType accumulator;  // the dtype in which sums and matrix products accumulate
 };
 
@@ -31,7 +32,7 @@ const DTypeTraits& traits(DType dtype);
 // Bytes of one element.
 std::size_t size_bytes(DType dtype);
 
-// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8
+// fp64 fp32 bf16 fp16 int64 int32 bool dynamic8 udynamic8 e4m3 e5m2
 std::string_view name(DType dtype);
 
 // The inverse of name(). Throws Error naming the nearest known dtype.

@@ -98,6 +98,23 @@ Value matmul(Graph& graph, Value a, Value b, const Source& source = Source::curr
 // result may overwrite c.
 Value matmul_add(Graph& graph, Value a, Value b, Value c, const Source& source = Source::current());
 
+// A matrix x [M,N] as codes of a floating-point dtype of 8 bits (e4m3 or e5m2) and one scale, fp32: x is about
+// codes * scale, and the largest magnitude of x has the largest code. The codes lie as [M,N] in `rows`, as [N,M] in
+// `columns`; one that is not asked for is invalid.
+struct QuantiseLayout {
+  bool rows = true;
+  bool columns = false;
+};
+struct Quantised {
+  Value rows, columns, scale;
+};
+Quantised quantise(Graph& graph, Value x, DType codes, const QuantiseLayout& layout,
+                   const Source& source = Source::current());
+// a b^T of codes a [M,K] and b [N,K], times both scales (fp32 scalars), in `result` (bf16, fp16 or fp32). Sums are
+// fp32.
+Value scaled_matmul(Graph& graph, Value a, Value a_scale, Value b, Value b_scale, DType result,
+                    const Source& source = Source::current());
+
 // weight [V,D], indices int64 [...] -> [...,D]. An index outside [0,V) is an error when the data is set.
 Value embedding(Graph& graph, Value weight, Value indices, const Source& source = Source::current());
 // Sums gradient rows [...,D] by index into a dense [rows,D].

@@ -44,8 +44,9 @@ void check_training(const CompileOptions& options) {
               std::to_string(options.accumulate));
   require(options.accumulate == 1 || runs_backward(options.mode),
           "mode " + std::string(name(options.mode)) + " has no gradients to accumulate");
-  require(options.master_weights || options.precision == Precision::bf16,
-          "parameters without fp32 master weights need bf16, not " + std::string(name(options.precision)));
+  const bool is_bf16 = options.precision == Precision::bf16 || options.precision == Precision::fp8;
+  require(options.master_weights || is_bf16,
+          "parameters without fp32 master weights need bf16 or fp8, not " + std::string(name(options.precision)));
   require(options.optimizer.sgd.momentum >= 0 && options.optimizer.sgd.momentum < 1,
           "the momentum is at least 0 and less than 1");
 }

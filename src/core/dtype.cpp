@@ -20,6 +20,8 @@ constexpr std::array<DTypeTraits, std::size(kAllDTypes) + std::size(kCodeDTypes)
     {"bool", boolean, 8, 1, 0, DType::boolean},
     {"dynamic8", code, 8, 0, 0, DType::fp32},
     {"udynamic8", code, 8, 0, 0, DType::fp32},
+    {"e4m3", code, 8, 4, 4, DType::fp32},
+    {"e5m2", code, 8, 3, 5, DType::fp32},
 }};
 
 }  // namespace

@@ -5,7 +5,7 @@
 namespace ridgepoint {
 namespace {
 
-constexpr auto kNames = enum_names<Precision>("fp32", "tf32", "bf16", "fp16");
+constexpr auto kNames = enum_names<Precision>("fp32", "tf32", "bf16", "fp16", "fp8");
 
 }  // namespace
 
@@ -13,7 +13,7 @@ std::string_view name(Precision precision) { return kNames[precision]; }
 Precision precision_from_name(std::string_view text) { return kNames.parse(text, "unknown precision '{}'"); }
 
 DType matmul_dtype(Precision precision) {
-  if (precision == Precision::bf16) return DType::bf16;
+  if (precision == Precision::bf16 || precision == Precision::fp8) return DType::bf16;
   return precision == Precision::fp16 ? DType::fp16 : DType::fp32;
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "core/dynamic_code.h"
+#include "core/float8.h"
 #include "core/integers.h"
 #include "core/threads/parallel.h"
 #include "ir/convert.h"
@@ -136,6 +137,9 @@ double load_element(DType dtype, const void* element) {
     case DType::dynamic8:
     case DType::udynamic8:
       return dynamic_levels(dtype)[read<std::uint8_t>(element)];
+    case DType::e4m3:
+    case DType::e5m2:
+      return float8_values(dtype)[read<std::uint8_t>(element)];
   }
   return 0.0;
 }
@@ -158,6 +162,9 @@ void store_element(DType dtype, void* element, double value) {
     case DType::dynamic8:
     case DType::udynamic8:
       return write(element, dynamic_code(dtype, static_cast<float>(value)));
+    case DType::e4m3:
+    case DType::e5m2:
+      return write(element, float8_code(dtype, value));
   }
 }
 

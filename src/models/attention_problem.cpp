@@ -36,6 +36,8 @@ void validate_form(const AttentionProblem& p) {
 }  // namespace
 
 void validate(const AttentionProblem& p) {
+  if (p.precision == Precision::fp8)
+    fail("--dtype fp8 is of linear layers, and attention has none: its products are bf16; use --dtype bf16");
   const std::pair<std::int64_t, const char*> sizes[] = {{p.batch, "--batch"},
                                                         {p.heads, "--heads"},
                                                         {p.d_model, "--d-model"},
@@ -94,10 +96,11 @@ CompileOptions compile_options(const AttentionProblem& problem, Mode mode) {
   return {.mode = mode, .precision = problem.precision};
 }
 
-AttentionCall::AttentionCall(AttentionProblem problem) : problem_(problem) { validate(problem_); }
+AttentionCall::AttentionCall(AttentionProblem problem) : problem_(std::move(problem)) { validate(problem_); }
 
 WorkloadDescription AttentionCall::describe() const {
-  return {.model = {.d_model = problem_.d_model,
+  return {.model = {.name = problem_.model,
+                    .d_model = problem_.d_model,
                     .heads = problem_.heads,
                     .kv_heads = problem_.key_heads(),
                     .head_size = problem_.head_size()},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "models/attention.h"
 #include "ridgepoint/compile.h"
@@ -23,6 +24,7 @@ struct AttentionProblem {
   double soft_cap = 0;      // of the scores; 0: none
   AttentionVariant variant = AttentionVariant::composite;
   Precision precision = Precision::fp32;
+  std::string model = {};  // whose attention it is; empty: sizes by themselves
 
   std::int64_t head_size() const { return d_model / heads; }
   std::int64_t key_heads() const { return kv_heads > 0 ? kv_heads : heads; }

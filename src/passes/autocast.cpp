@@ -7,10 +7,13 @@
 #include <set>
 #include <utility>
 
+#include "core/warning.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ir/stored_tensors.h"
+#include "ops/float8_product.h"
 #include "ops/rule.h"
+#include "passes/float8_layers.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -26,11 +29,16 @@ class Autocaster {
         low_(matmul_dtype(options.precision)),
         is_update_(graph.value_count()) {
     for (const Update& update : graph.updates()) is_update_[update.value.id] = true;
+    if (options.precision == Precision::fp8) float8_layers_.emplace(graph);
   }
 
   bool run() {
     for (const NodeId id : nodes_of(graph_)) visit(id);
     rewriter_.finish();
+    if (float8_layers_ && !has_float8_)
+      warn_once("fp8",
+                "no linear layer computes in fp8, all in bf16: widths must be 128 or more, and they and the number "
+                "of tokens multiples of 16");
     return changed_;
   }
 
@@ -51,6 +59,10 @@ class Autocaster {
     }
     if (options_.precision == Precision::tf32 && traits(node.op).autocast == AutocastRule::low)
       set_tf32(node, operands);
+    if (float8_layers_ && float8_layers_->contains(id) && graph_.type(operands[0]).dtype == low_) {
+      set_float8_operands(node.attributes, {});
+      has_float8_ = changed_ = true;
+    }
     const bool has_new_types = std::ranges::any_of(operands, [&](Value value) { return stored_low_.contains(value); });
     if (operands != node.inputs || has_new_types) rebuild(id, operands);
   }
@@ -184,12 +196,14 @@ class Autocaster {
   Rewriter rewriter_;
   const AutocastOptions& options_;
   DType low_;
-  std::vector<bool> is_update_;
+  std::optional<Float8Layers> float8_layers_;       // of the graph before any cast; empty unless fp8
+  std::vector<bool> is_update_;                     // by value
   std::map<Value, Value> replacements_;             // replacements of the original values
   std::map<std::pair<Value, DType>, Value> casts_;  // of inputs and of views
   std::vector<bool> is_constant_;                   // by value
   std::set<Value> stored_low_;                      // parameters
   bool changed_ = false;
+  bool has_float8_ = false;
 };
 
 }  // namespace

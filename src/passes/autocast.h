@@ -1,4 +1,5 @@
-// Mixed precision: chooses the ops that compute in bf16 or fp16 and those that stay in fp32, after torch.autocast.
+// Mixed precision: chooses the ops that compute in bf16 or fp16 and those that stay in fp32, after torch.autocast, and
+// the products that multiply 8-bit codes.
 #pragma once
 
 #include <vector>
@@ -18,7 +19,9 @@ struct AutocastOptions {
 // parameters and state stay fp32; all readers of one share one cast. With them, fp32 parameters become low, and so do
 // the values that follow their type, such as the rows of an embedding. Differentiation after this pass gives low
 // gradients for low values and fp32 gradients for parameters. tf32 sets the attribute `compute` of the products and
-// changes no type; fp32 changes nothing. fp64 values are not cast. Returns whether anything changed.
+// changes no type; fp8 casts as bf16 does, and sets the attribute of the products of linear layers (a matrix times a
+// parameter, both wide enough) but for the head; fp32 changes nothing. fp64 values are not cast. Returns whether
+// anything changed.
 bool autocast(Graph& graph, const AutocastOptions& options);
 
 }  // namespace ridgepoint

@@ -6,6 +6,7 @@
 #include "ir/permutation.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/float8_product.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -40,8 +41,11 @@ class MatmulOrienter {
     const Node& node = graph_.node(id);
     rewriter_.insert_before(id);
     const Permutation swap = with_last_two_swapped(identity_permutation(graph_.type(node.outputs[0]).shape.rank()));
-    const NodeId made = make_node(
-        graph_, Op::matmul, {transposed(node.inputs[1], swap), transposed(node.inputs[0], swap)}, node.attributes);
+    Attributes attributes = node.attributes;
+    if (const std::optional<Float8Operands> codes = float8_operands(attributes))
+      set_float8_operands(attributes, {codes->right, codes->left});
+    const NodeId made =
+        make_node(graph_, Op::matmul, {transposed(node.inputs[1], swap), transposed(node.inputs[0], swap)}, attributes);
     const Value product = graph_.node(made).outputs[0];
     for (const NodeId reader : readers_.of(node.outputs[0])) {
       const Value result[] = {transposed(product, composed(swap, permutation_of(graph_.node(reader))))};

@@ -16,9 +16,9 @@
 namespace ridgepoint {
 namespace {
 
-class Recomputer {
+class CheapValueRecomputer {
  public:
-  explicit Recomputer(Graph& graph) : graph_(graph), storage_(graph), rewriter_(graph) {}
+  explicit CheapValueRecomputer(Graph& graph) : graph_(graph), storage_(graph), rewriter_(graph) {}
 
   bool run() {
     bool changed = false;
@@ -118,7 +118,7 @@ class Recomputer {
 }  // namespace
 
 bool recompute_cheap_values(Graph& graph, const PassOptions& options) {
-  return options.level != Compile::off && Recomputer(graph).run();
+  return options.level != Compile::off && CheapValueRecomputer(graph).run();
 }
 
 }  // namespace ridgepoint

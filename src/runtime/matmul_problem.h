@@ -1,4 +1,5 @@
-// A matmul or matmul_add node as a batched GEMM: batch sizes, M, N, K and the strides of the three matrices.
+// A matmul, matmul_add or scaled_matmul node as a batched GEMM: batch sizes, M, N, K and the strides of the three
+// matrices.
 #pragma once
 
 #include <array>
@@ -29,6 +30,7 @@ struct MatmulProblem {
   StridedMatrix b;                  // [batch, K, N]
   StridedMatrix c;                  // [batch, M, N], rows contiguous
   bool adds = false;                // matmul_add: the sums begin with a dense matrix like c
+  bool scaled = false;              // scaled_matmul: the sums are multiplied by both scales
   bool tf32 = false;                // the fp32 operands are rounded to 10 bits of mantissa
   std::int64_t batch_count() const;
   std::int64_t flops() const;

@@ -20,6 +20,7 @@
 #include "ridgepoint/record.h"
 #include "support/csv_rows.h"
 #include "support/run_program.h"
+#include "support/terminal_screen.h"
 
 namespace ridgepoint {
 namespace {
@@ -34,6 +35,7 @@ using ::testing::Not;
 using ::testing::Pair;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
+using testing::terminal_screen;
 
 constexpr std::uint64_t kFileLimit = 1 << 24;
 
@@ -146,7 +148,9 @@ TEST(Program, refuses_models_that_cannot_be) {
   expect_usage_error({"bench", "--model", "tiny", "--d-model", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--steps", "0"}, "--steps");
   expect_usage_error({"bench", "--memory-limit", "0GiB"}, "--memory-limit");
-  expect_usage_error({"bench", "--dtype", "fp8"}, "not in this build; available: fp32, tf32, bf16, fp16");
+  expect_usage_error({"bench", "--dtype", "fp4"}, "--dtype");
+  expect_usage_error({"attention", "--dtype", "fp8", "--sequence", "64"}, "--dtype fp8 is of linear layers");
+  expect_usage_error({"plan", "--dtype", "fp8", "--as", "torch"}, "PyTorch has no autocast to fp8");
 }
 
 TEST(Bench, measures_every_row_of_a_sweep) {
@@ -411,18 +415,6 @@ TEST(Bench, shows_no_progress_beside_a_pipe) {
   EXPECT_THAT(result.error, IsEmpty());
 }
 
-// What a terminal shows of the lines, once those that were written over are gone.
-std::vector<std::string> shown_lines(const std::string& received) {
-  std::vector<std::string> lines;
-  std::istringstream stream(received);
-  for (std::string line; std::getline(stream, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    const std::size_t erased = line.rfind("\x1b[K");
-    lines.push_back(erased == std::string::npos ? line : line.substr(erased + 3));
-  }
-  return lines;
-}
-
 TEST(Program, fits_every_table_and_help_into_a_narrow_terminal) {
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const std::vector<std::vector<std::string>> command_lines = {
@@ -438,11 +430,11 @@ TEST(Program, fits_every_table_and_help_into_a_narrow_terminal) {
     for (const std::vector<std::string>& command_line : command_lines) {
       const ProgramResult result = run_program_on_terminal(command_line, OutputTo::terminal, columns);
       EXPECT_EQ(result.exit_code, 0) << command_line[0];
-      for (const std::string& line : shown_lines(result.error)) EXPECT_LE(line.size(), columns) << line;
+      for (const std::string& line : terminal_screen(result.error)) EXPECT_LE(line.size(), columns) << line;
     }
     for (const char* command : {"help", "attention", "bench", "devices", "precision", "profile", "study", "verify"}) {
       for (const std::string& line :
-           shown_lines(run_program_on_terminal({command, "--help"}, OutputTo::terminal, columns).error)) {
+           terminal_screen(run_program_on_terminal({command, "--help"}, OutputTo::terminal, columns).error)) {
         // Examples are to be copied.
         EXPECT_TRUE(line.starts_with("  ridgepoint ") || line.size() <= columns) << line;
       }
@@ -453,7 +445,7 @@ TEST(Program, fits_every_table_and_help_into_a_narrow_terminal) {
 TEST(Program, breaks_an_error_between_words_in_a_narrow_terminal) {
   if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
   const std::vector<std::string> lines =
-      shown_lines(run_program_on_terminal({"bench", "--modle", "tiny"}, OutputTo::terminal, 60).error);
+      terminal_screen(run_program_on_terminal({"bench", "--modle", "tiny"}, OutputTo::terminal, 60).error);
   EXPECT_EQ(lines, (std::vector<std::string>{"ridgepoint: unknown option '--modle'; did you mean",
                                              "  '--model'? 'ridgepoint bench --help' lists all options"}));
 }

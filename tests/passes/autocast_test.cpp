@@ -6,6 +6,7 @@
 #include <array>
 #include <map>
 
+#include "core/warning.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/autodiff.h"
@@ -181,6 +182,98 @@ output "y" %2
   graph.add_output("gradient", differentiate(graph, loss, std::array{*graph.find_input("weight")})[0]);
   EXPECT_EQ(count(graph, Op::cast), 0U);
   expect_products_in_tf32(graph, 1 + 2);  // forward, backward of both operands
+}
+
+// A linear layer [32,128] x [128,256] and the head [256,128], whose result is the logits.
+constexpr std::string_view kLayerAndHead = R"(
+%0:fp32[32,128] = input() {name="x", role="data"}
+%1:fp32[256,128] = input() {name="layer.weight", role="parameter"}
+%2:fp32[128,256] = transpose(%1) {permutation=[1,0]}
+%3:fp32[32,256] = matmul(%0, %2)
+%4:fp32[128,256] = input() {name="head.weight", role="parameter"}
+%5:fp32[256,128] = transpose(%4) {permutation=[1,0]}
+%6:fp32[32,128] = matmul(%3, %5)
+%7:fp32[2,16,128] = reshape(%6) {shape=[2,16,128]}
+output "logits" %7
+)";
+
+std::vector<std::string> computes_of(const Graph& graph) {
+  std::vector<std::string> computes;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::matmul) computes.push_back(node.attributes.get_or<std::string>("compute", "low"));
+  }
+  return computes;
+}
+
+TEST(Autocast, fp8_marks_linear_layers_but_for_the_head) {
+  const Graph graph = autocast_graph_of<Precision::fp8>(kLayerAndHead);
+  EXPECT_EQ(computes_of(graph), (std::vector<std::string>{"fp8", "low"}));
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).op == Op::matmul) {
+      EXPECT_EQ(graph.type(graph.node(id).outputs[0]).dtype, DType::bf16);
+    }
+  }
+}
+
+TEST(Autocast, fp8_gives_the_gradient_more_range_in_both_products_of_backward) {
+  Graph graph = autocast_graph_of<Precision::fp8>(kLayerAndHead);
+  const Value logits = cast(graph, *graph.find_output("logits"), DType::fp32);
+  const Value loss = reduce_sum(graph, mul(graph, logits, logits), {0, 1, 2});
+  differentiate(graph, loss, std::array{*graph.find_input("layer.weight"), *graph.find_input("x")});
+  EXPECT_EQ(computes_of(graph), (std::vector<std::string>{"fp8", "low", "low", "low", "fp8", "fp8"}));
+  std::size_t gradients = 0;
+  for (const NodeId id : graph.order()) {
+    const Attributes& attributes = graph.node(id).attributes;
+    if (attributes.get_or<std::string>("compute", "") != "fp8") continue;
+    for (const char* key : {"left_codes", "right_codes"})
+      gradients += attributes.get_or<std::string>(key, "e4m3") == "e5m2" ? 1 : 0;
+  }
+  EXPECT_EQ(gradients, 2U);
+}
+
+TEST(Autocast, fp8_leaves_products_of_two_activations_and_narrow_layers_in_bf16_and_says_so) {
+  std::string warning;
+  set_warning_handler([&](std::string_view message) { warning = message; });
+  const Graph graph = autocast_graph_of<Precision::fp8>(R"(
+%0:fp32[32,128] = input() {name="x", role="data"}
+%1:fp32[128,16] = input() {name="adapter.weight", role="parameter"}
+%2:fp32[32,16] = matmul(%0, %1)
+%3:fp32[128,32] = transpose(%0) {permutation=[1,0]}
+%4:fp32[128,128] = matmul(%3, %0)
+%5:fp32[7,128] = input() {name="few", role="data"}
+%6:fp32[128,128] = input() {name="weight", role="parameter"}
+%7:fp32[7,128] = matmul(%5, %6)
+%8:fp32[32,16] = exp(%2)
+%9:fp32[128,128] = exp(%4)
+%10:fp32[7,128] = exp(%7)
+output "a" %8
+output "b" %9
+output "c" %10
+)");
+  set_warning_handler({});
+  EXPECT_EQ(computes_of(graph), (std::vector<std::string>{"low", "low", "low"}));
+  EXPECT_TRUE(warning.starts_with("no linear layer computes in fp8")) << warning;
+}
+
+TEST(Autocast, fp8_exchanges_the_codes_of_a_product_that_is_transposed) {
+  expect_rewritten(orient_matmuls, R"(
+%0:bf16[32,16] = input() {name="x", role="data"}
+%1:bf16[16,48] = input() {name="g", role="data"}
+%2:bf16[32,48] = matmul(%0, %1) {compute="fp8", right_codes="e5m2"}
+%3:bf16[48,32] = transpose(%2) {permutation=[1,0]}
+%4:bf16[48,32] = exp(%3)
+output "y" %4
+)",
+                   R"(
+%0:bf16[32,16] = input() {name="x", role="data"}
+%1:bf16[16,48] = input() {name="g", role="data"}
+%2:bf16[48,16] = transpose(%1) {permutation=[1,0]}
+%3:bf16[16,32] = transpose(%0) {permutation=[1,0]}
+%4:bf16[48,32] = matmul(%2, %3) {compute="fp8", left_codes="e5m2"}
+%5:bf16[48,32] = exp(%4)
+output "y" %5
+)");
 }
 
 TEST(Autocast, tf32_stays_on_a_product_that_is_transposed) {

@@ -42,25 +42,26 @@ DeviceFacts CardChoices::facts() const {
 }
 
 bool CardChoices::has_kernel(const Graph& graph, const Node& node) const {
-  if (op_class(node.op) == OpClass::contraction || has_hand_written(card_, graph, node)) return true;
+  if (is_library_product(card_, graph, node) || has_hand_written(card_, graph, node)) return true;
   return !updates_several_tensors(node) && fits_generated(graph, node);
 }
 
 OperandLayout CardChoices::operand_layout(const Graph& graph, const Node& node, int index) const {
   if (op_class(node.op) == OpClass::contraction)  // one launch computes a whole batch
     return index < 2 ? OperandLayout::batched_matrix : OperandLayout::dense;
+  if (is_library_product(card_, graph, node)) return OperandLayout::dense;
   if (has_hand_written(card_, graph, node)) return hand_written_layout(card_, graph, node, index);
   return OperandLayout::any;
 }
 
 bool CardChoices::writes_strided(const Graph& graph, const Node& node) const {
-  if (!launches(node.op) || op_class(node.op) == OpClass::contraction) return false;
+  if (!launches(node.op) || is_library_product(card_, graph, node)) return false;
   if (has_hand_written(card_, graph, node)) return hand_written_writes_strided(card_, graph, node);
   return true;
 }
 
 KernelOutline CardChoices::outline(const KernelSpec& spec) {
-  if (op_class(spec.node.op) == OpClass::contraction) return outline_matmul(card_, spec);
+  if (is_library_product(card_, spec.graph, spec.node)) return outline_matmul(card_, spec);
   if (has_hand_written(card_, spec.graph, spec.node)) return outline_hand_written(card_, spec);
   return outline_generated(card_, spec);
 }

@@ -39,7 +39,8 @@ AttentionConfig config_of(const RunDraft& draft) {
            .window = draft.window,
            .soft_cap = draft.soft_cap,
            .variant = draft.model.attention,
-           .precision = draft.config.compile.precision}};
+           .precision = draft.config.compile.precision,
+           .model = draft.model_name.empty() ? "" : draft.model.name}};
 }
 
 std::vector<RowOutline> outlines(const std::vector<AttentionConfig>& configs) {
@@ -57,6 +58,7 @@ class Attention : public Command {
            "ridgepoint attention --attention flash,recompute --heads 8 --d-model 512 --causal false,true\n"
            "ridgepoint attention --attention flash --causal true --heads 8 --kv-heads 8,2 --window 0,512 --d-model "
            "512\n"
+           "ridgepoint attention --model llama-3.2-1b,gemma-2-2b --batch 1 --sequence 4096 --dtype bf16\n"
            "ridgepoint attention --sequence 256,1024,4096,8192,16384 --device cuda --output grid.json\n"
            "ridgepoint attention --account --attention composite --sequence 1024\n"
            "ridgepoint attention --oom --device null --memory-limit 20GiB";
@@ -130,7 +132,11 @@ class Attention : public Command {
 
   // A CPU takes too long for the longest default sequences, and --account prints too much for a whole sweep.
   std::vector<AttentionConfig> configs() {
-    if (account_ || oom_) run_options_.set_default("--d-model", "64");
+    if (run_options_.given("--model")) {
+      for (const char* flag : {"--heads", "--d-model", "--causal"}) run_options_.set_default(flag, "");
+    } else if (account_ || oom_) {
+      run_options_.set_default("--d-model", "64");
+    }
     if (account_ || oom_) run_options_.set_default(kSequence, "1024");
     std::vector<RunDraft> drafts = run_options_.drafts();
     const bool on_cards = std::ranges::all_of(drafts, [](const RunDraft& draft) {

@@ -98,9 +98,7 @@ class Collectives : public Command {
     const std::vector<CollectiveSetup> setups = sweep();
     rank_options_.start();
     const std::shared_ptr<ProcessGroup>& group = joined_ranks();
-    require(
-        group != nullptr,
-        "collectives run between processes: add --ranks 2 to start them on this machine, or start them with mpirun");
+    require(group != nullptr && group->ranks() > 1, "collectives run between processes: " + how_to_start(2));
     const std::shared_ptr<Device> device = open_device(device_of_rank(device_, *group));
     Table table = empty_table(*device, *group);
     PageWriter writer(output_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });

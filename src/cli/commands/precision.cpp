@@ -1,5 +1,5 @@
-// ridgepoint precision: rounding errors of sums in each number type, the types of a model under autocast, and the
-// errors of a model against double precision.
+// ridgepoint precision: rounding errors of sums in each number type, the types of a model under autocast, the errors of
+// a model against double precision, and its losses on a text in each type.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,6 +19,7 @@
 #include "core/files/file.h"
 #include "measure/precision/accumulation.h"
 #include "measure/precision/errors.h"
+#include "measure/precision/loss_curve.h"
 #include "measure/precision/types.h"
 #include "models/toy_model.h"
 #include "passes/autocast.h"
@@ -117,6 +118,33 @@ Table error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<
   return table;
 }
 
+// Means of so many steps in a row, in about so many rows.
+constexpr std::size_t kCurveRows = 20;
+
+Table curve_table(const std::vector<LossCurve>& curves, const std::string& caption) {
+  Table table;
+  table.caption = caption;
+  table.columns = {{"step", "step"}};
+  for (const LossCurve& curve : curves) {
+    const std::string_view precision = ridgepoint::name(curve.precision);
+    table.columns.push_back({fmt::format("{}.loss", precision), fmt::format("{} loss", precision), "{:.4f}"});
+  }
+  const std::size_t steps = curves.front().losses.size();
+  const std::size_t interval = std::max<std::size_t>(1, steps / kCurveRows);
+  for (std::size_t end = interval; end <= steps; end += interval) {
+    Cells cells = {static_cast<std::int64_t>(end)};
+    for (const LossCurve& curve : curves) {
+      double sum = 0;
+      for (std::size_t step = end - interval; step < end; ++step) sum += curve.losses[step];
+      cells.push_back(sum / static_cast<double>(interval));
+    }
+    table.add(std::move(cells));
+  }
+  table.note =
+      fmt::format("Each row has the mean loss of the {} steps that end with its step. A token is a byte.", interval);
+  return table;
+}
+
 class PrecisionCommand : public Command {
  public:
   std::string_view name() const override { return "precision"; }
@@ -126,31 +154,40 @@ class PrecisionCommand : public Command {
            "ridgepoint precision --autocast fp16\n"
            "ridgepoint precision --autocast bf16 --model small --detail\n"
            "ridgepoint precision --error --low-norms\n"
-           "ridgepoint precision --error --model tiny --context 64 --dtype fp32,bf16 --depth 2 --format csv";
+           "ridgepoint precision --error --model tiny --context 64 --dtype fp32,bf16 --depth 2 --format csv\n"
+           "ridgepoint precision --loss-curve text.txt --model small --batch 16 --dtype bf16,fp8";
   }
   std::string_view notes() const override {
     return "Without --autocast or --error the command adds 0.01 a thousand times in each type. The default model is "
            "the "
            "toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in each type, and once in "
-           "double precision on slow, plain loops; choose a small model.";
+           "double precision on slow, plain loops; choose a small model. --loss-curve trains a model on the bytes of a "
+           "file in each type, from the same weights.";
   }
 
   void add_options(CLI::App& app) override {
     constexpr const char* kGroup = "Precision";
     CLI::Option* autocast =
-        app.add_option("--autocast", autocast_, "show the types of all ops under tf32, bf16 or fp16 autocast")
+        app.add_option("--autocast", autocast_, "show the types of all ops under tf32, bf16, fp16 or fp8 autocast")
             ->type_name("NAME")
             ->group(kGroup);
-    offer(*autocast, {"tf32", "bf16", "fp16"}, Takes::one);
+    offer(*autocast, {"tf32", "bf16", "fp16", "fp8"}, Takes::one);
     app.add_flag("--error", errors_, "show the error of every module against double precision")->group(kGroup);
-    CLI::Option* dtypes = app.add_option("--dtype", dtypes_, "with --error: types to compare [fp32,bf16,fp16]")
-                              ->type_name("NAMES")
-                              ->group(kGroup);
+    CLI::Option* dtypes =
+        app.add_option("--dtype", dtypes_, "with --error or --loss-curve: types to compare [fp32,bf16,fp16,fp8]")
+            ->type_name("NAMES")
+            ->group(kGroup);
     offer(*dtypes, names_of(kAllPrecisions), Takes::list);
     dtype_option_ = dtypes;
     low_norms_option_ =
         app.add_flag("--low-norms", low_norms_, "with --error: also run bf16 and fp16 with norms in the low type")
             ->group(kGroup);
+    app.add_option("--loss-curve", text_file_, "show the losses of training on the bytes of this file in each type")
+        ->type_name("FILE")
+        ->group(kGroup);
+    train_steps_option_ = app.add_option("--train-steps", train_steps_, "with --loss-curve: the number of steps [200]")
+                              ->type_name("N")
+                              ->group(kGroup);
     depth_option_ = app.add_option("--depth", depth_, "with --error: levels of modules, one row for each module [1]")
                         ->type_name("N")
                         ->group(kGroup);
@@ -170,28 +207,33 @@ class PrecisionCommand : public Command {
 
   int run() override {
     check_options();
-    const Table table = !autocast_.empty() ? types() : errors_ ? errors() : accumulation_table(count_, term_);
+    const Table table = !autocast_.empty()    ? types()
+                        : errors_             ? errors()
+                        : !text_file_.empty() ? curves()
+                                              : accumulation_table(count_, term_);
     write(output_options_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });
     return kExitOk;
   }
 
  private:
   void check_options() const {
-    require(autocast_.empty() || !errors_, "--autocast and --error print different tables; give one");
+    require((autocast_.empty() ? 0 : 1) + (errors_ ? 1 : 0) + (text_file_.empty() ? 0 : 1) <= 1,
+            "--autocast, --error and --loss-curve print different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
-    for (const auto& [option, of_errors] : {std::pair(dtype_option_, true),
-                                            {low_norms_option_, true},
-                                            {depth_option_, true},
-                                            {detail_option_, false},
-                                            {graph_option_, false}}) {
+    require(train_steps_ >= 1, "--train-steps: the least is 1");
+    require(dtype_option_->count() == 0 || errors_ || !text_file_.empty(), "--dtype needs --error or --loss-curve");
+    require(train_steps_option_->count() == 0 || !text_file_.empty(), "--train-steps needs --loss-curve");
+    require(text_file_.empty() || names_model(), "--loss-curve trains a language model; add --model small");
+    for (const auto& [option, of_errors] :
+         {std::pair(low_norms_option_, true), {depth_option_, true}, {detail_option_, false}, {graph_option_, false}}) {
       const bool applies = of_errors ? errors_ : !autocast_.empty();
       require(applies || option->count() == 0,
               fmt::format("--{} needs {}", option->get_lnames().front(), of_errors ? "--error" : "--autocast NAME"));
     }
     for (const CLI::Option* option : {count_option_, term_option_}) {
-      require(
-          (autocast_.empty() && !errors_) || option->count() == 0,
-          fmt::format("--{} applies to the sums only, without --autocast and --error", option->get_lnames().front()));
+      require(adds_numbers() || option->count() == 0,
+              fmt::format("--{} applies to the sums only, without --autocast, --error and --loss-curve",
+                          option->get_lnames().front()));
     }
     require(graph_file_.empty() || !names_model(), "--graph replaces the model; leave out --model and sizes");
     for (const std::string& flag : run_options_.given()) check_applies(flag);
@@ -203,9 +245,9 @@ class PrecisionCommand : public Command {
       return std::ranges::find(flags, flag) != flags.end();
     };
     std::string problem;
-    if (autocast_.empty() && !errors_) {
-      problem = "the sums use no model and no device; leave it out, or add --autocast or --error";
-    } else if (!errors_ && is_one_of({"--device", "--threads", "--memory-limit", "--allocator", "--seed"})) {
+    if (adds_numbers()) {
+      problem = "the sums use no model and no device; leave it out, or add --autocast, --error or --loss-curve";
+    } else if (!autocast_.empty() && is_one_of({"--device", "--threads", "--memory-limit", "--allocator", "--seed"})) {
       problem = "--autocast runs nothing; leave it out, or use --error";
     } else if (!names_model()) {
       const bool is_size = is_one_of({"--context", "--batch", "--vocab"});
@@ -215,6 +257,8 @@ class PrecisionCommand : public Command {
     require(problem.empty(), fmt::format("{}: {}", flag, problem));
   }
 
+  bool adds_numbers() const { return autocast_.empty() && !errors_ && text_file_.empty(); }
+
   bool names_model() const {
     return std::ranges::any_of(std::vector<std::string_view>{"--model", "--layers", "--d-model", "--d-ff", "--heads"},
                                [&](std::string_view flag) { return run_options_.given(flag); });
@@ -222,7 +266,7 @@ class PrecisionCommand : public Command {
 
   Table types() const {
     const Precision precision = precision_from_name(autocast_);
-    require(precision != Precision::fp32, "--autocast fp32 casts nothing; choose fp16, bf16 or tf32");
+    require(precision != Precision::fp32, "--autocast fp32 casts nothing; choose fp16, bf16, fp8 or tf32");
     return type_table(graph(precision), precision, detail_);
   }
 
@@ -261,6 +305,31 @@ class PrecisionCommand : public Command {
     return error_table(rows, variants, fmt::format("{}, seed {}, on {}", what, config.seed, config.device));
   }
 
+  Table curves() const {
+    const RunConfig config = run_options_.single();
+    require(config.device != "null", "--device null computes no loss; use cpu, cuda or reference");
+    const std::string text = read_file(text_file_, kMaxTextBytes);
+    LossCurveOptions options{.precisions = {}, .steps = train_steps_, .seed = static_cast<std::uint64_t>(config.seed)};
+    for (const PrecisionVariant& variant : parse_variants(dtypes_, false))
+      options.precisions.push_back(variant.precision);
+    const std::shared_ptr<Device> device = open_device(config.device, config.device_options);
+    Progress progress({1});
+    progress.start_row(0, "precision");
+    const auto all = static_cast<double>(options.steps * std::ssize(options.precisions));
+    double done = 0;
+    const std::vector<LossCurve> found =
+        measure_loss_curves(*config.workload, text, options, device, [&](Precision precision, std::int64_t) {
+          progress.update(std::string(ridgepoint::name(precision)), done++ / all);
+          return !interrupted();
+        });
+    progress.clear();
+    if (found.empty()) throw Interrupted("interrupted; no curve was finished");
+    const WorkloadDescription description = config.workload->describe();
+    return curve_table(found,
+                       fmt::format("{}, context {}, batch {}, seed {}, on {}: training on {}", description.model.name,
+                                   description.context, description.batch, config.seed, config.device, text_file_));
+  }
+
   std::shared_ptr<const Workload> workload() const {
     if (!names_model()) return std::make_shared<ToyModel>();
     return run_options_.single().workload;
@@ -271,10 +340,13 @@ class PrecisionCommand : public Command {
                                                         "--weight-decay", "--master-weights", "--accumulate",
                                                         "--frozen", "--lora", "--parallel", "--shard", "--network"}};
   OutputOptions output_options_;
-  std::string autocast_, graph_file_, dtypes_ = "fp32,bf16,fp16";
+  static constexpr std::uint64_t kMaxTextBytes = std::uint64_t{1} << 30;
+
+  std::string autocast_, graph_file_, text_file_, dtypes_ = "fp32,bf16,fp16,fp8";
   CLI::Option *dtype_option_ = nullptr, *low_norms_option_ = nullptr, *depth_option_ = nullptr;
   CLI::Option *detail_option_ = nullptr, *graph_option_ = nullptr, *count_option_ = nullptr, *term_option_ = nullptr;
-  std::int64_t count_ = 1000;
+  CLI::Option* train_steps_option_ = nullptr;
+  std::int64_t count_ = 1000, train_steps_ = 200;
   double term_ = 0.01;
   int depth_ = 1;
   bool errors_ = false, low_norms_ = false, detail_ = false;

@@ -73,11 +73,15 @@ bool contains_or_empty(const std::vector<std::string>& items, const std::string&
   return items.empty() || std::ranges::find(items, value) != items.end();
 }
 
-// "record 1: small, batch 4, context 256, fp32, step"
+// "record 1: small, batch 4, context 256, fp32, step", "record 2: attention, d_model 64, batch 8, sequence 1024, fp32"
 std::string describe(const Record& record, std::size_t number) {
+  if (record.experiment == Experiment::attention) {
+    return fmt::format("record {}: {}{}attention, d_model {}, batch {}, sequence {}, {}", number, record.model.name,
+                       record.model.name.empty() ? "" : " ", record.model.d_model, record.batch, record.context,
+                       name(record.dtype));
+  }
   return fmt::format("record {}: {}, batch {}, context {}, {}, {}", number, record.model.name, record.batch,
-                     record.context, name(record.dtype),
-                     record.experiment == Experiment::attention ? "attention" : name(record.mode));
+                     record.context, name(record.dtype), name(record.mode));
 }
 
 class Published : public Command {

@@ -85,7 +85,8 @@ std::vector<Axis> machine_axes() {
 }
 
 Axis dtype_axis() {
-  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {"fp8"}}, "number type",
+  return choice_axis("--dtype", kWork, "fp32", {names_of(kAllPrecisions), {}},
+                     "number type (fp8: as bf16, and linear layers multiply numbers of 8 bits)",
                      [](D& d, Text v) { d.config.compile.precision = precision_from_name(v); });
 }
 
@@ -127,6 +128,49 @@ Axis attention_axis(std::string fallback) {
   return choice_axis("--attention", kWork, std::move(fallback), {names_of(kAllAttentionVariants), {}},
                      "implementation of attention",
                      [](D& d, Text v) { d.model.attention = attention_variant_from_name(v); });
+}
+
+// The windows of a model's layers, each once; 0: all keys.
+std::vector<Int> windows_of(const TransformerConfig& model) {
+  const Architecture& architecture = model.architecture;
+  const auto period = static_cast<Int>(std::max<std::size_t>(architecture.window_layers.size(), 1));
+  std::vector<Int> windows;
+  for (Int layer = 0; layer < std::min(model.layers, period); ++layer) {
+    const Int window = architecture.has_window(layer) ? architecture.window : 0;
+    if (std::ranges::find(windows, window) == windows.end()) windows.push_back(window);
+  }
+  return windows;
+}
+
+// A setting for each kind of layer. The options behind this one replace what it sets.
+Axis attention_model_axis() {
+  const auto parse = [](std::string_view text) {
+    std::vector<Axis::Setting> settings;
+    for (const std::string& value : split_list(text)) {
+      const TransformerConfig model = named_model(value).config;
+      for (const Int window : windows_of(model)) {
+        settings.emplace_back([value, model, window](D& d) {
+          d.model_name = value;
+          d.model.name = model.name;
+          d.heads = model.heads;
+          d.kv_heads = model.kv_heads();
+          d.d_model = model.heads * model.head_size();
+          d.causal = true;
+          d.window = window;
+          d.soft_cap = model.architecture.score_cap;
+        });
+      }
+    }
+    return settings;
+  };
+  return {"--model",
+          kWork,
+          "NAME",
+          "one call of this model's attention, as bench takes the model: its heads, head size, causal mask, window and "
+          "cap; a row for each kind of layer. Sizes that are given replace the model's",
+          parse,
+          "",
+          model_names()};
 }
 
 void check_soft_cap(double value) {
@@ -210,6 +254,7 @@ std::vector<Axis> plan_axes() {
 
 std::vector<Axis> attention_axes() {
   std::vector<Axis> axes = machine_axes();
+  axes.push_back(attention_model_axis());
   axes.push_back(dtype_axis());
   axes.push_back(choice_axis("--causal", kWork, "false", {{"false", "true"}, {}},
                              "causal mask: query i attends to keys 0 to i",

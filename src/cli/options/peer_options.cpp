@@ -41,6 +41,7 @@ std::optional<PeerOptions> PeerCommandLine::resolve(std::span<const RunConfig> c
     require(config.compile.checkpoint == Checkpoint::none,
             "--peers: PyTorch runs without activation checkpointing; leave --checkpoint out");
     const CompileOptions& compile = config.compile;
+    require(compile.precision != Precision::fp8, "--peers: PyTorch has no autocast to fp8; compare --dtype bf16");
     require(compile.optimizer.kind == Optimizer::adamw &&
                 compile.optimizer.adamw.weight_decay == AdamWOptions().weight_decay && compile.master_weights &&
                 compile.frozen.empty() && !compile.lora && compile.accumulate == 1,

@@ -8,6 +8,7 @@
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "cli/options/training_options.h"
+#include "cli/ranks/ranks.h"
 #include "cli/terminal/output.h"
 #include "interchange/huggingface/named_model.h"
 #include "ridgepoint/error.h"
@@ -38,6 +39,16 @@ ModelConfig source_of(const RunDraft& draft) {
   return named_model(draft.model_name.empty() ? kDefaultModel : draft.model_name, overrides);
 }
 
+bool divides_the_batch(const RunDraft& draft) {
+  return draft.config.compile.parallel.is_parallel() || draft.config.compile.accumulate > 1;
+}
+
+// It is no mean over tokens, so that the losses of parts do not add up to that of the whole.
+constexpr std::string_view kBalancedApart =
+    "the load-balancing loss is that of the tokens of each rank and micro-batch, as in PyTorch, so the gradients are "
+    "not "
+    "those of one joined batch";
+
 }  // namespace
 
 std::vector<std::string> notes_of(std::span<const RunDraft> drafts) {
@@ -46,7 +57,9 @@ std::vector<std::string> notes_of(std::span<const RunDraft> drafts) {
   for (const RunDraft& draft : drafts) {
     if (draft.model_name.empty() || draft.model_name == last) continue;
     last = draft.model_name;
-    const ModelConfig model = source_of(draft);
+    ModelConfig model = source_of(draft);
+    const bool is_divided = std::ranges::any_of(drafts, divides_the_batch);
+    if (is_divided && model.config.architecture.experts.auxiliary_loss > 0) model.notes.emplace_back(kBalancedApart);
     for (const std::string& sentence : model.notes) {
       std::string note = fmt::format("{}: {}", model.config.name, sentence);
       if (std::ranges::find(notes, note) == notes.end()) notes.push_back(std::move(note));
@@ -131,7 +144,9 @@ std::vector<RunDraft> RunOptions::drafts() const {
                 ErrorKind::usage);
   }
   drafts.erase(drafts.begin(), drafts.begin() + skip_);
-  for (const std::string& note : notes_of(drafts)) print_error(note);
+  if (tells_for_all_ranks()) {
+    for (const std::string& note : notes_of(drafts)) print_error(note);
+  }
   return drafts;
 }
 

@@ -104,9 +104,9 @@ void settle_training(RunDraft& draft) {
   settle_optimizer(draft);
   const CompileOptions& compile = draft.config.compile;
   const Precision precision = compile.precision;
-  require(
-      compile.master_weights || precision == Precision::bf16,
-      fmt::format("--master-weights off stores parameters in bf16; add --dtype bf16 instead of {}", name(precision)));
+  require(compile.master_weights || precision == Precision::bf16 || precision == Precision::fp8,
+          fmt::format("--master-weights off stores parameters in bf16; add --dtype bf16 or fp8 instead of {}",
+                      name(precision)));
   require(compile.accumulate == 1 || runs_backward(compile.mode),
           fmt::format("--accumulate adds gradients, and --mode {} has none; use backward or step", name(compile.mode)));
   const bool is_chosen = draft.config.choose_sharding;

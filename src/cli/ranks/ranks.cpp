@@ -9,17 +9,21 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "cli/commands/command.h"
 #include "ridgepoint/error.h"
+#include "ridgepoint/program.h"
+#include "runtime/device.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -43,6 +47,13 @@ constexpr std::array<std::pair<const char*, const char*>, 5> kOpenMpiSettings = 
 // Environment of ranks that --ranks starts: the terminals of standard output and standard error, where these are any.
 constexpr const char* kOutputTerminal = "RIDGEPOINT_OUTPUT_TERMINAL";
 constexpr const char* kErrorTerminal = "RIDGEPOINT_ERROR_TERMINAL";
+
+// The first rank prints the rows and often fails for the same reason. If another one fails, it has this time to print
+// its own before all are ended.
+constexpr std::chrono::seconds kTimeOfFirstRank{1};
+
+// Environment of all ranks that --ranks starts.
+constexpr const char* kStarted = "RIDGEPOINT_STARTED_RANKS";
 
 // What a rank tells the others that has a usage error, before it leaves.
 constexpr std::string_view kRefuses = "this rank has a usage error";
@@ -145,10 +156,40 @@ int threads_of_rank(const ProcessGroup& ranks) {
   return is_bound ? cores : std::max(1, cores / ranks.ranks_on_host());
 }
 
+// The host and the card of a rank that sees one card alone; empty for others.
+std::string only_card() {
+  const auto is_card = [](const std::string& name) { return name.starts_with("cuda:"); };
+  if (std::ranges::count_if(device_names(), is_card) != 1) return "";
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  return fmt::format("{} {}", host.data(), open_device("cuda:0")->facts().pci_bus_id.value_or(""));
+}
+
+// The card with the number of the rank, unless a scheduler shows each rank only the one that it gave it.
+int card_of_rank(ProcessGroup& ranks) {
+  const std::string mine = ranks.ranks_on_host() > 1 ? only_card() : "";
+  const std::vector<std::string> all = ranks.all_gather(mine);
+  return !mine.empty() && std::ranges::count(all, mine) == 1 ? 0 : ranks.rank_on_host();
+}
+
+std::string_view count_variable() {
+  const auto* found =
+      std::ranges::find_if(kCountVariables, [](const char* variable) { return number_in(variable).value_or(1) > 1; });
+  return found == kCountVariables.end() ? "" : *found;
+}
+
 }  // namespace
 
-bool is_started_as_rank() {
-  return std::ranges::any_of(kCountVariables, [](const char* variable) { return number_in(variable).value_or(1) > 1; });
+bool is_started_as_rank() { return !count_variable().empty(); }
+
+std::string how_to_start(std::int64_t count) {
+  if (is_started_as_rank()) {
+    return fmt::format(
+        "{} says that there are several, but MPI does not connect them: with srun give --mpi=pmix, or "
+        "one of 'srun --mpi=list', or start them with mpirun",
+        count_variable());
+  }
+  return fmt::format("add --ranks {0} to start them on this machine, or start them with mpirun -n {0}", count);
 }
 
 void join_ranks(std::span<const std::string> command_line) {
@@ -167,7 +208,10 @@ const std::shared_ptr<ProcessGroup>& joined_ranks() { return group(); }
 
 bool is_first_rank() { return group() == nullptr || group()->rank() == 0; }
 
+bool tells_for_all_ranks() { return is_first_rank() && std::getenv(kStarted) == nullptr; }
+
 void start_ranks(std::int64_t count) {
+  setenv(kStarted, "1", 1);
   for (const auto& [name, value] : kOpenMpiSettings) setenv(name, value, 0);
   announce_terminals();
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(count), "/proc/self/exe"};
@@ -185,8 +229,8 @@ void start_ranks(std::int64_t count) {
               ErrorKind::unsupported);
 }
 
-std::string device_of_rank(const std::string& device, const ProcessGroup& group) {
-  return device == "cuda" ? fmt::format("cuda:{}", group.rank_on_host()) : device;
+std::string device_of_rank(const std::string& device, ProcessGroup& group) {
+  return device == "cuda" ? fmt::format("cuda:{}", card_of_rank(group)) : device;
 }
 
 std::string path_of_rank(const std::filesystem::path& path) {
@@ -200,11 +244,8 @@ void place_on_rank(RunConfig& config) {
   const std::int64_t ranks = group() == nullptr ? 1 : group()->ranks();
   if ((ranks == 1 && !parallel.is_parallel()) || config.device == "null") return;
   if (ranks == 1) {
-    throw Error(
-        fmt::format("--parallel data={0} needs {0} processes: add --ranks {0} to start them on this machine, or "
-                    "start them with mpirun -n {0}",
-                    parallel.data),
-        ErrorKind::usage);
+    throw Error(fmt::format("--parallel data={0} needs {0} processes: {1}", parallel.data, how_to_start(parallel.data)),
+                ErrorKind::usage);
   }
   if (parallel.data != ranks) {
     throw Error(fmt::format("{} ranks were started, and the options are for {}; give --parallel data={}", ranks,
@@ -220,7 +261,11 @@ void place_on_rank(RunConfig& config) {
 void leave_ranks(int exit_code) {
   if (group() == nullptr) return;
   const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse());
-  if (!all_leave) group()->abort(exit_code);
+  if (!all_leave) {
+    std::fflush(nullptr);
+    if (!is_first_rank()) std::this_thread::sleep_for(kTimeOfFirstRank);
+    group()->abort(exit_code);
+  }
   group().reset();
 }
 

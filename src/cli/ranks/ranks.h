@@ -23,11 +23,19 @@ const std::shared_ptr<ProcessGroup>& joined_ranks();
 // Whether this process prints and writes files: it is rank 0, or the only one.
 bool is_first_rank();
 
+// Whether this process prints what every rank could: it is the first one, and no start_ranks() came before it, whose
+// process has printed it.
+bool tells_for_all_ranks();
+
 // Replaces this process by mpirun with `count` of it on this machine. Throws Error where that is not installed.
 [[noreturn]] void start_ranks(std::int64_t count);
 
-// cuda becomes the card with the number of the rank on this machine; other names stay.
-std::string device_of_rank(const std::string& device, const ProcessGroup& group);
+// What to do where a command needs `count` ranks and this process is alone.
+std::string how_to_start(std::int64_t count);
+
+// cuda becomes the card with the number of the rank on this machine, or the only card that this rank sees if the other
+// ranks have others; other names stay. All ranks call it.
+std::string device_of_rank(const std::string& device, ProcessGroup& group);
 
 // The name of a file that each rank writes: that of rank 1 for m.svg is m.rank1.svg. Unchanged for a process of its
 // own.

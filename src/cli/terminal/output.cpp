@@ -16,6 +16,7 @@
 #include "cli/options/choices.h"
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
+#include "cli/terminal/growing_page.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
@@ -110,9 +111,12 @@ bool PageWriter::streams() const {
   return path_.empty() && items_ == Items::independent && (format_ == Format::jsonl || format_ == Format::csv);
 }
 
+bool PageWriter::draws() const { return path_.empty() && format_ == Format::table && can_draw_pages(); }
+
 void PageWriter::item_added() {
   ++item_count_;
   if (!path_.empty() && !is_special_file_) write_file(path_, all(SIZE_MAX));
+  if (draws()) draw_page(all(output_width()));
   if (!streams()) return;
   const views::Page page = make_page_(format_, item_count_ - 1);
   print_output(item_count_ == 1 ? render(format_, page) : render_continued(format_, page));
@@ -121,6 +125,8 @@ void PageWriter::item_added() {
 void PageWriter::finish() {
   if (is_special_file_) {
     write_file(path_, all(SIZE_MAX));
+  } else if (draws()) {
+    draw_last_page(all(output_width()));
   } else if (path_.empty() && !streams()) {
     print_output(all(output_width()));
   }
@@ -172,6 +178,7 @@ void print_output(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
+  leave_drawn_page();
   const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
   fmt::print(stderr, "{}\n",
              views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2));

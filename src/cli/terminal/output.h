@@ -43,8 +43,8 @@ struct OutputOptions {
 };
 
 // Writes a page while its items (runs, profiles) are being added. A file is rewritten after each item. Standard output
-// gets an item at once if the format is csv or jsonl and the items are independent, otherwise the whole page at the
-// end.
+// gets an item at once if the format is csv or jsonl and the items are independent, and a terminal gets each version of
+// a table over the one before (growing_page.h). Otherwise it gets the whole page at the end.
 class PageWriter {
  public:
   // Makes the page of the items from `first` on.
@@ -57,6 +57,7 @@ class PageWriter {
 
  private:
   bool streams() const;
+  bool draws() const;
   std::string all(std::size_t width) const { return render(format_, make_page_(format_, 0), width); }
 
   Format format_;

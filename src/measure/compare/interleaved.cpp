@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -134,6 +135,13 @@ class Lane {
 
 }  // namespace
 
+std::vector<std::size_t> order_of_round(std::int64_t round, std::size_t configurations) {
+  std::vector<std::size_t> order(configurations);
+  std::iota(order.begin(), order.end(), 0);
+  if (round % 2 == 1) std::ranges::reverse(order);
+  return order;
+}
+
 InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const StepWatcher& watch) {
   double done = 0, total = 0;  // calls of warm_up() and run_round()
   ProcessGroup* const group = configs.front().group.get();
@@ -166,8 +174,8 @@ InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const Ste
     wait.start();
     for (; run.rounds < configs.front().steps; ++run.rounds) {
       stop_together();
-      for (const auto& lane : lanes) {
-        lane->run_round(run.rounds);
+      for (const std::size_t lane : order_of_round(run.rounds, lanes.size())) {
+        lanes[lane]->run_round(run.rounds);
         ++done;
       }
     }

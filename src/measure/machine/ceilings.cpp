@@ -111,13 +111,26 @@ std::optional<double> copy_ms(Device& device, std::int64_t bytes, double budget_
   return timer.median_ms(budget_ms);
 }
 
-std::optional<double> matmul_ms(Device& device, Precision precision, std::int64_t size, double budget_ms) {
-  Graph graph;
-  const TensorType type{matmul_dtype(precision), Shape{size, size}};
+// A product of two square matrices; in fp8 one of codes that are there.
+Node& square_product(Graph& graph, Precision precision, std::int64_t size) {
+  const bool is_fp8 = precision == Precision::fp8;
+  const TensorType type{is_fp8 ? DType::e4m3 : matmul_dtype(precision), Shape{size, size}};
   const Value a = input(graph, "a", type, Role::data);
   const Value b = input(graph, "b", type, Role::data);
+  if (is_fp8) {
+    const Value scale = input(graph, "scale", {DType::fp32, Shape()}, Role::data);
+    return graph.node(graph.producer(scaled_matmul(graph, a, scale, b, scale, matmul_dtype(precision))));
+  }
   Node& product = graph.node(graph.producer(matmul(graph, a, b)));
   if (precision == Precision::tf32) product.attributes.set("compute", std::string("tf32"));
+  return product;
+}
+
+// Empty where the device has no kernel or no memory for it.
+std::optional<double> matmul_ms(Device& device, Precision precision, std::int64_t size, double budget_ms) {
+  Graph graph;
+  const Node& product = square_product(graph, precision, size);
+  if (!device.has_kernel(graph, product)) return std::nullopt;
   NodeTimer timer(device, graph, product);
   if (!timer.has_memory()) return std::nullopt;
   return timer.median_ms(budget_ms);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ir/scope.h"
+#include "ops/float8_product.h"
 #include "runtime/matmul_problem.h"
 
 namespace ridgepoint {
@@ -19,6 +20,10 @@ bool has_row(const Node& node) {
 
 std::string operand_types(const Graph& graph, const Node& node) {
   if (traits(node.op).kernel_class == KernelClass::matmul && is_tf32(node)) return "tf32";
+  if (const std::optional<Float8Operands> codes = float8_operands(node.attributes)) {
+    const std::string left(name(codes->left));
+    return codes->left == codes->right ? left : left + ", " + std::string(name(codes->right));
+  }
   std::set<DType> found;
   for (const Value value : node.inputs) {
     const DType dtype = graph.type(value).dtype;

@@ -13,7 +13,12 @@
 namespace ridgepoint {
 namespace {
 
-bool is_collective(const KernelRecord& kernel) { return kernel.kernel_class == KernelClass::communication; }
+bool is_communication(const KernelRecord& kernel) { return kernel.kernel_class == KernelClass::communication; }
+
+// Not what marks on a GPU that it runs.
+bool is_collective(const KernelRecord& kernel) {
+  return is_communication(kernel) && kernel.kind == ActivityKind::kernel;
+}
 
 // A time in which no kernel but collectives ran.
 struct Gap {
@@ -26,7 +31,7 @@ std::vector<Gap> gaps_of(const Profile& profile, std::uint32_t step) {
   std::int64_t until_ns = profile.steps[step].begin_ns;
   for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
     const KernelRecord& kernel = profile.kernels[i];
-    if (kernel.step != step || is_collective(kernel)) continue;
+    if (kernel.step != step || is_communication(kernel)) continue;
     if (kernel.start_ns > until_ns) gaps.push_back({until_ns, kernel.start_ns, i});
     until_ns = std::max(until_ns, kernel.end_ns());
   }

@@ -66,10 +66,11 @@ void copy_times(KernelRecord& record, const Activity& activity, std::int64_t bas
   record.shared_bytes = activity.shared_bytes;
 }
 
-// Copies and fills have their own class, and fills their own phase, whichever node launched them.
+// Copies and fills have their own class, and fills their own phase, whichever node launched them. Those of a collective
+// are a part of it: on a GPU a fill before it and one behind it say that it runs.
 void set_purpose(KernelRecord& record, ActivityKind kind) {
   record.kind = kind;
-  if (kind == ActivityKind::kernel) return;
+  if (kind == ActivityKind::kernel || record.kernel_class == KernelClass::communication) return;
   record.kernel_class = KernelClass::memory_movement;
   if (kind == ActivityKind::fill) record.phase = ProfilePhase::zeroing;
 }

@@ -155,12 +155,13 @@ std::string attention_condition(const PublishedRow& row) {
 
 }  // namespace
 
+// Rows of peers say by what they were made.
 std::string condition_of(const PublishedRow& row) {
   switch (row.kind) {
     case PublishedKind::step:
-      return step_condition(row);
+      return row.text("basis").value_or(step_condition(row));
     case PublishedKind::attention:
-      return attention_condition(row);
+      return row.text("basis").value_or(attention_condition(row));
     case PublishedKind::memory:
       return row.text("basis").value_or("");
     case PublishedKind::profile:

@@ -141,6 +141,19 @@ const Json* find(const Json& json, std::string_view key) {
   return found == json.end() ? nullptr : &*found;
 }
 
+void check_schema(std::int64_t schema) {
+  if (schema > kRecordSchema) {
+    throw Error(
+        fmt::format("a newer Ridgepoint wrote it (schema {}; this build reads 1 to {}); use that version, or measure "
+                    "again with this one",
+                    schema, kRecordSchema));
+  }
+  if (schema < 1) {
+    throw Error(fmt::format("its schema {} is older than any that this build reads (1 to {}); measure again", schema,
+                            kRecordSchema));
+  }
+}
+
 Record decode_record(const Json& json) {
   if (!json.is_object()) throw Error("a record is a JSON object");
   if (!json.contains("schema")) throw Error("field 'schema' is missing: this is not a Ridgepoint record");
@@ -157,9 +170,7 @@ Record decode_record(const Json& json) {
     } catch (const WrongType& wrong) {
       throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));
     }
-    if (field == "schema" && (record.schema > kRecordSchema || record.schema < 1)) {
-      throw Error(fmt::format("the record has schema {}; this build reads 1 to {}", record.schema, kRecordSchema));
-    }
+    if (field == "schema") check_schema(record.schema);
   });
   const bool is_step = record.experiment == Experiment::bench || record.experiment == Experiment::profile;
   if (!is_step) record.training_step.reset();

@@ -27,7 +27,7 @@ StudyMachine study_machine(const std::vector<Json>& rows, std::string_view devic
   if (!row->contains("matmul")) return machine;
   for (const Json& rate : (*row)["matmul"]) {
     const auto name = rate["dtype"].get<std::string>();
-    if (name == "tf32") continue;  // a way to compute with fp32, not a type; no part uses it
+    if (name == "tf32" || name == "fp8") continue;  // ways to compute products, not types; no part uses them
     machine.flops_per_second[dtype_from_name(name)] = rate["flops_per_second"].get<double>();
   }
   return machine;

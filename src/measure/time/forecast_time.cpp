@@ -43,6 +43,9 @@ std::optional<ProductKind> product_kind(const Graph& graph, const Node& node) {
     case DType::bf16:
     case DType::fp16:
       return ProductKind::half;
+    case DType::e4m3:
+    case DType::e5m2:
+      return ProductKind::quarter;
     default:
       return std::nullopt;
   }
@@ -94,6 +97,10 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     case Op::adamw_8bit:
     case Op::sgd:
       return rates.optimizer(bytes);
+    case Op::quantise: {
+      const auto read = static_cast<double>(graph.type(node.inputs[0]).bytes());
+      return rates.quantise(read, bytes - read);
+    }
     default:
       return rates.rows(bytes);
   }

@@ -10,6 +10,7 @@ namespace {
 // the products of models, under the clocks of a whole step. fp32 on Hopper is computed on tensor cores as six bf16
 // products (docs/decisions/0008), so its share is of the half rate; elsewhere it is cuBLASLt's in IEEE fp32.
 constexpr double kHalfShare = 0.67;
+constexpr double kQuarterShare = 0.60;
 constexpr double kTf32Share = 0.65;
 constexpr double kStridedTf32Share = 0.42;
 constexpr double kFp32ShareOfHalfOnHopper = 0.098;
@@ -95,6 +96,7 @@ std::optional<KernelRates> KernelRates::of(const Datasheet& card) {
   KernelRates rates(card);
   const bool is_hopper = card.compute_capability == kHopper;
   rates.half_ = *card.bf16;
+  rates.quarter_ = card.fp8.value_or(*card.bf16) * kQuarterShare;
   rates.tf32_ = *card.tf32 * kTf32Share;
   rates.tf32_strided_ = *card.tf32 * (is_hopper ? kStridedTf32Share : kTf32Share);
   rates.fp32_ = is_hopper ? *card.bf16 * kFp32ShareOfHalfOnHopper : *card.fp32 * kFp32Share;
@@ -111,6 +113,8 @@ KernelTime KernelRates::product(ProductKind kind, double flops, double bytes) co
       return {kProductFixed, std::max(flops / tf32_, memory)};
     case ProductKind::tf32_strided:
       return {kProductFixed, std::max(flops / tf32_strided_, memory)};
+    case ProductKind::quarter:
+      return {kProductFixed, std::max(flops / quarter_, memory)};
     case ProductKind::half:
       break;
   }
@@ -143,6 +147,12 @@ KernelTime KernelRates::attention(const AttentionSize& size) const {
 
 KernelTime KernelRates::optimizer(double bytes) const {
   return {kOptimizerFixed, bytes / (card_.bytes_per_second * kOptimizerShare)};
+}
+
+KernelTime KernelRates::quantise(double read_bytes, double written_bytes) const {
+  const KernelTime largest = rows(read_bytes);
+  const KernelTime codes = rows(read_bytes + written_bytes);
+  return {largest.fixed + codes.fixed, largest.work + codes.work};
 }
 
 KernelTime KernelRates::rows(double bytes) const { return {kRowFixed, bytes / (card_.bytes_per_second * kRowShare)}; }

@@ -16,9 +16,9 @@ struct KernelTime {
   double work = 0;  // max(operations / rate, bytes / bandwidth)
 };
 
-// The number format of a product. half: bf16 and fp16. tf32_strided: an operand is not contiguous along the inner
-// dimension, as Hopper's tensor cores need it in tf32.
-enum class ProductKind : std::uint8_t { fp32, tf32, tf32_strided, half };
+// The number format of a product. half: bf16 and fp16. quarter: codes of 8 bits. tf32_strided: an operand is not
+// contiguous along the inner dimension, as Hopper's tensor cores need it in tf32.
+enum class ProductKind : std::uint8_t { fp32, tf32, tf32_strided, half, quarter };
 
 // A call of flash attention: q [batch, queries, width], k and v [., keys, width], all batch dimensions as one; heads
 // that share keys make no fewer products, only fewer bytes.
@@ -45,6 +45,8 @@ class KernelRates {
   KernelTime attention(const AttentionSize& size) const;
   // AdamW over all parameters.
   KernelTime optimizer(double bytes) const;
+  // quantise: `read_bytes` are those of the matrix, which two kernels read.
+  KernelTime quantise(double read_bytes, double written_bytes) const;
   // Elementwise kernels, reductions, norms, softmax, loss, copies and gathers.
   KernelTime rows(double bytes) const;
 
@@ -58,6 +60,7 @@ class KernelRates {
 
   const Datasheet& card_;
   double half_ = 0;  // the datasheet's; the others are achievable rates
+  double quarter_ = 0;
   double tf32_ = 0;
   double tf32_strided_ = 0;
   double fp32_ = 0;

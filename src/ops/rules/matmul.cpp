@@ -2,7 +2,13 @@
 // fp32 operands are rounded to 10 bits of mantissa. With the attribute `result`, the result has that dtype, which must
 // be the accumulator of the operands' dtype: the sums are not rounded. matmul_add: a b + c, where c and the result have
 // that accumulator.
+//
+// With `compute` = fp8, a product of two matrices in bf16 or fp16 multiplies codes of 8 bits, with one scale for each
+// matrix by its largest magnitude (ops/rules/quantise.cpp); float8_product.h has the dtypes of the codes. In the
+// derivative the gradient is in e5m2, which has more range and less precision.
 #include "core/checked.h"
+#include "core/float8.h"
+#include "ops/float8_product.h"
 #include "ops/shape_rules.h"
 
 namespace ridgepoint {
@@ -32,7 +38,12 @@ Shape product_shape(const Shape& a, const Shape& b) {
 std::vector<TensorType> infer_matmul(const ShapeContext& context) {
   const DType dtype = common_floating_dtype(context);
   const Shape shape = product_shape(context.inputs[0].shape, context.inputs[1].shape);
-  require_compute(context.attributes, dtype);
+  if (const std::optional<Float8Operands> codes = float8_operands(context.attributes)) {
+    require(is_float8(codes->left) && is_float8(codes->right), "codes of 8 bits are e4m3 or e5m2");
+    require(is_low(dtype) && shape.rank() == 2, "fp8 products are of two matrices in bf16 or fp16");
+  } else {
+    require_compute(context.attributes, dtype);
+  }
   return {{result_dtype(context.attributes, dtype), shape}};
 }
 
@@ -47,13 +58,18 @@ std::vector<TensorType> infer_matmul_add(const ShapeContext& context) {
 
 // da = g b^T, db = a^T g
 std::vector<Value> vjp_matmul(Graph& graph, const Node& node, std::span<const Value> g) {
-  Attributes attributes;
-  if (node.attributes.contains("compute")) attributes.set("compute", node.attributes.get<std::string>("compute"));
-  const auto product = [&](Value a, Value b) { return make_value(graph, Op::matmul, {a, b}, attributes); };
+  const std::optional<Float8Operands> codes = float8_operands(node.attributes);
+  const auto product = [&](Value a, Value b, const Float8Operands& of) {
+    Attributes attributes;
+    if (node.attributes.contains("compute")) attributes.set("compute", node.attributes.get<std::string>("compute"));
+    if (codes) set_float8_operands(attributes, of);
+    return make_value(graph, Op::matmul, {a, b}, attributes);
+  };
   const DType dtype = graph.type(node.inputs[0]).dtype;
   const Value gradient = graph.type(g[0]).dtype == dtype ? g[0] : cast(graph, g[0], dtype);
-  return {product(gradient, swap_last_two_axes(graph, node.inputs[1])),
-          product(swap_last_two_axes(graph, node.inputs[0]), gradient)};
+  const Float8Operands of = codes.value_or(Float8Operands{});
+  return {product(gradient, swap_last_two_axes(graph, node.inputs[1]), {DType::e5m2, of.right}),
+          product(swap_last_two_axes(graph, node.inputs[0]), gradient, {of.left, DType::e5m2})};
 }
 
 std::vector<Value> vjp_matmul_add(Graph& graph, const Node& node, std::span<const Value> g) {

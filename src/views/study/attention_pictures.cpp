@@ -60,7 +60,7 @@ void add_published(std::vector<StudyFile>& files, const std::vector<Json>& all) 
   for (const Metric& metric : kMetrics) {
     SvgChart chart = chart_of(rows, "Attention beside published figures", metric,
                               [](const Json&) { return std::string("this study"); });
-    chart.subtitle += "; hollow: published, other cards";
+    chart.subtitle += "; hollow: published figures, also of other cards";
     for (const PublishedBeside& row : published) {
       auto series = std::ranges::find(chart.series, row.study, &SvgSeries::name);
       const std::optional<double>& value = row.*metric.published;

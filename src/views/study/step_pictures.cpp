@@ -36,7 +36,7 @@ void add_sizes(std::vector<StudyFile>& files, const std::vector<Json>& rows) {
   }
   chart.title = "Time of an iteration by size and number type";
   chart.subtitle = shared_settings(rows) + "; median and range";
-  if (has_published) chart.subtitle += "; hollow: published, on other cards";
+  if (has_published) chart.subtitle += "; hollow: published figures, also of other cards";
   chart.x_title = "ms";
   add_picture(files, "sizes_time", svg_rows(chart));
 }

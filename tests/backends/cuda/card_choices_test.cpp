@@ -21,6 +21,7 @@ namespace ridgepoint {
 namespace {
 
 const TransformerConfig kModel{"custom", 50, 16, 32, 48, 2, 2};
+const TransformerConfig kWideModel{"custom", 50, 16, 128, 256, 2, 2};  // its linear layers compute in fp8
 
 std::shared_ptr<Device> described(std::string_view card) {
   DeviceOptions options;
@@ -30,10 +31,10 @@ std::shared_ptr<Device> described(std::string_view card) {
 
 // Runs on `card` what the described GPU of its name has planned.
 void expect_same_plans(const std::shared_ptr<Device>& card) {
-  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp8}) {
     for (const Compile level : kAllCompiles) {
       for (const AttentionVariant attention : {AttentionVariant::composite, AttentionVariant::flash}) {
-        TransformerConfig model = kModel;
+        TransformerConfig model = precision == Precision::fp8 ? kWideModel : kModel;
         model.attention = attention;
         const Transformer workload(model, 2);
         const ProgramOptions options{.compile = {.mode = Mode::step, .precision = precision, .level = level}};
@@ -102,6 +103,25 @@ TEST(CardChoices, have_the_workspace_of_the_fp32_kernel_on_hopper_only) {
   const KernelSpec spec{graph, graph.producer_node(product), inputs, outputs};
   EXPECT_GT(described("h100")->outline(spec).workspace_bytes, 0U);
   EXPECT_EQ(described("a100")->outline(spec).workspace_bytes, 0U);
+}
+
+TEST(CardChoices, multiply_8_bit_codes_from_compute_capability_8_9_on) {
+  const auto product = [](Shape left, Shape right, DType codes) {
+    Graph graph;
+    const Value scale = input(graph, "scale", {DType::fp32, {}}, Role::data);
+    const Value a = input(graph, "a", {DType::e5m2, left}, Role::data);
+    const Value b = input(graph, "b", {codes, right}, Role::data);
+    scaled_matmul(graph, a, scale, b, scale, DType::bf16);
+    return graph;
+  };
+  const auto is_multiplied = [](std::string_view card, const Graph& graph) {
+    return described(card)->has_kernel(graph, graph.node(graph.order().back()));
+  };
+  const Graph usual = product({32, 48}, {16, 48}, DType::e4m3);
+  for (const char* card : {"rtx 4090", "h100", "b200"}) EXPECT_TRUE(is_multiplied(card, usual)) << card;
+  EXPECT_FALSE(is_multiplied("a100", usual));
+  EXPECT_FALSE(is_multiplied("h100", product({32, 40}, {16, 40}, DType::e4m3))) << "not a multiple of 16";
+  EXPECT_FALSE(is_multiplied("h100", product({32, 48}, {16, 48}, DType::e5m2))) << "two gradients";
 }
 
 TEST(CardChoices, are_refused_for_a_card_that_no_kernel_runs_on) {

@@ -90,6 +90,35 @@ TEST(AttentionCommand, sweeps_heads_of_keys_windows_and_caps) {
   EXPECT_THAT(toy_attention(options).output, AllOf(HasSubstr("window"), HasSubstr("soft_cap"), HasSubstr("kv_heads")));
 }
 
+// Gemma 2 has a window in every second layer, a cap, and heads that are wider than d_model / heads.
+TEST(AttentionCommand, takes_the_attention_of_a_model) {
+  const std::vector<std::string> model = {
+      "--model", "small,llama-3.2-1b,gemma-2-2b", "--attention", "flash", "--context", "8192", "--format", "json"};
+  const ProgramResult result = toy_attention(model, "null");
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const Json rows = Json::parse(result.output);
+  ASSERT_THAT(rows, SizeIs(4));
+  const auto form = [&](std::size_t row) {
+    const Json& of = rows[row]["model"];
+    return Json{of["name"],          of["heads"],         of["kv_heads"],       of["d_model"],
+                rows[row]["causal"], rows[row]["window"], rows[row]["soft_cap"]};
+  };
+  EXPECT_EQ(form(0), (Json{"small", 12, 12, 768, true, nullptr, nullptr}));
+  EXPECT_EQ(form(1), (Json{"llama-3.2-1b", 32, 8, 2048, true, nullptr, nullptr}));
+  EXPECT_EQ(form(2), (Json{"gemma-2-2b", 8, 4, 2048, true, 4096, 50.0}));
+  EXPECT_EQ(form(3), (Json{"gemma-2-2b", 8, 4, 2048, true, nullptr, 50.0}));
+  const ProgramResult wide = toy_attention(
+      with_options(model, {"--model", "llama-3.2-1b", "--heads", "16", "--window", "0,64", "--causal", "true"}),
+      "null");
+  const Json replaced = Json::parse(wide.output);
+  ASSERT_THAT(replaced, SizeIs(2)) << wide.error;
+  EXPECT_EQ(replaced[1]["model"]["heads"], 16);
+  EXPECT_EQ(replaced[1]["window"], 64);
+  EXPECT_THAT(toy_attention({"--model", "small,tiny", "--attention", "flash", "--sequence", "8"}, "null").output,
+              AllOf(HasSubstr("causal"), ContainsRegex("small +768"), ContainsRegex("tiny +128")));
+  expect_attention_usage_error({"--model", "llama-3.2-1bb"}, "--model: ");
+}
+
 TEST(AttentionCommand, accounts_and_searches_with_shared_keys_and_windows) {
   const std::vector<std::string> form = {"--attention", "flash", "--causal", "true", "--heads",   "4",
                                          "--kv-heads",  "2",     "--window", "8",    "--d-model", "16"};

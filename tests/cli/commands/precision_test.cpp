@@ -100,6 +100,57 @@ TEST(PrecisionCommand, shows_errors_of_a_model) {
   EXPECT_EQ(rows.front()["module"], "token_embeddings");
 }
 
+TEST(PrecisionCommand, shows_the_error_of_fp8_beside_that_of_bf16) {
+  const ProgramResult result =
+      precision({"--error", "--device", "cpu", "--layers", "1", "--d-model", "128", "--d-ff", "128", "--heads", "2",
+                 "--vocab", "50", "--context", "16", "--batch", "2", "--format", "json"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  for (const Json& row : Json::parse(result.output)) {
+    if (row["module"] != "layers.0") continue;
+    for (const char* what : {"forward", "gradient"}) {
+      const auto bf16 = row[std::string("bf16.") + what].get<double>();
+      const auto fp8 = row[std::string("fp8.") + what].get<double>();
+      EXPECT_GT(fp8, 2 * bf16) << what;
+      EXPECT_LT(fp8, 0.3) << what;
+    }
+  }
+  const Json types = Json::parse(precision({"--autocast", "fp8", "--model", "tiny", "--format", "json"}).output);
+  std::map<std::string, std::string> operands;
+  for (const Json& row : types) {
+    if (row["op"] == "matmul") operands[row["module"].get<std::string>()] = row["operands"].get<std::string>();
+  }
+  EXPECT_EQ(operands["layers.*.ffn.w1"], "e4m3");
+  EXPECT_EQ(operands["lm_head"], "bf16");
+}
+
+TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "text.txt").string();
+  std::ofstream text(path);
+  for (int i = 0; i < 100; ++i) text << "one two three ";
+  text.close();
+  const std::vector<std::string> sizes = {
+      "--device", "cpu", "--layers",  "1",  "--d-model", "128", "--d-ff",   "128",  "--heads", "2",
+      "--vocab",  "256", "--context", "16", "--batch",   "2",   "--format", "json", "--dtype", "bf16,fp8"};
+  std::vector<std::string> options = {"--loss-curve", path, "--train-steps", "20"};
+  options.insert(options.end(), sizes.begin(), sizes.end());
+  const ProgramResult result = precision(options);
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const Json rows = Json::parse(result.output);
+  ASSERT_EQ(rows.size(), 20U);
+  EXPECT_EQ(rows.back()["step"], 20);
+  for (const char* key : {"bf16.loss", "fp8.loss"}) {
+    EXPECT_NEAR(rows.front()[key].get<double>(), 5.5, 1.0) << key << ": about ln 256";
+    EXPECT_LT(rows.back()[key].get<double>(), rows.front()[key].get<double>()) << key;
+  }
+  EXPECT_NE(rows.back()["bf16.loss"], rows.back()["fp8.loss"]);
+  expect_usage_error({"--loss-curve", path}, "add --model small");
+  expect_usage_error({"--loss-curve", path, "--error"}, "give one");
+  expect_usage_error({"--loss-curve", path, "--model", "tiny", "--context", "4096"}, "the text has 1400 bytes");
+  expect_usage_error({"--loss-curve", path, "--model", "tiny", "--vocab", "100"}, "a language model of 256 tokens");
+  expect_usage_error({"--train-steps", "3"}, "--train-steps needs --loss-curve");
+}
+
 TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
   expect_usage_error({"--autocast", "fp61"}, "did you mean 'fp16'?");
   expect_usage_error({"--autocast", "fp32"}, "casts nothing");

@@ -61,6 +61,19 @@ TEST(PublishedCommand, shows_what_stands_beside_the_records_of_a_file) {
                                    HasSubstr("34.57"), HasSubstr("same workload, card not stated; time only")));
 }
 
+TEST(PublishedCommand, shows_peers_beside_attention_and_how_they_were_made) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "attention.json";
+  ASSERT_EQ(run_program({"attention", "--device", "null", "--d-model", "64", "--sequence", "4096", "--attention",
+                         "softmax", "--output", file})
+                .exit_code,
+            0);
+  const ProgramResult result = run_program({"published", "--beside", file, "--quantity", "peak_mib"});
+  EXPECT_THAT(result.output, AllOf(HasSubstr("record 1: attention, d_model 64, batch 8, sequence 4096, fp32"),
+                                   HasSubstr("2160  MiB   torch_library_h200: attention"),
+                                   HasSubstr("torch 2.11 eager, softmax of the library; same number of stored")));
+}
+
 TEST(PublishedCommand, refuses_what_it_does_not_know) {
   expect_refused({"--model", "smal"}, 2, "--model: 'smal' is unknown; did you mean 'small'?");
   expect_refused({"--kind", "steps"}, 2, "--kind: 'steps' is unknown; did you mean 'step'?");

@@ -100,8 +100,10 @@ TEST(RunOptions, say_the_nearest_of_an_unknown_name) {
   expect_refused({"--device", "cpuu"}, "did you mean 'cpu'");
 }
 
-TEST(RunOptions, refuse_by_name_what_this_build_lacks) {
-  expect_refused({"--dtype", "fp8"}, "--dtype: 'fp8' is not in this build; available: fp32, tf32, bf16, fp16");
+TEST(RunOptions, take_fp8_with_and_without_master_weights) {
+  const RunConfig config = expand({"--dtype", "fp8", "--master-weights", "off"})[0];
+  EXPECT_EQ(config.compile.precision, Precision::fp8);
+  EXPECT_FALSE(config.compile.master_weights);
 }
 
 TEST(RunOptions, take_cards_by_number_whether_they_are_here_or_not) {

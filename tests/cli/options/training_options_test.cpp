@@ -91,7 +91,7 @@ TEST(TrainingOptions, are_refused_with_a_reason) {
   expect_training_refused({"--optimizer", "sgd", "--momentum", "-0.1"}, "out of range");
   expect_training_refused({"--optimizer", "sgd", "--momentum", "much"}, "'much' is not a number");
   expect_training_refused({"--weight-decay", "-1"}, "the weight decay is at least 0");
-  expect_training_refused({"--master-weights", "off"}, "add --dtype bf16 instead of fp32");
+  expect_training_refused({"--master-weights", "off"}, "add --dtype bf16 or fp8 instead of fp32");
   expect_training_refused({"--accumulate", "0"}, "--accumulate");
   expect_training_refused({"--accumulate", "2", "--mode", "forward"}, "--mode forward has none");
   expect_training_refused({"--frozen", "token_embedding"},

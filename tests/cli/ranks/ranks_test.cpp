@@ -161,6 +161,29 @@ TEST_F(Ranks, with_a_part_of_every_parameter_equal_one_rank_and_repeat_to_the_bi
   }
 }
 
+// The load-balancing loss is the product of two means over tokens, so that of a part is another one.
+TEST_F(Ranks, say_once_that_experts_are_balanced_on_each_rank) {
+  const Words model = {"verify",
+                       "--device",
+                       "cpu",
+                       "--batch",
+                       "1",
+                       "--context",
+                       "8",
+                       "--model",
+                       "mixtral-8x7b",
+                       "--config-override",
+                       "output_router_logits=true,num_hidden_layers=1,hidden_size=16,intermediate_size=24,"
+                       "num_attention_heads=2,num_key_value_heads=2,vocab_size=64"};
+  const std::string note = "mixtral-8x7b: the load-balancing loss is that of the tokens of each rank and micro-batch";
+  EXPECT_THAT(run_program(model).error, Not(HasSubstr(note)));
+  const ProgramResult two = run_program(joined(model, on_ranks(2)));
+  EXPECT_EQ(two.exit_code, 0) << two.error;
+  const std::size_t first = two.error.find(note);
+  ASSERT_NE(first, std::string::npos) << two.error;
+  EXPECT_EQ(two.error.find(note, first + 1), std::string::npos) << two.error;
+}
+
 TEST_F(Ranks, have_random_batches_that_are_those_of_one_rank) {
   const Words options = joined(joined({"verify"}, kModel), {"--optimizer-steps", "2"});
   const ProgramResult one = run_program(joined(options, {"--batch", "4"}));
@@ -340,6 +363,18 @@ TEST_F(Ranks, need_what_the_options_say) {
   const ProgramResult others = shell("mpirun -n 2 " + program_path() + " bench --model tiny");
   EXPECT_EQ(others.exit_code, 2);
   EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
+}
+
+// srun starts processes whose MPI may not know its way of connecting them.
+TEST_F(Ranks, say_where_a_scheduler_started_them_and_mpi_connects_none) {
+  const std::string srun = "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 " + program_path();
+  for (const char* command : {" bench --model tiny --parallel data=2", " collectives"}) {
+    const ProgramResult run = shell(srun + command);
+    EXPECT_EQ(run.exit_code, 2) << command;
+    EXPECT_THAT(run.output,
+                HasSubstr("SLURM_STEP_NUM_TASKS says that there are several, but MPI does not connect them: "
+                          "with srun give --mpi=pmix"));
+  }
 }
 
 TEST_F(Ranks, print_a_usage_error_once_and_leave_by_themselves) {

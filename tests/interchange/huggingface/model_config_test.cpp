@@ -214,6 +214,15 @@ TEST(ModelConfig, of_each_family_is_read_back_as_it_is_written) {
   }
 }
 
+// As transformers 5 checks: 24.0 is no integer.
+TEST(ModelConfig, has_an_integer_where_transformers_declares_one) {
+  for (const char* family : {"gemma2", "gemma3_text"}) {
+    const Json written =
+        model_config_json(config_of(std::string(R"({"query_pre_attn_scalar": 24, "model_type": ")") + family + "\"}"));
+    EXPECT_TRUE(written["query_pre_attn_scalar"].is_number_integer()) << written["query_pre_attn_scalar"];
+  }
+}
+
 TEST(ModelConfig, of_a_preset_is_written_as_llama) {
   const ModelConfig back = parse_model_config(model_config_json(transformer_preset("small")), "small", {}, "test");
   EXPECT_EQ(back.config.architecture.family, "llama");

@@ -11,6 +11,7 @@
 namespace ridgepoint {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -25,6 +26,12 @@ RunConfig toy(Compile level) {
   config.warmup = 2;
   config.steps = 4;
   return config;
+}
+
+TEST(MeasureInterleaved, runs_rounds_forth_and_back) {
+  EXPECT_THAT(order_of_round(0, 3), ElementsAre(0, 1, 2));
+  EXPECT_THAT(order_of_round(1, 3), ElementsAre(2, 1, 0));
+  EXPECT_THAT(order_of_round(2, 3), ElementsAre(0, 1, 2));
 }
 
 TEST(MeasureInterleaved, gives_each_configuration_a_time_in_each_round) {

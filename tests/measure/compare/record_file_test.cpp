@@ -82,7 +82,7 @@ TEST_F(ReadRecordFile, refuses_a_row_that_is_broken_in_the_middle) {
 TEST_F(ReadRecordFile, refuses_records_of_other_schemas_and_says_what_to_do) {
   EXPECT_THAT(error_of(row_with_schema("99")),
               AllOf(HasSubstr("row 1: a newer Ridgepoint wrote it (schema 99; this build reads 1 to"),
-                    HasSubstr("compare with that version")));
+                    HasSubstr("use that version")));
   EXPECT_THAT(error_of(row_with_schema("0")), AllOf(HasSubstr("older"), HasSubstr("measure again")));
   EXPECT_THAT(error_of(row() + "\n{\"a\": 1}\n"), AllOf(HasSubstr("row 2"), HasSubstr("no 'schema'")));
   EXPECT_THAT(error_of(R"({"schema":1,"batch":"four"})"), HasSubstr("row 1: field 'batch' must be"));

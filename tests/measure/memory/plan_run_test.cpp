@@ -131,6 +131,32 @@ TEST(PlanRun, equals_to_the_byte_what_a_run_takes_however_it_trains) {
   }
 }
 
+TEST(PlanRun, equals_to_the_byte_what_a_run_in_fp8_takes) {
+  const TransformerConfig model{"custom", 50, 8, 128, 256, 2, 2};
+  CompileOptions plain;
+  CompileOptions recomputed;
+  recomputed.checkpoint = Checkpoint::block;
+  CompileOptions accumulated;
+  accumulated.accumulate = 2;
+  CompileOptions lora;
+  lora.lora = LoraOptions{.rank = 4, .alpha = 4};
+  CompileOptions low;
+  low.master_weights = false;
+  for (CompileOptions way : {plain, recomputed, accumulated, lora, low}) {
+    for (const Compile level : kAllCompiles) {
+      way.mode = Mode::step;
+      way.precision = Precision::fp8;
+      way.level = level;
+      RunConfig config = run_of(model, 2, way);
+      config.device = "cpu";
+      const Record::Memory planned = plan_run(config, {})->memory_bytes;
+      const MemoryForecast found = measured(config);
+      EXPECT_EQ(planned.peak_allocated, found.use.peak_allocated_bytes);
+      EXPECT_EQ(planned.peak_reserved, found.use.peak_reserved_bytes);
+    }
+  }
+}
+
 // 1.0 GiB of logits in bf16, beside 0.7 GiB of parameters, moments and saved activations; or small logits.
 TEST(PlanRun, computes_the_loss_in_chunks_where_the_logits_are_large) {
   const TransformerConfig wide{"custom", 128256, 1024, 128, 256, 2, 2};

@@ -393,6 +393,21 @@ TEST(FillProfile, makes_fills_a_phase_of_their_own) {
   EXPECT_EQ(profile.kernels[1].phase, ProfilePhase::forward);
 }
 
+TEST(FillProfile, leaves_the_fills_of_a_collective_with_it) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, Shape{8}}, Role::data);
+  graph.add_output("sum", all_reduce(graph, {x}, 2)[0]);
+  const Program program(std::move(graph), open_device("null"));
+  Profile profile;
+  ActivityLog log;
+  log.activities = {activity(0, 0, 110, 1, ActivityKind::fill), activity(0, 0, 120, 30)};
+  fill_profile(profile, program, {{100, 200}}, std::move(log));
+  for (const KernelRecord& kernel : profile.kernels) {
+    EXPECT_EQ(kernel.kernel_class, KernelClass::communication);
+    EXPECT_EQ(kernel.phase, ProfilePhase::forward);
+  }
+}
+
 TEST(FillProfile, places_what_no_launch_answers_for_by_its_time_and_says_so) {
   LoggedProgram logged;
   Profile profile;

@@ -164,11 +164,12 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
   refuses(R"({"schema":1,"model":{"name":3}})", "'model.name'");
   refuses(R"({"schema":1,"model":[]})", "'model'");
   refuses(R"({"schema":1,"status":"fine"})", "field 'status' must be one of ok, oom, unsupported, error");
-  refuses(R"({"schema":1,"dtype":"fp7"})", "field 'dtype' must be one of fp32, tf32, bf16, fp16");
+  refuses(R"({"schema":1,"dtype":"fp7"})", "field 'dtype' must be one of fp32, tf32, bf16, fp16, fp8");
   refuses(R"({"schema":1,"mode":3})", "field 'mode'");
   refuses(R"({"schema":1,"time_ms":{"samples":[1,"2"]}})", "'time_ms.samples'");
   refuses(R"({"schema":1,"time_ms":{"quartiles":[1,2]}})", "'time_ms.quartiles'");
-  refuses(R"({"schema":2})", "schema 2");
+  refuses(R"({"schema":2})", "a newer Ridgepoint wrote it (schema 2");
+  refuses(R"({"schema":0})", "its schema 0 is older");
   refuses(R"({"mode":"step"})", "'schema' is missing");
   refuses(R"([1])", "object");
   refuses(R"({"schema":1)", "not JSON");

@@ -146,6 +146,15 @@ TEST(Answers, say_what_the_first_iteration_costs_and_how_much_warmup_is_enough) 
   EXPECT_EQ(answer(even, "What does the warm-up").elsewhere.at(0).verdict, Verdict::contradicted);
 }
 
+TEST(Answers, say_whether_the_first_iteration_dominates_the_spread) {
+  StudyRows calm = {{StudyPart::warmup, {warmup_row(0, 126)}}};
+  EXPECT_EQ(answer(calm, "What does the warm-up").elsewhere.at(0).verdict, Verdict::confirmed);
+  EXPECT_THAT(answer(calm, "What does the warm-up").elsewhere.at(0).reason,
+              HasSubstr("takes 1.26x as long as the others, and makes 100 % of the variance"));
+  calm[StudyPart::warmup][0]["time_ms"]["samples"] = {126, 100, 160, 80, 100};
+  EXPECT_EQ(answer(calm, "What does the warm-up").elsewhere.at(0).verdict, Verdict::contradicted);
+}
+
 TEST(Answers, say_whether_bf16_is_faster_and_the_trend_with_size) {
   EXPECT_THAT(sentence(sizes(400, 50, 100), "What does bf16"),
               AllOf(HasSubstr("small in bf16 is 2.00x as fast"), HasSubstr("the gain grows with size")));

@@ -290,9 +290,10 @@ TEST(MasterWeights, off_stores_everything_of_a_parameter_in_bf16) {
 }
 
 TEST(MasterWeights, off_needs_bf16) {
-  EXPECT_THAT([] { step_of({.master_weights = false}); }, ThrowsMessage<Error>(HasSubstr("need bf16, not fp32")));
+  EXPECT_THAT([] { step_of({.master_weights = false}); },
+              ThrowsMessage<Error>(HasSubstr("need bf16 or fp8, not fp32")));
   EXPECT_THAT([] { step_of({.precision = Precision::fp16, .master_weights = false}); },
-              ThrowsMessage<Error>(HasSubstr("need bf16, not fp16")));
+              ThrowsMessage<Error>(HasSubstr("need bf16 or fp8, not fp16")));
 }
 
 class TrainedOn : public ::testing::TestWithParam<Compile> {

@@ -4,7 +4,12 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <ranges>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "core/first_call_clock.h"
@@ -25,6 +30,18 @@ std::vector<std::string> folders() {
   return list;
 }
 
+// Whether the user has put such a file before the others; if it cannot be loaded, another one is not what they asked
+// for.
+bool is_in_library_path(const std::string& file) {
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  if (path == nullptr) return false;
+  return std::ranges::any_of(std::string_view(path) | std::views::split(':'), [&](const auto& part) {
+    const std::string_view folder(part.begin(), part.end());
+    std::error_code error;
+    return !folder.empty() && std::filesystem::exists(std::filesystem::path(folder) / file, error);
+  });
+}
+
 }  // namespace
 
 int toolkit_major() { return CUDA_VERSION / 1000; }
@@ -39,6 +56,7 @@ SharedLibrary::SharedLibrary(std::string_view file) : file_(file) {
     if (handle_ != nullptr) return;
     const char* words = dlerror();
     if (reason_.empty() && words != nullptr) reason_ = words;  // the first reason; later ones only say "no such file"
+    if (is_in_library_path(file_)) return;
   }
 }
 

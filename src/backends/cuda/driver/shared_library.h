@@ -12,7 +12,8 @@ int toolkit_major();
 std::string toolkit_library(std::string_view name);
 
 // Searches where the loader searches (LD_LIBRARY_PATH, the system's folders), then $CUDA_HOME, $CUDA_PATH,
-// /usr/local/cuda, /usr/local/cuda-13 (the toolkit's major version) and /opt/cuda. A library is never closed.
+// /usr/local/cuda, /usr/local/cuda-13 (the toolkit's major version) and /opt/cuda. A file in LD_LIBRARY_PATH that
+// cannot be loaded ends the search. A library is never closed.
 class SharedLibrary {
  public:
   // `file` is the loader's name: "libcuda.so.1".

@@ -2,11 +2,13 @@
 #include <fmt/ranges.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
 #include "backends/cuda/generator/prelude.h"
 #include "core/dynamic_code.h"
+#include "core/float8.h"
 
 namespace ridgepoint::cuda {
 namespace {
@@ -23,16 +25,23 @@ std::uint32_t first_start(DType dtype) {
   return bits;
 }
 
+// The numbers as literals; those that have none, infinity and NaN, as 0.
+std::string list_of(std::span<const float> numbers) {
+  std::string list;
+  for (const float number : numbers)
+    list += fmt::format("{}{:.9e}f", list.empty() ? "" : ",", std::isfinite(number) ? number : 0.0F);
+  return list;
+}
+
 // The levels, and the starts (core/dynamic_code.h) of positive and then of negative numbers up to 1.
 std::string tables_of(DType dtype) {
-  std::string levels;
-  for (const float level : dynamic_levels(dtype)) levels += fmt::format("{}{:.9e}f", levels.empty() ? "" : ",", level);
   const std::uint32_t first = first_start(dtype);
   const std::span all = dynamic_starts(dtype);
   return fmt::format(
       "__device__ const float {0}_levels[{1}] = {{{2}}};\n"
       "__device__ const unsigned char {0}_starts[{3}] = {{{4},{5}}};\n",
-      name(dtype), kDynamicCodes, levels, 2 * (kOne + 1 - first), fmt::join(all.subspan(first, kOne + 1 - first), ","),
+      name(dtype), kDynamicCodes, list_of(dynamic_levels(dtype)), 2 * (kOne + 1 - first),
+      fmt::join(all.subspan(first, kOne + 1 - first), ","),
       fmt::join(all.subspan(kSign + first, kOne + 1 - first), ","));
 }
 
@@ -49,7 +58,51 @@ template <> struct Narrow<{0}> {{
                      name(dtype), tables_of(dtype), first_start(dtype), kOne);
 }
 
+// The codes of a float8 dtype up to that of its largest number are in the table.
+std::string float8_of(DType dtype) {
+  const Float8Format format = float8_format(dtype);
+  return fmt::format(R"cuda(
+struct {0} {{ unsigned char bits; }};
+__device__ const float {0}_values[256] = {{{1}}};
+__device__ inline float widen({0} x) {{
+  const unsigned magnitude = x.bits & 0x7f;
+  if (magnitude <= {2}) return {0}_values[x.bits];
+  if (magnitude > {3}) return not_a_number(0.0f);
+  return x.bits == magnitude ? positive_infinity(0.0f) : -positive_infinity(0.0f);
+}}
+template <> struct Narrow<{0}> {{
+  __device__ static {0} of(float x) {{ return {0}{{float8_code<{4}, {5}>(x, {6:.1f}f)}}; }}
+  __device__ static {0} of(long long x) {{ return of(to_odd(x)); }}
+  template <typename S> __device__ static {0} of(S x) {{ return of(to_odd(static_cast<double>(x))); }}
+}};
+)cuda",
+                     name(dtype), list_of(float8_values(dtype)), float8_code(dtype, INFINITY),
+                     dtype == DType::e4m3 ? kFloat8NaN - 1 : float8_code(dtype, INFINITY) + 1, format.mantissa,
+                     format.bias, format.largest);
+}
+
 }  // namespace
+
+std::string generated_float8() {
+  return R"cuda(
+// The code of a floating-point number of 8 bits, rounded to nearest even and saturating; as src/core/float8.h.
+template <int kMantissa, int kBias>
+__device__ inline unsigned char float8_code(float x, float largest) {
+  constexpr int kShift = 23 - kMantissa;
+  constexpr float kSteps = 1u << (kBias - 1 + kMantissa);  // subnormal numbers between 0 and 1
+  if (x != x) return 0x7f;
+  const float magnitude = fminf(fabsf(x), largest);
+  const unsigned sign = bits_of(x) >> 31 << 7;
+  const unsigned bits = bits_of(magnitude);
+  if (bits < (128u - kBias) << 23) {  // subnormal: a sum with 2^23 steps has their number in its mantissa
+    return static_cast<unsigned char>(sign | (bits_of(magnitude * kSteps + 8388608.0f) & 0xff));
+  }
+  const unsigned rounded = bits + ((1u << (kShift - 1)) - 1) + (bits >> kShift & 1);
+  return static_cast<unsigned char>(sign | ((rounded >> kShift) - ((127u - kBias) << kMantissa)));
+}
+)cuda" + float8_of(DType::e4m3) +
+         float8_of(DType::e5m2);
+}
 
 std::string generated_codes() {
   return R"cuda(

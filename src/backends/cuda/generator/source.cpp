@@ -90,9 +90,11 @@ void Generation::add_kernel(const KernelHeader& header, const BodyPrinter& body,
 
 GeneratedSource Generation::finish() {
   if (!source_.launches.empty()) {
-    const bool has_codes = source_.text.find(memory_type(DType::dynamic8)) != std::string::npos;
-    source_.text = fmt::format("{}{}{}{}", generated_intrinsics(), generated_prelude(),
-                               has_codes ? generated_codes() : "", source_.text);
+    const auto names = [&](DType dtype) { return source_.text.find(memory_type(dtype)) != std::string::npos; };
+    const bool has_float8 = names(DType::e4m3) || names(DType::e5m2);
+    source_.text = fmt::format("{}{}{}{}{}", generated_intrinsics(), generated_prelude(),
+                               names(DType::dynamic8) ? generated_codes() : "", has_float8 ? generated_float8() : "",
+                               source_.text);
   }
   return std::move(source_);
 }

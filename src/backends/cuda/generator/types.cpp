@@ -27,6 +27,8 @@ const TypeNames& names(DType dtype) {
       {"boolean", "bool"},
       {"dynamic8", "float"},
       {"udynamic8", "float"},
+      {"e4m3", "float"},
+      {"e5m2", "float"},
   }};
   return kNames[static_cast<std::size_t>(dtype)];
 }

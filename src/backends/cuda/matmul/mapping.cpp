@@ -83,9 +83,19 @@ std::int64_t LtProblem::elements(const LtMatrix& matrix, std::int64_t Launch::*o
   return last + matrix.elements(batch);
 }
 
+namespace {
+
+std::string operand_name(const LtProblem& problem) {
+  if (problem.tf32) return "tf32";
+  const std::string second(name(problem.dtype));
+  return problem.a_dtype == problem.dtype ? second : fmt::format("{} {}", name(problem.a_dtype), second);
+}
+
+}  // namespace
+
 std::string LtProblem::key() const {
   std::string text =
-      fmt::format("{}{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", tf32 ? "tf32" : name(dtype),
+      fmt::format("{}{}{} m{} n{} k{} {}{} ld {} {} {} batch {}", operand_name(*this),
                   result_dtype == dtype ? "" : fmt::format(" to {}", name(result_dtype)), adds ? " added" : "", m, n, k,
                   a.transposed ? 't' : 'n', b.transposed ? 't' : 'n', a.leading, b.leading, c.leading, batch);
   for (const BatchAxis& axis : axes) text += fmt::format(" of {} by {}", axis.size, fmt::join(axis.strides, ","));
@@ -102,6 +112,7 @@ std::size_t LtProblem::workspace_bytes() const {
 LtProblem map_matmul(const MatmulProblem& problem) {
   LtProblem mapped;
   mapped.dtype = problem.a.dtype;
+  mapped.a_dtype = problem.b.dtype;
   mapped.result_dtype = problem.c.dtype;
   mapped.adds = problem.adds;
   mapped.tf32 = problem.tf32;

@@ -33,8 +33,9 @@ struct LtMatrix {
 
 // m x k times k x n; one launch computes `batch` products.
 struct LtProblem {
-  DType dtype = DType::fp32;         // of the operands
-  DType result_dtype = DType::fp32;  // `dtype`, or its accumulator
+  DType dtype = DType::fp32;         // of the operands; of codes that of b, the node's first operand
+  DType a_dtype = DType::fp32;       // `dtype`, or the other dtype of 8-bit codes
+  DType result_dtype = DType::fp32;  // `dtype` or its accumulator; of codes, any of 16 or 32 bits
   bool adds = false;                 // to an addend, which has the layout of c
   bool tf32 = false;                 // products of fp32 operands in TF32
   std::int64_t m = 0, n = 0, k = 0;

@@ -9,6 +9,7 @@
 #include "backends/cuda/matmul/algorithm.h"
 #include "backends/cuda/matmul/mapping.h"
 #include "backends/cuda/matmul/plan.h"
+#include "core/float8.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
@@ -17,8 +18,12 @@ namespace {
 std::string kernel_name(std::string_view precision) { return fmt::format("matmul_{}_cublaslt", precision); }
 
 std::string kernel_name(const MatmulProblem& problem) {
-  return kernel_name(problem.tf32 ? "tf32" : ridgepoint::name(problem.a.dtype));
+  return kernel_name(problem.tf32 ? "tf32" : problem.scaled ? "fp8" : ridgepoint::name(problem.a.dtype));
 }
+
+// What cuBLASLt requires of products of 8-bit codes: the compute capability, and sizes that are multiples of 16.
+constexpr int kLeastFloat8Capability = 89;
+constexpr std::int64_t kFloat8Multiple = 16;
 
 void require_tensor_cores(const CardFacts& card, const MatmulProblem& problem) {
   const bool asks = problem.tf32 || problem.a.dtype == DType::bf16;
@@ -44,7 +49,10 @@ class LibraryKernel : public Kernel {
         problem_(std::move(problem)),
         algorithm_(algorithm),
         workspace_bytes_(workspace_bytes),
-        name_(kernel_name(problem_.tf32 ? "tf32" : ridgepoint::name(problem_.dtype))) {}
+        scaled_(is_float8(problem_.dtype)),
+        name_(kernel_name(problem_.tf32 ? "tf32"
+                          : scaled_     ? "fp8"
+                                        : ridgepoint::name(problem_.dtype))) {}
 
   std::string_view name() const override { return name_; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
@@ -52,11 +60,15 @@ class LibraryKernel : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     const CudaContext::Scope scope(context_);
     void* c = arguments.outputs[0];
-    const MatmulPlan::Addresses at{.a = arguments.inputs[1],
-                                   .b = arguments.inputs[0],
-                                   .addend = problem_.adds ? arguments.inputs[2] : c,
-                                   .c = c,
-                                   .workspace = arguments.workspace};
+    MatmulPlan::Addresses at{.a = arguments.inputs[scaled_ ? 2 : 1],
+                             .b = arguments.inputs[0],
+                             .addend = problem_.adds ? arguments.inputs[2] : c,
+                             .c = c,
+                             .workspace = arguments.workspace};
+    if (scaled_) {
+      at.a_scale = arguments.inputs[3];
+      at.b_scale = arguments.inputs[1];
+    }
     for (const void* address : {at.a, at.b, at.addend, static_cast<const void*>(c)}) require_aligned(name_, address);
     const cublasStatus_t status = plan_->launch_all(algorithm_, problem_, at);
     if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
@@ -69,6 +81,7 @@ class LibraryKernel : public Kernel {
   LtProblem problem_;
   cublasLtMatmulAlgo_t algorithm_;
   std::size_t workspace_bytes_;
+  bool scaled_;
   std::string name_;
 };
 
@@ -135,6 +148,16 @@ struct Mapping {
 };
 
 }  // namespace
+
+bool is_library_product(const CardFacts& card, const Graph& graph, const Node& node) {
+  if (op_class(node.op) == OpClass::contraction) return true;
+  if (node.op != Op::scaled_matmul || card.capability.number() < kLeastFloat8Capability) return false;
+  const TensorType& a = graph.type(node.inputs[0]);
+  const TensorType& b = graph.type(node.inputs[2]);
+  const auto is_taken = [](std::int64_t size) { return size > 0 && size % kFloat8Multiple == 0; };
+  const bool are_gradients = a.dtype == DType::e5m2 && b.dtype == DType::e5m2;
+  return !are_gradients && is_taken(a.shape[0]) && is_taken(a.shape[1]) && is_taken(b.shape[0]);
+}
 
 std::unique_ptr<Kernel> make_matmul_kernel(CudaContext& context, const KernelSpec& spec) {
   const CudaContext::Scope scope(context);

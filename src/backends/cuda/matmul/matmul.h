@@ -9,6 +9,10 @@
 
 namespace ridgepoint::cuda {
 
+// Whether the node is a product that the library computes on such a GPU: each matmul, and a scaled_matmul where the GPU
+// multiplies 8-bit codes and has a kernel for its sizes. The operands of the latter must be dense.
+bool is_library_product(const CardFacts& card, const Graph& graph, const Node& node);
+
 // Operands must have the layout OperandLayout::matrix and begin at multiples of 256 bytes. If they also have the layout
 // OperandLayout::batched_matrix, one launch computes the whole batch; otherwise cuBLASLt needs one launch for each
 // index of all batch dimensions but one.

@@ -9,8 +9,8 @@
 
 namespace ridgepoint::cuda {
 
-// fp32 is computed in IEEE single precision, or in TF32 if the problem asks for it, and fp64 in double; bf16 and fp16
-// are multiplied in their own precision with fp32 sums, which are rounded to the dtype of the result.
+// fp32 is computed in IEEE single precision, or in TF32 if the problem asks for it, and fp64 in double; bf16, fp16 and
+// 8-bit codes are multiplied in their own precision with fp32 sums, which are rounded to the dtype of the result.
 class MatmulPlan {
  public:
   MatmulPlan(CudaContext& context, const LtProblem& problem);
@@ -31,6 +31,8 @@ class MatmulPlan {
     const void* addend;
     void* c;
     void* workspace;
+    const void* a_scale = nullptr;  // of 8-bit codes, fp32 on the GPU; null: 1
+    const void* b_scale = nullptr;
   };
 
   // Launches all of problem.launches on the context's stream.
@@ -41,6 +43,9 @@ class MatmulPlan {
     float single;
     double twice;
   };
+
+  // Changes the factors of the operands of later launches.
+  void set_scales(const Addresses& at) const;
 
   // Launches problem.batch products.
   cublasStatus_t launch(const cublasLtMatmulAlgo_t& algorithm, const Addresses& at) const {
@@ -61,6 +66,8 @@ class MatmulPlan {
   LtObject<cublasLtMatrixLayout_t> a_, b_, c_;
   std::size_t workspace_bytes_;
   std::uint32_t alignment_bytes_;
+  mutable const void* a_scale_ = nullptr;  // those in operation_
+  mutable const void* b_scale_ = nullptr;
   Scalar one_{};
   Scalar beta_{};  // 1 if the problem adds, else 0
 };

@@ -1,6 +1,7 @@
 #include "interchange/huggingface/families/gemma.h"
 
 #include <cmath>
+#include <cstdint>
 
 namespace ridgepoint {
 
@@ -44,8 +45,9 @@ void write_gemma(const TransformerConfig& c, Json& fields) {
   fields["attention_bias"] = a.projection_bias;
   const double scalar = a.query_scale > 0 ? 1 / (a.query_scale * a.query_scale) : static_cast<double>(c.head_size());
   const double whole = std::round(scalar);
-  // The square of a root is rarely the number itself.
-  fields["query_pre_attn_scalar"] = std::abs(scalar - whole) < 1e-9 * whole ? whole : scalar;
+  // The square of a root is rarely the number itself; transformers refuses 24.0 where it declares an integer.
+  fields["query_pre_attn_scalar"] =
+      std::abs(scalar - whole) < 1e-9 * whole ? Json(static_cast<std::int64_t>(whole)) : Json(scalar);
   fields["final_logit_softcapping"] = a.logit_cap > 0 ? Json(a.logit_cap) : Json(nullptr);
   fields["attn_logit_softcapping"] = a.score_cap > 0 ? Json(a.score_cap) : Json(nullptr);
   fields["sliding_window"] = a.window > 0 ? Json(a.window) : Json(nullptr);

@@ -96,6 +96,8 @@ void require_torch_has_it(const RunConfig& config) {
       fmt::format("--as {}: only a step that trains fp32 parameters on one batch is modelled for PyTorch; leave out "
                   "--master-weights, --frozen, --lora and --accumulate",
                   name(config.plan_as)));
+  require(config.compile.precision != Precision::fp8,
+          fmt::format("--as {}: PyTorch has no autocast to fp8; use --dtype bf16", name(config.plan_as)));
   require(!config.compile.parallel.is_parallel(),
           fmt::format("--as {}: only one rank is modelled for PyTorch; leave out --parallel", name(config.plan_as)));
   const WorkloadDescription workload = config.workload->describe();

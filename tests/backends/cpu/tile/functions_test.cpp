@@ -143,7 +143,7 @@ TEST(TileFunctions, reductions_of_any_length_end_where_the_tile_ends) {
 
 TEST(TileFunctions, stores_end_where_the_tile_ends) {
   for_each_target([] {
-    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::boolean}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::boolean, DType::e4m3}) {
       const std::size_t bytes = size_bytes(dtype);
       for (std::int64_t count = 1; count <= 70; ++count) {
         const std::vector<float> x(static_cast<std::size_t>(count), 1.0f);
@@ -174,6 +174,35 @@ TEST(TileFunctions, every_16_bit_float_widens_exactly_and_narrows_to_itself) {
           ASSERT_EQ(back[i], bits[i]);
         }
       }
+    }
+  });
+}
+
+// Every upper half of an fp32 number, which has more bits than the codes and the ties between them.
+TEST(TileFunctions, floats_of_8_bits_are_those_of_store_element_and_load_element) {
+  for_each_target([] {
+    std::vector<float> x(65536);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i) << 16);
+    for (const DType dtype : {DType::e4m3, DType::e5m2}) {
+      std::vector<std::uint8_t> narrow(x.size());
+      tile::store_function(dtype, 1)(narrow.data(), x.data(), nullptr, nullptr, 65536, 1);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        std::uint8_t expected;
+        store_element(dtype, &expected, static_cast<double>(x[i]));
+        ASSERT_EQ(narrow[i], expected) << x[i] << " to " << name(dtype);
+      }
+      std::vector<std::uint8_t> codes(2 * 256 + 1);
+      for (std::size_t i = 0; i < 256; ++i) codes[2 * i] = static_cast<std::uint8_t>(i);
+      std::vector<float> wide(256);
+      tile::load_function(dtype, 2)(wide.data(), codes.data(), nullptr, nullptr, 256, 2);
+      std::vector<float> rounded(x.size());
+      tile::round_function(dtype)(rounded.data(), x.data(), nullptr, nullptr, 65536, 1);
+      for (std::size_t i = 0; i < 256; ++i) {
+        const auto expected = static_cast<float>(load_element(dtype, &codes[2 * i]));
+        ASSERT_EQ(distance(wide[i], static_cast<double>(expected)), 0) << i << " of " << name(dtype);
+      }
+      for (std::size_t i = 0; i < x.size(); ++i)
+        ASSERT_EQ(distance(rounded[i], load_element(dtype, &narrow[i])), 0) << x[i] << " in " << name(dtype);
     }
   });
 }

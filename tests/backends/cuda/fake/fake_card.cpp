@@ -4,7 +4,7 @@
 // processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
 // returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
 // with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with FAKE_CARD_REFUSES_CAPTURE no launches can be captured;
-// FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank.
+// FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank, and with FAKE_CARD_FOR_EACH_RANK each sees one of its own.
 // Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and
 // is counted, if the calling thread has none or another one.
 #include "backends/cuda/fake/fake_card.h"
@@ -211,6 +211,11 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice) {
       break;
     case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
       *value = 227 * 1024;
+      break;
+    case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
+      *value = from_environment("FAKE_CARD_FOR_EACH_RANK", 0) == 0
+                   ? 1 << 16
+                   : static_cast<int>(from_environment("OMPI_COMM_WORLD_RANK", 0));
       break;
     default:
       *value = 1 << 16;

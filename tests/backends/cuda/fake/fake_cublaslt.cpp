@@ -90,9 +90,12 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComput
   return make(made);
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t object) { return drop(object); }
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*,
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t which, const void*,
                                               std::size_t bytes) {
-  return expect(bytes == 4);
+  const bool is_pointer =
+      which == CUBLASLT_MATMUL_DESC_A_SCALE_POINTER || which == CUBLASLT_MATMUL_DESC_B_SCALE_POINTER;
+  if (which == CUBLASLT_MATMUL_DESC_FAST_ACCUM) return expect(bytes == 1);
+  return expect(bytes == (is_pointer ? sizeof(void*) : 4U));
 }
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaDataType, std::uint64_t rows, std::uint64_t,
                                           std::int64_t leading) {

@@ -33,6 +33,7 @@ struct Case {
   std::int64_t window = 0;
   double soft_cap = 0;
   bool sums_key_gradients = false;
+  bool tf32 = false;
 
   Shape of_queries() const { return {batch, queries, width}; }
   Shape of_keys() const { return {batch / group, keys, width}; }
@@ -42,13 +43,15 @@ struct Case {
                                      .window = window,
                                      .soft_cap = soft_cap});
     if (op == Op::attention_backward && sums_key_gradients) made.set(std::string(kSumsKeyGradients), true);
+    if (tf32) made.set("compute", std::string("tf32"));
     return made;
   }
   std::string text() const {
     return std::string(name(dtype)) + ' ' + of_queries().to_string() + " x " + of_keys().to_string() +
            (causal ? " causal" : "") + (scale ? fmt::format(" scale {}", *scale) : "") +
            (window > 0 ? fmt::format(" window {}", window) : "") +
-           (soft_cap > 0 ? fmt::format(" cap {}", soft_cap) : "") + (sums_key_gradients ? " summed" : "");
+           (soft_cap > 0 ? fmt::format(" cap {}", soft_cap) : "") + (sums_key_gradients ? " summed" : "") +
+           (tf32 ? " tf32" : "");
   }
 };
 
@@ -173,13 +176,16 @@ class OnCardAttention : public testing::OnCard {
     }
   }
   void expect_as_good_as_plain_ops(Op op, const std::vector<Operand>& operands, const Case& c) {
+    expect_as_good_as_plain_ops(run_twice(op, operands, c), op, operands, c);
+  }
+  std::vector<HostTensor> run_twice(Op op, const std::vector<Operand>& operands, const Case& c) {
     NodeRun run(*device_, op, operands, c.attributes(op));
-    const std::vector<HostTensor> found = run.launch();
-    expect_as_good_as_plain_ops(found, op, operands, c);
+    std::vector<HostTensor> found = run.launch();
     const std::vector<HostTensor> again = run.launch();
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].data, again[i].data) << run.kernel().name() << " differs from run to run";
     }
+    return found;
   }
 
   bool runs_on_card(const Case& c) {
@@ -231,13 +237,51 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
 }
 
 TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
-  for (const bool causal : {false, true}) {
-    const Case c{DType::fp32, 2, 1023, 1023, 64, causal};
-    const std::vector<Operand> operands = forward_operands(c);
-    const std::vector<HostTensor> found = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
-    const std::vector<HostTensor> expected = testing::reference_outputs(Op::attention, operands, c.attributes());
-    EXPECT_LT(testing::relative_error(found[0], expected[0]), 1e-6);
-    EXPECT_LT(testing::relative_error(found[1], expected[1]), 1e-6);
+  for (const std::int64_t width : {64, 128}) {
+    for (const bool causal : {false, true}) {
+      const Case c{DType::fp32, 2, 1023, 1023, width, causal};
+      const std::vector<Operand> operands = forward_operands(c);
+      const std::vector<HostTensor> found = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+      const std::vector<HostTensor> expected = testing::reference_outputs(Op::attention, operands, c.attributes());
+      for (std::size_t i = 0; i < 2; ++i) {
+        EXPECT_LT(testing::relative_error(found[i], expected[i]), 1e-6) << c.text() << " output " << i;
+      }
+      const std::vector<Operand> all = backward_operands(operands, found, c);
+      const std::vector<HostTensor> gradients = NodeRun(*device_, Op::attention_backward, all, c.attributes()).launch();
+      const std::vector<HostTensor> right = testing::reference_outputs(Op::attention_backward, all, c.attributes());
+      for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_LT(testing::relative_error(gradients[i], right[i]), 1e-6) << c.text() << " gradient " << i;
+      }
+    }
+  }
+}
+
+// The error against operands that are not rounded; plain ops round theirs to tf32.
+TEST_F(OnCardAttention, tf32_is_as_good_as_products_in_tf32) {
+  for (const std::int64_t width : {20, 64, 128}) {
+    for (const std::int64_t length : {3, 129, 239, 799}) {
+      for (const bool causal : {false, true}) {
+        Case exact{DType::fp32, 2, length, length, width, causal};
+        exact.group = 2;
+        Case rounded = exact;
+        rounded.tf32 = true;
+        const std::vector<Operand> operands = forward_operands(exact);
+        const std::vector<HostTensor> results = run_twice(Op::attention, operands, rounded);
+        const std::vector<Operand> all = backward_operands(operands, results, exact);
+        for (const Op op : {Op::attention, Op::attention_backward}) {
+          const std::vector<Operand>& given = op == Op::attention ? operands : all;
+          const std::vector<HostTensor> found = op == Op::attention ? results : run_twice(op, given, rounded);
+          const std::vector<HostTensor> expected = testing::reference_outputs(op, given, exact.attributes());
+          const std::vector<HostTensor> plain = in_plain_ops(op, given, rounded.attributes());
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            const double bound =
+                2 * largest_difference(plain[i], expected[i]) + 0x1p-11 * (0.3 + largest_of(expected[i]));
+            EXPECT_LE(largest_difference(found[i], expected[i]), bound)
+                << name(op) << " output " << i << " of " << rounded.text();
+          }
+        }
+      }
+    }
   }
 }
 
@@ -410,7 +454,7 @@ TEST_F(OnCardAttention, takes_unequal_lengths) {
 // another.
 TEST_F(OnCardAttention, sums_the_gradient_of_q_over_more_blocks_than_run_at_a_time) {
   expect_agrees({DType::bf16, 1, 256, 40000, 64, false});
-  expect_agrees({DType::fp32, 1, 256, 20000, 64, false});
+  for (const std::int64_t width : {64, 128}) expect_agrees({DType::fp32, 1, 256, 20000, width, false});
 }
 
 // Hopper's forward has as many blocks as multiprocessors, which take tiles from a counter until none is left.
@@ -422,7 +466,10 @@ TEST_F(OnCardAttention, takes_more_blocks_of_queries_than_run_at_a_time) {
 
 // Hopper's backward has warps that add and warps that let the next block add; neither may run ahead of the other.
 TEST_F(OnCardAttention, takes_many_blocks_of_queries_for_one_block_of_keys) {
-  for (const std::int64_t width : {64, 128}) expect_agrees({DType::bf16, 1, 12000, 200, width, false});
+  for (const std::int64_t width : {64, 128}) {
+    expect_agrees({DType::bf16, 1, 12000, 200, width, false});
+    expect_agrees({DType::fp32, 1, 12000, 200, width, false});
+  }
 }
 
 TEST_F(OnCardAttention, large_scores_neither_overflow_nor_vanish) {
@@ -716,12 +763,13 @@ TEST_F(OnCardFp32Attention, what_a_query_does_not_see_leaves_it_as_it_was) {
 
 // The entry of the kernel that such a GPU runs; empty if there is none.
 std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention,
-                      std::int64_t length = 512, const AttentionForm& form = {}) {
+                      std::int64_t length = 512, const AttentionForm& form = {}, bool tf32 = false) {
   Graph graph;
   const TensorType type{dtype, Shape{2, length, width}};
   std::vector<Value> values;
   for (const char* name : {"q", "k", "v"}) values.push_back(input(graph, name, type, Role::data));
-  const Attributes attributes = attributes_of(form);
+  Attributes attributes = attributes_of(form);
+  if (tf32) attributes.set("compute", std::string("tf32"));
   if (op == Op::attention_backward) {
     values.insert(values.begin(), values[0]);
     values.push_back(values[0]);
@@ -760,12 +808,41 @@ TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
                                     holds));
       }
     }
+    const char* form = is_hopper ? "hopper_fp32" : "split";
     for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}}) {
-      EXPECT_EQ(kernel_of(DType::fp32, width, card), fmt::format("attention_forward_split_{}", holds));
+      EXPECT_EQ(kernel_of(DType::fp32, width, card), fmt::format("attention_forward_{}_{}", form, holds));
     }
-    EXPECT_EQ(kernel_of(DType::fp32, 64, card, Op::attention_backward), "attention_backward_split_64");
+    EXPECT_EQ(kernel_of(DType::fp32, 64, card, Op::attention_backward), fmt::format("attention_backward_{}_64", form));
   }
-  EXPECT_EQ(kernel_of(DType::fp32, 128, hopper(), Op::attention_backward), "attention_backward_split_128");
+  EXPECT_EQ(kernel_of(DType::fp32, 128, hopper(), Op::attention_backward), "attention_backward_hopper_fp32_128");
+}
+
+// Backward computes the scores of forward again, with the same bits, so both run the kernels of one kind.
+TEST(CudaAttention, of_fp32_runs_kernels_of_one_kind_forward_and_backward) {
+  const AttentionForm window{.causal = true, .window = 100};
+  const AttentionForm cap{.causal = true, .soft_cap = 20};
+  const auto kinds_of = [](std::int64_t width, std::int64_t length, const AttentionForm& form, bool tf32) {
+    const std::string forward = kernel_of(DType::fp32, width, hopper(), Op::attention, length, form, tf32);
+    const std::string backward = kernel_of(DType::fp32, width, hopper(), Op::attention_backward, length, form, tf32);
+    const std::string prefixes[] = {"attention_forward_", "attention_backward_"};
+    return std::pair(forward.substr(prefixes[0].size()), backward.substr(prefixes[1].size()));
+  };
+  for (const int width : {64, 128}) {
+    const std::string portable = fmt::format("split_{}", width);
+    for (const bool tf32 : {false, true}) {
+      const std::string own = fmt::format("hopper_{}_{}", tf32 ? "tf32" : "fp32", width);
+      EXPECT_EQ(kinds_of(width, 128, {}, tf32), std::pair(portable, portable));
+      EXPECT_EQ(kinds_of(width, 129, {}, tf32), std::pair(own, own));
+      EXPECT_EQ(kinds_of(width, 512, window, tf32), std::pair(portable, portable));
+      EXPECT_EQ(kinds_of(width, 512, cap, tf32), std::pair(portable, portable));
+      EXPECT_EQ(kinds_of(width, 100, window, tf32), std::pair(portable, portable));
+      EXPECT_EQ(kinds_of(width, 512, {.causal = true, .window = 512}, tf32), std::pair(own, own));
+    }
+  }
+}
+
+TEST(CudaAttention, of_tf32_runs_the_kernels_of_fp32_on_other_cards) {
+  EXPECT_EQ(kernel_of(DType::fp32, 64, ampere(), Op::attention, 512, {}, true), "attention_forward_split_64");
 }
 
 TEST(CudaAttention, of_few_keys_runs_the_portable_forward_on_hopper) {

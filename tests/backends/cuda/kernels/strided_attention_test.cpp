@@ -19,6 +19,8 @@ using cuda::AttentionBackward;
 using cuda::AttentionForward;
 using cuda::AttentionMap;
 using cuda::HopperAttentionForward;
+using cuda::HopperSplitBackward;
+using cuda::HopperSplitForward;
 using cuda::RopeRows;
 using testing::LayoutChoice;
 using testing::NodeRun;
@@ -150,6 +152,62 @@ TEST_F(StridedAttention, tells_the_copy_engine_of_hopper_where_rows_lie) {
       EXPECT_EQ(map.outer, 1);
     }
     expect_strides(launch.o, 300 * 3 * 80, 80, 3 * 80);
+  });
+}
+
+// Kernels of fp32 read operands once, to split them; k and v of shared heads once for all of them.
+TEST_F(StridedAttention, tells_the_kernels_of_fp32_for_hopper_where_rows_lie) {
+  on_fake_card([] {
+    const auto device = make_cuda_device(0);
+    const Shape shape{2, 4, 300, 64};
+    std::vector<Operand> operands = packed_operands(DType::fp32, shape);
+    for (const std::size_t i : {1, 2}) operands[i] = testing::make_operand(DType::fp32, {2, 2, 300, 64}, kHeadsInRows);
+    NodeRun run(*device, Op::attention, operands, scores(64, true), false, {kHeadsInRows});
+    EXPECT_EQ(run.kernel().name(), "attention_forward_hopper_fp32_64");
+    // Tiles of 128 rows, of four bytes an element: 3 for each of 8 matrices of queries and of 4 of keys and of
+    // values; a scale for each query, and one for each tile of keys.
+    EXPECT_EQ(run.kernel().workspace_bytes(), (24 + 2 * 12) * std::size_t{128} * 64 * 4 + (24 * 128 + 2 * 12) * 4);
+    const auto launches = parameters_of<HopperSplitForward>(run);
+    ASSERT_EQ(launches.size(), 2U);
+    for (const HopperSplitForward& launch : launches) {
+      expect_strides(launch.rest.q, 300 * 12 * 64, 64, 12 * 64);
+      for (const auto& operand : {launch.rest.k, launch.rest.v}) {
+        expect_strides(operand, 300 * 2 * 64, 64, 2 * 64);
+        EXPECT_EQ(operand.group.value, 2U);
+      }
+      expect_strides(launch.rest.o, 300 * 4 * 64, 64, 4 * 64);
+      EXPECT_EQ(launch.batch, 8);
+      EXPECT_EQ(launch.key_batch, 4);
+    }
+  });
+}
+
+TEST_F(StridedAttention, tells_the_kernels_of_the_fp32_backward_for_hopper_where_rows_lie) {
+  on_fake_card([] {
+    const auto device = make_cuda_device(0);
+    const Shape shape{2, 3, 300, 128};
+    std::vector<Operand> operands = packed_operands(DType::fp32, shape);
+    operands.insert(operands.begin(), testing::make_operand(DType::fp32, shape, kHeadsInRows));
+    operands.push_back(testing::make_operand(DType::fp32, shape));
+    operands.push_back(testing::make_operand(DType::fp32, {2, 3, 300}));
+    NodeRun run(*device, Op::attention_backward, operands, scores(128, false), false, {kHeadsInRows, {}, kHeadsInRows});
+    EXPECT_EQ(run.kernel().name(), "attention_backward_hopper_fp32_128");
+    // Of six matrices: q and do as 5 tiles of 64 rows, k and v as 3 of 128; sums of dq, as wide as tiles; a scale for
+    // each tile; sum(do o); a semaphore for each tile of q, and the number of started blocks.
+    const std::size_t tiles = 6 * (2 * 5 * 64 + 2 * 3 * 128) * std::size_t{128} * 4;
+    const std::size_t sums = std::size_t{6} * 5 * 64 * 128 * 4;
+    EXPECT_EQ(run.kernel().workspace_bytes(), tiles + sums + 6 * (2 * 5 + 2 * 3) * 4 + 6 * 300 * 4 + 6 * 5 * 4 + 4);
+    const auto launches = parameters_of<HopperSplitBackward>(run);
+    ASSERT_EQ(launches.size(), 3U);  // the last one has only `rest`
+    for (std::size_t i = 0; i < 2; ++i) {
+      const AttentionBackward& launch = launches[i].rest;
+      for (const auto& operand : {launch.q, launch.k, launch.v}) expect_strides(operand, 300 * 9 * 128, 128, 9 * 128);
+      expect_strides(launch.d_o, 300 * 3 * 128, 128, 3 * 128);
+      expect_strides(launch.o, 3 * 300 * 128, 300 * 128, 128);
+      expect_strides(launch.dq, 300 * 3 * 128, 128, 3 * 128);
+      expect_strides(launch.dk, 3 * 300 * 128, 300 * 128, 128);
+      expect_strides(launch.dv, 300 * 3 * 128, 128, 3 * 128);
+    }
   });
 }
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/tile/functions/bf16-inl.h"
 #include "backends/cpu/tile/functions/functions.h"
 #include "core/dynamic_code.h"
+#include "core/float8.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -77,6 +78,54 @@ struct Fp16 {  // Highway's own conversion reads infinity as 65536, and truncate
 };
 #endif
 
+// e4m3 and e5m2 (core/float8.h).
+template <int kMantissa, int kBias, int kLargestCode>
+struct Float8 {
+  using Element = std::uint8_t;
+  using Bytes = hn::Rebind<std::uint8_t, D>;
+  using Words = hn::RebindToUnsigned<D>;
+  static constexpr int kShift = 23 - kMantissa;  // of the bits of a code in those of an fp32 number
+  static HWY_INLINE V widen(const Element* address) {
+    const Words du;
+    const auto bits = hn::PromoteTo(du, hn::LoadU(Bytes(), address));
+    const auto magnitude = hn::And(bits, hn::Set(du, 0x7F));
+    const auto sign = hn::ShiftLeft<24>(hn::Xor(bits, magnitude));
+    // The product changes the exponent's bias and normalises subnormals.
+    const V power = hn::BitCast(D(), hn::Set(du, static_cast<std::uint32_t>(254 - kBias) << 23));
+    const V scaled = hn::Mul(hn::BitCast(D(), hn::ShiftLeft<kShift>(magnitude)), power);
+    // Beyond the largest number there are NaN and, in e5m2, infinity: these keep only the bits that fp32 gives them.
+    const auto is_special = hn::Gt(magnitude, hn::Set(du, kLargestCode));
+    const auto special = hn::Or(hn::ShiftLeft<kShift>(magnitude), hn::Set(du, 0x7F800000));
+    return hn::BitCast(D(), hn::Or(sign, hn::IfThenElse(is_special, special, hn::BitCast(du, scaled))));
+  }
+  static HWY_INLINE void narrow(V x, Element* address) {
+    const Words du;
+    const auto bits = hn::BitCast(du, x);
+    const auto sign = hn::ShiftRight<24>(hn::AndNot(hn::Set(du, 0x7FFFFFFF), bits));
+    const auto largest = hn::BitCast(du, hn::Set(D(), kLargest));
+    const auto absolute = hn::And(bits, hn::Set(du, 0x7FFFFFFF));
+    const auto magnitude = hn::Min(absolute, largest);
+    const auto odd = hn::And(hn::ShiftRight<kShift>(magnitude), hn::Set(du, 1));
+    const auto half = hn::Set(du, (1U << (kShift - 1)) - 1);
+    const auto rebias = hn::Set(du, static_cast<std::uint32_t>(127 - kBias) << kMantissa);
+    const auto normal = hn::Sub(hn::ShiftRight<kShift>(hn::Add(magnitude, hn::Add(half, odd))), rebias);
+    // Adding 2^23 steps of the subnormal numbers rounds to such steps; the sum counts them in its mantissa.
+    const auto steps = hn::Set(du, static_cast<std::uint32_t>(127 + 24 - kBias - kMantissa) << 23);
+    const V sum = hn::Add(hn::BitCast(D(), magnitude), hn::BitCast(D(), steps));
+    const auto subnormal = hn::Sub(hn::BitCast(du, sum), steps);
+    const auto is_subnormal = hn::Lt(magnitude, hn::Set(du, static_cast<std::uint32_t>(128 - kBias) << 23));
+    const auto rounded = hn::Or(sign, hn::IfThenElse(is_subnormal, subnormal, normal));
+    const auto is_nan = hn::Gt(absolute, hn::Set(du, 0x7F800000));
+    const auto code = hn::IfThenElse(is_nan, hn::Set(du, kFloat8NaN), rounded);
+    hn::StoreU(hn::DemoteTo(Bytes(), hn::BitCast(hn::RebindToSigned<D>(), code)), Bytes(), address);
+  }
+
+ private:
+  static constexpr float kLargest = kMantissa == 3 ? 448.0f : 57344.0f;
+};
+using E4m3 = Float8<3, 7, 0x7E>;
+using E5m2 = Float8<2, 15, 0x7B>;
+
 template <class Type>
 void load_simd(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t) {
   auto* to = static_cast<float*>(result);
@@ -109,7 +158,7 @@ void store_simd(void* result, const void* a, const void*, const void*, std::int6
   std::memcpy(to + i, narrowed, (n - i) * sizeof narrowed[0]);
 }
 
-// One 16-bit element at a time, for strides other than 1.
+// One low element at a time, for strides other than 1.
 template <class Type>
 void load_strided(void* result, const void* a, const void*, const void*, std::int64_t count, std::int64_t stride) {
   auto* to = static_cast<float*>(result);
@@ -248,6 +297,10 @@ Function get_load(DType dtype, std::int64_t stride) {
       return choose_load<Code<DType::dynamic8>>(stride);
     case DType::udynamic8:
       return choose_load<Code<DType::udynamic8>>(stride);
+    case DType::e4m3:
+      return stride == 1 ? load_simd<E4m3> : load_strided<E4m3>;
+    case DType::e5m2:
+      return stride == 1 ? load_simd<E5m2> : load_strided<E5m2>;
   }
   return nullptr;
 }
@@ -270,6 +323,10 @@ Function get_store(DType dtype, std::int64_t stride) {
       return choose_store<Code<DType::dynamic8>>(stride);
     case DType::udynamic8:
       return choose_store<Code<DType::udynamic8>>(stride);
+    case DType::e4m3:
+      return stride == 1 ? store_simd<E4m3> : store_strided<E4m3>;
+    case DType::e5m2:
+      return stride == 1 ? store_simd<E5m2> : store_strided<E5m2>;
   }
   return nullptr;
 }
@@ -292,6 +349,10 @@ Function get_round(DType dtype) {
       return round_plain<Code<DType::dynamic8>>;
     case DType::udynamic8:
       return round_plain<Code<DType::udynamic8>>;
+    case DType::e4m3:
+      return round_simd<E4m3>;
+    case DType::e5m2:
+      return round_simd<E5m2>;
   }
   return nullptr;
 }

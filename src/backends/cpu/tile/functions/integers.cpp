@@ -153,6 +153,8 @@ Function cast_from_integer(DType to) {
       return to_float<ToBool>;
     case DType::dynamic8:
     case DType::udynamic8:
+    case DType::e4m3:
+    case DType::e5m2:
       return nullptr;
   }
   return nullptr;

@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+#include "backends/cuda/kernels/attention/hopper_split_variants.h"
 #include "backends/cuda/kernels/attention/hopper_variants.h"
 #include "backends/cuda/kernels/attention/host.h"
 #include "backends/cuda/kernels/attention/variants.h"
@@ -176,6 +177,11 @@ bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node
   return has_scores_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
 }
 
+bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
+  return takes_hopper_split(variant, node, keys) && accepts_sizes(variant, graph, node);
+}
+
 OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
   return index == kLogSumExpOperand ? OperandLayout::dense : OperandLayout::aligned_rows;
 }
@@ -257,15 +263,37 @@ KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row)
   return variant;
 }
 
+KernelVariant hopper_split_forward(const AttentionVariant<HopperSplitForwardTiling>& row) {
+  KernelVariant variant = forward(row, "attention/attention_split_forward_wgmma");
+  variant.accepts = accepts_hopper_split;
+  variant.least_capability = {9, 0};
+  variant.is_for_that_capability_alone = true;
+  variant.prepare_entry = row.prepare_entry;
+  variant.workspace_bytes = hopper_split_forward_workspace_bytes;
+  variant.make = make_hopper_split_forward;
+  return variant;
+}
+KernelVariant hopper_split_backward(const AttentionVariant<HopperSplitBackwardTiling>& row) {
+  KernelVariant variant = backward(row, "attention/attention_split_backward_wgmma");
+  variant.accepts = accepts_hopper_split;
+  variant.least_capability = {9, 0};
+  variant.is_for_that_capability_alone = true;
+  variant.workspace_bytes = hopper_split_backward_workspace_bytes;
+  variant.make = make_hopper_split_backward;
+  return variant;
+}
+
 }  // namespace
 
 std::span<const KernelVariant> attention_variants() {
   static const std::vector<KernelVariant> variants = [] {
     std::vector<KernelVariant> made;
     for (const auto& row : kHopperForwardVariants) made.push_back(hopper_forward(row));
+    for (const auto& row : kHopperSplitForwardVariants) made.push_back(hopper_split_forward(row));
     for (const auto& row : kForwardVariants) made.push_back(forward(row, "attention/attention_forward"));
     for (const auto& row : kSplitForwardVariants) made.push_back(forward(row, "attention/attention_split_forward"));
     for (const auto& row : kHopperBackwardVariants) made.push_back(hopper_backward(row));
+    for (const auto& row : kHopperSplitBackwardVariants) made.push_back(hopper_split_backward(row));
     for (const auto& row : kBackwardVariants) made.push_back(backward(row, "attention/attention_backward"));
     for (const auto& row : kSplitBackwardVariants) made.push_back(backward(row, "attention/attention_split_backward"));
     return made;

@@ -50,12 +50,6 @@ class MappedOperand {
   const void* data_ = nullptr;
 };
 
-template <class Tiling, int kCount>
-const Tiling& tiling_of(const AttentionVariant<Tiling> (&rows)[kCount], const KernelVariant& variant) {
-  const auto is_same = [&](const auto& row) { return std::string_view(row.entry) == variant.entry; };
-  return std::ranges::find_if(rows, is_same)->tiling;
-}
-
 // A kernel with a window has no test for none.
 int window_or_longest(int window, const AttentionSizes& sizes) {
   return window > 0 ? window : static_cast<int>(std::max(sizes.queries, sizes.keys));

@@ -1,12 +1,15 @@
 // What the host sides of the attention kernels share.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <string_view>
 
 #include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/attention/parameters.h"
+#include "backends/cuda/kernels/attention/variants.h"
 #include "backends/cuda/kernels/variant.h"
 #include "ops/attention_form.h"
 #include "ops/layout.h"
@@ -67,6 +70,13 @@ void set_sizes(Parameters& parameters, const KernelSpec& spec, const AttentionSi
   parameters.inner_count = Divisor(shape.rank() > 2 ? static_cast<std::uint32_t>(shape[-3]) : 1);
 }
 
+// The tiling of the row that a variant was made of.
+template <class Tiling, int kCount>
+const Tiling& tiling_of(const AttentionVariant<Tiling> (&rows)[kCount], const KernelVariant& variant) {
+  const auto is_same = [&](const auto& row) { return std::string_view(row.entry) == variant.entry; };
+  return std::ranges::find_if(rows, is_same)->tiling;
+}
+
 inline void require_vectors(std::initializer_list<const void*> operands) {
   if (are_vector_aligned(operands)) return;
   throw Error(
@@ -82,5 +92,14 @@ std::size_t hopper_workspace_bytes(const KernelVariant& variant, const KernelSpe
 std::unique_ptr<Kernel> make_hopper_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant);
 std::unique_ptr<Kernel> make_hopper_backward(CudaContext& context, const KernelSpec& spec,
                                              const KernelVariant& variant);
+
+// Those of fp32 operands and tf32 (hopper_split_attention.cpp).
+bool takes_hopper_split(const KernelVariant& variant, const Node& node, std::int64_t keys);
+std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
+std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
+std::unique_ptr<Kernel> make_hopper_split_forward(CudaContext& context, const KernelSpec& spec,
+                                                  const KernelVariant& variant);
+std::unique_ptr<Kernel> make_hopper_split_backward(CudaContext& context, const KernelSpec& spec,
+                                                   const KernelVariant& variant);
 
 }  // namespace ridgepoint::cuda

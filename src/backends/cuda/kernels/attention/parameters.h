@@ -88,4 +88,24 @@ struct HopperAttentionBackward {
   float tanh_scale = 0;
 };
 
+// An fp32 operand as fp16 parts in device memory: tiles of rows (attention_parts.cuh), and the largest magnitude of
+// each tile, or of each of its rows.
+struct AttentionParts {
+  char* tiles = nullptr;
+  float* largest = nullptr;
+};
+
+// Attention of fp32 operands on Hopper, without a window and a soft cap: `rest` has the operands, from which the first
+// kernel makes the parts that the second one reads. k and v have `key_batch` matrices.
+struct HopperSplitForward {
+  AttentionForward rest;
+  AttentionParts q, k, v;
+  std::int32_t batch = 0, key_batch = 0;
+};
+struct HopperSplitBackward {
+  AttentionBackward rest;
+  AttentionParts d_o, q, k, v;
+  std::int32_t key_batch = 0;
+};
+
 }  // namespace ridgepoint::cuda

@@ -1,0 +1,20 @@
+// The parameters of the kernels of quantise.cu. Host and device code both include this header, so it uses plain structs
+// and no other header of the library.
+#pragma once
+
+#include <cstdint>
+
+namespace ridgepoint::cuda {
+
+struct QuantiseGrid {
+  static constexpr int kLargestThreads = 512;
+  static constexpr int kMostShares = 512;  // blocks of the first kernel, each with the largest magnitude of its share
+
+  std::int32_t rows = 0, columns = 0;  // of x
+  std::int32_t shares = 0;
+  std::int32_t is_e5m2 = 0;
+  float largest_code = 0;
+  float least_magnitude = 0;
+};
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,102 @@
+// quantise (src/ops/rules/quantise.cpp) by the kernels of quantise.cu: dense x in fp32, bf16 or fp16, whose sizes are
+// multiples of 16, as products in 8 bits need them.
+#include "backends/cuda/kernels/hand_written.h"
+
+#include <algorithm>
+
+#include "backends/cuda/driver/kernel_launch.h"
+#include "backends/cuda/kernels/quantise/parameters.h"
+#include "core/float8.h"
+#include "ops/float8_product.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+constexpr std::int64_t kMultiple = 16;
+
+class Quantise : public Kernel {
+ public:
+  Quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant)
+      : context_(context), layout_(quantise_layout(spec.node.attributes)), elements_(spec.inputs[0].shape.elements()) {
+    const Shape& shape = spec.inputs[0].shape;
+    const DType codes = spec.outputs[0].dtype;
+    grid_.rows = checked_int(shape[0], "the rows of a matrix in 8 bits");
+    grid_.columns = checked_int(shape[1], "the columns of a matrix in 8 bits");
+    grid_.is_e5m2 = codes == DType::e5m2 ? 1 : 0;
+    grid_.largest_code = float8_format(codes).largest;
+    grid_.least_magnitude = static_cast<float>(kLeastFloat8Magnitude);
+    const std::int64_t share =
+        QuantiseGrid::kLargestThreads * kVectorBytes / static_cast<std::int64_t>(size_bytes(spec.inputs[0].dtype));
+    const unsigned shares = std::min(block_count(elements_, share), unsigned{QuantiseGrid::kMostShares});
+    grid_.shares = static_cast<std::int32_t>(shares);
+    largest_ = {context.kernel(variant.image, variant.prepare_entry),
+                variant.prepare_entry,
+                {.grid_x = shares, .block_x = QuantiseGrid::kLargestThreads, .waits_by_itself = true}};
+    tiles_ = {context.kernel(variant.image, variant.entry),
+              variant.entry,
+              {.grid_x = block_count(shape[1], variant.tiling.columns),
+               .grid_y = checked_grid_y(shape[0], variant.tiling.rows, "the rows of a matrix in 8 bits"),
+               .block_x = static_cast<unsigned>(variant.tiling.threads),
+               .waits_by_itself = true}};
+  }
+
+  std::string_view name() const override { return tiles_.name; }
+  std::size_t workspace_bytes() const override { return QuantiseGrid::kMostShares * sizeof(std::uint32_t); }
+
+  void launch(const LaunchArguments& arguments) override {
+    const void* x = arguments.inputs[0];
+    void* shares = arguments.workspace;
+    void* const* codes = arguments.outputs;
+    void* rows = layout_.rows ? *codes++ : nullptr;
+    void* columns = layout_.columns ? *codes++ : nullptr;
+    void* scale = *codes;
+    void* of_largest[] = {&x, &elements_, &shares};
+    context_.launch(largest_.function, largest_.shape, of_largest, largest_.name);
+    void* of_tiles[] = {&grid_, &x, &shares, &rows, &columns, &scale};
+    context_.launch(tiles_.function, tiles_.shape, of_tiles, tiles_.name);
+  }
+
+ private:
+  CudaContext& context_;
+  QuantiseLayout layout_;
+  std::int64_t elements_;
+  QuantiseGrid grid_;
+  Launchable largest_;
+  Launchable tiles_;
+};
+
+std::unique_ptr<Kernel> make_quantise(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {
+  return std::make_unique<Quantise>(context, spec, variant);
+}
+
+bool has_whole_groups(const KernelVariant& /*variant*/, const Graph& graph, const Node& node) {
+  const Shape& shape = graph.type(node.inputs[0]).shape;
+  return shape[0] % kMultiple == 0 && shape[1] % kMultiple == 0;
+}
+
+std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const KernelSpec& /*spec*/) {
+  return QuantiseGrid::kMostShares * sizeof(std::uint32_t);
+}
+
+constexpr KernelVariant variant(DType dtype, const char* largest, const char* tiles) {
+  return {.op = Op::quantise,
+          .dtype = dtype,
+          .accepts = has_whole_groups,
+          .tiling = {.rows = 128, .columns = 64, .threads = 256},
+          .image = "quantise/quantise",
+          .entry = tiles,
+          .prepare_entry = largest,
+          .workspace_bytes = workspace_of_quantise,
+          .make = make_quantise};
+}
+constexpr KernelVariant kVariants[] = {
+    variant(DType::bf16, "quantise_forward_largest_bf16", "quantise_forward_tiles_bf16"),
+    variant(DType::fp16, "quantise_forward_largest_fp16", "quantise_forward_tiles_fp16"),
+    variant(DType::fp32, "quantise_forward_largest_fp32", "quantise_forward_tiles_fp32"),
+};
+
+}  // namespace
+
+std::span<const KernelVariant> quantise_variants() { return kVariants; }
+
+}  // namespace ridgepoint::cuda

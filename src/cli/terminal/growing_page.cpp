@@ -1,0 +1,65 @@
+#include "cli/terminal/growing_page.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "cli/terminal/output.h"
+
+namespace ridgepoint::cli {
+namespace {
+
+std::string& drawn_page() {
+  static std::string page;
+  return page;
+}
+
+// 0: not known.
+std::size_t terminal_rows() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
+std::string_view last_lines(std::string_view page, std::size_t count) {
+  const auto lines = static_cast<std::size_t>(std::ranges::count(page, '\n'));
+  for (std::size_t i = count; i < lines; ++i) page.remove_prefix(page.find('\n') + 1);
+  return page;
+}
+
+void draw(const std::string& page, std::size_t rows) {
+  if (page == drawn_page()) return;
+  print_output(redrawn(drawn_page(), page, rows));
+  drawn_page() = last_lines(page, rows);
+}
+
+}  // namespace
+
+bool can_draw_pages() {
+  const char* terminal = std::getenv("TERM");
+  const bool has_cursor = terminal != nullptr && *terminal != 0 && std::string_view(terminal) != "dumb";
+  return has_cursor && ::isatty(STDOUT_FILENO) != 0 && terminal_rows() > 1;
+}
+
+// The line below the page is that of the progress.
+void draw_page(const std::string& page) { draw(page, terminal_rows() - 1); }
+
+void draw_last_page(const std::string& page) {
+  draw(page, SIZE_MAX);
+  leave_drawn_page();
+}
+
+void leave_drawn_page() { drawn_page().clear(); }
+
+std::string redrawn(const std::string& drawn, const std::string& page, std::size_t rows) {
+  const auto lines = std::ranges::count(drawn, '\n');
+  const std::string back = lines == 0 ? "" : fmt::format("\x1b[{}A\x1b[J", lines);
+  return back + std::string(last_lines(page, rows));
+}
+
+}  // namespace ridgepoint::cli

@@ -1,0 +1,98 @@
+// Codes of 8 bits on the GPU have the bits of the reference back end's, and so have their scales; products of them have
+// its values.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <random>
+#include <string>
+
+#include "backends/cuda/card.h"
+#include "backends/reference/reference_device.h"
+#include "ridgepoint/ops.h"
+#include "support/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::Tensors;
+
+// Numbers of many magnitudes, of which one may be special.
+HostTensor matrix_of(DType dtype, const Shape& shape, double special = 1) {
+  std::mt19937 random(static_cast<unsigned>(shape.elements()));
+  std::normal_distribution<double> normal;
+  HostTensor tensor({dtype, shape});
+  const std::size_t size = size_bytes(dtype);
+  for (std::size_t i = 0; i < tensor.data.size(); i += size)
+    store_element(dtype, tensor.data.data() + i, std::ldexp(normal(random), -static_cast<int>(random() % 14)));
+  store_element(dtype, tensor.data.data() + tensor.data.size() / 2 / size * size, special);
+  return tensor;
+}
+
+Graph quantising(DType dtype, const Shape& shape, DType codes, const QuantiseLayout& layout) {
+  Graph graph;
+  const Quantised made = quantise(graph, input(graph, "x", {dtype, shape}, Role::data), codes, layout);
+  if (layout.rows) graph.add_output("rows", made.rows);
+  if (layout.columns) graph.add_output("columns", made.columns);
+  graph.add_output("scale", made.scale);
+  return graph;
+}
+
+class OnCardQuantise : public testing::OnCard {
+ protected:
+  void expect_bits_of_reference(const Graph& graph, const HostTensor& x) {
+    const Tensors inputs{{"x", x}};
+    const Tensors expected = testing::run_graph(graph, make_reference_device(), inputs);
+    for (int run = 0; run < 2; ++run) {
+      for (const auto& [name, tensor] : testing::run_graph(graph, device_, inputs)) {
+        const bool is_nan = name == "scale" && std::isnan(expected.at(name).as<float>()[0]);
+        EXPECT_TRUE(is_nan ? std::isnan(tensor.as<float>()[0]) : tensor.data == expected.at(name).data)
+            << name << " of " << x.type.to_string();
+      }
+    }
+  }
+};
+
+TEST_F(OnCardQuantise, has_the_bits_of_the_reference) {
+  constexpr QuantiseLayout kLayouts[] = {{true, false}, {false, true}, {true, true}};
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::fp32}) {
+    for (const Shape& shape : {Shape{16, 16}, Shape{128, 64}, Shape{144, 80}, Shape{400, 1296}, Shape{5, 7}}) {
+      for (const QuantiseLayout& layout : kLayouts) {
+        for (const DType codes : {DType::e4m3, DType::e5m2})
+          expect_bits_of_reference(quantising(dtype, shape, codes, layout), matrix_of(dtype, shape));
+      }
+    }
+  }
+}
+
+TEST_F(OnCardQuantise, has_the_bits_of_the_reference_for_zeros_infinities_and_nan) {
+  const Shape shape{144, 80};
+  const Graph graph = quantising(DType::bf16, shape, DType::e4m3, {true, true});
+  expect_bits_of_reference(graph, HostTensor({DType::bf16, shape}));
+  for (const double special : {static_cast<double>(INFINITY), static_cast<double>(-INFINITY), std::nan("")})
+    expect_bits_of_reference(graph, matrix_of(DType::bf16, shape, special));
+}
+
+TEST_F(OnCardQuantise, products_have_the_values_of_the_reference) {
+  for (const auto& [m, n, k] :
+       {std::array<std::int64_t, 3>{128, 256, 384}, {16, 16, 16}, {1040, 144, 2064}, {7, 9, 33}}) {
+    for (const double special : {1.0, static_cast<double>(INFINITY), std::nan("")}) {
+      Graph graph;
+      const Value x = input(graph, "x", {DType::bf16, {m, k}}, Role::data);
+      const Value w = input(graph, "w", {DType::bf16, {n, k}}, Role::parameter);
+      graph.add_output("y", make_value(graph, Op::matmul, {x, transpose(graph, w, {1, 0})}, {{"compute", "fp8"}}));
+      const Tensors inputs{{"x", matrix_of(DType::bf16, {m, k}, special)}, {"w", matrix_of(DType::bf16, {n, k})}};
+      const HostTensor found = convert(testing::run_graph(graph, device_, inputs).at("y"), DType::fp64);
+      if (special == 1.0) {
+        const Tensors expected = testing::run_graph(graph, make_reference_device(), inputs);
+        EXPECT_LT(testing::relative_error(found, convert(expected.at("y"), DType::fp64)), 4e-3) << m << ' ' << k;
+      } else {
+        EXPECT_TRUE(std::ranges::all_of(found.as<double>(), [](double value) { return std::isnan(value); }));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,181 @@
+// Products in 8 bits: codes for each order in which products read a matrix, and the values of the products themselves.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+
+#include "backends/reference/reference_device.h"
+#include "models/transformer.h"
+#include "passes/graph_lines.h"
+#include "ridgepoint/ops.h"
+#include "ridgepoint/program.h"
+#include "support/run_graph.h"
+
+namespace ridgepoint {
+namespace {
+
+using testing::expect_left;
+using testing::expect_rewritten;
+using testing::expect_same_values;
+
+// A linear layer and its two products in backward, of which one makes the gradient of the weight [6,8].
+constexpr std::string_view kTraining = R"(
+%0:bf16[T4,D8] = input() {name="x", role="data"}
+%1:bf16[F6,D8] = input() {name="w", role="parameter"}
+%2:bf16[T4,F6] = input() {name="dy", role="data"}
+%3:bf16[D8,F6] = transpose(%1) {permutation=[1,0]}
+%4:bf16[T4,F6] = matmul(%0, %3) {compute="fp8"}
+%5:bf16[T4,D8] = matmul(%2, %1) {compute="fp8", left_codes="e5m2"} @backward "" ""
+%6:bf16[F6,T4] = transpose(%2) {permutation=[1,0]} @backward "" ""
+%7:fp32[F6,D8] = matmul(%6, %0) {compute="fp8", left_codes="e5m2", result="fp32"} @backward "" ""
+output "y" %4
+output "dx" %5
+output "dw" %7
+)";
+
+TEST(QuantiseProducts, quantises_each_matrix_once_in_every_order_that_products_read) {
+  expect_rewritten(quantise_products, kTraining, R"(
+%0:bf16[T4,D8] = input() {name="x", role="data"}
+%1:bf16[F6,D8] = input() {name="w", role="parameter"}
+%2:bf16[T4,F6] = input() {name="dy", role="data"}
+%3:e4m3[T4,D8], %4:e4m3[D8,T4], %5:fp32[] = quantise(%0) {dtype="e4m3", layout="both"}
+%6:e4m3[F6,D8], %7:e4m3[D8,F6], %8:fp32[] = quantise(%1) {dtype="e4m3", layout="both"}
+%9:bf16[T4,F6] = scaled_matmul(%3, %5, %6, %8) {result="bf16"}
+%10:e5m2[T4,F6], %11:e5m2[F6,T4], %12:fp32[] = quantise(%2) {dtype="e5m2", layout="both"} @backward "" ""
+%13:bf16[T4,D8] = scaled_matmul(%10, %12, %7, %8) {result="bf16"} @backward "" ""
+%14:fp32[F6,D8] = scaled_matmul(%11, %12, %4, %5) {result="fp32"} @backward "" ""
+output "y" %9
+output "dx" %13
+output "dw" %14
+)");
+}
+
+TEST(QuantiseProducts, transposes_codes_where_the_device_has_no_kernel_that_would) {
+  expect_rewritten(quantise_products, R"(
+%0:bf16[4,8] = input() {name="x", role="data"}
+%1:bf16[8,6] = input() {name="w", role="parameter"}
+%2:bf16[4,6] = matmul(%0, %1) {compute="fp8"}
+output "y" %2
+)",
+                   R"(
+%0:bf16[4,8] = input() {name="x", role="data"}
+%1:bf16[8,6] = input() {name="w", role="parameter"}
+%2:e4m3[4,8], %3:fp32[] = quantise(%0) {dtype="e4m3", layout="rows"}
+%4:e4m3[8,6], %5:fp32[] = quantise(%1) {dtype="e4m3", layout="rows"}
+%6:e4m3[6,8] = transpose(%4) {permutation=[1,0]}
+%7:bf16[4,6] = scaled_matmul(%2, %3, %6, %5) {result="bf16"}
+output "y" %7
+)",
+                   testing::target_with_kernels(false));
+}
+
+TEST(QuantiseProducts, keeps_the_values_of_the_products) { expect_same_values(quantise_products, kTraining); }
+
+TEST(QuantiseProducts, makes_only_the_order_that_is_read) {
+  expect_rewritten(quantise_products, R"(
+%0:bf16[4,8] = input() {name="x", role="data"}
+%1:bf16[8,6] = input() {name="w", role="parameter"}
+%2:bf16[4,6] = matmul(%0, %1) {compute="fp8"}
+output "y" %2
+)",
+                   R"(
+%0:bf16[4,8] = input() {name="x", role="data"}
+%1:bf16[8,6] = input() {name="w", role="parameter"}
+%2:e4m3[4,8], %3:fp32[] = quantise(%0) {dtype="e4m3", layout="rows"}
+%4:e4m3[6,8], %5:fp32[] = quantise(%1) {dtype="e4m3", layout="columns"}
+%6:bf16[4,6] = scaled_matmul(%2, %3, %4, %5) {result="bf16"}
+output "y" %6
+)");
+}
+
+TEST(QuantiseProducts, leaves_other_products) {
+  expect_left(quantise_products, R"(
+%0:fp32[4,8] = input() {name="x", role="data"}
+%1:fp32[8,6] = input() {name="w", role="parameter"}
+%2:fp32[4,6] = matmul(%0, %1) {compute="tf32"}
+%3:bf16[4,6] = input() {name="a", role="data"}
+%4:bf16[6,4] = transpose(%3) {permutation=[1,0]}
+%5:bf16[4,4] = matmul(%3, %4)
+output "y" %2
+output "s" %5
+)");
+}
+
+testing::Tensors gradients_of(const CompileOptions& options, const std::shared_ptr<Device>& device) {
+  const Transformer workload({"custom", 50, 16, 128, 256, 2, 2}, 2);
+  Program program(workload.build(), device, {.compile = options});
+  initialise(program, workload, 3);
+  program.run();
+  program.synchronize();
+  testing::Tensors gradients;
+  for (const Output& output : program.graph().outputs()) {
+    if (output.role == OutputRole::gradient) gradients.emplace(output.name, program.read_output(output.name));
+  }
+  return gradients;
+}
+
+// Of the gradients of two runs, whatever the passes of each made of the products.
+double largest_difference(const testing::Tensors& found, const testing::Tensors& expected) {
+  double largest = 0;
+  for (const auto& [name, tensor] : expected)
+    largest =
+        std::max(largest, testing::relative_error(convert(found.at(name), DType::fp64), convert(tensor, DType::fp64)));
+  return largest;
+}
+
+TEST(QuantiseProducts, train_a_model_at_every_level_and_however_activations_are_kept) {
+  CompileOptions in_bf16{.mode = Mode::backward, .precision = Precision::bf16};
+  const testing::Tensors expected = gradients_of(in_bf16, make_reference_device());
+  const auto expect_usual_error = [&](const testing::Tensors& found, const std::string& what) {
+    const double lost = largest_difference(found, expected);
+    EXPECT_GT(lost, 0.02) << what << ": e4m3 has 3 bits of mantissa";
+    EXPECT_LT(lost, 0.3) << what;
+  };
+  CompileOptions in_fp8 = in_bf16;
+  in_fp8.precision = Precision::fp8;
+  expect_usual_error(gradients_of(in_fp8, make_reference_device()), "reference");
+  for (const Compile level : kAllCompiles) {
+    for (const Checkpoint checkpoint : {Checkpoint::none, Checkpoint::block}) {
+      in_fp8.level = level;
+      in_fp8.checkpoint = checkpoint;
+      expect_usual_error(gradients_of(in_fp8, open_device("cpu")),
+                         std::string(name(level)) + ' ' + std::string(name(checkpoint)));
+    }
+  }
+}
+
+// What the reference device makes of a product in 8 bits is its meaning.
+float product_of(const std::vector<float>& row, float factor) {
+  const auto width = static_cast<std::int64_t>(row.size());
+  Graph graph;
+  const Value x = input(graph, "x", {DType::bf16, {1, width}}, Role::data);
+  const Value w = input(graph, "w", {DType::bf16, {width, 1}}, Role::parameter);
+  graph.add_output("y", make_value(graph, Op::matmul, {x, w}, {{"compute", "fp8"}, {"result", "fp32"}}));
+  testing::Tensors inputs;
+  HostTensor values({DType::fp32, {1, width}});
+  std::ranges::copy(row, values.as<float>().begin());
+  inputs.emplace("x", convert(values, DType::bf16));
+  HostTensor factors({DType::fp32, {width, 1}});
+  std::ranges::fill(factors.as<float>(), factor);
+  inputs.emplace("w", convert(factors, DType::bf16));
+  const testing::Tensors defined = testing::run_by_definition(graph, inputs);
+  const testing::Tensors run = testing::run_graph(graph, make_reference_device(), inputs);
+  EXPECT_EQ(defined.at("y").data, run.at("y").data);
+  return run.at("y").as<float>()[0];
+}
+
+TEST(QuantiseProducts, scales_by_the_largest_magnitude) {
+  EXPECT_NEAR(product_of({1e-4F, -3.5e-4F}, 2.0F), -5e-4F, 1e-5F) << "these are subnormal without a scale";
+  EXPECT_EQ(product_of({0, 0, 0}, 2.0F), 0.0F) << "a matrix of zeros has a scale too";
+  EXPECT_EQ(product_of({1.0F, 2.0F, 0.5F}, 0.0F), 0.0F);
+}
+
+TEST(QuantiseProducts, an_infinity_or_nan_spoils_every_product_of_its_matrix) {
+  EXPECT_TRUE(std::isnan(product_of({1.0F, INFINITY}, 1.0F)));
+  EXPECT_TRUE(std::isnan(product_of({1.0F, -INFINITY, 2.0F}, 0.0F)));
+  EXPECT_TRUE(std::isnan(product_of({NAN, 1.0F}, 1.0F)));
+  EXPECT_TRUE(std::isnan(product_of({1.0F, 1.0F}, NAN)));
+}
+
+}  // namespace
+}  // namespace ridgepoint
