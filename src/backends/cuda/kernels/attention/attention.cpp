@@ -168,13 +168,9 @@ bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node)
   return !sums_key_gradients(node) && accepts_sizes(variant, graph, node);
 }
 
-// At most this many keys are the portable forward's: two of its blocks share a multiprocessor, so one computes while
-// the other begins or ends.
-constexpr std::int64_t kShortKeys = 256;
 bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
-  if (node.op == Op::attention && keys <= kShortKeys) return false;
-  return has_scores_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
+  return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
 }
 
 bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
@@ -207,7 +203,7 @@ constexpr DType dtype_of(AttentionElement element) {
   return DType::fp32;
 }
 
-std::size_t backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+std::size_t backward_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/, const KernelSpec& spec) {
   return GradientWorkspace(variant, spec).bytes();
 }
 
@@ -221,6 +217,7 @@ KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
           .tiling = {tiling.width, tiling.rows, tiling.keys, tiling.threads(), tiling.forward_shared_bytes()},
           .image = image,
           .entry = row.entry,
+          .finish_entry = row.finish_entry,
           .layout = attention_layout,
           .strided_results = true,
           .make = make_forward};
@@ -250,6 +247,8 @@ KernelVariant hopper_forward(const AttentionVariant<HopperForwardTiling>& row) {
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
   variant.takes = takes_hopper_operands;
+  variant.suits = suits_hopper;
+  variant.workspace_bytes = hopper_forward_workspace_bytes;
   variant.make = make_hopper_forward;
   return variant;
 }
@@ -259,7 +258,8 @@ KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row)
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
   variant.takes = takes_hopper_operands;
-  variant.workspace_bytes = hopper_workspace_bytes;
+  variant.suits = suits_hopper;
+  variant.workspace_bytes = hopper_backward_workspace_bytes;
   variant.make = make_hopper_backward;
   return variant;
 }

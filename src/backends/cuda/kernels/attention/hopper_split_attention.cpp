@@ -244,10 +244,12 @@ bool takes_hopper_split(const KernelVariant& variant, const Node& node, const At
          hiding_window(form, sizes.keys) == 0;
 }
 
-std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/,
+                                                 const KernelSpec& spec) {
   return SplitForwardWorkspace(tiling_of(kHopperSplitForwardVariants, variant), spec).areas.bytes();
 }
-std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/,
+                                                  const KernelSpec& spec) {
   return SplitBackwardWorkspace(tiling_of(kHopperSplitBackwardVariants, variant), spec).areas.bytes();
 }
 
