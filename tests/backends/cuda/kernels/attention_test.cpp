@@ -251,34 +251,35 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
 // Each kernel, whatever problems it is for.
 TEST_F(OnCardAttention, every_kernel_is_as_good_as_plain_ops) {
   for (const bool causal : {false, true}) {
-    for (const std::int64_t width : {64, 80, 128, 256}) {
-      for (const std::int64_t length : {1, 3, 113, 239, 799, 1023}) {
+    for (const std::int64_t width : {64, 128, 256}) {
+      for (const std::int64_t length : {1, 3, 113, 239}) {
         expect_all_agree({DType::bf16, 2, length, length, width, causal});
       }
-      expect_all_agree({DType::fp16, 5, 411, 411, width, causal});
-      expect_all_agree({.dtype = DType::fp16,
-                        .batch = 6,
-                        .queries = 700,
-                        .keys = 700,
-                        .width = width,
-                        .causal = causal,
-                        .group = 3});
+      expect_all_agree({DType::fp16, 1, 799, 799, width, causal});
     }
+    expect_all_agree({DType::bf16, 1, 1023, 1023, 80, causal});
   }
-  for (const std::int64_t width : {40, 96, 200}) expect_all_agree({DType::bf16, 1, 130, 900, width, false});
+  for (const std::int64_t width : {40, 96, 200}) expect_all_agree({DType::bf16, 1, 130, 411, width, false});
+}
+
+TEST_F(OnCardAttention, every_kernel_reads_shared_keys) {
+  for (const std::int64_t width : {64, 96, 128, 256}) {
+    expect_all_agree(
+        {.dtype = DType::bf16, .batch = 6, .queries = 300, .keys = 300, .width = width, .causal = true, .group = 3});
+  }
 }
 
 // More tiles than multiprocessors, so that thread blocks share tiles of several heads.
 TEST_F(OnCardAttention, every_kernel_takes_more_heads_than_multiprocessors) {
   for (const std::int64_t width : {64, 128}) {
-    expect_all_agree({DType::bf16, 150, 300, 300, width, true});
-    expect_all_agree({DType::bf16, 41, 520, 520, width, false});
+    expect_all_agree({DType::bf16, 140, 70, 70, width, false});
+    expect_all_agree({DType::bf16, 45, 200, 200, width, true});
   }
 }
 
 TEST_F(OnCardAttention, every_kernel_may_add_gradients_of_shared_keys) {
   for (const std::int64_t width : {64, 96, 128, 256}) {
-    Case c{.dtype = DType::bf16, .batch = 12, .queries = 500, .keys = 500, .width = width, .causal = true, .group = 3};
+    Case c{.dtype = DType::bf16, .batch = 6, .queries = 300, .keys = 300, .width = width, .causal = true, .group = 3};
     c.sums_key_gradients = true;
     if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
     expect_all_agree(c);
