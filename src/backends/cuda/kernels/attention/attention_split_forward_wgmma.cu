@@ -302,10 +302,10 @@ __device__ __forceinline__ void attend(const HopperSplitForward& attention) {
   __syncthreads();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (group == kGroups) {
-    release_registers<kGroups == 3 ? 32 : 40>();
+    release_registers<40>();
     if (threadIdx.x % kWarpgroupThreads == 0) load_tiles<kTiling>(attention, tile, tiles, barriers);
   } else {
-    acquire_registers<kGroups == 3 ? 160 : 232>();
+    acquire_registers<232>();
     QueryGroup<kTiling>(attention, tile, tiles, barriers, group, static_cast<int>(threadIdx.x) % kWarpgroupThreads)
         .compute();
   }
