@@ -57,7 +57,7 @@ expect "small" bench --model sma
 expect "small" bench --layers 2 --model sma
 expect "fp32,bf16" bench --dtype fp32,b
 expect "bf16" bench --dtype = b
-expect "bf16,fp32 bf16,fp16" bench --dtype = bf16,f
+expect "bf16,fp32 bf16,fp16 bf16,fp8" bench --dtype = bf16,f
 expect "off fuse full" plan --compile = ""
 expect "fuse full" plan --compile f
 expect "training_forward" bench --mode tr

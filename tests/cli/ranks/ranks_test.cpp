@@ -163,18 +163,12 @@ TEST_F(Ranks, with_a_part_of_every_parameter_equal_one_rank_and_repeat_to_the_bi
 
 // The load-balancing loss is the product of two means over tokens, so that of a part is another one.
 TEST_F(Ranks, say_once_that_experts_are_balanced_on_each_rank) {
-  const Words model = {"verify",
-                       "--device",
-                       "cpu",
-                       "--batch",
-                       "1",
-                       "--context",
-                       "8",
-                       "--model",
-                       "mixtral-8x7b",
-                       "--config-override",
-                       "output_router_logits=true,num_hidden_layers=1,hidden_size=16,intermediate_size=24,"
-                       "num_attention_heads=2,num_key_value_heads=2,vocab_size=64"};
+  const std::string small =
+      "output_router_logits=true,num_hidden_layers=1,hidden_size=16,intermediate_size=24,"
+      "num_attention_heads=2,num_key_value_heads=2,vocab_size=64";
+  const Words model = {
+      "verify",    "--model", "mixtral-8x7b", "--config-override", small, "--device", "cpu", "--batch", "1",
+      "--context", "8"};
   const std::string note = "mixtral-8x7b: the load-balancing loss is that of the tokens of each rank and micro-batch";
   EXPECT_THAT(run_program(model).error, Not(HasSubstr(note)));
   const ProgramResult two = run_program(joined(model, on_ranks(2)));

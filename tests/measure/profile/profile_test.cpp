@@ -210,6 +210,7 @@ const std::map<Op, KernelClass>& classes_of_ops() {
       {Op::matmul_add, matmul},
       {Op::grouped_matmul, matmul},
       {Op::grouped_matmul_weights, matmul},
+      {Op::scaled_matmul, matmul},
       {Op::expert_order, memory_movement},
       {Op::attention, attention},
       {Op::attention_backward, attention},

@@ -188,7 +188,8 @@ OperandLayout swiglu_operand_layout(const Graph& /*graph*/, const Node& /*node*/
 }
 
 // That of the library's way, which needs most.
-std::size_t swiglu_workspace_bytes(const KernelVariant& /*variant*/, const KernelSpec& spec) {
+std::size_t swiglu_workspace_bytes(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
+                                   const KernelSpec& spec) {
   const SwigluNode swiglu = *swiglu_of(*spec.node.body);
   const Graph& body = spec.node.body->graph;
   const Node& product = body.node(swiglu.product);
