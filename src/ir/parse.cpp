@@ -148,8 +148,8 @@ class Parser {
       return std::nullopt;
     }
     const Op op = op_name();
-    if (op_class(op) != OpClass::composite)
-      fail("the origin of a node must be a composite op; '" + std::string(name(op)) + "' is not one");
+    if (op_class(op) != OpClass::composite && op != Op::matmul)  // a fused node may begin with a product
+      fail("the origin of a node must be a composite op or matmul; '" + std::string(name(op)) + "' is neither");
     return op;
   }
 

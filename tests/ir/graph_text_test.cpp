@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
         Malformed{"from_an_unknown_op", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" from sofmax\n",
                   "did you mean 'softmax'"},
         Malformed{"from_no_composite", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" from add\n",
-                  "must be a composite op; 'add' is not one"},
+                  "must be a composite op or matmul; 'add' is neither"},
         Malformed{"more_on_the_line", "graph \"g\"\n%0:fp32[2] = input() @forward \"\" \"\" form\n",
                   "expected the end of the line"},
         Malformed{"output_of_nothing", "graph \"g\"\noutput \"y\" %3\n", "%3 is used before it is defined"},

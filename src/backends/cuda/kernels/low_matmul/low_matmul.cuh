@@ -425,8 +425,6 @@ __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   } else {
     __syncthreads();
   }
-  // The next kernel may begin, and waits itself for the end of this one.
-  asm volatile("griddepcontrol.launch_dependents;");
   asm volatile("griddepcontrol.wait;" ::: "memory");
   const int rank = T::kClusterBlocks == 1 ? 0 : rank_in_cluster();
   const int cluster = static_cast<int>(blockIdx.x) / T::kClusterBlocks;
