@@ -70,18 +70,26 @@ AttentionSize attention_size(const Graph& graph, const Node& node) {
   return size;
 }
 
+// Whether the time of the node is that of a product, which may end in elementwise work.
+bool is_product(const Node& node) {
+  return traits(node.op).kernel_class == KernelClass::matmul || (node.op == Op::fused && node.origin == Op::matmul);
+}
+
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
   const auto bytes = static_cast<double>(bytes_of(graph, node));
+  if (is_product(node)) {
+    const std::optional<ProductKind> kind = product_kind(graph, node);
+    if (!kind) return std::nullopt;
+    const auto flops = static_cast<double>(cost(graph, node).flops);
+    if (node.op != Op::fused) return rates.product(*kind, flops, bytes);
+    // What follows the product hides only a part of its accesses behind the sums.
+    double operand_bytes = 0;
+    for (std::size_t i = 0; i < 2; ++i) operand_bytes += static_cast<double>(graph.type(node.inputs[i]).bytes());
+    KernelTime time = rates.product(*kind, flops, operand_bytes);
+    time.work += rates.rows(bytes - operand_bytes).work;
+    return time;
+  }
   switch (node.op) {
-    case Op::matmul:
-    case Op::matmul_add:
-    case Op::grouped_matmul:
-    case Op::grouped_matmul_weights:
-    case Op::scaled_matmul: {
-      const std::optional<ProductKind> kind = product_kind(graph, node);
-      if (!kind) return std::nullopt;
-      return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
-    }
     case Op::attention:
     case Op::attention_backward:
       return rates.attention(attention_size(graph, node));
@@ -185,7 +193,7 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
       continue;
     }
     std::string key = typed_key(graph, node);
-    if (traits(node.op).kernel_class == KernelClass::matmul) {
+    if (is_product(node)) {
       const std::optional<ProductKind> kind = product_kind(graph, node);
       if (!kind) return std::nullopt;
       has_tf32 = has_tf32 || kind == ProductKind::tf32 || kind == ProductKind::tf32_strided;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ir/rewriter.h"
+#include "ops/float8_product.h"
 #include "passes/fusion/fused_body.h"
 #include "passes/pass.h"
 
@@ -40,6 +41,7 @@ class ProductFuser {
     const NodeId begin = graph_.producer(product);
     const Node& node = graph_.node(begin);
     if (node.op != Op::matmul || rewriter.is_removed(begin) || node.phase != graph_.node(end).phase) return false;
+    if (float8_operands(node.attributes)) return false;  // becomes a product of codes, which no kernel ends so
     const auto is_read_early = [&](NodeId reader) { return position_[reader.id] < position_[end.id]; };
     if (std::ranges::any_of(storage_.readers(product), is_read_early)) return false;
     const std::array members = {begin, end};

@@ -1,6 +1,7 @@
 // Runs one node with any number of outputs on the GPU, and on the reference back end in double.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,8 +74,16 @@ inline std::vector<HostTensor> reference_outputs(Op op, const std::vector<Operan
 // its values) and end in a guard. Outputs have the layouts of `places`, the others are dense.
 class NodeRun {
  public:
+  using MakeKernel = std::function<std::unique_ptr<Kernel>(const KernelSpec& spec)>;
+
   NodeRun(Device& device, Op op, const std::vector<Operand>& operands, const Attributes& attributes,
           bool in_place = false, const std::vector<LayoutChoice>& places = {})
+      : NodeRun(
+            device, op, operands, attributes, [&](const KernelSpec& spec) { return device.make_kernel(spec); },
+            in_place, places) {}
+  // With another kernel than the device would choose.
+  NodeRun(Device& device, Op op, const std::vector<Operand>& operands, const Attributes& attributes,
+          const MakeKernel& make, bool in_place = false, const std::vector<LayoutChoice>& places = {})
       : device_(device), operands_(operands), lone_(op, operands, attributes), in_place_(in_place) {
     std::vector<TensorLayout> inputs;
     std::vector<TensorLayout> outputs;
@@ -84,7 +93,7 @@ class NodeRun {
       results_.push_back(make_operand(type.dtype, type.shape, i < places.size() ? places[i] : LayoutChoice{}));
       outputs.push_back(results_.back().layout);
     }
-    kernel_ = device.make_kernel({lone_.graph, lone_.node(), inputs, outputs});
+    kernel_ = make({lone_.graph, lone_.node(), inputs, outputs});
   }
 
   std::vector<HostTensor> launch() {

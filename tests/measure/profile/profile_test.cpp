@@ -11,6 +11,7 @@
 
 #include "measure/profile/views.h"
 #include "models/transformer.h"
+#include "ops/rule.h"
 #include "passes/pass.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
@@ -209,6 +210,7 @@ const std::map<Op, KernelClass>& classes_of_ops() {
       {Op::matmul_add, matmul},
       {Op::grouped_matmul, matmul},
       {Op::grouped_matmul_weights, matmul},
+      {Op::scaled_matmul, matmul},
       {Op::expert_order, memory_movement},
       {Op::attention, attention},
       {Op::attention_backward, attention},
@@ -330,6 +332,26 @@ output "y" %4
   EXPECT_EQ(class_at(2), KernelClass::softmax);
   EXPECT_EQ(class_at(3), KernelClass::optimizer);
   EXPECT_EQ(class_at(4), KernelClass::loss);
+}
+
+TEST(KernelClass, of_a_product_with_what_follows_it_is_that_of_the_product_with_the_work_of_both) {
+  const Graph graph = parse_graph(R"(graph "g"
+%0:bf16[4,6] = input() {name="x", role="data"} @forward "" ""
+%1:bf16[6,8] = input() {name="w", role="parameter"} @forward "" ""
+%2:bf16[4,8] = fused(%0, %1) @forward "layers.0.ffn" "" from matmul
+body "fused_matmul_exp"
+%0:bf16[4,6] = input() {name="0", role="data"} @forward "" ""
+%1:bf16[6,8] = input() {name="1", role="data"} @forward "" ""
+%2:bf16[4,8] = matmul(%0, %1) @forward "" ""
+%3:bf16[4,8] = exp(%2) @forward "" ""
+output "0" %3
+end
+output "y" %2
+)");
+  const Node& node = graph.producer_node(*graph.find_output("y"));
+  EXPECT_EQ(kernel_class(graph, node), KernelClass::matmul);
+  EXPECT_EQ(cost(graph, node).flops, 2 * 4 * 6 * 8 + 4 * 8);
+  EXPECT_EQ(cost(graph, node).bytes, 2 * (4 * 6 + 6 * 8 + 4 * 8));
 }
 
 TEST(KernelClass, of_elementwise_work_is_that_of_its_module) {

@@ -79,6 +79,13 @@ TEST(FuseIntoProducts, leaves_a_product_of_another_phase) {
   expect_left(fuse_into_products, before);
 }
 
+TEST(FuseIntoProducts, leaves_a_product_in_fp8) {
+  std::string before = kSwiglu + "output \"h\" %5\n";
+  before.replace(before.find("matmul(%0, %1)"), std::string("matmul(%0, %1)").size(),
+                 "matmul(%0, %1) {compute=\"fp8\"}");
+  expect_left(fuse_into_products, before);
+}
+
 TEST(FuseIntoProducts, leaves_what_the_target_has_no_kernel_for) {
   expect_left(fuse_into_products, kSwiglu + "output \"h\" %5\n", target_with_kernels(false));
 }

@@ -18,7 +18,9 @@ __device__ __forceinline__ void exchange(unsigned& first, unsigned& second, bool
 template <int kWidth, class Element>
 __device__ __forceinline__ void write_row(Element* row, const float (&sum)[kWidth / 2], float factor, int half,
                                           int width) {
-  const int quarter = static_cast<int>(threadIdx.x) % 4;
+  int quarter;  // read here, so that a loop around it keeps nothing of it in registers
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(quarter));
+  quarter %= 4;
 #pragma unroll
   for (int j = 0; j < kWidth / 8; j += 4) {
     unsigned x[4];

@@ -204,4 +204,16 @@ class CudaContext {
   std::map<std::string, std::unique_ptr<Module>, std::less<>> modules_;
 };
 
+// While it exists, launches of kernels that wait by themselves overlap.
+class OverlappedLaunches {
+ public:
+  explicit OverlappedLaunches(CudaContext& context) : context_(context) { context_.set_overlaps_launches(true); }
+  ~OverlappedLaunches() { context_.set_overlaps_launches(false); }
+  OverlappedLaunches(const OverlappedLaunches&) = delete;
+  OverlappedLaunches& operator=(const OverlappedLaunches&) = delete;
+
+ private:
+  CudaContext& context_;
+};
+
 }  // namespace ridgepoint::cuda

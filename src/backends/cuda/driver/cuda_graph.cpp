@@ -16,18 +16,6 @@ void check_capture(CUresult result, const char* doing) {
   }
 }
 
-// Kernels of a captured run are not timed one by one, so they may overlap.
-class OverlappedLaunches {
- public:
-  explicit OverlappedLaunches(CudaContext& context) : context_(context) { context_.set_overlaps_launches(true); }
-  ~OverlappedLaunches() { context_.set_overlaps_launches(false); }
-  OverlappedLaunches(const OverlappedLaunches&) = delete;
-  OverlappedLaunches& operator=(const OverlappedLaunches&) = delete;
-
- private:
-  CudaContext& context_;
-};
-
 // A captured graph before its instantiation.
 class Recording {
  public:
@@ -59,7 +47,7 @@ class Recording {
 
 CudaGraph::CudaGraph(CudaContext& context, const std::function<void()>& body) : context_(context) {
   const CudaContext::Scope scope(context);
-  const OverlappedLaunches overlapped(context);
+  const OverlappedLaunches overlapped(context);  // they are not timed one by one
   Recording recording(context);
   body();
   check_capture(context.driver().cuGraphInstantiateWithFlags(&graph_, recording.end(), 0), "prepare a captured run");

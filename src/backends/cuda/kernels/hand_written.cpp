@@ -19,10 +19,14 @@ const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
 
 }  // namespace
 
-bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
+bool KernelVariant::can_run(const CardFacts& card, const Graph& graph, const Node& node) const {
   return node.op == op && graph.type(node.inputs[static_cast<std::size_t>(operand)]).dtype == dtype &&
          runs_on(card.capability) && static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
          (accepts == nullptr || accepts(*this, graph, node));
+}
+
+bool KernelVariant::applies(const CardFacts& card, const Graph& graph, const Node& node) const {
+  return can_run(card, graph, node) && (suits == nullptr || suits(*this, card, graph, node));
 }
 
 std::span<const KernelVariant> kernel_variants() {
@@ -30,7 +34,7 @@ std::span<const KernelVariant> kernel_variants() {
     std::vector<KernelVariant> gathered;
     for (const std::span<const KernelVariant> table :
          {embedding_variants(), rope_variants(), attention_variants(), cross_entropy_variants(), experts_variants(),
-           quantise_variants(), adamw_variants(), swiglu_variants()}) {
+          quantise_variants(), adamw_variants(), swiglu_variants()}) {
       gathered.insert(gathered.end(), table.begin(), table.end());
     }
     return gathered;
@@ -61,7 +65,7 @@ bool hand_written_writes_strided(const CardFacts& card, const Graph& graph, cons
 
 KernelOutline outline_hand_written(const CardFacts& card, const KernelSpec& spec) {
   const KernelVariant& variant = variant_of(card, spec);
-  return {variant.entry, variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, spec)};
+  return {variant.entry, variant.workspace_bytes == nullptr ? 0 : variant.workspace_bytes(variant, card, spec)};
 }
 
 std::unique_ptr<Kernel> make_hand_written_kernel(CudaContext& context, const KernelSpec& spec) {

@@ -27,6 +27,8 @@ struct KernelVariant {
   ComputeCapability least_capability = {8, 0};
   bool is_for_that_capability_alone = false;  // code for sm_90a runs on no later GPU
   bool (*accepts)(const KernelVariant& variant, const Graph& graph, const Node& node) = nullptr;
+  // Whether the kernel is the one for such a card among those that accept the node; null: it is.
+  bool (*suits)(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node) = nullptr;
 
   KernelTiling tiling;
   const char* image = nullptr;          // the .cu file, as in kernel_images.h: "rope/rope"
@@ -42,15 +44,16 @@ struct KernelVariant {
   // The layout that input number `index` needs; null: dense.
   OperandLayout (*layout)(const Graph& graph, const Node& node, int index) = nullptr;
   bool strided_results = false;  // as Device::writes_strided() says
-  // Bytes of device memory that a launch needs beside its operands, by the layouts alone; null: none.
-  std::size_t (*workspace_bytes)(const KernelVariant& variant, const KernelSpec& spec) = nullptr;
+  // Bytes of device memory that a launch needs beside its operands, by the layouts and the card; null: none.
+  std::size_t (*workspace_bytes)(const KernelVariant& variant, const CardFacts& card, const KernelSpec& spec) = nullptr;
   std::unique_ptr<Kernel> (*make)(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) = nullptr;
 
   bool runs_on(const ComputeCapability& capability) const {
     return is_for_that_capability_alone ? capability.number() == least_capability.number()
                                         : capability.number() >= least_capability.number();
   }
-  // Whether the node can run as this kernel on such a GPU.
+  // Whether the node can run as this kernel on such a GPU, and whether it does if no earlier one applies.
+  bool can_run(const CardFacts& card, const Graph& graph, const Node& node) const;
   bool applies(const CardFacts& card, const Graph& graph, const Node& node) const;
 };
 

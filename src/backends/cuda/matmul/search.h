@@ -17,7 +17,7 @@ namespace ridgepoint::cuda {
 using MatmulAlgorithm = std::variant<cublasLtMatmulAlgo_t, SplitTiling, LowTiling>;
 
 // The version of the search: choices of another version are measured again.
-inline constexpr std::string_view kMatmulSearchVersion = "race 4, operands cold";
+inline constexpr std::string_view kMatmulSearchVersion = "race 5, operands cold, launches overlap";
 
 class MatmulSearch {
  public:

@@ -132,6 +132,7 @@ MatmulBatch MatmulTimer::cold_batch(const MatmulLaunch& launch, int launches, Ev
 std::vector<MatmulBatch> MatmulTimer::cold_batches(std::span<const MatmulLaunch* const> ways, int launches) {
   State& state = *state_;
   const CudaContext::Scope scope(state.context);
+  const OverlappedLaunches overlapped(state.context);
   std::vector<MatmulBatch> batches;
   for (std::size_t i = 0; i < ways.size(); ++i) {
     batches.push_back(cold_batch(*ways[i], launches, state.event(2 * i), state.event(2 * i + 1)));

@@ -2,7 +2,8 @@
 //
 // Operands are not in the cache, because a step of a model uses each weight long after its last use: each launch of a
 // batch has its own operands, and the cache is overwritten before a batch begins. During that the host queues the
-// launches, so that the GPU time does not include host time.
+// launches, so that the GPU time does not include host time. Kernels that wait by themselves begin before the previous
+// launch has ended, as they do in a captured run.
 #pragma once
 
 #include <cstddef>

@@ -115,7 +115,7 @@ TEST(CudaAttention, adds_gradients_of_shared_keys_on_hopper_alone) {
     for (const std::int64_t width : {64, 128, 256}) {
       Case c{.dtype = dtype, .batch = 6, .queries = 300, .keys = 300, .width = width, .group = 3};
       c.sums_key_gradients = true;
-      EXPECT_EQ(has_attention(c, Op::attention_backward), dtype != DType::fp32 && width <= 128) << c.text();
+      EXPECT_EQ(has_attention(c, Op::attention_backward), dtype != DType::fp32) << c.text();
     }
   }
 }
@@ -167,8 +167,11 @@ class OnCardAttention : public testing::OnCard {
   static double unit(DType dtype) { return dtype == DType::bf16 ? 0x1p-9 : dtype == DType::fp16 ? 0x1p-12 : 0x1p-20; }
   void expect_as_good_as_plain_ops(const std::vector<HostTensor>& found, Op op, const std::vector<Operand>& operands,
                                    const Case& c) {
-    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes(op));
-    const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes(op));
+    expect_as_good(found, testing::reference_outputs(op, operands, c.attributes(op)),
+                   in_plain_ops(op, operands, c.attributes(op)), op, c);
+  }
+  static void expect_as_good(const std::vector<HostTensor>& found, const std::vector<HostTensor>& expected,
+                             const std::vector<HostTensor>& plain, Op op, const Case& c) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       const double bound = 2 * largest_difference(plain[i], expected[i]) +
                            2 * unit(found[i].type.dtype) * (0.3 + largest_of(expected[i]));
@@ -180,12 +183,29 @@ class OnCardAttention : public testing::OnCard {
   }
   std::vector<HostTensor> run_twice(Op op, const std::vector<Operand>& operands, const Case& c) {
     NodeRun run(*device_, op, operands, c.attributes(op));
+    return run_twice(run);
+  }
+  static std::vector<HostTensor> run_twice(NodeRun& run) {
     std::vector<HostTensor> found = run.launch();
     const std::vector<HostTensor> again = run.launch();
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].data, again[i].data) << run.kernel().name() << " differs from run to run";
     }
     return found;
+  }
+  // Of every kernel that can run the node on this card, also those that are for larger or smaller problems.
+  void expect_all_as_good_as_plain_ops(Op op, const std::vector<Operand>& operands, const Case& c) {
+    const testing::LoneNode lone(op, operands, c.attributes(op));
+    const cuda::CardFacts& card = cuda::CudaContext::of_card(0).card();
+    const std::vector<HostTensor> expected = testing::reference_outputs(op, operands, c.attributes(op));
+    const std::vector<HostTensor> plain = in_plain_ops(op, operands, c.attributes(op));
+    for (const cuda::KernelVariant& variant : cuda::kernel_variants()) {
+      if (!variant.can_run(card, lone.graph, lone.node())) continue;
+      SCOPED_TRACE(variant.entry);
+      NodeRun run(*device_, op, operands, c.attributes(op),
+                  [&](const KernelSpec& spec) { return variant.make(cuda::CudaContext::of_card(0), spec, variant); });
+      expect_as_good(run_twice(run), expected, plain, op, c);
+    }
   }
 
   bool runs_on_card(const Case& c) {
@@ -208,6 +228,12 @@ class OnCardAttention : public testing::OnCard {
     const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
     expect_as_good_as_plain_ops(Op::attention_backward, backward_operands(operands, results, c), c);
   }
+  void expect_all_agree(const Case& c) {
+    const std::vector<Operand> operands = forward_operands(c);
+    expect_all_as_good_as_plain_ops(Op::attention, operands, c);
+    const std::vector<HostTensor> results = NodeRun(*device_, Op::attention, operands, c.attributes()).launch();
+    expect_all_as_good_as_plain_ops(Op::attention_backward, backward_operands(operands, results, c), c);
+  }
 
   std::mt19937 random_{29};
 };
@@ -222,6 +248,45 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_odd_lengths) {
   }
 }
 
+// Each kernel, whatever problems it is for.
+TEST_F(OnCardAttention, every_kernel_is_as_good_as_plain_ops) {
+  for (const bool causal : {false, true}) {
+    for (const std::int64_t width : {64, 80, 128, 256}) {
+      for (const std::int64_t length : {1, 3, 113, 239, 799, 1023}) {
+        expect_all_agree({DType::bf16, 2, length, length, width, causal});
+      }
+      expect_all_agree({DType::fp16, 5, 411, 411, width, causal});
+      expect_all_agree({.dtype = DType::fp16,
+                        .batch = 6,
+                        .queries = 700,
+                        .keys = 700,
+                        .width = width,
+                        .causal = causal,
+                        .group = 3});
+    }
+  }
+  for (const std::int64_t width : {40, 96, 200}) expect_all_agree({DType::bf16, 1, 130, 900, width, false});
+}
+
+// More tiles than multiprocessors, so that thread blocks share tiles of several heads.
+TEST_F(OnCardAttention, every_kernel_takes_more_heads_than_multiprocessors) {
+  for (const std::int64_t width : {64, 128}) {
+    expect_all_agree({DType::bf16, 150, 300, 300, width, true});
+    expect_all_agree({DType::bf16, 41, 520, 520, width, false});
+  }
+}
+
+TEST_F(OnCardAttention, every_kernel_may_add_gradients_of_shared_keys) {
+  for (const std::int64_t width : {64, 96, 128, 256}) {
+    Case c{.dtype = DType::bf16, .batch = 12, .queries = 500, .keys = 500, .width = width, .causal = true, .group = 3};
+    c.sums_key_gradients = true;
+    if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
+    expect_all_agree(c);
+    c.causal = false;
+    expect_all_agree(c);
+  }
+}
+
 TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     for (const std::int64_t width : {8, 16, 32, 72, 80, 96, 136, 200, 256}) {
@@ -233,6 +298,23 @@ TEST_F(OnCardAttention, is_as_good_as_plain_ops_at_every_head_size) {
   for (const std::int64_t width : {4, 16, 32, 80, 84, 128}) {
     expect_agrees({DType::fp32, 3, 150, 150, width, true});
     expect_agrees({DType::fp32, 1, 70, 150, width, false});
+  }
+}
+
+TEST_F(OnCardAttention, fp32_of_wide_heads_is_as_good_as_plain_ops) {
+  Case c{.dtype = DType::fp32, .batch = 2, .width = 256};
+  if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 take them";
+  for (const std::int64_t width : {132, 160, 256}) {
+    c.width = width;
+    for (const std::int64_t length : {1, 3, 64, 113, 239, 799}) {
+      for (const bool causal : {false, true}) {
+        c.causal = causal;
+        c.queries = c.keys = length;
+        expect_agrees(c);
+      }
+    }
+    expect_agrees({DType::fp32, 2, 70, 301, width, false});
+    expect_agrees({.dtype = DType::fp32, .batch = 6, .queries = 90, .keys = 411, .width = width, .group = 3});
   }
 }
 
@@ -258,7 +340,7 @@ TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
 
 // The error against operands that are not rounded; plain ops round theirs to tf32.
 TEST_F(OnCardAttention, tf32_is_as_good_as_products_in_tf32) {
-  for (const std::int64_t width : {20, 64, 128}) {
+  for (const std::int64_t width : {20, 64, 128, 256}) {
     for (const std::int64_t length : {3, 129, 239, 799}) {
       for (const bool causal : {false, true}) {
         Case exact{DType::fp32, 2, length, length, width, causal};
@@ -299,7 +381,7 @@ TEST_F(OnCardAttention, heads_may_share_keys_and_values) {
 
 TEST_F(OnCardAttention, gradients_of_shared_keys_may_be_added) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
-    for (const std::int64_t width : {64, 96, 128}) {
+    for (const std::int64_t width : {64, 96, 128, 256}) {
       Case c{.dtype = dtype, .batch = 6, .queries = 300, .keys = 300, .width = width, .causal = true, .group = 3};
       c.sums_key_gradients = true;
       if (!runs_on_card(c)) GTEST_SKIP() << "only kernels for compute capability 9.0 add them";
@@ -798,19 +880,19 @@ TEST(CudaAttention, runs_the_narrowest_kernel_that_holds_the_head) {
     for (const DType dtype : {DType::bf16, DType::fp16}) {
       for (const auto& [width, holds] :
            {std::pair{8, 64}, {64, 64}, {72, 96}, {96, 96}, {104, 128}, {128, 128}, {136, 256}, {256, 256}}) {
-        EXPECT_EQ(kernel_of(dtype, width, card),
-                  fmt::format("attention_forward_{}_{}_{}", is_hopper ? "hopper" : "tiled", name(dtype), holds));
-        const bool is_hopper_backward = is_hopper && holds < 256;
+        const std::string kind = is_hopper ? "hopper" : "tiled";
+        EXPECT_EQ(kernel_of(dtype, width, card, Op::attention, 2000),
+                  fmt::format("attention_forward_{}_{}_{}", kind, name(dtype), holds));
         EXPECT_EQ(kernel_of(dtype, width, card, Op::attention_backward),
                   holds == 256 && card.capability.major == 8
                       ? ""  // needs 209 KiB of shared memory
-                      : fmt::format("attention_backward_{}_{}_{}", is_hopper_backward ? "hopper" : "tiled", name(dtype),
-                                    holds));
+                      : fmt::format("attention_backward_{}_{}_{}", kind, name(dtype), holds));
       }
     }
     const char* form = is_hopper ? "hopper_fp32" : "split";
-    for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}}) {
-      EXPECT_EQ(kernel_of(DType::fp32, width, card), fmt::format("attention_forward_{}_{}", form, holds));
+    for (const auto& [width, holds] : {std::pair{4, 64}, {64, 64}, {68, 128}, {128, 128}, {132, 256}, {256, 256}}) {
+      const bool has = is_hopper || width <= 128;
+      EXPECT_EQ(kernel_of(DType::fp32, width, card), has ? fmt::format("attention_forward_{}_{}", form, holds) : "");
     }
     EXPECT_EQ(kernel_of(DType::fp32, 64, card, Op::attention_backward), fmt::format("attention_backward_{}_64", form));
   }
@@ -831,14 +913,23 @@ TEST(CudaAttention, of_fp32_runs_kernels_of_one_kind_forward_and_backward) {
     const std::string portable = fmt::format("split_{}", width);
     for (const bool tf32 : {false, true}) {
       const std::string own = fmt::format("hopper_{}_{}", tf32 ? "tf32" : "fp32", width);
-      EXPECT_EQ(kinds_of(width, 128, {}, tf32), std::pair(portable, portable));
-      EXPECT_EQ(kinds_of(width, 129, {}, tf32), std::pair(own, own));
+      EXPECT_EQ(kinds_of(width, 64, {}, tf32), std::pair(portable, portable));
+      EXPECT_EQ(kinds_of(width, 65, {}, tf32), std::pair(own, own));
       EXPECT_EQ(kinds_of(width, 512, window, tf32), std::pair(portable, portable));
       EXPECT_EQ(kinds_of(width, 512, cap, tf32), std::pair(portable, portable));
-      EXPECT_EQ(kinds_of(width, 100, window, tf32), std::pair(portable, portable));
       EXPECT_EQ(kinds_of(width, 512, {.causal = true, .window = 512}, tf32), std::pair(own, own));
     }
   }
+}
+
+TEST(CudaAttention, of_fp32_takes_wide_heads_on_hopper_without_a_window_or_a_soft_cap) {
+  for (const std::int64_t length : {1, 512}) {
+    EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention, length), "attention_forward_hopper_fp32_256");
+    EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention_backward, length),
+              "attention_backward_hopper_fp32_256");
+  }
+  EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention, 512, {.causal = true, .window = 100}), "");
+  EXPECT_EQ(kernel_of(DType::fp32, 200, hopper(), Op::attention, 512, {.causal = true, .soft_cap = 20}), "");
 }
 
 TEST(CudaAttention, of_tf32_runs_the_kernels_of_fp32_on_other_cards) {
@@ -846,9 +937,48 @@ TEST(CudaAttention, of_tf32_runs_the_kernels_of_fp32_on_other_cards) {
 }
 
 TEST(CudaAttention, of_few_keys_runs_the_portable_forward_on_hopper) {
-  EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 256), "attention_forward_tiled_bf16_64");
-  EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 257), "attention_forward_hopper_bf16_64");
+  EXPECT_EQ(kernel_of(DType::bf16, 128, hopper(), Op::attention, 256), "attention_forward_tiled_bf16_128");
+  EXPECT_EQ(kernel_of(DType::bf16, 128, hopper(), Op::attention, 257), "attention_forward_hopper_bf16_128");
   EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention_backward, 16), "attention_backward_hopper_bf16_64");
+}
+
+TEST(CudaAttention, of_short_sequences_has_kernels_of_its_own_on_hopper) {
+  const AttentionForm causal{.causal = true};
+  for (const std::int64_t length : {16, 256, 1024}) {
+    for (const AttentionForm& form : {AttentionForm{}, causal}) {
+      EXPECT_EQ(kernel_of(DType::fp16, 64, hopper(), Op::attention, length, form),
+                "attention_forward_hopper_short_fp16_64");
+    }
+  }
+  EXPECT_EQ(kernel_of(DType::fp16, 64, hopper(), Op::attention, 1025, causal), "attention_forward_hopper_fp16_64");
+  for (const auto& [width, longest] : {std::pair{64, 1024}, {80, 2048}, {128, 2048}}) {
+    const int holds = width == 80 ? 96 : width;
+    const std::string name = fmt::format("bf16_{}", holds);
+    EXPECT_EQ(kernel_of(DType::bf16, width, hopper(), Op::attention_backward, longest, causal),
+              "attention_backward_hopper_short_" + name);
+    EXPECT_EQ(kernel_of(DType::bf16, width, hopper(), Op::attention_backward, longest + 1, causal),
+              "attention_backward_hopper_" + name);
+    EXPECT_EQ(kernel_of(DType::bf16, width, hopper(), Op::attention_backward, longest),
+              "attention_backward_hopper_" + name);
+  }
+}
+
+TEST(CudaAttention, of_few_heads_is_divided_among_the_multiprocessors_of_hopper) {
+  cuda::CardFacts card = hopper();
+  card.multiprocessors = 132;
+  const AttentionForm causal{.causal = true};
+  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 1024), "attention_forward_hopper_few_bf16_64");
+  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 8192, causal), "attention_forward_hopper_divided_bf16_64");
+  EXPECT_EQ(kernel_of(DType::fp16, 128, card, Op::attention, 2048, causal),
+            "attention_forward_hopper_divided_fp16_128");
+  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention_backward, 1024),
+            "attention_backward_hopper_divided_bf16_64");
+  EXPECT_EQ(kernel_of(DType::fp16, 80, card, Op::attention_backward, 8192, causal),
+            "attention_backward_hopper_divided_fp16_96");
+  card.multiprocessors = 4;
+  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 8192, causal), "attention_forward_hopper_bf16_64");
+  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention_backward, 8192, causal),
+            "attention_backward_hopper_bf16_64");
 }
 
 TEST(CudaAttention, with_a_window_or_a_soft_cap_has_kernels_of_its_own_on_hopper) {
@@ -861,8 +991,7 @@ TEST(CudaAttention, with_a_window_or_a_soft_cap_has_kernels_of_its_own_on_hopper
         EXPECT_EQ(kernel_of(dtype, width, hopper(), Op::attention, 512, form),
                   fmt::format("attention_forward_hopper_{}_{}_{}", scores, name(dtype), width));
         const std::string own = fmt::format("attention_backward_hopper_{}_{}_{}", scores, name(dtype), width);
-        EXPECT_EQ(kernel_of(dtype, width, hopper(), Op::attention_backward, 512, form),
-                  width > 128 ? fmt::format("attention_backward_tiled_{}_256", name(dtype)) : own);
+        EXPECT_EQ(kernel_of(dtype, width, hopper(), Op::attention_backward, 512, form), own);
         EXPECT_EQ(kernel_of(dtype, width, ampere(), Op::attention, 512, form),
                   fmt::format("attention_forward_tiled_{}_{}", name(dtype), width));
       }
@@ -875,9 +1004,9 @@ TEST(CudaAttention, with_a_window_or_a_soft_cap_has_kernels_of_its_own_on_hopper
 TEST(CudaAttention, with_a_window_that_hides_no_key_runs_the_kernels_without) {
   for (const std::int64_t window : {512, 4096}) {
     const AttentionForm form{.causal = true, .window = window};
-    EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention, 512, form), "attention_forward_hopper_bf16_64");
+    EXPECT_EQ(kernel_of(DType::bf16, 128, hopper(), Op::attention, 512, form), "attention_forward_hopper_bf16_128");
     EXPECT_EQ(kernel_of(DType::bf16, 64, hopper(), Op::attention_backward, 512, form),
-              "attention_backward_hopper_bf16_64");
+              "attention_backward_hopper_short_bf16_64");
   }
 }
 
@@ -890,9 +1019,9 @@ TEST(CudaAttention, has_kernels_for_heads_of_whole_vectors_up_to_their_widest) {
     for (const std::int64_t width : {4, 12, 100, 257, 264, 800}) {
       EXPECT_FALSE(has_kernel(DType::bf16, width, hopper(), op)) << width;
     }
-    for (const std::int64_t width : {4, 16, 80, 128})
+    for (const std::int64_t width : {4, 16, 80, 128, 132, 256})
       EXPECT_TRUE(has_kernel(DType::fp32, width, hopper(), op)) << width;
-    for (const std::int64_t width : {7, 132, 256, 800}) {
+    for (const std::int64_t width : {7, 130, 260, 800}) {
       EXPECT_FALSE(has_kernel(DType::fp32, width, hopper(), op)) << width;
     }
     EXPECT_FALSE(has_kernel(DType::fp64, 64, hopper(), op));

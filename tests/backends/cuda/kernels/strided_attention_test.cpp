@@ -220,7 +220,7 @@ TEST_F(StridedAttention, tells_the_copy_engine_of_hopper_of_repeated_heads) {
     k.layout = dense_layout({DType::bf16, {2, 3, 300, 64}});
     k.layout.strides = {300 * 64, 0, 64, 1};
     NodeRun run(*device, Op::attention, {q, k, k}, scores(64, true));
-    EXPECT_EQ(run.kernel().name(), "attention_forward_hopper_bf16_64");
+    EXPECT_EQ(run.kernel().name(), "attention_forward_hopper_few_bf16_64");
     const HopperAttentionForward launch = parameters_of<HopperAttentionForward>(run).at(0);
     expect_map(launch.k, {64, 300, 1, 2}, {128, 16, 300 * 128});
     EXPECT_EQ(launch.k.inner, 0);

@@ -1,7 +1,7 @@
 // Flash attention (Dao et al. 2022): the host side of attention_*.cu. Operands and results are [...,S,D] in any layout
 // with aligned rows less than 2^31 elements apart; the log-sum-exp is dense. bf16 and fp16: head sizes up to 256, a
-// multiple of 8; forward needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, a
-// multiple of 4, at any scale.
+// multiple of 8; forward needs a positive, finite scale. fp32, with the accuracy of fp32: head sizes up to 128, on
+// Hopper 256, a multiple of 4, at any scale.
 //
 // The rows of attention/variants.h; for each op and dtype those of Hopper come first, and of each the smallest head
 // size.
@@ -168,18 +168,15 @@ bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node)
   return !sums_key_gradients(node) && accepts_sizes(variant, graph, node);
 }
 
-// At most this many keys are the portable forward's: two of its blocks share a multiprocessor, so one computes while
-// the other begins or ends.
-constexpr std::int64_t kShortKeys = 256;
 bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
-  if (node.op == Op::attention && keys <= kShortKeys) return false;
-  return has_scores_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
+  return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
 }
 
 bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
-  const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
-  return takes_hopper_split(variant, node, keys) && accepts_sizes(variant, graph, node);
+  const auto q = static_cast<std::size_t>(variant.operand);
+  const AttentionSizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
+  return takes_hopper_split(variant, node, sizes) && accepts_sizes(variant, graph, node);
 }
 
 OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
@@ -206,7 +203,7 @@ constexpr DType dtype_of(AttentionElement element) {
   return DType::fp32;
 }
 
-std::size_t backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+std::size_t backward_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/, const KernelSpec& spec) {
   return GradientWorkspace(variant, spec).bytes();
 }
 
@@ -220,6 +217,7 @@ KernelVariant forward(const AttentionVariant<Tiling>& row, const char* image) {
           .tiling = {tiling.width, tiling.rows, tiling.keys, tiling.threads(), tiling.forward_shared_bytes()},
           .image = image,
           .entry = row.entry,
+          .finish_entry = row.finish_entry,
           .layout = attention_layout,
           .strided_results = true,
           .make = make_forward};
@@ -249,6 +247,8 @@ KernelVariant hopper_forward(const AttentionVariant<HopperForwardTiling>& row) {
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
   variant.takes = takes_hopper_operands;
+  variant.suits = suits_hopper;
+  variant.workspace_bytes = hopper_forward_workspace_bytes;
   variant.make = make_hopper_forward;
   return variant;
 }
@@ -258,7 +258,8 @@ KernelVariant hopper_backward(const AttentionVariant<HopperBackwardTiling>& row)
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;
   variant.takes = takes_hopper_operands;
-  variant.workspace_bytes = hopper_workspace_bytes;
+  variant.suits = suits_hopper;
+  variant.workspace_bytes = hopper_backward_workspace_bytes;
   variant.make = make_hopper_backward;
   return variant;
 }
@@ -274,7 +275,9 @@ KernelVariant hopper_split_forward(const AttentionVariant<HopperSplitForwardTili
   return variant;
 }
 KernelVariant hopper_split_backward(const AttentionVariant<HopperSplitBackwardTiling>& row) {
-  KernelVariant variant = backward(row, "attention/attention_split_backward_wgmma");
+  const bool is_wide = row.tiling.width > 128;
+  KernelVariant variant = backward(
+      row, is_wide ? "attention/attention_split_wide_backward_wgmma" : "attention/attention_split_backward_wgmma");
   variant.accepts = accepts_hopper_split;
   variant.least_capability = {9, 0};
   variant.is_for_that_capability_alone = true;

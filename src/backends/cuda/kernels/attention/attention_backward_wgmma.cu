@@ -3,7 +3,7 @@
 //
 //   load warp 0    k v | q(m) do(m) | q(m-1) do(m-1) | ... | k v of the next block of keys | ...
 //                                                                copy engine -> shared memory, q and do in two stages
-//   load warp 1          log-sum-exp and sum(do o) of each query
+//   load warp 1          k without NaN where a mask may hide one; log-sum-exp and sum(do o) of each query
 //   load warp 2          waits until the previous block of keys has added its dq(m); opens `turn`
 //   load warp 3          waits for `added`; lets the next block of keys add
 //   warpgroup 0    s = k q^T   dp = v do^T        dv += p do        dq = ds k    dk += ds q
@@ -19,13 +19,20 @@
 // each it loops over the queries from the last ones to the first ones that attend to the keys. Blocks of keys add to
 // the sums of dq in their order, so results are bit for bit reproducible: one follows behind the previous one, and only
 // waits for blocks with a smaller number, which have been taken before. Load warps 2 and 3 take the latency of global
-// memory that this order costs.
+// memory that this order costs. Heads are numbered in sets, whose operands and sums stay in the second-level cache
+// (hopper_division.h).
+//
+// Heads of more than 128 columns: blocks of 64 keys. Both warpgroups compute all of s and p and of dp and ds, and have
+// half of the columns of dk, dv and dq each, because all columns need more registers than there are.
+// *_short_*: the last block of keys that adds to a block of queries reads the sums of the others and writes dq.
+// *_divided_*: for few heads. A thread block takes a chunk of the steps of a block of keys, and leaves sums of dk and
+// dv; blocks of keys add to several slices of the sums of dq. *_add_parts_* adds them, each in a fixed order.
 // attention_backward_hopper_prepare_*: attention_products.cuh
 // attention_backward_hopper_*: grid (at most one block for each multiprocessor), block (384), shared memory
 // backward_shared_bytes()
-// attention_backward_hopper_finish_*: grid (matrices x blocks of queries), block (256): scales and rounds the sums of
-// dq
+// attention_backward_hopper_finish_*, *_add_parts_*: attention_backward_finish.cuh, block (128)
 #include "backends/cuda/device/warpgroup_mma.cuh"
+#include "backends/cuda/kernels/attention/attention_backward_finish.cuh"
 #include "backends/cuda/kernels/attention/attention_backward_loads.cuh"
 #include "backends/cuda/kernels/attention/attention_hopper.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
@@ -35,7 +42,12 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kSumColumns = 64;  // of dq, that a warpgroup adds
+// threadIdx.x, read where it is used, so that a loop keeps nothing that follows from it in registers.
+__device__ __forceinline__ int thread_index() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
 
 // A warpgroup with 64 keys of the block.
 template <class Element, HopperBackwardTiling kTiling>
@@ -44,10 +56,13 @@ class KeyGroup {
   static constexpr int kWidth = kTiling.width;
   static constexpr int kRowSteps = kRows / 16;
   static constexpr int kQueryPanel = kRows * kLineBytes;  // bytes of 64 columns of q and do
-  static constexpr int kKeyPanel = kKeys * kLineBytes;
+  static constexpr int kKeyPanel = kTiling.keys * kLineBytes;
+  static constexpr bool kSharesKeys = kTiling.shares_keys();
+  static constexpr int kColumns = kTiling.columns();                            // of dk and dv, that a warpgroup has
+  static constexpr int kSumPanels = kTiling.panels() * (kRows / 64) / kGroups;  // of dq, that a warpgroup adds
   static constexpr int kSumsOfGroup = kWarpgroupThreads * kSumColumns / 8;
   using Scores = WarpgroupProduct<Element, kRows>;
-  using Gradients = WarpgroupProduct<Element, kWidth>;
+  using Gradients = WarpgroupProduct<Element, kColumns>;
   using Sums = WarpgroupProduct<Element, kSumColumns>;
 
  public:
@@ -62,7 +77,8 @@ class KeyGroup {
       const Ring ring = Ring::at(number_);
       shared_.work_written[ring.stage].wait(ring.parity);
       if (work().matrix < 0) return;
-      shared_.keys_written.wait(number_ & 1);
+      const int stage = number_ % kTiling.key_stages;
+      shared_.keys_written[stage].wait(number_ / kTiling.key_stages & 1);
       differentiate();
       release(shared_.work_free[number_ & 1]);
     }
@@ -72,24 +88,35 @@ class KeyGroup {
   // In shared memory, because registers are scarce.
   __device__ __forceinline__ const Work<kTiling>& work() const { return shared_.work[number_ & 1]; }
 
+  // The keys; the values follow. Computed where it is used, because registers are scarce.
+  __device__ __forceinline__ std::uint32_t k() const {
+    int number = number_;
+    asm volatile("" : "+r"(number));
+    return tiles_.k(number % kTiling.key_stages);
+  }
+
   __device__ __forceinline__ void differentiate() {
-    if (attention_.causal) clear_nan_in_keys();
     bool has_next;
 #pragma unroll 1
     do {
       has_next = take_step();
       ++step_;
     } while (has_next);
-    release(shared_.keys_free);
+    release(shared_.keys_free[number_ % kTiling.key_stages]);
     if (!work().is_last_head) return;
-    write(attention_.dv, dv_, 1);
-    write(attention_.dk, dk_, attention_.scale);
+    if (kTiling.divided && work().part >= 0) {
+      store(0, dv_);
+      store(1, dk_);
+    } else {
+      write(attention_.dv, dv_, 1);
+      write(attention_.dk, dk_, attention_.scale);
+    }
     clear_gradients();
   }
 
   __device__ __forceinline__ void clear_gradients() {
 #pragma unroll
-    for (int i = 0; i < kWidth / 2; ++i) dv_[i] = dk_[i] = 0;
+    for (int i = 0; i < kColumns / 2; ++i) dv_[i] = dk_[i] = 0;
   }
 
   // Whether another step follows.
@@ -99,11 +126,11 @@ class KeyGroup {
     unsigned packed_p[kRowSteps][4], packed_ds[kRowSteps][4];
     shared_.q_written[ring.stage].wait(ring.parity);
     begin_products();
-    multiply_keys(p, tiles_.k, tiles_.q(ring.stage));
+    multiply_keys(p, k(), tiles_.q(ring.stage));
     end_products();
     shared_.do_written[ring.stage].wait(ring.parity);
     begin_products();
-    multiply_keys(ds, tiles_.v(), tiles_.d_o(ring.stage));
+    multiply_keys(ds, k() + kTiling.key_bytes(), tiles_.d_o(ring.stage));
     end_products();
     wait_for_products<1>();
     if constexpr (has_soft_cap(kTiling.scores)) {
@@ -122,18 +149,30 @@ class KeyGroup {
     store_score_gradients(packed_ds, ring.stage);
     meet(1, kGroups * kWarpgroupThreads);  // both have stored theirs, and have read those of the previous step
     begin_products();
-    multiply_score_gradients(dq, ring.stage);
+    multiply_score_gradients(dq, ring.stage, 0);
     end_products();
     begin_products();
     add_gradients(dk_, packed_ds, tiles_.q(ring.stage));
     end_products();
-    float* sums = sums_of_step();
-    wait_for_products<1>();
-    release(shared_.do_free[ring.stage]);
-    add_to_sums(dq, sums, ring);
+    if (kTiling.finishes() && adds_last()) {
+      finish_query_gradients(dq, ring);
+    } else {
+      wait_for_products<1>();
+      release(shared_.do_free[ring.stage]);
+      shared_.turn[ring.stage].wait(ring.parity);
+      add_to_sums(dq, 0);
+      if constexpr (kSumPanels > 1) {
+        begin_products();
+        multiply_score_gradients(dq, ring.stage, 1);
+        end_products();
+      }
+      wait_for_products<0>();
+      release(shared_.q_free[ring.stage]);
+      if constexpr (kSumPanels > 1) add_to_sums(dq, 1);
+    }
+    __syncwarp();
+    release(shared_.added[ring.stage]);
     const bool has_next = step_ + 1 < work().end;
-    wait_for_products<0>();
-    release(shared_.q_free[ring.stage]);
     return has_next;
   }
 
@@ -141,28 +180,10 @@ class KeyGroup {
     if (threadIdx.x % kWarpLanes == 0) barrier.arrive();
   }
 
-  // A masked query would get 0 NaN = NaN in dq. If a key has a NaN, so has the log-sum-exp of every query that attends
-  // to it, and their gradients are NaN already.
-  __device__ __forceinline__ void clear_nan_in_keys() const {
-    const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll 1
-    for (int at = thread * 16; at < kTiling.key_bytes(); at += kGroups * kWarpgroupThreads * 16) {
-      uint4 x;
-      asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                   : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                   : "r"(tiles_.k + at));
-      asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(tiles_.k + at), "r"(without_nan<Element>(x.x)),
-                   "r"(without_nan<Element>(x.y)), "r"(without_nan<Element>(x.z)), "r"(without_nan<Element>(x.w))
-                   : "memory");
-    }
-    publish_to_tensor_cores();
-    meet(1, kGroups * kWarpgroupThreads);
-  }
-
   // sums = keys rows^T for this warpgroup's 64 keys: k q^T or v do^T.
   __device__ __forceinline__ void multiply_keys(float (&sums)[kRows / 2], std::uint32_t keys,
                                                 std::uint32_t rows) const {
-    const std::uint64_t a = tile_descriptor(keys + group_ * (64 * kLineBytes), 0);
+    const std::uint64_t a = tile_descriptor(keys + (kSharesKeys ? 0 : group_ * (64 * kLineBytes)), 0);
     const std::uint64_t b = tile_descriptor(rows, 0);
 #pragma unroll
     for (int step = 0; step < kWidth / 16; ++step) {
@@ -173,9 +194,10 @@ class KeyGroup {
   }
 
   // dv += p^T do or dk += ds^T q.
-  __device__ __forceinline__ void add_gradients(float (&sums)[kWidth / 2], const unsigned (&weights)[kRowSteps][4],
+  __device__ __forceinline__ void add_gradients(float (&sums)[kColumns / 2], const unsigned (&weights)[kRowSteps][4],
                                                 std::uint32_t rows) const {
-    const std::uint64_t b = tile_descriptor(rows, kQueryPanel);
+    const std::uint64_t b =
+        tile_descriptor(rows + (kSharesKeys ? group_ * (kColumns / kLineElements * kQueryPanel) : 0), kQueryPanel);
 #pragma unroll
     for (int step = 0; step < kRowSteps; ++step) {
       Gradients::template add<Contiguous::other>(sums, weights[step], b + step * kDescriptorStep<false>, true);
@@ -183,12 +205,12 @@ class KeyGroup {
   }
 
   // dq = ds k, for 64 queries and 64 columns: with 128 queries a warpgroup has half of them, otherwise half the
-  // columns.
-  __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage) const {
+  // columns, panel after panel.
+  __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage, int panel) const {
     const std::uint64_t a = tile_descriptor(tiles_.ds(stage) + (kRows == 128 ? group_ * kKeyPanel : 0), 0);
-    const std::uint64_t b = tile_descriptor(tiles_.k + (kRows == 128 ? 0 : group_ * kKeyPanel), 0);
+    const std::uint64_t b = tile_descriptor(k() + (kRows == 128 ? 0 : group_ * kSumPanels + panel) * kKeyPanel, 0);
 #pragma unroll
-    for (int step = 0; step < kKeys / 16; ++step) {
+    for (int step = 0; step < kTiling.keys / 16; ++step) {
       Sums::template add<Contiguous::other, Contiguous::other>(sums, a + step * kDescriptorStep<false>,
                                                                b + step * kDescriptorStep<false>, step > 0);
     }
@@ -197,13 +219,16 @@ class KeyGroup {
   __device__ __forceinline__ int query_block() const { return work().end - step_ + work().first - 1; }
   __device__ __forceinline__ int first_query() const { return query_block() * kRows; }
   // Those of dq that this thread adds to.
-  __device__ __forceinline__ float* sums_of_step() const {
-    const int blocks = (attention_.queries - 1) / kRows + 1;
-    const auto group = static_cast<unsigned>((work().matrix * blocks + query_block()) * kGroups + group_);
-    return attention_.dq_sums + 4 * static_cast<std::size_t>(group * kSumsOfGroup + threadIdx.x % kWarpgroupThreads);
+  __device__ __forceinline__ float* sums_of_step(int panel) const {
+    const auto tile =
+        static_cast<unsigned>((sums_of(attention_, work(), query_block()) * kGroups + group_) * kSumPanels + panel);
+    return attention_.dq_sums + 4 * static_cast<std::size_t>(tile * kSumsOfGroup + thread_index() % kWarpgroupThreads);
   }
   // The first of a thread's keys in the block; the other one is 8 further.
-  static __device__ __forceinline__ int key_in_block(int thread) { return thread / 32 * 16 + thread % 32 / 4; }
+  static __device__ __forceinline__ int key_in_block(int thread) {
+    if (kSharesKeys) thread %= kWarpgroupThreads;
+    return thread / 32 * 16 + thread % 32 / 4;
+  }
 
   // Scores become exp(scale s - log-sum-exp).
   __device__ __forceinline__ void compute_weights(int stage, float (&p)[kRows / 2]) const {
@@ -246,13 +271,13 @@ class KeyGroup {
 
   // Scores of queries that do not attend to a key become `masked`.
   __device__ __forceinline__ void mask_if_needed(float (&p)[kRows / 2], float masked) const {
-    const int first_key = work().first_key + group_ * 64;
+    const int first_key = work().first_key + (kSharesKeys ? 0 : group_ * 64);
     const int query = first_query();
     const bool hides_first =
         has_window(kTiling.scores) && window_hides(first_key, query + kRows - 1, attention_.window);
     if (first_key + 64 <= attention_.keys && (!attention_.causal || first_key + 64 <= query + 1) && !hides_first)
       return;
-    const int thread = static_cast<int>(threadIdx.x);
+    const int thread = thread_index();
     const int column = thread % 4 * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -297,11 +322,12 @@ class KeyGroup {
 
   // A line for each key, panels of 64 queries.
   __device__ __forceinline__ void store_score_gradients(const unsigned (&ds)[kRowSteps][4], int stage) const {
-    const int thread = static_cast<int>(threadIdx.x);
+    const int thread = thread_index();
     const int lane = thread % 32;
-    const int line = thread / 32 * 16 + lane % 16;
+    const int line = (kSharesKeys ? thread % kWarpgroupThreads : thread) / 32 * 16 + lane % 16;
 #pragma unroll
     for (int step = 0; step < kRowSteps; ++step) {
+      if (kSharesKeys && step / (kRowSteps / kGroups) != group_) continue;  // both have all
       const int chunk = step % 4 * 2 + lane / 16;
       store_matrices(tiles_.ds(stage) + step / 4 * kKeyPanel + swizzled(line, chunk), ds[step]);
     }
@@ -309,13 +335,18 @@ class KeyGroup {
   }
 
   __device__ __forceinline__ bool adds_first() const {
+    if constexpr (kTiling.divided) return work().block < attention_.slices;
     if constexpr (!has_window(kTiling.scores)) return work().block <= 0;
     return is_first_visible_block(work().first_key, first_query(), attention_.window);
   }
+  __device__ __forceinline__ bool adds_last() const {
+    const int next_key = work().first_key + kTiling.keys;
+    return next_key >= attention_.keys || (attention_.causal && next_key >= first_query() + kRows);
+  }
 
   // Adds this warpgroup's part of dq after that of the previous block, in the order of its registers.
-  __device__ __forceinline__ void add_to_sums(const float (&dq)[kSumColumns / 2], float* sums, const Ring& ring) const {
-    shared_.turn[ring.stage].wait(ring.parity);
+  __device__ __forceinline__ void add_to_sums(const float (&dq)[kSumColumns / 2], int panel) const {
+    float* sums = sums_of_step(panel);
     if (!adds_first()) {
 #pragma unroll
       for (int i = 0; i < kSumColumns / 8; ++i) {
@@ -330,19 +361,66 @@ class KeyGroup {
                                                                           dq[4 * i + 3]};
       }
     }
-    __syncwarp();
-    release(shared_.added[ring.stage]);
   }
 
-  __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kWidth / 2],
+  // The last block of keys that adds to dq writes it. It reads what the previous ones have added while its products are
+  // under way.
+  __device__ __forceinline__ void finish_query_gradients(float (&dq)[kSumColumns / 2], const Ring& ring) const {
+    static_assert(!kTiling.finishes() || kSumPanels == 1);
+    float sums[kSumColumns / 2];
+    shared_.turn[ring.stage].wait(ring.parity);
+    read_sums(sums);
+    wait_for_products<0>();
+    release(shared_.do_free[ring.stage]);
+    release(shared_.q_free[ring.stage]);
+#pragma unroll
+    for (int i = 0; i < kSumColumns / 2; ++i) dq[i] += sums[i];
+    const int row = first_query() + (kRows == 128 ? group_ * 64 : 0) + key_in_block(thread_index() % kWarpgroupThreads);
+    const int column = kRows == 128 ? 0 : group_ * kSumColumns;
+    auto* rows = first_row<Element>(attention_.dq, attention_.inner_count, work().matrix) + column;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const bool exists = row + 8 * half < attention_.queries;
+      write_row<kSumColumns>(rows + rows_apart(row + 8 * half, attention_.dq.row), dq, attention_.scale, half,
+                             exists ? attention_.width - column : 0);
+    }
+  }
+
+  __device__ __forceinline__ void read_sums(float (&to)[kSumColumns / 2]) const {
+    const float* sums = sums_of_step(0);
+    const bool has_sums = !adds_first();
+#pragma unroll
+    for (int i = 0; i < kSumColumns / 8; ++i) {
+      float4 x = {0, 0, 0, 0};
+      if (has_sums) x = __ldcg(reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads)));
+      to[4 * i] = x.x;
+      to[4 * i + 1] = x.y;
+      to[4 * i + 2] = x.z;
+      to[4 * i + 3] = x.w;
+    }
+  }
+
+  // Sums of dv, number 0, or dk, number 1, of a part of the queries, in the order of the registers.
+  __device__ __forceinline__ void store(int number, const float (&sums)[kColumns / 2]) const {
+    const auto at = static_cast<std::size_t>((2 * work().part + number) * kGroups + group_) * (64 * kColumns);
+    float* to = attention_.key_sums + at + 4 * (threadIdx.x % kWarpgroupThreads);
+#pragma unroll
+    for (int i = 0; i < kColumns / 8; ++i) {
+      *reinterpret_cast<float4*>(to + i * (4 * kWarpgroupThreads)) = {sums[4 * i], sums[4 * i + 1], sums[4 * i + 2],
+                                                                      sums[4 * i + 3]};
+    }
+  }
+
+  __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kColumns / 2],
                                         float factor) const {
-    auto* matrix = first_row_of_group<Element>(result, attention_.inner_count, work().matrix);
+    const int column = kSharesKeys ? group_ * kColumns : 0;
+    auto* matrix = first_row_of_group<Element>(result, attention_.inner_count, work().matrix) + column;
     const int thread = static_cast<int>(threadIdx.x);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int key = work().first_key + key_in_block(thread) + 8 * half;
-      write_row<kWidth>(matrix + rows_apart(key, result.row), sums, factor, half,
-                        key < attention_.keys ? attention_.width : 0);
+      write_row<kColumns>(matrix + rows_apart(key, result.row), sums, factor, half,
+                          key < attention_.keys ? attention_.width - column : 0);
     }
   }
 
@@ -353,7 +431,7 @@ class KeyGroup {
   int group_;
   int step_ = 0;    // the number of steps before this one, of all blocks of keys
   int number_ = 0;  // of blocks of keys before this one
-  float dv_[kWidth / 2], dk_[kWidth / 2];
+  float dv_[kColumns / 2], dk_[kColumns / 2];
 };
 
 template <class Element, HopperBackwardTiling kTiling>
@@ -364,8 +442,11 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
   const SharedTiles<kTiling> tiles{shared_address(dynamic) + HopperBackwardTiling::kStateBytes};
   if (threadIdx.x == 0) {
     constexpr int kReaders = kGroups * kWarpsOfGroup;
-    shared.keys_written.initialise(1);
-    shared.keys_free.initialise(kReaders);
+    for (int stage = 0; stage < kTiling.key_stages; ++stage) {
+      shared.keys_copied[stage].initialise(1);
+      shared.keys_written[stage].initialise(1);
+      shared.keys_free[stage].initialise(kReaders);
+    }
     for (int stage = 0; stage < kStages; ++stage) {
       shared.work_written[stage].initialise(1);
       shared.work_free[stage].initialise(kReaders + 3);
@@ -382,93 +463,65 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   if (group == kGroups) {
-    release_registers<24>();
+    release_registers<kTiling.rows == 64 ? 40 : 24>();
     if (thread == 0) load_tiles<kTiling>(attention, tiles, shared);
-    if (thread / kWarpLanes == 1) load_scalars<kTiling>(attention.rest, shared);
+    if (thread / kWarpLanes == 1) load_scalars<Element, kTiling>(attention.rest, tiles, shared);
     if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, shared);
     if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, shared);
   } else {
-    acquire_registers<240>();
+    acquire_registers<kTiling.rows == 64 ? 232 : 240>();
     KeyGroup<Element, kTiling>(attention, tiles, shared, group).compute();
-  }
-}
-
-// Scales and rounds the sums of dq of a block of queries.
-template <class Element, HopperBackwardTiling kTiling>
-__device__ __forceinline__ void finish(const AttentionBackward& attention) {
-  const int blocks = (attention.queries - 1) / kTiling.rows + 1;
-  const int matrix = static_cast<int>(blockIdx.x) / blocks;
-  const int block = static_cast<int>(blockIdx.x) - matrix * blocks;
-  const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
-  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  const float* sums = attention.dq_sums +
-                      (static_cast<long long>(blockIdx.x) * kGroups + group) * kWarpgroupThreads * (kSumColumns / 2) +
-                      thread * 4;
-  float dq[kSumColumns / 2];
-#pragma unroll
-  for (int i = 0; i < kSumColumns / 8; ++i) {
-    const float4 x = *reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads));
-    dq[4 * i] = x.x;
-    dq[4 * i + 1] = x.y;
-    dq[4 * i + 2] = x.z;
-    dq[4 * i + 3] = x.w;
-  }
-  const int row = block * kTiling.rows + (kTiling.rows == 128 ? group * 64 : 0) + thread / 32 * 16 + thread % 32 / 4;
-  const int column = kTiling.rows == 128 ? 0 : group * kSumColumns;
-  auto* rows = first_row<Element>(attention.dq, attention.inner_count, matrix) + column;
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const bool exists = row + 8 * half < attention.queries;
-    write_row<kSumColumns>(rows + rows_apart(row + 8 * half, attention.dq.row), dq, attention.scale, half,
-                           exists ? attention.width - column : 0);
   }
 }
 
 }  // namespace
 
-// The kernels of the rows of hopper_variants.h, and those after them, which are the same for all scores.
+// The kernels of the rows of hopper_variants.h, and those before and after them, which are the same for all scores.
 #define RIDGEPOINT_ATTENTION(entry, type)                                                        \
   constexpr HopperBackwardTiling tiling_of_##entry = tiling_of(kHopperBackwardVariants, #entry); \
   extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                   \
       entry(const __grid_constant__ HopperAttentionBackward attention) {                         \
     differentiate<type, tiling_of_##entry>(attention);                                           \
   }
-#define RIDGEPOINT_FINISH(entry, finish_entry, type)                       \
-  extern "C" __global__ void __launch_bounds__(kGroups* kWarpgroupThreads) \
-      finish_entry(const __grid_constant__ AttentionBackward attention) {  \
-    finish<type, tiling_of_##entry>(attention);                            \
+#define RIDGEPOINT_AFTER(function, after, entry, type)             \
+  extern "C" __global__ void __launch_bounds__(kFinishThreads)     \
+      after(const __grid_constant__ AttentionBackward attention) { \
+    function<type, tiling_of_##entry>(attention);                  \
   }
 #define RIDGEPOINT_PREPARE(entry, type)                                            \
   extern "C" __global__ void __launch_bounds__(256)                                \
       entry(const __grid_constant__ AttentionBackward attention, int semaphores) { \
     prepare_backward<type>(attention, semaphores);                                 \
   }
+// Of every head size.
+#define RIDGEPOINT_ATTENTION_OF_WIDTH(element, type, width)                          \
+  RIDGEPOINT_ATTENTION(attention_backward_hopper_##element##_##width, type)          \
+  RIDGEPOINT_ATTENTION(attention_backward_hopper_window_##element##_##width, type)   \
+  RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_##element##_##width, type) \
+  RIDGEPOINT_AFTER(finish, attention_backward_hopper_finish_##element##_##width,     \
+                   attention_backward_hopper_##element##_##width, type)
+// Of those up to 128.
+#define RIDGEPOINT_ATTENTION_OF_FEW(element, type, width)                              \
+  RIDGEPOINT_ATTENTION(attention_backward_hopper_short_##element##_##width, type)      \
+  RIDGEPOINT_ATTENTION(attention_backward_hopper_divided_##element##_##width, type)    \
+  RIDGEPOINT_AFTER(add_parts, attention_backward_hopper_add_parts_##element##_##width, \
+                   attention_backward_hopper_divided_##element##_##width, type)
 
 RIDGEPOINT_PREPARE(attention_backward_hopper_prepare_bf16, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_bf16_64, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_bf16_96, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_bf16_128, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_window_bf16_64, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_window_bf16_96, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_window_bf16_128, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_bf16_64, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_bf16_96, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_bf16_128, __nv_bfloat16)
-RIDGEPOINT_FINISH(attention_backward_hopper_bf16_64, attention_backward_hopper_finish_bf16_64, __nv_bfloat16)
-RIDGEPOINT_FINISH(attention_backward_hopper_bf16_96, attention_backward_hopper_finish_bf16_96, __nv_bfloat16)
-RIDGEPOINT_FINISH(attention_backward_hopper_bf16_128, attention_backward_hopper_finish_bf16_128, __nv_bfloat16)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 64)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 96)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 128)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 256)
+RIDGEPOINT_ATTENTION_OF_FEW(bf16, __nv_bfloat16, 64)
+RIDGEPOINT_ATTENTION_OF_FEW(bf16, __nv_bfloat16, 96)
+RIDGEPOINT_ATTENTION_OF_FEW(bf16, __nv_bfloat16, 128)
 RIDGEPOINT_PREPARE(attention_backward_hopper_prepare_fp16, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_fp16_64, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_fp16_96, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_fp16_128, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_window_fp16_64, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_window_fp16_96, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_window_fp16_128, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_fp16_64, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_fp16_96, __half)
-RIDGEPOINT_ATTENTION(attention_backward_hopper_soft_cap_fp16_128, __half)
-RIDGEPOINT_FINISH(attention_backward_hopper_fp16_64, attention_backward_hopper_finish_fp16_64, __half)
-RIDGEPOINT_FINISH(attention_backward_hopper_fp16_96, attention_backward_hopper_finish_fp16_96, __half)
-RIDGEPOINT_FINISH(attention_backward_hopper_fp16_128, attention_backward_hopper_finish_fp16_128, __half)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 64)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 96)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 128)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 256)
+RIDGEPOINT_ATTENTION_OF_FEW(fp16, __half, 64)
+RIDGEPOINT_ATTENTION_OF_FEW(fp16, __half, 96)
+RIDGEPOINT_ATTENTION_OF_FEW(fp16, __half, 128)
 
 }  // namespace ridgepoint::cuda

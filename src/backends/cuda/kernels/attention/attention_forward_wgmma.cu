@@ -13,89 +13,20 @@
 // come first. With a window a block begins at the last key that its queries see and ends at the first one.
 // grid (at most one block for each multiprocessor), block (128 x (warpgroups + 1)), shared memory
 // forward_shared_bytes(). A block takes tiles of queries from a counter, those that see most keys first.
+//
+// *_short_*: four warpgroups and steps of 64 keys, so that more warps hide what begins and ends a tile. A warpgroup
+// skips the steps that a causal mask hides from all of its queries.
+// *_few_*: three warpgroups have the same 64 queries, and each takes every third step of keys. The first one adds up.
+// *_divided_*: for few or unequal tiles. Blocks have as many steps each, of consecutive tiles (load_share), and leave
+// parts of tiles. *_combine_*, in attention_forward_parts.cuh, puts them together.
 #include "backends/cuda/device/warpgroup_mma.cuh"
-#include "backends/cuda/kernels/attention/attention_hopper.cuh"
+#include "backends/cuda/kernels/attention/attention_forward_loads.cuh"
+#include "backends/cuda/kernels/attention/attention_forward_parts.cuh"
 #include "backends/cuda/kernels/attention/hopper_variants.h"
 #include "backends/cuda/kernels/attention/window.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-// The next tile after the first one of each block. The block that takes the number after the last tile's resets it, so
-// it is 0 before and after every launch; launches of these kernels must not overlap.
-__device__ unsigned next_tile;
-
-struct Barriers {
-  SharedBarrier q_written, q_free;
-  SharedBarrier k_written[2], k_free[2];
-  SharedBarrier v_written[2], v_free[2];
-  int tile;  // of the queries in q; -1: no more
-};
-
-template <HopperForwardTiling kTiling>
-struct Tile {
-  int matrix;
-  Division place;  // of the matrix: outer and inner index
-  int first_query;
-  int first_step, steps;  // steps before the first one are hidden by the window
-
-  __device__ __forceinline__ Tile(const HopperAttentionForward& attention, int tile) {
-    const Division at = divide(static_cast<unsigned>(tile), attention.blocks);
-    matrix = static_cast<int>(at.quotient);
-    first_query = static_cast<int>(attention.blocks.value - 1 - at.remainder) * kTiling.rows;
-    place = divide(at.quotient, attention.inner_count);
-    const int visible = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
-    steps = (visible + kTiling.keys - 1) / kTiling.keys;
-    first_step = has_window(kTiling.scores) ? first_visible_block(first_query, attention.window, kTiling.keys) : 0;
-  }
-};
-
-template <HopperForwardTiling kTiling>
-struct SharedTiles {
-  std::uint32_t q;
-  __device__ __forceinline__ std::uint32_t k(int stage) const {
-    return q + kTiling.query_bytes() + stage * kTiling.key_bytes();
-  }
-  __device__ __forceinline__ std::uint32_t v(int stage) const { return k(stage + HopperForwardTiling::kStages); }
-};
-
-template <int kRows, int kPanels>
-__device__ __forceinline__ void copy_tile(std::uint32_t to, const AttentionMap& from, SharedBarrier& barrier, int row,
-                                          const Division& place) {
-  arrive_and_expect(barrier, kRows * kPanels * kLineBytes);
-  copy_rows<kRows, kPanels>(to, from, barrier, row, place);
-}
-
-// One thread of the last warpgroup.
-template <HopperForwardTiling kTiling>
-__device__ void load_tiles(const HopperAttentionForward& attention, const SharedTiles<kTiling>& shared,
-                           Barriers& barriers) {
-  Ring ring;
-  unsigned parity = 0;
-  auto number = blockIdx.x;
-#pragma unroll 1
-  for (;; parity ^= 1) {
-    const bool is_last = number >= static_cast<unsigned>(attention.tiles);
-    barriers.q_free.wait(parity ^ 1);
-    barriers.tile = is_last ? -1 : static_cast<int>(number);
-    if (is_last) break;
-    const Tile<kTiling> tile(attention, static_cast<int>(number));
-    copy_tile<kTiling.rows, kTiling.panels()>(shared.q, attention.q, barriers.q_written, tile.first_query, tile.place);
-#pragma unroll 1
-    for (int step = tile.steps - 1; step >= tile.first_step; --step, ring.advance()) {
-      barriers.k_free[ring.stage].wait(ring.parity ^ 1);
-      copy_tile<kTiling.keys, kTiling.panels()>(shared.k(ring.stage), attention.k, barriers.k_written[ring.stage],
-                                                step * kTiling.keys, tile.place);
-      barriers.v_free[ring.stage].wait(ring.parity ^ 1);
-      copy_tile<kTiling.keys, kTiling.panels()>(shared.v(ring.stage), attention.v, barriers.v_written[ring.stage],
-                                                step * kTiling.keys, tile.place);
-    }
-    const unsigned taken = atomicAdd(&next_tile, 1U);
-    if (taken == static_cast<unsigned>(attention.tiles) - 1) atomicExch(&next_tile, 0U);
-    number = gridDim.x + taken;
-  }
-  barriers.q_written.arrive();
-}
 
 // A warpgroup with 64 queries of each tile.
 template <class Element, HopperForwardTiling kTiling>
@@ -105,22 +36,25 @@ class QueryGroup {
   static constexpr int kScoreColumns = kTiling.keys / 8;
   static constexpr int kValueColumns = kTiling.width / 8;
   static constexpr int kKeySteps = kTiling.keys / 16;
+  static constexpr int kKeyGroups = kTiling.key_groups;
+  static constexpr bool kTakesTurns = kTiling.rows > 64;
 
  public:
-  __device__ QueryGroup(const HopperAttentionForward& attention, const SharedTiles<kTiling>& shared, Barriers& barriers,
-                        int group, int thread)
+  __device__ QueryGroup(const HopperAttentionForward& attention, const SharedTiles<kTiling>& shared,
+                        Barriers<kTiling>& barriers, int group, int thread)
       : attention_(attention), shared_(shared), barriers_(barriers), group_(group), thread_(thread) {
     pass_first_turns();
   }
 
   __device__ __forceinline__ void compute() {
-    for (unsigned parity = 0;; parity ^= 1) {
-      barriers_.q_written.wait(parity);
-      const int number = barriers_.tile;
-      if (number < 0) return;
-      const Tile<kTiling> tile(attention_, number);
+    for (int number = 0;; ++number) {
+      q_stage_ = number % kTiling.query_stages;
+      barriers_.q_written[q_stage_].wait(number / kTiling.query_stages & 1);
+      const Tile<kTiling> tile = barriers_.tiles[q_stage_];
+      if (tile.matrix < 0) return;
       attend(tile);
-      write(tile);
+      if constexpr (kKeyGroups > 1) merge();
+      if (row_group() == group_) write(tile);
     }
   }
 
@@ -132,70 +66,150 @@ class QueryGroup {
     unsigned weights[kKeySteps][4];
     float factor[2];
 
-    Ring k_ring = ring_, v_ring = ring_;
-    barriers_.k_written[k_ring.stage].wait(k_ring.parity);
-    begin_products();
-    multiply_keys(scores, k_ring.stage);
-    end_products();
-    wait_for_products<0>();
-    release(barriers_.k_free[k_ring.stage]);
-    k_ring.advance();
-    int step = tile.steps - 1;
-    if (step == tile.first_step) release(barriers_.q_free);
+    int at = position_ + key_group();  // of k; that of v is one step behind
+    int step = tile.steps - 1 - key_group();
+    position_ += tile.steps - tile.first_step;
+    if (kKeyGroups > 1 && step < tile.first_step) return attend_to_nothing();
+    if constexpr (kTiling.rows > kTiling.keys && !kTiling.divided) skip_hidden_steps(tile, step, at);
+    {
+      const Stage<kTiling> k(at);
+      barriers_.k_written[k.stage].wait(k.parity);
+      begin_products();
+      multiply_keys(scores, k.stage);
+      end_products();
+      wait_for_products<0>();
+      release(barriers_.k_free[k.stage]);
+    }
+    if (step - kKeyGroups < tile.first_step) release(barriers_.q_free[q_stage_]);
     cap_if_needed(scores);
     mask_if_needed(tile, step, scores);
     compute_exponentials(scores, factor);
     pack_weights(scores, weights);
     bool keep = false;
-    for (--step; step >= tile.first_step; --step) {
-      barriers_.k_written[k_ring.stage].wait(k_ring.parity);
+    for (step -= kKeyGroups; step >= tile.first_step; step -= kKeyGroups) {
+      const Stage<kTiling> k(at + kKeyGroups), v(at);
+      barriers_.k_written[k.stage].wait(k.parity);
       take_turn();
       begin_products();
-      multiply_keys(scores, k_ring.stage);
+      multiply_keys(scores, k.stage);
       end_products();
-      barriers_.v_written[v_ring.stage].wait(v_ring.parity);
+      barriers_.v_written[v.stage].wait(v.parity);
       begin_products();
-      multiply_values(weights, v_ring.stage, keep);
+      multiply_values(weights, v.stage, keep);
       end_products();
       keep = true;
       pass_turn();
       wait_for_products<1>();
-      release(barriers_.k_free[k_ring.stage]);
-      k_ring.advance();
-      if (step == tile.first_step) release(barriers_.q_free);
+      release(barriers_.k_free[k.stage]);
+      if (step - kKeyGroups < tile.first_step) release(barriers_.q_free[q_stage_]);
       cap_if_needed(scores);
       mask_if_needed(tile, step, scores);
       const bool grew = compute_exponentials(scores, factor);
       wait_for_products<0>();
-      release(barriers_.v_free[v_ring.stage]);
-      v_ring.advance();
+      release(barriers_.v_free[v.stage]);
+      at += kKeyGroups;
       if (__any_sync(kAllLanes, grew)) rescale(factor);
       pack_weights(scores, weights);
     }
-    barriers_.v_written[v_ring.stage].wait(v_ring.parity);
+    const Stage<kTiling> v(at);
+    barriers_.v_written[v.stage].wait(v.parity);
     begin_products();
-    multiply_values(weights, v_ring.stage, keep);
+    multiply_values(weights, v.stage, keep);
     end_products();
     wait_for_products<0>();
-    release(barriers_.v_free[v_ring.stage]);
-    v_ring.advance();
-    ring_ = v_ring;
+    release(barriers_.v_free[v.stage]);
+  }
+
+  // The first steps of a causal tile may be hidden from all queries of this warpgroup.
+  __device__ __forceinline__ void skip_hidden_steps(const Tile<kTiling>& tile, int& step, int& at) {
+    for (; attention_.causal && step * kTiling.keys > tile.first_query + group_ * 64 + 63; --step, ++at) {
+      const Stage<kTiling> hidden(at);
+      barriers_.k_written[hidden.stage].wait(hidden.parity);
+      release(barriers_.k_free[hidden.stage]);
+      barriers_.v_written[hidden.stage].wait(hidden.parity);
+      release(barriers_.v_free[hidden.stage]);
+      take_turn();
+      pass_turn();
+    }
+  }
+
+  // A warpgroup without a step in this tile.
+  __device__ __forceinline__ void attend_to_nothing() {
+    release(barriers_.q_free[q_stage_]);
+#pragma unroll
+    for (int i = 0; i < kTiling.width / 2; ++i) values_[i] = 0;
+  }
+
+  // With several warpgroups for the same queries, the first one gets the sums of the others, always in this order.
+  __device__ __forceinline__ void merge() {
+    if (group_ > 0) {
+      put(group_ - 1, 0, {maximum_[0], maximum_[1], sum_[0], sum_[1]});
+#pragma unroll
+      for (int i = 0; i < kValueColumns; ++i) {
+        put(group_ - 1, i + 1, {values_[4 * i], values_[4 * i + 1], values_[4 * i + 2], values_[4 * i + 3]});
+      }
+    }
+    meet(1, kTiling.groups() * kWarpgroupThreads);
+    if (group_ == 0) {
+#pragma unroll
+      for (int other = 0; other < kKeyGroups - 1; ++other) add(other);
+    }
+    meet(2, kTiling.groups() * kWarpgroupThreads);
+  }
+  __device__ __forceinline__ std::uint32_t merged(int other, int number) const {
+    return shared_.merged() + ((other * (kValueColumns + 1) + number) * kWarpgroupThreads + thread_) * 16;
+  }
+  __device__ __forceinline__ void put(int other, int number, const float4& x) const {
+    asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(merged(other, number)), "f"(x.x), "f"(x.y), "f"(x.z),
+                 "f"(x.w)
+                 : "memory");
+  }
+  __device__ __forceinline__ float4 get(int other, int number) const {
+    float4 x;
+    asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "r"(merged(other, number))
+                 : "memory");
+    return x;
+  }
+  __device__ __forceinline__ void add(int other) {
+    const float4 rows = get(other, 0);
+    const float scale = this->scale() * kLog2E;
+    float own[2], factor[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float their = half == 0 ? rows.x : rows.y;
+      const float maximum = fmaxf(maximum_[half], their);
+      const float shift = maximum == -INFINITY ? 0 : maximum * scale;
+      own[half] = exp2_fast(maximum_[half] * scale - shift);
+      factor[half] = exp2_fast(their * scale - shift);
+      maximum_[half] = maximum;
+      sum_[half] = sum_[half] * own[half] + (half == 0 ? rows.z : rows.w) * factor[half];
+    }
+#pragma unroll
+    for (int i = 0; i < kValueColumns; ++i) {
+      const float4 x = get(other, i + 1);
+      values_[4 * i] = values_[4 * i] * own[0] + x.x * factor[0];
+      values_[4 * i + 1] = values_[4 * i + 1] * own[0] + x.y * factor[0];
+      values_[4 * i + 2] = values_[4 * i + 2] * own[1] + x.z * factor[1];
+      values_[4 * i + 3] = values_[4 * i + 3] * own[1] + x.w * factor[1];
+    }
   }
 
   // Of these, one warpgroup at a time issues products. Before its first turn, a warpgroup waits for those before it.
   __device__ __forceinline__ void pass_first_turns() const {
 #pragma unroll
-    for (int other = 0; other < kTiling.groups(); ++other) {
-      if (other < group_) allow(other);
+    for (int other = 0; other < kTiling.rows / 64; ++other) {
+      if (kTakesTurns && other < group_) allow(other);
     }
   }
   __device__ __forceinline__ void take_turn() const {
-    if constexpr (kTiling.groups() > 1) meet(1 + group_, kTiling.groups() * kWarpgroupThreads);
+    if constexpr (kTakesTurns) meet(1 + group_, kTiling.groups() * kWarpgroupThreads);
   }
   __device__ __forceinline__ void pass_turn() const {
 #pragma unroll
-    for (int other = 0; other < kTiling.groups(); ++other) {
-      if (other != group_) allow(other);
+    for (int other = 0; other < kTiling.rows / 64; ++other) {
+      if (kTakesTurns && other != group_) allow(other);
     }
   }
   static __device__ __forceinline__ void allow(int group) {
@@ -207,7 +221,7 @@ class QueryGroup {
   }
 
   __device__ __forceinline__ void multiply_keys(float (&scores)[kTiling.keys / 2], int stage) const {
-    const std::uint64_t q = tile_descriptor(shared_.q + group_ * (64 * kLineBytes), 0);
+    const std::uint64_t q = tile_descriptor(shared_.q(q_stage_) + row_group() * (64 * kLineBytes), 0);
     const std::uint64_t k = tile_descriptor(shared_.k(stage), 0);
 #pragma unroll
     for (int step = 0; step < kTiling.width / 16; ++step) {
@@ -228,13 +242,16 @@ class QueryGroup {
     }
   }
 
+  __device__ __forceinline__ int row_group() const { return kKeyGroups > 1 ? 0 : group_; }
+  __device__ __forceinline__ int key_group() const { return kKeyGroups > 1 ? group_ : 0; }
+
   // The first of this thread's rows; the other one is 8 rows further.
-  __device__ __forceinline__ int row_in_tile() const { return group_ * 64 + thread_ / 32 * 16 + thread_ % 32 / 4; }
+  __device__ __forceinline__ int row_in_tile() const { return row_group() * 64 + thread_ / 32 * 16 + thread_ % 32 / 4; }
 
   __device__ __forceinline__ void mask_if_needed(const Tile<kTiling>& tile, int step,
                                                  float (&scores)[kTiling.keys / 2]) const {
     const int first_key = step * kTiling.keys;
-    const int first_query = tile.first_query + group_ * 64;
+    const int first_query = tile.first_query + row_group() * 64;
     const bool hides_first = has_window(kTiling.scores) && window_hides(first_key, first_query + 63, attention_.window);
     if (first_key + kTiling.keys <= attention_.keys &&
         (!attention_.causal || first_key + kTiling.keys <= first_query + 1) && !hides_first) {
@@ -322,7 +339,9 @@ class QueryGroup {
 
   __device__ __forceinline__ void write(const Tile<kTiling>& tile) {
     const int upper = tile.first_query + row_in_tile();
+    const bool is_part = kTiling.divided && tile.part >= 0;
     auto* matrix = first_row<Element>(attention_.o, attention_.inner_count, tile.matrix);
+    float factor[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float sum = sum_[half];
@@ -330,20 +349,36 @@ class QueryGroup {
       sum += __shfl_xor_sync(kAllLanes, sum, 2);
       const int row = upper + 8 * half;
       const bool exists = row < attention_.queries;
-      if (thread_ % 4 == 0 && exists) {
-        attention_.log_sum_exp[static_cast<long long>(tile.matrix) * attention_.queries + row] =
-            maximum_[half] * scale() + logf(sum);
-      }
-      write_row<kTiling.width>(matrix + rows_apart(row, attention_.o.row), values_, 1 / sum, half,
+      float* log_sum_exp =
+          is_part ? attention_.part_log_sum_exp + static_cast<long long>(tile.part) * kTiling.rows - tile.first_query
+                  : attention_.log_sum_exp + static_cast<long long>(tile.matrix) * attention_.queries;
+      if (thread_ % 4 == 0 && exists) log_sum_exp[row] = maximum_[half] * scale() + logf(sum);
+      factor[half] = is_part && sum == 0 ? 0 : 1 / sum;
+      if (is_part) continue;
+      write_row<kTiling.width>(matrix + rows_apart(row, attention_.o.row), values_, factor[half], half,
                                exists ? attention_.width : 0);
+    }
+    if (is_part) store(tile, factor);
+  }
+
+  // In the order of the registers.
+  __device__ __forceinline__ void store(const Tile<kTiling>& tile, const float (&factor)[2]) const {
+    const auto at = static_cast<std::size_t>(tile.part * kTiling.groups() + group_) * (64 * kTiling.width);
+    float* to = attention_.part_values + at + 4 * thread_;
+#pragma unroll
+    for (int i = 0; i < kValueColumns; ++i) {
+      *reinterpret_cast<float4*>(to + i * (4 * kWarpgroupThreads)) = {
+          values_[4 * i] * factor[0], values_[4 * i + 1] * factor[0], values_[4 * i + 2] * factor[1],
+          values_[4 * i + 3] * factor[1]};
     }
   }
 
   const HopperAttentionForward& attention_;
   SharedTiles<kTiling> shared_;
-  Barriers& barriers_;
+  Barriers<kTiling>& barriers_;
   int group_, thread_;
-  Ring ring_;
+  int q_stage_ = 0;
+  int position_ = 0;  // of the first step of the next tile, in the rings of k and v
   float maximum_[2];
   float sum_[2];  // over this thread's columns
   float values_[kTiling.width / 2];
@@ -352,19 +387,21 @@ class QueryGroup {
 template <class Element, HopperForwardTiling kTiling>
 __device__ __forceinline__ void attend(const HopperAttentionForward& attention) {
   extern __shared__ char shared[];
-  __shared__ Barriers barriers;
+  __shared__ Barriers<kTiling> barriers;
   constexpr int kGroups = kTiling.groups();
   const std::uint32_t address = shared_address(shared);
   const SharedTiles<kTiling> tiles{(address + 1023) / 1024 * 1024};
   if (threadIdx.x == 0) {
     constexpr int kReaders = kGroups * kWarpsOfGroup;
-    barriers.q_written.initialise(1);
-    barriers.q_free.initialise(kReaders);
-    for (int stage = 0; stage < HopperForwardTiling::kStages; ++stage) {
+    for (int stage = 0; stage < kTiling.query_stages; ++stage) {
+      barriers.q_written[stage].initialise(1);
+      barriers.q_free[stage].initialise(kReaders);
+    }
+    for (int stage = 0; stage < kTiling.key_stages; ++stage) {
       barriers.k_written[stage].initialise(1);
       barriers.v_written[stage].initialise(1);
-      barriers.k_free[stage].initialise(kReaders);
-      barriers.v_free[stage].initialise(kReaders);
+      barriers.k_free[stage].initialise(kReaders / kTiling.key_groups);
+      barriers.v_free[stage].initialise(kReaders / kTiling.key_groups);
     }
     publish_barriers();
   }
@@ -372,10 +409,14 @@ __device__ __forceinline__ void attend(const HopperAttentionForward& attention) 
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   // A multiprocessor has 65,536 registers.
   if (group == kGroups) {
-    release_registers<kGroups == 3 ? 32 : 40>();
-    if (threadIdx.x % kWarpgroupThreads == 0) load_tiles<kTiling>(attention, tiles, barriers);
+    release_registers<kGroups == 4 ? 24 : kGroups == 3 ? 32 : 40>();
+    if constexpr (kTiling.divided) {
+      if (threadIdx.x % kWarpgroupThreads < kWarpLanes) load_share<kTiling>(attention, tiles, barriers);
+    } else if (threadIdx.x % kWarpgroupThreads == 0) {
+      load_tiles<kTiling>(attention, tiles, barriers);
+    }
   } else {
-    acquire_registers<kGroups == 3 ? 160 : 232>();
+    acquire_registers<kGroups == 4 ? 112 : kGroups == 3 ? 160 : 232>();
     QueryGroup<Element, kTiling>(attention, tiles, barriers, group, static_cast<int>(threadIdx.x) % kWarpgroupThreads)
         .compute();
   }
@@ -383,37 +424,46 @@ __device__ __forceinline__ void attend(const HopperAttentionForward& attention) 
 
 }  // namespace
 
-// The kernel of one row of hopper_variants.h.
+// The kernel of one row of hopper_variants.h, and that after it where tiles are divided.
 #define RIDGEPOINT_ATTENTION(entry, type)                                                      \
   constexpr HopperForwardTiling tiling_of_##entry = tiling_of(kHopperForwardVariants, #entry); \
   extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                 \
       entry(const __grid_constant__ HopperAttentionForward attention) {                        \
     attend<type, tiling_of_##entry>(attention);                                                \
   }
+#define RIDGEPOINT_COMBINE(combined, entry, type)                                      \
+  extern "C" __global__ void __launch_bounds__(kWarpgroupThreads)                      \
+      combined(const __grid_constant__ HopperAttentionForward attention, int blocks) { \
+    combine<type, tiling_of_##entry>(attention, blocks);                               \
+  }
+// Of every head size.
+#define RIDGEPOINT_ATTENTION_OF_WIDTH(element, type, width)                       \
+  RIDGEPOINT_ATTENTION(attention_forward_hopper_##element##_##width, type)        \
+  RIDGEPOINT_ATTENTION(attention_forward_hopper_window_##element##_##width, type) \
+  RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_##element##_##width, type)
+// Of those up to 128.
+#define RIDGEPOINT_ATTENTION_DIVIDED(element, type, width)                         \
+  RIDGEPOINT_ATTENTION(attention_forward_hopper_divided_##element##_##width, type) \
+  RIDGEPOINT_COMBINE(attention_forward_hopper_combine_##element##_##width,         \
+                     attention_forward_hopper_divided_##element##_##width, type)
 
-RIDGEPOINT_ATTENTION(attention_forward_hopper_bf16_64, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_bf16_96, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_bf16_128, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_bf16_256, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_fp16_64, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_fp16_96, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_fp16_128, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_fp16_256, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_bf16_64, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_bf16_96, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_bf16_128, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_bf16_256, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_fp16_64, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_fp16_96, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_fp16_128, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_window_fp16_256, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_bf16_64, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_bf16_96, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_bf16_128, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_bf16_256, __nv_bfloat16)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_fp16_64, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_fp16_96, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_fp16_128, __half)
-RIDGEPOINT_ATTENTION(attention_forward_hopper_soft_cap_fp16_256, __half)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_few_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_short_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 64)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 96)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 128)
+RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 256)
+RIDGEPOINT_ATTENTION_DIVIDED(bf16, __nv_bfloat16, 64)
+RIDGEPOINT_ATTENTION_DIVIDED(bf16, __nv_bfloat16, 96)
+RIDGEPOINT_ATTENTION_DIVIDED(bf16, __nv_bfloat16, 128)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_few_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_short_fp16_64, __half)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 64)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 96)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 128)
+RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 256)
+RIDGEPOINT_ATTENTION_DIVIDED(fp16, __half, 64)
+RIDGEPOINT_ATTENTION_DIVIDED(fp16, __half, 96)
+RIDGEPOINT_ATTENTION_DIVIDED(fp16, __half, 128)
 
 }  // namespace ridgepoint::cuda

@@ -180,17 +180,17 @@ __device__ __forceinline__ void scale_seconds(float (&sum)[kCount]) {
 }
 
 // The product a b over kTerms elements, in panels of 64 columns: add(panel, i, x) gets element i of a thread's 32 of
-// each panel. Either one panel and 128 terms, in two sums of 64, or two panels and 64 terms. No products are pending
-// before and after.
+// each panel. Either one panel and 128 terms, in two sums of 64, or an even number of panels and at most 64 terms. No
+// products are pending before and after.
 template <int kParts, int kPanels, int kTerms, class A, class Add>
 __device__ __forceinline__ void multiply_panels(const A& a, std::uint32_t b, int part_bytes, int panel_bytes,
                                                 const Add& add) {
   using B = SharedOperand<Contiguous::other>;
-  static_assert(kPanels * kTerms == 128);
   constexpr int kSteps = kTerms / 16;
-  const B b0(b, part_bytes, panel_bytes);
   float x[32], y[32];
   if constexpr (kPanels == 1) {
+    static_assert(kTerms == 128);
+    const B b0(b, part_bytes, panel_bytes);
     begin_products();
     if constexpr (kParts == 2) multiply_seconds<64, kSteps>(x, a, b0);
     end_products();
@@ -208,34 +208,64 @@ __device__ __forceinline__ void multiply_panels(const A& a, std::uint32_t b, int
 #pragma unroll
     for (int i = 0; i < 32; ++i) add(0, i, x[i] + y[i]);
   } else {
-    const B b1(b + panel_bytes, part_bytes, panel_bytes);
-    if constexpr (kParts == 2) {
+    static_assert(kPanels % 2 == 0 && kTerms <= 64);
+#pragma unroll
+    for (int panel = 0; panel < kPanels; panel += 2) {
+      const B b0(b + panel * panel_bytes, part_bytes, panel_bytes);
+      const B b1(b + (panel + 1) * panel_bytes, part_bytes, panel_bytes);
+      if constexpr (kParts == 2) {
+        begin_products();
+        multiply_seconds<64, kSteps>(x, a, b0);
+        end_products();
+        begin_products();
+        multiply_seconds<64, kSteps>(y, a, b1);
+        end_products();
+        wait_for_products<1>();
+        scale_seconds(x);
+      }
       begin_products();
-      multiply_seconds<64, kSteps>(x, a, b0);
+      multiply_firsts<64, 0, kSteps>(x, a, b0, kParts == 2);
       end_products();
+      if constexpr (kParts == 2) {
+        wait_for_products<1>();
+        scale_seconds(y);
+      }
       begin_products();
-      multiply_seconds<64, kSteps>(y, a, b1);
+      multiply_firsts<64, 0, kSteps>(y, a, b1, kParts == 2);
       end_products();
       wait_for_products<1>();
-      scale_seconds(x);
-    }
-    begin_products();
-    multiply_firsts<64, 0>(x, a, b0, kParts == 2);
-    end_products();
-    if constexpr (kParts == 2) {
-      wait_for_products<1>();
-      scale_seconds(y);
-    }
-    begin_products();
-    multiply_firsts<64, 0>(y, a, b1, kParts == 2);
-    end_products();
-    wait_for_products<1>();
 #pragma unroll
-    for (int i = 0; i < 32; ++i) add(0, i, x[i]);
-    wait_for_products<0>();
+      for (int i = 0; i < 32; ++i) add(panel, i, x[i]);
+      wait_for_products<0>();
 #pragma unroll
-    for (int i = 0; i < 32; ++i) add(1, i, y[i]);
+      for (int i = 0; i < 32; ++i) add(panel + 1, i, y[i]);
+    }
   }
+}
+
+// sum = a b over 128 elements, two panels of each, in two sums of 64. No products are pending after it.
+template <int kParts, int kColumns, bool kExchanged>
+__device__ __forceinline__ void multiply_two_panels(float (&sum)[kColumns / 2], const SharedOperand<Contiguous::k>& a,
+                                                    const SharedOperand<Contiguous::k>& b) {
+  float others[kColumns / 2];
+  if constexpr (kParts == 2) {
+    begin_products();
+    multiply_seconds<kColumns, 8, kExchanged>(sum, a, b);
+    end_products();
+  }
+  begin_products();
+  multiply_firsts<kColumns, 64>(others, a, b, false);
+  end_products();
+  if constexpr (kParts == 2) {
+    wait_for_products<1>();
+    scale_seconds(sum);
+  }
+  begin_products();
+  multiply_firsts<kColumns, 0>(sum, a, b, kParts == 2);
+  end_products();
+  wait_for_products<0>();
+#pragma unroll
+  for (int i = 0; i < kColumns / 2; ++i) sum[i] += others[i];
 }
 
 // Starts a copy of a panel, or of several that follow one another. The barrier must expect its bytes.

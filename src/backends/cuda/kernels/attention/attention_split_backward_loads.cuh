@@ -1,4 +1,5 @@
-// The loading warpgroup of attention_split_backward_wgmma.cu, which draws its warps: blocks of keys, what is in shared
+// The loading warpgroup of attention_split_backward_wgmma.cu, which draws its warps, and of the kernel for wide heads:
+// blocks of keys, what is in shared
 // memory, copies of tiles of parts, and the order in which blocks of keys add to dq.
 #pragma once
 
@@ -9,7 +10,6 @@
 namespace ridgepoint::cuda {
 
 inline constexpr int kGroups = HopperSplitBackwardTiling::kGroups;
-inline constexpr int kKeys = HopperSplitBackwardTiling::kKeys;
 
 // The scalars of a step: factors of its products, and of each query the log-sum-exp and sum(do o).
 template <HopperSplitBackwardTiling kTiling>
@@ -26,7 +26,7 @@ struct StepScalars {
 template <HopperSplitBackwardTiling kTiling>
 struct KeyBlock {
   using QueryTile = PartTile<kTiling.rows, kTiling.width, kTiling.parts>;
-  using KeyTile = PartTile<kKeys, kTiling.width, kTiling.parts>;
+  using KeyTile = PartTile<kTiling.keys, kTiling.width, kTiling.parts>;
   int number, matrix;  // the number among those of the matrix
   int first_key;
   int first, last;           // steps of queries, taken from the last to the first
@@ -37,21 +37,24 @@ struct KeyBlock {
     const auto batch = static_cast<unsigned>(attention.batch);
     number = static_cast<int>(started / batch);
     matrix = static_cast<int>(started - number * batch);
-    first_key = number * kKeys;
+    first_key = number * kTiling.keys;
     first = attention.causal ? first_key / kTiling.rows : 0;
     last = (attention.queries - 1) / kTiling.rows;
     query_tile = matrix * (last + 1);
     key_tile = static_cast<int>(divide(static_cast<unsigned>(matrix), attention.k.group).quotient) *
-                   ((attention.keys - 1) / kKeys + 1) +
+                   ((attention.keys - 1) / kTiling.keys + 1) +
                number;
   }
 };
 
+constexpr int halves_of(const HopperSplitBackwardTiling& tiling) { return tiling.width > 64 ? 2 : 1; }
+
 template <HopperSplitBackwardTiling kTiling>
 struct Shared {
   SharedBarrier keys_written;
-  SharedBarrier q_written[2], q_free[2];  // of each panel of 64 columns
-  SharedBarrier do_written, do_free;
+  // Of each half of the columns; heads of 64 are one piece.
+  SharedBarrier q_written[2], q_free[2];
+  SharedBarrier do_written[2], do_free[2];
   SharedBarrier scalars_written, scalars_free;
   SharedBarrier turn[2], added[2];
   KeyBlock<kTiling> block;
@@ -73,7 +76,8 @@ template <HopperSplitBackwardTiling kTiling>
 __device__ void load_tiles(const HopperSplitBackward& attention, const KeyBlock<kTiling>& block,
                            const SharedTiles<kTiling>& tiles, Shared<kTiling>& shared) {
   using Block = KeyBlock<kTiling>;
-  using QueryTile = typename Block::QueryTile;
+  constexpr int kHalves = halves_of(kTiling);
+  constexpr int kBytes = kTiling.query_bytes() / kHalves;
   arrive_and_expect(shared.keys_written, 2 * kTiling.key_bytes());
   const long long of_keys = static_cast<long long>(block.key_tile) * Block::KeyTile::kBytes;
   copy_parts(tiles.k, attention.k.tiles + of_keys, kTiling.key_bytes(), shared.keys_written);
@@ -81,16 +85,17 @@ __device__ void load_tiles(const HopperSplitBackward& attention, const KeyBlock<
   unsigned parity = 1;
 #pragma unroll 1
   for (int step = block.last; step >= block.first; --step, parity ^= 1) {
-    const long long from = static_cast<long long>(block.query_tile + step) * QueryTile::kBytes;
-    shared.do_free.wait(parity);
-    arrive_and_expect(shared.do_written, kTiling.query_bytes());
-    copy_parts(tiles.d_o(), attention.d_o.tiles + from, kTiling.query_bytes(), shared.do_written);
-#pragma unroll
-    for (int panel = 0; panel < QueryTile::kPanels; ++panel) {
-      shared.q_free[panel].wait(parity);
-      arrive_and_expect(shared.q_written[panel], QueryTile::kPanelBytes);
-      copy_parts(tiles.q() + panel * QueryTile::kPanelBytes, attention.q.tiles + from + panel * QueryTile::kPanelBytes,
-                 QueryTile::kPanelBytes, shared.q_written[panel]);
+    const long long from = static_cast<long long>(block.query_tile + step) * Block::QueryTile::kBytes;
+    for (int half = 0; half < kHalves; ++half) {
+      shared.do_free[half].wait(parity);
+      arrive_and_expect(shared.do_written[half], kBytes);
+      copy_parts(tiles.d_o() + half * kBytes, attention.d_o.tiles + from + half * kBytes, kBytes,
+                 shared.do_written[half]);
+    }
+    for (int half = 0; half < kHalves; ++half) {
+      shared.q_free[half].wait(parity);
+      arrive_and_expect(shared.q_written[half], kBytes);
+      copy_parts(tiles.q() + half * kBytes, attention.q.tiles + from + half * kBytes, kBytes, shared.q_written[half]);
     }
   }
 }
@@ -179,6 +184,36 @@ __device__ void end_turns(const AttentionBackward& attention, const KeyBlock<kTi
     release_semaphore(semaphore_of(attention, block, step));
     shared.turn[ring.stage].arrive();
   }
+}
+
+// One thread: initialises the barriers. `readers`: the warps that read a half of q and do.
+template <HopperSplitBackwardTiling kTiling>
+__device__ __forceinline__ void initialise_barriers(Shared<kTiling>& shared, unsigned readers) {
+  constexpr unsigned kWarps = kGroups * kWarpsOfGroup;
+  shared.keys_written.initialise(1);
+  shared.scalars_written.initialise(1);
+  shared.scalars_free.initialise(kWarps);
+  for (int i = 0; i < 2; ++i) {
+    shared.q_written[i].initialise(1);
+    shared.q_free[i].initialise(readers);
+    shared.do_written[i].initialise(1);
+    shared.do_free[i].initialise(readers);
+    shared.turn[i].initialise(2);
+    shared.added[i].initialise(kWarps);
+  }
+  publish_barriers();
+}
+
+// The work of a warp of the loading warpgroup.
+template <HopperSplitBackwardTiling kTiling>
+__device__ __forceinline__ void load(const HopperSplitBackward& attention, const SharedTiles<kTiling>& tiles,
+                                     Shared<kTiling>& shared) {
+  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
+  const KeyBlock<kTiling>& block = shared.block;
+  if (thread == 0) load_tiles<kTiling>(attention, block, tiles, shared);
+  if (thread / kWarpLanes == 1) load_scalars<kTiling>(attention, block, shared);
+  if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, block, shared);
+  if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, block, shared);
 }
 
 }  // namespace ridgepoint::cuda

@@ -24,15 +24,16 @@
 // attention_backward_hopper_*: grid (blocks of keys x matrices, matrices fastest), block (384), shared memory
 // backward_shared_bytes()
 // attention_backward_hopper_finish_*: grid (matrices x blocks of queries), block (256)
-#include "backends/cuda/kernels/attention/attention_parts.cuh"
-#include "backends/cuda/kernels/attention/attention_products.cuh"
 #include "backends/cuda/kernels/attention/attention_split_backward_loads.cuh"
+#include "backends/cuda/kernels/attention/attention_split_gradients.cuh"
 #include "backends/cuda/kernels/attention/hopper_split_variants.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
+constexpr int kKeys = HopperSplitBackwardTiling::kKeys;
 constexpr int kSumColumns = 64;  // of dq, that a warpgroup adds
+static_assert(kSumsOfThread == kSumColumns / 2);
 // Named barriers, each for two warpgroups: this warpgroup's ds is stored; the other's is; the other has read ds.
 enum NamedBarrier { kOwn = 1, kStored = 3, kRead = 5 };
 
@@ -100,7 +101,8 @@ class KeyGroup {
             dv_[panel * 32 + i] = fmaf(x, shared_.scalars.of_dv, dv_[panel * 32 + i]);
           });
     }
-    release(shared_.do_free);
+#pragma unroll
+    for (int half = 0; half < kPanels; ++half) release(shared_.do_free[half]);
     {
       const float unit = shared_.scalars.of_dk;
       const RowOperand gradients(tiles_.ds() + group_ * (64 * kLineBytes), kDsPart, kDsPanel);
@@ -109,7 +111,7 @@ class KeyGroup {
           [&](int panel, int i, float x) { dk_[panel * 32 + i] = fmaf(x, unit, dk_[panel * 32 + i]); });
     }
 #pragma unroll
-    for (int panel = 0; panel < kPanels; ++panel) release(shared_.q_free[panel]);
+    for (int half = 0; half < kPanels; ++half) release(shared_.q_free[half]);
     const float unit = shared_.scalars.of_dq;
     __syncwarp();
     release(shared_.scalars_free);
@@ -118,7 +120,7 @@ class KeyGroup {
     multiply_score_gradients(unit, dq);
     const bool has_next = query_block() > block().first;
     allow(kRead + 1 - group_);
-    add_to_sums(dq, sums_of_step());
+    add_to_sums<kTiling>(attention_, shared_, step_, group_, dq);
     return has_next;
   }
 
@@ -136,12 +138,12 @@ class KeyGroup {
     const RowOperand q(tiles_.q(), QueryTile::kPartBytes, QueryTile::kPanelBytes);
     const RowOperand d_o(tiles_.d_o(), QueryTile::kPartBytes, QueryTile::kPanelBytes);
 #pragma unroll
-    for (int panel = 0; panel < kPanels; ++panel) shared_.q_written[panel].wait(parity());
+    for (int half = 0; half < kPanels; ++half) shared_.q_written[half].wait(parity());
     begin_products();
     if constexpr (kParts == 2) multiply_seconds<kRows, kPanels * 4, true>(p, k, q);
     end_products();
     if constexpr (kPanels == 1) {
-      shared_.do_written.wait(parity());
+      for (int half = 0; half < kPanels; ++half) shared_.do_written[half].wait(parity());
       begin_products();
       if constexpr (kParts == 2) multiply_seconds<kRows, 4, true>(ds, v, d_o);
       end_products();
@@ -168,7 +170,7 @@ class KeyGroup {
       begin_products();
       multiply_firsts<kRows, 0>(p, k, q, kParts == 2);
       end_products();
-      shared_.do_written.wait(parity());
+      for (int half = 0; half < kPanels; ++half) shared_.do_written[half].wait(parity());
       wait_for_products<0>();
 #pragma unroll
       for (int i = 0; i < kRows / 2; ++i) p[i] += ds[i];
@@ -257,33 +259,6 @@ class KeyGroup {
                                       [&](int /*panel*/, int i, float x) { sums[i] = x * unit; });
   }
 
-  // Those of dq that this thread adds to, in the order of its registers.
-  __device__ __forceinline__ float* sums_of_step() const {
-    const auto group = static_cast<unsigned>((block().query_tile + query_block()) * kGroups + group_);
-    return attention_.dq_sums + static_cast<std::size_t>(group) * (kWarpgroupThreads * kSumColumns / 2) + 4 * thread();
-  }
-
-  __device__ __forceinline__ void add_to_sums(const float (&dq)[kSumColumns / 2], float* sums) const {
-    const Ring ring = Ring::at(step_);
-    shared_.turn[ring.stage].wait(ring.parity);
-    if (block().number > 0) {
-#pragma unroll
-      for (int i = 0; i < kSumColumns / 8; ++i) {
-        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + i * (4 * kWarpgroupThreads)),
-                     "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
-                     : "memory");
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < kSumColumns / 8; ++i) {
-        *reinterpret_cast<float4*>(sums + i * (4 * kWarpgroupThreads)) = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
-                                                                          dq[4 * i + 3]};
-      }
-    }
-    __syncwarp();
-    release(shared_.added[ring.stage]);
-  }
-
   __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kPanels * 32],
                                         float factor) const {
     auto* matrix = first_row<float>(result, attention_.inner_count, block().matrix);
@@ -304,94 +279,6 @@ class KeyGroup {
   float dv_[kPanels * 32], dk_[kPanels * 32];
 };
 
-template <HopperSplitBackwardTiling kTiling>
-__device__ __forceinline__ void differentiate(const HopperSplitBackward& attention) {
-  extern __shared__ __align__(1024) char dynamic[];
-  auto& shared = *reinterpret_cast<Shared<kTiling>*>(dynamic);
-  static_assert(sizeof(shared) <= HopperSplitBackwardTiling::kStateBytes);
-  const SharedTiles<kTiling> tiles{shared_address(dynamic) + HopperSplitBackwardTiling::kStateBytes};
-  if (threadIdx.x == 0) {
-    constexpr int kReaders = kGroups * kWarpsOfGroup;
-    shared.keys_written.initialise(1);
-    shared.do_written.initialise(1);
-    shared.do_free.initialise(kReaders);
-    shared.scalars_written.initialise(1);
-    shared.scalars_free.initialise(kReaders);
-    for (int i = 0; i < 2; ++i) {
-      shared.q_written[i].initialise(1);
-      shared.q_free[i].initialise(kReaders);
-      shared.turn[i].initialise(2);
-      shared.added[i].initialise(kReaders);
-    }
-    publish_barriers();
-  }
-  const unsigned number = take_number(attention.rest.started, gridDim.x, tiles.k);
-  if (threadIdx.x == 0) shared.block = KeyBlock<kTiling>(attention.rest, number);
-  const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
-  const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  __syncthreads();
-  const KeyBlock<kTiling>& block = shared.block;
-  if (group == kGroups) {
-    release_registers<24>();
-    if (thread == 0) load_tiles<kTiling>(attention, block, tiles, shared);
-    if (thread / kWarpLanes == 1) load_scalars<kTiling>(attention, block, shared);
-    if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, block, shared);
-    if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, block, shared);
-  } else {
-    acquire_registers<240>();
-    KeyGroup<kTiling>(attention.rest, tiles, shared, group).compute();
-  }
-}
-
-// Splits the tiles of queries of the gradient of o or of q.
-template <HopperSplitBackwardTiling kTiling>
-__device__ __forceinline__ void split_queries(const AttentionBackward& attention, const AttentionOperand& from,
-                                              const AttentionParts& to) {
-  const int tile = static_cast<int>(blockIdx.x);
-  const int tiles = (attention.queries - 1) / kTiling.rows + 1;
-  const int matrix = tile / tiles;
-  if (matrix >= attention.batch) return;
-  split_tile<kTiling.rows, kTiling.width, kTiling.parts, Scales::of_tile, false>(
-      first_row<float>(from, attention.inner_count, matrix), from.row, (tile - matrix * tiles) * kTiling.rows,
-      attention.queries, attention.width,
-      to.tiles + static_cast<long long>(tile) * KeyBlock<kTiling>::QueryTile::kBytes, to.largest + tile);
-}
-
-// Splits the blocks of keys of k or of v.
-template <HopperSplitBackwardTiling kTiling, bool kClears>
-__device__ __forceinline__ void split_keys(const HopperSplitBackward& attention, const AttentionOperand& from,
-                                           const AttentionParts& to) {
-  const AttentionBackward& rest = attention.rest;
-  const int tile = static_cast<int>(blockIdx.x);
-  const int tiles = (rest.keys - 1) / kKeys + 1;
-  const int matrix = tile / tiles;
-  if (matrix >= attention.key_batch) return;
-  split_tile<kKeys, kTiling.width, kTiling.parts, Scales::of_tile, kClears>(
-      first_row<float>(from, rest.inner_count, matrix * static_cast<int>(from.group.value)), from.row,
-      (tile - matrix * tiles) * kKeys, rest.keys, rest.width,
-      to.tiles + static_cast<long long>(tile) * KeyBlock<kTiling>::KeyTile::kBytes, to.largest + tile);
-}
-
-// By the second index of the grid: splits the gradient of o, q, k or v, or computes sum(do o).
-template <HopperSplitBackwardTiling kTiling>
-__device__ __forceinline__ void prepare(const HopperSplitBackward& attention) {
-  const AttentionBackward& rest = attention.rest;
-  switch (blockIdx.y) {
-    case 0:
-      return split_queries<kTiling>(rest, rest.d_o, attention.d_o);
-    case 1:
-      return split_queries<kTiling>(rest, rest.q, attention.q);
-    case 2:
-      // If a key is not finite, the log-sum-exp of every query that attends to it is NaN, and so are their gradients.
-      // A masked query would get 0 NaN = NaN in dq, so such elements of k become 0.
-      return split_keys<kTiling, true>(attention, rest.k, attention.k);
-    case 3:
-      return split_keys<kTiling, false>(attention, rest.v, attention.v);
-    default:
-      return prepare_backward<float>(rest, (rest.queries - 1) / kTiling.rows + 1);
-  }
-}
-
 // Writes the sums of dq of a block of queries in their order.
 template <HopperSplitBackwardTiling kTiling>
 __device__ __forceinline__ void finish(const AttentionBackward& attention) {
@@ -400,18 +287,8 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   const int block = static_cast<int>(blockIdx.x) - matrix * blocks;
   const int group = static_cast<int>(threadIdx.x) / kWarpgroupThreads;
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  const float* sums = attention.dq_sums +
-                      (static_cast<long long>(blockIdx.x) * kGroups + group) * kWarpgroupThreads * (kSumColumns / 2) +
-                      thread * 4;
-  float dq[kSumColumns / 2];
-#pragma unroll
-  for (int i = 0; i < kSumColumns / 8; ++i) {
-    const float4 x = *reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads));
-    dq[4 * i] = x.x;
-    dq[4 * i + 1] = x.y;
-    dq[4 * i + 2] = x.z;
-    dq[4 * i + 3] = x.w;
-  }
+  float dq[kSumsOfThread];
+  read_sums(attention, static_cast<int>(blockIdx.x), dq);
   const int row = block * kTiling.rows + (kTiling.rows == 128 ? group * 64 : 0) + thread / 32 * 16 + thread % 32 / 4;
   const int column = kTiling.rows == 128 ? 0 : group * kSumColumns;
   auto* rows = first_row<float>(attention.dq, attention.inner_count, matrix) + column;
@@ -433,7 +310,7 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   }                                                                                                        \
   extern "C" __global__ void __launch_bounds__(tiling_of_##entry.threads(), 1)                             \
       entry(const __grid_constant__ HopperSplitBackward attention) {                                       \
-    differentiate<tiling_of_##entry>(attention);                                                           \
+    differentiate<tiling_of_##entry, KeyGroup<tiling_of_##entry>>(attention, kGroups * kWarpsOfGroup);     \
   }
 #define RIDGEPOINT_FINISH(entry, finish_entry)                             \
   extern "C" __global__ void __launch_bounds__(kGroups* kWarpgroupThreads) \

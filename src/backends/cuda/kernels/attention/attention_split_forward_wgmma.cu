@@ -14,13 +14,25 @@
 // `written` barriers count the copies of a stage, `free` barriers the warps that have read it. Keys are taken from the
 // last to the first, so that steps with masked positions come first.
 // attention_forward_hopper_prepare_*: grid (most tiles of an operand, 3), block (256)
-// attention_forward_hopper_*: grid (matrices x blocks of queries, the last queries of a matrix first), block (384),
-// shared memory forward_shared_bytes()
+// attention_forward_hopper_*: grid (matrices x blocks of queries, of some matrices the last queries first), block
+// (384), shared memory forward_shared_bytes()
 #include "backends/cuda/kernels/attention/attention_parts.cuh"
 #include "backends/cuda/kernels/attention/hopper_split_variants.h"
 
 namespace ridgepoint::cuda {
 namespace {
+
+// The stage of a ring buffer, and the parity of its phase.
+template <int kStages>
+struct Stage {
+  int number = 0;
+  unsigned parity = 0;
+  __device__ __forceinline__ void advance() {
+    if (++number < kStages) return;
+    number = 0;
+    parity ^= 1;
+  }
+};
 
 struct Barriers {
   SharedBarrier q_written;
@@ -37,10 +49,17 @@ struct Tile {
   int steps;                 // of keys
   int query_tile, key_tile;  // the first ones, of 64 queries and of the keys of a step
 
-  __device__ __forceinline__ explicit Tile(const AttentionForward& attention) {
+  Tile() = default;
+  // The blocks of `together` matrices begin with those that see most keys.
+  __device__ __forceinline__ explicit Tile(const HopperSplitForward& parts) {
+    const AttentionForward& attention = parts.rest;
+    const int together = parts.together;
     const int blocks = (attention.queries - 1) / kTiling.rows + 1;
-    matrix = static_cast<int>(blockIdx.x) / blocks;
-    const int block = blocks - 1 - (static_cast<int>(blockIdx.x) - matrix * blocks);
+    const int set = static_cast<int>(blockIdx.x) / (together * blocks);
+    const int number = static_cast<int>(blockIdx.x) - set * (together * blocks);
+    const int matrices = min(together, parts.batch - set * together);
+    const int block = blocks - 1 - number / matrices;
+    matrix = set * together + number % matrices;
     first_query = block * kTiling.rows;
     const int visible = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
     steps = (visible - 1) / kTiling.keys + 1;
@@ -56,7 +75,7 @@ struct SharedTiles {
   __device__ __forceinline__ std::uint32_t k(int stage) const {
     return q + kTiling.query_bytes() + stage * kTiling.key_bytes();
   }
-  __device__ __forceinline__ std::uint32_t v(int stage) const { return k(stage + HopperSplitForwardTiling::kStages); }
+  __device__ __forceinline__ std::uint32_t v(int stage) const { return k(stage + kTiling.stages()); }
 };
 
 // One thread.
@@ -67,16 +86,16 @@ __device__ void load_tiles(const HopperSplitForward& attention, const Tile<kTili
   arrive_and_expect(barriers.q_written, kTiling.query_bytes());
   copy_parts(shared.q, attention.q.tiles + static_cast<long long>(tile.query_tile) * Place::QTile::kBytes,
              kTiling.query_bytes(), barriers.q_written);
-  Ring ring;
+  Stage<kTiling.stages()> ring;
 #pragma unroll 1
   for (int step = tile.steps - 1; step >= 0; --step, ring.advance()) {
     const long long from = static_cast<long long>(tile.key_tile + step) * Place::KeyTile::kBytes;
-    barriers.k_free[ring.stage].wait(ring.parity ^ 1);
-    arrive_and_expect(barriers.k_written[ring.stage], kTiling.key_bytes());
-    copy_parts(shared.k(ring.stage), attention.k.tiles + from, kTiling.key_bytes(), barriers.k_written[ring.stage]);
-    barriers.v_free[ring.stage].wait(ring.parity ^ 1);
-    arrive_and_expect(barriers.v_written[ring.stage], kTiling.key_bytes());
-    copy_parts(shared.v(ring.stage), attention.v.tiles + from, kTiling.key_bytes(), barriers.v_written[ring.stage]);
+    barriers.k_free[ring.number].wait(ring.parity ^ 1);
+    arrive_and_expect(barriers.k_written[ring.number], kTiling.key_bytes());
+    copy_parts(shared.k(ring.number), attention.k.tiles + from, kTiling.key_bytes(), barriers.k_written[ring.number]);
+    barriers.v_free[ring.number].wait(ring.parity ^ 1);
+    arrive_and_expect(barriers.v_written[ring.number], kTiling.key_bytes());
+    copy_parts(shared.v(ring.number), attention.v.tiles + from, kTiling.key_bytes(), barriers.v_written[ring.number]);
   }
 }
 
@@ -113,20 +132,20 @@ class QueryGroup {
 #pragma unroll
     for (int i = 0; i < kPanels * 32; ++i) o_[i] = 0;
     barriers_.q_written.wait(0);
-    Ring ring;
+    Stage<kTiling.stages()> ring;
 #pragma unroll 1
     for (int step = tile_.steps - 1; step >= 0; --step, ring.advance()) attend(step, ring);
     write();
   }
 
  private:
-  __device__ __forceinline__ void attend(int step, const Ring& ring) {
+  __device__ __forceinline__ void attend(int step, const Stage<kTiling.stages()>& ring) {
     const float k_unit = TileScale(parts_.k.largest[tile_.key_tile + step]).down;
     const float v_unit = TileScale(parts_.v.largest[tile_.key_tile + step]).down / (1 << kScaledBits);
     float scores[kKeys / 2];
-    barriers_.k_written[ring.stage].wait(ring.parity);
-    multiply_keys(scores, ring.stage);
-    release(barriers_.k_free[ring.stage]);
+    barriers_.k_written[ring.number].wait(ring.parity);
+    multiply_keys(scores, ring.number);
+    release(barriers_.k_free[ring.number]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const float factor = q_unit_[half] * k_unit * attention_.scale;
@@ -141,41 +160,25 @@ class QueryGroup {
     compute_exponentials(scores, factor);
     RegisterOperand<kParts, kKeys / 16> weights;
     weights.split_sums(scores);
-    barriers_.v_written[ring.stage].wait(ring.parity);
-    multiply_panels<kParts, kPanels, kKeys>(weights, shared_.v(ring.stage), KeyTile::kPartBytes, KeyTile::kPanelBytes,
+    barriers_.v_written[ring.number].wait(ring.parity);
+    multiply_panels<kParts, kPanels, kKeys>(weights, shared_.v(ring.number), KeyTile::kPartBytes, KeyTile::kPanelBytes,
                                             [&](int panel, int i, float x) {
                                               float& o = o_[panel * 32 + i];
                                               o = fmaf(x, v_unit, o * factor[i / 2 % 2]);
                                             });
-    release(barriers_.v_free[ring.stage]);
+    release(barriers_.v_free[ring.number]);
   }
 
   __device__ __forceinline__ void multiply_keys(float (&scores)[kKeys / 2], int stage) const {
     using Operand = SharedOperand<Contiguous::k>;
-    const Operand q(shared_.q + group_ * QTile::kBytes, QTile::kPartBytes, QTile::kPanelBytes);
+    const std::uint32_t q_tile = shared_.q + group_ * QTile::kBytes;
+    const Operand q(q_tile, QTile::kPartBytes, QTile::kPanelBytes);
     const Operand k(shared_.k(stage), KeyTile::kPartBytes, KeyTile::kPanelBytes);
-    if constexpr (kParts == 2) {
-      begin_products();
-      multiply_seconds<kKeys, kPanels * 4>(scores, q, k);
-      end_products();
-    }
-    if constexpr (kPanels == 2) {
-      float others[kKeys / 2];
-      begin_products();
-      multiply_firsts<kKeys, 64>(others, q, k, false);
-      end_products();
+    if constexpr (kPanels == 1) {
       if constexpr (kParts == 2) {
-        wait_for_products<1>();
-        scale_seconds(scores);
-      }
-      begin_products();
-      multiply_firsts<kKeys, 0>(scores, q, k, kParts == 2);
-      end_products();
-      wait_for_products<0>();
-#pragma unroll
-      for (int i = 0; i < kKeys / 2; ++i) scores[i] += others[i];
-    } else {
-      if constexpr (kParts == 2) {
+        begin_products();
+        multiply_seconds<kKeys, 4>(scores, q, k);
+        end_products();
         wait_for_products<0>();
         scale_seconds(scores);
       }
@@ -183,6 +186,16 @@ class QueryGroup {
       multiply_firsts<kKeys, 0>(scores, q, k, kParts == 2);
       end_products();
       wait_for_products<0>();
+    } else {
+      multiply_two_panels<kParts, kKeys, false>(scores, q, k);
+    }
+    if constexpr (kPanels == 4) {
+      const Operand other_q(q_tile + 2 * QTile::kPanelBytes, QTile::kPartBytes, QTile::kPanelBytes);
+      const Operand other_k(shared_.k(stage) + 2 * KeyTile::kPanelBytes, KeyTile::kPartBytes, KeyTile::kPanelBytes);
+      float others[kKeys / 2];
+      multiply_two_panels<kParts, kKeys, false>(others, other_q, other_k);
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) scores[i] += others[i];
     }
   }
 
@@ -272,20 +285,21 @@ template <HopperSplitForwardTiling kTiling>
 __device__ __forceinline__ void attend(const HopperSplitForward& attention) {
   extern __shared__ char shared[];
   __shared__ Barriers barriers;
+  __shared__ Tile<kTiling> tile;  // registers are scarce
   constexpr int kGroups = kTiling.groups();
   const SharedTiles<kTiling> tiles{(shared_address(shared) + 1023) / 1024 * 1024};
   if (threadIdx.x == 0) {
     barriers.q_written.initialise(1);
-    for (int stage = 0; stage < HopperSplitForwardTiling::kStages; ++stage) {
+    for (int stage = 0; stage < kTiling.stages(); ++stage) {
       barriers.k_written[stage].initialise(1);
       barriers.v_written[stage].initialise(1);
       barriers.k_free[stage].initialise(kGroups * kWarpsOfGroup);
       barriers.v_free[stage].initialise(kGroups * kWarpsOfGroup);
     }
     publish_barriers();
+    tile = Tile<kTiling>(attention);
   }
   __syncthreads();
-  const Tile<kTiling> tile(attention.rest);
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (group == kGroups) {
     release_registers<kGroups == 3 ? 32 : 40>();
@@ -341,7 +355,9 @@ __device__ __forceinline__ void prepare(const HopperSplitForward& attention) {
 
 RIDGEPOINT_ATTENTION(attention_forward_hopper_fp32_64, attention_forward_hopper_prepare_fp32_64)
 RIDGEPOINT_ATTENTION(attention_forward_hopper_fp32_128, attention_forward_hopper_prepare_fp32_128)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_fp32_256, attention_forward_hopper_prepare_fp32_256)
 RIDGEPOINT_ATTENTION(attention_forward_hopper_tf32_64, attention_forward_hopper_prepare_tf32_64)
 RIDGEPOINT_ATTENTION(attention_forward_hopper_tf32_128, attention_forward_hopper_prepare_tf32_128)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_tf32_256, attention_forward_hopper_prepare_tf32_256)
 
 }  // namespace ridgepoint::cuda

@@ -90,6 +90,14 @@ Launchable stage_of(CudaContext& context, const KernelVariant& variant, const ch
 
 constexpr int kSplitThreads = 256;  // as in attention_parts.cuh
 
+// How many matrices run side by side, so that the blocks that see most keys begin first: as many as have their keys and
+// values in half of an L2 cache of 50 MiB.
+int matrices_together(const HopperSplitForwardTiling& tiling, const AttentionSizes& sizes) {
+  constexpr std::int64_t kCacheBytes = std::int64_t{25} << 20;
+  const std::int64_t bytes = 2 * ceil_divide(sizes.keys, tiling.keys) * tiling.key_bytes();
+  return static_cast<int>(std::clamp<std::int64_t>(kCacheBytes / bytes, 1, sizes.batch));
+}
+
 // Two launches: the parts of q, k and v, and attention.
 class HopperSplitAttention : public Kernel {
  public:
@@ -106,6 +114,7 @@ class HopperSplitAttention : public Kernel {
     set_rows(rest.o, spec.outputs[0]);
     parameters_.batch = static_cast<int>(sizes.batch);
     parameters_.key_batch = parameters_.batch / static_cast<int>(group.value);
+    if (rest.causal) parameters_.together = matrices_together(tiling, sizes);
     const std::int64_t tiles = std::max(workspace_.q.tile_count, workspace_.k.tile_count);
     prepare_ = stage_of(context, variant, variant.prepare_entry, tiles, kSplitThreads);
     prepare_.shape.grid_y = 3;
@@ -223,20 +232,24 @@ class HopperSplitGradient : public Kernel {
 }  // namespace
 
 // Forward and backward must have the same scores, bit for bit, so the conditions are the same for both.
-bool takes_hopper_split(const KernelVariant& variant, const Node& node, std::int64_t keys) {
+bool takes_hopper_split(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes) {
   const int parts = node.op == Op::attention ? tiling_of(kHopperSplitForwardVariants, variant).parts
                                              : tiling_of(kHopperSplitBackwardVariants, variant).parts;
   if ((parts == 1) != is_tf32(node) || sums_key_gradients(node)) return false;
   const AttentionForm form = attention_form(node.attributes);
-  // One step of keys hides no latency: the portable kernels, which need no launch before them, are as fast.
-  constexpr std::int64_t kShortKeys = 128;
-  return keys > kShortKeys && form.soft_cap == 0 && hiding_window(form, keys) == 0;
+  // With fewer keys the portable kernels are as fast, because they need no launch before them. They hold no wide heads.
+  constexpr std::int64_t kShortKeys = 64;
+  constexpr std::int64_t kWidestPortable = 128;
+  return (sizes.keys > kShortKeys || sizes.width > kWidestPortable) && form.soft_cap == 0 &&
+         hiding_window(form, sizes.keys) == 0;
 }
 
-std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/,
+                                                 const KernelSpec& spec) {
   return SplitForwardWorkspace(tiling_of(kHopperSplitForwardVariants, variant), spec).areas.bytes();
 }
-std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec) {
+std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& /*card*/,
+                                                  const KernelSpec& spec) {
   return SplitBackwardWorkspace(tiling_of(kHopperSplitBackwardVariants, variant), spec).areas.bytes();
 }
 

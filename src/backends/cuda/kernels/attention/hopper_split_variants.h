@@ -13,16 +13,17 @@ struct HopperSplitForwardTiling {
   int keys = 0;   // of a step
   int parts = 2;  // 1 for tf32
 
-  static constexpr int kStages = 2;  // of k, and of v
+  constexpr int stages() const { return width > 128 ? 1 : 2; }  // of k, and of v
   constexpr int groups() const { return rows / 64; }
   constexpr int threads() const { return 128 * (groups() + 1); }
   constexpr int query_bytes() const { return rows * width * 2 * parts; }
   constexpr int key_bytes() const { return keys * width * 2 * parts; }
   // q, and the stages of k and v; tiles begin at multiples of 1,024 bytes.
-  constexpr int forward_shared_bytes() const { return 1024 + query_bytes() + 2 * kStages * key_bytes(); }
+  constexpr int forward_shared_bytes() const { return 1024 + query_bytes() + 2 * stages() * key_bytes(); }
 };
 
-// Tilings of attention_split_backward_wgmma.cu: two warpgroups of 64 keys, and one that loads.
+// Tilings of attention_split_backward_wgmma.cu: two warpgroups of 64 keys, and one that loads. For wider heads
+// (attention_split_wide_backward_wgmma.cu) both have the same 64 keys and half of the columns each.
 struct HopperSplitBackwardTiling {
   static constexpr int kGroups = 2;
   static constexpr int kKeys = 64 * kGroups;
@@ -34,8 +35,9 @@ struct HopperSplitBackwardTiling {
 
   constexpr int threads() const { return 128 * (kGroups + 1); }
   constexpr int query_bytes() const { return rows * width * 2 * parts; }
-  constexpr int key_bytes() const { return kKeys * width * 2 * parts; }
-  constexpr int score_bytes() const { return kKeys * rows * 2 * parts; }
+  constexpr int key_bytes() const { return keys * width * 2 * parts; }
+  // Of the gradient of scores; of wide heads also of the weights, both in lines of 128 bytes for each key.
+  constexpr int score_bytes() const { return (width > 128 ? 2 * keys * 64 : keys * rows) * 2 * parts; }
   static constexpr int kStateBytes = 3072;  // barriers and scalars of queries; a multiple of 1,024
   // k and v; q, the gradient of o and the gradient of scores.
   constexpr int backward_shared_bytes() const {
@@ -53,6 +55,10 @@ inline constexpr AttentionVariant<HopperSplitForwardTiling> kHopperSplitForwardV
      "attention_forward_hopper_tf32_128",
      "attention_forward_hopper_prepare_tf32_128"},
     {AttentionElement::fp32,
+     {256, 128, 32, 1},
+     "attention_forward_hopper_tf32_256",
+     "attention_forward_hopper_prepare_tf32_256"},
+    {AttentionElement::fp32,
      {64, 128, 128},
      "attention_forward_hopper_fp32_64",
      "attention_forward_hopper_prepare_fp32_64"},
@@ -60,6 +66,10 @@ inline constexpr AttentionVariant<HopperSplitForwardTiling> kHopperSplitForwardV
      {128, 128, 64},
      "attention_forward_hopper_fp32_128",
      "attention_forward_hopper_prepare_fp32_128"},
+    {AttentionElement::fp32,
+     {256, 128, 32},
+     "attention_forward_hopper_fp32_256",
+     "attention_forward_hopper_prepare_fp32_256"},
 };
 
 inline constexpr AttentionVariant<HopperSplitBackwardTiling> kHopperSplitBackwardVariants[] = {
@@ -74,6 +84,11 @@ inline constexpr AttentionVariant<HopperSplitBackwardTiling> kHopperSplitBackwar
      "attention_backward_hopper_prepare_tf32_128",
      "attention_backward_hopper_finish_fp32_128"},
     {AttentionElement::fp32,
+     {256, 32, 1, 64},
+     "attention_backward_hopper_tf32_256",
+     "attention_backward_hopper_prepare_tf32_256",
+     "attention_backward_hopper_finish_fp32_256"},
+    {AttentionElement::fp32,
      {64, 128},
      "attention_backward_hopper_fp32_64",
      "attention_backward_hopper_prepare_fp32_64",
@@ -83,6 +98,11 @@ inline constexpr AttentionVariant<HopperSplitBackwardTiling> kHopperSplitBackwar
      "attention_backward_hopper_fp32_128",
      "attention_backward_hopper_prepare_fp32_128",
      "attention_backward_hopper_finish_fp32_128"},
+    {AttentionElement::fp32,
+     {256, 32, 2, 64},
+     "attention_backward_hopper_fp32_256",
+     "attention_backward_hopper_prepare_fp32_256",
+     "attention_backward_hopper_finish_fp32_256"},
 };
 
 }  // namespace ridgepoint::cuda

@@ -84,19 +84,26 @@ inline void require_vectors(std::initializer_list<const void*> operands) {
       ErrorKind::unsupported);
 }
 
-// The kernels of Hopper (hopper_attention.cpp).
+// The kernels of Hopper (hopper_attention.cpp, hopper_attention_backward.cpp).
 bool takes_hopper_operands(const KernelSpec& spec);
-// Whether the kernel computes the scores of attention to so many keys: plain, with a window or with a soft cap.
-bool has_scores_of(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys);
-std::size_t hopper_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
+// Whether the kernel is for attention of this form to so many keys: for plain scores, a window or a soft cap, and for
+// sequences of this length.
+bool is_hopper_kernel_of(const KernelVariant& variant, const AttentionForm& form, std::int64_t keys);
+// Whether the kernel is the one for a problem of this size on such a card.
+bool suits_hopper(const KernelVariant& variant, const CardFacts& card, const Graph& graph, const Node& node);
+std::size_t hopper_forward_workspace_bytes(const KernelVariant& variant, const CardFacts& card, const KernelSpec& spec);
+std::size_t hopper_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,
+                                            const KernelSpec& spec);
 std::unique_ptr<Kernel> make_hopper_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant);
 std::unique_ptr<Kernel> make_hopper_backward(CudaContext& context, const KernelSpec& spec,
                                              const KernelVariant& variant);
 
 // Those of fp32 operands and tf32 (hopper_split_attention.cpp).
-bool takes_hopper_split(const KernelVariant& variant, const Node& node, std::int64_t keys);
-std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
-std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
+bool takes_hopper_split(const KernelVariant& variant, const Node& node, const AttentionSizes& sizes);
+std::size_t hopper_split_forward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,
+                                                 const KernelSpec& spec);
+std::size_t hopper_split_backward_workspace_bytes(const KernelVariant& variant, const CardFacts& card,
+                                                  const KernelSpec& spec);
 std::unique_ptr<Kernel> make_hopper_split_forward(CudaContext& context, const KernelSpec& spec,
                                                   const KernelVariant& variant);
 std::unique_ptr<Kernel> make_hopper_split_backward(CudaContext& context, const KernelSpec& spec,

@@ -60,6 +60,10 @@ struct HopperAttentionForward {
   std::int32_t window = 0;
   float soft_cap = 0;
   float tanh_scale = 0;  // 2 log2(e) scale / soft cap
+  // Where tiles are divided: the steps of keys of a matrix, and two parts of tiles for each thread block.
+  std::int32_t steps_of_matrix = 0;
+  float* part_values = nullptr;
+  float* part_log_sum_exp = nullptr;
 };
 
 // The backward of the same. The gradient of q is summed over blocks of keys in their order: block n adds to a block of
@@ -79,6 +83,14 @@ struct AttentionBackward {
   bool causal = false;
   std::int32_t window = 0;
   float soft_cap = 0;
+  // Hopper's kernels alone (hopper_division.h): the order of blocks of keys, and what is left of those that are
+  // divided.
+  Divisor set;              // heads of k in one
+  Divisor numbers_of_set;   // that, times the blocks of keys of a head
+  Divisor groups;           // heads of k, of the whole batch
+  Divisor chunk;            // steps of queries
+  std::int32_t slices = 1;  // of the sums of dq; block n adds to number n % slices
+  float* key_sums = nullptr;
 };
 
 // AttentionBackward for Hopper, with the window as in the forward. The kernels before and after take `rest`.
@@ -101,6 +113,7 @@ struct HopperSplitForward {
   AttentionForward rest;
   AttentionParts q, k, v;
   std::int32_t batch = 0, key_batch = 0;
+  std::int32_t together = 1;  // matrices whose blocks of queries run side by side
 };
 struct HopperSplitBackward {
   AttentionBackward rest;

@@ -71,7 +71,8 @@ class EmbeddingForward : public Kernel {
 };
 
 // The workspace of the backward has the offset of each row's positions, and the positions.
-std::size_t backward_workspace_bytes(const KernelVariant& /*variant*/, const KernelSpec& spec) {
+std::size_t backward_workspace_bytes(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
+                                     const KernelSpec& spec) {
   const std::int64_t rows = spec.outputs[0].shape[0];
   return static_cast<std::size_t>(rows + 1 + spec.inputs[1].shape.elements()) * sizeof(int);
 }
@@ -85,7 +86,7 @@ class EmbeddingBackward : public Kernel {
         rows_(checked_int(spec.outputs[0].shape[0], "the number of rows of an embedding")),
         columns_(checked_int(spec.outputs[0].shape[1], "the width of an embedding")),
         count_(checked_int(spec.inputs[1].shape.elements(), "the number of indices of an embedding")),
-        workspace_bytes_(backward_workspace_bytes(variant, spec)),
+        workspace_bytes_(backward_workspace_bytes(variant, context.card(), spec)),
         adds_(spec.node.op == Op::embedding_backward_add) {
     divides_ = columns_ * static_cast<std::int64_t>(size_bytes(spec.outputs[0].dtype)) % kVectorBytes == 0;
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu

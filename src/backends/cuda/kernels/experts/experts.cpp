@@ -53,7 +53,7 @@ class TopK : public Kernel {
 };
 
 // Offsets and positions, as the sort of embedding_backward.cu writes them.
-std::size_t order_workspace_bytes(const KernelVariant& /*variant*/, const KernelSpec& spec) {
+std::size_t order_workspace_bytes(const KernelVariant& /*variant*/, const CardFacts& /*card*/, const KernelSpec& spec) {
   return static_cast<std::size_t>(spec.outputs[2].shape[0] + spec.inputs[0].shape.elements()) * sizeof(int);
 }
 
@@ -64,7 +64,7 @@ class ExpertOrderKernel : public Kernel {
         count_(checked_int(spec.inputs[0].shape.elements(), "the number of choices of experts")),
         k_(static_cast<int>(spec.inputs[0].shape[1])),
         experts_(checked_int(spec.outputs[2].shape[0] - 1, "the number of experts")),
-        workspace_bytes_(order_workspace_bytes(variant, spec)) {
+        workspace_bytes_(order_workspace_bytes(variant, context.card(), spec)) {
     constexpr const char* kSort = "embedding_backward_sort";
     constexpr unsigned kSortRows = 256;  // as in embedding_backward.cu
     sort_ = {context.kernel("embedding/embedding_backward", kSort),

@@ -218,6 +218,7 @@ LowMatmulLaunch::LowMatmulLaunch(CudaContext& context, const LowMatmulPlan& plan
 }
 
 void LowMatmulLaunch::launch(const Addresses& at) {
+  const CudaContext::Scope scope(context_);
   const std::array<const void*, 3> addresses = {at.a, at.b, at.c};
   const std::array<TensorMap*, 3> maps = {&parameters_.a, &parameters_.b, &parameters_.c};
   for (std::size_t i = 0; i < addresses.size(); ++i) {

@@ -9,121 +9,16 @@
 
 #include "backends/cuda/driver/cublaslt.h"
 #include "backends/cuda/driver/kernel_launch.h"
-#include "backends/cuda/generator/kernel.h"
+#include "backends/cuda/kernels/low_matmul/two_steps.h"
 #include "backends/cuda/matmul/mapping.h"
-#include "backends/cuda/matmul/matmul.h"
 #include "backends/cuda/matmul/search.h"
 #include "backends/cuda/matmul/timing.h"
-#include "backends/rounding.h"
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
-#include "passes/fusion/fused_body.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-constexpr std::size_t kBufferAlignmentBytes = 512;
-
-std::size_t buffer_bytes(const TensorLayout& layout) {
-  std::int64_t last = 0;
-  for (int axis = 0; axis < layout.shape.rank(); ++axis) {
-    last += (layout.shape[axis] - 1) * layout.strides[static_cast<std::size_t>(axis)];
-  }
-  return round_up(static_cast<std::size_t>(last + 1) * size_bytes(layout.dtype), kBufferAlignmentBytes);
-}
-
-// The node in two steps: a matmul, and one generated kernel for what follows.
-class ProductAndElementwise : public Kernel {
- public:
-  ProductAndElementwise(CudaContext& context, const KernelSpec& spec, const SwigluNode& swiglu)
-      : body_(spec.node.body->graph), halves_(swiglu.halves) {
-    const Node& product = body_.node(swiglu.product);
-    product_layout_ = swiglu.halves ? spec.outputs[*swiglu.halves] : dense_layout(body_.type(product.outputs[0]));
-    if (!swiglu.halves) product_bytes_ = buffer_bytes(product_layout_);
-    product_ = make_matmul_kernel(context, {body_, product, spec.inputs.first(2), std::span(&product_layout_, 1)});
-    make_end(context, spec, swiglu.product);
-  }
-
-  std::string_view name() const override { return product_->name(); }
-  std::string_view unfused_because() const override { return end_->unfused_because(); }
-  std::size_t workspace_bytes() const override {
-    return product_bytes_ + std::max(product_->workspace_bytes(), end_->workspace_bytes());
-  }
-  void prepare() override {
-    product_->prepare();
-    end_->prepare();
-  }
-
-  void launch(const LaunchArguments& arguments) override {
-    auto* const workspace = static_cast<std::byte*>(arguments.workspace);
-    void* product = halves_ ? arguments.outputs[*halves_] : workspace;
-    void* const rest = workspace + product_bytes_;
-    product_->launch({arguments.inputs, &product, rest});
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      const Source& source = sources_[i];
-      void* const base = source.input ? arguments.inputs[*source.input] : product;
-      inputs_[i] = static_cast<std::byte*>(base) + source.offset_bytes;
-    }
-    for (std::size_t i = 0; i < results_.size(); ++i) outputs_[i] = arguments.outputs[results_[i]];
-    end_->launch({inputs_.data(), outputs_.data(), rest});
-  }
-
- private:
-  struct Source {
-    std::optional<std::size_t> input;  // absent: the product
-    std::int64_t offset_bytes = 0;
-  };
-
-  // One generated kernel for all nodes but the product.
-  void make_end(CudaContext& context, const KernelSpec& spec, NodeId product) {
-    std::vector<NodeId> members;
-    for (const NodeId id : body_.order()) {
-      if (id != product && launches(body_.node(id).op) && !is_repeated(body_.node(id))) members.push_back(id);
-    }
-    const Fusion fusion = fuse(body_, Storage(body_), members);
-    const std::vector<ValueLayout> layouts = value_layouts(body_);
-    std::vector<TensorLayout> inputs, outputs;
-    for (const Value value : fusion.inputs) {
-      const Node& root = body_.producer_node(layouts[value.id].root);
-      const bool is_input = root.op == Op::input;
-      const std::size_t index = is_input ? std::stoul(input_name(root)) : 0;
-      TensorLayout layout = layouts[value.id].layout;
-      if (is_input) layout = spec.inputs[index];
-      const auto element_bytes = static_cast<std::int64_t>(size_bytes(layout.dtype));
-      if (!is_input) {
-        layout.strides[0] = product_layout_.strides[0];
-        sources_.push_back({std::nullopt, layouts[value.id].offset * element_bytes});
-      } else {
-        sources_.push_back({index, 0});
-      }
-      inputs.push_back(layout);
-    }
-    for (const Value value : fusion.results) {
-      const auto& all = body_.outputs();
-      const auto output = std::ranges::find(all, value, &Output::value);
-      results_.push_back(std::stoul(output->name));
-      outputs.push_back(spec.outputs[results_.back()]);
-    }
-    inputs_.resize(inputs.size());
-    outputs_.resize(outputs.size());
-    Node end;
-    end.op = Op::fused;
-    end.inputs = fusion.inputs;
-    end.outputs = fusion.results;
-    end.body = fusion.body;
-    end_ = make_generated_kernel(context, {body_, end, inputs, outputs});
-  }
-
-  Graph body_;
-  std::optional<std::size_t> halves_;
-  TensorLayout product_layout_;
-  std::size_t product_bytes_ = 0;  // in the workspace
-  std::unique_ptr<Kernel> product_, end_;
-  std::vector<Source> sources_;       // of end_'s operands
-  std::vector<std::size_t> results_;  // of the node, for end_'s results
-  std::vector<void*> inputs_, outputs_;
-};
 
 // One tiling of the kernel for both.
 class SwigluKernel : public Kernel {
@@ -293,7 +188,8 @@ OperandLayout swiglu_operand_layout(const Graph& /*graph*/, const Node& /*node*/
 }
 
 // That of the library's way, which needs most.
-std::size_t swiglu_workspace_bytes(const KernelVariant& /*variant*/, const KernelSpec& spec) {
+std::size_t swiglu_workspace_bytes(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
+                                   const KernelSpec& spec) {
   const SwigluNode swiglu = *swiglu_of(*spec.node.body);
   const Graph& body = spec.node.body->graph;
   const Node& product = body.node(swiglu.product);
@@ -306,7 +202,7 @@ std::size_t swiglu_workspace_bytes(const KernelVariant& /*variant*/, const Kerne
 std::vector<std::unique_ptr<Kernel>> swiglu_ways(CudaContext& context, const KernelSpec& spec,
                                                  const std::optional<SwigluPlan>& plan) {
   std::vector<std::unique_ptr<Kernel>> ways;
-  ways.push_back(std::make_unique<ProductAndElementwise>(context, spec, *swiglu_of(*spec.node.body)));
+  ways.push_back(std::make_unique<TwoSteps>(context, spec, *swiglu_of(*spec.node.body)));
   if (!plan) return ways;
   for (const SwigluTiling& tiling : plan->candidates()) {
     ways.push_back(std::make_unique<SwigluKernel>(context, *plan, tiling, ways.front()->workspace_bytes()));

@@ -67,7 +67,7 @@ bool has_swiglu_forward(const KernelVariant& variant, const Graph& graph, const 
 bool has_swiglu_backward(const KernelVariant& variant, const Graph& graph, const Node& node);
 
 OperandLayout swiglu_operand_layout(const Graph& graph, const Node& node, int index);
-std::size_t swiglu_workspace_bytes(const KernelVariant& variant, const KernelSpec& spec);
+std::size_t swiglu_workspace_bytes(const KernelVariant& variant, const CardFacts& card, const KernelSpec& spec);
 
 // All kernels for the node: first the library's product with a generated kernel after it, then those of candidates().
 std::vector<std::unique_ptr<Kernel>> swiglu_ways(CudaContext& context, const KernelSpec& spec,

@@ -74,7 +74,8 @@ bool has_whole_groups(const KernelVariant& /*variant*/, const Graph& graph, cons
   return shape[0] % kMultiple == 0 && shape[1] % kMultiple == 0;
 }
 
-std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const KernelSpec& /*spec*/) {
+std::size_t workspace_of_quantise(const KernelVariant& /*variant*/, const CardFacts& /*card*/,
+                                  const KernelSpec& /*spec*/) {
   return QuantiseGrid::kMostShares * sizeof(std::uint32_t);
 }
 
