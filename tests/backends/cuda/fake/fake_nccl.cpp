@@ -1,12 +1,15 @@
 // A fake NCCL whose collectives compute nothing. It checks that calls come as NCCL takes them: within a group, with the
 // communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
 // name fails; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not end, captured or not; with
-// FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile.
+// FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_LOG: the beginning of the name of a file for each
+// rank, with a line for each tensor of a collective: the function, the elements and their type.
 #include <dlfcn.h>
 
 #include <cstddef>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "backends/cuda/fake/fake_card.h"
 
@@ -27,6 +30,15 @@ int result_of(const char* function, bool is_valid) {
 
 bool is_valid(const void* in, const void* out, std::size_t count, const void* handle, const void* stream) {
   return depth == 1 && in != nullptr && out != nullptr && count > 0 && handle == &joined && stream != nullptr;
+}
+
+void log(const char* function, std::size_t count, int type) {
+  const char* path = std::getenv("FAKE_NCCL_LOG");
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  if (path == nullptr || rank == nullptr) return;
+  static std::FILE* file = std::fopen((std::string(path) + rank).c_str(), "w");
+  std::fprintf(file, "%s %zu %d\n", function, count, type);
+  std::fflush(file);
 }
 
 template <typename Function>
@@ -73,13 +85,16 @@ int ncclGroupEnd() {
   of_card<decltype(fake_card_call)>("fake_card_call")(run_collective);
   return kSuccess;
 }
-int ncclAllReduce(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {
+int ncclAllReduce(const void* in, void* out, std::size_t count, int type, int, void* handle, void* stream) {
+  log("ncclAllReduce", count, type);
   return result_of("ncclAllReduce", is_valid(in, out, count, handle, stream));
 }
-int ncclReduceScatter(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {
+int ncclReduceScatter(const void* in, void* out, std::size_t count, int type, int, void* handle, void* stream) {
+  log("ncclReduceScatter", count, type);
   return result_of("ncclReduceScatter", is_valid(in, out, count, handle, stream));
 }
-int ncclAllGather(const void* in, void* out, std::size_t count, int, void* handle, void* stream) {
+int ncclAllGather(const void* in, void* out, std::size_t count, int type, void* handle, void* stream) {
+  log("ncclAllGather", count, type);
   return result_of("ncclAllGather", is_valid(in, out, count, handle, stream));
 }
 int ncclBroadcast(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/cuda/fake/on_fake_card.h"
+#include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"
 #include "support/mpirun.h"
@@ -77,6 +78,21 @@ TEST_F(RanksOnFakeCard, need_a_card_each) {
   const ProgramResult result = bench("cuda", {});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.error + result.output, HasSubstr("this machine has 1"));
+}
+
+// Where two ranks call collectives in another order, or of other sizes, NCCL hangs or mixes their messages.
+TEST_F(RanksOnFakeCard, call_the_same_collectives_in_the_same_order) {
+  const TemporaryFolder folder;
+  set("FAKE_NCCL_LOG", folder / "rank");
+  for (const std::string dtype : {"bf16", "fp16", "tf32"}) {
+    for (const std::string shard : {"gradients", "parameters"}) {
+      const ProgramResult result = bench("cuda:0", {"--compile", "full", "--dtype", dtype, "--shard", shard});
+      ASSERT_EQ(result.exit_code, 0) << result.error;
+      const std::string first = read_file(folder / "rank0", 1 << 20);
+      EXPECT_THAT(first, HasSubstr("ncclAllGather"));
+      EXPECT_EQ(first, read_file(folder / "rank1", 1 << 20)) << dtype << ' ' << shard;
+    }
+  }
 }
 
 // As srun --gpus-per-task=1 does: each rank sees one card, with the number 0.
