@@ -179,9 +179,9 @@ TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) 
     return rows_of(on_ranks_of_h200(more))[0];
   };
   const nlohmann::json chosen = row_of({"auto"});
-  EXPECT_EQ(chosen["parallel"]["shard"], "optimizer");
+  EXPECT_EQ(chosen["parallel"]["shard"], "gradients");
   EXPECT_EQ(chosen["parallel"]["tried_capacity_bytes"], chosen["capacity_bytes"]);
-  const nlohmann::json given = row_of({"optimizer"});
+  const nlohmann::json given = row_of({"gradients"});
   EXPECT_EQ(chosen["predicted_ms"], given["predicted_ms"]);
   EXPECT_EQ(chosen["memory_bytes"], given["memory_bytes"]);
   EXPECT_TRUE(given["parallel"]["choice"].is_null());

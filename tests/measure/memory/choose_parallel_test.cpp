@@ -250,10 +250,13 @@ TEST(ChosenSharding, depends_on_the_network_and_on_the_memory) {
   fast.choose_sharding = slow.choose_sharding = true;
   EXPECT_EQ(planned(fast).shard, "parameters");
   const ParallelSection unlimited = planned(slow);
-  EXPECT_EQ(unlimited.shard, "optimizer");
+  // As fast as divided optimizer states alone, in less memory.
+  ASSERT_EQ(unlimited.tried_shard[2], "gradients");
+  EXPECT_EQ(unlimited.tried_ms[1], unlimited.tried_ms[2]);
+  EXPECT_EQ(unlimited.shard, "gradients");
   EXPECT_EQ(unlimited.tried_capacity_bytes, std::nullopt);
-  const std::int64_t needed = unlimited.tried_peak_reserved[1];
-  EXPECT_EQ(planned(slow, needed).shard, "optimizer");
+  const std::int64_t needed = unlimited.tried_peak_reserved[2];
+  EXPECT_EQ(planned(slow, needed).shard, "gradients");
   const ParallelSection limited = planned(slow, needed - 1);
   EXPECT_EQ(limited.shard, "parameters");
   EXPECT_EQ(limited.tried_capacity_bytes, needed - 1);

@@ -180,7 +180,8 @@ std::vector<Op> generated_ops() {
   std::vector<Op> ops;
   for (const Op op : kAllOps) {
     const OpClass kind = op_class(op);
-    const bool by_hand = op == Op::rope || op == Op::attention || op == Op::attention_backward;
+    const bool by_hand = op == Op::rope || op == Op::attention || op == Op::attention_backward || op == Op::quantise ||
+                         op == Op::scaled_matmul;
     if (kind == OpClass::elementwise || kind == OpClass::reduction || (kind == OpClass::composite && !by_hand)) {
       ops.push_back(op);
     }

@@ -47,8 +47,8 @@ class Batch {
 
   // Throws Error if a source does not compile. Returns the output of ptxas for each kernel.
   std::string compile() const {
-    const std::string text = fmt::format("{}{}{}{}", cuda::generated_intrinsics(), cuda::generated_prelude(),
-                                         cuda::generated_codes(), kernels_);
+    const std::string text = fmt::format("{}{}{}{}{}", cuda::generated_intrinsics(), cuda::generated_prelude(),
+                                         cuda::generated_codes(), cuda::generated_float8(), kernels_);
     const cuda::CompiledImage image =
         cuda::nvrtc().compile(text, "models", architecture_, {"--minimal", "--ptxas-options=-v"});
     EXPECT_FALSE(image.bytes.empty());

@@ -77,7 +77,7 @@ class Emulator {
     std::string text = at_any_address_ ? "#define EMULATION_AT_ANY_ADDRESS\n" : "";
     text += fmt::format("#include \"{}/tests/backends/cuda/generator/emulation_runtime.h\"\n{}",
                         source_folder().string(), cuda::generated_prelude()) +
-            cuda::generated_codes();
+            cuda::generated_codes() + cuda::generated_float8();
     for (const auto& [key, item] : sources_) text += renamed_kernels(item.source, item.number) + runners(item);
     const std::filesystem::path file = folder_.path() / "kernels.cpp";
     const std::filesystem::path library = folder_.path() / "kernels.so";

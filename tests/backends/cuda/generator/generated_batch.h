@@ -20,8 +20,9 @@ inline std::string batch_name(std::size_t number, std::size_t launch) {
 inline std::string_view kernels_of(const cuda::GeneratedSource& source) {
   const std::size_t head = cuda::generated_intrinsics().size() + cuda::generated_prelude().size();
   std::string_view kernels = std::string_view(source.text).substr(std::min(head, source.text.size()));
-  const std::string codes = cuda::generated_codes();
-  if (kernels.starts_with(codes)) kernels.remove_prefix(codes.size());
+  for (const std::string& codes : {cuda::generated_codes(), cuda::generated_float8()}) {
+    if (kernels.starts_with(codes)) kernels.remove_prefix(codes.size());
+  }
   return kernels;
 }
 
