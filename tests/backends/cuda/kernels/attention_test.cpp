@@ -339,7 +339,8 @@ TEST_F(OnCardAttention, fp32_is_as_exact_as_fp32_sums) {
   }
 }
 
-// The error against operands that are not rounded; plain ops round theirs to tf32.
+// The error against operands that are not rounded. Plain ops round theirs to tf32, but the library may multiply small
+// matrices in fp32; the kernel always rounds the operands of two products.
 TEST_F(OnCardAttention, tf32_is_as_good_as_products_in_tf32) {
   for (const std::int64_t width : {20, 64, 128, 256}) {
     for (const std::int64_t length : {3, 129, 239, 799}) {
@@ -358,7 +359,7 @@ TEST_F(OnCardAttention, tf32_is_as_good_as_products_in_tf32) {
           const std::vector<HostTensor> plain = in_plain_ops(op, given, rounded.attributes());
           for (std::size_t i = 0; i < found.size(); ++i) {
             const double bound =
-                2 * largest_difference(plain[i], expected[i]) + 0x1p-11 * (0.3 + largest_of(expected[i]));
+                2 * largest_difference(plain[i], expected[i]) + 2 * 0x1p-11 * (0.3 + largest_of(expected[i]));
             EXPECT_LE(largest_difference(found[i], expected[i]), bound)
                 << name(op) << " output " << i << " of " << rounded.text();
           }
