@@ -22,7 +22,7 @@ std::string call(std::string_view op, std::string a, std::string b) {
 // Values of a body as expressions; operands of sums and products are in alphabetical order.
 class Expressions {
  public:
-  explicit Expressions(const Graph& body) : body_(body) {
+  explicit Expressions(const Graph& body) {
     for (const NodeId id : body.order()) add(body.node(id));
   }
   const std::string& of(Value value) const { return of_.at(value); }
@@ -42,7 +42,6 @@ class Expressions {
     return text;
   }
 
-  const Graph& body_;
   std::map<Value, std::string> of_;
 };
 
