@@ -1,0 +1,74 @@
+#include "support/op_cases/cases.h"
+
+#include "ops/attention_form.h"
+
+namespace ridgepoint::testing {
+
+void add_rope(OpCases& cases) {
+  for (const bool inverse : {false, true}) {
+    const std::string suffix = inverse ? "_inverse" : "";
+    cases
+        .add_case(Op::rope, "by_sequence" + suffix,
+                  graph_of({Shape{2, 5, 3, 8}, Shape{5, 4}, Shape{5, 4}},
+                           [inverse](Graph& g, const Values& x) {
+                             return Values{rope(g, x[0], detach(g, x[1]), detach(g, x[2]), 1, inverse)};
+                           }))
+        .differentiable = false;
+  }
+  cases.add_case(Op::rope, "of_transpose",
+                 graph_of({Shape{2, 3, 5, 8}, Shape{5, 4}, Shape{5, 4}}, [](Graph& g, const Values& x) {
+                   return Values{rope(g, transpose(g, x[0], {0, 2, 1, 3}), x[1], x[2], 1)};
+                 }));
+  cases.add_case(Op::rope, "short_pairs",
+                 graph_of({Shape{7, 2}, Shape{7, 1}, Shape{7, 1}},
+                          [](Graph& g, const Values& x) { return Values{rope(g, x[0], x[1], x[2], 0, true)}; }));
+}
+
+void add_attention(OpCases& cases) {
+  for (const bool causal : {false, true}) {
+    const std::string suffix = causal ? "_causal" : "";
+    cases.add_case(
+        Op::attention, "heads" + suffix,
+        graph_of({Shape{2, 3, 9, 8}, Shape{2, 3, 9, 8}, Shape{2, 3, 9, 8}}, [causal](Graph& g, const Values& x) {
+          return Values{attention(g, x[0], x[1], x[2], {0.35, causal}).first};
+        }));
+    cases.add_case(
+        Op::attention_backward, "heads" + suffix,
+        graph_of({Shape{2, 9, 8}, Shape{2, 9, 8}, Shape{2, 9, 8}, Shape{2, 9, 8}}, [causal](Graph& g, const Values& x) {
+          const auto [o, lse] = attention(g, x[1], x[2], x[3], {0.35, causal});
+          const Node& made = g.node(make_node(g, Op::attention_backward, {x[0], x[1], x[2], x[3], o, lse},
+                                              {{"causal", causal}, {"scale", 0.35}}));
+          return Values{made.outputs[0], made.outputs[1], made.outputs[2]};
+        }));
+  }
+  struct Form {
+    std::string name;
+    Shape queries, keys;
+    AttentionForm form;
+  };
+  const Form forms[] = {
+      {"grouped", Shape{2, 6, 9, 8}, Shape{2, 2, 9, 8}, {0.35, true}},
+      {"one_key_head", Shape{4, 9, 8}, Shape{1, 21, 8}, {0.35}},
+      {"window", Shape{2, 2, 21, 8}, Shape{2, 2, 21, 8}, {.scale = 0.35, .causal = true, .window = 4}},
+      {"soft_cap", Shape{3, 9, 8}, Shape{3, 9, 8}, {.scale = 0.5, .soft_cap = 0.8}},
+      {"all", Shape{4, 13, 8}, Shape{2, 13, 8}, {.scale = 0.5, .causal = true, .window = 6, .soft_cap = 0.8}}};
+  for (const auto& [form_name, queries, keys, form] : forms) {
+    cases.add_case(Op::attention, form_name, graph_of({queries, keys, keys}, [form = form](Graph& g, const Values& x) {
+                     return Values{attention(g, x[0], x[1], x[2], form).first};
+                   }));
+    cases.add_case(
+        Op::attention_backward, form_name,
+        graph_of({queries, queries, keys, keys}, [form = form](Graph& g, const Values& x) {
+          const auto [o, lse] = attention(g, x[1], x[2], x[3], form);
+          return g.node(make_node(g, Op::attention_backward, {x[0], x[1], x[2], x[3], o, lse}, attributes_of(form)))
+              .outputs;
+        }));
+  }
+  cases.add_case(Op::attention, "more_keys_and_both_results",
+                 graph_of({Shape{5, 16}, Shape{70, 16}, Shape{70, 16}}, [](Graph& g, const Values& x) {
+                   const auto [o, lse] = attention(g, x[0], x[1], x[2], {0.25});
+                   return Values{o, lse};
+                 }));
+}
+
+}  // namespace ridgepoint::testing

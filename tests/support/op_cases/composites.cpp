@@ -1,0 +1,117 @@
+#include "support/op_cases/cases.h"
+
+#include <array>
+#include <limits>
+
+namespace ridgepoint::testing {
+
+void add_activations_and_masks(OpCases& cases) {
+  cases.add_case(Op::silu_backward, "", graph_of({Shape{3, 37}, Shape{3, 37}}, [](Graph& g, const Values& x) {
+                   return Values{g.node(make_node(g, Op::silu_backward, {x[0], x[1]})).outputs[0]};
+                 }));
+  cases.add_case(Op::causal_mask, "square", graph_of({Shape{2, 5, 5}}, [](Graph& g, const Values& x) {
+                   return Values{causal_mask(g, x[0], 0.0)};
+                 }));
+  for (const bool by_tanh : {false, true}) {
+    const std::string suffix = by_tanh ? "by_tanh" : "";
+    cases.add_case(Op::gelu, suffix, graph_of({Shape{3, 37}}, [by_tanh](Graph& g, const Values& x) {
+                     return Values{gelu(g, scale(g, x[0], 3.0), by_tanh)};
+                   }));
+    cases.add_case(Op::gelu_backward, suffix,
+                   graph_of({Shape{3, 37}, Shape{3, 37}}, [by_tanh](Graph& g, const Values& x) {
+                     return g.node(make_node(g, Op::gelu_backward, {x[0], x[1]}, {{"tanh", by_tanh}})).outputs;
+                   }));
+  }
+  cases.add_case(Op::soft_cap, "",
+                 graph_of({Shape{3, 37}}, [](Graph& g, const Values& x) { return Values{soft_cap(g, x[0], 0.75)}; }));
+  cases.add_case(Op::soft_cap_backward, "", graph_of({Shape{3, 37}, Shape{3, 37}}, [](Graph& g, const Values& x) {
+                   return g.node(make_node(g, Op::soft_cap_backward, {x[0], x[1]}, {{"cap", 4.0}})).outputs;
+                 }));
+  cases.add_case(Op::causal_mask, "window", graph_of({Shape{2, 7, 9}}, [](Graph& g, const Values& x) {
+                   return Values{causal_mask(g, x[0], -1.0, 3)};
+                 }));
+  cases.add_case(Op::causal_mask, "more_keys", graph_of({Shape{3, 2, 4, 9}}, [](Graph& g, const Values& x) {
+                   return Values{causal_mask(g, x[0], -1.0)};
+                 }));
+  cases.add_case(Op::causal_mask, "softmaxed", graph_of({Shape{2, 17, 17}}, [](Graph& g, const Values& x) {
+                   return Values{softmax(g, causal_mask(g, x[0], -std::numeric_limits<double>::infinity()))};
+                 }));
+  for (const Shape& shape : {Shape{3, 67}, Shape{2, 3, 1}, Shape{5}, Shape{2, 600}}) {
+    cases.add_case(Op::softmax, OpCases::shape_name(shape),
+                   graph_of({shape}, [](Graph& g, const Values& x) { return Values{softmax(g, x[0])}; }));
+  }
+  cases.add_case(Op::softmax_backward, "", graph_of({Shape{3, 67}, Shape{3, 67}}, [](Graph& g, const Values& x) {
+                   return Values{g.node(make_node(g, Op::softmax_backward, {x[0], x[1]})).outputs[0]};
+                 }));
+}
+
+void add_norms(OpCases& cases) {
+  for (const Shape& shape : {Shape{3, 67}, Shape{2, 5, 1}, Shape{9}, Shape{3, 600}}) {
+    cases.add_case(Op::rms_norm, OpCases::shape_name(shape),
+                   graph_of({shape, Shape{shape[-1]}},
+                            [](Graph& g, const Values& x) { return Values{rms_norm(g, x[0], x[1], 1e-5).first}; }));
+  }
+  cases.add_case(Op::rms_norm, "both_results", graph_of({Shape{3, 7}, Shape{7}}, [](Graph& g, const Values& x) {
+                   const auto [y, r] = rms_norm(g, x[0], x[1], 1e-5);
+                   return Values{y, r};
+                 }));
+  cases.add_case(Op::rms_norm_backward, "",
+                 graph_of({Shape{4, 3, 19}, Shape{4, 3, 19}, Shape{19}, Shape{4, 3, 1}}, [](Graph& g, const Values& x) {
+                   const Node& made = g.node(make_node(g, Op::rms_norm_backward, {x[0], x[1], x[2], x[3]}));
+                   return Values{made.outputs[0], made.outputs[1]};
+                 }));
+  const auto normalise = [](Graph& g, const Values& x) { return Values{layer_norm(g, x[0], x[1], x[2], 1e-5)[0]}; };
+  for (const Shape& shape : {Shape{3, 67}, Shape{2, 5, 4}, Shape{9}, Shape{3, 600}}) {
+    cases.add_case(Op::layer_norm, OpCases::shape_name(shape),
+                   graph_of({shape, Shape{shape[-1]}, Shape{shape[-1]}}, normalise));
+  }
+  cases.add_case(Op::layer_norm, "all_results",
+                 graph_of({Shape{3, 7}, Shape{7}, Shape{7}}, [](Graph& g, const Values& x) {
+                   const std::array<Value, 3> made = layer_norm(g, x[0], x[1], x[2], 1e-5);
+                   return Values{made.begin(), made.end()};
+                 }));
+  cases.add_case(
+      Op::layer_norm_backward, "",
+      graph_of({Shape{4, 3, 19}, Shape{4, 3, 19}, Shape{19}, Shape{4, 3, 1}, Shape{4, 3, 1}},
+               [](Graph& g, const Values& x) { return g.node(make_node(g, Op::layer_norm_backward, x)).outputs; }));
+  for (const Shape& shape : {Shape{3, 67}, Shape{1}, Shape{2, 3, 4, 5}, Shape{5000}}) {
+    cases
+        .add_case(Op::nonfinite, OpCases::shape_name(shape),
+                  graph_of({shape}, [](Graph& g, const Values& x) { return Values{nonfinite(g, x[0])}; }))
+        .differentiable = false;
+  }
+}
+
+void add_cross_entropy(OpCases& cases) {
+  cases
+      .add_case(
+          Op::cross_entropy, "",
+          graph_of({Shape{6, 37}}, [](Graph& g, const Values& x) { return Values{cross_entropy(g, x[0], x[1]).first}; },
+                   {Shape{6}}))
+      .index_bound = 37;
+  cases
+      .add_case(Op::cross_entropy, "both_results",
+                graph_of({Shape{6, 700}},
+                         [](Graph& g, const Values& x) {
+                           const auto [loss, lse] = cross_entropy(g, x[0], x[1]);
+                           return Values{loss, lse};
+                         },
+                         {Shape{6}}))
+      .index_bound = 700;
+  cases
+      .add_case(Op::cross_entropy_backward, "",
+                graph_of({Shape{6}, Shape{6, 37}, Shape{6}},
+                         [](Graph& g, const Values& x) {
+                           const DType wide = accumulator(g.type(x[1]).dtype);
+                           const auto widened = [&](Value row) {
+                             return g.type(row).dtype == wide ? row : cast(g, row, wide);
+                           };
+                           return Values{g.node(make_node(g, Op::cross_entropy_backward,
+                                                          {widened(x[0]), x[1], x[3], widened(x[2])}))
+                                             .outputs[0]};
+                         },
+                         {Shape{6}}))
+      .index_bound = 37;
+}
+
+}  // namespace ridgepoint::testing

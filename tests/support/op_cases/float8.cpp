@@ -1,0 +1,54 @@
+#include "support/op_cases/cases.h"
+
+#include <utility>
+
+namespace ridgepoint::testing {
+
+// Matrices in 8 bits, as every back end sees them: from fp32 in double precision.
+void add_float8(OpCases& cases) {
+  const auto narrow = [](Graph& g, Value x) { return g.type(x).dtype == DType::fp64 ? cast(g, x, DType::fp32) : x; };
+  for (const DType codes : {DType::e4m3, DType::e5m2}) {
+    const std::string of(name(codes));
+    OpCase& rounded = cases.add_case(
+        Op::cast, "through_" + of, graph_of({Shape{7, 130}}, [=](Graph& g, const Values& x) {
+          const Value wide = scale(g, x[0], 0x1p-8);
+          return Values{cast(g, cast(g, x[0], codes), DType::fp32), cast(g, cast(g, wide, codes), DType::fp32)};
+        }));
+    rounded.low = -700;
+    rounded.high = 700;
+    rounded.differentiable = false;
+    for (const Shape& shape : {Shape{5, 7}, Shape{48, 80}, Shape{144, 208}}) {
+      cases
+          .add_case(
+              Op::quantise, of + "_" + OpCases::shape_name(shape),
+              graph_of({shape},
+                       [=](Graph& g, const Values& x) {
+                         const Quantised made = quantise(g, narrow(g, x[0]), codes, {.rows = true, .columns = true});
+                         return Values{cast(g, made.rows, DType::fp32), cast(g, made.columns, DType::fp32), made.scale};
+                       }))
+          .differentiable = false;
+    }
+  }
+  cases
+      .add_case(Op::quantise, "columns_of_transpose",
+                graph_of({Shape{32, 48}},
+                         [=](Graph& g, const Values& x) {
+                           const Value turned = transpose(g, narrow(g, x[0]), {1, 0});
+                           const Quantised made = quantise(g, turned, DType::e4m3, {.rows = false, .columns = true});
+                           return Values{cast(g, made.columns, DType::fp32)};
+                         }))
+      .differentiable = false;
+  for (const auto& [left, right] : {std::pair(Shape{5, 7}, Shape{3, 7}), std::pair(Shape{48, 64}, Shape{32, 64})}) {
+    cases
+        .add_case(Op::scaled_matmul, OpCases::shape_name(left),
+                  graph_of({left, right},
+                           [=](Graph& g, const Values& x) {
+                             const Quantised a = quantise(g, narrow(g, x[0]), DType::e5m2, {});
+                             const Quantised b = quantise(g, narrow(g, x[1]), DType::e4m3, {});
+                             return Values{scaled_matmul(g, a.rows, a.scale, b.rows, b.scale, DType::fp32)};
+                           }))
+        .differentiable = false;
+  }
+}
+
+}  // namespace ridgepoint::testing
