@@ -46,8 +46,8 @@ inline int checked_int(std::int64_t size, const char* what) {
   return static_cast<int>(size);
 }
 inline unsigned checked_grid_y(std::int64_t items, std::int64_t per_block, const char* what) {
-  constexpr std::int64_t kMostBlocks = 65535;
-  require_at_most(items, kMostBlocks * per_block, what);
+  constexpr std::int64_t kMostInY = 65535;
+  require_at_most(items, kMostInY * per_block, what);
   return block_count(items, per_block);
 }
 

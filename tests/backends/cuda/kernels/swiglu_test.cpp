@@ -286,7 +286,7 @@ class OnCardSwiglu : public testing::OnCard {
       }
       return sum;
     };
-    const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+    const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
     const std::vector<std::vector<std::vector<double>>> ways = run(some, operands);
     const SwigluNode found = some.found();
     for (std::int64_t i = 0; i < tokens * features; ++i) {
@@ -304,14 +304,14 @@ class OnCardSwiglu : public testing::OnCard {
           const double d = first;
           const double gate = element(found.gate, row, column);
           const double up = element(found.up, row, column);
-          const double s = sigmoid(gate);
+          const double s = logistic(gate);
           expect(found.gate_gradient, at, d * up * (s + gate * s * (1 - s)), std::fabs(d * up) + 0.01);
           expect(found.up_gradient, at, d * gate * s, std::fabs(d * gate) + 0.01);
         } else {
           const double gate = first;
           const double up = second;
           const double scale = (std::fabs(gate) + 0.1) * (std::fabs(up) + 0.1);
-          expect(found.hidden, at, gate * sigmoid(gate) * up, scale);
+          expect(found.hidden, at, gate * logistic(gate) * up, scale);
           if (!keeps) continue;
           const auto half = static_cast<std::size_t>(row * 2 * features + column);
           expect(*found.halves, half, gate, std::fabs(gate) + 0.1);

@@ -101,7 +101,9 @@ TEST_P(TorchTransformers, allocates_and_frees_what_pytorch_does) {
   ASSERT_GT(recorded.size(), 2 * mine.size());
   EXPECT_EQ(mine, comparable({recorded.begin(), recorded.begin() + static_cast<std::ptrdiff_t>(mine.size())}));
   EXPECT_EQ(peak_of(events), peak_of(recorded));
-  if (name.starts_with("olmo2")) EXPECT_EQ(events, recorded);
+  if (name.starts_with("olmo2")) {
+    EXPECT_EQ(events, recorded);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, TorchTransformers,
