@@ -202,7 +202,10 @@ TEST_F(ForecastTime, knows_attention_in_tf32_from_that_in_fp32) {
   problem.variant = AttentionVariant::flash;
   const auto ms = [&](Precision precision) {
     problem.precision = precision;
-    return forecast_time(build_attention_problem(problem), Compile::full, sheet("h200"))->ms;
+    const ProgramPlan plan(build_attention_problem(problem),
+                           open_device("null", {.card = describe_card(sheet("h200"))}),
+                           {.compile = compile_options(problem, Mode::forward)});
+    return forecast_time(plan.graph(), Compile::full, sheet("h200"))->ms;
   };
   EXPECT_LT(ms(Precision::tf32), 0.6 * ms(Precision::fp32));
 }
