@@ -183,8 +183,9 @@ TEST_F(ForecastTime, multiplies_fp32_attention_faster_with_the_kernels_of_hopper
                                 .window = window,
                                 .products = products,
                                 .is_backward = is_backward};
-    const double pairs = window > 0 ? 16384.0 * window : 16384.0 * 16384 / 2;
-    return 64 * pairs * 4 * width * (is_backward ? 2.5 : 1) / rates.attention(size).work / *sheet(card).bf16;
+    const double pairs = 16384.0 * (window > 0 ? static_cast<double>(window) : 16384.0 / 2);
+    const double flops = 64 * pairs * 4 * static_cast<double>(width) * (is_backward ? 2.5 : 1);
+    return flops / rates.attention(size).work / *sheet(card).bf16;
   };
   for (const bool is_backward : {false, true}) {
     for (const std::int64_t width : {64, 128, 256}) {
