@@ -13,6 +13,7 @@
 #include "ops/node_key.h"
 #include "ops/rule.h"
 #include "runtime/device.h"
+#include "runtime/matmul_problem.h"
 
 namespace ridgepoint {
 namespace {
@@ -24,6 +25,9 @@ constexpr double kErrorInTf32 = 0.15;
 
 constexpr double kMsPerSecond = 1e3;
 
+// Of the accesses of what a product ends in, those that its sums do not hide.
+constexpr double kShownOfFused = 0.3;
+
 // Whether the last axis of the value is another one of the tensor that it is a view of.
 bool moves_last_axis(const Graph& graph, Value value) {
   const Node& node = graph.producer_node(value);
@@ -33,7 +37,7 @@ bool moves_last_axis(const Graph& graph, Value value) {
 }
 
 std::optional<ProductKind> product_kind(const Graph& graph, const Node& node) {
-  if (node.attributes.get_or("compute", std::string()) == "tf32") {
+  if (is_tf32(node)) {
     const bool is_contiguous = !moves_last_axis(graph, node.inputs[0]) && moves_last_axis(graph, node.inputs[1]);
     return is_contiguous ? ProductKind::tf32 : ProductKind::tf32_strided;
   }
@@ -51,6 +55,11 @@ std::optional<ProductKind> product_kind(const Graph& graph, const Node& node) {
   }
 }
 
+ProductKind products_of_attention(const Node& node, DType dtype) {
+  if (dtype != DType::fp32) return ProductKind::half;
+  return is_tf32(node) ? ProductKind::tf32 : ProductKind::fp32;
+}
+
 AttentionSize attention_size(const Graph& graph, const Node& node) {
   const bool is_backward = node.op == Op::attention_backward;
   const std::size_t q = is_backward ? 1 : 0;
@@ -64,7 +73,7 @@ AttentionSize attention_size(const Graph& graph, const Node& node) {
                      .window = form.window < keys ? form.window : 0,
                      .has_soft_cap = form.soft_cap > 0,
                      .bytes = static_cast<double>(bytes_of(graph, node)),
-                     .is_fp32 = queries.dtype == DType::fp32,
+                     .products = products_of_attention(node, queries.dtype),
                      .is_backward = is_backward};
   for (int axis = 0; axis < queries.shape.rank() - 2; ++axis) size.batch *= queries.shape[axis];
   return size;
@@ -82,11 +91,11 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     if (!kind) return std::nullopt;
     const auto flops = static_cast<double>(cost(graph, node).flops);
     if (node.op != Op::fused) return rates.product(*kind, flops, bytes);
-    // What follows the product hides only a part of its accesses behind the sums.
+    // What follows the product hides a part of its accesses behind the sums.
     double operand_bytes = 0;
     for (std::size_t i = 0; i < 2; ++i) operand_bytes += static_cast<double>(graph.type(node.inputs[i]).bytes());
     KernelTime time = rates.product(*kind, flops, operand_bytes);
-    time.work += rates.rows(bytes - operand_bytes).work;
+    time.work += kShownOfFused * rates.rows(bytes - operand_bytes).work;
     return time;
   }
   switch (node.op) {

@@ -25,31 +25,54 @@ struct AttentionRate {
   // What a block multiplies beyond the keys (in backward: queries) that it sees: tiles that reach past the diagonal,
   // and the idle time when it begins and ends.
   double more;
+  bool divides = false;  // whether multiprocessors share blocks that are too few for them
 };
-constexpr AttentionRate kAttention = {0.34, 3e-6, 128, 120}, kAttentionBackward = {0.263, 14e-6, 128, 120};
-constexpr AttentionRate kHopperAttention = {0.54, 5e-6, 192, 400}, kHopperAttentionBackward = {0.49, 6e-6, 128, 400};
-constexpr AttentionRate kWideHopperAttention = {0.70, 3e-6, 128, 280};
-constexpr AttentionRate kWideHopperAttentionBackward = {0.53, 14e-6, 128, 400};
-// fp32 multiplies fp16 parts (docs/decisions/0011); heads wider than 64 have smaller tiles.
-constexpr AttentionRate kFp32Attention = {0.103, 3e-6, 256, 120}, kFp32AttentionBackward = {0.09, 14e-6, 128, 120};
-constexpr AttentionRate kWideFp32Attention = {0.081, 3e-6, 128, 120};
-constexpr AttentionRate kWideFp32AttentionBackward = {0.055, 14e-6, 64, 120};
-
 constexpr double kWidestHead = 128;  // of tiles that are not padded to 256
-constexpr std::int64_t kShortKeys = 256;
 
+// The kernels for every GPU. Those of fp32 and tf32 multiply fp16 parts (docs/decisions/0011).
+AttentionRate portable_rate(const AttentionSize& size, double width) {
+  if (size.products == ProductKind::half) {
+    return size.is_backward ? AttentionRate{0.263, 14e-6, 128, 120} : AttentionRate{0.34, 3e-6, 128, 120};
+  }
+  if (width > 64) return size.is_backward ? AttentionRate{0.055, 14e-6, 64, 120} : AttentionRate{0.081, 3e-6, 128, 120};
+  return size.is_backward ? AttentionRate{0.09, 14e-6, 128, 120} : AttentionRate{0.103, 3e-6, 256, 120};
+}
+
+// Hopper's kernels of bf16 and fp16 operands. Heads up to 64 have a forward of their own for short sequences.
+constexpr std::int64_t kShortKeys = 1024;
+AttentionRate hopper_half_rate(const AttentionSize& size, double width) {
+  if (width > kWidestHead) {
+    return size.is_backward ? AttentionRate{0.40, 30e-6, 64, 400} : AttentionRate{0.76, 5e-6, 128, 400};
+  }
+  if (width > 64) {
+    return size.is_backward ? AttentionRate{0.569, 12e-6, 128, 200, true} : AttentionRate{0.64, 5e-6, 128, 160, true};
+  }
+  if (size.is_backward) return {0.526, 10e-6, 128, 240, true};
+  if (size.keys <= kShortKeys && size.window == 0 && !size.has_soft_cap) return {0.60, 4e-6, 64, 340};
+  return {0.526, 3e-6, 192, 400, true};
+}
+
+// Hopper's kernels of fp32 operands, in one part for tf32 and two for fp32.
+AttentionRate hopper_split_rate(const AttentionSize& size, double width) {
+  constexpr double kShares[2][2][3] = {{{0.19, 0.192, 0.177}, {0.197, 0.205, 0.151}},  // fp32: forward, backward
+                                       {{0.31, 0.40, 0.40}, {0.36, 0.433, 0.30}}};     // tf32
+  const int of_width = width > kWidestHead ? 2 : width > 64 ? 1 : 0;
+  const double share = kShares[size.products == ProductKind::tf32][size.is_backward][of_width];
+  return {share, size.is_backward ? 14e-6 : 8e-6, size.is_backward && of_width == 2 ? 64.0 : 128.0, 260};
+}
+
+// Which kernel runs is as in src/backends/cuda/kernels/attention.
 AttentionRate attention_rate(const AttentionSize& size, double width, bool is_hopper) {
-  const bool is_wide = width > 64;
-  if (size.is_fp32) {
-    if (size.is_backward) return is_wide ? kWideFp32AttentionBackward : kFp32AttentionBackward;
-    return is_wide ? kWideFp32Attention : kFp32Attention;
+  if (!is_hopper) return portable_rate(size, width);
+  const bool is_plain = size.window == 0 && !size.has_soft_cap;
+  if (size.products != ProductKind::half) {
+    constexpr std::int64_t kPortableKeys = 64;
+    const bool is_split = is_plain && (size.keys > kPortableKeys || width > kWidestHead);
+    return is_split ? hopper_split_rate(size, width) : portable_rate(size, width);
   }
-  // Hopper has no kernels of its own for the forward of few keys and the backward of the widest heads.
-  if (!is_hopper || (size.is_backward ? width > kWidestHead : size.keys <= kShortKeys)) {
-    return size.is_backward ? kAttentionBackward : kAttention;
-  }
-  if (size.is_backward) return is_wide ? kWideHopperAttentionBackward : kHopperAttentionBackward;
-  return is_wide ? kWideHopperAttention : kHopperAttention;
+  constexpr std::int64_t kPortableKeys = 256;  // in forward
+  const bool is_portable = !size.is_backward && size.keys <= kPortableKeys && (width > 64 || !is_plain);
+  return is_portable ? portable_rate(size, width) : hopper_half_rate(size, width);
 }
 
 // A soft cap takes an exponential and a reciprocal of each score. A multiprocessor begins 16 of them in a cycle (CUDA
@@ -72,12 +95,15 @@ constexpr double kOptimizerShare = 0.76;
 constexpr double kProductFixed = 6.8e-6, kSplitProductFixed = 8e-6;
 constexpr double kRowFixed = 1.2e-6;
 constexpr double kOptimizerFixed = 8e-6;
-constexpr double kCapturedShare = 0.67;
+constexpr double kCapturedShare = 0.62;
 constexpr double kHostSeconds = 3.9e-6;
 
 // A window has a second edge with tiles that reach past it, but blocks of equal length: times what a block multiplies
 // beyond what it sees.
 constexpr double kMoreOfWindow = 1.35, kMoreOfWindowInBackward = 0.7;
+
+// What it takes to add the parts of blocks that multiprocessors share.
+constexpr double kDivisionSeconds = 10e-6;
 
 // The keys that a query attends to, in backward the queries that attend to a key.
 double seen_on_average(const AttentionSize& size, double rows, double others) {
@@ -125,7 +151,8 @@ KernelTime KernelRates::attention(const AttentionSize& size) const {
   const auto batch = static_cast<double>(size.batch);
   const auto queries = static_cast<double>(size.queries);
   const auto keys = static_cast<double>(size.keys);
-  double width = std::max(round_up_to(static_cast<double>(size.width), size.is_fp32 ? 64 : 32), 64.0);
+  double width =
+      std::max(round_up_to(static_cast<double>(size.width), size.products == ProductKind::half ? 32 : 64), 64.0);
   if (width > kWidestHead) width = round_up_to(width, 256);
   const AttentionRate rate = attention_rate(size, width, card_.compute_capability == kHopper);
 
@@ -138,8 +165,12 @@ KernelTime KernelRates::attention(const AttentionSize& size) const {
   const double seen_by_all = batch * rows * seen;
   const double seen_by_longest = std::min(rate.block, rows) * std::max(seen, reach);
   const double flops_of_one = (size.is_backward ? 2.5 : 1.0) * 4 * width;
-  const double scores = std::max(seen_by_all, seen_by_longest * card_.multiprocessors);
-  double seconds = flops_of_one * scores / (half_ * rate.share);
+  const double seconds_of_one = flops_of_one / (half_ * rate.share);
+  double scores = std::max(seen_by_all, seen_by_longest * card_.multiprocessors);
+  if (rate.divides && size.window == 0 && !size.has_soft_cap) {
+    scores = std::min(scores, seen_by_all + kDivisionSeconds / seconds_of_one);
+  }
+  double seconds = seconds_of_one * scores;
   const double functions = size.is_backward ? kFunctionsOfCapInBackward : kFunctionsOfCap;
   if (size.has_soft_cap) seconds += functions * scores / special_functions_per_second(card_);
   return {rate.fixed, std::max(seconds, size.bytes / (card_.bytes_per_second * kRowShare))};

@@ -27,8 +27,8 @@ struct AttentionSize {
   bool causal = false;
   std::int64_t window = 0;  // keys that a query attends to; 0: no window
   bool has_soft_cap = false;
-  double bytes = 0;  // operands and results
-  bool is_fp32 = false;
+  double bytes = 0;                          // operands and results
+  ProductKind products = ProductKind::half;  // half, fp32 or tf32
   bool is_backward = false;
 };
 
@@ -40,8 +40,8 @@ class KernelRates {
   // `flops` are 2 m n k for each product of the batch; `bytes` are operands and results.
   KernelTime product(ProductKind kind, double flops, double bytes) const;
   // 4 batch queries keys width operations, half of that where causal, those of the pairs that a window leaves, 2.5
-  // times as many backward; the tiles' padding counts in addition. No call takes less time than its longest block, on
-  // one multiprocessor, nor than its bytes.
+  // times as many backward; the tiles' padding counts in addition. No call takes less time than its bytes, nor than
+  // its longest block on one multiprocessor, except where multiprocessors share blocks.
   KernelTime attention(const AttentionSize& size) const;
   // AdamW over all parameters.
   KernelTime optimizer(double bytes) const;
