@@ -50,13 +50,15 @@ output "dw" %14
 )");
 }
 
-TEST(QuantiseProducts, transposes_codes_where_the_device_has_no_kernel_that_would) {
-  expect_rewritten(quantise_products, R"(
+constexpr const char* kProduct = R"(
 %0:bf16[4,8] = input() {name="x", role="data"}
 %1:bf16[8,6] = input() {name="w", role="parameter"}
 %2:bf16[4,6] = matmul(%0, %1) {compute="fp8"}
 output "y" %2
-)",
+)";
+
+TEST(QuantiseProducts, transposes_codes_where_the_device_has_no_kernel_that_would) {
+  expect_rewritten(quantise_products, kProduct,
                    R"(
 %0:bf16[4,8] = input() {name="x", role="data"}
 %1:bf16[8,6] = input() {name="w", role="parameter"}
@@ -72,12 +74,7 @@ output "y" %7
 TEST(QuantiseProducts, keeps_the_values_of_the_products) { expect_same_values(quantise_products, kTraining); }
 
 TEST(QuantiseProducts, makes_only_the_order_that_is_read) {
-  expect_rewritten(quantise_products, R"(
-%0:bf16[4,8] = input() {name="x", role="data"}
-%1:bf16[8,6] = input() {name="w", role="parameter"}
-%2:bf16[4,6] = matmul(%0, %1) {compute="fp8"}
-output "y" %2
-)",
+  expect_rewritten(quantise_products, kProduct,
                    R"(
 %0:bf16[4,8] = input() {name="x", role="data"}
 %1:bf16[8,6] = input() {name="w", role="parameter"}

@@ -26,11 +26,7 @@ class Attention : public Kernel {
     const AttentionSizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
-    set_rows(parameters_.q, spec.inputs[0]);
-    const Divisor group = group_of(spec.inputs[0], spec.inputs[1]);
-    set_rows(parameters_.k, spec.inputs[1], group);
-    set_rows(parameters_.v, spec.inputs[2], group);
-    set_rows(parameters_.o, spec.outputs[0]);
+    set_all_rows(parameters_, spec);
     kernel_ = {context.kernel(variant.image, variant.entry),
                variant.entry,
                {.grid_x = static_cast<unsigned>(ceil_divide(sizes.queries, tiling.rows) * sizes.batch),
@@ -42,12 +38,7 @@ class Attention : public Kernel {
   std::string_view name() const override { return kernel_.name; }
 
   void launch(const LaunchArguments& arguments) override {
-    parameters_.q.data = arguments.inputs[0];
-    parameters_.k.data = arguments.inputs[1];
-    parameters_.v.data = arguments.inputs[2];
-    parameters_.o.data = arguments.outputs[0];
-    parameters_.log_sum_exp = static_cast<float*>(arguments.outputs[1]);
-    require_vectors({parameters_.q.data, parameters_.k.data, parameters_.v.data, parameters_.o.data});
+    set_addresses(parameters_, arguments);
     void* pointers[] = {&parameters_};
     context_.launch(kernel_.function, kernel_.shape, pointers, kernel_.name);
   }
@@ -83,15 +74,7 @@ class AttentionGradient : public Kernel {
     const AttentionSizes sizes = sizes_of(spec.inputs[1].shape, spec.inputs[2].shape);
     const KernelTiling& tiling = variant.tiling;
     set_sizes(parameters_, spec, sizes);
-    set_rows(parameters_.d_o, spec.inputs[0]);
-    set_rows(parameters_.q, spec.inputs[1]);
-    const Divisor group = group_of(spec.inputs[1], spec.inputs[2]);
-    set_rows(parameters_.k, spec.inputs[2], group);
-    set_rows(parameters_.v, spec.inputs[3], group);
-    set_rows(parameters_.o, spec.inputs[4]);
-    set_rows(parameters_.dq, spec.outputs[0]);
-    set_rows(parameters_.dk, spec.outputs[1]);
-    set_rows(parameters_.dv, spec.outputs[2]);
+    set_all_rows(parameters_, spec);
     parameters_.batch = static_cast<int>(sizes.batch);
     const std::int64_t query_blocks = ceil_divide(sizes.queries, tiling.rows);
     query_blocks_ = static_cast<int>(query_blocks);
@@ -115,17 +98,7 @@ class AttentionGradient : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_.bytes(); }
 
   void launch(const LaunchArguments& arguments) override {
-    parameters_.d_o.data = arguments.inputs[0];
-    parameters_.q.data = arguments.inputs[1];
-    parameters_.k.data = arguments.inputs[2];
-    parameters_.v.data = arguments.inputs[3];
-    parameters_.o.data = arguments.inputs[4];
-    parameters_.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExpOperand]);
-    parameters_.dq.data = arguments.outputs[0];
-    parameters_.dk.data = arguments.outputs[1];
-    parameters_.dv.data = arguments.outputs[2];
-    require_vectors({parameters_.d_o.data, parameters_.q.data, parameters_.k.data, parameters_.v.data});
-    require_vectors({parameters_.o.data, parameters_.dq.data, parameters_.dk.data, parameters_.dv.data});
+    set_addresses(parameters_, arguments);
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
     parameters_.dq_sums = reinterpret_cast<float*>(workspace);
     parameters_.products = reinterpret_cast<float*>(workspace + workspace_.sum_bytes);

@@ -107,13 +107,9 @@ class HopperSplitAttention : public Kernel {
     const AttentionSizes sizes = sizes_of(spec.inputs[0].shape, spec.inputs[1].shape);
     AttentionForward& rest = parameters_.rest;
     set_sizes(rest, spec, sizes);
-    set_rows(rest.q, spec.inputs[0]);
-    const Divisor group = group_of(spec.inputs[0], spec.inputs[1]);
-    set_rows(rest.k, spec.inputs[1], group);
-    set_rows(rest.v, spec.inputs[2], group);
-    set_rows(rest.o, spec.outputs[0]);
+    set_all_rows(rest, spec);
     parameters_.batch = static_cast<int>(sizes.batch);
-    parameters_.key_batch = parameters_.batch / static_cast<int>(group.value);
+    parameters_.key_batch = parameters_.batch / static_cast<int>(rest.k.group.value);
     if (rest.causal) parameters_.together = matrices_together(tiling, sizes);
     const std::int64_t tiles = std::max(workspace_.q.tile_count, workspace_.k.tile_count);
     prepare_ = stage_of(context, variant, variant.prepare_entry, tiles, kSplitThreads);
@@ -127,13 +123,7 @@ class HopperSplitAttention : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_.areas.bytes(); }
 
   void launch(const LaunchArguments& arguments) override {
-    AttentionForward& rest = parameters_.rest;
-    rest.q.data = arguments.inputs[0];
-    rest.k.data = arguments.inputs[1];
-    rest.v.data = arguments.inputs[2];
-    rest.o.data = arguments.outputs[0];
-    rest.log_sum_exp = static_cast<float*>(arguments.outputs[1]);
-    require_vectors({rest.q.data, rest.k.data, rest.v.data, rest.o.data});
+    set_addresses(parameters_.rest, arguments);
     parameters_.q = workspace_.q.in(arguments.workspace);
     parameters_.k = workspace_.k.in(arguments.workspace);
     parameters_.v = workspace_.v.in(arguments.workspace);
@@ -174,7 +164,7 @@ class HopperSplitGradient : public Kernel {
   std::size_t workspace_bytes() const override { return workspace_.areas.bytes(); }
 
   void launch(const LaunchArguments& arguments) override {
-    set_addresses(arguments);
+    set_pointers(arguments);
     void* pointers[] = {&parameters_};
     context_.launch(prepare_.function, prepare_.shape, pointers, prepare_.name);
     context_.launch(differentiate_.function, differentiate_.shape, pointers, differentiate_.name);
@@ -186,32 +176,14 @@ class HopperSplitGradient : public Kernel {
   void set_operands(const KernelSpec& spec, const AttentionSizes& sizes) {
     AttentionBackward& rest = parameters_.rest;
     set_sizes(rest, spec, sizes);
-    set_rows(rest.d_o, spec.inputs[0]);
-    set_rows(rest.q, spec.inputs[1]);
-    const Divisor group = group_of(spec.inputs[1], spec.inputs[2]);
-    set_rows(rest.k, spec.inputs[2], group);
-    set_rows(rest.v, spec.inputs[3], group);
-    set_rows(rest.o, spec.inputs[4]);
-    set_rows(rest.dq, spec.outputs[0]);
-    set_rows(rest.dk, spec.outputs[1]);
-    set_rows(rest.dv, spec.outputs[2]);
+    set_all_rows(rest, spec);
     rest.batch = static_cast<int>(sizes.batch);
-    parameters_.key_batch = rest.batch / static_cast<int>(group.value);
+    parameters_.key_batch = rest.batch / static_cast<int>(rest.k.group.value);
   }
 
-  void set_addresses(const LaunchArguments& arguments) {
+  void set_pointers(const LaunchArguments& arguments) {
     AttentionBackward& rest = parameters_.rest;
-    rest.d_o.data = arguments.inputs[0];
-    rest.q.data = arguments.inputs[1];
-    rest.k.data = arguments.inputs[2];
-    rest.v.data = arguments.inputs[3];
-    rest.o.data = arguments.inputs[4];
-    rest.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExpOperand]);
-    rest.dq.data = arguments.outputs[0];
-    rest.dk.data = arguments.outputs[1];
-    rest.dv.data = arguments.outputs[2];
-    require_vectors({rest.d_o.data, rest.q.data, rest.k.data, rest.v.data});
-    require_vectors({rest.o.data, rest.dq.data, rest.dk.data, rest.dv.data});
+    set_addresses(rest, arguments);
     auto* workspace = static_cast<std::byte*>(arguments.workspace);
     rest.dq_sums = reinterpret_cast<float*>(workspace + workspace_.dq_sums);
     rest.products = reinterpret_cast<float*>(workspace + workspace_.products);

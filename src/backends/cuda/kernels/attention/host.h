@@ -84,6 +84,49 @@ inline void require_vectors(std::initializer_list<const void*> operands) {
       ErrorKind::unsupported);
 }
 
+// The rows of operands and results, of kernels that read them where they lie.
+inline void set_all_rows(AttentionForward& attention, const KernelSpec& spec) {
+  const Divisor group = group_of(spec.inputs[0], spec.inputs[1]);
+  set_rows(attention.q, spec.inputs[0]);
+  set_rows(attention.k, spec.inputs[1], group);
+  set_rows(attention.v, spec.inputs[2], group);
+  set_rows(attention.o, spec.outputs[0]);
+}
+inline void set_all_rows(AttentionBackward& attention, const KernelSpec& spec) {
+  const Divisor group = group_of(spec.inputs[1], spec.inputs[2]);
+  set_rows(attention.d_o, spec.inputs[0]);
+  set_rows(attention.q, spec.inputs[1]);
+  set_rows(attention.k, spec.inputs[2], group);
+  set_rows(attention.v, spec.inputs[3], group);
+  set_rows(attention.o, spec.inputs[4]);
+  set_rows(attention.dq, spec.outputs[0]);
+  set_rows(attention.dk, spec.outputs[1]);
+  set_rows(attention.dv, spec.outputs[2]);
+}
+
+// Their addresses in a launch. Throws Error (unsupported) if one is no multiple of 16 bytes.
+inline void set_addresses(AttentionForward& attention, const LaunchArguments& arguments) {
+  attention.q.data = arguments.inputs[0];
+  attention.k.data = arguments.inputs[1];
+  attention.v.data = arguments.inputs[2];
+  attention.o.data = arguments.outputs[0];
+  attention.log_sum_exp = static_cast<float*>(arguments.outputs[1]);
+  require_vectors({attention.q.data, attention.k.data, attention.v.data, attention.o.data});
+}
+inline void set_addresses(AttentionBackward& attention, const LaunchArguments& arguments) {
+  attention.d_o.data = arguments.inputs[0];
+  attention.q.data = arguments.inputs[1];
+  attention.k.data = arguments.inputs[2];
+  attention.v.data = arguments.inputs[3];
+  attention.o.data = arguments.inputs[4];
+  attention.log_sum_exp = static_cast<const float*>(arguments.inputs[kLogSumExpOperand]);
+  attention.dq.data = arguments.outputs[0];
+  attention.dk.data = arguments.outputs[1];
+  attention.dv.data = arguments.outputs[2];
+  require_vectors({attention.d_o.data, attention.q.data, attention.k.data, attention.v.data});
+  require_vectors({attention.o.data, attention.dq.data, attention.dk.data, attention.dv.data});
+}
+
 // The kernels of Hopper (hopper_attention.cpp, hopper_attention_backward.cpp).
 bool takes_hopper_operands(const KernelSpec& spec);
 // Whether the kernel is for attention of this form to so many keys: for plain scores, a window or a soft cap, and for
