@@ -37,6 +37,10 @@ Shape declared_shape(const Node& input) {
 
 }  // namespace
 
+bool is_divided(const Node& input) {
+  return input.attributes.contains(kDeclaredShape) && input.attributes.contains(kPart);
+}
+
 std::vector<StoredTensor> stored_tensors(const Graph& graph, const Node& input) {
   TensorType type = graph.type(input.outputs[0]);
   if (input.attributes.contains(kDeclaredDType))

@@ -22,15 +22,17 @@ inline constexpr std::string_view kDeclaredDType = "declared_dtype";
 inline constexpr std::string_view kPartOf = "part_of";
 inline constexpr std::string_view kPart = "part";
 
-// The attribute of a parameter of which a rank stores only the part kPart of its elements, in one dimension: the sizes
-// of the whole.
+// The attribute of a parameter that is stored in one dimension, with zeros behind its elements, or of which a rank
+// stores only the part kPart of them: the sizes of the whole.
 inline constexpr std::string_view kDeclaredShape = "declared_shape";
+// Whether a rank stores a part of the parameter only.
+bool is_divided(const Node& input);
 
 // The attribute of a parameter without a gradient, where it is true.
 inline constexpr std::string_view kFrozen = "frozen";
 
-// A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of an
-// input with kDeclaredShape, a rank stores those elements that lie in its part.
+// A tensor in the storage of an input. Its type is the one in the model; it is stored in the dtype of the input. Of a divided
+// input, a rank stores those elements that lie in its part.
 struct StoredTensor {
   std::string name;
   TensorType type;

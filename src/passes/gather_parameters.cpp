@@ -29,9 +29,10 @@ void divide_constant_parameters(Graph& graph, const ParallelOptions& parallel) {
   for (const NodeId id : graph.inputs(Role::parameter)) {
     const Value parameter = graph.node(id).outputs[0];
     const TensorType& type = graph.type(parameter);
-    if (readers.is_result(parameter) || graph.node(id).attributes.contains(kPart)) continue;
-    if (is_floating(type.dtype) && type.elements() % (parallel.data * kPartElements) == 0)
-      divide_parameter(graph, parameter, parallel, readers.of(parameter));
+    const bool is_updated = std::ranges::find(graph.updates(), parameter, &Update::input) != graph.updates().end();
+    if (is_updated || readers.is_result(parameter)) continue;
+    if (is_floating(type.dtype) && may_divide(type.elements(), parallel.data, kPartElements))
+      divide_parameter(graph, parameter, parallel, kPartElements, readers.of(parameter));
   }
 }
 
@@ -87,13 +88,14 @@ class ParameterGatherer {
   bool is_gather_of_parameter(const Node& node) const {
     if (node.op != Op::all_gather) return false;
     const Node& stored = graph_.producer_node(node.inputs[0]);
-    return stored.op == Op::input && stored.attributes.contains(kDeclaredShape);
+    return stored.op == Op::input && is_divided(stored);
   }
 
   void add_source(NodeId gather) {
     const Node& node = graph_.node(gather);
-    const NodeId view = readers_.of(node.outputs[0])[0];  // divide_parameter() made it
-    const Value whole = graph_.node(view).outputs[0];
+    Value whole = node.outputs[0];
+    do whole = graph_.node(readers_.of(whole)[0]).outputs[0];  // the views that divide_parameter() made
+    while (graph_.producer_node(whole).op == Op::split);
     source_of_[node.outputs[0].id] = sources_.size();
     sources_.push_back({node.inputs[0], whole, low_type_of_readers(whole)});
     replaced_.push_back(gather);
@@ -140,10 +142,7 @@ class ParameterGatherer {
     const std::vector<Value> all = all_gather(graph_, parts, ranks_);
     std::size_t i = 0;
     for (auto& [source, whole] : segment.gathered) {
-      const TensorType type = graph_.type(sources_[source].whole);
-      const DType dtype = graph_.type(all[i]).dtype;
-      whole = reshape(graph_, all[i++], type.shape);
-      graph_.set_type(whole, {dtype, type.shape});  // with its labels
+      whole = without_padding(graph_, all[i++], graph_.type(sources_[source].whole));
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "passes/erase_unused.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -26,6 +27,8 @@ class GradientReducer {
     replace_in_optimizer();
     replace_in_outputs();
     graph_.set_insertion_at_end();
+    // Parts and casts of gradients, of which those of the sums are read now.
+    erase_unused(graph_, [&](const Node& node) { return !node.outputs.empty() && reduced_.contains(node.outputs[0]); });
     return !reduced_.empty();
   }
 

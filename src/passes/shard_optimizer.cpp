@@ -6,8 +6,9 @@
 // "master.NAME". With Sharding::parameters (stage 3), a rank stores only its part of a parameter, and updates that;
 // the pass gather_parameters decides when the others are gathered.
 //
-// Parameters whose elements the ranks cannot divide into parts of whole vectors stay as they are on every rank. A
-// gradient that is also an output is summed as a whole.
+// A part is whole vectors of elements; where the ranks do not divide a parameter so, zeros follow its last element, in
+// the parameter, in its states and in its gradient. Parameters with less than a vector for each rank stay as they are
+// on every rank. A gradient that is also an output is summed as a whole.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -61,9 +62,18 @@ class OptimizerSharder {
     const OptimizerLayout layout = *optimizer_layout(node);
     const Value parameter = node.inputs[layout.scalars];
     const Node& producer = graph_.producer_node(parameter);
-    const std::int64_t elements = node.op == Op::adamw_8bit ? kMomentBlockElements : kPartElements;
+    const std::int64_t elements = graph_.type(parameter).elements();
+    const bool pads = part_of_elements(elements, node) * ranks_ != elements;
     return producer.op == Op::input && !updates_several_tensors(node) &&
-           graph_.type(parameter).elements() % (ranks_ * elements) == 0 && sum_of(gradient_of(node)).has_value();
+           may_divide(elements, ranks_, vector_of(node)) && !(pads && is_output(graph_, parameter)) &&
+           sum_of(gradient_of(node)).has_value();
+  }
+
+  static std::int64_t vector_of(const Node& optimizer) {
+    return optimizer.op == Op::adamw_8bit ? kMomentBlockElements : kPartElements;
+  }
+  std::int64_t part_of_elements(std::int64_t elements, const Node& optimizer) const {
+    return part_elements(elements, ranks_, vector_of(optimizer));
   }
 
   Value gradient_of(const Node& node) const { return node.inputs[optimizer_layout(node)->scalars + 1]; }
@@ -88,10 +98,12 @@ class OptimizerSharder {
   void scatter_gradients() {
     std::set<Value> whole;
     for (const NodeId id : sharded_) {
-      const Value sum = *sum_of(gradient_of(graph_.node(id)));
+      const Node& node = graph_.node(id);
+      const Value sum = *sum_of(gradient_of(node));
+      part_elements_[sum] = part_of_elements(graph_.type(sum).elements(), node);
       (is_read_by_optimizer_alone(sum) ? in_parts_ : whole).insert(sum);
     }
-    for (const Value sum : whole) parts_[sum] = part_of(sum, graph_.producer(sum));
+    for (const Value sum : whole) parts_[sum] = part_of(sum, graph_.producer(sum), part_elements_.at(sum));
     std::set<NodeId> collectives;
     for (const Value sum : in_parts_) collectives.insert(graph_.producer(sum));
     for (const NodeId id : collectives) split_collective(id);
@@ -99,14 +111,16 @@ class OptimizerSharder {
 
   void split_collective(NodeId id) {
     const Node node = graph_.node(id);
-    std::vector<Value> scattered, scattered_results, rest, rest_results;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool in_parts = in_parts_.contains(node.outputs[i]);
-      (in_parts ? scattered : rest).push_back(node.inputs[i]);
-      (in_parts ? scattered_results : rest_results).push_back(node.outputs[i]);
-    }
     graph_.set_phase(node.phase);
     graph_.set_insertion_before(id);
+    std::vector<Value> scattered, scattered_results, rest, rest_results;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value sum = node.outputs[i];
+      const bool in_parts = in_parts_.contains(sum);
+      (in_parts ? scattered_results : rest_results).push_back(sum);
+      in_parts ? scattered.push_back(with_padding(graph_, node.inputs[i], part_elements_.at(sum) * ranks_))
+               : rest.push_back(node.inputs[i]);
+    }
     const std::int64_t bucket = node.attributes.get_or<std::int64_t>("bucket", 0);
     const auto mark = [&](const std::vector<Value>& results) {
       graph_.node(graph_.producer(results[0])).attributes.set("bucket", bucket);
@@ -125,12 +139,10 @@ class OptimizerSharder {
   }
 
   // This rank's part of a tensor that all ranks have, directly after `after`.
-  Value part_of(Value whole, NodeId after) {
-    const auto next = std::ranges::find(graph_.order(), after) + 1;
-    next == graph_.order().end() ? graph_.set_insertion_at_end() : graph_.set_insertion_before(*next);
-    const std::int64_t elements = graph_.type(whole).elements();
-    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks_), elements / ranks_);
-    return split(graph_, reshape(graph_, whole, Shape{elements}), 0, sizes)[rank()];
+  Value part_of(Value whole, NodeId after, std::int64_t elements) {
+    insert_behind(graph_, after);
+    const std::vector<std::int64_t> sizes(static_cast<std::size_t>(ranks_), elements);
+    return split(graph_, with_padding(graph_, whole, elements * ranks_), 0, sizes)[rank()];
   }
   std::size_t rank() const { return static_cast<std::size_t>(options_.parallel.rank); }
 
@@ -140,9 +152,11 @@ class OptimizerSharder {
     const Value parameter = node.inputs[layout.scalars];
     const bool divided = options_.parallel.shard == Sharding::parameters && !is_output(graph_, parameter);
     const std::optional<DType> low = divided ? std::nullopt : low_type_of_readers(parameter, id);
+    const TensorType type = graph_.type(parameter);
+    const std::int64_t part = part_of_elements(type.elements(), node);
     const Value mine = divided ? divided_parameter(parameter, id)
-                       : low   ? master_of(parameter, *low)
-                               : part_of(parameter, graph_.producer(parameter));
+                       : low   ? master_of(parameter, *low, part)
+                               : part_of_parameter(parameter, id, part);
     graph_.set_phase(node.phase);
     graph_.set_scope(graph_.scope_name(node));
     graph_.set_insertion_before(id);
@@ -150,9 +164,9 @@ class OptimizerSharder {
     operands.push_back(mine);
     operands.push_back(gradient_part(gradient_of(node)));
     for (std::size_t j = 0; j < layout.states; ++j)
-      operands.push_back(shard_state(node.inputs[layout.scalars + 2 + j]));
+      operands.push_back(shard_state(node.inputs[layout.scalars + 2 + j], type.elements(), part));
     Attributes attributes = node.attributes;
-    if (low) attributes.set("copy", std::string(name(*low)));
+    if (low) attributes.set("copy", std::string(name(graph_.type(parameter).dtype)));
     const std::vector<Value> results = graph_.node(make_node(graph_, node.op, operands, std::move(attributes))).outputs;
     for (std::size_t j = 0; j < layout.states; ++j) updates_[node.inputs[layout.scalars + 2 + j]] = results[1 + j];
     if (low) updates_[mine] = results[0];
@@ -166,10 +180,37 @@ class OptimizerSharder {
 
   // The parameter, of which only this rank's part is stored from now on; others than its optimizer read a gather.
   Value divided_parameter(Value parameter, NodeId optimizer) {
+    divide_parameter(graph_, parameter, options_.parallel, vector_of(graph_.node(optimizer)),
+                     other_readers(parameter, optimizer));
+    return parameter;
+  }
+
+  std::vector<NodeId> other_readers(Value parameter, NodeId optimizer) const {
     std::vector<NodeId> others = readers_.of(parameter);
     std::erase(others, optimizer);
-    divide_parameter(graph_, parameter, options_.parallel, others);
-    return parameter;
+    return others;
+  }
+
+  // A parameter that this rank stores as a whole, and its part of it.
+  Value part_of_parameter(Value parameter, NodeId optimizer, std::int64_t part) {
+    if (const Value whole = stored_with_padding(parameter, part); whole != parameter) {
+      for (const NodeId reader : other_readers(parameter, optimizer))
+        std::ranges::replace(graph_.node(reader).inputs, parameter, whole);
+    }
+    return part_of(parameter, graph_.producer(parameter), part);
+  }
+
+  // Makes the parameter store the parts of all ranks. Returns what its readers read, which is the parameter itself
+  // where the ranks divide it.
+  Value stored_with_padding(Value parameter, std::int64_t part) {
+    const TensorType type = graph_.type(parameter);
+    if (part * ranks_ == type.elements()) return parameter;
+    store_flat(graph_, parameter, part * ranks_);
+    const NodeId stored = graph_.producer(parameter);
+    graph_.set_phase(graph_.node(stored).phase);
+    graph_.set_scope(graph_.scope_name(graph_.node(stored)));
+    insert_behind(graph_, stored);
+    return without_padding(graph_, parameter, type);
   }
 
   Value gradient_part(Value gradient) {
@@ -181,6 +222,7 @@ class OptimizerSharder {
   // The 16-bit type to which every reader but the optimizer casts the parameter; the parameter is then stored in it.
   std::optional<DType> low_type_of_readers(Value parameter, NodeId optimizer) const {
     if (options_.level == Compile::off || graph_.type(parameter).dtype != DType::fp32) return std::nullopt;
+    if (is_output(graph_, parameter)) return std::nullopt;
     std::optional<DType> low;
     for (const NodeId reader : readers_.of(parameter)) {
       const Node& node = graph_.node(reader);
@@ -189,36 +231,37 @@ class OptimizerSharder {
       if (node.op != Op::cast || !is_low(dtype) || low.value_or(dtype) != dtype) return std::nullopt;
       low = dtype;
     }
-    return is_output(graph_, parameter) ? std::nullopt : low;
+    return low;
   }
 
   // Stores the parameter in the type of its readers, and this rank's part of it in fp32.
-  Value master_of(Value parameter, DType low) {
+  Value master_of(Value parameter, DType low, std::int64_t part) {
     const TensorType type = graph_.type(parameter);
-    Node& stored = graph_.node(graph_.producer(parameter));
-    stored.attributes.set(kDeclaredDType, std::string(name(type.dtype)));
+    graph_.node(graph_.producer(parameter)).attributes.set(kDeclaredDType, std::string(name(type.dtype)));
     graph_.set_type(parameter, {low, type.shape});
+    const Value whole = stored_with_padding(parameter, part);
     for (const NodeId reader : readers_.of(parameter)) {
       const Node& node = graph_.node(reader);
       if (node.op != Op::cast) continue;
-      replacements_.emplace_back(node.outputs[0], parameter);
+      replacements_.emplace_back(node.outputs[0], whole);
       replaced_.push_back(reader);
     }
+    const Node& stored = graph_.producer_node(parameter);
     const std::string parameter_name = input_name(stored);
     graph_.set_phase(stored.phase);
     graph_.set_scope(graph_.scope_name(stored));
     graph_.set_insertion_before(graph_.producer(parameter));
-    const Value master =
-        input(graph_, "master." + parameter_name, {type.dtype, Shape{type.elements() / ranks_}}, Role::state);
+    const Value master = input(graph_, "master." + parameter_name, {type.dtype, Shape{part}}, Role::state);
     Attributes& attributes = graph_.node(graph_.producer(master)).attributes;
     attributes.set(kPartOf, parameter_name);
     attributes.set(kPart, options_.parallel.rank);
     return master;
   }
 
-  Value shard_state(Value state) {
+  // A state has an element for each of the parameter's, or for so many of them.
+  Value shard_state(Value state, std::int64_t elements_of_parameter, std::int64_t part) {
     const TensorType type = graph_.type(state);
-    graph_.set_type(state, {type.dtype, Shape{type.elements() / ranks_}});
+    graph_.set_type(state, {type.dtype, Shape{part / (elements_of_parameter / type.elements())}});
     clear_parts(graph_.node(graph_.producer(state)));
     return state;
   }
@@ -228,8 +271,7 @@ class OptimizerSharder {
     if (gathered_.empty()) return;
     graph_.set_phase(Phase::optimizer);
     graph_.set_scope("");
-    const auto next = std::ranges::find(graph_.order(), last_) + 1;
-    next == graph_.order().end() ? graph_.set_insertion_at_end() : graph_.set_insertion_before(*next);
+    insert_behind(graph_, last_);
     std::vector<Value> parameters, parts;
     for (const auto& [parameter, part] : gathered_) {
       parameters.push_back(parameter);
@@ -298,10 +340,11 @@ class OptimizerSharder {
   const PassOptions& options_;
   const std::int64_t ranks_;
   const Readers readers_;
-  std::vector<NodeId> sharded_, replaced_;  // optimizers; casts and collectives
-  std::set<Value> in_parts_;                // sums that become parts
-  std::map<Value, Value> parts_;            // by sum
-  std::map<Value, Value> updates_;          // new values by input
+  std::vector<NodeId> sharded_, replaced_;       // optimizers; casts and collectives
+  std::set<Value> in_parts_;                     // sums that become parts
+  std::map<Value, std::int64_t> part_elements_;  // by sum
+  std::map<Value, Value> parts_;                 // by sum
+  std::map<Value, Value> updates_;               // new values by input
   std::vector<std::pair<Value, Value>> gathered_, replacements_;
   NodeId last_;
 };

@@ -58,5 +58,38 @@ TEST(GatherParameters, needs_less_memory_than_with_divided_gradients) {
   }
 }
 
+// Ranks that do not divide a parameter: each stores whole vectors of 8 elements, so 7 ranks 36576 of 1000 x 256.
+TEST(GatherParameters, divides_what_has_a_vector_for_each_rank) {
+  CompileOptions options = divided(Sharding::parameters, {.mode = Mode::step});
+  options.parallel.data = 7;
+  const Program program = planned(options);
+  const auto stored = [&](const char* name) { return program.graph().type(*program.graph().find_input(name)).shape; };
+  EXPECT_EQ(stored("token_embeddings.weight"), Shape{36576});
+  EXPECT_EQ(stored("optimizer.first_moment.token_embeddings.weight"), Shape{36576});
+  options.parallel.data = 9;  // norms have 256 elements
+  EXPECT_EQ(planned(options).graph().type(*planned(options).graph().find_input("ln_final.weight")).shape, Shape{32});
+  options.parallel.data = 33;
+  EXPECT_EQ(planned(options).graph().type(*planned(options).graph().find_input("ln_final.weight")).shape, Shape{256});
+}
+
+// The sums of gradients: their operands are the gradients with zeros behind them, and only the zeros are copied.
+TEST(GatherParameters, writes_a_gradient_in_front_of_its_padding) {
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    CompileOptions options =
+        divided(Sharding::gradients, {.mode = Mode::step, .precision = precision, .level = Compile::full});
+    options.parallel.data = 7;
+    const Program program = planned(options);
+    int padded = 0;
+    for (const NodeId id : program.graph().order()) {
+      const Node& node = program.graph().node(id);
+      if (node.op == Op::concat && program.graph().scope_name(node).empty()) ++padded;
+      if (node.op == Op::copy && program.graph().scope_name(node).empty()) {
+        EXPECT_LT(program.graph().type(node.outputs[0]).elements(), 64) << name(precision);
+      }
+    }
+    EXPECT_GE(padded, 20) << name(precision);
+  }
+}
+
 }  // namespace
 }  // namespace ridgepoint

@@ -174,6 +174,34 @@ INSTANTIATE_TEST_SUITE_P(
         Setting{.runs = CollectiveRuns::in_wait,
                 .compile = sharded_gradients(small_buckets({.precision = Precision::bf16, .level = Compile::full}))}));
 
+// Sizes that three ranks divide into whole vectors nowhere: every part but those of norms, which stay whole, has zeros
+// behind the last element.
+const TransformerConfig kOdd{"custom", 49, 8, 20, 28, 2, 2};
+
+INSTANTIATE_TEST_SUITE_P(
+    Padded, DataParallel,
+    ::testing::Values(
+        Setting{.ranks = 3, .compile = sharded(), .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded({.level = Compile::fuse}), .model = kOdd},
+        Setting{.ranks = 3,
+                .runs = CollectiveRuns::in_wait,
+                .compile = sharded(small_buckets({.precision = Precision::bf16, .level = Compile::full})),
+                .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded({.precision = Precision::fp16, .level = Compile::fuse}), .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded({.level = Compile::fuse, .keep = {.gradients = true}}), .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded_gradients(small_buckets()), .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded_parameters(), .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded_parameters({.precision = Precision::bf16}), .model = kOdd},
+        Setting{.ranks = 3,
+                .runs = CollectiveRuns::in_wait,
+                .compile = sharded_parameters({.precision = Precision::bf16, .level = Compile::full}),
+                .model = kOdd},
+        Setting{.ranks = 3, .compile = sharded_parameters({.frozen = {"token_embeddings"}}), .model = kOdd},
+        Setting{.ranks = 3,
+                .compile = sharded_parameters({.optimizer = {.kind = Optimizer::adamw_8bit}}),
+                .model = {"custom", 49, 8, 256, 256, 1, 2}},
+        Setting{.ranks = 6, .device = "reference", .compile = sharded_parameters(small_buckets()), .model = kOdd}));
+
 INSTANTIATE_TEST_SUITE_P(
     Settings, DataParallel,
     ::testing::Values(Setting{}, Setting{.ranks = 3, .runs = CollectiveRuns::in_wait},
