@@ -49,15 +49,18 @@ void check_input(const Graph& graph, const Node& node, std::unordered_set<std::s
   }
 }
 
-// A body computes on elements and rows, which may be those of a product: no op that reads or writes anything else.
+// A body computes on elements and rows, which may be those of a product, and a composite may end that: no op that reads
+// or writes anything else.
 void check_computation(const Graph& graph, const Node& node) {
   const Graph& body = node.body->graph;
   verify(body);
+  const bool has_product = std::ranges::any_of(body.order(), [&](NodeId id) { return body.node(id).op == Op::matmul; });
   for (const NodeId id : body.order()) {
     const Op op = body.node(id).op;
     const OpClass kind = op_class(op);
     const bool may_stand = kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::view ||
-                           op == Op::matmul || op == Op::input || op == Op::constant;
+                           op == Op::matmul || op == Op::input || op == Op::constant ||
+                           (has_product && kind == OpClass::composite);
     if (!may_stand) broken(graph, node, "its body contains '" + std::string(name(op)) + "'");
   }
   if (!body.updates().empty()) broken(graph, node, "its body updates an input");

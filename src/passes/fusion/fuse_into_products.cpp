@@ -1,9 +1,9 @@
-// Makes one fused node of a matmul and the fused node that reads it, where the target has a kernel for both: the sums
-// of the product are still in registers when the elementwise work begins. SwiGLU of two products side by side, and its
-// derivative, end a product so.
+// Makes one fused node of a matmul and the fused node or composite that reads it, where the target has a kernel for
+// both: the sums of the product are still in registers when the work of its end begins. SwiGLU of two products side by
+// side, and its derivative, end a product so.
 //
-// The new node stands where the fused node stood, so nothing else may read the product before. Its body is the product
-// and the body of the fused node; the product is a result too where other nodes read it.
+// The new node stands where the end stood, so nothing else may read the product before. Its body is the product and the
+// end: the body of a fused node, or the composite itself. The product is a result too where other nodes read it.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -27,7 +27,7 @@ class ProductFuser {
     for (const NodeId id : graph_.order()) position_[id.id] = position++;
     Rewriter rewriter(graph_);
     for (const NodeId id : nodes_of(graph_)) {
-      if (graph_.node(id).op != Op::fused) continue;
+      if (!may_end(graph_.node(id))) continue;
       const std::vector<Value> operands = graph_.node(id).inputs;
       for (const Value operand : operands) {
         if (try_to_fuse(storage_.root(operand), id, rewriter)) break;
@@ -37,6 +37,10 @@ class ProductFuser {
   }
 
  private:
+  static bool may_end(const Node& node) {
+    return node.op == Op::fused || (op_class(node.op) == OpClass::composite && launches(node.op));
+  }
+
   bool try_to_fuse(Value product, NodeId end, Rewriter& rewriter) {
     const NodeId begin = graph_.producer(product);
     const Node& node = graph_.node(begin);
@@ -45,7 +49,7 @@ class ProductFuser {
     const auto is_read_early = [&](NodeId reader) { return position_[reader.id] < position_[end.id]; };
     if (std::ranges::any_of(storage_.readers(product), is_read_early)) return false;
     const std::array members = {begin, end};
-    const Fusion fusion = fuse(graph_, storage_, members);
+    const Fusion fusion = fuse(graph_, storage_, members, Composites::kept);
     Node candidate;
     candidate.op = Op::fused;
     candidate.inputs = fusion.inputs;

@@ -19,8 +19,8 @@ constexpr std::size_t kMostNames = 4;
 // Copies the members of a group to a body.
 class BodyBuilder {
  public:
-  BodyBuilder(const Graph& graph, const Storage& storage, std::span<const NodeId> members)
-      : graph_(graph), storage_(storage), members_(members) {}
+  BodyBuilder(const Graph& graph, const Storage& storage, std::span<const NodeId> members, Composites composites)
+      : graph_(graph), storage_(storage), members_(members), composites_(composites) {}
 
   Fusion build() {
     body_.name = name();
@@ -94,7 +94,8 @@ class BodyBuilder {
     Rewriter rewriter(body_);
     for (const NodeId id : nodes_of(body_)) {
       const Node& node = body_.node(id);
-      if (op_class(node.op) != OpClass::composite && node.op != Op::fused) continue;
+      const bool is_kept = composites_ == Composites::kept || op_class(node.op) != OpClass::composite;
+      if (is_kept && node.op != Op::fused) continue;
       rewriter.insert_before(id);
       rewriter.replace(id, decompose_fully(body_, node));
     }
@@ -106,6 +107,7 @@ class BodyBuilder {
   const Graph& graph_;
   const Storage& storage_;
   std::span<const NodeId> members_;
+  Composites composites_;
   Graph body_;
   std::map<Value, Value> inner_;  // values of the graph in the body
   Fusion fusion_;
@@ -137,8 +139,8 @@ bool is_elementwise_composite(const Node& node) {
 
 bool is_repeated(const Node& node) { return node.op == Op::constant || node.op == Op::iota; }
 
-Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members) {
-  return BodyBuilder(graph, storage, members).build();
+Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members, Composites composites) {
+  return BodyBuilder(graph, storage, members, composites).build();
 }
 
 void move_views(Graph& graph, const Storage& storage, Value before, Value after,

@@ -44,9 +44,11 @@ bool is_repeated(const Node& node);
 // Whether the node is a composite that computes each element of its result from the same element of its operands.
 bool is_elementwise_composite(const Node& node);
 
+enum class Composites { decomposed, kept };
 // The fused node of `members`, which are in the order of execution. Its results are what other nodes read or the graph
-// keeps; composites and fused nodes are decomposed in the body.
-Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members);
+// keeps; fused nodes are decomposed in the body, and composites unless they are kept.
+Fusion fuse(const Graph& graph, const Storage& storage, std::span<const NodeId> members,
+            Composites composites = Composites::decomposed);
 
 // Repeats those views of `before` that stand too early for `after`, which takes its place: they would read it before it
 // exists.

@@ -66,6 +66,30 @@ output "o" %7
   EXPECT_EQ(count(graph, Op::split), 1U);
 }
 
+TEST(FuseIntoProducts, keeps_a_composite_whole_that_reads_a_product) {
+  const std::string before = R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[6,8] = input() {name="w", role="parameter"}
+%2:bf16[4,8] = matmul(%0, %1)
+%3:bf16[4,8] = silu(%2)
+output "y" %3
+)";
+  expect_same_values(fuse_into_products, before);
+  expect_rewritten(fuse_into_products, before, R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[6,8] = input() {name="w", role="parameter"}
+%2:bf16[4,8] = fused(%0, %1)
+body "fused_matmul_silu"
+%0:bf16[4,6] = input() {name="0", role="data"}
+%1:bf16[6,8] = input() {name="1", role="data"}
+%2:bf16[4,8] = matmul(%0, %1)
+%3:bf16[4,8] = silu(%2)
+output "0" %3
+end
+output "y" %2
+)");
+}
+
 TEST(FuseIntoProducts, leaves_a_product_that_others_read_before) {
   std::string before = kSwiglu + "output \"h\" %5\noutput \"e\" %6\n";
   before.insert(before.find("%5:bf16"), "%6:bf16[4,4] = exp(%3)\n");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
 
@@ -10,7 +11,9 @@
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
-#include "backends/cuda/kernels/low_matmul/swiglu_matmul.h"
+#include "backends/cuda/kernels/product_ends/ended_product.h"
+#include "backends/cuda/kernels/product_ends/swiglu/parameters.h"
+#include "backends/cuda/kernels/product_ends/swiglu/swiglu_plan.h"
 #include "passes/graph_lines.h"
 
 namespace ridgepoint {
@@ -158,14 +161,18 @@ TEST(SwigluPlan, covers_every_token_and_feature) {
     const SwigluCase some(backward, true, 1000, 768, 3000);
     const std::optional<SwigluPlan> plan = SwigluPlan::of(some.found(), some.spec());
     ASSERT_TRUE(plan.has_value());
-    for (const cuda::SwigluTiling& tiling : plan->candidates()) {
-      const cuda::LowMatmul product = plan->parameters(tiling, 132);
+    for (const cuda::EndTiling& tiling : plan->candidates()) {
+      const std::vector<cuda::EndLaunch> launches = plan->launches(tiling, 132);
+      ASSERT_EQ(launches.size(), 1U);
+      cuda::LowMatmul product;  // the first of the parameters in both
+      std::memcpy(&product, launches[0].parameters.bytes.data(), sizeof product);
       const int columns = backward ? tiling.columns : tiling.columns / 2;
+      const int clusters = static_cast<int>(launches[0].shape.grid_x) / tiling.cluster_blocks();
       EXPECT_GE(product.tiles_m * tiling.rows * tiling.cluster_rows, 1000);
       EXPECT_GE(product.tiles_n * columns * tiling.cluster_columns, 3000);
-      EXPECT_GE(product.whole_rounds * plan->blocks(tiling, 132) / tiling.cluster_blocks(), product.tiles);
-      EXPECT_LE(plan->shared_bytes(tiling), 227 * 1024);
-      EXPECT_EQ(plan->maps(tiling).size(), backward ? 6U : 5U);
+      EXPECT_GE(product.whole_rounds * clusters, product.tiles);
+      EXPECT_LE(launches[0].shape.shared_bytes, 227U * 1024);
+      EXPECT_EQ(launches[0].fields.size(), backward ? 6U : 5U);
     }
   }
 }
@@ -203,7 +210,7 @@ TEST_F(SwigluOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_ch
                                    SwigluCase(true, false, 256, 512, 64)}) {
       const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
       const auto plan = SwigluPlan::of(some.found(), some.spec());
-      for (const auto& way : cuda::swiglu_ways(context, some.spec(), plan)) {
+      for (const auto& way : cuda::ended_product_ways(context, some.spec(), &*plan)) {
         EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
       }
       EXPECT_EQ(make_hand_written_kernel(context, some.spec())->workspace_bytes(), planned);
@@ -231,7 +238,7 @@ class OnCardSwiglu : public testing::OnCard {
     std::vector<std::vector<std::vector<double>>> all;
     const auto plan = SwigluPlan::of(some.found(), some.spec());
     EXPECT_TRUE(plan.has_value());
-    for (const auto& way : cuda::swiglu_ways(*context_, some.spec(), plan)) {
+    for (const auto& way : cuda::ended_product_ways(*context_, some.spec(), &*plan)) {
       way->prepare();
       outputs.clear();
       output_addresses.clear();
@@ -286,7 +293,7 @@ class OnCardSwiglu : public testing::OnCard {
       }
       return sum;
     };
-    const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
+    const auto logistic = [](double of) { return 1 / (1 + std::exp(-of)); };
     const std::vector<std::vector<std::vector<double>>> ways = run(some, operands);
     const SwigluNode found = some.found();
     for (std::int64_t i = 0; i < tokens * features; ++i) {

@@ -13,7 +13,6 @@ namespace ridgepoint::cuda {
 // backward: d [T,F] = x w is the gradient of hidden; the node reads gate and up and gives their gradients.
 struct SwigluNode {
   bool is_backward = false;
-  NodeId product;                                  // in the body
   std::size_t gate = 0, up = 0;                    // inputs; backward
   std::optional<std::size_t> halves;               // the result that is z; forward, absent where nothing else reads it
   std::size_t hidden = 0;                          // the result; forward

@@ -1,0 +1,232 @@
+#include "backends/cuda/kernels/product_ends/ended_product.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "backends/cuda/driver/block_flags.h"
+#include "backends/cuda/driver/cublaslt.h"
+#include "backends/cuda/kernels/product_ends/two_steps.h"
+#include "backends/cuda/matmul/race.h"
+#include "backends/cuda/matmul/search.h"
+#include "backends/cuda/matmul/timing.h"
+#include "core/files/disk_cache.h"
+#include "core/first_call_clock.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// One tiling of the kernel for both.
+class EndedKernel : public Kernel {
+  using Of = EndLaunch::Field::Of;
+
+ public:
+  EndedKernel(CudaContext& context, std::vector<EndLaunch> launches, std::size_t workspace_bytes)
+      : context_(context), workspace_bytes_(workspace_bytes) {
+    for (EndLaunch& launch : launches) {
+      const CUfunction function = context.kernel(launch.image, launch.function.c_str());
+      context.allow_shared(function, launch.shape.shared_bytes);
+      const auto uses_flags = [](const EndLaunch::Field& field) { return field.of == Of::block_flags; };
+      if (std::ranges::any_of(launch.fields, uses_flags)) block_flags_ = block_flags(context);
+      std::vector<const void*> addresses(launch.fields.size());
+      launches_.push_back({std::move(launch), function, std::move(addresses)});
+    }
+  }
+
+  std::string_view name() const override { return launches_[0].what.function; }
+  std::size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  void launch(const LaunchArguments& arguments) override {
+    const CudaContext::Scope scope(context_);
+    for (Launch& launch : launches_) {
+      for (std::size_t i = 0; i < launch.addresses.size(); ++i) {
+        const EndLaunch::Field& field = launch.what.fields[i];
+        const void* address = address_of(field, arguments);
+        if (std::exchange(launch.addresses[i], address) == address) continue;
+        set(launch.what.parameters, field, address);
+      }
+      void* list[] = {launch.what.parameters.bytes.data()};
+      const char* name = launch.what.function.c_str();
+      if (launch.what.is_cooperative) {
+        context_.launch_together(launch.function, launch.what.shape, list, name);
+      } else {
+        context_.launch(launch.function, launch.what.shape, list, name);
+      }
+    }
+  }
+
+ private:
+  struct Launch {
+    EndLaunch what;
+    CUfunction function = nullptr;
+    std::vector<const void*> addresses;  // that the parameters have
+  };
+
+  const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arguments) const {
+    const void* base = field.of == Of::inputs      ? arguments.inputs[field.index]
+                       : field.of == Of::results   ? arguments.outputs[field.index]
+                       : field.of == Of::workspace ? arguments.workspace
+                                                   : block_flags_;
+    return static_cast<const std::byte*>(base) + field.offset_bytes;
+  }
+
+  static void set(EndLaunch::Parameters& parameters, const EndLaunch::Field& field, const void* address) {
+    std::byte* const to = parameters.bytes.data() + field.place;
+    if (field.map) {
+      const TensorMap map = make_tensor_map(*field.map, address);
+      std::memcpy(to, &map, sizeof map);
+    } else {
+      std::memcpy(to, &address, sizeof address);
+    }
+  }
+
+  CudaContext& context_;
+  std::size_t workspace_bytes_;
+  unsigned* block_flags_ = nullptr;
+  std::vector<Launch> launches_;
+};
+
+// The fastest of several kernels for one node, on operands of random values; integers are 0.
+class EndedRace {
+ public:
+  EndedRace(CudaContext& context, const KernelSpec& spec, const std::vector<std::unique_ptr<Kernel>>& ways)
+      : spec_(spec), timer_(context, sizes(spec, ways)) {
+    for (const auto& way : ways) {
+      launches_.push_back([this, kernel = way.get()](const MatmulAddresses& at) { return launch(*kernel, at); });
+    }
+    if (timer_.has_memory()) clear_integers(context);
+  }
+
+  // nullopt if nothing can be measured.
+  std::optional<std::size_t> winner() {
+    if (!timer_.has_memory()) return std::nullopt;
+    for (const MatmulLaunch& launch : launches_) timer_.runs(launch);
+    MatmulRace race([this](std::span<const std::size_t> ways, int launches) {
+      std::vector<const MatmulLaunch*> batches;
+      for (const std::size_t way : ways) batches.push_back(&launches_[way]);
+      return timer_.cold_batches(batches, launches);
+    });
+    race.screen_up_to(launches_.size());
+    return race.winner();
+  }
+
+ private:
+  struct Places {
+    std::vector<void*> inputs, outputs;
+  };
+
+  // The first two operands are a and b of the timer; the others and the results lie in its c.
+  static MatmulTimer::Sizes sizes(const KernelSpec& spec, const std::vector<std::unique_ptr<Kernel>>& ways) {
+    MatmulTimer::Sizes sizes{.dtype = spec.inputs[0].dtype,
+                             .a_bytes = buffer_bytes(spec.inputs[0]),
+                             .b_bytes = buffer_bytes(spec.inputs[1])};
+    for (const TensorLayout& layout : spec.inputs.subspan(2)) sizes.c_bytes += buffer_bytes(layout);
+    for (const TensorLayout& layout : spec.outputs) sizes.c_bytes += buffer_bytes(layout);
+    for (const auto& way : ways) sizes.workspace_bytes = std::max(sizes.workspace_bytes, way->workspace_bytes());
+    return sizes;
+  }
+
+  Places places(const MatmulAddresses& at) const {
+    Places places{{const_cast<void*>(at.a), const_cast<void*>(at.b)}, {}};
+    auto* next = static_cast<std::byte*>(at.c);
+    const auto place = [&](const TensorLayout& layout) { return std::exchange(next, next + buffer_bytes(layout)); };
+    for (const TensorLayout& layout : spec_.inputs.subspan(2)) places.inputs.push_back(place(layout));
+    for (const TensorLayout& layout : spec_.outputs) places.outputs.push_back(place(layout));
+    return places;
+  }
+
+  void clear_integers(CudaContext& context) const {
+    for (std::size_t copy = 0; copy < timer_.copies(); ++copy) {
+      const Places at = places(timer_.operands(copy));
+      for (std::size_t i = 2; i < spec_.inputs.size(); ++i) {
+        if (!is_floating(spec_.inputs[i].dtype)) context.fill_zero(at.inputs[i], buffer_bytes(spec_.inputs[i]));
+      }
+    }
+  }
+
+  bool launch(Kernel& kernel, const MatmulAddresses& at) const {
+    const Places of = places(at);
+    kernel.launch({of.inputs.data(), of.outputs.data(), at.workspace});
+    return true;
+  }
+
+  const KernelSpec& spec_;
+  MatmulTimer timer_;
+  std::vector<MatmulLaunch> launches_;
+};
+
+std::string choice_key(const CudaContext& context, const EndPlan& plan) {
+  const CardFacts& card = context.card();
+  int driver_version = 0;
+  check(context.driver().cuDriverGetVersion(&driver_version), "read the driver's version");
+  return fmt::format("{} | cublasLt {} | driver {} | {} sm_{} with {} multiprocessors | {}", kMatmulSearchVersion,
+                     cublaslt().cublasLtGetVersion(), driver_version, card.name, card.capability.number(),
+                     card.multiprocessors, plan.key());
+}
+
+struct EndedChoices {
+  std::mutex mutex;
+  std::map<std::string, std::string> by_key;
+};
+EndedChoices& ended_choices() {
+  static EndedChoices instance;
+  return instance;
+}
+
+constexpr std::string_view kInTwoSteps = "in two steps";
+
+// Two steps, or a tiling's text. Measures once.
+std::string choose(CudaContext& context, const KernelSpec& spec, const EndPlan& plan,
+                   const std::vector<std::unique_ptr<Kernel>>& ways) {
+  const std::vector<EndTiling> tilings = plan.candidates();
+  const std::string key = choice_key(context, plan);
+  const std::lock_guard lock(ended_choices().mutex);
+  std::string& chosen = ended_choices().by_key[key];
+  const DiskCache cache = DiskCache::in_user_folder("matmul");
+  if (chosen.empty()) {
+    const std::string known = cache.load(key).value_or("");
+    if (known == kInTwoSteps || std::ranges::find(tilings, known, &EndTiling::to_text) != tilings.end()) chosen = known;
+  }
+  if (chosen.empty()) {
+    const InStage in_stage(FirstCallStage::choices);
+    ways.front()->prepare();
+    const std::optional<std::size_t> winner = EndedRace(context, spec, ways).winner();
+    chosen = winner.value_or(0) == 0 ? std::string(kInTwoSteps) : tilings[*winner - 1].to_text();
+    if (winner) cache.store(key, chosen);
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::size_t ended_product_workspace(const CardFacts& card, const KernelSpec& spec, const EndPlan* plan) {
+  return std::max(ProductSteps(spec).workspace_bytes(card), plan == nullptr ? 0 : plan->workspace_bytes());
+}
+
+std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, const KernelSpec& spec,
+                                                        const EndPlan* plan) {
+  std::vector<std::unique_ptr<Kernel>> ways;
+  ways.push_back(std::make_unique<TwoSteps>(context, spec, plan == nullptr ? 0 : plan->workspace_bytes()));
+  if (plan == nullptr) return ways;
+  const std::size_t workspace_bytes = ways.front()->workspace_bytes();
+  for (const EndTiling& tiling : plan->candidates()) {
+    ways.push_back(std::make_unique<EndedKernel>(context, plan->launches(tiling, context.card().multiprocessors),
+                                                 workspace_bytes));
+  }
+  return ways;
+}
+
+std::unique_ptr<Kernel> make_ended_product(CudaContext& context, const KernelSpec& spec, const EndPlan* plan) {
+  const CudaContext::Scope scope(context);
+  std::vector<std::unique_ptr<Kernel>> ways = ended_product_ways(context, spec, plan);
+  if (ways.size() == 1) return std::move(ways.front());
+  const std::string chosen = choose(context, spec, *plan, ways);
+  const std::vector<EndTiling> tilings = plan->candidates();
+  const auto found = std::ranges::find(tilings, chosen, &EndTiling::to_text);
+  return std::move(ways[found == tilings.end() ? 0 : static_cast<std::size_t>(found - tilings.begin()) + 1]);
+}
+
+}  // namespace ridgepoint::cuda
