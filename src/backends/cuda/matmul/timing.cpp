@@ -21,24 +21,6 @@ constexpr int kMostFills = 16;
 
 std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignmentBytes); }
 
-class Scratch {
- public:
-  Scratch(CudaContext& context, std::size_t bytes)
-      : context_(context), address_(bytes == 0 ? nullptr : context.allocate(bytes)), fits_(bytes == 0 || address_) {}
-  ~Scratch() {
-    if (address_ != nullptr) context_.release(address_);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  bool fits() const { return fits_; }
-  std::byte* address() const { return static_cast<std::byte*>(address_); }
-
- private:
-  CudaContext& context_;
-  void* address_;
-  bool fits_;
-};
-
 // The pattern is copied to the GPU once and doubled there until it fills the memory.
 void fill_random(const CudaContext& context, DType dtype, void* target, std::size_t bytes) {
   if (bytes == 0) return;
@@ -55,6 +37,25 @@ void fill_random(const CudaContext& context, DType dtype, void* target, std::siz
 }
 
 }  // namespace
+
+// Memory of the GPU, where there is enough.
+class MatmulTimer::Scratch {
+ public:
+  Scratch(CudaContext& context, std::size_t bytes)
+      : context_(context), address_(bytes == 0 ? nullptr : context.allocate(bytes)), fits_(bytes == 0 || address_) {}
+  ~Scratch() {
+    if (address_ != nullptr) context_.release(address_);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  bool fits() const { return fits_; }
+  std::byte* address() const { return static_cast<std::byte*>(address_); }
+
+ private:
+  CudaContext& context_;
+  void* address_;
+  bool fits_;
+};
 
 struct MatmulTimer::State {
   State(CudaContext& on, const Sizes& of)

@@ -50,6 +50,7 @@ class MatmulTimer {
   std::vector<MatmulBatch> cold_batches(std::span<const MatmulLaunch* const> ways, int launches);
 
  private:
+  class Scratch;
   struct State;
   MatmulBatch cold_batch(const MatmulLaunch& launch, int launches, Event& start, Event& stop);
   std::unique_ptr<State> state_;
