@@ -401,8 +401,7 @@ __device__ __forceinline__ void multiply(const LowMatmul& p, End& end_tile, cons
   if (thread == 0) wait_for_stores<0>();
 }
 
-// The warpgroup that loads keeps kLoadRegisters of a thread's 170, and gives the others to those that multiply.
-template <class T, int kLoadRegisters = 40, class End>
+template <class T, class End>
 __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   extern __shared__ char shared[];
   __shared__ Barriers barriers;
@@ -432,10 +431,10 @@ __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   const int clusters = static_cast<int>(gridDim.x) / T::kClusterBlocks;
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   if (group == kGroups) {
-    release_registers<kLoadRegisters>();
+    release_registers<40>();
     if (threadIdx.x % kWarpgroupThreads == 0) load<T>(p, tiles, barriers, cluster, clusters, rank);
   } else {
-    acquire_registers<(65536 / kWarpgroupThreads - kLoadRegisters) / kGroups / 8 * 8>();
+    acquire_registers<232>();
     multiply<T>(p, end_tile, tiles, barriers, cluster, clusters, rank, group);
   }
   // The shared memory of a block must remain until the others have arrived at its barriers.

@@ -145,29 +145,22 @@ struct EndInSwigluBackward {
 }  // namespace
 
 // fused_swiglu_<forward|backward>_<rows of a tile>x<columns of b>_<rows of a cluster>x<columns>_<dtype>
-#define RIDGEPOINT_SWIGLU_FORWARD(name, element, m, n, rows, columns)                                              \
+#define RIDGEPOINT_SWIGLU(name, element, m, n, rows, columns)                                                      \
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_swiglu_forward_##name(const __grid_constant__ SwigluMatmul p) {                                        \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k, 2, 2>;             \
     run<T>(p.product, EndInSwiglu<T>{p});                                                                          \
-  }
-#define RIDGEPOINT_SWIGLU_BACKWARD(name, element, m, n, rows, columns)                                             \
+  }                                                                                                                \
   extern "C" __global__ void __cluster_dims__(rows* columns, 1, 1) __launch_bounds__(LowMatmulTiling::kThreads, 1) \
       fused_swiglu_backward_##name(const __grid_constant__ SwigluBackwardMatmul p) {                               \
     __shared__ SharedBarrier loaded[2 * kGroups];                                                                  \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::other, 1, 4>;         \
-    run<T, 32>(p.product, EndInSwigluBackward<T>{p, loaded});                                                      \
+    run<T>(p.product, EndInSwigluBackward<T>{p, loaded});                                                          \
   }
-#define RIDGEPOINT_SWIGLU(dtype, element)                                  \
-  RIDGEPOINT_SWIGLU_FORWARD(128x128_1x1_##dtype, element, 128, 128, 1, 1)  \
-  RIDGEPOINT_SWIGLU_FORWARD(128x128_2x1_##dtype, element, 128, 128, 2, 1)  \
-  RIDGEPOINT_SWIGLU_BACKWARD(128x128_1x1_##dtype, element, 128, 128, 1, 1) \
-  RIDGEPOINT_SWIGLU_BACKWARD(128x128_2x1_##dtype, element, 128, 128, 2, 1) \
-  RIDGEPOINT_SWIGLU_BACKWARD(128x192_1x1_##dtype, element, 128, 192, 1, 1) \
-  RIDGEPOINT_SWIGLU_BACKWARD(128x192_2x1_##dtype, element, 128, 192, 2, 1) \
-  RIDGEPOINT_SWIGLU_BACKWARD(128x192_1x2_##dtype, element, 128, 192, 1, 2)
 
-RIDGEPOINT_SWIGLU(bf16, __nv_bfloat16)
-RIDGEPOINT_SWIGLU(fp16, __half)
+RIDGEPOINT_SWIGLU(128x128_1x1_bf16, __nv_bfloat16, 128, 128, 1, 1)
+RIDGEPOINT_SWIGLU(128x128_2x1_bf16, __nv_bfloat16, 128, 128, 2, 1)
+RIDGEPOINT_SWIGLU(128x128_1x1_fp16, __half, 128, 128, 1, 1)
+RIDGEPOINT_SWIGLU(128x128_2x1_fp16, __half, 128, 128, 2, 1)
 
 }  // namespace ridgepoint::cuda

@@ -12,9 +12,7 @@ namespace ridgepoint::cuda {
 namespace {
 
 // The tilings of the kernels in swiglu_matmul_wgmma.cu.
-constexpr std::array<EndTiling, 2> kForwardTilings = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
-constexpr std::array<EndTiling, 5> kBackwardTilings = {
-    {{128, 128, 1, 1}, {128, 128, 2, 1}, {128, 192, 1, 1}, {128, 192, 2, 1}, {128, 192, 1, 2}}};
+constexpr std::array<EndTiling, 2> kSwigluShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
 constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
 constexpr std::int64_t kVectorElements = 8;
 constexpr int kPanelLines = 64;  // lines, and elements of a line
@@ -52,10 +50,7 @@ std::optional<SwigluPlan> SwigluPlan::of(const SwigluNode& node, const KernelSpe
   return plan;
 }
 
-std::vector<EndTiling> SwigluPlan::candidates() const {
-  if (node_.is_backward) return {kBackwardTilings.begin(), kBackwardTilings.end()};
-  return {kForwardTilings.begin(), kForwardTilings.end()};
-}
+std::vector<EndTiling> SwigluPlan::candidates() const { return {kSwigluShapes.begin(), kSwigluShapes.end()}; }
 
 std::string SwigluPlan::function_name(const EndTiling& tiling) const {
   return fmt::format("fused_swiglu_{}_{}_{}", node_.is_backward ? "backward" : "forward", tiling.to_text(),
