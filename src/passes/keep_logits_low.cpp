@@ -6,6 +6,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "passes/erase_unused.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
 
@@ -23,7 +24,10 @@ class LogitsKeeper {
       if (node.op == Op::cross_entropy) read_low(id, 0);
       if (node.op == Op::cross_entropy_backward) read_low(id, 1);
     }
-    return rewriter_.finish();
+    if (!rewriter_.finish()) return false;
+    // So that later passes do not take the casts for readers of the logits.
+    erase_unused(graph_, [](const Node& node) { return node.op == Op::cast; });
+    return true;
   }
 
  private:

@@ -32,6 +32,18 @@ output "gradient" %5
 )");
 }
 
+TEST(KeepLogitsLow, leaves_no_copy_that_would_count_as_a_reader_of_the_logits) {
+  Graph graph = testing::graph_of(R"(
+%0:bf16[8,6] = input() {name="logits", role="data"}
+%1:int64[8] = input() {name="targets", role="data"}
+%2:fp32[8,6] = cast(%0) {dtype="fp32"}
+%3:fp32[8], %4:fp32[8] = cross_entropy(%2, %1)
+output "loss" %3
+)");
+  testing::expect_changed(keep_logits_low, graph);
+  EXPECT_EQ(testing::count(graph, Op::cast), 0U);
+}
+
 TEST(KeepLogitsLow, leaves_a_gradient_that_something_reads_in_fp32) {
   expect_left(keep_logits_low, R"(
 %0:bf16[8,6] = input() {name="logits", role="data"}

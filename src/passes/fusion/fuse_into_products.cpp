@@ -1,9 +1,10 @@
 // Makes one fused node of a matmul and the fused node or composite that reads it, where the target has a kernel for
 // both: the sums of the product are still in registers when the work of its end begins. SwiGLU of two products side by
-// side, and its derivative, end a product so.
+// side, its derivative, and the cross-entropy of logits end a product so.
 //
 // The new node stands where the end stood, so nothing else may read the product before. Its body is the product and the
-// end: the body of a fused node, or the composite itself. The product is a result too where other nodes read it.
+// end: the body of a fused node, or the composite itself. The product is a result too where other nodes read it. Its
+// phase is that of the product, which takes most of its time: a product of forward may end in the loss.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -41,10 +42,15 @@ class ProductFuser {
     return node.op == Op::fused || (op_class(node.op) == OpClass::composite && launches(node.op));
   }
 
+  static bool may_join(Phase product, Phase end) {
+    return product == end || (product == Phase::forward && end == Phase::loss);
+  }
+
   bool try_to_fuse(Value product, NodeId end, Rewriter& rewriter) {
     const NodeId begin = graph_.producer(product);
     const Node& node = graph_.node(begin);
-    if (node.op != Op::matmul || rewriter.is_removed(begin) || node.phase != graph_.node(end).phase) return false;
+    if (node.op != Op::matmul || rewriter.is_removed(begin) || !may_join(node.phase, graph_.node(end).phase))
+      return false;
     if (float8_operands(node.attributes)) return false;  // becomes a product of codes, which no kernel ends so
     const auto is_read_early = [&](NodeId reader) { return position_[reader.id] < position_[end.id]; };
     if (std::ranges::any_of(storage_.readers(product), is_read_early)) return false;
@@ -65,6 +71,7 @@ class ProductFuser {
     rewriter.insert_before(place, graph_.scope_name(graph_.node(members[0])));
     Node& made = graph_.node(add_fused(graph_, fusion.inputs, fusion.body));
     made.origin = Op::matmul;
+    made.phase = graph_.node(members[0]).phase;
     for (std::size_t i = 0; i < fusion.results.size(); ++i) {
       rewriter.replace(fusion.results[i], made.outputs[i]);
       move_views(graph_, storage_, fusion.results[i], made.outputs[i], is_before(place), rewriter);

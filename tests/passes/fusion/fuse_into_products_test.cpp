@@ -90,6 +90,55 @@ output "y" %2
 )");
 }
 
+// The head of a model, its loss and the derivative, which reads the logits.
+const std::string kLoss = R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[6,8] = input() {name="w", role="parameter"}
+%2:int64[4] = input() {name="targets", role="data"}
+%3:fp32[4] = input() {name="dy", role="data"}
+%4:bf16[4,8] = matmul(%0, %1) @forward "lm_head" ""
+%5:fp32[4], %6:fp32[4] = cross_entropy(%4, %2) @loss "loss" ""
+)";
+
+TEST(FuseIntoProducts, ends_the_product_of_logits_in_their_loss_as_a_node_of_forward) {
+  const std::string before = kLoss + R"(%7:bf16[4,8] = cross_entropy_backward(%3, %4, %2, %6) @backward "loss" ""
+output "loss" %5
+output "d" %7
+)";
+  Graph graph = graph_of(before);
+  expect_changed(fuse_into_products, graph);
+  EXPECT_EQ(count(graph, Op::matmul) + count(graph, Op::cross_entropy), 0U);
+  EXPECT_EQ(count(graph, Op::cross_entropy_backward), 1U);
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op != Op::fused) continue;
+    EXPECT_EQ(node.phase, Phase::forward);
+    EXPECT_EQ(graph.scope_name(node), "lm_head");
+    EXPECT_EQ(node.origin, Op::matmul);
+    EXPECT_EQ(node.outputs.size(), 3U) << "logits, losses and log-sum-exps";
+    EXPECT_EQ(count(node.body->graph, Op::cross_entropy), 1U);
+  }
+}
+
+TEST(FuseIntoProducts, drops_logits_that_only_the_loss_reads) {
+  expect_rewritten(fuse_into_products, kLoss + "output \"loss\" %5\n", R"(
+%0:bf16[4,6] = input() {name="x", role="data"}
+%1:bf16[6,8] = input() {name="w", role="parameter"}
+%2:int64[4] = input() {name="targets", role="data"}
+%3:fp32[4] = input() {name="dy", role="data"}
+%4:fp32[4] = fused(%0, %1, %2) @forward "lm_head" ""
+body "fused_matmul_cross_entropy"
+%0:bf16[4,6] = input() {name="0", role="data"}
+%1:bf16[6,8] = input() {name="1", role="data"}
+%2:bf16[4,8] = matmul(%0, %1)
+%3:int64[4] = input() {name="2", role="data"}
+%4:fp32[4], %5:fp32[4] = cross_entropy(%2, %3)
+output "0" %4
+end
+output "loss" %4
+)");
+}
+
 TEST(FuseIntoProducts, leaves_a_product_that_others_read_before) {
   std::string before = kSwiglu + "output \"h\" %5\noutput \"e\" %6\n";
   before.insert(before.find("%5:bf16"), "%6:bf16[4,4] = exp(%3)\n");

@@ -33,6 +33,21 @@ Values sum_over_rows(Graph& graph, const Values& x) {
   return graph.node(add_fused(graph, x, std::make_shared<const FusedBody>(std::move(body)))).outputs;
 }
 
+// A product that ends in its loss.
+Values loss_of_product(Graph& graph, const Values& x) {
+  Graph body;
+  body.name = "fused_matmul_cross_entropy";
+  Values inner;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    inner.push_back(input(body, std::to_string(i), graph.type(x[i]), Role::data));
+  const Value logits = matmul(body, inner[0], inner[1]);
+  const auto [losses, log_sum_exps] = cross_entropy(body, logits, inner[2]);
+  body.add_output("0", logits);
+  body.add_output("1", losses);
+  body.add_output("2", log_sum_exps);
+  return graph.node(add_fused(graph, x, std::make_shared<const FusedBody>(std::move(body)))).outputs;
+}
+
 }  // namespace
 
 void add_fused_nodes(OpCases& cases) {
@@ -43,6 +58,10 @@ void add_fused_nodes(OpCases& cases) {
         .differentiable = false;
   }
   cases.add_case(Op::fused, "rows", graph_of({Shape{37, 12}, Shape{37, 12}}, sum_over_rows)).differentiable = false;
+  OpCase& loss =
+      cases.add_case(Op::fused, "loss", graph_of({Shape{6, 24}, Shape{24, 40}}, loss_of_product, {Shape{6}}));
+  loss.differentiable = false;
+  loss.index_bound = 40;
 }
 
 }  // namespace ridgepoint::testing

@@ -1,6 +1,6 @@
 // The hand-written kernels: embedding, rope, cross-entropy, mixture of experts, attention and products that end in
-// SwiGLU with their gradients, codes of 8 bits, and AdamW. This is the list of all tables of variants (variant.h), and
-// the choice of a variant.
+// SwiGLU with their gradients, products that end in cross-entropy, codes of 8 bits, and AdamW. This is the list of all
+// tables of variants (variant.h), and the choice of a variant.
 #pragma once
 
 #include <memory>
@@ -14,6 +14,7 @@ namespace ridgepoint::cuda {
 std::span<const KernelVariant> adamw_variants();
 std::span<const KernelVariant> attention_variants();
 std::span<const KernelVariant> cross_entropy_variants();
+std::span<const KernelVariant> cross_entropy_of_product_variants();
 std::span<const KernelVariant> embedding_variants();
 std::span<const KernelVariant> experts_variants();
 std::span<const KernelVariant> quantise_variants();

@@ -70,6 +70,8 @@ class EndPlan {
   virtual std::string key() const = 0;
   // The most that a candidate needs.
   virtual std::size_t workspace_bytes() const { return 0; }
+  // Whether two steps are a candidate too. They write the product, which takes memory where nothing else reads it.
+  virtual bool may_take_two_steps() const { return true; }
 };
 
 // The product [m,k] x [k,n] in tiles of `rows` x `columns` of the result.

@@ -176,42 +176,57 @@ EndedChoices& ended_choices() {
   return instance;
 }
 
-constexpr std::string_view kInTwoSteps = "in two steps";
+bool may_take_two_steps(const EndPlan* plan) { return plan == nullptr || plan->may_take_two_steps(); }
 
-// Two steps, or a tiling's text. Measures once.
-std::string choose(CudaContext& context, const KernelSpec& spec, const EndPlan& plan,
+// Two steps, where they are a way, and the tilings: a text for each of ended_product_ways().
+std::vector<std::string> texts_of_ways(const EndPlan& plan) {
+  std::vector<std::string> texts;
+  if (plan.may_take_two_steps()) texts.emplace_back("in two steps");
+  for (const EndTiling& tiling : plan.candidates()) texts.push_back(tiling.to_text());
+  return texts;
+}
+
+// The index of the fastest. Measures once.
+std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& plan,
                    const std::vector<std::unique_ptr<Kernel>>& ways) {
-  const std::vector<EndTiling> tilings = plan.candidates();
+  const std::vector<std::string> texts = texts_of_ways(plan);
+  const auto find = [&](const std::string& text) {
+    return static_cast<std::size_t>(std::ranges::find(texts, text) - texts.begin());
+  };
   const std::string key = choice_key(context, plan);
   const std::lock_guard lock(ended_choices().mutex);
   std::string& chosen = ended_choices().by_key[key];
   const DiskCache cache = DiskCache::in_user_folder("matmul");
   if (chosen.empty()) {
     const std::string known = cache.load(key).value_or("");
-    if (known == kInTwoSteps || std::ranges::find(tilings, known, &EndTiling::to_text) != tilings.end()) chosen = known;
+    if (find(known) < texts.size()) chosen = known;
   }
   if (chosen.empty()) {
     const InStage in_stage(FirstCallStage::choices);
     ways.front()->prepare();
     const std::optional<std::size_t> winner = EndedRace(context, spec, ways).winner();
-    chosen = winner.value_or(0) == 0 ? std::string(kInTwoSteps) : tilings[*winner - 1].to_text();
+    chosen = texts[winner.value_or(0)];
     if (winner) cache.store(key, chosen);
   }
-  return chosen;
+  return find(chosen);
 }
 
 }  // namespace
 
 std::size_t ended_product_workspace(const CardFacts& card, const KernelSpec& spec, const EndPlan* plan) {
-  return std::max(ProductSteps(spec).workspace_bytes(card), plan == nullptr ? 0 : plan->workspace_bytes());
+  return std::max(may_take_two_steps(plan) ? ProductSteps(spec).workspace_bytes(card) : 0,
+                  plan == nullptr ? 0 : plan->workspace_bytes());
 }
 
 std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, const KernelSpec& spec,
                                                         const EndPlan* plan) {
   std::vector<std::unique_ptr<Kernel>> ways;
-  ways.push_back(std::make_unique<TwoSteps>(context, spec, plan == nullptr ? 0 : plan->workspace_bytes()));
+  std::size_t workspace_bytes = plan == nullptr ? 0 : plan->workspace_bytes();
+  if (may_take_two_steps(plan)) {
+    ways.push_back(std::make_unique<TwoSteps>(context, spec, workspace_bytes));
+    workspace_bytes = ways.front()->workspace_bytes();
+  }
   if (plan == nullptr) return ways;
-  const std::size_t workspace_bytes = ways.front()->workspace_bytes();
   for (const EndTiling& tiling : plan->candidates()) {
     ways.push_back(std::make_unique<EndedKernel>(context, plan->launches(tiling, context.card().multiprocessors),
                                                  workspace_bytes));
@@ -222,11 +237,7 @@ std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, co
 std::unique_ptr<Kernel> make_ended_product(CudaContext& context, const KernelSpec& spec, const EndPlan* plan) {
   const CudaContext::Scope scope(context);
   std::vector<std::unique_ptr<Kernel>> ways = ended_product_ways(context, spec, plan);
-  if (ways.size() == 1) return std::move(ways.front());
-  const std::string chosen = choose(context, spec, *plan, ways);
-  const std::vector<EndTiling> tilings = plan->candidates();
-  const auto found = std::ranges::find(tilings, chosen, &EndTiling::to_text);
-  return std::move(ways[found == tilings.end() ? 0 : static_cast<std::size_t>(found - tilings.begin()) + 1]);
+  return std::move(ways[ways.size() == 1 ? 0 : choose(context, spec, *plan, ways)]);
 }
 
 }  // namespace ridgepoint::cuda

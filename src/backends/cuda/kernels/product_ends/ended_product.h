@@ -13,7 +13,8 @@ namespace ridgepoint::cuda {
 // The plan of an end for a node that its variant accepts; null where its kernels do not support the layouts.
 using EndPlanOf = std::unique_ptr<EndPlan> (*)(const KernelSpec& spec);
 
-// All kernels for the node: first the product and what follows in two steps, then those of the plan's candidates.
+// All kernels for the node: first the product and what follows in two steps, where the plan may, or there is none; then
+// those of the plan's candidates.
 std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, const KernelSpec& spec,
                                                         const EndPlan* plan);
 
