@@ -3,6 +3,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "ir/optional_operands.h"
 #include "ir/stored_tensors.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
@@ -18,13 +19,14 @@ namespace {
 }
 
 void check_arity(const Graph& graph, const Node& node) {
-  const auto check = [&](int declared, std::size_t found, const char* what) {
-    if (declared >= 0 && static_cast<std::size_t>(declared) != found) {
-      broken(graph, node, std::to_string(found) + " " + what + " found, the op has " + std::to_string(declared));
-    }
+  const auto complain = [&](int declared, std::size_t found, const char* what) {
+    broken(graph, node, std::to_string(found) + " " + what + " found, the op has " + std::to_string(declared));
   };
-  check(input_count(node.op), node.inputs.size(), "inputs");
-  check(output_count(node.op), node.outputs.size(), "outputs");
+  if (!takes_operands(node.op, node.inputs.size())) complain(input_count(node.op), node.inputs.size(), "inputs");
+  const int outputs = output_count(node.op);
+  if (outputs >= 0 && node.outputs.size() != static_cast<std::size_t>(outputs)) {
+    complain(outputs, node.outputs.size(), "outputs");
+  }
   if (node.outputs.empty()) broken(graph, node, "it has no results");
 }
 
@@ -49,8 +51,8 @@ void check_input(const Graph& graph, const Node& node, std::unordered_set<std::s
   }
 }
 
-// A body computes on elements and rows, which may be those of a product, and a composite may end that: no op that reads
-// or writes anything else.
+// A body computes on elements and rows, which may be those of a product; a composite may end that, beside other columns
+// of the product. No op reads or writes anything else.
 void check_computation(const Graph& graph, const Node& node) {
   const Graph& body = node.body->graph;
   verify(body);
@@ -60,7 +62,7 @@ void check_computation(const Graph& graph, const Node& node) {
     const OpClass kind = op_class(op);
     const bool may_stand = kind == OpClass::elementwise || kind == OpClass::reduction || kind == OpClass::view ||
                            op == Op::matmul || op == Op::input || op == Op::constant ||
-                           (has_product && kind == OpClass::composite);
+                           (has_product && (kind == OpClass::composite || kind == OpClass::placement));
     if (!may_stand) broken(graph, node, "its body contains '" + std::string(name(op)) + "'");
   }
   if (!body.updates().empty()) broken(graph, node, "its body updates an input");

@@ -17,6 +17,15 @@ AttentionForm attention_form(const Attributes& attributes);
 inline constexpr std::string_view kSumsKeyGradients = "sums_key_gradients";
 inline bool sums_key_gradients(const Node& node) { return node.attributes.get_or(kSumsKeyGradients, false); }
 
+// Where attention_backward has 8 operands, the last two are the cosines and sines [S,R/2] of rotary embedding: q and k
+// are rotations of the first R elements of each row of two tensors, by the angles of the row's position, and the
+// gradients are those of these tensors. The pass rotate_in_attention adds the tables.
+inline constexpr std::size_t kCosinesOfAttention = 6;
+inline constexpr std::size_t kSinesOfAttention = 7;
+inline bool has_rotary_tables(const Node& node) {
+  return node.op == Op::attention_backward && node.inputs.size() > kCosinesOfAttention;
+}
+
 // How many heads of q read one head of k, for q [...,H,S,D] and k [...,N,K,D] with N a divisor of H.
 inline std::int64_t heads_per_key_head(const Shape& q, const Shape& k) {
   return q.rank() < 3 || k[-3] == 0 ? 1 : q[-3] / k[-3];

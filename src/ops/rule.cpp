@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "core/checked.h"
+#include "ir/optional_operands.h"
 #include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/node_key.h"
@@ -46,7 +47,7 @@ std::string describe(Op op, std::span<const TensorType> inputs) {
 }
 
 std::vector<TensorType> infer(Op op, std::span<const TensorType> inputs, const Attributes& attributes) {
-  if (input_count(op) >= 0 && inputs.size() != static_cast<std::size_t>(input_count(op))) {
+  if (!takes_operands(op, inputs.size())) {
     throw Error(describe(op, inputs) + ": the op takes " + std::to_string(input_count(op)) + " operands");
   }
   try {

@@ -38,8 +38,9 @@ struct OpRule {
   // decomposition is differentiated instead.
   std::size_t first_constant_operand = SIZE_MAX;
 
-  // The operand whose dtype is the accumulator of the others' dtype; autocast does not cast it. SIZE_MAX: none.
-  std::size_t accumulator_operand = SIZE_MAX;
+  // The operands from this one on are of the accumulator dtype of the others; autocast does not cast them. SIZE_MAX:
+  // none.
+  std::size_t first_accumulator_operand = SIZE_MAX;
 
   // Floating-point operations of one node. Not null exactly for ops of Arithmetic::formula.
   std::int64_t (*flops)(const Graph& graph, const Node& node) = nullptr;

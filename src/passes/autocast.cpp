@@ -53,7 +53,7 @@ class Autocaster {
     for (const Value value : node.inputs) operands.push_back(replacement_of(value));
     if (const std::optional<DType> dtype = compute_dtype(node.op, operands)) {
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        const bool follows = is_floating(graph_.type(operands[i]).dtype) && rule(node.op).accumulator_operand != i;
+        const bool follows = is_floating(graph_.type(operands[i]).dtype) && i < rule(node.op).first_accumulator_operand;
         if (follows) operands[i] = cast_to(operands[i], *dtype);
       }
     }

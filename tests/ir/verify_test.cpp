@@ -114,6 +114,29 @@ TEST(Verify, refuses_an_update_of_what_is_not_an_input) {
   EXPECT_THROW(verify(graph), Error);
 }
 
+// Both or none: the tables of rotary embedding are operands 6 and 7.
+TEST(Verify, refuses_one_of_two_optional_operands) {
+  Graph graph;
+  const Value x = input(graph, "x", {DType::fp32, {5, 4}}, kData);
+  const Value rows = input(graph, "rows", {DType::fp32, {5}}, kData);
+  const Value table = input(graph, "table", {DType::fp32, {5, 2}}, kData);
+  const Attributes attributes{{"causal", true}, {"scale", 0.5}};
+  std::vector<Value> operands = {x, x, x, x, x, rows};
+  for (const bool is_taken : {true, false, true, false}) {
+    if (is_taken) {
+      const NodeId made = make_node(graph, Op::attention_backward, operands, attributes);
+      EXPECT_NO_THROW(verify(graph));
+      if (operands.size() > 6) {
+        graph.node(made).inputs.pop_back();
+        EXPECT_THROW(verify(graph), Error);
+      }
+    } else {
+      EXPECT_THROW(make_node(graph, Op::attention_backward, operands, attributes), Error);
+    }
+    operands.push_back(table);
+  }
+}
+
 TEST(Builders, name_the_op_the_operands_and_the_rule) {
   Graph graph;
   const Value a = input(graph, "a", {DType::fp32, {2, 3}}, kData);

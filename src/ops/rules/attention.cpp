@@ -8,7 +8,8 @@
 //   compute   passed to the matmuls of the decomposition (ops/rules/matmul.cpp)
 // Keys and values [...,N,K,D] may have fewer heads than queries [...,H,S,D] (grouped-query attention, Ainslie et al.
 // 2023): head h of the queries reads head h / (H / N). Their gradients are those of each head of the queries; the
-// derivative of attention adds them up.
+// derivative of attention adds them up. With the tables of rotary embedding (ops/attention_form.h), attention_backward
+// rotates the gradients of q and k back.
 #include <limits>
 #include <utility>
 
@@ -158,6 +159,16 @@ TensorType gradient_of_keys(const TensorType& q, const TensorType& k) {
   return {k.dtype, Shape(dims)};
 }
 
+void require_rotary_tables(const ShapeContext& context) {
+  const TensorType& q = context.inputs[1];
+  const TensorType& cosines = context.inputs[kCosinesOfAttention];
+  require(cosines == context.inputs[kSinesOfAttention] && cosines.dtype == accumulator(q.dtype),
+          "the tables of rotary embedding must have one shape, in fp32 (fp64 for fp64)");
+  require(q.shape[-2] == context.inputs[2].shape[-2], "rotary embedding needs as many queries as keys");
+  require(cosines.shape.rank() == 2 && cosines.shape[0] == q.shape[-2] && 2 * cosines.shape[1] <= q.shape[-1],
+          "the tables of rotary embedding must be [S,R/2] with R at most the head size");
+}
+
 std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
   const TensorType& q = context.inputs[1];
   require_compute(context.attributes, q.dtype);
@@ -169,8 +180,21 @@ std::vector<TensorType> infer_attention_backward(const ShapeContext& context) {
           "the result and its gradient must have the shape of q");
   require(context.inputs[5] == TensorType(accumulator(q.dtype), without_last(q.shape)),
           "the log-sum-exp must be [...,S], in fp32 (fp64 for fp64)");
+  if (context.inputs.size() > kCosinesOfAttention) require_rotary_tables(context);
   if (context.attributes.get_or(kSumsKeyGradients, false)) return {q, context.inputs[2], context.inputs[3]};
   return {q, gradient_of_keys(q, context.inputs[2]), gradient_of_keys(q, context.inputs[3])};
+}
+
+// x [...,S,D] rotated back by the tables of the node, if it has any.
+Value turned_back(Graph& graph, const Node& node, Value x) {
+  if (!has_rotary_tables(node)) return x;
+  const Value cosines = node.inputs[kCosinesOfAttention];
+  const std::int64_t width = graph.type(x).shape[-1];
+  const std::int64_t rotated = 2 * graph.type(cosines).shape[1];
+  const auto turn = [&](Value part) { return rope(graph, part, cosines, node.inputs[kSinesOfAttention], -2, true); };
+  if (rotated == width) return turn(x);
+  const std::vector<Value> parts = split(graph, x, -1, {rotated, width - rotated});
+  return concat(graph, {turn(parts[0]), parts[1]}, -1);
 }
 
 // With p = exp(scores - lse):  dv = p^T do,  ds = scale slope p (do v^T - sum(do o)),  dq = ds k,  dk = ds^T q, where
@@ -197,15 +221,16 @@ std::vector<Value> decompose_attention_backward(Graph& graph, const Node& node) 
   const Value difference = sub(graph, dp, reduce_sum(graph, products, {-1}, true));
   const Value slope = operands.times_slope(mul(graph, p, difference), scores);
   const Value ds = cast_to(graph, scale(graph, slope, operands.factor()), dtype);
-  return {shaped(operands.product(ds, operands.k()), 0),
-          shaped(operands.product(swap_last_two_axes(graph, ds), operands.q()), 1), shaped(dv, 2)};
+  const Value dq = shaped(operands.product(ds, operands.k()), 0);
+  const Value dk = shaped(operands.product(swap_last_two_axes(graph, ds), operands.q()), 1);
+  return {turned_back(graph, node, dq), turned_back(graph, node, dk), shaped(dv, 2)};
 }
 
 }  // namespace
 
 extern const OpRule rule_attention{.infer = infer_attention, .vjp = vjp_attention, .decompose = decompose_attention};
 extern const OpRule rule_attention_backward{
-    .infer = infer_attention_backward, .accumulator_operand = 5, .decompose = decompose_attention_backward};
+    .infer = infer_attention_backward, .first_accumulator_operand = 5, .decompose = decompose_attention_backward};
 
 Attributes attributes_of(const AttentionForm& form) {
   Attributes attributes{{"causal", form.causal}, {"scale", form.scale}};

@@ -93,7 +93,7 @@ std::int64_t flops_matmul_add(const Graph& graph, const Node& node) {
 extern const OpRule rule_matmul{.infer = infer_matmul, .vjp = vjp_matmul, .flops = flops_matmul};
 extern const OpRule rule_matmul_add{.infer = infer_matmul_add,
                                     .vjp = vjp_matmul_add,
-                                    .accumulator_operand = 2,
+                                    .first_accumulator_operand = 2,
                                     .flops = flops_matmul_add,
                                     .donations = [](const Node&) {
                                       return std::vector{std::pair{0, 2}};

@@ -64,6 +64,19 @@ void add_attention(OpCases& cases) {
               .outputs;
         }));
   }
+  for (const std::int64_t pairs : {4, 2}) {
+    cases.add_case(Op::attention_backward, pairs == 4 ? "rotary" : "partly_rotary",
+                   graph_of({Shape{2, 4, 9, 8}, Shape{2, 4, 9, 8}, Shape{2, 2, 9, 8}, Shape{2, 2, 9, 8},
+                             Shape{9, pairs}, Shape{9, pairs}},
+                            [](Graph& g, const Values& x) {
+                              const AttentionForm form{0.35, true};
+                              const auto [o, lse] = attention(g, x[1], x[2], x[3], form);
+                              return g
+                                  .node(make_node(g, Op::attention_backward,
+                                                  {x[0], x[1], x[2], x[3], o, lse, x[4], x[5]}, attributes_of(form)))
+                                  .outputs;
+                            }));
+  }
   cases.add_case(Op::attention, "more_keys_and_both_results",
                  graph_of({Shape{5, 16}, Shape{70, 16}, Shape{70, 16}}, [](Graph& g, const Values& x) {
                    const auto [o, lse] = attention(g, x[0], x[1], x[2], {0.25});

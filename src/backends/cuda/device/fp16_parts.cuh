@@ -35,7 +35,7 @@ __device__ __forceinline__ float finite_or_nan(float x) { return fmaf(x, 0.0F, x
 // The two parts of two elements, packed, x in the low half.
 __device__ __forceinline__ void split(float x, float y, unsigned& first, unsigned& second) {
   first = pack<__half>(x, y);
-  const float2 firsts = unpack(first);
+  const float2 firsts = unpack<__half>(first);
   second = pack<__half>((x - firsts.x) / kSecondUnit, (y - firsts.y) / kSecondUnit);
 }
 

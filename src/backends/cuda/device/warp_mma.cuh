@@ -79,8 +79,15 @@ __device__ __forceinline__ unsigned without_nan<__half>(unsigned packed) {
   return packed & __heq2_mask(pair, pair);
 }
 
-// The inverse of pack<__half>().
-__device__ __forceinline__ float2 unpack(unsigned packed) {
+// The inverse of pack().
+template <class T>
+__device__ __forceinline__ float2 unpack(unsigned packed);
+template <>
+__device__ __forceinline__ float2 unpack<__nv_bfloat16>(unsigned packed) {
+  return {__uint_as_float(packed << 16), __uint_as_float(packed & 0xffff0000U)};
+}
+template <>
+__device__ __forceinline__ float2 unpack<__half>(unsigned packed) {
   float2 pair;
   asm("{\n"
       ".reg .b16 x, y;\n"

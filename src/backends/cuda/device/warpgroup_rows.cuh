@@ -12,12 +12,17 @@ __device__ __forceinline__ void exchange(unsigned& first, unsigned& second, bool
   (is_second ? first : second) = received;
 }
 
+struct Unchanged {
+  __device__ __forceinline__ void operator()(uint4& /*elements*/, int /*number*/) const {}
+};
+
 // Writes `width` elements of a row of a WarpgroupProduct's sum, times a factor; `half`: of the two rows that a thread
 // has. Four threads have a row, each two columns of every eight. They exchange columns so that each writes eight that
-// follow one another. `row` is aligned to 16 bytes.
-template <int kWidth, class Element>
+// follow one another; `change(elements, i)` may change the i-th packed eight of a thread before. `row` is aligned
+// to 16 bytes.
+template <int kWidth, class Element, class Change = Unchanged>
 __device__ __forceinline__ void write_row(Element* row, const float (&sum)[kWidth / 2], float factor, int half,
-                                          int width) {
+                                          int width, const Change& change = {}) {
   int quarter;  // read here, so that a loop around it keeps nothing of it in registers
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(quarter));
   quarter %= 4;
@@ -34,7 +39,10 @@ __device__ __forceinline__ void write_row(Element* row, const float (&sum)[kWidt
     exchange(x[0], x[2], quarter >= 2, 2);
     exchange(x[1], x[3], quarter >= 2, 2);
     const int column = 8 * (j + quarter);
-    if (column < width) *reinterpret_cast<uint4*>(row + column) = {x[0], x[1], x[2], x[3]};
+    if (column >= width) continue;
+    uint4 elements = {x[0], x[1], x[2], x[3]};
+    change(elements, j / 4);
+    *reinterpret_cast<uint4*>(row + column) = elements;
   }
 }
 

@@ -1,6 +1,6 @@
-// The hand-written kernels: embedding, rope, cross-entropy, mixture of experts, attention and products that end in
-// SwiGLU with their gradients, products that end in cross-entropy, codes of 8 bits, and AdamW. This is the list of all
-// tables of variants (variant.h), and the choice of a variant.
+// The hand-written kernels: embedding, rope, cross-entropy, mixture of experts and attention with their gradients,
+// products that end in what follows them (product_ends), codes of 8 bits, and AdamW. This is the list of all tables of
+// variants (variant.h), and the choice of a variant.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@ std::span<const KernelVariant> embedding_variants();
 std::span<const KernelVariant> experts_variants();
 std::span<const KernelVariant> quantise_variants();
 std::span<const KernelVariant> rope_variants();
+std::span<const KernelVariant> rope_product_variants();
 std::span<const KernelVariant> swiglu_variants();
 
 // All variants; for each op the preferred ones come first.

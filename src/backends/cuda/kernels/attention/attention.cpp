@@ -138,22 +138,29 @@ bool accepts_sizes(const KernelVariant& variant, const Graph& graph, const Node&
 }
 
 bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node) {
-  return !sums_key_gradients(node) && accepts_sizes(variant, graph, node);
+  return !sums_key_gradients(node) && !has_rotary_tables(node) && accepts_sizes(variant, graph, node);
+}
+
+// Tables are read in vectors.
+bool accepts_rotary_tables(const Graph& graph, const Node& node) {
+  constexpr std::int64_t kVectorElements = kVectorBytes / 4;
+  return !has_rotary_tables(node) || graph.type(node.inputs[kCosinesOfAttention]).shape[1] % kVectorElements == 0;
 }
 
 bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
-  return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_sizes(variant, graph, node);
+  return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_rotary_tables(graph, node) &&
+         accepts_sizes(variant, graph, node);
 }
 
 bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const auto q = static_cast<std::size_t>(variant.operand);
   const AttentionSizes sizes = sizes_of(graph.type(node.inputs[q]).shape, graph.type(node.inputs[q + 1]).shape);
-  return takes_hopper_split(variant, node, sizes) && accepts_sizes(variant, graph, node);
+  return takes_hopper_split(variant, node, sizes) && !has_rotary_tables(node) && accepts_sizes(variant, graph, node);
 }
 
 OperandLayout attention_layout(const Graph& /*graph*/, const Node& /*node*/, int index) {
-  return index == kLogSumExpOperand ? OperandLayout::dense : OperandLayout::aligned_rows;
+  return index >= kLogSumExpOperand ? OperandLayout::dense : OperandLayout::aligned_rows;
 }
 
 std::unique_ptr<Kernel> make_forward(CudaContext& context, const KernelSpec& spec, const KernelVariant& variant) {

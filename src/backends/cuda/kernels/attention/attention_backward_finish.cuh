@@ -2,6 +2,7 @@
 // and round. Sums lie in tiles of 64 rows and some columns, in the order of a warpgroup's registers.
 #pragma once
 
+#include "backends/cuda/device/rotation.cuh"
 #include "backends/cuda/device/warpgroup_rows.cuh"
 #include "backends/cuda/kernels/attention/attention_rows.cuh"
 #include "backends/cuda/kernels/attention/hopper_variants.h"
@@ -34,17 +35,61 @@ __device__ __forceinline__ void sum_tiles(float (&sum)[kColumns / 2], const floa
   }
 }
 
-// Writes a tile's columns to rows from `first_row` on of a matrix, which begins at the first of the columns and has
-// `rows` rows and `columns` more columns.
-template <int kColumns, class Element>
-__device__ __forceinline__ void write_tile(Element* matrix, int stride, int first_row, int rows, int columns,
-                                           const float (&sum)[kColumns / 2], float factor) {
+// Turns a row of the gradient of a rotated tensor back, as a Change of write_row<kWidth>(). A thread loads its cosines
+// and sines long before it writes the row, because they come from afar.
+template <int kWidth, class Element>
+struct TurnBack {
+  static constexpr int kVectors = kWidth / 32;  // of eight elements, that a thread writes
+
+  // Of the columns of the row from `column` on, if the row exists.
+  __device__ __forceinline__ void load(const AttentionBackward& attention, int row, int column, bool exists) {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    const int first = column / 2 + thread % 4 * 4;
+    pairs_left = exists ? attention.pairs - first : 0;
+    const auto line = static_cast<unsigned>(row * attention.pairs + first);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int row = first_row + row_in_tile() + 8 * half;
-    write_row<kColumns>(matrix + rows_apart(row, stride), sum, factor, half, row < rows ? columns : 0);
+    for (int i = 0; i < kVectors; ++i) {
+      cosines[i] = sines[i] = {};  // otherwise they would be live before, because the loads are conditional
+      if (16 * i >= pairs_left) continue;
+      cosines[i] = __ldg(reinterpret_cast<const float4*>(attention.cosines + (line + 16 * i)));
+      sines[i] = __ldg(reinterpret_cast<const float4*>(attention.sines + (line + 16 * i)));
+    }
   }
-}
+
+  __device__ __forceinline__ void operator()(uint4& elements, int i) const {
+    if (16 * i >= pairs_left) return;
+    rotate_pairs<Element>(elements, cosines[i], {-sines[i].x, -sines[i].y, -sines[i].z, -sines[i].w});
+  }
+
+  float4 cosines[kVectors], sines[kVectors];
+  int pairs_left;
+};
+
+// A thread's two rows of a tile: columns from `column` on, of rows from `first_row` on of a matrix of `rows` rows.
+template <int kColumns, class Element>
+struct TileRows {
+  __device__ __forceinline__ TileRows(const AttentionBackward& attention, int first_row, int rows, int column,
+                                      bool is_rotated = true)
+      : row(first_row + row_in_tile()), rows(rows), column(column), width(attention.width) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      turn_back[half].load(attention, row + 8 * half, column, is_rotated && row + 8 * half < rows);
+    }
+  }
+
+  __device__ __forceinline__ void write(Element* matrix, int stride, const float (&sum)[kColumns / 2],
+                                        float factor) const {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      write_row<kColumns>(matrix + rows_apart(row + 8 * half, stride) + column, sum, factor, half,
+                          row + 8 * half < rows ? width - column : 0, turn_back[half]);
+    }
+  }
+
+  int row, rows, column, width;
+  TurnBack<kColumns, Element> turn_back[2];
+};
 
 // Tiles of dq of a block of queries: panels of 64 columns or, with 128 queries, two halves of one.
 template <HopperBackwardTiling kTiling>
@@ -58,12 +103,12 @@ __device__ __forceinline__ void finish(const AttentionBackward& attention) {
   const int tile = number % kQueryTiles<kTiling>;
   const int block = number / kQueryTiles<kTiling>;  // of all matrices
   const int matrix = block / blocks;
+  const TileRows<kSumColumns, Element> rows(attention,
+                                            (block - matrix * blocks) * kTiling.rows + tile / kTiling.panels() * 64,
+                                            attention.queries, tile % kTiling.panels() * kSumColumns);
   float dq[kSumColumns / 2] = {};
   sum_tiles<kSumColumns>(dq, attention.dq_sums + static_cast<long long>(number) * (64 * kSumColumns), 1, 0);
-  const int column = tile % kTiling.panels() * kSumColumns;
-  write_tile<kSumColumns>(first_row<Element>(attention.dq, attention.inner_count, matrix) + column, attention.dq.row,
-                          (block - matrix * blocks) * kTiling.rows + tile / kTiling.panels() * 64, attention.queries,
-                          attention.width - column, dq, attention.scale);
+  rows.write(first_row<Element>(attention.dq, attention.inner_count, matrix), attention.dq.row, dq, attention.scale);
 }
 
 // A piece of dq: the slices of its sums.
@@ -78,12 +123,12 @@ __device__ __forceinline__ void add_slices(const AttentionBackward& attention, i
   const int visible = attention.causal ? min(attention.keys, first_query + kTiling.rows) : attention.keys;
   const int used = min(attention.slices, (visible - 1) / kTiling.keys + 1);
   const long long apart = static_cast<long long>(attention.batch) * blocks * (kQueryTiles<kTiling> * 64 * kSumColumns);
+  const int column = tile % kTiling.panels() * kSumColumns + number % kPieces * kPieceColumns;
+  const TileRows<kPieceColumns, Element> rows(attention, first_query + tile / kTiling.panels() * 64, attention.queries,
+                                              column);
   float sum[kPieceColumns / 2] = {};
   sum_tiles<kPieceColumns>(sum, attention.dq_sums + static_cast<long long>(number) * (64 * kPieceColumns), used, apart);
-  const int column = tile % kTiling.panels() * kSumColumns + number % kPieces * kPieceColumns;
-  write_tile<kPieceColumns>(first_row<Element>(attention.dq, attention.inner_count, matrix) + column, attention.dq.row,
-                            first_query + tile / kTiling.panels() * 64, attention.queries, attention.width - column,
-                            sum, attention.scale);
+  rows.write(first_row<Element>(attention.dq, attention.inner_count, matrix), attention.dq.row, sum, attention.scale);
 }
 
 // A piece of dv or dk of a block of keys, if several thread blocks have parts of its sums.
@@ -104,14 +149,15 @@ __device__ __forceinline__ void add_chunks(const AttentionBackward& attention, i
   if (chunks == 1) return;
   const int most = (steps - 1) / chunk + 1;
   const float* sums = attention.key_sums + (static_cast<long long>(place) * most * (2 * kGroups) + tile) * kTile;
+  const bool is_dk = tile >= kGroups;
+  const TileRows<kPieceColumns, Element> rows(attention, block * kTiling.keys + tile % kGroups * 64, attention.keys,
+                                              piece * kPieceColumns, is_dk);
   float sum[kPieceColumns / 2] = {};
   sum_tiles<kPieceColumns>(sum, sums + piece * (64 * kPieceColumns), chunks, 2 * kGroups * kTile);
-  const AttentionResult& result = tile < kGroups ? attention.dv : attention.dk;
+  const AttentionResult& result = is_dk ? attention.dk : attention.dv;
   const int matrix = (place - block * groups) * attention.summed_heads;
-  const int column = piece * kPieceColumns;
-  write_tile<kPieceColumns>(first_row_of_group<Element>(result, attention.inner_count, matrix) + column, result.row,
-                            block * kTiling.keys + tile % kGroups * 64, attention.keys, attention.width - column, sum,
-                            tile < kGroups ? 1 : attention.scale);
+  rows.write(first_row_of_group<Element>(result, attention.inner_count, matrix), result.row, sum,
+             is_dk ? attention.scale : 1);
 }
 
 // What thread blocks that share blocks of keys have left: one thread block for each piece of 64 rows and 32 columns, of

@@ -108,8 +108,7 @@ class KeyGroup {
       store(0, dv_);
       store(1, dk_);
     } else {
-      write(attention_.dv, dv_, 1);
-      write(attention_.dk, dk_, attention_.scale);
+      write_key_gradients();
     }
     clear_gradients();
   }
@@ -367,6 +366,12 @@ class KeyGroup {
   // under way.
   __device__ __forceinline__ void finish_query_gradients(float (&dq)[kSumColumns / 2], const Ring& ring) const {
     static_assert(!kTiling.finishes() || kSumPanels == 1);
+    const int row = first_query() + (kRows == 128 ? group_ * 64 : 0) + key_in_block(thread_index() % kWarpgroupThreads);
+    const int column = kRows == 128 ? 0 : group_ * kSumColumns;
+    constexpr bool kHasRoom = kWidth <= 96;  // for the cosines and sines of both rows beside the sums
+    TurnBack<kSumColumns, Element> turn_back[2];
+    turn_back[0].load(attention_, row, column, row < attention_.queries);
+    if constexpr (kHasRoom) turn_back[1].load(attention_, row + 8, column, row + 8 < attention_.queries);
     float sums[kSumColumns / 2];
     shared_.turn[ring.stage].wait(ring.parity);
     read_sums(sums);
@@ -375,14 +380,13 @@ class KeyGroup {
     release(shared_.q_free[ring.stage]);
 #pragma unroll
     for (int i = 0; i < kSumColumns / 2; ++i) dq[i] += sums[i];
-    const int row = first_query() + (kRows == 128 ? group_ * 64 : 0) + key_in_block(thread_index() % kWarpgroupThreads);
-    const int column = kRows == 128 ? 0 : group_ * kSumColumns;
     auto* rows = first_row<Element>(attention_.dq, attention_.inner_count, work().matrix) + column;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const bool exists = row + 8 * half < attention_.queries;
+      if (!kHasRoom && half == 1) turn_back[1].load(attention_, row + 8, column, exists);
       write_row<kSumColumns>(rows + rows_apart(row + 8 * half, attention_.dq.row), dq, attention_.scale, half,
-                             exists ? attention_.width - column : 0);
+                             exists ? attention_.width - column : 0, turn_back[half]);
     }
   }
 
@@ -411,17 +415,25 @@ class KeyGroup {
     }
   }
 
-  __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kColumns / 2],
-                                        float factor) const {
+  // dv, and dk while its cosines and sines are on the way.
+  __device__ __forceinline__ void write_key_gradients() const {
     const int column = kSharesKeys ? group_ * kColumns : 0;
+    const int key = work().first_key + key_in_block(static_cast<int>(threadIdx.x));
+    TurnBack<kColumns, Element> first, second;
+    first.load(attention_, key, column, key < attention_.keys);
+    write(attention_.dv, dv_, 1, 0, key, column);
+    write(attention_.dv, dv_, 1, 1, key + 8, column);
+    second.load(attention_, key + 8, column, key + 8 < attention_.keys);
+    write(attention_.dk, dk_, attention_.scale, 0, key, column, first);
+    write(attention_.dk, dk_, attention_.scale, 1, key + 8, column, second);
+  }
+
+  template <class Change = Unchanged>
+  __device__ __forceinline__ void write(const AttentionResult& result, const float (&sums)[kColumns / 2], float factor,
+                                        int half, int key, int column, const Change& change = {}) const {
     auto* matrix = first_row_of_group<Element>(result, attention_.inner_count, work().matrix) + column;
-    const int thread = static_cast<int>(threadIdx.x);
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int key = work().first_key + key_in_block(thread) + 8 * half;
-      write_row<kColumns>(matrix + rows_apart(key, result.row), sums, factor, half,
-                          key < attention_.keys ? attention_.width - column : 0);
-    }
+    write_row<kColumns>(matrix + rows_apart(key, result.row), sums, factor, half,
+                        key < attention_.keys ? attention_.width - column : 0, change);
   }
 
   const AttentionBackward& attention_;

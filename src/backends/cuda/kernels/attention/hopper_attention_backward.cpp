@@ -70,6 +70,11 @@ class HopperAttentionGradient : public Kernel {
     rest.dq.data = arguments.outputs[0];
     rest.dk.data = arguments.outputs[1];
     rest.dv.data = arguments.outputs[2];
+    if (rest.pairs > 0) {
+      require_vectors({arguments.inputs[kCosinesOfAttention], arguments.inputs[kSinesOfAttention]});
+      rest.cosines = static_cast<const float*>(arguments.inputs[kCosinesOfAttention]);
+      rest.sines = static_cast<const float*>(arguments.inputs[kSinesOfAttention]);
+    }
     set_workspace(static_cast<std::byte*>(arguments.workspace));
     void* prepared[] = {&rest, &query_blocks_};
     context_.launch(prepare_.function, prepare_.shape, prepared, prepare_.name);
@@ -95,6 +100,7 @@ class HopperAttentionGradient : public Kernel {
     const bool sums = sums_key_gradients(spec.node);
     set_rows(rest.dk, spec.outputs[1], sums ? group : Divisor());
     set_rows(rest.dv, spec.outputs[2], sums ? group : Divisor());
+    if (has_rotary_tables(spec.node)) rest.pairs = static_cast<int>(spec.inputs[kCosinesOfAttention].shape[1]);
     rest.summed_heads = static_cast<int>(problem_.matrices / problem_.groups);
     d_o_ = MappedOperand(spec.inputs[0], tiling_.rows);
     q_ = MappedOperand(spec.inputs[1], tiling_.rows);

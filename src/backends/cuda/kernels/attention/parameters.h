@@ -66,18 +66,22 @@ struct HopperAttentionForward {
   float* part_log_sum_exp = nullptr;
 };
 
-// The backward of the same. The gradient of q is summed over blocks of keys in their order: block n adds to a block of
+// The backward of the same. With tables, q and k are rotary embeddings (ops/rules/rope.cpp) of tensors whose gradients
+// dq and dk then are. The gradient of q is summed over blocks of keys in their order: block n adds to a block of
 // queries when the semaphore of that block of queries is n, counted from the first block of keys that these see.
 struct AttentionBackward {
   AttentionOperand d_o, q, k, v, o;
   const float* log_sum_exp = nullptr;
   AttentionResult dq, dk, dv;
+  const float* cosines = nullptr;  // [S,pairs] of the first 2 `pairs` columns; Hopper's kernels alone
+  const float* sines = nullptr;
   float* products = nullptr;       // [B,S], sum(do o) of each query
   float* dq_sums = nullptr;        // by block of queries, each in the order of the kernel's registers
   unsigned* semaphores = nullptr;  // one for each block of queries
   unsigned* started = nullptr;     // number of blocks that have started
   Divisor inner_count;
   std::int32_t batch = 0, queries = 0, keys = 0, width = 0;
+  std::int32_t pairs = 0;
   std::int32_t summed_heads = 1;  // of q, whose gradients of k and v are added (Hopper's kernels alone)
   float scale = 1;
   bool causal = false;

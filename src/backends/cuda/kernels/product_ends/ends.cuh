@@ -1,17 +1,10 @@
-// What ends of products share: pairs of elements, and their places in the panels of results.
+// What ends of products share: the places of pairs of elements in the panels of results.
 #pragma once
 
 #include "backends/cuda/kernels/low_matmul/low_matmul.cuh"
 
 namespace ridgepoint::cuda {
 namespace {
-
-template <class Element>
-__device__ __forceinline__ float2 unpack(unsigned packed) {
-  Packet<Element, 2> pair;
-  memcpy(&pair, &packed, sizeof pair);
-  return {static_cast<float>(pair.values[0]), static_cast<float>(pair.values[1])};
-}
 
 // Calls `place(address, at)` for the matrices of a panel that a warp stores together; `at` is the index of their first
 // sum of the thread, for a panel that begins at column 0.

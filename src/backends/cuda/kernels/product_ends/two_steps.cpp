@@ -57,12 +57,39 @@ void ProductSteps::make_end() {
   end_.body = fusion.body;
 }
 
-// A result of the node may be a view of the value, and the value is dense then.
+// The layout that a value has within `result`, a concat of the body at `whole`. The product lies there whole if what is
+// put beside other results are its own columns, in their places; the end then takes the places of its operand.
+std::optional<ValueLayout> ProductSteps::layout_within(Value result, const ValueLayout& whole, Value value) const {
+  const Node& concat = body_.producer_node(result);
+  if (concat.op != Op::concat) return std::nullopt;
+  for (std::size_t i = 0; i < concat.inputs.size(); ++i) {
+    const std::optional<PlacedValue> placed = placed_operand(body_, concat, i, whole);
+    if (placed && placed->value == value) return placed->layout;
+  }
+  const auto are_its_parts = [&](const Node& split) {
+    if (split.op != Op::split || split.inputs[0] != value || split.outputs.size() != concat.inputs.size()) return false;
+    return std::ranges::equal(concat.inputs, split.outputs, [&](Value operand, Value part) {
+      const bool is_beside = operand == part || view_root(body_, operand) != value;
+      return is_beside && body_.type(operand).shape == body_.type(part).shape;
+    });
+  };
+  const bool is_whole =
+      body_.type(result) == body_.type(value) &&
+      std::ranges::any_of(concat.inputs, [&](Value operand) { return are_its_parts(body_.producer_node(operand)); });
+  return is_whole ? std::optional(whole) : std::nullopt;
+}
+
+// A result of the node may be a view of the value, and the value is dense then; or have the value in a part of it.
 ProductSteps::Place ProductSteps::place_result(Value value, const KernelSpec& spec, TensorLayout& layout) {
   layout = dense_layout(body_.type(value));
   for (const Output& output : body_.outputs()) {
-    if (view_root(body_, output.value) != value) continue;
     const std::size_t index = std::stoul(output.name);
+    const auto within = layout_within(output.value, {output.value, 0, spec.outputs[index]}, value);
+    if (within) {
+      layout = within->layout;
+      return {Place::Of::results, index, static_cast<std::size_t>(within->offset) * size_bytes(layout.dtype)};
+    }
+    if (view_root(body_, output.value) != value) continue;
     if (output.value == value) layout = spec.outputs[index];
     return {Place::Of::results, index, 0};
   }

@@ -21,7 +21,8 @@ std::size_t buffer_bytes(const TensorLayout& layout);
 // The two nodes and where their operands and results lie. Needs no GPU.
 class ProductSteps {
  public:
-  // The body must have a product_of(), whose result has rows. What follows it may read views of it.
+  // The body must have a product_of(), whose result has rows. What follows it may read views of it. A result may be a
+  // concat of what follows and of columns of the product.
   explicit ProductSteps(const KernelSpec& spec);
   ProductSteps(const ProductSteps&) = delete;
   ProductSteps& operator=(const ProductSteps&) = delete;
@@ -45,6 +46,7 @@ class ProductSteps {
 
  private:
   void make_end();
+  std::optional<ValueLayout> layout_within(Value result, const ValueLayout& whole, Value value) const;
   Place place_result(Value value, const KernelSpec& spec, TensorLayout& layout);
   Place find_source(Value value, const KernelSpec& spec);
   ValueLayout layout_of(Value value, const KernelSpec& spec) const;

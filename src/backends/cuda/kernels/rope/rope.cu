@@ -1,9 +1,10 @@
 // Rotary embedding on interleaved pairs (the formula is in src/ops/rules/rope.cpp): x [...,D] with any strides, cosines
-// and sines fp32 [S,D/2] dense, output with contiguous rows; arithmetic in fp32. Its gradient is the same rotation with
-// the sine negated.
+// and sines fp32 [S,D/2] dense, output with contiguous rows, which may be those of x; arithmetic in fp32. Its gradient
+// is the same rotation with the sine negated.
 // grid (ceil(items / 512)), block (256)
 #include "backends/cuda/device/divide.cuh"
 #include "backends/cuda/device/packet.cuh"
+#include "backends/cuda/device/rotation.cuh"
 #include "backends/cuda/kernels/rope/parameters.h"
 
 namespace ridgepoint::cuda {
@@ -32,46 +33,60 @@ __device__ __forceinline__ RowPlace find_row(const RopeRows& rows, unsigned row)
   return place;
 }
 
-// Rotates kPairs pairs with one access to x and one to the output; kPairs 1 reads a pair with any stride.
+// kPairs pairs, read and written with one access each; kPairs 1 reads a pair with any stride.
 template <typename T, int kPairs>
-__device__ __forceinline__ void rotate_item(const RopeRows& rows, const T* __restrict__ x,
-                                            const float* __restrict__ cosines, const float* __restrict__ sines,
-                                            T* __restrict__ output, unsigned item) {
-  const Division split = divide(item, rows.items_per_row);
-  const RowPlace place = find_row(rows, split.quotient);
-  const unsigned first_pair = split.remainder * kPairs;
-  const long long table = static_cast<long long>(place.position) * rows.items_per_row.value * kPairs + first_pair;
-
+struct Item {
   Packet<T, 2 * kPairs> pairs;
-  if constexpr (kPairs > 1) {
-    pairs = *reinterpret_cast<const Packet<T, 2 * kPairs>*>(x + place.x + 2 * first_pair);
-  } else {
-    const long long first = place.x + 2LL * first_pair * rows.element_stride;
-    pairs.values[0] = x[first];
-    pairs.values[1] = x[first + rows.element_stride];
+  RowPlace place;
+  unsigned first_pair;
+
+  __device__ __forceinline__ void load(const RopeRows& rows, const T* x, unsigned item) {
+    const Division split = divide(item, rows.items_per_row);
+    place = find_row(rows, split.quotient);
+    first_pair = split.remainder * kPairs;
+    if constexpr (kPairs > 1) {
+      pairs = *reinterpret_cast<const Packet<T, 2 * kPairs>*>(x + place.x + 2 * first_pair);
+    } else {
+      const long long first = place.x + 2LL * first_pair * rows.element_stride;
+      pairs.values[0] = x[first];
+      pairs.values[1] = x[first + rows.element_stride];
+    }
   }
-  const auto cosine = *reinterpret_cast<const Packet<float, kPairs>*>(cosines + table);
-  const auto sine = *reinterpret_cast<const Packet<float, kPairs>*>(sines + table);
+
+  __device__ __forceinline__ void rotate(const RopeRows& rows, const float* __restrict__ cosines,
+                                         const float* __restrict__ sines) {
+    const long long table = static_cast<long long>(place.position) * rows.items_per_row.value * kPairs + first_pair;
+    const auto cosine = *reinterpret_cast<const Packet<float, kPairs>*>(cosines + table);
+    const auto sine = *reinterpret_cast<const Packet<float, kPairs>*>(sines + table);
 #pragma unroll
-  for (int k = 0; k < kPairs; ++k) {
-    const float a = convert_to<float>(pairs.values[2 * k]);
-    const float b = convert_to<float>(pairs.values[2 * k + 1]);
-    const float c = cosine.values[k];
-    const float s = sine.values[k] * rows.sine_sign;
-    pairs.values[2 * k] = convert_to<T>(a * c - b * s);
-    pairs.values[2 * k + 1] = convert_to<T>(a * s + b * c);
+    for (int k = 0; k < kPairs; ++k) {
+      const float2 x = {convert_to<float>(pairs.values[2 * k]), convert_to<float>(pairs.values[2 * k + 1])};
+      const float2 y = rotated(x, cosine.values[k], sine.values[k] * rows.sine_sign);
+      pairs.values[2 * k] = convert_to<T>(y.x);
+      pairs.values[2 * k + 1] = convert_to<T>(y.y);
+    }
   }
-  *reinterpret_cast<Packet<T, 2 * kPairs>*>(output + place.output + 2 * first_pair) = pairs;
-}
+
+  __device__ __forceinline__ void store(T* output) const {
+    *reinterpret_cast<Packet<T, 2 * kPairs>*>(output + place.output + 2 * first_pair) = pairs;
+  }
+};
 
 template <typename T, int kPairs>
-__device__ __forceinline__ void rotate(const RopeRows& rows, const T* __restrict__ x, const float* __restrict__ cosines,
-                                       const float* __restrict__ sines, T* __restrict__ output) {
+__device__ __forceinline__ void rotate(const RopeRows& rows, const T* x, const float* __restrict__ cosines,
+                                       const float* __restrict__ sines, T* output) {
   const unsigned first = blockIdx.x * kBlockThreads * kItemsPerThread + threadIdx.x;
+  Item<T, kPairs> items[kItemsPerThread];
 #pragma unroll
   for (int u = 0; u < kItemsPerThread; ++u) {
     const unsigned item = first + u * kBlockThreads;
-    if (item < rows.items) rotate_item<T, kPairs>(rows, x, cosines, sines, output, item);
+    if (item >= rows.items) continue;
+    items[u].load(rows, x, item);
+    items[u].rotate(rows, cosines, sines);
+  }
+#pragma unroll
+  for (int u = 0; u < kItemsPerThread; ++u) {
+    if (first + u * kBlockThreads < rows.items) items[u].store(output);
   }
 }
 

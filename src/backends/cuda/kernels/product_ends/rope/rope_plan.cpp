@@ -1,0 +1,102 @@
+#include "backends/cuda/kernels/product_ends/rope/rope_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "backends/cuda/kernels/product_ends/rope/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// The tilings of the kernels in rope_matmul_wgmma.cu.
+constexpr std::array<EndTiling, 2> kRopeShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
+constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
+constexpr std::int64_t kVectorElements = 8;
+constexpr int kPanelLines = 64;  // lines, and elements of a line
+
+// Elements between lines whose elements follow one another along `inner`; 0 for other layouts.
+std::int64_t line_of(const TensorLayout& layout, std::size_t inner) {
+  const std::int64_t line = layout.strides[1 - inner];
+  const bool fits = !layout.immediate && layout.strides[inner] == 1 && line % kVectorElements == 0 &&
+                    line >= layout.shape[static_cast<int>(inner)];
+  return fits ? line : 0;
+}
+
+}  // namespace
+
+std::optional<RopePlan> RopePlan::of(const RopeNode& node, const KernelSpec& spec) {
+  RopePlan plan;
+  plan.node_ = node;
+  plan.dtype_ = spec.inputs[0].dtype;
+  plan.x_row_ = line_of(spec.inputs[0], 1);
+  plan.w_column_ = line_of(spec.inputs[1], 0);
+  plan.result_row_ = line_of(spec.outputs[0], 1);
+  const bool fits = plan.x_row_ > 0 && plan.w_column_ > 0 && plan.result_row_ > 0 && node.tokens <= kMostTokens;
+  return fits ? std::optional(plan) : std::nullopt;
+}
+
+// A cluster whose second tile would be empty has nothing to share.
+std::vector<EndTiling> RopePlan::candidates() const {
+  std::vector<EndTiling> found;
+  for (const EndTiling& tiling : kRopeShapes) {
+    const bool fills_cluster = node_.tokens > std::int64_t{tiling.rows} * (tiling.cluster_rows - 1) &&
+                               node_.features > std::int64_t{tiling.columns} * (tiling.cluster_columns - 1);
+    if (fills_cluster) found.push_back(tiling);
+  }
+  return found;
+}
+
+std::string RopePlan::key() const {
+  return fmt::format("rope version {} {} {}x{}x{} heads {} of {} in {} rows {} {} of {}", kVersion, name(dtype_),
+                     node_.tokens, node_.features, node_.inner, node_.columns / node_.head, node_.head, node_.sequence,
+                     x_row_, w_column_, result_row_);
+}
+
+EndTiles RopePlan::tiles(const EndTiling& tiling) const {
+  return {.m = node_.tokens, .n = node_.features, .k = node_.inner, .rows = tiling.rows, .columns = tiling.columns};
+}
+
+std::vector<EndLaunch> RopePlan::launches(const EndTiling& tiling, int multiprocessors) const {
+  EndLaunch launch;
+  launch.image = "product_ends/rope/rope_matmul_wgmma";
+  launch.function = fmt::format("fused_rope_forward_{}_{}", tiling.to_text(), name(dtype_));
+  launch.shape.grid_x = static_cast<unsigned>(blocks_of(tiles(tiling), tiling, multiprocessors));
+  launch.shape.block_x = LowMatmulTiling::kThreads;
+  launch.shape.shared_bytes = static_cast<unsigned>(
+      LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, true, LowMatmulTiling::kElementBytes));
+  launch.shape.waits_by_itself = true;
+  RopeMatmul parameters;
+  parameters.product = divide_product(tiles(tiling), tiling, multiprocessors);
+  parameters.sequence = Divisor(static_cast<std::uint32_t>(node_.sequence));
+  parameters.head = Divisor(static_cast<std::uint32_t>(node_.head));
+  parameters.columns = static_cast<int>(node_.columns);
+  launch.parameters = EndLaunch::Parameters(parameters);
+  launch.fields = fields(tiling);
+  return {launch};
+}
+
+std::vector<EndLaunch::Field> RopePlan::fields(const EndTiling& tiling) const {
+  using Of = EndLaunch::Field::Of;
+  const auto map = [&](std::int64_t columns, std::int64_t rows, std::int64_t leading, int lines) {
+    return TensorMapShape{.dtype = dtype_,
+                          .sizes = {columns, rows, 1, 1},
+                          .strides = {leading, 0, 0},
+                          .box = {static_cast<std::uint32_t>(kPanelLines), static_cast<std::uint32_t>(lines), 1, 1}};
+  };
+  TensorMapShape c = map(node_.features, node_.tokens, result_row_, kPanelLines);
+  c.line_bytes = LowMatmulTiling::line_bytes(tiling.columns, LowMatmulTiling::kElementBytes);
+  c.box[0] = static_cast<std::uint32_t>(c.line_bytes / LowMatmulTiling::kElementBytes);
+  using P = RopeMatmul;
+  return {{offsetof(P, product.a), Of::inputs, 0, 0,
+           map(node_.inner, node_.tokens, x_row_, tiling.rows / tiling.cluster_columns)},
+          {offsetof(P, product.b), Of::inputs, 1, 0,
+           map(node_.inner, node_.features, w_column_, tiling.columns / tiling.cluster_rows)},
+          {offsetof(P, product.c), Of::results, 0, 0, c},
+          {offsetof(P, cosines), Of::inputs, 2, 0, std::nullopt},
+          {offsetof(P, sines), Of::inputs, 3, 0, std::nullopt}};
+}
+
+}  // namespace ridgepoint::cuda
