@@ -56,6 +56,7 @@ TEST_F(OnCardAttention, every_kernel_takes_more_heads_than_multiprocessors) {
     expect_all_agree({DType::bf16, 140, 70, 70, width, false});
     expect_all_agree({DType::bf16, 45, 200, 200, width, true});
   }
+  expect_all_agree({DType::bf16, 140, 140, 140, 64, true});  // the last heads' tiles are taken longest first
 }
 
 TEST_F(OnCardAttention, every_kernel_may_add_gradients_of_shared_keys) {

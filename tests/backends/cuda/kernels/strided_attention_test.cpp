@@ -155,6 +155,22 @@ TEST_F(StridedAttention, tells_the_copy_engine_of_hopper_where_rows_lie) {
   });
 }
 
+// The tiles of the last heads, as many as the fake card has multiprocessors (132), are taken longest first.
+TEST_F(StridedAttention, orders_the_tiles_of_the_last_heads_on_hopper) {
+  on_fake_card([] {
+    const auto device = make_cuda_device(0);
+    for (const bool causal : {false, true}) {
+      NodeRun run(*device, Op::attention, packed_operands(DType::bf16, {2, 100, 300, 64}), scores(64, causal), false,
+                  {kHeadsInRows});
+      EXPECT_EQ(run.kernel().name(), "attention_forward_hopper_streams_bf16_64");
+      const HopperAttentionForward launch = parameters_of<HopperAttentionForward>(run).at(0);
+      EXPECT_EQ(launch.tiles, 200 * 3);
+      EXPECT_EQ(launch.sorted.value, causal ? 132U : 1U);
+      EXPECT_EQ(launch.first_sorted, causal ? 200 - 132 : 199);
+    }
+  });
+}
+
 // Kernels of fp32 read operands once, to split them; k and v of shared heads once for all of them.
 TEST_F(StridedAttention, tells_the_kernels_of_fp32_for_hopper_where_rows_lie) {
   on_fake_card([] {

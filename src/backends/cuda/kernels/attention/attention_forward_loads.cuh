@@ -9,7 +9,8 @@
 namespace ridgepoint::cuda {
 
 // The next tile after the first one of each block. The block that takes the number after the last tile's resets it, so
-// it is 0 before and after every launch; launches of these kernels must not overlap.
+// it is 0 before and after every launch; launches of these kernels must not overlap, but for what stands before
+// wait_for_previous_launch().
 __device__ unsigned next_tile;
 
 // A tile of queries, and its steps of keys.
@@ -24,7 +25,14 @@ struct Tile {
   __device__ __forceinline__ Tile(const HopperAttentionForward& attention, unsigned number) {
     const Division at = divide(number, attention.blocks);
     matrix = number < static_cast<unsigned>(attention.tiles) ? static_cast<int>(at.quotient) : -1;
-    set_steps(attention, static_cast<int>(at.remainder));
+    int place = static_cast<int>(at.remainder);
+    if (kTiling.streams > 1 && matrix >= attention.first_sorted) {
+      const unsigned before = static_cast<unsigned>(attention.first_sorted) * attention.blocks.value;
+      const Division sorted = divide(number - before, attention.sorted);
+      matrix = attention.first_sorted + static_cast<int>(sorted.remainder);
+      place = static_cast<int>(sorted.quotient);
+    }
+    set_steps(attention, place);
     part = -1;
   }
 
@@ -127,11 +135,11 @@ __device__ __forceinline__ int take_query_stage(Barriers<kTiling>& barriers, int
   return stage;
 }
 
-// One thread of the last warpgroup. The number of the next tile is under way while this one is copied.
+// One thread of the last warpgroup for each stream. The number of the next tile is under way while this one is copied.
 template <HopperForwardTiling kTiling>
 __device__ void load_tiles(const HopperAttentionForward& attention, const SharedTiles<kTiling>& shared,
-                           Barriers<kTiling>& barriers) {
-  auto number = blockIdx.x;
+                           Barriers<kTiling>& barriers, int stream) {
+  auto number = stream * gridDim.x + blockIdx.x;
   int position = 0;
 #pragma unroll 1
   for (int at = 0;; ++at) {
@@ -144,7 +152,7 @@ __device__ void load_tiles(const HopperAttentionForward& attention, const Shared
     const unsigned taken = atomicAdd(&next_tile, 1U);
     load_tile(attention, shared, barriers, tile, stage, position);
     if (taken == static_cast<unsigned>(attention.tiles) - 1) atomicExch(&next_tile, 0U);
-    number = gridDim.x + taken;
+    number = gridDim.x * kTiling.streams + taken;
   }
 }
 

@@ -16,6 +16,9 @@
 //
 // *_short_*: four warpgroups and steps of 64 keys, so that more warps hide what begins and ends a tile. A warpgroup
 // skips the steps that a causal mask hides from all of its queries.
+// *_streams_*: a thread block takes two streams of tiles, each with two warpgroups, a loading warp and stages of its
+// own, so one multiplies while the other begins or ends a tile. Nobody takes turns. The tiles of the last heads are
+// taken longest first, so that all thread blocks end together.
 // *_few_*: three warpgroups have the same 64 queries, and each takes every third step of keys. The first one adds up.
 // *_divided_*: for few or unequal tiles. Blocks have as many steps each, of consecutive tiles (load_share), and leave
 // parts of tiles. *_combine_*, in attention_forward_parts.cuh, puts them together.
@@ -37,7 +40,7 @@ class QueryGroup {
   static constexpr int kValueColumns = kTiling.width / 8;
   static constexpr int kKeySteps = kTiling.keys / 16;
   static constexpr int kKeyGroups = kTiling.key_groups;
-  static constexpr bool kTakesTurns = kTiling.rows > 64;
+  static constexpr bool kTakesTurns = kTiling.takes_turns();
 
  public:
   __device__ QueryGroup(const HopperAttentionForward& attention, const SharedTiles<kTiling>& shared,
@@ -387,37 +390,44 @@ class QueryGroup {
 template <class Element, HopperForwardTiling kTiling>
 __device__ __forceinline__ void attend(const HopperAttentionForward& attention) {
   extern __shared__ char shared[];
-  __shared__ Barriers<kTiling> barriers;
-  constexpr int kGroups = kTiling.groups();
+  __shared__ Barriers<kTiling> barriers[kTiling.streams];
+  constexpr int kGroups = kTiling.streams * kTiling.groups();
   const std::uint32_t address = shared_address(shared);
   const SharedTiles<kTiling> tiles{(address + 1023) / 1024 * 1024};
   if (threadIdx.x == 0) {
-    constexpr int kReaders = kGroups * kWarpsOfGroup;
-    for (int stage = 0; stage < kTiling.query_stages; ++stage) {
-      barriers.q_written[stage].initialise(1);
-      barriers.q_free[stage].initialise(kReaders);
-    }
-    for (int stage = 0; stage < kTiling.key_stages; ++stage) {
-      barriers.k_written[stage].initialise(1);
-      barriers.v_written[stage].initialise(1);
-      barriers.k_free[stage].initialise(kReaders / kTiling.key_groups);
-      barriers.v_free[stage].initialise(kReaders / kTiling.key_groups);
+    constexpr int kReaders = kTiling.groups() * kWarpsOfGroup;
+    for (Barriers<kTiling>& stream : barriers) {
+      for (int stage = 0; stage < kTiling.query_stages; ++stage) {
+        stream.q_written[stage].initialise(1);
+        stream.q_free[stage].initialise(kReaders);
+      }
+      for (int stage = 0; stage < kTiling.key_stages; ++stage) {
+        stream.k_written[stage].initialise(1);
+        stream.v_written[stage].initialise(1);
+        stream.k_free[stage].initialise(kReaders / kTiling.key_groups);
+        stream.v_free[stage].initialise(kReaders / kTiling.key_groups);
+      }
     }
     publish_barriers();
   }
   __syncthreads();
+  wait_for_previous_launch();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   // A multiprocessor has 65,536 registers.
   if (group == kGroups) {
-    release_registers<kGroups == 4 ? 24 : kGroups == 3 ? 32 : 40>();
+    release_registers<kGroups >= 3 ? 32 : 40>();
     if constexpr (kTiling.divided) {
-      if (threadIdx.x % kWarpgroupThreads < kWarpLanes) load_share<kTiling>(attention, tiles, barriers);
-    } else if (threadIdx.x % kWarpgroupThreads == 0) {
-      load_tiles<kTiling>(attention, tiles, barriers);
+      if (threadIdx.x % kWarpgroupThreads < kWarpLanes) load_share<kTiling>(attention, tiles, barriers[0]);
+    } else if (const int stream = static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpLanes;
+               stream < kTiling.streams && threadIdx.x % kWarpLanes == 0) {
+      load_tiles<kTiling>(attention, {tiles.first + stream * kTiling.stream_bytes()}, barriers[stream], stream);
     }
   } else {
     acquire_registers<kGroups == 4 ? 112 : kGroups == 3 ? 160 : 232>();
-    QueryGroup<Element, kTiling>(attention, tiles, barriers, group, static_cast<int>(threadIdx.x) % kWarpgroupThreads)
+    const int stream = group / kTiling.groups();
+    const SharedTiles<kTiling> of_stream{tiles.first + stream * kTiling.stream_bytes()};
+    QueryGroup<Element, kTiling>(attention, of_stream, barriers[stream], group - stream * kTiling.groups(),
+                                 static_cast<int>(threadIdx.x) % kWarpgroupThreads)
         .compute();
   }
 }
@@ -434,6 +444,7 @@ __device__ __forceinline__ void attend(const HopperAttentionForward& attention) 
 #define RIDGEPOINT_COMBINE(combined, entry, type)                                      \
   extern "C" __global__ void __launch_bounds__(kWarpgroupThreads)                      \
       combined(const __grid_constant__ HopperAttentionForward attention, int blocks) { \
+    wait_for_previous_launch();                                                        \
     combine<type, tiling_of_##entry>(attention, blocks);                               \
   }
 // Of every head size.
@@ -449,6 +460,7 @@ __device__ __forceinline__ void attend(const HopperAttentionForward& attention) 
 
 RIDGEPOINT_ATTENTION(attention_forward_hopper_few_bf16_64, __nv_bfloat16)
 RIDGEPOINT_ATTENTION(attention_forward_hopper_short_bf16_64, __nv_bfloat16)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_streams_bf16_64, __nv_bfloat16)
 RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 64)
 RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 96)
 RIDGEPOINT_ATTENTION_OF_WIDTH(bf16, __nv_bfloat16, 128)
@@ -458,6 +470,7 @@ RIDGEPOINT_ATTENTION_DIVIDED(bf16, __nv_bfloat16, 96)
 RIDGEPOINT_ATTENTION_DIVIDED(bf16, __nv_bfloat16, 128)
 RIDGEPOINT_ATTENTION(attention_forward_hopper_few_fp16_64, __half)
 RIDGEPOINT_ATTENTION(attention_forward_hopper_short_fp16_64, __half)
+RIDGEPOINT_ATTENTION(attention_forward_hopper_streams_fp16_64, __half)
 RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 64)
 RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 96)
 RIDGEPOINT_ATTENTION_OF_WIDTH(fp16, __half, 128)

@@ -32,6 +32,10 @@ class HopperAttention : public Kernel {
     const std::int64_t blocks = ceil_divide(sizes.queries, tiling_.rows);
     parameters_.blocks = Divisor(static_cast<std::uint32_t>(blocks));
     parameters_.tiles = static_cast<int>(blocks * sizes.batch);
+    const std::int64_t sorted =
+        parameters_.causal ? std::min<std::int64_t>(sizes.batch, context.card().multiprocessors) : 1;
+    parameters_.sorted = Divisor(static_cast<std::uint32_t>(sorted));
+    parameters_.first_sorted = static_cast<int>(sizes.batch - sorted);
     q_ = MappedOperand(spec.inputs[0], tiling_.rows);
     const Divisor group = group_of(spec.inputs[0], spec.inputs[1]);
     k_ = MappedOperand(spec.inputs[1], tiling_.keys, group);
@@ -40,7 +44,8 @@ class HopperAttention : public Kernel {
                variant.entry,
                {.grid_x = static_cast<unsigned>(std::min(parameters_.tiles, context.card().multiprocessors)),
                 .block_x = static_cast<unsigned>(tiling_.threads()),
-                .shared_bytes = static_cast<unsigned>(tiling_.forward_shared_bytes())}};
+                .shared_bytes = static_cast<unsigned>(tiling_.forward_shared_bytes()),
+                .waits_by_itself = true}};
     context.allow_shared(kernel_.function, kernel_.shape.shared_bytes);
     if (tiling_.divided) divide(problem_of(spec.inputs[0].shape, spec.inputs[1].shape, spec.node), variant);
   }
@@ -74,7 +79,9 @@ class HopperAttention : public Kernel {
     const int pieces = tiling_.groups() * (tiling_.width / kPieceColumns);
     combine_ = {context_.kernel(variant.image, variant.finish_entry),
                 variant.finish_entry,
-                {.grid_x = static_cast<unsigned>(parameters_.tiles) * static_cast<unsigned>(pieces), .block_x = 128}};
+                {.grid_x = static_cast<unsigned>(parameters_.tiles) * static_cast<unsigned>(pieces),
+                 .block_x = 128,
+                 .waits_by_itself = true}};
   }
 
   CudaContext& context_;

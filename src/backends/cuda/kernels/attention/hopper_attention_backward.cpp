@@ -137,9 +137,10 @@ class HopperAttentionGradient : public Kernel {
   }
 
   Launchable stage(const KernelVariant& variant, const char* entry, std::int64_t blocks, int threads) const {
-    return {context_.kernel(variant.image, entry),
-            entry,
-            {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads)}};
+    return {
+        context_.kernel(variant.image, entry),
+        entry,
+        {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads), .waits_by_itself = true}};
   }
 
   CudaContext& context_;

@@ -22,17 +22,21 @@ struct HopperForwardTiling {
   int key_groups = 1;    // warpgroups for the same queries, each of which takes every such step
   int most_keys = 0;     // of a problem that the kernel is for; 0: any number
   bool divided = false;  // whether thread blocks share tiles (hopper_division.h says when)
+  int streams = 1;       // of tiles, each with its own warpgroups, that a thread block takes side by side
 
-  constexpr int groups() const { return rows / 64 * key_groups; }
-  constexpr int threads() const { return 128 * (groups() + 1); }
+  constexpr int groups() const { return rows / 64 * key_groups; }  // of a stream
+  constexpr int threads() const { return 128 * (streams * groups() + 1); }
+  // Whether warpgroups issue products one after another, so that the exponentials of one run under those of another.
+  constexpr bool takes_turns() const { return rows > 64 && streams == 1; }
   // A tile is in panels of 64 columns, each row of a panel 128 bytes.
   constexpr int panels() const { return (width + 63) / 64; }
   constexpr int query_bytes() const { return rows * panels() * 128; }
   constexpr int key_bytes() const { return keys * panels() * 128; }
   // The stages of q, and of k and v; tiles begin at multiples of 1,024 bytes.
-  constexpr int forward_shared_bytes() const {
-    return 1024 + query_stages * query_bytes() + 2 * key_stages * key_bytes() + merged_bytes();
+  constexpr int stream_bytes() const {
+    return query_stages * query_bytes() + 2 * key_stages * key_bytes() + merged_bytes();
   }
+  constexpr int forward_shared_bytes() const { return 1024 + streams * stream_bytes(); }
   // What all warpgroups for the same queries but the first have of values, maxima and sums.
   constexpr int merged_bytes() const { return (key_groups - 1) * 128 * (width / 2 + 4) * 4; }
 };
@@ -77,7 +81,8 @@ struct HopperBackwardTiling {
    "attention_forward_hopper_divided_" #element "_" #columns, nullptr, "attention_forward_hopper_combine_" #element "_" #columns}
 #define RIDGEPOINT_FORWARDS(element) \
   RIDGEPOINT_FORWARD(element, "few_", 64, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 2048), \
-  RIDGEPOINT_FORWARD(element, "short_", 64, .rows = 256, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 1024), \
+  RIDGEPOINT_FORWARD(element, "short_", 64, .rows = 256, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 256), \
+  RIDGEPOINT_FORWARD(element, "streams_", 64, .rows = 128, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 2048, .streams = 2), \
   RIDGEPOINT_FORWARD_DIVIDED(element, 64, .rows = 192, .keys = 128), \
   RIDGEPOINT_FORWARD(element, "", 64, .rows = 192, .keys = 128), \
   RIDGEPOINT_FORWARD_DIVIDED(element, 96, .rows = 128, .keys = 128), \

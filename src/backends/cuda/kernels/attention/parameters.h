@@ -54,6 +54,8 @@ struct HopperAttentionForward {
   Divisor inner_count;
   Divisor blocks;                                 // of queries, in a matrix
   std::int32_t tiles = 0;                         // matrices x blocks
+  std::int32_t first_sorted = 0;                  // of the last matrices, whose tiles are taken longest first
+  Divisor sorted;                                 // their number
   std::int32_t queries = 0, keys = 0, width = 0;  // S, K, D
   float scale = 1;
   bool causal = false;
