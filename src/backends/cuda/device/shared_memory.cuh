@@ -23,9 +23,13 @@ __device__ __forceinline__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
-// A barrier for `threads` threads; `id` is 1 to 15.
+// A barrier for `threads` threads; `id` is 1 to 15. All of them must wait at the same instruction.
 __device__ __forceinline__ void meet(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+// The same, for warps that wait at different places of the program.
+__device__ __forceinline__ void meet_anywhere(int id, int threads) {
+  asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
 
 }  // namespace ridgepoint::cuda

@@ -28,6 +28,21 @@ TEST(HopperDivision, counts_the_steps_that_a_mask_leaves) {
   EXPECT_EQ(cuda::backward_steps(kNarrowSteps, problem_of(1, 400, true)), 7 + 5 + 3 + 1);
 }
 
+TEST(HopperDivision, a_set_of_the_forward_fits_the_cache_and_divides_the_heads) {
+  constexpr HopperForwardTiling kTiling{.width = 128, .rows = 128, .keys = 128};
+  const auto set = [&](std::int64_t heads, std::int64_t length, bool causal) {
+    return cuda::matrices_of_set(kTiling, problem_of(heads, length, causal));
+  };
+  EXPECT_EQ(set(16, 16384, true), 4);  // 8 MiB of keys and values each
+  EXPECT_EQ(set(15, 16384, true), 3);
+  EXPECT_EQ(set(13, 16384, true), 1);
+  EXPECT_EQ(set(16, 1024, true), 16);
+  EXPECT_EQ(set(16, 1 << 20, true), 1);
+  EXPECT_EQ(set(16, 16384, false), 1);  // tiles are as long as one another
+  constexpr HopperForwardTiling kDivided{.width = 128, .rows = 128, .keys = 128, .divided = true};
+  EXPECT_EQ(cuda::matrices_of_set(kDivided, problem_of(16, 1024, true)), 1);  // shares are of consecutive tiles
+}
+
 TEST(HopperDivision, of_the_forward_is_for_few_or_unequal_tiles) {
   const auto suits = [](std::int64_t heads, std::int64_t length, bool causal) {
     return cuda::suits_division(kDividedForward, problem_of(heads, length, causal), kH200Multiprocessors);
@@ -84,6 +99,19 @@ TEST(HopperDivision, numbers_as_many_heads_together_as_the_cache_holds) {
   EXPECT_EQ(heads(128, 4096, false), 19);
   EXPECT_EQ(heads(16, 16384, true), 16);
   EXPECT_EQ(heads(1, 64, true), 1);
+}
+
+TEST(HopperDivision, long_sequences_of_wide_heads_come_in_smaller_sets) {
+  constexpr HopperBackwardTiling kWide{.width = 128, .rows = 64};
+  const auto heads = [&](std::int64_t all, std::int64_t length, bool causal) {
+    return cuda::heads_of_set(kWide, problem_of(all, length, causal), kH200Multiprocessors);
+  };
+  EXPECT_EQ(heads(16, 16384, true), 4);  // an eighth of the 256 steps of a block: 32 blocks of keys at a time
+  EXPECT_EQ(heads(16, 16384, false), 4);
+  EXPECT_EQ(heads(64, 4096, true), 16);
+  EXPECT_EQ(heads(64, 4096, false), 16);
+  EXPECT_EQ(heads(2, 16384, false), 2);
+  EXPECT_EQ(heads(256, 1024, true), 37);  // what the cache holds
 }
 
 // Heads that share keys and add their gradients are one.

@@ -1,8 +1,7 @@
 // The loading warpgroup of attention_backward_wgmma.cu, which draws its warps: blocks of keys, what is in shared
-// memory, copies of tiles, and the order in which blocks of keys add to dq.
+// memory, and copies of tiles. attention_backward_order.cuh has the warps that see to the order of sums.
 #pragma once
 
-#include "backends/cuda/device/semaphore.cuh"
 #include "backends/cuda/kernels/attention/attention_hopper.cuh"
 #include "backends/cuda/kernels/attention/hopper_variants.h"
 #include "backends/cuda/kernels/attention/window.h"
@@ -118,6 +117,7 @@ struct Shared {
   SharedBarrier q_written[kStages], q_free[kStages];
   SharedBarrier do_written[kStages], do_free[kStages];
   SharedBarrier turn[kStages], added[kStages];
+  SharedBarrier dq_written[kStages], dq_free[kStages];  // where the copy engine adds
   Work<kTiling> work[kStages];
   NextWork next;  // of the thread that loads
   // Of each query: the log-sum-exp to base 2, and sum(do o).
@@ -138,6 +138,7 @@ struct SharedTiles {
   __device__ __forceinline__ std::uint32_t ds(int stage) const {
     return q(2 * kStages) + stage * kTiling.score_bytes();
   }
+  __device__ __forceinline__ std::uint32_t dq(int stage) const { return ds(kStages) + stage * kTiling.sum_bytes(); }
 };
 
 // Takes blocks of keys until there are no more. One thread.
@@ -256,64 +257,6 @@ __device__ void load_scalars(const AttentionBackward& attention, const SharedTil
       if (lane == 0) shared.q_written[ring.stage].arrive();
     }
     if (lane == 0) works.release();
-  }
-}
-
-// The sums of a block of queries, among those of all matrices and slices, and the semaphore of these.
-template <HopperBackwardTiling kTiling>
-__device__ __forceinline__ int sums_of(const AttentionBackward& attention, const Work<kTiling>& work, int step) {
-  const int slice = kTiling.divided ? work.block % attention.slices : 0;
-  return (slice * attention.batch + work.matrix) * ((attention.queries - 1) / kTiling.rows + 1) + step;
-}
-
-// The number of blocks of keys that add to the same sums before this one.
-template <HopperBackwardTiling kTiling>
-__device__ __forceinline__ int place_of(const AttentionBackward& attention, const Work<kTiling>& work, int step) {
-  if constexpr (kTiling.divided) return work.block / attention.slices;
-  if constexpr (!has_window(kTiling.scores)) return work.block;
-  return work.block - first_visible_block(step * kTiling.rows, attention.window, kTiling.keys);
-}
-
-// One thread. Opens the turn of a step when the previous block of keys has added to its sums; end_turns() opens it too.
-template <HopperBackwardTiling kTiling>
-__device__ void open_turns(const AttentionBackward& attention, Shared<kTiling>& shared) {
-  Works<kTiling> works(shared);
-  Ring ring;
-#pragma unroll 1
-  for (;; works.advance()) {
-    const Work<kTiling>& work = works.wait();
-    if (work.matrix < 0) return;
-#pragma unroll 1
-    for (int step = work.last; step >= work.first; --step, ring.advance()) {
-      shared.added[ring.stage].wait(ring.parity ^ 1);
-      const int place = place_of(attention, work, step);
-      if (place > 0) {
-        wait_for_semaphore(attention.semaphores + sums_of(attention, work, step), static_cast<unsigned>(place));
-      }
-      shared.turn[ring.stage].arrive();
-    }
-    works.release();
-  }
-}
-
-// One thread. Lets the next block of keys add to the sums of a step, and then opens the turn two steps later: the warps
-// that add must not be two phases of `added` ahead.
-template <HopperBackwardTiling kTiling>
-__device__ void end_turns(const AttentionBackward& attention, Shared<kTiling>& shared) {
-  for (SharedBarrier& turn : shared.turn) turn.arrive();
-  Works<kTiling> works(shared);
-  Ring ring;
-#pragma unroll 1
-  for (;; works.advance()) {
-    const Work<kTiling>& work = works.wait();
-    if (work.matrix < 0) return;
-#pragma unroll 1
-    for (int step = work.last; step >= work.first; --step, ring.advance()) {
-      shared.added[ring.stage].wait(ring.parity);
-      release_semaphore(attention.semaphores + sums_of(attention, work, step));
-      shared.turn[ring.stage].arrive();
-    }
-    works.release();
   }
 }
 

@@ -10,6 +10,10 @@
 //                              p = exp(s - lse)   ds = p (dp - sum)              dq -> sums in global memory
 //   warpgroup 1    the same for its own 64 keys, and for the other half of dq
 //
+// Heads of 65 to 128 columns, but for *_short_* and *_divided_*: warpgroups leave dq in shared memory, and the copy
+// engine adds it to the sums, so that no warpgroup waits for a turn or for its additions to be on their way. Load warps
+// 2 and 3 see to every other step each, because an addition takes longer than a step until it has ended.
+//
 // The upper line of a warpgroup runs on the tensor cores, what stands below it at the same time. Before dq, ds goes to
 // shared memory and both warpgroups meet (barrier 1).
 //
@@ -34,6 +38,8 @@
 #include "backends/cuda/device/warpgroup_mma.cuh"
 #include "backends/cuda/kernels/attention/attention_backward_finish.cuh"
 #include "backends/cuda/kernels/attention/attention_backward_loads.cuh"
+#include "backends/cuda/kernels/attention/attention_backward_order.cuh"
+#include "backends/cuda/kernels/attention/attention_backward_scores.cuh"
 #include "backends/cuda/kernels/attention/attention_hopper.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
 #include "backends/cuda/kernels/attention/hopper_variants.h"
@@ -42,22 +48,15 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// threadIdx.x, read where it is used, so that a loop keeps nothing that follows from it in registers.
-__device__ __forceinline__ int thread_index() {
-  int thread;
-  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
-  return thread;
-}
-
 // A warpgroup with 64 keys of the block.
 template <class Element, HopperBackwardTiling kTiling>
-class KeyGroup {
-  static constexpr int kRows = kTiling.rows;
+class KeyGroup : ScoresOfStep<Element, kTiling> {
+  using Step = ScoresOfStep<Element, kTiling>;
+  using Step::attention_, Step::tiles_, Step::shared_, Step::group_, Step::step_, Step::number_;
+  using Step::kRows, Step::kRowSteps, Step::kKeyPanel, Step::kSharesKeys;
+  using Step::work, Step::query_block, Step::first_query, Step::key_in_block;
   static constexpr int kWidth = kTiling.width;
-  static constexpr int kRowSteps = kRows / 16;
-  static constexpr int kQueryPanel = kRows * kLineBytes;  // bytes of 64 columns of q and do
-  static constexpr int kKeyPanel = kTiling.keys * kLineBytes;
-  static constexpr bool kSharesKeys = kTiling.shares_keys();
+  static constexpr int kQueryPanel = kRows * kLineBytes;                        // bytes of 64 columns of q and do
   static constexpr int kColumns = kTiling.columns();                            // of dk and dv, that a warpgroup has
   static constexpr int kSumPanels = kTiling.panels() * (kRows / 64) / kGroups;  // of dq, that a warpgroup adds
   static constexpr int kSumsOfGroup = kWarpgroupThreads * kSumColumns / 8;
@@ -68,7 +67,7 @@ class KeyGroup {
  public:
   __device__ KeyGroup(const HopperAttentionBackward& attention, const SharedTiles<kTiling>& tiles,
                       Shared<kTiling>& shared, int group)
-      : attention_(attention.rest), tanh_scale_(attention.tanh_scale), tiles_(tiles), shared_(shared), group_(group) {}
+      : Step(attention, tiles, shared, group) {}
 
   __device__ __forceinline__ void compute() {
     clear_gradients();
@@ -85,9 +84,6 @@ class KeyGroup {
   }
 
  private:
-  // In shared memory, because registers are scarce.
-  __device__ __forceinline__ const Work<kTiling>& work() const { return shared_.work[number_ & 1]; }
-
   // The keys; the values follow. Computed where it is used, because registers are scarce.
   __device__ __forceinline__ std::uint32_t k() const {
     int number = number_;
@@ -133,19 +129,19 @@ class KeyGroup {
     end_products();
     wait_for_products<1>();
     if constexpr (has_soft_cap(kTiling.scores)) {
-      compute_capped_weights(ring.stage, p, packed_p);
+      Step::compute_capped_weights(ring.stage, p, packed_p);
     } else {
-      compute_weights(ring.stage, p);
-      mask_if_needed(p, 0);
-      pack_operands(p, packed_p);
+      Step::compute_weights(ring.stage, p);
+      Step::mask_if_needed(p, 0);
+      Step::pack_operands(p, packed_p);
     }
     begin_products();
     add_gradients(dv_, packed_p, tiles_.d_o(ring.stage));
     end_products();
     wait_for_products<1>();
-    compute_score_gradients(p, ring.stage, ds);
-    pack_operands(ds, packed_ds);
-    store_score_gradients(packed_ds, ring.stage);
+    Step::compute_score_gradients(p, ring.stage, ds);
+    Step::pack_operands(ds, packed_ds);
+    Step::store_score_gradients(packed_ds, ring.stage);
     meet(1, kGroups * kWarpgroupThreads);  // both have stored theirs, and have read those of the previous step
     begin_products();
     multiply_score_gradients(dq, ring.stage, 0);
@@ -158,8 +154,12 @@ class KeyGroup {
     } else {
       wait_for_products<1>();
       release(shared_.do_free[ring.stage]);
-      shared_.turn[ring.stage].wait(ring.parity);
-      add_to_sums(dq, 0);
+      if constexpr (kTiling.copies_sums) {
+        leave_query_gradients(dq, ring);
+      } else {
+        shared_.turn[ring.stage].wait(ring.parity);
+        add_to_sums(dq, 0);
+      }
       if constexpr (kSumPanels > 1) {
         begin_products();
         multiply_score_gradients(dq, ring.stage, 1);
@@ -169,8 +169,10 @@ class KeyGroup {
       release(shared_.q_free[ring.stage]);
       if constexpr (kSumPanels > 1) add_to_sums(dq, 1);
     }
-    __syncwarp();
-    release(shared_.added[ring.stage]);
+    if constexpr (!kTiling.copies_sums) {
+      __syncwarp();
+      release(shared_.added[ring.stage]);
+    }
     const bool has_next = step_ + 1 < work().end;
     return has_next;
   }
@@ -215,124 +217,12 @@ class KeyGroup {
     }
   }
 
-  __device__ __forceinline__ int query_block() const { return work().end - step_ + work().first - 1; }
-  __device__ __forceinline__ int first_query() const { return query_block() * kRows; }
   // Those of dq that this thread adds to.
   __device__ __forceinline__ float* sums_of_step(int panel) const {
     const auto tile =
         static_cast<unsigned>((sums_of(attention_, work(), query_block()) * kGroups + group_) * kSumPanels + panel);
     return attention_.dq_sums + 4 * static_cast<std::size_t>(tile * kSumsOfGroup + thread_index() % kWarpgroupThreads);
   }
-  // The first of a thread's keys in the block; the other one is 8 further.
-  static __device__ __forceinline__ int key_in_block(int thread) {
-    if (kSharesKeys) thread %= kWarpgroupThreads;
-    return thread / 32 * 16 + thread % 32 / 4;
-  }
-
-  // Scores become exp(scale s - log-sum-exp).
-  __device__ __forceinline__ void compute_weights(int stage, float (&p)[kRows / 2]) const {
-    const float scale = attention_.scale * kLog2E;
-    const int columns = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < kRows / 8; ++j) {
-      const float2 lse = *reinterpret_cast<const float2*>(&shared_.log_sum_exp[stage][8 * j + columns]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        p[4 * j + i] = exp2_fast(p[4 * j + i] * scale - (i % 2 == 0 ? lse.x : lse.y));
-      }
-    }
-  }
-
-  // With a soft cap, scores t = tanh(scale s / cap) become exp(cap t - log-sum-exp), packed, and what dp is multiplied
-  // by: that times the cap's derivative, 1 - t^2. A masked t is -infinity, of which both are 0.
-  __device__ __forceinline__ void compute_capped_weights(int stage, float (&p)[kRows / 2],
-                                                         unsigned (&packed)[kRowSteps][4]) const {
-#pragma unroll
-    for (int i = 0; i < kRows / 2; ++i) p[i] = tanh_fast(tanh_scale_ * p[i]);
-    mask_if_needed(p, -INFINITY);
-    const float scale = attention_.soft_cap * kLog2E;
-    const int columns = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < kRows / 8; ++j) {
-      const float2 lse = *reinterpret_cast<const float2*>(&shared_.log_sum_exp[stage][8 * j + columns]);
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float& left = p[4 * j + 2 * half];
-        float& right = p[4 * j + 2 * half + 1];
-        const float left_weight = exp2_fast(left * scale - lse.x);
-        const float right_weight = exp2_fast(right * scale - lse.y);
-        packed[j / 2][j % 2 * 2 + half] = pack<Element>(left_weight, right_weight);
-        left = left_weight - left_weight * fminf(left * left, 1);
-        right = right_weight - right_weight * fminf(right * right, 1);
-      }
-    }
-  }
-
-  // Scores of queries that do not attend to a key become `masked`.
-  __device__ __forceinline__ void mask_if_needed(float (&p)[kRows / 2], float masked) const {
-    const int first_key = work().first_key + (kSharesKeys ? 0 : group_ * 64);
-    const int query = first_query();
-    const bool hides_first =
-        has_window(kTiling.scores) && window_hides(first_key, query + kRows - 1, attention_.window);
-    if (first_key + 64 <= attention_.keys && (!attention_.causal || first_key + 64 <= query + 1) && !hides_first)
-      return;
-    const int thread = thread_index();
-    const int column = thread % 4 * 2;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int key = work().first_key + key_in_block(thread) + 8 * half;
-      // Queries before `begin` do not attend to the key.
-      const int begin = key >= attention_.keys ? kRows : (attention_.causal ? key - query : 0) - column;
-#pragma unroll
-      for (int j = 0; j < kRows / 8; ++j) {
-        if (8 * j < begin) p[4 * j + 2 * half] = masked;
-        if (8 * j + 1 < begin) p[4 * j + 2 * half + 1] = masked;
-      }
-      if constexpr (has_window(kTiling.scores)) {
-        // The window hides the key from queries from `end` on.
-        const int end = key + attention_.window - query - column;
-#pragma unroll
-        for (int j = 0; j < kRows / 8; ++j) {
-          if (8 * j >= end) p[4 * j + 2 * half] = masked;
-          if (8 * j + 1 >= end) p[4 * j + 2 * half + 1] = masked;
-        }
-      }
-    }
-  }
-
-  // dp becomes ds.
-  __device__ __forceinline__ void compute_score_gradients(const float (&p)[kRows / 2], int stage,
-                                                          float (&ds)[kRows / 2]) const {
-    const int column = static_cast<int>(threadIdx.x) % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < kRows / 8; ++j) {
-      const float2 product = *reinterpret_cast<const float2*>(&shared_.products[stage][8 * j + column]);
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        ds[4 * j + i] = p[4 * j + i] * (ds[4 * j + i] - (i % 2 == 0 ? product.x : product.y));
-      }
-    }
-  }
-
-  static __device__ __forceinline__ void pack_operands(const float (&from)[kRows / 2], unsigned (&to)[kRowSteps][4]) {
-#pragma unroll
-    for (int i = 0; i < kRows / 4; ++i) to[i / 4][i % 4] = pack<Element>(from[2 * i], from[2 * i + 1]);
-  }
-
-  // A line for each key, panels of 64 queries.
-  __device__ __forceinline__ void store_score_gradients(const unsigned (&ds)[kRowSteps][4], int stage) const {
-    const int thread = thread_index();
-    const int lane = thread % 32;
-    const int line = (kSharesKeys ? thread % kWarpgroupThreads : thread) / 32 * 16 + lane % 16;
-#pragma unroll
-    for (int step = 0; step < kRowSteps; ++step) {
-      if (kSharesKeys && step / (kRowSteps / kGroups) != group_) continue;  // both have all
-      const int chunk = step % 4 * 2 + lane / 16;
-      store_matrices(tiles_.ds(stage) + step / 4 * kKeyPanel + swizzled(line, chunk), ds[step]);
-    }
-    publish_to_tensor_cores();
-  }
-
   __device__ __forceinline__ bool adds_first() const {
     if constexpr (kTiling.divided) return work().block < attention_.slices;
     if constexpr (!has_window(kTiling.scores)) return work().block <= 0;
@@ -360,6 +250,23 @@ class KeyGroup {
                                                                           dq[4 * i + 3]};
       }
     }
+  }
+
+  // This warpgroup's part of dq, in the order of its registers, for the copy engine to add.
+  __device__ __forceinline__ void leave_query_gradients(const float (&dq)[kSumColumns / 2], const Ring& ring) const {
+    static_assert(!kTiling.copies_sums || kSumPanels == 1);
+    const int thread = group_ * kSumsOfGroup + thread_index() % kWarpgroupThreads;
+    const std::uint32_t to = tiles_.dq(ring.stage) + thread * 16;
+    shared_.dq_free[ring.stage].wait(ring.parity ^ 1);
+#pragma unroll
+    for (int i = 0; i < kSumColumns / 8; ++i) {
+      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * (16 * kWarpgroupThreads)), "f"(dq[4 * i]),
+                   "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
+                   : "memory");
+    }
+    publish_to_tensor_cores();
+    __syncwarp();
+    release(shared_.dq_written[ring.stage]);
   }
 
   // The last block of keys that adds to dq writes it. It reads what the previous ones have added while its products are
@@ -436,13 +343,6 @@ class KeyGroup {
                         key < attention_.keys ? attention_.width - column : 0, change);
   }
 
-  const AttentionBackward& attention_;
-  const float& tanh_scale_;
-  SharedTiles<kTiling> tiles_;
-  Shared<kTiling>& shared_;
-  int group_;
-  int step_ = 0;    // the number of steps before this one, of all blocks of keys
-  int number_ = 0;  // of blocks of keys before this one
   float dv_[kColumns / 2], dk_[kColumns / 2];
 };
 
@@ -468,6 +368,8 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
       shared.do_free[stage].initialise(kReaders);
       shared.turn[stage].initialise(2);
       shared.added[stage].initialise(kReaders);
+      shared.dq_written[stage].initialise(kReaders);
+      shared.dq_free[stage].initialise(1);
     }
     publish_barriers();
   }
@@ -479,8 +381,13 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
     release_registers<kTiling.rows == 64 ? 40 : 24>();
     if (thread == 0) load_tiles<kTiling>(attention, tiles, shared);
     if (thread / kWarpLanes == 1) load_scalars<Element, kTiling>(attention.rest, tiles, shared);
-    if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, shared);
-    if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, shared);
+    if constexpr (kTiling.copies_sums) {
+      if (thread == 2 * kWarpLanes) add_query_gradients<kTiling>(attention.rest, tiles, shared, 0);
+      if (thread == 3 * kWarpLanes) add_query_gradients<kTiling>(attention.rest, tiles, shared, 1);
+    } else {
+      if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, shared);
+      if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, shared);
+    }
   } else {
     acquire_registers<kTiling.rows == 64 ? 232 : 240>();
     KeyGroup<Element, kTiling>(attention, tiles, shared, group).compute();

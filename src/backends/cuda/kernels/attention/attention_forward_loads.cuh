@@ -23,9 +23,12 @@ struct Tile {
 
   Tile() = default;
   __device__ __forceinline__ Tile(const HopperAttentionForward& attention, unsigned number) {
-    const Division at = divide(number, attention.blocks);
-    matrix = number < static_cast<unsigned>(attention.tiles) ? static_cast<int>(at.quotient) : -1;
-    int place = static_cast<int>(at.remainder);
+    const Division set = divide(number, attention.tiles_of_set);
+    const Division at = divide(set.remainder, attention.set);
+    matrix = number < static_cast<unsigned>(attention.tiles)
+                 ? static_cast<int>(set.quotient * attention.set.value + at.remainder)
+                 : -1;
+    int place = static_cast<int>(at.quotient);
     if (kTiling.streams > 1 && matrix >= attention.first_sorted) {
       const unsigned before = static_cast<unsigned>(attention.first_sorted) * attention.blocks.value;
       const Division sorted = divide(number - before, attention.sorted);

@@ -40,6 +40,7 @@ class QueryGroup {
   static constexpr int kValueColumns = kTiling.width / 8;
   static constexpr int kKeySteps = kTiling.keys / 16;
   static constexpr int kKeyGroups = kTiling.key_groups;
+  static constexpr float kLargestExponent = 8;
   static constexpr bool kTakesTurns = kTiling.takes_turns();
 
  public:
@@ -107,11 +108,11 @@ class QueryGroup {
       if (step - kKeyGroups < tile.first_step) release(barriers_.q_free[q_stage_]);
       cap_if_needed(scores);
       mask_if_needed(tile, step, scores);
-      const bool grew = compute_exponentials(scores, factor);
+      const bool changed = compute_exponentials(scores, factor);
       wait_for_products<0>();
       release(barriers_.v_free[v.stage]);
       at += kKeyGroups;
-      if (__any_sync(kAllLanes, grew)) rescale(factor);
+      if (__any_sync(kAllLanes, changed)) rescale(factor);
       pack_weights(scores, weights);
     }
     const Stage<kTiling> v(at);
@@ -294,10 +295,12 @@ class QueryGroup {
     return has_soft_cap(kTiling.scores) ? attention_.soft_cap : attention_.scale;
   }
 
-  // Scores become exponentials. Returns whether a row's maximum has grown; `factor` then rescales its sums.
+  // Scores become exponentials of their difference from `maximum_`: the maximum of a row when its sums were last
+  // rescaled, which they are when an exponential would exceed 2^kLargestExponent. Returns whether that of a row has
+  // changed; `factor` then rescales its sums.
   __device__ __forceinline__ bool compute_exponentials(float (&scores)[kTiling.keys / 2], float (&factor)[2]) {
     const float scale = this->scale() * kLog2E;
-    bool grew = false;
+    bool changed = false;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float maximum = maximum_[half];
@@ -307,9 +310,10 @@ class QueryGroup {
       }
       maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 1));
       maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 2));
+      if (!((maximum - maximum_[half]) * scale > kLargestExponent)) maximum = maximum_[half];
       const float shift = maximum == -INFINITY ? 0 : maximum * scale;
       factor[half] = exp2_fast(maximum_[half] * scale - shift);
-      grew |= maximum != maximum_[half];
+      changed |= maximum != maximum_[half];
       maximum_[half] = maximum;
       float sum = 0;
 #pragma unroll
@@ -323,7 +327,7 @@ class QueryGroup {
       }
       sum_[half] = sum_[half] * factor[half] + sum;
     }
-    return grew;
+    return changed;
   }
 
   __device__ __forceinline__ void rescale(const float (&factor)[2]) {

@@ -266,7 +266,7 @@ class SplitBackwardBlock {
       if (kSplits > 1) store_operand(kPTile, column / 8 + 2 * i, weights[i]);
     }
     if constexpr (kSplits > 1) {
-      meet(1 + warp_ % kKeyGroups, 64);
+      meet_anywhere(1 + warp_ % kKeyGroups, 64);  // one of the warps is early, the other one late
       load_operands(kPTile, weights);
       load_operands(ds_tile, gradients);
     }

@@ -32,6 +32,10 @@ class HopperAttention : public Kernel {
     const std::int64_t blocks = ceil_divide(sizes.queries, tiling_.rows);
     parameters_.blocks = Divisor(static_cast<std::uint32_t>(blocks));
     parameters_.tiles = static_cast<int>(blocks * sizes.batch);
+    const std::int64_t set =
+        matrices_of_set(tiling_, problem_of(spec.inputs[0].shape, spec.inputs[1].shape, spec.node));
+    parameters_.set = Divisor(static_cast<std::uint32_t>(set));
+    parameters_.tiles_of_set = Divisor(static_cast<std::uint32_t>(set * blocks));
     const std::int64_t sorted =
         parameters_.causal ? std::min<std::int64_t>(sizes.batch, context.card().multiprocessors) : 1;
     parameters_.sorted = Divisor(static_cast<std::uint32_t>(sorted));

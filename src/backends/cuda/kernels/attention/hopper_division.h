@@ -46,6 +46,20 @@ inline bool suits_division(const HopperForwardTiling& tiling, const HopperProble
   return undivided > kLeastGain * divided && undivided > divided + kStepsOfCombination;
 }
 
+// The heads of q of a set: tiles are numbered set after set and, in each, those that see most keys first, over all of
+// its heads. With a causal mask the tiles of several heads are needed for the multiprocessors to end at the same time;
+// what they read should stay in the second-level cache. A divisor of the number of heads. Streams have one head in a
+// set, and the last heads together.
+inline std::int64_t matrices_of_set(const HopperForwardTiling& tiling, const HopperProblem& problem) {
+  constexpr std::int64_t kCachedBytes = 40'000'000;  // of the 50 MB of the cache
+  constexpr std::int64_t kElementBytes = 2 + 2;      // of k and v
+  if (!problem.causal || tiling.divided || tiling.streams > 1) return 1;
+  const std::int64_t most = kCachedBytes / (problem.keys * tiling.panels() * 64 * kElementBytes);
+  std::int64_t set = std::clamp<std::int64_t>(most, 1, problem.matrices);
+  while (problem.matrices % set != 0) --set;
+  return set;
+}
+
 // Thread blocks that share the steps of all tiles evenly. Each leaves at most two parts of tiles.
 inline std::int64_t sharing_blocks(const HopperForwardTiling& tiling, const HopperProblem& problem,
                                    int multiprocessors) {
@@ -69,16 +83,19 @@ inline std::int64_t backward_steps(const HopperBackwardTiling& tiling, const Hop
 
 // The heads of k of a set: blocks of keys are numbered set after set and, in each, with keys as the slow index. Many
 // heads at a time need few waits of one block for the previous one; few keep what a set reads and adds to in the
-// second-level cache. Measured: with a causal mask, whose blocks have unequal lengths, waits cost more.
+// second-level cache. Measured: with a causal mask, whose blocks have unequal lengths, waits cost more; in long
+// sequences of heads of 128 columns waits cost least, because blocks of a head begin only one step after one another.
 inline std::int64_t heads_of_set(const HopperBackwardTiling& tiling, const HopperProblem& problem,
                                  int multiprocessors) {
   constexpr double kCachedBytes = 40e6;     // of the 50 MB of the cache
   constexpr int kElementBytes = 2 + 2 + 4;  // of q, of the gradient of o, and of the sums of dq
   const double heads = static_cast<double>(problem.matrices) / static_cast<double>(problem.groups);
   const double bytes = static_cast<double>(problem.queries) * tiling.padded_width() * kElementBytes * heads;
-  const int blocks = problem.causal ? 4 : 8 * 128 / tiling.keys;  // of keys of one head, that run at a time
+  const std::int64_t steps = tiling.padded_width() == 128 ? ceil_divide(problem.queries, tiling.rows) : 0;
+  // Of keys of one head, that run at a time.
+  const std::int64_t blocks = std::max<std::int64_t>(problem.causal ? 4 : 8 * 128 / tiling.keys, steps / 8);
   const double most = std::max(1, multiprocessors);
-  const double wanted = std::clamp(kCachedBytes / bytes, std::max(1.0, most / blocks), most);
+  const double wanted = std::clamp(kCachedBytes / bytes, std::max(1.0, most / static_cast<double>(blocks)), most);
   const auto sets = std::max<std::int64_t>(1, std::llround(static_cast<double>(problem.groups) / wanted));
   return ceil_divide(problem.groups, sets);
 }

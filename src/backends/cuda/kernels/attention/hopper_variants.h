@@ -54,7 +54,8 @@ struct HopperBackwardTiling {
   HopperScores scores = HopperScores::plain;
   int most_causal_keys =
       0;                 // above 0: the last block of keys that adds to dq writes it, for causal problems up to this
-  bool divided = false;  // whether thread blocks share blocks of keys (hopper_division.h says when)
+  bool copies_sums = false;  // whether the copy engine adds dq to its sums, from shared memory
+  bool divided = false;      // whether thread blocks share blocks of keys (hopper_division.h says when)
 
   constexpr bool finishes() const { return most_causal_keys > 0; }
   constexpr bool shares_keys() const { return keys == 64; }
@@ -65,10 +66,11 @@ struct HopperBackwardTiling {
   constexpr int query_bytes() const { return rows * panels() * 128; }
   constexpr int key_bytes() const { return keys * panels() * 128; }
   constexpr int score_bytes() const { return keys * rows * 2; }
+  constexpr int sum_bytes() const { return copies_sums ? rows * padded_width() * 4 : 0; }
   static constexpr int kStateBytes = 3072;  // barriers and scalars of queries; a multiple of 1,024
-  // The stages of k and v, of q, of the gradient of o and of the gradient of scores.
+  // The stages of k and v, of q, of the gradient of o, of the gradient of scores and of dq.
   constexpr int backward_shared_bytes() const {
-    return kStateBytes + 2 * key_stages * key_bytes() + kStages * (2 * query_bytes() + score_bytes());
+    return kStateBytes + 2 * key_stages * key_bytes() + kStages * (2 * query_bytes() + score_bytes() + sum_bytes());
   }
 };
 
@@ -114,18 +116,18 @@ struct HopperBackwardTiling {
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 64, .rows = 128, .key_stages = 2), \
   RIDGEPOINT_BACKWARD_DIVIDED(element, 96, .rows = 64), \
   RIDGEPOINT_BACKWARD_SHORT(element, 96, .rows = 64, .key_stages = 2, .most_causal_keys = 2048), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 96, .rows = 64), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 96, .rows = 64, .copies_sums = true), \
   RIDGEPOINT_BACKWARD_DIVIDED(element, 128, .rows = 64), \
   RIDGEPOINT_BACKWARD_SHORT(element, 128, .rows = 64, .key_stages = 2, .most_causal_keys = 2048), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 128, .rows = 64), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 128, .rows = 64, .copies_sums = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 256, .rows = 64, .keys = 64), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::window), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 96, .rows = 64, .scores = HopperScores::window), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 128, .rows = 64, .scores = HopperScores::window), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 96, .rows = 64, .scores = HopperScores::window, .copies_sums = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 128, .rows = 64, .scores = HopperScores::window, .copies_sums = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 256, .rows = 64, .keys = 64, .scores = HopperScores::window), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::soft_cap), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 96, .rows = 64, .scores = HopperScores::soft_cap), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 128, .rows = 64, .scores = HopperScores::soft_cap), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 96, .rows = 64, .scores = HopperScores::soft_cap, .copies_sums = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 128, .rows = 64, .scores = HopperScores::soft_cap, .copies_sums = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 256, .rows = 64, .keys = 64, .scores = HopperScores::soft_cap)
 
 inline constexpr AttentionVariant<HopperForwardTiling> kHopperForwardVariants[] = {RIDGEPOINT_FORWARDS(bf16), RIDGEPOINT_FORWARDS(fp16)};

@@ -53,6 +53,8 @@ struct HopperAttentionForward {
   float* log_sum_exp = nullptr;
   Divisor inner_count;
   Divisor blocks;                                 // of queries, in a matrix
+  Divisor set;                                    // matrices whose tiles are taken in turn (hopper_division.h)
+  Divisor tiles_of_set;                           // that, times `blocks`
   std::int32_t tiles = 0;                         // matrices x blocks
   std::int32_t first_sorted = 0;                  // of the last matrices, whose tiles are taken longest first
   Divisor sorted;                                 // their number
