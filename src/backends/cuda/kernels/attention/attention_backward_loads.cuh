@@ -17,15 +17,10 @@ struct NextWork {
   int number = 0, head = 0;
   int block = 0, before = 0;  // divided: a block of keys, and the numbers before it
 
-  // kEarly: `taken`, the number after this one, is under way while this one is loaded. A thread block works on its
-  // numbers in their order, so the smallest one that has not ended never waits for another thread block.
-  template <bool kEarly>
-  __device__ __forceinline__ void advance(const AttentionBackward& attention, unsigned& taken) {
+  __device__ __forceinline__ void advance(const AttentionBackward& attention) {
     if (++head < attention.summed_heads) return;
     head = 0;
-    const unsigned now = kEarly ? taken : 0;
-    taken = atomicAdd(attention.started, 1U);
-    number = static_cast<int>(kEarly ? now : taken);
+    number = static_cast<int>(atomicAdd(attention.started, 1U));
   }
 };
 
@@ -40,13 +35,10 @@ struct Work {
   bool is_last_head;  // of those whose gradients are added
   int part;           // divided: of the sums of dk and dv; -1: this is all of them
 
-  // Where blocks of keys are divided, a thread block takes one or two.
-  static constexpr bool kTakesEarly = !kTiling.divided;
-
   // The next one.
-  __device__ __forceinline__ void take(const AttentionBackward& attention, NextWork& next, unsigned& taken) {
+  __device__ __forceinline__ void take(const AttentionBackward& attention, NextWork& next) {
     do {
-      next.advance<kTakesEarly>(attention, taken);
+      next.advance(attention);
       if constexpr (kTiling.divided) {
         place_chunk(attention, next);
       } else {
@@ -149,13 +141,12 @@ __device__ void load_tiles(const HopperAttentionBackward& attention, const Share
   int position = 0;  // the number of steps before this one
   shared.next = {};
   shared.next.head = attention.rest.summed_heads - 1;
-  unsigned taken = Work<kTiling>::kTakesEarly ? atomicAdd(attention.rest.started, 1U) : 0;
 #pragma unroll 1
   for (int number = 0;; ++number) {
     const Ring works = Ring::at(number);
     shared.work_free[works.stage].wait(works.parity ^ 1);
     Work<kTiling>& work = shared.work[works.stage];
-    work.take(attention.rest, shared.next, taken);
+    work.take(attention.rest, shared.next);
     work.end = position + work.last - work.first + 1;
     shared.work_written[works.stage].arrive();
     if (work.matrix < 0) return;
@@ -200,8 +191,8 @@ class Works {
   unsigned number_ = 0;
 };
 
-// One warp. A masked query would get 0 NaN = NaN in dq. If a key has a NaN, the log-sum-exp of every query that attends
-// to it is NaN, and so are their gradients already.
+// One warp. A masked query would get 0 NaN = NaN in dq. If a key has a NaN, so has the log-sum-exp of every query that
+// attends to it, and their gradients are NaN already.
 template <class Element, HopperBackwardTiling kTiling>
 __device__ __forceinline__ void clear_nan_in_keys(std::uint32_t keys) {
 #pragma unroll 1  // the loading warps have few registers
@@ -229,13 +220,11 @@ __device__ void load_scalars(const AttentionBackward& attention, const SharedTil
     const Work<kTiling>& work = works.wait();
     if (work.matrix < 0) return;
     const int stage = works.number() % kTiling.key_stages;
-    const int first_row = work.matrix * attention.queries;
-    // Without a window the last query attends to all keys.
-    const float last = has_window(kTiling.scores) ? NAN : attention.log_sum_exp[first_row + attention.queries - 1];
     shared.keys_copied[stage].wait(works.number() / kTiling.key_stages & 1);
-    if (attention.causal && isnan(last)) clear_nan_in_keys<Element, kTiling>(tiles.k(stage));
+    if (attention.causal) clear_nan_in_keys<Element, kTiling>(tiles.k(stage));
     __syncwarp();
     if (lane == 0) shared.keys_written[stage].arrive();
+    const int first_row = work.matrix * attention.queries;
 #pragma unroll 1
     for (int step = work.last; step >= work.first; --step, ring.advance()) {
       float log_sum_exp[kTiling.rows / kWarpLanes];

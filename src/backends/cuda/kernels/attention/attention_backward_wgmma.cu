@@ -374,7 +374,6 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
     publish_barriers();
   }
   __syncthreads();
-  wait_for_previous_launch();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
   if (group == kGroups) {
@@ -406,13 +405,11 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
 #define RIDGEPOINT_AFTER(function, after, entry, type)             \
   extern "C" __global__ void __launch_bounds__(kFinishThreads)     \
       after(const __grid_constant__ AttentionBackward attention) { \
-    wait_for_previous_launch();                                    \
     function<type, tiling_of_##entry>(attention);                  \
   }
 #define RIDGEPOINT_PREPARE(entry, type)                                            \
   extern "C" __global__ void __launch_bounds__(256)                                \
       entry(const __grid_constant__ AttentionBackward attention, int semaphores) { \
-    wait_for_previous_launch();                                                    \
     prepare_backward<type>(attention, semaphores);                                 \
   }
 // Of every head size.

@@ -9,8 +9,7 @@
 namespace ridgepoint::cuda {
 
 // The next tile after the first one of each block. The block that takes the number after the last tile's resets it, so
-// it is 0 before and after every launch; launches of these kernels must not overlap, but for what stands before
-// wait_for_previous_launch().
+// it is 0 before and after every launch; launches of these kernels must not overlap.
 __device__ unsigned next_tile;
 
 // A tile of queries, and its steps of keys.

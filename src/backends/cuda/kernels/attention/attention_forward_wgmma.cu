@@ -415,7 +415,6 @@ __device__ __forceinline__ void attend(const HopperAttentionForward& attention) 
     publish_barriers();
   }
   __syncthreads();
-  wait_for_previous_launch();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   // A multiprocessor has 65,536 registers.
   if (group == kGroups) {
@@ -448,7 +447,6 @@ __device__ __forceinline__ void attend(const HopperAttentionForward& attention) 
 #define RIDGEPOINT_COMBINE(combined, entry, type)                                      \
   extern "C" __global__ void __launch_bounds__(kWarpgroupThreads)                      \
       combined(const __grid_constant__ HopperAttentionForward attention, int blocks) { \
-    wait_for_previous_launch();                                                        \
     combine<type, tiling_of_##entry>(attention, blocks);                               \
   }
 // Of every head size.

@@ -13,13 +13,6 @@ namespace ridgepoint::cuda {
 
 inline constexpr int kWarpsOfGroup = kWarpgroupThreads / kWarpLanes;
 
-// Begins a kernel whose LaunchShape says that it waits by itself: blocks of the next kernel may start when those of
-// this one leave a multiprocessor, and what the previous ones have written is visible from here on.
-__device__ __forceinline__ void wait_for_previous_launch() {
-  asm volatile("griddepcontrol.launch_dependents;");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
 // tanh(x / (2 log2(e))) with an absolute error of 3e-7.
 __device__ __forceinline__ float tanh_fast(float x) {
   float quotient;

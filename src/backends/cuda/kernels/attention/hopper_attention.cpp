@@ -48,8 +48,7 @@ class HopperAttention : public Kernel {
                variant.entry,
                {.grid_x = static_cast<unsigned>(std::min(parameters_.tiles, context.card().multiprocessors)),
                 .block_x = static_cast<unsigned>(tiling_.threads()),
-                .shared_bytes = static_cast<unsigned>(tiling_.forward_shared_bytes()),
-                .waits_by_itself = true}};
+                .shared_bytes = static_cast<unsigned>(tiling_.forward_shared_bytes())}};
     context.allow_shared(kernel_.function, kernel_.shape.shared_bytes);
     if (tiling_.divided) divide(problem_of(spec.inputs[0].shape, spec.inputs[1].shape, spec.node), variant);
   }
@@ -83,9 +82,7 @@ class HopperAttention : public Kernel {
     const int pieces = tiling_.groups() * (tiling_.width / kPieceColumns);
     combine_ = {context_.kernel(variant.image, variant.finish_entry),
                 variant.finish_entry,
-                {.grid_x = static_cast<unsigned>(parameters_.tiles) * static_cast<unsigned>(pieces),
-                 .block_x = 128,
-                 .waits_by_itself = true}};
+                {.grid_x = static_cast<unsigned>(parameters_.tiles) * static_cast<unsigned>(pieces), .block_x = 128}};
   }
 
   CudaContext& context_;

@@ -137,10 +137,9 @@ class HopperAttentionGradient : public Kernel {
   }
 
   Launchable stage(const KernelVariant& variant, const char* entry, std::int64_t blocks, int threads) const {
-    return {
-        context_.kernel(variant.image, entry),
-        entry,
-        {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads), .waits_by_itself = true}};
+    return {context_.kernel(variant.image, entry),
+            entry,
+            {.grid_x = static_cast<unsigned>(blocks), .block_x = static_cast<unsigned>(threads)}};
   }
 
   CudaContext& context_;
