@@ -25,6 +25,20 @@ struct SharedBarrier {
   __device__ __forceinline__ void arrive_with_copies() {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(&state)) : "memory");
   }
+  // Whether the phase of this parity has ended.
+  __device__ __forceinline__ bool has_ended(unsigned parity) {
+    unsigned ended;
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "mbarrier.test_wait.parity.acquire.cta.shared::cta.b64 done, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, done;\n"
+        "}\n"
+        : "=r"(ended)
+        : "r"(shared_address(&state)), "r"(parity)
+        : "memory");
+    return ended != 0;
+  }
   // Waits until the phase of this parity has ended.
   __device__ __forceinline__ void wait(unsigned parity) {
     asm volatile(

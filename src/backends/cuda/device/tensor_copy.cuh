@@ -29,4 +29,11 @@ __device__ __forceinline__ void copy_box(std::uint32_t to, const TensorMap& map,
       : "memory");
 }
 
+// Starts a copy of `bytes` that follow one another; addresses and bytes are multiples of 16. One thread calls this.
+__device__ __forceinline__ void copy_bytes(std::uint32_t to, const void* from, int bytes, SharedBarrier& barrier) {
+  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
+               "l"(from), "r"(bytes), "r"(shared_address(&barrier.state))
+               : "memory");
+}
+
 }  // namespace ridgepoint::cuda

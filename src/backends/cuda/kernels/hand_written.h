@@ -18,6 +18,7 @@ std::span<const KernelVariant> cross_entropy_of_product_variants();
 std::span<const KernelVariant> embedding_variants();
 std::span<const KernelVariant> experts_variants();
 std::span<const KernelVariant> quantise_variants();
+std::span<const KernelVariant> residual_variants();
 std::span<const KernelVariant> rope_variants();
 std::span<const KernelVariant> rope_product_variants();
 std::span<const KernelVariant> swiglu_variants();

@@ -37,7 +37,7 @@ constexpr int kPanelBytes = kStepK * kLineBytes;  // 64 lines
 
 template <class ElementType, class ResultType, bool kGroupsByTurns, int kTileRows, int kTileColumns, int kRowsOfCluster,
           int kColumnsOfCluster, Contiguous kContiguousOfA, Contiguous kContiguousOfB, int kPartsOfTile = 1,
-          int kBuffersOfGroup = 2>
+          int kBuffersOfGroup = 2, int kRowsOfBand = 8, int kReservedBytes = 0>
 struct Tiling {
   using Element = ElementType;
   using Result = ResultType;
@@ -53,6 +53,7 @@ struct Tiling {
   static constexpr int kParts =
       kPartsOfTile;  // of b's columns, LowMatmul::part_columns apart, in equal parts of a tile
   static constexpr int kBuffers = kBuffersOfGroup;  // panels of results of a warpgroup
+  static constexpr int kBandRows = kRowsOfBand;     // Position
 
   static constexpr int kGroupsOfTile = kByTurns ? 1 : kGroups;
   static constexpr int kRowsOfGroup = kRows / kGroupsOfTile;
@@ -60,7 +61,8 @@ struct Tiling {
   static constexpr int kSums = kColumns / 2;         // of a chain, in one thread
   static constexpr int kABytes = LowMatmulTiling::a_bytes(kRows);
   static constexpr int kBBytes = LowMatmulTiling::b_bytes(kColumns, kBInner);
-  static constexpr int kStages = LowMatmulTiling::stages(kRows, kColumns, kBInner, sizeof(Result), kBuffers);
+  static constexpr int kReserved = kReservedBytes;  // of shared memory, for what runs beside
+  static constexpr int kStages = LowMatmulTiling::stages(kRows, kColumns, kBInner, sizeof(Result), kBuffers, kReserved);
 
   static constexpr int kLine = LowMatmulTiling::line_bytes(kColumns, sizeof(Result));  // of a panel of results
   static constexpr int kResultPanelBytes = LowMatmulTiling::panel_bytes(kColumns, sizeof(Result));
@@ -101,6 +103,7 @@ struct SharedTiles {
   __device__ __forceinline__ std::uint32_t result(int group, int buffer) const {
     return first + T::kStages * (T::kABytes + T::kBBytes) + (T::kBuffers * group + buffer) * T::kResultPanelBytes;
   }
+  __device__ __forceinline__ std::uint32_t reserved() const { return result(kGroups, 0); }
 };
 
 // This block's piece of an operand's tile, of kPieces that the blocks in `ranks` load for one another.
@@ -314,6 +317,9 @@ struct WriteResult {
   // By one thread, before any tile.
   __device__ __forceinline__ void prepare() { prefetch(p.c); }
 
+  // May have beside(tiles, warp): by warps 1 to 3 of the warpgroup that loads, while the others multiply, with
+  // kLoadRegisters.
+
   // By the warpgroup `group`, with part `part` of the rows of the tile.
   __device__ __forceinline__ void operator()(const SharedTiles<T>& tiles, const Position& at,
                                              float (&sums)[T::kChains][T::kSums], int part, int group, int thread) {
@@ -430,11 +436,23 @@ __device__ __forceinline__ void run(const LowMatmul& p, End end_tile) {
   const int cluster = static_cast<int>(blockIdx.x) / T::kClusterBlocks;
   const int clusters = static_cast<int>(gridDim.x) / T::kClusterBlocks;
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
+  // Of 504 for a thread of each warpgroup.
+  constexpr int kLoadRegisters = [] {
+    if constexpr (requires { End::kLoadRegisters; }) {
+      return End::kLoadRegisters;
+    } else {
+      return 40;
+    }
+  }();
   if (group == kGroups) {
-    release_registers<40>();
+    release_registers<kLoadRegisters>();
     if (threadIdx.x % kWarpgroupThreads == 0) load<T>(p, tiles, barriers, cluster, clusters, rank);
+    if constexpr (requires { end_tile.beside(tiles, 0); }) {
+      const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) % kWarpgroupThreads / kWarpLanes, 0);
+      if (warp > 0) end_tile.beside(tiles, warp - 1);
+    }
   } else {
-    acquire_registers<232>();
+    acquire_registers<(504 - kLoadRegisters) / 2>();
     multiply<T>(p, end_tile, tiles, barriers, cluster, clusters, rank, group);
   }
   // The shared memory of a block must remain until the others have arrived at its barriers.

@@ -57,14 +57,18 @@ struct LowMatmulTiling {
   static constexpr int b_bytes(int columns, bool k_contiguous) {
     return (k_contiguous ? columns : (columns + 63) / 64 * 64) * kStepK * kElementBytes;
   }
-  static constexpr int stages(int rows, int columns, bool k_contiguous, int result_bytes, int buffers = 2) {
+  // `reserved` bytes are for what runs beside the product.
+  static constexpr int stages(int rows, int columns, bool k_contiguous, int result_bytes, int buffers = 2,
+                              int reserved = 0) {
     const int stage = a_bytes(rows) + b_bytes(columns, k_contiguous);
-    const int most = (kMostSharedBytes - kAlignmentBytes - staging_bytes(columns, result_bytes, buffers)) / stage;
+    const int staging = staging_bytes(columns, result_bytes, buffers);
+    const int most = (kMostSharedBytes - kAlignmentBytes - staging - reserved) / stage;
     return most < 8 ? most : 8;
   }
-  static constexpr int shared_bytes(int rows, int columns, bool k_contiguous, int result_bytes, int buffers = 2) {
-    return kAlignmentBytes + staging_bytes(columns, result_bytes, buffers) +
-           stages(rows, columns, k_contiguous, result_bytes, buffers) *
+  static constexpr int shared_bytes(int rows, int columns, bool k_contiguous, int result_bytes, int buffers = 2,
+                                    int reserved = 0) {
+    return kAlignmentBytes + staging_bytes(columns, result_bytes, buffers) + reserved +
+           stages(rows, columns, k_contiguous, result_bytes, buffers, reserved) *
                (a_bytes(rows) + b_bytes(columns, k_contiguous));
   }
 };

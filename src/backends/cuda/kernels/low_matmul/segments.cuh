@@ -6,8 +6,6 @@
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr int kBandRows = 8;  // tiles are numbered in bands of so many rows of clusters' tiles, to stay in the cache
-
 struct Segment {
   int tile, begin, end;  // steps
 };
@@ -47,7 +45,8 @@ class Segments {
   int at_, end_;
 };
 
-// The first row and column of this block's tile, and the matrix of the batch.
+// The first row and column of this block's tile, and the matrix of the batch. Tiles are numbered in bands of kBandRows
+// rows of clusters' tiles, to stay in the cache.
 struct Position {
   int row, column, matrix;
 
@@ -57,9 +56,9 @@ struct Position {
     Position position;
     position.matrix = tile / tiles;
     const int within = tile - position.matrix * tiles;
-    const int band = within / (kBandRows * p.tiles_n);
-    const int first = band * kBandRows;
-    const int height = min(p.tiles_m - first, kBandRows);
+    const int band = within / (T::kBandRows * p.tiles_n);
+    const int first = band * T::kBandRows;
+    const int height = min(p.tiles_m - first, T::kBandRows);
     const int in_band = within - first * p.tiles_n;
     position.row = ((first + in_band % height) * T::kClusterRows + rank % T::kClusterRows) * T::kRows;
     position.column = (in_band / height * T::kClusterColumns + rank / T::kClusterRows) * (T::kColumns / T::kParts);

@@ -30,6 +30,12 @@ std::string BodyExpressions::call(std::string_view op, std::string a, std::strin
 
 std::string BodyExpressions::constant(double value) { return fmt::format("{}", value); }
 
+std::string BodyExpressions::sum(const Shape& shape, const std::string& a) {
+  std::string text = "reduce_sum[";
+  for (int axis = 0; axis < shape.rank(); ++axis) text += fmt::format("{}{}", axis == 0 ? "" : ",", shape[axis]);
+  return text + "](" + a + ")";
+}
+
 std::string BodyExpressions::expression(const Node& node, std::size_t output) const {
   std::string op(name(node.op));
   if (node.op == Op::input) return "i" + input_name(node);
@@ -38,6 +44,7 @@ std::string BodyExpressions::expression(const Node& node, std::size_t output) co
     std::string text = call(op, of(node.inputs[0]), of(node.inputs[1]));
     return node.outputs.size() == 1 ? text : fmt::format("{}{}", text, output);
   }
+  if (node.op == Op::reduce_sum) return sum(body_.type(node.outputs[0]).shape, of(node.inputs[0]));
   if (node.op == Op::cast) op += fmt::format("_{}", name(body_.type(node.outputs[0]).dtype));
   if (node.outputs.size() > 1) op += fmt::format("{}of{}", output, node.outputs.size());
   std::string text = op;

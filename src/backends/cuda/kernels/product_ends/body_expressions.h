@@ -23,6 +23,7 @@ class BodyExpressions {
   // The expression of an op with two operands.
   static std::string call(std::string_view op, std::string a, std::string b);
   static std::string constant(double value);
+  static std::string sum(const Shape& shape, const std::string& a);
 
  private:
   std::string expression(const Node& node, std::size_t output) const;

@@ -17,7 +17,8 @@ int most_clusters(const EndTiling& tiling, int multiprocessors) {
 }  // namespace
 
 std::string EndTiling::to_text() const {
-  return fmt::format("{}x{}_{}x{}", rows, columns, cluster_rows, cluster_columns);
+  return fmt::format("{}x{}_{}x{}{}", rows, columns, cluster_rows, cluster_columns,
+                     beside_kib == 0 ? "" : fmt::format("_{}k", beside_kib));
 }
 
 LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors) {

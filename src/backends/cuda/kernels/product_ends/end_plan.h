@@ -23,10 +23,11 @@ struct EndTiling {
   int columns = 0;  // of b
   int cluster_rows = 1;
   int cluster_columns = 1;
+  int beside_kib = 0;  // of shared memory, for what runs beside the product
   bool operator==(const EndTiling&) const = default;
 
   int cluster_blocks() const { return cluster_rows * cluster_columns; }
-  std::string to_text() const;  // 128x128_2x1
+  std::string to_text() const;  // 128x128_2x1, or 128x128_2x1_32k
 };
 
 // A launch of one kernel, without addresses.

@@ -8,10 +8,9 @@
 #include <string>
 
 #include "backends/cuda/card.h"
-#include "backends/cuda/card_harness.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
-#include "backends/cuda/kernels/product_ends/ended_product.h"
+#include "backends/cuda/kernels/product_ends/ended_product_runs.h"
 #include "backends/cuda/kernels/product_ends/swiglu/parameters.h"
 #include "backends/cuda/kernels/product_ends/swiglu/swiglu_plan.h"
 #include "passes/graph_lines.h"
@@ -21,7 +20,6 @@ namespace {
 
 using cuda::SwigluNode;
 using cuda::SwigluPlan;
-using testing::DeviceCopy;
 using testing::Operand;
 
 // [4,6] x [6,16]: gate and up have 8 columns.
@@ -227,42 +225,6 @@ class OnCardSwiglu : public testing::OnCard {
     if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
   }
 
-  // The results of each way, as doubles.
-  std::vector<std::vector<std::vector<double>>> run(const SwigluCase& some, const std::vector<Operand>& operands) {
-    std::vector<std::unique_ptr<DeviceCopy>> inputs, outputs;
-    std::vector<void*> input_addresses, output_addresses;
-    for (const Operand& operand : operands) {
-      inputs.push_back(std::make_unique<DeviceCopy>(*device_, operand.storage));
-      input_addresses.push_back(inputs.back()->address());
-    }
-    std::vector<std::vector<std::vector<double>>> all;
-    const auto plan = SwigluPlan::of(some.found(), some.spec());
-    EXPECT_TRUE(plan.has_value());
-    for (const auto& way : cuda::ended_product_ways(*context_, some.spec(), &*plan)) {
-      way->prepare();
-      outputs.clear();
-      output_addresses.clear();
-      for (const TensorLayout& layout : some.results) {
-        const std::size_t bytes = static_cast<std::size_t>(layout.shape.elements()) * size_bytes(layout.dtype);
-        outputs.push_back(std::make_unique<DeviceCopy>(*device_, std::vector(bytes, std::byte{0x7f})));
-        output_addresses.push_back(outputs.back()->address());
-      }
-      const DeviceCopy workspace(*device_, std::vector(way->workspace_bytes() + 1, std::byte{0x7f}));
-      way->launch({input_addresses.data(), output_addresses.data(), workspace.address()});
-      device_->synchronize();
-      std::vector<std::vector<double>>& results = all.emplace_back();
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        const DType dtype = some.results[i].dtype;
-        const std::vector<std::byte> bytes = outputs[i]->read();
-        std::vector<double>& values = results.emplace_back();
-        for (std::size_t at = 0; at < bytes.size(); at += size_bytes(dtype)) {
-          values.push_back(load_element(dtype, bytes.data() + at));
-        }
-      }
-    }
-    return all;
-  }
-
   Operand random(const TensorLayout& layout, double scale) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,
@@ -294,7 +256,10 @@ class OnCardSwiglu : public testing::OnCard {
       return sum;
     };
     const auto logistic = [](double of) { return 1 / (1 + std::exp(-of)); };
-    const std::vector<std::vector<std::vector<double>>> ways = run(some, operands);
+    const auto plan = SwigluPlan::of(some.found(), some.spec());
+    ASSERT_TRUE(plan.has_value());
+    const std::vector<std::vector<std::vector<double>>> ways =
+        testing::results_of_ways(*device_, *context_, some.spec(), *plan, operands);
     const SwigluNode found = some.found();
     for (std::int64_t i = 0; i < tokens * features; ++i) {
       const std::int64_t row = i / features;
