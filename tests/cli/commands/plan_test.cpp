@@ -179,9 +179,12 @@ TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) 
     return rows_of(on_ranks_of_h200(more))[0];
   };
   const nlohmann::json chosen = row_of({"auto"});
-  EXPECT_EQ(chosen["parallel"]["shard"], "gradients");
+  const auto shard = chosen["parallel"]["shard"].get<std::string>();
+  EXPECT_NE(shard, "none") << "sums are slow here";
+  for (const char* other : {"none", "optimizer", "gradients", "parameters"})
+    EXPECT_GE(row_of({other})["predicted_ms"], chosen["predicted_ms"]) << other;
   EXPECT_EQ(chosen["parallel"]["tried_capacity_bytes"], chosen["capacity_bytes"]);
-  const nlohmann::json given = row_of({"gradients"});
+  const nlohmann::json given = row_of({shard});
   EXPECT_EQ(chosen["predicted_ms"], given["predicted_ms"]);
   EXPECT_EQ(chosen["memory_bytes"], given["memory_bytes"]);
   EXPECT_TRUE(given["parallel"]["choice"].is_null());
