@@ -27,6 +27,7 @@ constexpr double kMsPerSecond = 1e3;
 
 // Of the accesses of what a product ends in, those that its sums do not hide.
 constexpr double kShownOfFused = 0.3;
+constexpr double kShownOfRows = 0.6;  // where other warps find whole rows after their tiles: a norm
 
 // Whether the last axis of the value is another one of the tensor that it is a view of.
 bool moves_last_axis(const Graph& graph, Value value) {
@@ -84,6 +85,12 @@ bool is_product(const Node& node) {
   return traits(node.op).kernel_class == KernelClass::matmul || (node.op == Op::fused && node.origin == Op::matmul);
 }
 
+// Whether what a product ends in needs whole rows.
+bool sums_rows(const Node& node) {
+  const Graph& body = node.body->graph;
+  return std::ranges::any_of(body.order(), [&](NodeId id) { return op_class(body.node(id).op) == OpClass::reduction; });
+}
+
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
   const auto bytes = static_cast<double>(bytes_of(graph, node));
   if (is_product(node)) {
@@ -95,7 +102,7 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
     double operand_bytes = 0;
     for (std::size_t i = 0; i < 2; ++i) operand_bytes += static_cast<double>(graph.type(node.inputs[i]).bytes());
     KernelTime time = rates.product(*kind, flops, operand_bytes);
-    time.work += kShownOfFused * rates.rows(bytes - operand_bytes).work;
+    time.work += (sums_rows(node) ? kShownOfRows : kShownOfFused) * rates.rows(bytes - operand_bytes).work;
     return time;
   }
   switch (node.op) {

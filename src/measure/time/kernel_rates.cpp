@@ -38,17 +38,20 @@ AttentionRate portable_rate(const AttentionSize& size, double width) {
   return size.is_backward ? AttentionRate{0.09, 14e-6, 128, 120} : AttentionRate{0.103, 3e-6, 256, 120};
 }
 
-// Hopper's kernels of bf16 and fp16 operands. Heads up to 64 have a forward of their own for short sequences.
-constexpr std::int64_t kShortKeys = 1024;
+// Hopper's kernels of bf16 and fp16 operands. Heads up to 64 have forwards of their own for short sequences.
+constexpr std::int64_t kShortKeys = 256;
+constexpr std::int64_t kStreamKeys = 2048;
 AttentionRate hopper_half_rate(const AttentionSize& size, double width) {
   if (width > kWidestHead) {
     return size.is_backward ? AttentionRate{0.40, 30e-6, 64, 400} : AttentionRate{0.76, 5e-6, 128, 400};
   }
   if (width > 64) {
-    return size.is_backward ? AttentionRate{0.569, 12e-6, 128, 200, true} : AttentionRate{0.64, 5e-6, 128, 160, true};
+    return size.is_backward ? AttentionRate{0.569, 12e-6, 128, 200, true} : AttentionRate{0.66, 5e-6, 128, 160, true};
   }
   if (size.is_backward) return {0.526, 10e-6, 128, 240, true};
-  if (size.keys <= kShortKeys && size.window == 0 && !size.has_soft_cap) return {0.60, 4e-6, 64, 340};
+  const bool is_plain = size.window == 0 && !size.has_soft_cap;
+  if (size.keys <= kShortKeys && is_plain) return {0.60, 4e-6, 64, 340};
+  if (size.keys <= kStreamKeys && is_plain) return {0.508, 4e-6, 128, 166};
   return {0.526, 3e-6, 192, 400, true};
 }
 

@@ -22,7 +22,7 @@ std::optional<std::size_t> BodyExpressions::result(const std::string& expression
   return std::nullopt;
 }
 
-std::string BodyExpressions::call(std::string_view op, std::string a, std::string b) {
+std::string call(std::string_view op, std::string a, std::string b) {
   const bool commutes = op == "mul" || op == "add";
   if (commutes && b < a) std::swap(a, b);
   return std::string(op) + "(" + a + "," + b + ")";

@@ -20,8 +20,6 @@ class BodyExpressions {
   // The number of the result with this expression.
   std::optional<std::size_t> result(const std::string& expression) const;
 
-  // The expression of an op with two operands.
-  static std::string call(std::string_view op, std::string a, std::string b);
   static std::string constant(double value);
   static std::string sum(const Shape& shape, const std::string& a);
 
@@ -31,6 +29,9 @@ class BodyExpressions {
   const Graph& body_;
   std::map<Value, std::string> of_;
 };
+
+// The expression of an op with two operands.
+std::string call(std::string_view op, std::string a, std::string b);
 
 // The only product of a body, of its inputs 0 and 1 as they are; nullopt where there is another contraction or none.
 std::optional<NodeId> product_of(const Graph& body);

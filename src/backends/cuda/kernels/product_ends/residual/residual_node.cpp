@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = 40;  // larger bodies are something else
 
-constexpr auto call = BodyExpressions::call;
-
 std::string input_text(std::size_t index) { return "i" + std::to_string(index); }
 
 class ResidualFinder {

@@ -12,8 +12,6 @@ namespace {
 
 constexpr std::size_t kMostNodes = 24;  // larger bodies are something else
 
-constexpr auto call = BodyExpressions::call;
-
 struct Expected {
   std::string hidden, gate_gradient, up_gradient;
 };
