@@ -28,7 +28,7 @@ class GradientReducer {
     replace_in_outputs();
     graph_.set_insertion_at_end();
     // Parts and casts of gradients, of which those of the sums are read now.
-    erase_unused(graph_, [&](const Node& node) { return !node.outputs.empty() && reduced_.contains(node.outputs[0]); });
+    erase_unused(graph_, [&](const Node& node) { return reduced_.contains(node.outputs[0]); });
     return !reduced_.empty();
   }
 

@@ -74,7 +74,7 @@ void Executor::allocate_persistent(const StopPoint& stop_point) {
     if (!buffer.persistent) continue;
     if (stop_point) stop_point();
     base_[id] = allocate(buffer.bytes, buffer.category, graph_.producer(buffer.value).id, id);
-    device_.fill_zero(base_[id], buffer.bytes);
+    device_.fill_zero(base_[id], buffer.bytes);  // also what lies behind the elements of a parameter in a last part
   }
 }
 

@@ -22,7 +22,6 @@ Program::Implementation::Implementation(std::shared_ptr<const ProgramPlan::Imple
   marker = device->make_range_marker(graph, nodes);
   executor.set_observer(marker.get());
   write_initial_values();
-  clear_padding();
 }
 
 Program::Program(const ProgramPlan& plan, std::shared_ptr<Device> device, const ProgramOptions& options)

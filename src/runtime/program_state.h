@@ -23,7 +23,6 @@ struct Program::Implementation {
 
   // Writes the attribute "initial" of inputs, such as the loss scale.
   void write_initial_values();
-  void clear_padding();
 
   const InputSlot& find_input(std::string_view name) const { return source->find_input(name); }
 

@@ -22,20 +22,6 @@ void Program::Implementation::write_initial_values() {
   }
 }
 
-// Kernels and other ranks read what lies behind the elements of a parameter in its last part.
-void Program::Implementation::clear_padding() {
-  for (const auto& [parameter, stores] : source->stores) {
-    const StoredTensor last = stored_tensors(graph, graph.producer_node(parameter)).back();
-    const std::int64_t end = last.first_element + last.type.elements();
-    for (const Store& store : stores) {
-      const std::int64_t first = std::max(end - store.first_element, std::int64_t{0});
-      if (first >= store.elements) continue;
-      const auto bytes = static_cast<std::size_t>(store.elements - first) * size_bytes(graph.type(store.value).dtype);
-      device->fill_zero(element(store.value, first), bytes);
-    }
-  }
-}
-
 void Program::Implementation::write(Value value, const HostTensor& tensor, std::int64_t first_element) {
   const DType dtype = graph.type(value).dtype;
   if (tensor.type.dtype != dtype) {

@@ -52,6 +52,11 @@ std::string BodyExpressions::expression(const Node& node, std::size_t output) co
   return text;
 }
 
+bool is_input(const Graph& body, Value value, std::string_view name) {
+  const Node& node = body.producer_node(value);
+  return node.op == Op::input && input_name(node) == name;
+}
+
 std::optional<NodeId> product_of(const Graph& body) {
   std::optional<NodeId> product;
   for (const NodeId id : body.order()) {

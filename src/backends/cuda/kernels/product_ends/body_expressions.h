@@ -33,6 +33,9 @@ class BodyExpressions {
 // The expression of an op with two operands.
 std::string call(std::string_view op, std::string a, std::string b);
 
+// Whether the value is the body's input of this name.
+bool is_input(const Graph& body, Value value, std::string_view name);
+
 // The only product of a body, of its inputs 0 and 1 as they are; nullopt where there is another contraction or none.
 std::optional<NodeId> product_of(const Graph& body);
 

@@ -21,6 +21,14 @@ std::string EndTiling::to_text() const {
                      beside_kib == 0 ? "" : fmt::format("_{}k", beside_kib));
 }
 
+std::int64_t line_of(const TensorLayout& layout, std::size_t inner) {
+  constexpr std::int64_t kAlignmentBytes = 16;
+  const std::int64_t line = layout.strides[1 - inner];
+  const bool fits = !layout.immediate && layout.strides[inner] == 1 && line >= layout.shape[static_cast<int>(inner)] &&
+                    line * static_cast<std::int64_t>(size_bytes(layout.dtype)) % kAlignmentBytes == 0;
+  return fits ? line : 0;
+}
+
 LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors) {
   LowMatmul product;
   product.m = static_cast<int>(tiles.m);

@@ -14,6 +14,7 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/tensor_map.h"
 #include "backends/cuda/kernels/low_matmul/parameters.h"
+#include "ops/layout.h"
 
 namespace ridgepoint::cuda {
 
@@ -64,6 +65,8 @@ struct EndLaunch {
 // A product with its end, and layouts.
 class EndPlan {
  public:
+  static constexpr std::int64_t kMostRows = std::int64_t{1} << 30;  // of a product
+
   virtual ~EndPlan() = default;
   virtual std::vector<EndTiling> candidates() const = 0;
   virtual std::vector<EndLaunch> launches(const EndTiling& tiling, int multiprocessors) const = 0;
@@ -74,6 +77,10 @@ class EndPlan {
   // Whether two steps are a candidate too. They write the product, which takes memory where nothing else reads it.
   virtual bool may_take_two_steps() const { return true; }
 };
+
+// Elements between the lines of a matrix whose dimension `inner` is contiguous; 0 where it does not lie so, or where
+// its lines do not begin at multiples of 16 bytes.
+std::int64_t line_of(const TensorLayout& layout, std::size_t inner);
 
 // The product [m,k] x [k,n] in tiles of `rows` x `columns` of the result.
 struct EndTiles {

@@ -10,7 +10,7 @@
 // gridDim.x-th one, so that sums over its rows repeat to the bit.
 #pragma once
 
-#include "backends/cuda/kernels/product_ends/ends.cuh"
+#include "backends/cuda/kernels/low_matmul/low_matmul.cuh"
 #include "backends/cuda/kernels/product_ends/rows_beside.h"
 
 namespace ridgepoint::cuda {
@@ -44,9 +44,7 @@ struct WriteAndCount {
     if (thread != 0) return;
     wait_for_complete_stores();
     if (at.row >= write.p.m) return;
-    asm volatile("fence.proxy.async;\nred.release.gpu.global.add.u32 [%0], %1;" ::"l"(counts + at.row / T::kRows),
-                 "r"(1)
-                 : "memory");
+    asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(counts + at.row / T::kRows), "r"(1) : "memory");
   }
 };
 
@@ -147,7 +145,10 @@ class RowRing {
     Ring early, late;
     int ready = 0;  // rows whose tiles are written
     while (late.row < rows_) {
-      if (early.row < rows_ && barriers_.free[early.slot].has_ended(early.parity ^ 1)) {
+      __syncwarp();
+      // Lanes may see a barrier at different times: all do what the first one saw.
+      const bool is_free = early.row < rows_ && barriers_.free[early.slot].has_ended(early.parity ^ 1);
+      if (__shfl_sync(kAllLanes, static_cast<int>(is_free), 0) != 0) {
         if (lane == 0) load_others(early, product.bytes, others);
         early.advance(slots_);
       }

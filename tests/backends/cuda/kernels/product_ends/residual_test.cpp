@@ -397,8 +397,8 @@ class OnCardResidual : public testing::OnCard {
 };
 
 TEST_F(OnCardResidual, agrees_with_double_in_every_way_to_compute_it) {
-  for (const auto& [tokens, inner, columns] :
-       std::vector<std::array<std::int64_t, 3>>{{8, 8, 8}, {200, 136, 72}, {300, 40, 328}, {132, 24, 2048}}) {
+  for (const auto& [tokens, inner, columns] : std::vector<std::array<std::int64_t, 3>>{
+           {8, 8, 8}, {200, 136, 72}, {300, 40, 328}, {132, 24, 2048}, {4100, 64, 1288}}) {
     for (const DType dtype : {DType::bf16, DType::fp16}) {
       for (const bool backward : {false, true}) {
         const ResidualCase some(backward, tokens, inner, columns, dtype);

@@ -10,8 +10,8 @@
 #include <math_constants.h>
 
 #include "backends/cuda/device/exponential.cuh"
+#include "backends/cuda/kernels/low_matmul/low_matmul.cuh"
 #include "backends/cuda/kernels/product_ends/cross_entropy/parameters.h"
-#include "backends/cuda/kernels/product_ends/ends.cuh"
 
 namespace ridgepoint::cuda {
 namespace {

@@ -19,12 +19,6 @@ std::optional<NodeId> loss_of(const Graph& body, NodeId product) {
   }
   return loss;
 }
-
-bool is_input(const Graph& body, Value value, std::string_view name) {
-  const Node& node = body.producer_node(value);
-  return node.op == Op::input && input_name(node) == name;
-}
-
 // The number of the result that is the value.
 std::optional<std::size_t> result_of(const Graph& body, Value value) {
   const auto found = std::ranges::find(body.outputs(), value, &Output::value);

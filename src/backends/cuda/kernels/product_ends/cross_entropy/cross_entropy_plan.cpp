@@ -17,20 +17,9 @@ constexpr const char* kImage = "product_ends/cross_entropy/cross_entropy_matmul_
 // The tilings of the kernels there.
 constexpr std::array<EndTiling, 4> kTilings = {
     {{128, 128, 2, 1}, {128, 160, 2, 1}, {128, 192, 1, 1}, {128, 192, 2, 1}}};
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-constexpr std::int64_t kVectorElements = 8;
 constexpr std::size_t kAlignmentBytes = 512;  // of the parts in the workspace
 constexpr int kBoxLines = 64;                 // of logits
 constexpr int kLineElements = 64;             // of operands
-
-// The elements between vectors along axis `inner`, 0 where the copy engine does not take them.
-std::int64_t line_of(const TensorLayout& layout, std::size_t inner) {
-  const std::int64_t line = layout.strides[1 - inner];
-  const bool fits = !layout.immediate && layout.strides[inner] == 1 && line >= layout.shape[static_cast<int>(inner)] &&
-                    line % kVectorElements == 0;
-  return fits ? line : 0;
-}
-
 bool is_dense(const TensorLayout& layout) {
   return !layout.immediate && (layout.strides[0] == 1 || layout.shape[0] == 1);
 }
@@ -53,8 +42,7 @@ std::optional<CrossEntropyPlan> CrossEntropyPlan::of(const CrossEntropyNode& nod
   plan.x_row_ = line_of(spec.inputs[0], 1);
   plan.w_column_ = line_of(spec.inputs[1], 0);
   plan.logits_row_ = node.logits ? line_of(spec.outputs[*node.logits], 1) : node.vocabulary;
-  if (node.tokens > kMostTokens || plan.x_row_ == 0 || plan.w_column_ == 0 || plan.logits_row_ == 0)
-    return std::nullopt;
+  if (node.tokens > kMostRows || plan.x_row_ == 0 || plan.w_column_ == 0 || plan.logits_row_ == 0) return std::nullopt;
   const bool is_dense_beside = is_dense(spec.inputs[2]) && is_dense(spec.outputs[node.losses]) &&
                                (!node.log_sum_exps || is_dense(spec.outputs[*node.log_sum_exps]));
   return is_dense_beside ? std::optional(plan) : std::nullopt;

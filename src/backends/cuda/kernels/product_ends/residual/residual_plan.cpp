@@ -21,6 +21,13 @@ constexpr std::array<EndTiling, 3> kForwardShapes = {
     {{128, 128, 2, 1, 32}, {128, 160, 2, 1, 24}, {128, 160, 2, 1, 56}}};
 constexpr std::array<EndTiling, 3> kBackwardShapes = {
     {{128, 128, 2, 1, 32}, {128, 128, 2, 1, 56}, {128, 160, 2, 1, 48}}};
+// Blocks count the rows of tiles, and once themselves, in the words of block_flags().
+constexpr bool has_counts_for(const EndTiling& tiling) {
+  return ResidualPlan::kMostTokens <= std::int64_t{RowsBeside::kMostCounts} * tiling.rows;
+}
+static_assert(std::ranges::all_of(kForwardShapes, has_counts_for));
+static_assert(std::ranges::all_of(kBackwardShapes, has_counts_for));
+static_assert(RowsBeside::kMostCounts < 2 * kMostBlocks);
 constexpr int kPanel = 64;  // lines, or elements of a line
 constexpr std::int64_t kRowBytes = 16;
 constexpr int kBytesOfKib = 1024;
@@ -29,25 +36,10 @@ constexpr std::size_t kAlignmentBytes = 512;
 bool is_matrix(const TensorLayout& layout, std::int64_t columns) {
   return layout.shape.rank() == 2 && layout.shape[1] == columns;
 }
-
-bool has_aligned_rows(const TensorLayout& layout) {
-  const auto bytes = static_cast<std::int64_t>(size_bytes(layout.dtype));
-  return !layout.immediate && layout.strides[1] == 1 && layout.strides[0] >= layout.shape[1] &&
-         layout.strides[0] * bytes % kRowBytes == 0;
-}
-
-// Elements between lines of b; 0 where it does not lie so.
-std::int64_t line_of_b(const TensorLayout& layout, bool by_rows) {
-  const std::size_t inner = by_rows ? 1 : 0;
-  const bool fits = !layout.immediate && layout.strides[inner] == 1 && layout.strides[1 - inner] > 0 &&
-                    layout.strides[1 - inner] * LowMatmulTiling::kElementBytes % kRowBytes == 0;
-  return fits ? layout.strides[1 - inner] : 0;
-}
-
 // Rows of matrices; 0 for other tensors, which must be dense. False if one lies otherwise.
 bool add_rows(std::span<const TensorLayout> layouts, std::int64_t columns, std::vector<std::int64_t>& rows) {
   for (const TensorLayout& layout : layouts) {
-    if (is_matrix(layout, columns) ? !has_aligned_rows(layout) : layout.immediate || !layout.is_dense()) return false;
+    if (is_matrix(layout, columns) ? line_of(layout, 1) == 0 : layout.immediate || !layout.is_dense()) return false;
     rows.push_back(is_matrix(layout, columns) ? layout.strides[0] : 0);
   }
   return true;
@@ -69,8 +61,8 @@ std::optional<ResidualPlan> ResidualPlan::of(const ResidualNode& node, const Ker
   plan.node_ = node;
   plan.dtype_ = spec.inputs[0].dtype;
   plan.a_row_ = spec.inputs[0].strides[0];
-  plan.b_line_ = line_of_b(spec.inputs[1], node.is_backward);
-  if (!has_aligned_rows(spec.inputs[0]) || plan.b_line_ == 0) return std::nullopt;
+  plan.b_line_ = line_of(spec.inputs[1], node.is_backward ? 1 : 0);
+  if (line_of(spec.inputs[0], 1) == 0 || plan.b_line_ == 0) return std::nullopt;
   plan.input_rows_ = {0, 0};
   if (!add_rows(spec.inputs.subspan(2), node.columns, plan.input_rows_)) return std::nullopt;
   if (!add_rows(spec.outputs, node.columns, plan.result_rows_)) return std::nullopt;

@@ -12,12 +12,6 @@ namespace {
 constexpr std::size_t kMostNodes = 12;  // larger bodies are something else
 
 bool is_along_columns(const Node& node) { return normalise_axis(node.attributes.get<std::int64_t>("axis"), 2) == 1; }
-
-bool is_input(const Graph& body, Value value, const char* name) {
-  const Node& node = body.producer_node(value);
-  return node.op == Op::input && input_name(node) == name;
-}
-
 // The operand of a reshape; invalid for another node.
 Value reshaped(const Graph& body, Value value) {
   const Node& node = body.producer_node(value);

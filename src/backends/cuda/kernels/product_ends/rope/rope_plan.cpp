@@ -13,18 +13,7 @@ namespace {
 
 // The tilings of the kernels in rope_matmul_wgmma.cu.
 constexpr std::array<EndTiling, 2> kRopeShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-constexpr std::int64_t kVectorElements = 8;
 constexpr int kPanelLines = 64;  // lines, and elements of a line
-
-// Elements between lines whose elements follow one another along `inner`; 0 for other layouts.
-std::int64_t line_of(const TensorLayout& layout, std::size_t inner) {
-  const std::int64_t line = layout.strides[1 - inner];
-  const bool fits = !layout.immediate && layout.strides[inner] == 1 && line % kVectorElements == 0 &&
-                    line >= layout.shape[static_cast<int>(inner)];
-  return fits ? line : 0;
-}
-
 }  // namespace
 
 std::optional<RopePlan> RopePlan::of(const RopeNode& node, const KernelSpec& spec) {
@@ -34,7 +23,7 @@ std::optional<RopePlan> RopePlan::of(const RopeNode& node, const KernelSpec& spe
   plan.x_row_ = line_of(spec.inputs[0], 1);
   plan.w_column_ = line_of(spec.inputs[1], 0);
   plan.result_row_ = line_of(spec.outputs[0], 1);
-  const bool fits = plan.x_row_ > 0 && plan.w_column_ > 0 && plan.result_row_ > 0 && node.tokens <= kMostTokens;
+  const bool fits = plan.x_row_ > 0 && plan.w_column_ > 0 && plan.result_row_ > 0 && node.tokens <= kMostRows;
   return fits ? std::optional(plan) : std::nullopt;
 }
 

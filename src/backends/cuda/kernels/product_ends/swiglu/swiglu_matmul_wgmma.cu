@@ -4,7 +4,7 @@
 // forward    gate, up = x w^T  ->  hidden = silu(gate) up
 // backward   d = dy w          ->  d_gate = d up silu'(gate), d_up = d silu(gate)
 #include "backends/cuda/device/exponential.cuh"
-#include "backends/cuda/kernels/product_ends/ends.cuh"
+#include "backends/cuda/kernels/low_matmul/low_matmul.cuh"
 #include "backends/cuda/kernels/product_ends/swiglu/parameters.h"
 
 namespace ridgepoint::cuda {
@@ -12,6 +12,18 @@ namespace {
 
 // 1 / (1 + e^-x).
 __device__ __forceinline__ float sigmoid(float x) { return __fdividef(1.0F, 1.0F + exp2_fast(-kLog2E * x)); }
+
+// Calls `place(address, at)` for the matrices of a panel that a warp stores together; `at` is the index of their first
+// sum of the thread, for a panel that begins at column 0.
+template <class T, class Place>
+__device__ __forceinline__ void for_each_matrices(std::uint32_t panel, int thread, const Place& place) {
+  const int lane = thread % 32;
+  const int line = thread / 32 * 16 + lane % 16;
+#pragma unroll
+  for (int j = 0; j < T::kPanelColumns / 8; j += 2) {
+    place(panel + in_panel<T::kLine>(line, (j + lane / 16) * 16), 4 * j);
+  }
+}
 
 template <class T>
 struct EndInSwiglu {

@@ -13,38 +13,22 @@ namespace {
 
 // The tilings of the kernels in swiglu_matmul_wgmma.cu.
 constexpr std::array<EndTiling, 2> kSwigluShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 30;
-constexpr std::int64_t kVectorElements = 8;
 constexpr int kPanelLines = 64;  // lines, and elements of a line
-
-bool has_rows(const TensorLayout& layout) {
-  return !layout.immediate && layout.strides[1] == 1 && layout.strides[0] >= layout.shape[1] &&
-         layout.strides[0] % kVectorElements == 0;
-}
-
-// Forward the columns of w are contiguous, backward its rows.
-std::int64_t line_of(const TensorLayout& layout, bool by_rows) {
-  const std::size_t inner = by_rows ? 1 : 0;
-  const bool fits = !layout.immediate && layout.strides[inner] == 1 && layout.strides[1 - inner] > 0 &&
-                    layout.strides[1 - inner] % kVectorElements == 0;
-  return fits ? layout.strides[1 - inner] : 0;
-}
-
 }  // namespace
 
 std::optional<SwigluPlan> SwigluPlan::of(const SwigluNode& node, const KernelSpec& spec) {
   SwigluPlan plan;
   plan.node_ = node;
   plan.dtype_ = spec.inputs[0].dtype;
-  plan.x_row_ = spec.inputs[0].strides[0];
-  plan.w_line_ = line_of(spec.inputs[1], node.is_backward);
-  if (node.tokens > kMostTokens || !has_rows(spec.inputs[0]) || plan.w_line_ == 0) return std::nullopt;
+  plan.x_row_ = line_of(spec.inputs[0], 1);
+  plan.w_line_ = line_of(spec.inputs[1], node.is_backward ? 1 : 0);  // forward the columns of w are contiguous
+  if (node.tokens > kMostRows || plan.x_row_ == 0 || plan.w_line_ == 0) return std::nullopt;
   for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
-    if (i >= 2 && !has_rows(spec.inputs[i])) return std::nullopt;
+    if (i >= 2 && line_of(spec.inputs[i], 1) == 0) return std::nullopt;
     plan.input_rows_.push_back(spec.inputs[i].strides[0]);
   }
   for (const TensorLayout& layout : spec.outputs) {
-    if (!has_rows(layout)) return std::nullopt;
+    if (line_of(layout, 1) == 0) return std::nullopt;
     plan.result_rows_.push_back(layout.strides[0]);
   }
   return plan;
