@@ -29,7 +29,6 @@ static_assert(std::ranges::all_of(kForwardShapes, has_counts_for));
 static_assert(std::ranges::all_of(kBackwardShapes, has_counts_for));
 static_assert(RowsBeside::kMostCounts < 2 * kMostBlocks);
 constexpr int kPanel = 64;  // lines, or elements of a line
-constexpr std::int64_t kRowBytes = 16;
 constexpr int kBytesOfKib = 1024;
 constexpr std::size_t kAlignmentBytes = 512;
 
