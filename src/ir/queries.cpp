@@ -15,6 +15,13 @@ bool Readers::is_read_once(const Graph& graph, Value value) const {
          std::ranges::count(graph.node(of(value).front()).inputs, value) == 1;
 }
 
+std::vector<std::size_t> positions(const Graph& graph) {
+  std::vector<std::size_t> position(graph.node_capacity(), SIZE_MAX);
+  std::size_t step = 0;
+  for (const NodeId id : graph.order()) position[id.id] = step++;
+  return position;
+}
+
 std::vector<bool> results_of(const Graph& graph) {
   std::vector<bool> is_result(graph.value_count());
   for (const Output& output : graph.outputs()) is_result[output.value.id] = true;

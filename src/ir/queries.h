@@ -1,6 +1,7 @@
 // Queries on a graph that several folders use.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,6 +25,9 @@ class Readers {
   std::vector<std::vector<NodeId>> uses_;
   std::vector<bool> is_result_;
 };
+
+// By node id: the position in the schedule; SIZE_MAX where the node is not live.
+std::vector<std::size_t> positions(const Graph& graph);
 
 // By value id: whether the value is an output or updates an input.
 std::vector<bool> results_of(const Graph& graph);

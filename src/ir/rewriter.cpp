@@ -18,6 +18,11 @@ void set_origin(Graph& graph, NodeId first, Op composite) {
   }
 }
 
+void insert_behind(Graph& graph, NodeId node) {
+  const auto next = std::ranges::find(graph.order(), node) + 1;
+  next == graph.order().end() ? graph.set_insertion_at_end() : graph.set_insertion_before(*next);
+}
+
 std::vector<NodeId> nodes_of(const Graph& graph) { return {graph.order().begin(), graph.order().end()}; }
 
 Rewriter::~Rewriter() {

@@ -35,6 +35,9 @@ void set_origin(Graph& graph, NodeId first, Op composite);
 // A copy of graph.order(), for a walk that inserts and removes nodes.
 std::vector<NodeId> nodes_of(const Graph& graph);
 
+// New nodes go directly behind the node.
+void insert_behind(Graph& graph, NodeId node);
+
 // One rewriting of a graph. Replacements and removals take effect in finish(). The destructor restores the graph's
 // phase and scope and moves the insertion point to the end.
 class Rewriter {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ir/optional_operands.h"
+#include "ir/queries.h"
 #include "ir/stored_tensors.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/graph.h"
@@ -28,14 +29,6 @@ void check_arity(const Graph& graph, const Node& node) {
     complain(outputs, node.outputs.size(), "outputs");
   }
   if (node.outputs.empty()) broken(graph, node, "it has no results");
-}
-
-// The position of each node in the schedule; SIZE_MAX where it is not live.
-std::vector<std::size_t> positions(const Graph& graph) {
-  std::vector<std::size_t> position(graph.node_capacity(), SIZE_MAX);
-  std::size_t step = 0;
-  for (const NodeId id : graph.order()) position[id.id] = step++;
-  return position;
 }
 
 void check_input(const Graph& graph, const Node& node, std::unordered_set<std::string>& names) {

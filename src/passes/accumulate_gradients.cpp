@@ -104,8 +104,7 @@ class Accumulator {
       }
       graph_.set_type(data, {type.dtype, with_size(type.shape, 0, type.shape[0] * count_)});
       insert_like(graph_.node(id));
-      const auto next = std::ranges::find(graph_.order(), id) + 1;
-      if (next != graph_.order().end()) graph_.set_insertion_before(*next);
+      insert_behind(graph_, id);
       const std::vector<std::int64_t> sizes(parts.size(), type.shape[0]);
       const std::vector<Value> made = split(graph_, data, 0, sizes);
       for (std::size_t i = 0; i < parts.size(); ++i) {

@@ -28,11 +28,6 @@ Value without_padding(Graph& graph, Value flat, const TensorType& type) {
   return value;
 }
 
-void insert_behind(Graph& graph, NodeId node) {
-  const auto next = std::ranges::find(graph.order(), node) + 1;
-  next == graph.order().end() ? graph.set_insertion_at_end() : graph.set_insertion_before(*next);
-}
-
 void store_flat(Graph& graph, Value input, std::int64_t elements) {
   const TensorType type = graph.type(input);
   std::vector<std::int64_t> sizes;

@@ -28,8 +28,6 @@ constexpr std::int64_t part_elements(std::int64_t elements, std::int64_t ranks, 
 Value with_padding(Graph& graph, Value x, std::int64_t elements);
 // The reverse, as a view: the first elements in this shape.
 Value without_padding(Graph& graph, Value flat, const TensorType& type);
-// Insertion goes on directly behind the node.
-void insert_behind(Graph& graph, NodeId node);
 
 // Makes the input store so many elements in one dimension, all of its own and padding or a part of them, and keeps its
 // shape in its attributes.

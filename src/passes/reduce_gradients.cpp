@@ -66,9 +66,7 @@ class GradientReducer {
   }
 
   void find_positions() {
-    position_.resize(graph_.node_capacity());
-    std::size_t position = 0;
-    for (const NodeId id : graph_.order()) position_[id.id] = position++;
+    position_ = positions(graph_);
     std::ranges::stable_sort(sources_, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
   }
 
@@ -104,8 +102,7 @@ class GradientReducer {
   void insert_after(NodeId id) {
     graph_.set_phase(Phase::backward);
     graph_.set_scope("");
-    const auto next = std::ranges::find(graph_.order(), id) + 1;
-    next == graph_.order().end() ? graph_.set_insertion_at_end() : graph_.set_insertion_before(*next);
+    insert_behind(graph_, id);
   }
 
   Value cast_for_network(Value value) {

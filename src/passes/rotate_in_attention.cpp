@@ -21,11 +21,9 @@ namespace {
 class GradientRotator {
  public:
   GradientRotator(Graph& graph, const PassTarget& target)
-      : graph_(graph), readers_(graph), rewriter_(graph), target_(target), position_(graph.node_capacity()) {}
+      : graph_(graph), readers_(graph), rewriter_(graph), target_(target), position_(positions(graph)) {}
 
   bool run() {
-    std::size_t position = 0;
-    for (const NodeId id : graph_.order()) position_[id.id] = position++;
     for (const NodeId id : nodes_of(graph_)) {
       if (graph_.node(id).op == Op::attention_backward && !has_rotary_tables(graph_.node(id))) visit(id);
     }
@@ -58,8 +56,7 @@ class GradientRotator {
   }
 
   std::optional<NodeId> only_reader(Value value) const {
-    const bool is_read_once = readers_.is_read_once(graph_, value) && !readers_.is_result(value);
-    return is_read_once ? std::optional(readers_.of(value)[0]) : std::nullopt;
+    return readers_.is_read_once(graph_, value) ? std::optional(readers_.of(value)[0]) : std::nullopt;
   }
 
   std::optional<Rotation> rotation_of(Value value) const {

@@ -311,7 +311,7 @@ class OptimizerSharder {
     }
     graph_.set_phase(Phase::optimizer);
     graph_.set_scope(graph_.scope_name(graph_.node(last)));
-    graph_.set_insertion_before(*(std::ranges::find(graph_.order(), last) + 1));
+    insert_behind(graph_, last);
     const Value sum = all_reduce(graph_, {*found}, ranks_)[0];
     for (const NodeId reader : readers_.of(*found)) std::ranges::replace(graph_.node(reader).inputs, *found, sum);
   }

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "passes/accumulates.h"
 #include "passes/fusion/fused_body.h"
@@ -52,11 +53,9 @@ class ElementwiseFuser {
         target_(target),
         storage_(graph),
         group_of_(graph.node_capacity(), kNoGroup),
-        position_(graph.node_capacity()) {}
+        position_(positions(graph)) {}
 
   bool run() {
-    std::size_t position = 0;
-    for (const NodeId id : graph_.order()) position_[id.id] = position++;
     for (const NodeId id : graph_.order()) visit(id);
     Rewriter rewriter(graph_);
     for (const Group& group : groups_) {

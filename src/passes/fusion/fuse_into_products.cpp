@@ -10,6 +10,7 @@
 #include <map>
 #include <vector>
 
+#include "ir/queries.h"
 #include "ir/rewriter.h"
 #include "ops/float8_product.h"
 #include "passes/fusion/fused_body.h"
@@ -21,11 +22,9 @@ namespace {
 class ProductFuser {
  public:
   ProductFuser(Graph& graph, const PassTarget& target)
-      : graph_(graph), target_(target), storage_(graph), position_(graph.node_capacity()) {}
+      : graph_(graph), target_(target), storage_(graph), position_(positions(graph)) {}
 
   bool run() {
-    std::size_t position = 0;
-    for (const NodeId id : graph_.order()) position_[id.id] = position++;
     Rewriter rewriter(graph_);
     for (const NodeId id : nodes_of(graph_)) {
       if (!may_end(graph_.node(id))) continue;

@@ -32,11 +32,9 @@ class RotationFuser {
         readers_(graph),
         storage_(graph),
         rewriter_(graph),
-        position_(graph.node_capacity()) {}
+        position_(positions(graph)) {}
 
   bool run() {
-    std::size_t position = 0;
-    for (const NodeId id : graph_.order()) position_[id.id] = position++;
     for (const NodeId id : nodes_of(graph_)) {
       if (graph_.node(id).op != Op::rope) continue;
       if (const std::optional<RotatedProduct> found = find(id)) try_to_fuse(*found);
@@ -45,7 +43,7 @@ class RotationFuser {
   }
 
  private:
-  bool is_read_once(Value value) const { return readers_.is_read_once(graph_, value) && !readers_.is_result(value); }
+  bool is_read_once(Value value) const { return readers_.is_read_once(graph_, value); }
 
   std::optional<RotatedProduct> find(NodeId rope) const {
     const Value heads = graph_.node(rope).inputs[0];
