@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/cuda/driver/block_flags.h"
 #include "backends/rounding.h"
 
 namespace ridgepoint::cuda {
 namespace {
+
+constexpr std::uint32_t kPanelElements = 64;  // of a line of an operand
+constexpr int kPanelRows = 64;
 
 int most_clusters(const EndTiling& tiling, int multiprocessors) {
   return std::min(multiprocessors, kMostBlocks) / tiling.cluster_blocks();
@@ -29,6 +33,20 @@ std::int64_t line_of(const TensorLayout& layout, std::size_t inner) {
   return fits ? line : 0;
 }
 
+TensorMapShape lines_map(DType dtype, std::int64_t elements, std::int64_t lines, std::int64_t line, int box_lines) {
+  return {.dtype = dtype,
+          .sizes = {elements, lines, 1, 1},
+          .strides = {line, 0, 0},
+          .box = {kPanelElements, static_cast<std::uint32_t>(box_lines), 1, 1}};
+}
+
+TensorMapShape panels_map(DType dtype, std::int64_t columns, std::int64_t rows, std::int64_t row, int columns_of_tile) {
+  TensorMapShape map = lines_map(dtype, columns, rows, row, kPanelRows);
+  map.line_bytes = LowMatmulTiling::line_bytes(columns_of_tile, LowMatmulTiling::kElementBytes);
+  map.box[0] = static_cast<std::uint32_t>(map.line_bytes / LowMatmulTiling::kElementBytes);
+  return map;
+}
+
 LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors) {
   LowMatmul product;
   product.m = static_cast<int>(tiles.m);
@@ -46,6 +64,16 @@ LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int mul
 int blocks_of(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors) {
   const int clusters = divide_product(tiles, tiling, multiprocessors).tiles;
   return std::min(clusters, most_clusters(tiling, multiprocessors)) * tiling.cluster_blocks();
+}
+
+EndLaunch product_launch(std::string function, const char* image, int blocks, int shared_bytes) {
+  EndLaunch launch;
+  launch.image = image;
+  launch.function = std::move(function);
+  launch.shape.grid_x = static_cast<unsigned>(blocks);
+  launch.shape.block_x = LowMatmulTiling::kThreads;
+  launch.shape.shared_bytes = static_cast<unsigned>(shared_bytes);
+  return launch;
 }
 
 }  // namespace ridgepoint::cuda

@@ -82,6 +82,12 @@ class EndPlan {
 // its lines do not begin at multiples of 16 bytes.
 std::int64_t line_of(const TensorLayout& layout, std::size_t inner);
 
+// Lines of `elements` contiguous elements, `line` apart, as the copy engine sees them: boxes of so many of them, in
+// lines of shared memory that are as wide as the swizzle.
+TensorMapShape lines_map(DType dtype, std::int64_t elements, std::int64_t lines, std::int64_t line, int box_lines);
+// The results of a product, in panels as a tile of so many columns has them.
+TensorMapShape panels_map(DType dtype, std::int64_t columns, std::int64_t rows, std::int64_t row, int columns_of_tile);
+
 // The product [m,k] x [k,n] in tiles of `rows` x `columns` of the result.
 struct EndTiles {
   std::int64_t m = 0, n = 0, k = 0;
@@ -91,5 +97,7 @@ struct EndTiles {
 LowMatmul divide_product(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors);
 // Of all clusters.
 int blocks_of(const EndTiles& tiles, const EndTiling& tiling, int multiprocessors);
+// The launch of the kernel of the product, without its parameters and fields.
+EndLaunch product_launch(std::string function, const char* image, int blocks, int shared_bytes);
 
 }  // namespace ridgepoint::cuda

@@ -18,19 +18,9 @@ constexpr const char* kImage = "product_ends/cross_entropy/cross_entropy_matmul_
 constexpr std::array<EndTiling, 4> kTilings = {
     {{128, 128, 2, 1}, {128, 160, 2, 1}, {128, 192, 1, 1}, {128, 192, 2, 1}}};
 constexpr std::size_t kAlignmentBytes = 512;  // of the parts in the workspace
-constexpr int kBoxLines = 64;                 // of logits
-constexpr int kLineElements = 64;             // of operands
+
 bool is_dense(const TensorLayout& layout) {
   return !layout.immediate && (layout.strides[0] == 1 || layout.shape[0] == 1);
-}
-
-TensorMapShape map_of(DType dtype, std::int64_t elements, std::int64_t lines, std::int64_t line, int box_elements,
-                      int box_lines) {
-  return {.dtype = dtype,
-          .sizes = {elements, lines, 1, 1},
-          .strides = {line, 0, 0},
-          .box = {static_cast<std::uint32_t>(box_elements), static_cast<std::uint32_t>(box_lines), 1, 1},
-          .line_bytes = box_elements * LowMatmulTiling::kElementBytes};
 }
 
 }  // namespace
@@ -79,23 +69,19 @@ std::vector<EndLaunch> CrossEntropyPlan::launches(const EndTiling& tiling, int m
 }
 
 EndLaunch CrossEntropyPlan::product(const EndTiling& tiling, int multiprocessors) const {
-  EndLaunch launch;
-  launch.image = kImage;
-  launch.function = fmt::format("fused_cross_entropy_{}_{}", tiling.to_text(), name(dtype_));
-  launch.shape.grid_x = static_cast<unsigned>(blocks_of(tiles(tiling), tiling, multiprocessors));
-  launch.shape.block_x = LowMatmulTiling::kThreads;
-  launch.shape.shared_bytes = static_cast<unsigned>(
-      LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, true, LowMatmulTiling::kElementBytes));
+  EndLaunch launch =
+      product_launch(fmt::format("fused_cross_entropy_{}_{}", tiling.to_text(), name(dtype_)), kImage,
+                     blocks_of(tiles(tiling), tiling, multiprocessors),
+                     LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, true, LowMatmulTiling::kElementBytes));
   launch.shape.waits_by_itself = true;
   using P = CrossEntropyMatmul;
   P parameters;
   parameters.product = divide_product(tiles(tiling), tiling, multiprocessors);
   parameters.writes_logits = node_.logits ? 1 : 0;
   launch.parameters = EndLaunch::Parameters(parameters);
-  const TensorMapShape a =
-      map_of(dtype_, node_.inner, node_.tokens, x_row_, kLineElements, tiling.rows / tiling.cluster_columns);
+  const TensorMapShape a = lines_map(dtype_, node_.inner, node_.tokens, x_row_, tiling.rows / tiling.cluster_columns);
   const TensorMapShape b =
-      map_of(dtype_, node_.inner, node_.vocabulary, w_column_, kLineElements, tiling.columns / tiling.cluster_rows);
+      lines_map(dtype_, node_.inner, node_.vocabulary, w_column_, tiling.columns / tiling.cluster_rows);
   launch.fields = {
       {offsetof(P, product.a), Of::inputs, 0, 0, a},
       {offsetof(P, product.b), Of::inputs, 1, 0, b},
@@ -103,9 +89,7 @@ EndLaunch CrossEntropyPlan::product(const EndTiling& tiling, int multiprocessors
       {offsetof(P, target_logits), Of::workspace, 0, 0, std::nullopt},
       {offsetof(P, parts), Of::workspace, 0, static_cast<std::int64_t>(target_logits_bytes()), std::nullopt}};
   if (!node_.logits) return launch;
-  const int line = LowMatmulTiling::line_bytes(tiling.columns, LowMatmulTiling::kElementBytes);
-  const TensorMapShape c =
-      map_of(dtype_, node_.vocabulary, node_.tokens, logits_row_, line / LowMatmulTiling::kElementBytes, kBoxLines);
+  const TensorMapShape c = panels_map(dtype_, node_.vocabulary, node_.tokens, logits_row_, tiling.columns);
   launch.fields.push_back({offsetof(P, product.c), Of::results, *node_.logits, 0, c});
   return launch;
 }

@@ -28,13 +28,14 @@ constexpr bool has_counts_for(const EndTiling& tiling) {
 static_assert(std::ranges::all_of(kForwardShapes, has_counts_for));
 static_assert(std::ranges::all_of(kBackwardShapes, has_counts_for));
 static_assert(RowsBeside::kMostCounts < 2 * kMostBlocks);
-constexpr int kPanel = 64;  // lines, or elements of a line
+constexpr const char* kBackwardImage = "product_ends/residual/residual_backward_wgmma";
 constexpr int kBytesOfKib = 1024;
 constexpr std::size_t kAlignmentBytes = 512;
 
 bool is_matrix(const TensorLayout& layout, std::int64_t columns) {
   return layout.shape.rank() == 2 && layout.shape[1] == columns;
 }
+
 // Rows of matrices; 0 for other tensors, which must be dense. False if one lies otherwise.
 bool add_rows(std::span<const TensorLayout> layouts, std::int64_t columns, std::vector<std::int64_t>& rows) {
   for (const TensorLayout& layout : layouts) {
@@ -44,24 +45,15 @@ bool add_rows(std::span<const TensorLayout> layouts, std::int64_t columns, std::
   return true;
 }
 
-EndLaunch launch_of(std::string function, const char* image) {
-  EndLaunch launch;
-  launch.image = image;
-  launch.function = std::move(function);
-  launch.shape.block_x = LowMatmulTiling::kThreads;
-  launch.is_cooperative = true;
-  return launch;
-}
-
 }  // namespace
 
 std::optional<ResidualPlan> ResidualPlan::of(const ResidualNode& node, const KernelSpec& spec) {
   ResidualPlan plan;
   plan.node_ = node;
   plan.dtype_ = spec.inputs[0].dtype;
-  plan.a_row_ = spec.inputs[0].strides[0];
+  plan.a_row_ = line_of(spec.inputs[0], 1);
   plan.b_line_ = line_of(spec.inputs[1], node.is_backward ? 1 : 0);
-  if (line_of(spec.inputs[0], 1) == 0 || plan.b_line_ == 0) return std::nullopt;
+  if (plan.a_row_ == 0 || plan.b_line_ == 0) return std::nullopt;
   plan.input_rows_ = {0, 0};
   if (!add_rows(spec.inputs.subspan(2), node.columns, plan.input_rows_)) return std::nullopt;
   if (!add_rows(spec.outputs, node.columns, plan.result_rows_)) return std::nullopt;
@@ -102,19 +94,22 @@ EndTiles ResidualPlan::tiles(const EndTiling& tiling) const {
 std::vector<EndLaunch> ResidualPlan::launches(const EndTiling& tiling, int multiprocessors) const {
   LowMatmul product = divide_product(tiles(tiling), tiling, multiprocessors);
   product.leading = node_.columns;
-  EndLaunch main = node_.is_backward ? backward(tiling, product) : forward(tiling, product);
   const int blocks = blocks_of(tiles(tiling), tiling, multiprocessors);
-  main.shape.grid_x = static_cast<unsigned>(blocks);
-  main.shape.shared_bytes = static_cast<unsigned>(
-      LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, !node_.is_backward, LowMatmulTiling::kElementBytes, 2,
-                                    tiling.beside_kib * kBytesOfKib));
+  const std::string_view end = node_.is_backward ? "backward" : "norm";
+  EndLaunch main =
+      product_launch(fmt::format("fused_residual_{}_{}_{}", end, tiling.to_text(), name(dtype_)),
+                     node_.is_backward ? kBackwardImage : "product_ends/residual/residual_matmul_wgmma", blocks,
+                     LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, !node_.is_backward,
+                                                   LowMatmulTiling::kElementBytes, 2, tiling.beside_kib * kBytesOfKib));
+  main.is_cooperative = true;
+  node_.is_backward ? set_backward(main, product) : set_forward(main, product);
   const std::vector<EndLaunch::Field> maps = product_fields(tiling);
   main.fields.insert(main.fields.end(), maps.begin(), maps.end());
   if (!node_.is_backward) return {main};
   return {main, columns(blocks)};
 }
 
-EndLaunch ResidualPlan::forward(const EndTiling& tiling, const LowMatmul& product) const {
+void ResidualPlan::set_forward(EndLaunch& launch, const LowMatmul& product) const {
   using P = ResidualMatmul;
   P p;
   p.product = product;
@@ -124,8 +119,6 @@ EndLaunch ResidualPlan::forward(const EndTiling& tiling, const LowMatmul& produc
   p.normed_row = result_rows_[node_.normed];
   p.inverse_columns = static_cast<float>(1.0 / static_cast<double>(node_.columns));
   p.epsilon = static_cast<float>(node_.epsilon);
-  EndLaunch launch = launch_of(fmt::format("fused_residual_norm_{}_{}", tiling.to_text(), name(dtype_)),
-                               "product_ends/residual/residual_matmul_wgmma");
   launch.parameters = EndLaunch::Parameters(p);
   launch.fields = {{offsetof(P, products), Of::workspace, 0, 0, {}},
                    {offsetof(P, x), Of::inputs, node_.x, 0, {}},
@@ -134,10 +127,9 @@ EndLaunch ResidualPlan::forward(const EndTiling& tiling, const LowMatmul& produc
                    {offsetof(P, normed), Of::results, node_.normed, 0, {}},
                    {offsetof(P, counts), Of::block_flags, 0, 0, {}}};
   if (node_.r) launch.fields.push_back({offsetof(P, reciprocal), Of::results, *node_.r, 0, {}});
-  return launch;
 }
 
-EndLaunch ResidualPlan::backward(const EndTiling& tiling, const LowMatmul& product) const {
+void ResidualPlan::set_backward(EndLaunch& launch, const LowMatmul& product) const {
   using P = ResidualBackwardMatmul;
   P p;
   p.product = product;
@@ -147,8 +139,6 @@ EndLaunch ResidualPlan::backward(const EndTiling& tiling, const LowMatmul& produ
   p.gradient_row = result_rows_[node_.gradient];
   p.low_gradient_row = node_.low_gradient ? result_rows_[*node_.low_gradient] : 0;
   p.inverse_columns = static_cast<float>(1.0 / static_cast<double>(node_.columns));
-  EndLaunch launch = launch_of(fmt::format("fused_residual_backward_{}_{}", tiling.to_text(), name(dtype_)),
-                               "product_ends/residual/residual_backward_wgmma");
   launch.parameters = EndLaunch::Parameters(p);
   launch.fields = {{offsetof(P, d), Of::workspace, 0, 0, {}},
                    {offsetof(P, sum), Of::inputs, node_.sum_input, 0, {}},
@@ -159,7 +149,6 @@ EndLaunch ResidualPlan::backward(const EndTiling& tiling, const LowMatmul& produ
                    {offsetof(P, parts_of_g), Of::workspace, 0, static_cast<std::int64_t>(product_bytes()), {}},
                    {offsetof(P, counts), Of::block_flags, 0, 0, {}}};
   if (node_.low_gradient) launch.fields.push_back({offsetof(P, low_gradient), Of::results, *node_.low_gradient, 0, {}});
-  return launch;
 }
 
 EndLaunch ResidualPlan::columns(int blocks) const {
@@ -168,7 +157,7 @@ EndLaunch ResidualPlan::columns(int blocks) const {
   p.rows = blocks;
   p.columns = static_cast<int>(node_.columns);
   EndLaunch launch;
-  launch.image = "product_ends/residual/residual_backward_wgmma";
+  launch.image = kBackwardImage;
   launch.function = "fused_residual_backward_columns";
   launch.shape.grid_x = static_cast<unsigned>(ceil_divide(node_.columns, kColumnsOfBlock));
   launch.shape.block_x = kColumnsOfBlock;
@@ -182,19 +171,12 @@ EndLaunch ResidualPlan::columns(int blocks) const {
 
 // a, b and c, which both kernels have at the same places.
 std::vector<EndLaunch::Field> ResidualPlan::product_fields(const EndTiling& tiling) const {
-  const auto map = [&](std::int64_t contiguous, std::int64_t other, std::int64_t leading, int lines) {
-    return TensorMapShape{.dtype = dtype_,
-                          .sizes = {contiguous, other, 1, 1},
-                          .strides = {leading, 0, 0},
-                          .box = {static_cast<std::uint32_t>(kPanel), static_cast<std::uint32_t>(lines), 1, 1}};
-  };
-  const TensorMapShape a = map(node_.inner, node_.tokens, a_row_, tiling.rows / tiling.cluster_columns);
-  const TensorMapShape b = node_.is_backward
-                               ? map(node_.columns, node_.inner, b_line_, LowMatmulTiling::kStepK / tiling.cluster_rows)
-                               : map(node_.inner, node_.columns, b_line_, tiling.columns / tiling.cluster_rows);
-  TensorMapShape c = map(node_.columns, node_.tokens, node_.columns, kPanel);
-  c.line_bytes = LowMatmulTiling::line_bytes(tiling.columns, LowMatmulTiling::kElementBytes);
-  c.box[0] = static_cast<std::uint32_t>(c.line_bytes / LowMatmulTiling::kElementBytes);
+  const TensorMapShape a = lines_map(dtype_, node_.inner, node_.tokens, a_row_, tiling.rows / tiling.cluster_columns);
+  const TensorMapShape b =
+      node_.is_backward
+          ? lines_map(dtype_, node_.columns, node_.inner, b_line_, LowMatmulTiling::kStepK / tiling.cluster_rows)
+          : lines_map(dtype_, node_.inner, node_.columns, b_line_, tiling.columns / tiling.cluster_rows);
+  const TensorMapShape c = panels_map(dtype_, node_.columns, node_.tokens, node_.columns, tiling.columns);
   static_assert(offsetof(ResidualMatmul, product) == 0 && offsetof(ResidualBackwardMatmul, product) == 0);
   return {{offsetof(LowMatmul, a), Of::inputs, 0, 0, a},
           {offsetof(LowMatmul, b), Of::inputs, 1, 0, b},

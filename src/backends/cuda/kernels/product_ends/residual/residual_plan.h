@@ -33,8 +33,9 @@ class ResidualPlan final : public EndPlan {
 
  private:
   EndTiles tiles(const EndTiling& tiling) const;
-  EndLaunch forward(const EndTiling& tiling, const LowMatmul& product) const;
-  EndLaunch backward(const EndTiling& tiling, const LowMatmul& product) const;
+  // The parameters and fields of the main launch, but for its maps.
+  void set_forward(EndLaunch& launch, const LowMatmul& product) const;
+  void set_backward(EndLaunch& launch, const LowMatmul& product) const;
   EndLaunch columns(int blocks) const;  // sums those of the blocks for the gradient of g
   std::vector<EndLaunch::Field> product_fields(const EndTiling& tiling) const;
   std::size_t product_bytes() const;

@@ -13,7 +13,7 @@ namespace {
 
 // The tilings of the kernels in rope_matmul_wgmma.cu.
 constexpr std::array<EndTiling, 2> kRopeShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
-constexpr int kPanelLines = 64;  // lines, and elements of a line
+
 }  // namespace
 
 std::optional<RopePlan> RopePlan::of(const RopeNode& node, const KernelSpec& spec) {
@@ -49,13 +49,10 @@ EndTiles RopePlan::tiles(const EndTiling& tiling) const {
 }
 
 std::vector<EndLaunch> RopePlan::launches(const EndTiling& tiling, int multiprocessors) const {
-  EndLaunch launch;
-  launch.image = "product_ends/rope/rope_matmul_wgmma";
-  launch.function = fmt::format("fused_rope_forward_{}_{}", tiling.to_text(), name(dtype_));
-  launch.shape.grid_x = static_cast<unsigned>(blocks_of(tiles(tiling), tiling, multiprocessors));
-  launch.shape.block_x = LowMatmulTiling::kThreads;
-  launch.shape.shared_bytes = static_cast<unsigned>(
-      LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, true, LowMatmulTiling::kElementBytes));
+  EndLaunch launch =
+      product_launch(fmt::format("fused_rope_forward_{}_{}", tiling.to_text(), name(dtype_)),
+                     "product_ends/rope/rope_matmul_wgmma", blocks_of(tiles(tiling), tiling, multiprocessors),
+                     LowMatmulTiling::shared_bytes(tiling.rows, tiling.columns, true, LowMatmulTiling::kElementBytes));
   launch.shape.waits_by_itself = true;
   RopeMatmul parameters;
   parameters.product = divide_product(tiles(tiling), tiling, multiprocessors);
@@ -69,21 +66,13 @@ std::vector<EndLaunch> RopePlan::launches(const EndTiling& tiling, int multiproc
 
 std::vector<EndLaunch::Field> RopePlan::fields(const EndTiling& tiling) const {
   using Of = EndLaunch::Field::Of;
-  const auto map = [&](std::int64_t columns, std::int64_t rows, std::int64_t leading, int lines) {
-    return TensorMapShape{.dtype = dtype_,
-                          .sizes = {columns, rows, 1, 1},
-                          .strides = {leading, 0, 0},
-                          .box = {static_cast<std::uint32_t>(kPanelLines), static_cast<std::uint32_t>(lines), 1, 1}};
-  };
-  TensorMapShape c = map(node_.features, node_.tokens, result_row_, kPanelLines);
-  c.line_bytes = LowMatmulTiling::line_bytes(tiling.columns, LowMatmulTiling::kElementBytes);
-  c.box[0] = static_cast<std::uint32_t>(c.line_bytes / LowMatmulTiling::kElementBytes);
   using P = RopeMatmul;
   return {{offsetof(P, product.a), Of::inputs, 0, 0,
-           map(node_.inner, node_.tokens, x_row_, tiling.rows / tiling.cluster_columns)},
+           lines_map(dtype_, node_.inner, node_.tokens, x_row_, tiling.rows / tiling.cluster_columns)},
           {offsetof(P, product.b), Of::inputs, 1, 0,
-           map(node_.inner, node_.features, w_column_, tiling.columns / tiling.cluster_rows)},
-          {offsetof(P, product.c), Of::results, 0, 0, c},
+           lines_map(dtype_, node_.inner, node_.features, w_column_, tiling.columns / tiling.cluster_rows)},
+          {offsetof(P, product.c), Of::results, 0, 0,
+           panels_map(dtype_, node_.features, node_.tokens, result_row_, tiling.columns)},
           {offsetof(P, cosines), Of::inputs, 2, 0, std::nullopt},
           {offsetof(P, sines), Of::inputs, 3, 0, std::nullopt}};
 }

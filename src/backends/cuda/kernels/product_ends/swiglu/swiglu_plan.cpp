@@ -13,7 +13,8 @@ namespace {
 
 // The tilings of the kernels in swiglu_matmul_wgmma.cu.
 constexpr std::array<EndTiling, 2> kSwigluShapes = {{{128, 128, 1, 1}, {128, 128, 2, 1}}};
-constexpr int kPanelLines = 64;  // lines, and elements of a line
+constexpr int kPanelLines = 64;
+
 }  // namespace
 
 std::optional<SwigluPlan> SwigluPlan::of(const SwigluNode& node, const KernelSpec& spec) {
@@ -62,12 +63,8 @@ int SwigluPlan::shared_bytes(const EndTiling& tiling) const {
 }
 
 std::vector<EndLaunch> SwigluPlan::launches(const EndTiling& tiling, int multiprocessors) const {
-  EndLaunch launch;
-  launch.image = "product_ends/swiglu/swiglu_matmul_wgmma";
-  launch.function = function_name(tiling);
-  launch.shape.grid_x = static_cast<unsigned>(blocks_of(tiles(tiling), tiling, multiprocessors));
-  launch.shape.block_x = LowMatmulTiling::kThreads;
-  launch.shape.shared_bytes = static_cast<unsigned>(shared_bytes(tiling));
+  EndLaunch launch = product_launch(function_name(tiling), "product_ends/swiglu/swiglu_matmul_wgmma",
+                                    blocks_of(tiles(tiling), tiling, multiprocessors), shared_bytes(tiling));
   launch.shape.waits_by_itself = true;
   const LowMatmul product = divide_product(tiles(tiling), tiling, multiprocessors);
   if (node_.is_backward) {
@@ -87,10 +84,7 @@ std::vector<EndLaunch> SwigluPlan::launches(const EndTiling& tiling, int multipr
 std::vector<EndLaunch::Field> SwigluPlan::fields(const EndTiling& tiling) const {
   using Of = EndLaunch::Field::Of;
   const auto map = [&](std::int64_t columns, std::int64_t rows, std::int64_t leading, int lines) {
-    return TensorMapShape{.dtype = dtype_,
-                          .sizes = {columns, rows, 1, 1},
-                          .strides = {leading, 0, 0},
-                          .box = {static_cast<std::uint32_t>(kPanelLines), static_cast<std::uint32_t>(lines), 1, 1}};
+    return lines_map(dtype_, columns, rows, leading, lines);
   };
   const std::int64_t tokens = node_.tokens;
   const std::int64_t features = node_.features;
