@@ -22,6 +22,7 @@ namespace {
 
 using cuda::CrossEntropyNode;
 using cuda::CrossEntropyPlan;
+using testing::hopper_card;
 using testing::LossCase;
 
 const std::string kLossBody = R"(
@@ -65,15 +66,6 @@ TEST(CrossEntropyNode, is_nothing_else) {
 output "0" %5
 )";
   EXPECT_FALSE(loss_in(capped).has_value());
-}
-
-cuda::CardFacts hopper_card() {
-  cuda::CardFacts card;
-  card.name = "NVIDIA H200";
-  card.capability = {9, 0};
-  card.multiprocessors = 132;
-  card.shared_bytes_per_block = 227 * 1024;
-  return card;
 }
 
 TEST(CrossEntropyPlan, covers_every_token_and_every_entry_of_the_vocabulary) {

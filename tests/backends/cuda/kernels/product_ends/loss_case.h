@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "backends/cuda/kernels/product_ends/cross_entropy/cross_entropy_plan.h"
+#include "backends/cuda/kernels/product_ends/ended_case.h"
 #include "ridgepoint/ops.h"
 
 namespace ridgepoint::testing {
 
 // A fused node of a product and its cross-entropy with operands, in a graph: logits, losses and log-sum-exps are its
 // results, or the losses alone.
-struct LossCase {
+struct LossCase : EndedCase {
   LossCase(bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t vocabulary, DType dtype = DType::bf16) {
     Graph body;
     body.name = "fused_matmul_cross_entropy";
@@ -26,25 +27,12 @@ struct LossCase {
     if (keeps) body.add_output("0", logits);
     body.add_output(keeps ? "1" : "0", losses);
     if (keeps) body.add_output("2", log_sum_exps);
-    std::vector<Value> operands;
-    for (const NodeId id : body.inputs()) {
-      const TensorType type = body.type(body.node(id).outputs[0]);
-      operands.push_back(input(graph, "operand" + std::to_string(operands.size()), type, Role::data));
-      layouts.push_back(dense_layout(type));
-    }
-    layouts[1].strides = {1, inner};  // weights [V,K] are read as [K,V]
-    node = add_fused(graph, operands, std::make_shared<const FusedBody>(std::move(body)));
-    for (const Value value : graph.node(node).outputs) results.push_back(dense_layout(graph.type(value)));
+    set_body(std::move(body), inner);
   }
 
-  KernelSpec spec() const { return {graph, graph.node(node), layouts, results}; }
   std::optional<cuda::CrossEntropyPlan> plan() const {
     return cuda::CrossEntropyPlan::of(*cuda::cross_entropy_of(*graph.node(node).body), spec());
   }
-
-  Graph graph;
-  NodeId node;
-  std::vector<TensorLayout> layouts, results;
 };
 
 }  // namespace ridgepoint::testing

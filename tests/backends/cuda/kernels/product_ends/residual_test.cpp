@@ -10,6 +10,7 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/kernels/product_ends/ended_case.h"
 #include "backends/cuda/kernels/product_ends/ended_product_runs.h"
 #include "backends/cuda/kernels/product_ends/residual/parameters.h"
 #include "backends/cuda/kernels/product_ends/residual/residual_plan.h"
@@ -17,13 +18,16 @@
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "ridgepoint/program.h"
+#include "support/replaced.h"
 
 namespace ridgepoint {
 namespace {
 
 using cuda::ResidualNode;
 using cuda::ResidualPlan;
+using testing::hopper_card;
 using testing::Operand;
+using testing::replaced;
 
 // [4,6] x [6,8] + x, and the norm of the sum.
 const std::string kResidualForward = R"(
@@ -79,10 +83,6 @@ std::optional<ResidualNode> residual_in(const std::string& lines) {
   return cuda::residual_of(FusedBody(testing::graph_of(lines)));
 }
 
-std::string with_replaced(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
-}
-
 TEST(ResidualNode, is_the_sum_with_a_product_and_its_norm) {
   const std::optional<ResidualNode> found = residual_in(kResidualForward + kResidualForwardResults);
   ASSERT_TRUE(found.has_value());
@@ -100,7 +100,7 @@ TEST(ResidualNode, is_the_sum_with_a_product_and_its_norm) {
   ASSERT_TRUE(alone.has_value());
   EXPECT_FALSE(alone->r.has_value());
   EXPECT_TRUE(
-      residual_in(with_replaced(kResidualForward, "add(%4, %3)", "add(%3, %4)") + kResidualForwardResults).has_value());
+      residual_in(replaced(kResidualForward, "add(%4, %3)", "add(%3, %4)") + kResidualForwardResults).has_value());
 }
 
 TEST(ResidualNode, is_its_derivative_with_or_without_a_low_gradient) {
@@ -121,25 +121,24 @@ TEST(ResidualNode, is_its_derivative_with_or_without_a_low_gradient) {
 
 TEST(ResidualNode, is_nothing_else) {
   EXPECT_FALSE(residual_in(kResidualForward + "output \"0\" %16\n").has_value()) << "the sum is no result";
-  EXPECT_FALSE(residual_in(with_replaced(kResidualForward, "0.125", "0.25") + kResidualForwardResults).has_value())
+  EXPECT_FALSE(residual_in(replaced(kResidualForward, "0.125", "0.25") + kResidualForwardResults).has_value())
       << "another mean";
   EXPECT_FALSE(
-      residual_in(with_replaced(kResidualForward, "add(%4, %3)", "sub(%4, %3)") + kResidualForwardResults).has_value());
-  EXPECT_FALSE(residual_in(with_replaced(kResidualForward, "mul(%14, %6)", "add(%14, %6)") + kResidualForwardResults)
-                   .has_value());
+      residual_in(replaced(kResidualForward, "add(%4, %3)", "sub(%4, %3)") + kResidualForwardResults).has_value());
+  EXPECT_FALSE(
+      residual_in(replaced(kResidualForward, "mul(%14, %6)", "add(%14, %6)") + kResidualForwardResults).has_value());
   EXPECT_FALSE(residual_in(kResidualForward + kResidualForwardResults + "output \"3\" %2\n").has_value())
       << "another result";
+  EXPECT_FALSE(residual_in(replaced(kResidualBackward, "sub(%16, %15)", "add(%16, %15)") + kResidualBackwardResults)
+                   .has_value());
   EXPECT_FALSE(
-      residual_in(with_replaced(kResidualBackward, "sub(%16, %15)", "add(%16, %15)") + kResidualBackwardResults)
-          .has_value());
-  EXPECT_FALSE(residual_in(with_replaced(kResidualBackward, "mul(%12, %6)", "mul(%12, %12)") + kResidualBackwardResults)
-                   .has_value());
-  EXPECT_FALSE(residual_in(with_replaced(kResidualBackward, "mul(%3, %18)", "mul(%3, %16)") + kResidualBackwardResults)
-                   .has_value());
+      residual_in(replaced(kResidualBackward, "mul(%12, %6)", "mul(%12, %12)") + kResidualBackwardResults).has_value());
+  EXPECT_FALSE(
+      residual_in(replaced(kResidualBackward, "mul(%3, %18)", "mul(%3, %16)") + kResidualBackwardResults).has_value());
 }
 
 // A fused node of such a body with its operands, in a graph.
-struct ResidualCase {
+struct ResidualCase : testing::EndedCase {
   ResidualCase(bool backward, std::int64_t tokens, std::int64_t inner, std::int64_t columns,
                DType dtype = DType::bf16) {
     Graph body;
@@ -171,34 +170,11 @@ struct ResidualCase {
       body.add_output("1", r);
       body.add_output("2", cast(body, mul(body, mul(body, sum, r), g), dtype));
     }
-    std::vector<Value> operands;
-    for (std::size_t i = 0; i < body.inputs().size(); ++i) {
-      const TensorType type = body.type(*body.find_input(std::to_string(i)));
-      operands.push_back(input(graph, "operand" + std::to_string(i), type, Role::data));
-      layouts.push_back(dense_layout(type));
-    }
-    // Weights [N,K] are read as [K,N].
-    if (!backward) layouts[1].strides = {1, inner};
-    node = add_fused(graph, operands, std::make_shared<const FusedBody>(std::move(body)));
-    for (const Value value : graph.node(node).outputs) results.push_back(dense_layout(graph.type(value)));
+    set_body(std::move(body), backward ? 0 : inner);
   }
 
-  KernelSpec spec() const { return {graph, graph.node(node), layouts, results}; }
   ResidualNode found() const { return *cuda::residual_of(*graph.node(node).body); }
-
-  Graph graph;
-  NodeId node;
-  std::vector<TensorLayout> layouts, results;
 };
-
-cuda::CardFacts hopper_of_residual() {
-  cuda::CardFacts card;
-  card.name = "NVIDIA H200";
-  card.capability = {9, 0};
-  card.multiprocessors = 132;
-  card.shared_bytes_per_block = 227 * 1024;
-  return card;
-}
 
 TEST(ResidualPlan, covers_every_token_and_column) {
   for (const bool backward : {false, true}) {
@@ -235,16 +211,14 @@ TEST(ResidualVariants, are_for_hopper_and_rows_that_fit) {
     const cuda::KernelVariant* found = cuda::find_variant(card, some.graph, some.graph.node(some.node));
     return found == nullptr ? std::string() : std::string(found->entry);
   };
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 64), hopper_of_residual()),
-            "fused_residual_norm_128x128_2x1_32k_bf16");
-  EXPECT_EQ(variant_of(ResidualCase(true, 64, 64, 64), hopper_of_residual()),
-            "fused_residual_backward_128x128_2x1_32k_bf16");
-  cuda::CardFacts older = hopper_of_residual();
+  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 64), hopper_card()), "fused_residual_norm_128x128_2x1_32k_bf16");
+  EXPECT_EQ(variant_of(ResidualCase(true, 64, 64, 64), hopper_card()), "fused_residual_backward_128x128_2x1_32k_bf16");
+  cuda::CardFacts older = hopper_card();
   older.capability = {8, 0};
   EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 64), older), "");
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 60), hopper_of_residual()), "") << "no whole vectors";
-  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 2056), hopper_of_residual()), "") << "rows too long";
-  EXPECT_EQ(variant_of(ResidualCase(false, 40000, 64, 64), hopper_of_residual()), "") << "too many rows";
+  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 60), hopper_card()), "") << "no whole vectors";
+  EXPECT_EQ(variant_of(ResidualCase(false, 64, 64, 2056), hopper_card()), "") << "rows too long";
+  EXPECT_EQ(variant_of(ResidualCase(false, 40000, 64, 64), hopper_card()), "") << "too many rows";
 }
 
 // Of each layer, both products that are added to the residual stream, and in backward both that begin at it.

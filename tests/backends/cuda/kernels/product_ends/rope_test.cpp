@@ -11,6 +11,7 @@
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/kernels/product_ends/ended_case.h"
 #include "backends/cuda/kernels/product_ends/ended_product.h"
 #include "backends/cuda/kernels/product_ends/rope/parameters.h"
 #include "backends/cuda/kernels/product_ends/rope/rope_plan.h"
@@ -24,6 +25,7 @@ namespace {
 using cuda::RopeNode;
 using cuda::RopePlan;
 using testing::DeviceCopy;
+using testing::hopper_card;
 using testing::Operand;
 
 // 2 sequences of 3 tokens, 2 rotated heads of 4 and 4 more columns.
@@ -71,7 +73,7 @@ TEST(RopeNode, is_nothing_else) {
 }
 
 // A fused node of such a body with its operands, in a graph. Without `rest`, all columns are rotated.
-struct RopeCase {
+struct RopeCase : testing::EndedCase {
   RopeCase(std::int64_t batch, std::int64_t sequence, std::int64_t heads, std::int64_t head, std::int64_t rest,
            std::int64_t inner, DType dtype = DType::bf16) {
     const std::int64_t tokens = batch * sequence;
@@ -88,34 +90,12 @@ struct RopeCase {
     const Value rotated = rope(body, reshape(body, parts[0], {batch, sequence, heads, head}), cosines, sines, 1);
     parts[0] = reshape(body, rotated, {tokens, columns});
     body.add_output("0", rest > 0 ? concat(body, parts, 1) : parts[0]);
-    std::vector<Value> operands;
-    for (const NodeId id : body.inputs()) {
-      const TensorType type = body.type(body.node(id).outputs[0]);
-      operands.push_back(input(graph, "operand" + std::to_string(operands.size()), type, Role::data));
-      layouts.push_back(dense_layout(type));
-    }
-    layouts[1].strides = {1, inner};  // weights [N,K] are read as [K,N]
-    node = add_fused(graph, operands, std::make_shared<const FusedBody>(std::move(body)));
-    results.push_back(dense_layout(graph.type(graph.node(node).outputs[0])));
+    set_body(std::move(body), inner);
   }
 
-  KernelSpec spec() const { return {graph, graph.node(node), layouts, results}; }
   RopeNode found() const { return *cuda::rope_of(*graph.node(node).body); }
   std::optional<RopePlan> plan() const { return RopePlan::of(found(), spec()); }
-
-  Graph graph;
-  NodeId node;
-  std::vector<TensorLayout> layouts, results;
 };
-
-cuda::CardFacts rope_card() {
-  cuda::CardFacts card;
-  card.name = "NVIDIA H200";
-  card.capability = {9, 0};
-  card.multiprocessors = 132;
-  card.shared_bytes_per_block = 227 * 1024;
-  return card;
-}
 
 TEST(RopePlan, covers_every_token_and_column) {
   const RopeCase some(4, 250, 30, 64, 640, 768);
@@ -160,13 +140,13 @@ TEST(RopeProductVariants, are_for_hopper_and_whole_vectors) {
     const cuda::KernelVariant* variant = cuda::find_variant(card, some.graph, some.graph.node(some.node));
     return std::string(variant == nullptr ? "" : variant->entry);
   };
-  EXPECT_EQ(entry(rope_card(), RopeCase(2, 32, 2, 64, 64, 64)), "fused_rope_forward_128x128_1x1_bf16");
-  cuda::CardFacts older = rope_card();
+  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 64, 64, 64)), "fused_rope_forward_128x128_1x1_bf16");
+  cuda::CardFacts older = hopper_card();
   older.capability = {8, 0};
   EXPECT_EQ(entry(older, RopeCase(2, 32, 2, 64, 64, 64)), "");
-  EXPECT_EQ(entry(rope_card(), RopeCase(2, 32, 2, 12, 64, 64)), "") << "heads of 12";
-  EXPECT_EQ(entry(rope_card(), RopeCase(2, 32, 2, 64, 60, 64)), "") << "rows of 188";
-  EXPECT_EQ(entry(rope_card(), RopeCase(2, 32, 2, 64, 64, 64, DType::fp32)), "");
+  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 12, 64, 64)), "") << "heads of 12";
+  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 64, 60, 64)), "") << "rows of 188";
+  EXPECT_EQ(entry(hopper_card(), RopeCase(2, 32, 2, 64, 64, 64, DType::fp32)), "");
 }
 
 // The rotation reads and writes the columns where the product has left them.

@@ -10,17 +10,21 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/kernels/product_ends/ended_case.h"
 #include "backends/cuda/kernels/product_ends/ended_product_runs.h"
 #include "backends/cuda/kernels/product_ends/swiglu/parameters.h"
 #include "backends/cuda/kernels/product_ends/swiglu/swiglu_plan.h"
 #include "passes/graph_lines.h"
+#include "support/replaced.h"
 
 namespace ridgepoint {
 namespace {
 
 using cuda::SwigluNode;
 using cuda::SwigluPlan;
+using testing::hopper_card;
 using testing::Operand;
+using testing::replaced;
 
 // [4,6] x [6,16]: gate and up have 8 columns.
 const std::string kForwardBody = R"(
@@ -51,10 +55,6 @@ const std::string kBackwardBody = R"(
 
 std::optional<SwigluNode> found_in(const std::string& lines) {
   return cuda::swiglu_of(FusedBody(testing::graph_of(lines)));
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  return text.replace(text.find(from), from.size(), to);
 }
 
 TEST(SwigluNode, is_the_product_of_two_halves_with_or_without_them_as_a_result) {
@@ -102,7 +102,7 @@ TEST(SwigluNode, is_nothing_else) {
 }
 
 // A fused node of such a body with its operands, in a graph.
-struct SwigluCase {
+struct SwigluCase : testing::EndedCase {
   SwigluCase(bool backward, bool keeps, std::int64_t tokens, std::int64_t inner, std::int64_t features,
              DType dtype = DType::bf16) {
     Graph body;
@@ -125,34 +125,11 @@ struct SwigluCase {
       if (keeps) body.add_output("0", product);
       body.add_output(keeps ? "1" : "0", hidden);
     }
-    std::vector<Value> operands;
-    for (const NodeId id : body.inputs()) {
-      const TensorType type = body.type(body.node(id).outputs[0]);
-      operands.push_back(input(graph, "operand" + std::to_string(operands.size()), type, Role::data));
-      layouts.push_back(dense_layout(type));
-    }
-    // Weights [2F,K] are read as [K,2F].
-    if (!backward) layouts[1].strides = {1, inner};
-    node = add_fused(graph, operands, std::make_shared<const FusedBody>(std::move(body)));
-    for (const Value value : graph.node(node).outputs) results.push_back(dense_layout(graph.type(value)));
+    set_body(std::move(body), backward ? 0 : inner);
   }
 
-  KernelSpec spec() const { return {graph, graph.node(node), layouts, results}; }
   SwigluNode found() const { return *cuda::swiglu_of(*graph.node(node).body); }
-
-  Graph graph;
-  NodeId node;
-  std::vector<TensorLayout> layouts, results;
 };
-
-cuda::CardFacts hopper() {
-  cuda::CardFacts card;
-  card.name = "NVIDIA H200";
-  card.capability = {9, 0};
-  card.multiprocessors = 132;
-  card.shared_bytes_per_block = 227 * 1024;
-  return card;
-}
 
 TEST(SwigluPlan, covers_every_token_and_feature) {
   for (const bool backward : {false, true}) {
@@ -187,16 +164,16 @@ TEST(SwigluPlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
 TEST(SwigluVariants, are_for_hopper_and_whole_vectors) {
   const SwigluCase some(false, true, 64, 64, 64);
   const Node& node = some.graph.node(some.node);
-  ASSERT_NE(cuda::find_variant(hopper(), some.graph, node), nullptr);
-  EXPECT_EQ(std::string(cuda::find_variant(hopper(), some.graph, node)->entry),
+  ASSERT_NE(cuda::find_variant(hopper_card(), some.graph, node), nullptr);
+  EXPECT_EQ(std::string(cuda::find_variant(hopper_card(), some.graph, node)->entry),
             "fused_swiglu_forward_128x128_1x1_bf16");
-  cuda::CardFacts older = hopper();
+  cuda::CardFacts older = hopper_card();
   older.capability = {8, 0};
   EXPECT_EQ(cuda::find_variant(older, some.graph, node), nullptr);
   const SwigluCase odd(false, true, 64, 64, 60);
-  EXPECT_EQ(cuda::find_variant(hopper(), odd.graph, odd.graph.node(odd.node)), nullptr);
+  EXPECT_EQ(cuda::find_variant(hopper_card(), odd.graph, odd.graph.node(odd.node)), nullptr);
   const SwigluCase single(true, false, 64, 64, 64, DType::fp32);
-  EXPECT_EQ(cuda::find_variant(hopper(), single.graph, single.graph.node(single.node)), nullptr);
+  EXPECT_EQ(cuda::find_variant(hopper_card(), single.graph, single.graph.node(single.node)), nullptr);
 }
 
 class SwigluOnFakeCard : public testing::OnFakeCard {};
