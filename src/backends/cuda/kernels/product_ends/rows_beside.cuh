@@ -270,5 +270,22 @@ class RowRing {
   int slot_bytes_, slots_, rows_;
 };
 
+// What an end that works on rows has in common: `beside()` of a derived class does the work.
+template <class T>
+struct EndWithRows {
+  RowBarriers& barriers;
+  WriteAndCount<T> write;
+
+  __device__ __forceinline__ void prepare() {
+    write.write.prepare();
+    RowRing<T>::prepare(barriers);
+  }
+
+  __device__ __forceinline__ void operator()(const SharedTiles<T>& tiles, const Position& at,
+                                             float (&sums)[T::kChains][T::kSums], int part, int group, int thread) {
+    write(tiles, at, sums, part, group, thread);
+  }
+};
+
 }  // namespace
 }  // namespace ridgepoint::cuda

@@ -7,28 +7,16 @@ namespace ridgepoint::cuda {
 namespace {
 
 template <class T>
-struct EndInResidualBackward {
+struct EndInResidualBackward : EndWithRows<T> {
   using Element = typename T::Element;
   const ResidualBackwardMatmul& p;
-  RowBarriers& barriers;
-  WriteAndCount<T> end_tile;
   static constexpr int kLoadRegisters = 120;
-
-  __device__ __forceinline__ void prepare() {
-    end_tile.write.prepare();
-    RowRing<T>::prepare(barriers);
-  }
-
-  __device__ __forceinline__ void operator()(const SharedTiles<T>& tiles, const Position& at,
-                                             float (&sums)[T::kChains][T::kSums], int part, int group, int thread) {
-    end_tile(tiles, at, sums, part, group, thread);
-  }
 
   __device__ __forceinline__ void beside(const SharedTiles<T>& tiles, int warp) {
     const int n = p.product.n;
     const int low_bytes = n * static_cast<int>(sizeof(Element));
     const int bytes = n * static_cast<int>(sizeof(float));
-    RowRing<T> ring(p.product, barriers, tiles, low_bytes + 2 * bytes);
+    RowRing<T> ring(p.product, this->barriers, tiles, low_bytes + 2 * bytes);
     if (warp == 2) {
       const RowOperand others[] = {{p.sum, p.sum_row * static_cast<int>(sizeof(float)), bytes},
                                    {p.residual, p.residual_row * static_cast<int>(sizeof(float)), bytes}};
@@ -80,7 +68,7 @@ struct EndInResidualBackward {
         of_g[i].y += d.y * (sum.y * r);
         of_g[i].z += d.z * (sum.z * r);
         of_g[i].w += d.w * (sum.w * r);
-        if (columns.has(i)) write(row, columns[i], gradient);
+        if (columns.has(i)) write_gradient(row, columns[i], gradient);
       }
       ring.release(at);
     });
@@ -91,7 +79,7 @@ struct EndInResidualBackward {
     }
   }
 
-  __device__ __forceinline__ void write(long long row, int column, const float4& gradient) const {
+  __device__ __forceinline__ void write_gradient(long long row, int column, const float4& gradient) const {
     *reinterpret_cast<float4*>(p.gradient + row * p.gradient_row + column) = gradient;
     if (p.low_gradient == nullptr) return;
     store_low_four(static_cast<Element*>(p.low_gradient) + row * p.low_gradient_row + column, gradient);
@@ -103,7 +91,7 @@ constexpr int kRowsOfBlock = 8;
 
 }  // namespace
 
-// of_g [n] = the sum of the rows of parts. grid (n / 32), block (32, 8)
+// of_g [n] = the sum of the rows of parts. grid (n / 32 rounded up), block (32, 8)
 extern "C" __global__ void __launch_bounds__(kColumnsOfBlock* kRowsOfBlock)
     fused_residual_backward_columns(const __grid_constant__ ColumnSums p) {
   __shared__ float sums[kRowsOfBlock][kColumnsOfBlock];
@@ -131,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(kColumnsOfBlock* kRowsOfBlock)
     __shared__ RowBarriers barriers;                                                                                 \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::other, 1, 2, kBandRows, \
                      kib * 1024>;                                                                                    \
-    run<T>(p.product, EndInResidualBackward<T>{p, barriers, {{p.product}, p.counts}});                               \
+    run<T>(p.product, EndInResidualBackward<T>{{barriers, {{p.product}, p.counts}}, p});                             \
   }
 
 RIDGEPOINT_RESIDUAL_BACKWARD(128x128_2x1_32k_bf16, __nv_bfloat16, 128, 128, 2, 1, 32)

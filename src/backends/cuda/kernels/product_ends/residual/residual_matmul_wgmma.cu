@@ -6,28 +6,16 @@ namespace ridgepoint::cuda {
 namespace {
 
 template <class T>
-struct EndInResidual {
+struct EndInResidual : EndWithRows<T> {
   using Element = typename T::Element;
   const ResidualMatmul& p;
-  RowBarriers& barriers;
-  WriteAndCount<T> write;
   static constexpr int kLoadRegisters = 104;
-
-  __device__ __forceinline__ void prepare() {
-    write.write.prepare();
-    RowRing<T>::prepare(barriers);
-  }
-
-  __device__ __forceinline__ void operator()(const SharedTiles<T>& tiles, const Position& at,
-                                             float (&sums)[T::kChains][T::kSums], int part, int group, int thread) {
-    write(tiles, at, sums, part, group, thread);
-  }
 
   __device__ __forceinline__ void beside(const SharedTiles<T>& tiles, int warp) {
     const int n = p.product.n;
     const int product_bytes = n * static_cast<int>(sizeof(Element));
     const int x_bytes = n * static_cast<int>(sizeof(float));
-    RowRing<T> ring(p.product, barriers, tiles, product_bytes + x_bytes);
+    RowRing<T> ring(p.product, this->barriers, tiles, product_bytes + x_bytes);
     if (warp == 2) {
       const RowOperand others[] = {{p.x, p.x_row * static_cast<int>(sizeof(float)), x_bytes}};
       ring.load({p.products, p.product_row * static_cast<int>(sizeof(Element)), product_bytes}, others, p.counts);
@@ -87,7 +75,7 @@ struct EndInResidual {
     __shared__ RowBarriers barriers;                                                                               \
     using T = Tiling<element, element, true, m, n, rows, columns, Contiguous::k, Contiguous::k, 1, 2, kBandRows,   \
                      kib * 1024>;                                                                                  \
-    run<T>(p.product, EndInResidual<T>{p, barriers, {{p.product}, p.counts}});                                     \
+    run<T>(p.product, EndInResidual<T>{{barriers, {{p.product}, p.counts}}, p});                                   \
   }
 
 RIDGEPOINT_RESIDUAL(128x128_2x1_32k_bf16, __nv_bfloat16, 128, 128, 2, 1, 32)
