@@ -1,4 +1,5 @@
 // verify(): the structural rules of a graph. check_types() (ops/rule.cpp) checks the shape rules of the ops.
+#include <algorithm>
 #include <string>
 #include <unordered_set>
 #include <utility>
