@@ -52,8 +52,7 @@ struct HopperBackwardTiling {
   int keys = 64 * kGroups;  // of a block
   int key_stages = 1;       // of k and v
   HopperScores scores = HopperScores::plain;
-  int most_causal_keys =
-      0;                 // above 0: the last block of keys that adds to dq writes it, for causal problems up to this
+  int most_causal_keys = 0;  // above 0: the last block of keys that adds to dq writes it, in causal problems up to this
   bool copies_sums = false;  // whether the copy engine adds dq to its sums, from shared memory
   bool divided = false;      // whether thread blocks share blocks of keys (hopper_division.h says when)
 
