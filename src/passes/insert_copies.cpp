@@ -2,6 +2,7 @@
 // cannot express, and before an operand of concat that no kernel can write in place. Kernels ask for aligned rows only
 // where those of a dense tensor are. Outputs are made dense too, so that one transfer reads them. A batched matrix and
 // its transpose share one copy, which keeps the contiguous dimension of the original.
+#include <algorithm>
 #include <map>
 #include <ranges>
 #include <set>
@@ -82,10 +83,21 @@ class CopyInserter {
     if (!placed) return false;
     const Node& producer = graph_.producer_node(placed->value);
     if (producer.op == Op::concat) return true;
-    if (placed->layout.layout.is_dense())  // products write aligned matrices only
-      return op_class(producer.op) != OpClass::contraction || satisfies(placed->layout, OperandLayout::batched_matrix);
+    if (placed->layout.layout.is_dense() &&
+        (!is_of_product(producer, placed->value) || satisfies(placed->layout, OperandLayout::batched_matrix))) {
+      return true;
+    }
     return satisfies(placed->layout, OperandLayout::aligned_rows) && target_.writes_strided != nullptr &&
            target_.writes_strided(graph_, producer);
+  }
+
+  // Whether the value is a matrix that a product writes, alone or with what ends it: products write aligned ones only.
+  bool is_of_product(const Node& producer, Value value) const {
+    if (op_class(producer.op) == OpClass::contraction) return true;
+    return producer.body != nullptr && graph_.type(value).shape.rank() >= 2 &&
+           std::ranges::any_of(producer.body->graph.order(), [&](NodeId id) {
+             return op_class(producer.body->graph.node(id).op) == OpClass::contraction;
+           });
   }
 
   bool has_one_reader(Value value) const {

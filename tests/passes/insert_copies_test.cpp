@@ -303,5 +303,34 @@ output "y" %3
               that_writes_strided(false));
 }
 
+// A product with its end writes matrices where a product alone does: at multiples of 256 bytes.
+TEST(InsertCopies, lets_a_product_with_its_end_write_where_a_product_can) {
+  const std::string product = R"(
+%0:bf16[3,8] = input() {name="x", role="data"}
+%1:bf16[8,8] = input() {name="w", role="data"}
+%2:bf16[3,8], %3:bf16[8] = fused(%0, %1)
+body "fused_matmul_exp"
+%0:bf16[3,8] = input() {name="0", role="data"}
+%1:bf16[8,8] = input() {name="1", role="data"}
+%2:bf16[3,8] = matmul(%0, %1)
+%3:bf16[3,8] = exp(%2)
+%4:bf16[8] = reduce_sum(%3) {axes=[0], keep_dims=false}
+output "0" %3
+output "1" %4
+end
+%4:bf16[3,8] = exp(%0)
+%5:bf16[3] = reduce_sum(%0) {axes=[1], keep_dims=false}
+)";
+  expect_left(insert_copies, product + "%6:bf16[6,8] = concat(%2, %4) {axis=0}\noutput \"first\" %6\n",
+              that_writes_strided(false));
+  const std::string second = product + "%6:bf16[6,8] = concat(%4, %2) {axis=0}\noutput \"second\" %6\n";
+  Graph graph = testing::graph_of(second);
+  EXPECT_TRUE(insert_copies(graph, PassOptions({}, that_writes_strided(false)))) << "at 48 bytes";
+  EXPECT_EQ(testing::count(graph, Op::copy), 1U);
+  expect_left(insert_copies, second, that_writes_strided(true));
+  expect_left(insert_copies, product + "%6:bf16[11] = concat(%5, %3) {axis=0}\noutput \"vector\" %6\n",
+              that_writes_strided(false));
+}
+
 }  // namespace
 }  // namespace ridgepoint
