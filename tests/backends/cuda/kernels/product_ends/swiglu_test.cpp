@@ -99,6 +99,10 @@ TEST(SwigluNode, is_nothing_else) {
   EXPECT_FALSE(found_in(kBackwardBody + "output \"0\" %6\n").has_value()) << "one gradient only";
   EXPECT_FALSE(
       found_in(replaced(kBackwardBody, "value=1.0", "value=2.0") + "output \"0\" %6\noutput \"1\" %13\n").has_value());
+  std::string one_row = kBackwardBody;
+  for (const char* of_gate : {"%3", "%4", "%5", "%10", "%11", "%12"})
+    one_row = replaced(one_row, std::string(of_gate) + ":bf16[4,8]", std::string(of_gate) + ":bf16[1,8]");
+  EXPECT_FALSE(found_in(one_row + "output \"0\" %6\noutput \"1\" %13\n").has_value()) << "gate is broadcast";
 }
 
 // A fused node of such a body with its operands, in a graph.

@@ -44,6 +44,11 @@ bool find_forward(const Graph& body, const BodyExpressions& expressions, const s
                              [&](const Output& output) { return body.type(output.value).shape[-1] == found.features; });
 }
 
+// Whether an input has the shape of the product: another one would be broadcast.
+bool has_shape(const Graph& body, std::size_t input, const SwigluNode& found) {
+  return body.type(*body.find_input(std::to_string(input))).shape == Shape{found.tokens, found.features};
+}
+
 bool find_backward(const Graph& body, const BodyExpressions& expressions, const std::string& product,
                    SwigluNode& found) {
   if (body.outputs().size() != 2) return false;
@@ -51,7 +56,7 @@ bool find_backward(const Graph& body, const BodyExpressions& expressions, const 
     const Expected expected = expected_of("i" + std::to_string(gate), "i" + std::to_string(up), product);
     const auto of_gate = expressions.result(expected.gate_gradient);
     const auto of_up = expressions.result(expected.up_gradient);
-    if (!of_gate || !of_up) continue;
+    if (!of_gate || !of_up || !has_shape(body, gate, found) || !has_shape(body, up, found)) continue;
     found.is_backward = true;
     found.gate = gate;
     found.up = up;
