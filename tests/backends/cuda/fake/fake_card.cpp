@@ -3,7 +3,8 @@
 // FAKE_CARD_CAPABILITY is ten times the compute capability (90 without it); FAKE_CARD_HELD_BYTES is the memory of other
 // processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
 // returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
-// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, and with FAKE_CARD_REFUSES_CAPTURE no launches can be captured;
+// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, with FAKE_CARD_REFUSES_CAPTURE no launches can be captured, and
+// with FAKE_CARD_REFUSES_TOGETHER none can be cooperative;
 // FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank, and with FAKE_CARD_FOR_EACH_RANK each sees one of its own.
 // Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and
 // is counted, if the calling thread has none or another one.
@@ -455,6 +456,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, voi
 CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                                    unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                                    CUstream stream, void** parameters) {
+  if (from_environment("FAKE_CARD_REFUSES_TOGETHER", 0) != 0) return CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
   return cuLaunchKernel(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes, stream, parameters,
                         nullptr);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "backends/cuda/driver/block_flags.h"
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/rounding.h"
 
 namespace ridgepoint::cuda {
@@ -14,8 +15,9 @@ namespace {
 constexpr std::uint32_t kPanelElements = 64;  // of a line of an operand
 constexpr int kPanelRows = 64;
 
+// At least one, which a GPU without room for it refuses.
 int most_clusters(const EndTiling& tiling, int multiprocessors) {
-  return std::min(multiprocessors, kMostBlocks) / tiling.cluster_blocks();
+  return std::max(std::min(multiprocessors, kMostBlocks) / tiling.cluster_blocks(), 1);
 }
 
 }  // namespace
@@ -23,6 +25,21 @@ int most_clusters(const EndTiling& tiling, int multiprocessors) {
 std::string EndTiling::to_text() const {
   return fmt::format("{}x{}_{}x{}{}", rows, columns, cluster_rows, cluster_columns,
                      beside_kib == 0 ? "" : fmt::format("_{}k", beside_kib));
+}
+
+const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arguments, const void* block_flags) {
+  using Of = EndLaunch::Field::Of;
+  const void* base = field.of == Of::inputs      ? arguments.inputs[field.index]
+                     : field.of == Of::results   ? arguments.outputs[field.index]
+                     : field.of == Of::workspace ? arguments.workspace
+                                                 : block_flags;
+  return static_cast<const std::byte*>(base) + field.offset_bytes;
+}
+
+bool are_aligned(const EndLaunch& launch, const LaunchArguments& arguments) {
+  return std::ranges::all_of(launch.fields, [&](const EndLaunch::Field& field) {
+    return (!field.map && !field.in_vectors) || are_vector_aligned({address_of(field, arguments, nullptr)});
+  });
 }
 
 std::int64_t line_of(const TensorLayout& layout, std::size_t inner) {

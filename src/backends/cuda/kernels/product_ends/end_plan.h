@@ -15,6 +15,7 @@
 #include "backends/cuda/driver/tensor_map.h"
 #include "backends/cuda/kernels/low_matmul/parameters.h"
 #include "ops/layout.h"
+#include "runtime/device.h"
 
 namespace ridgepoint::cuda {
 
@@ -41,6 +42,7 @@ struct EndLaunch {
     std::size_t index = 0;          // of the operand or result
     std::int64_t offset_bytes = 0;  // from where that begins
     std::optional<TensorMapShape> map;
+    bool in_vectors = false;  // whether the kernel accesses what lies there in vectors of 16 bytes
   };
   // The parameters as the kernel has them.
   struct Parameters {
@@ -62,10 +64,16 @@ struct EndLaunch {
   std::vector<Field> fields;
 };
 
+// The address of a field in a launch; `block_flags` is that of the flags.
+const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arguments, const void* block_flags);
+// Whether all that the kernel reads or writes in vectors or through maps lies at multiples of 16 bytes.
+bool are_aligned(const EndLaunch& launch, const LaunchArguments& arguments);
+
 // A product with its end, and layouts.
 class EndPlan {
  public:
-  static constexpr std::int64_t kMostRows = std::int64_t{1} << 30;  // of a product
+  // The largest m, n and k of a product: the copy engine's indices have 32 bits.
+  static constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
 
   virtual ~EndPlan() = default;
   virtual std::vector<EndTiling> candidates() const = 0;

@@ -15,11 +15,12 @@
 #include "backends/cuda/matmul/timing.h"
 #include "core/files/disk_cache.h"
 #include "core/first_call_clock.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-// One tiling of the kernel for both.
+// One tiling of the kernel for both. Operands and results that are not aligned as it needs them are computed otherwise.
 class EndedKernel : public Kernel {
   using Of = EndLaunch::Field::Of;
 
@@ -38,15 +39,19 @@ class EndedKernel : public Kernel {
 
   std::string_view name() const override { return launches_[0].what.function; }
   std::size_t workspace_bytes() const override { return workspace_bytes_; }
+  void set_otherwise(std::unique_ptr<Kernel> kernel) { otherwise_ = std::move(kernel); }
 
   void launch(const LaunchArguments& arguments) override {
     const CudaContext::Scope scope(context_);
+    const auto aligned = [&](const Launch& launch) { return are_aligned(launch.what, arguments); };
+    if (otherwise_ != nullptr && !std::ranges::all_of(launches_, aligned)) return otherwise_->launch(arguments);
     for (Launch& launch : launches_) {
       for (std::size_t i = 0; i < launch.addresses.size(); ++i) {
         const EndLaunch::Field& field = launch.what.fields[i];
-        const void* address = address_of(field, arguments);
-        if (std::exchange(launch.addresses[i], address) == address) continue;
+        const void* address = address_of(field, arguments, block_flags_);
+        if (launch.addresses[i] == address) continue;
         set(launch.what.parameters, field, address);
+        launch.addresses[i] = address;
       }
       void* list[] = {launch.what.parameters.bytes.data()};
       const char* name = launch.what.function.c_str();
@@ -65,14 +70,6 @@ class EndedKernel : public Kernel {
     std::vector<const void*> addresses;  // that the parameters have
   };
 
-  const void* address_of(const EndLaunch::Field& field, const LaunchArguments& arguments) const {
-    const void* base = field.of == Of::inputs      ? arguments.inputs[field.index]
-                       : field.of == Of::results   ? arguments.outputs[field.index]
-                       : field.of == Of::workspace ? arguments.workspace
-                                                   : block_flags_;
-    return static_cast<const std::byte*>(base) + field.offset_bytes;
-  }
-
   static void set(EndLaunch::Parameters& parameters, const EndLaunch::Field& field, const void* address) {
     std::byte* const to = parameters.bytes.data() + field.place;
     if (field.map) {
@@ -87,9 +84,11 @@ class EndedKernel : public Kernel {
   std::size_t workspace_bytes_;
   unsigned* block_flags_ = nullptr;
   std::vector<Launch> launches_;
+  std::unique_ptr<Kernel> otherwise_;
 };
 
-// The fastest of several kernels for one node, on operands of random values; integers are 0.
+// The fastest of several kernels for one node, on operands of random values; integers are 0. One that the GPU refuses
+// to launch, as a cooperative one without room for all blocks at once, is not the fastest.
 class EndedRace {
  public:
   EndedRace(CudaContext& context, const KernelSpec& spec, const std::vector<std::unique_ptr<Kernel>>& ways)
@@ -149,7 +148,11 @@ class EndedRace {
 
   bool launch(Kernel& kernel, const MatmulAddresses& at) const {
     const Places of = places(at);
-    kernel.launch({of.inputs.data(), of.outputs.data(), at.workspace});
+    try {
+      kernel.launch({of.inputs.data(), of.outputs.data(), at.workspace});
+    } catch (const Error&) {
+      return false;
+    }
     return true;
   }
 
@@ -237,7 +240,10 @@ std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, co
 std::unique_ptr<Kernel> make_ended_product(CudaContext& context, const KernelSpec& spec, const EndPlan* plan) {
   const CudaContext::Scope scope(context);
   std::vector<std::unique_ptr<Kernel>> ways = ended_product_ways(context, spec, plan);
-  return std::move(ways[ways.size() == 1 ? 0 : choose(context, spec, *plan, ways)]);
+  const std::size_t chosen = ways.size() == 1 ? 0 : choose(context, spec, *plan, ways);
+  if (chosen > 0 && may_take_two_steps(plan))
+    static_cast<EndedKernel&>(*ways[chosen]).set_otherwise(std::move(ways.front()));
+  return std::move(ways[chosen]);
 }
 
 }  // namespace ridgepoint::cuda

@@ -18,7 +18,8 @@ using EndPlanOf = std::unique_ptr<EndPlan> (*)(const KernelSpec& spec);
 std::vector<std::unique_ptr<Kernel>> ended_product_ways(CudaContext& context, const KernelSpec& spec,
                                                         const EndPlan* plan);
 
-// The fastest of these, measured once and kept as matmul/algorithm.h does.
+// The fastest of these, measured once and kept as matmul/algorithm.h does. Launches with addresses for which its kernel
+// is not made, such as the weights of a norm that do not begin at a multiple of 16 bytes, run in two steps.
 std::unique_ptr<Kernel> make_ended_product(CudaContext& context, const KernelSpec& spec, const EndPlan* plan);
 // That of the way that needs most, so that a memory plan does not depend on the choice.
 std::size_t ended_product_workspace(const CardFacts& card, const KernelSpec& spec, const EndPlan* plan);

@@ -10,10 +10,9 @@
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
-#include "backends/cuda/kernels/product_ends/ended_case.h"
 #include "backends/cuda/kernels/product_ends/ended_product_runs.h"
 #include "backends/cuda/kernels/product_ends/residual/parameters.h"
-#include "backends/cuda/kernels/product_ends/residual/residual_plan.h"
+#include "backends/cuda/kernels/product_ends/residual_case.h"
 #include "measure/machine/datasheet.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
@@ -28,6 +27,7 @@ using cuda::ResidualPlan;
 using testing::hopper_card;
 using testing::Operand;
 using testing::replaced;
+using testing::ResidualCase;
 
 // [4,6] x [6,8] + x, and the norm of the sum.
 const std::string kResidualForward = R"(
@@ -137,49 +137,10 @@ TEST(ResidualNode, is_nothing_else) {
       residual_in(replaced(kResidualBackward, "mul(%3, %18)", "mul(%3, %16)") + kResidualBackwardResults).has_value());
 }
 
-// A fused node of such a body with its operands, in a graph.
-struct ResidualCase : testing::EndedCase {
-  ResidualCase(bool backward, std::int64_t tokens, std::int64_t inner, std::int64_t columns,
-               DType dtype = DType::bf16) {
-    Graph body;
-    body.name = "fused_matmul_residual";
-    const auto data = [&](const char* name, const TensorType& type) { return input(body, name, type, Role::data); };
-    const auto number = [&](double value) { return constant(body, value, DType::fp32); };
-    const Value a = data("0", {dtype, {tokens, inner}});
-    const Value b = data("1", {dtype, {inner, columns}});
-    const Value p = cast(body, matmul(body, a, b), DType::fp32);
-    const Value x = data("2", {DType::fp32, {tokens, columns}});
-    const Value g = data("3", {DType::fp32, {columns}});
-    const Value mean = number(1.0 / static_cast<double>(columns));
-    if (backward) {
-      const Value r = data("4", {DType::fp32, {tokens, 1}});
-      const Value residual = data("5", {DType::fp32, {tokens, columns}});
-      const Value t = mul(body, p, g);
-      const Value dot = mul(body, reduce_sum(body, mul(body, t, x), {-1}, true), mean);
-      const Value q = mul(body, mul(body, mul(body, r, r), r), dot);
-      const Value gradient = add(body, residual, sub(body, mul(body, t, r), mul(body, x, q)));
-      const Value of_columns = reduce_sum(body, mul(body, p, mul(body, x, r)), {0}, true);
-      body.add_output("0", reshape(body, of_columns, {columns}));
-      body.add_output("1", gradient);
-      body.add_output("2", cast(body, gradient, dtype));
-    } else {
-      const Value sum = add(body, x, p);
-      const Value squares = mul(body, reduce_sum(body, mul(body, sum, sum), {-1}, true), mean);
-      const Value r = make_value(body, Op::rsqrt, {{add(body, squares, number(1e-5))}});
-      body.add_output("0", sum);
-      body.add_output("1", r);
-      body.add_output("2", cast(body, mul(body, mul(body, sum, r), g), dtype));
-    }
-    set_body(std::move(body), backward ? 0 : inner);
-  }
-
-  ResidualNode found() const { return *cuda::residual_of(*graph.node(node).body); }
-};
-
 TEST(ResidualPlan, covers_every_token_and_column) {
   for (const bool backward : {false, true}) {
     const ResidualCase some(backward, 1000, 768, 1600);
-    const std::optional<ResidualPlan> plan = ResidualPlan::of(some.found(), some.spec());
+    const std::optional<ResidualPlan> plan = some.plan();
     ASSERT_TRUE(plan.has_value());
     for (const cuda::EndTiling& tiling : plan->candidates()) {
       const std::vector<cuda::EndLaunch> launches = plan->launches(tiling, 132);
@@ -198,12 +159,12 @@ TEST(ResidualPlan, covers_every_token_and_column) {
 
 TEST(ResidualPlan, leaves_to_the_library_what_the_copy_engine_does_not_take) {
   ResidualCase some(false, 64, 64, 64);
-  EXPECT_TRUE(ResidualPlan::of(some.found(), some.spec()).has_value());
+  EXPECT_TRUE(some.plan().has_value());
   some.layouts[2].strides = {66, 1};
-  EXPECT_FALSE(ResidualPlan::of(some.found(), some.spec()).has_value()) << "rows at multiples of 264 bytes";
+  EXPECT_FALSE(some.plan().has_value()) << "rows at multiples of 264 bytes";
   some.layouts[2].strides = {64, 1};
   some.layouts[1].strides = {64, 1};
-  EXPECT_FALSE(ResidualPlan::of(some.found(), some.spec()).has_value()) << "weights by rows";
+  EXPECT_FALSE(some.plan().has_value()) << "weights by rows";
 }
 
 TEST(ResidualVariants, are_for_hopper_and_rows_that_fit) {
@@ -249,7 +210,7 @@ TEST_F(ResidualOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_
     for (const bool backward : {false, true}) {
       const ResidualCase some(backward, 256, 512, 64);
       const std::size_t planned = cuda::outline_hand_written(context.card(), some.spec()).workspace_bytes;
-      const auto plan = ResidualPlan::of(some.found(), some.spec());
+      const auto plan = some.plan();
       for (const auto& way : cuda::ended_product_ways(context, some.spec(), &*plan)) {
         EXPECT_EQ(way->workspace_bytes(), planned) << way->name();
       }
@@ -376,7 +337,7 @@ TEST_F(OnCardResidual, agrees_with_double_in_every_way_to_compute_it) {
     for (const DType dtype : {DType::bf16, DType::fp16}) {
       for (const bool backward : {false, true}) {
         const ResidualCase some(backward, tokens, inner, columns, dtype);
-        const auto plan = ResidualPlan::of(some.found(), some.spec());
+        const auto plan = some.plan();
         ASSERT_TRUE(plan.has_value());
         const Values values = values_of(some);
         const Results ways = testing::results_of_ways(*device_, *context_, some.spec(), *plan, values.operands);

@@ -11,10 +11,9 @@
 #include "backends/cuda/card_harness.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
-#include "backends/cuda/kernels/product_ends/ended_case.h"
 #include "backends/cuda/kernels/product_ends/ended_product.h"
 #include "backends/cuda/kernels/product_ends/rope/parameters.h"
-#include "backends/cuda/kernels/product_ends/rope/rope_plan.h"
+#include "backends/cuda/kernels/product_ends/rope_case.h"
 #include "backends/cuda/kernels/product_ends/two_steps.h"
 #include "passes/graph_lines.h"
 #include "support/replaced.h"
@@ -27,6 +26,7 @@ using cuda::RopePlan;
 using testing::DeviceCopy;
 using testing::hopper_card;
 using testing::Operand;
+using testing::RopeCase;
 
 // 2 sequences of 3 tokens, 2 rotated heads of 4 and 4 more columns.
 const std::string kRopeBody = R"(
@@ -71,31 +71,6 @@ TEST(RopeNode, is_nothing_else) {
   along = testing::replaced(along, ":fp32[3,2]", ":fp32[2,2]");
   EXPECT_FALSE(rope_in(along).has_value());
 }
-
-// A fused node of such a body with its operands, in a graph. Without `rest`, all columns are rotated.
-struct RopeCase : testing::EndedCase {
-  RopeCase(std::int64_t batch, std::int64_t sequence, std::int64_t heads, std::int64_t head, std::int64_t rest,
-           std::int64_t inner, DType dtype = DType::bf16) {
-    const std::int64_t tokens = batch * sequence;
-    const std::int64_t columns = heads * head;
-    Graph body;
-    body.name = "fused_matmul_rope";
-    const Value x = input(body, "0", {dtype, {tokens, inner}}, Role::data);
-    const Value w = input(body, "1", {dtype, {inner, columns + rest}}, Role::data);
-    const Value cosines = input(body, "2", {DType::fp32, {sequence, head / 2}}, Role::data);
-    const Value sines = input(body, "3", {DType::fp32, {sequence, head / 2}}, Role::data);
-    const Value product = matmul(body, x, w);
-    std::vector<Value> parts = {product};
-    if (rest > 0) parts = split(body, product, 1, {columns, rest});
-    const Value rotated = rope(body, reshape(body, parts[0], {batch, sequence, heads, head}), cosines, sines, 1);
-    parts[0] = reshape(body, rotated, {tokens, columns});
-    body.add_output("0", rest > 0 ? concat(body, parts, 1) : parts[0]);
-    set_body(std::move(body), inner);
-  }
-
-  RopeNode found() const { return *cuda::rope_of(*graph.node(node).body); }
-  std::optional<RopePlan> plan() const { return RopePlan::of(found(), spec()); }
-};
 
 TEST(RopePlan, covers_every_token_and_column) {
   const RopeCase some(4, 250, 30, 64, 640, 768);

@@ -32,7 +32,8 @@ std::optional<CrossEntropyPlan> CrossEntropyPlan::of(const CrossEntropyNode& nod
   plan.x_row_ = line_of(spec.inputs[0], 1);
   plan.w_column_ = line_of(spec.inputs[1], 0);
   plan.logits_row_ = node.logits ? line_of(spec.outputs[*node.logits], 1) : node.vocabulary;
-  if (node.tokens > kMostRows || plan.x_row_ == 0 || plan.w_column_ == 0 || plan.logits_row_ == 0) return std::nullopt;
+  if (std::max({node.tokens, node.vocabulary, node.inner}) > kLargestSize) return std::nullopt;
+  if (plan.x_row_ == 0 || plan.w_column_ == 0 || plan.logits_row_ == 0) return std::nullopt;
   const bool is_dense_beside = is_dense(spec.inputs[2]) && is_dense(spec.outputs[node.losses]) &&
                                (!node.log_sum_exps || is_dense(spec.outputs[*node.log_sum_exps]));
   return is_dense_beside ? std::optional(plan) : std::nullopt;

@@ -53,7 +53,7 @@ std::optional<ResidualPlan> ResidualPlan::of(const ResidualNode& node, const Ker
   plan.dtype_ = spec.inputs[0].dtype;
   plan.a_row_ = line_of(spec.inputs[0], 1);
   plan.b_line_ = line_of(spec.inputs[1], node.is_backward ? 1 : 0);
-  if (plan.a_row_ == 0 || plan.b_line_ == 0) return std::nullopt;
+  if (node.inner > kLargestSize || plan.a_row_ == 0 || plan.b_line_ == 0) return std::nullopt;
   plan.input_rows_ = {0, 0};
   if (!add_rows(spec.inputs.subspan(2), node.columns, plan.input_rows_)) return std::nullopt;
   if (!add_rows(spec.outputs, node.columns, plan.result_rows_)) return std::nullopt;
@@ -121,10 +121,10 @@ void ResidualPlan::set_forward(EndLaunch& launch, const LowMatmul& product) cons
   p.epsilon = static_cast<float>(node_.epsilon);
   launch.parameters = EndLaunch::Parameters(p);
   launch.fields = {{offsetof(P, products), Of::workspace, 0, 0, {}},
-                   {offsetof(P, x), Of::inputs, node_.x, 0, {}},
-                   {offsetof(P, g), Of::inputs, node_.g, 0, {}},
-                   {offsetof(P, sum), Of::results, node_.sum, 0, {}},
-                   {offsetof(P, normed), Of::results, node_.normed, 0, {}},
+                   {offsetof(P, x), Of::inputs, node_.x, 0, {}, true},
+                   {offsetof(P, g), Of::inputs, node_.g, 0, {}, true},
+                   {offsetof(P, sum), Of::results, node_.sum, 0, {}, true},
+                   {offsetof(P, normed), Of::results, node_.normed, 0, {}, true},
                    {offsetof(P, counts), Of::block_flags, 0, 0, {}}};
   if (node_.r) launch.fields.push_back({offsetof(P, reciprocal), Of::results, *node_.r, 0, {}});
 }
@@ -141,14 +141,15 @@ void ResidualPlan::set_backward(EndLaunch& launch, const LowMatmul& product) con
   p.inverse_columns = static_cast<float>(1.0 / static_cast<double>(node_.columns));
   launch.parameters = EndLaunch::Parameters(p);
   launch.fields = {{offsetof(P, d), Of::workspace, 0, 0, {}},
-                   {offsetof(P, sum), Of::inputs, node_.sum_input, 0, {}},
-                   {offsetof(P, residual), Of::inputs, node_.residual, 0, {}},
-                   {offsetof(P, g), Of::inputs, node_.g, 0, {}},
+                   {offsetof(P, sum), Of::inputs, node_.sum_input, 0, {}, true},
+                   {offsetof(P, residual), Of::inputs, node_.residual, 0, {}, true},
+                   {offsetof(P, g), Of::inputs, node_.g, 0, {}, true},
                    {offsetof(P, reciprocal), Of::inputs, node_.r_input, 0, {}},
-                   {offsetof(P, gradient), Of::results, node_.gradient, 0, {}},
+                   {offsetof(P, gradient), Of::results, node_.gradient, 0, {}, true},
                    {offsetof(P, parts_of_g), Of::workspace, 0, static_cast<std::int64_t>(product_bytes()), {}},
                    {offsetof(P, counts), Of::block_flags, 0, 0, {}}};
-  if (node_.low_gradient) launch.fields.push_back({offsetof(P, low_gradient), Of::results, *node_.low_gradient, 0, {}});
+  if (node_.low_gradient)
+    launch.fields.push_back({offsetof(P, low_gradient), Of::results, *node_.low_gradient, 0, {}, true});
 }
 
 EndLaunch ResidualPlan::columns(int blocks) const {

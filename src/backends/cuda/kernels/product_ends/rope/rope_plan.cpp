@@ -23,7 +23,9 @@ std::optional<RopePlan> RopePlan::of(const RopeNode& node, const KernelSpec& spe
   plan.x_row_ = line_of(spec.inputs[0], 1);
   plan.w_column_ = line_of(spec.inputs[1], 0);
   plan.result_row_ = line_of(spec.outputs[0], 1);
-  const bool fits = plan.x_row_ > 0 && plan.w_column_ > 0 && plan.result_row_ > 0 && node.tokens <= kMostRows;
+  const std::int64_t largest = std::max(
+      {node.tokens, node.features, node.inner, spec.inputs[2].shape.elements()});  // tables have 32-bit indices
+  const bool fits = plan.x_row_ > 0 && plan.w_column_ > 0 && plan.result_row_ > 0 && largest <= kLargestSize;
   return fits ? std::optional(plan) : std::nullopt;
 }
 
@@ -73,8 +75,8 @@ std::vector<EndLaunch::Field> RopePlan::fields(const EndTiling& tiling) const {
            lines_map(dtype_, node_.inner, node_.features, w_column_, tiling.columns / tiling.cluster_rows)},
           {offsetof(P, product.c), Of::results, 0, 0,
            panels_map(dtype_, node_.features, node_.tokens, result_row_, tiling.columns)},
-          {offsetof(P, cosines), Of::inputs, 2, 0, std::nullopt},
-          {offsetof(P, sines), Of::inputs, 3, 0, std::nullopt}};
+          {offsetof(P, cosines), Of::inputs, 2, 0, std::nullopt, true},
+          {offsetof(P, sines), Of::inputs, 3, 0, std::nullopt, true}};
 }
 
 }  // namespace ridgepoint::cuda

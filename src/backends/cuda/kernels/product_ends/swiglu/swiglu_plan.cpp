@@ -23,7 +23,9 @@ std::optional<SwigluPlan> SwigluPlan::of(const SwigluNode& node, const KernelSpe
   plan.dtype_ = spec.inputs[0].dtype;
   plan.x_row_ = line_of(spec.inputs[0], 1);
   plan.w_line_ = line_of(spec.inputs[1], node.is_backward ? 1 : 0);  // forward the columns of w are contiguous
-  if (node.tokens > kMostRows || plan.x_row_ == 0 || plan.w_line_ == 0) return std::nullopt;
+  const std::int64_t columns = node.is_backward ? node.features : 2 * node.features;
+  if (std::max({node.tokens, columns, node.inner}) > kLargestSize) return std::nullopt;
+  if (plan.x_row_ == 0 || plan.w_line_ == 0) return std::nullopt;
   for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
     if (i >= 2 && line_of(spec.inputs[i], 1) == 0) return std::nullopt;
     plan.input_rows_.push_back(spec.inputs[i].strides[0]);
