@@ -9,6 +9,7 @@
 
 #include "backends/cuda/driver/block_flags.h"
 #include "backends/cuda/driver/cublaslt.h"
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/product_ends/two_steps.h"
 #include "backends/cuda/matmul/race.h"
 #include "backends/cuda/matmul/search.h"
@@ -44,7 +45,7 @@ class EndedKernel : public Kernel {
   void launch(const LaunchArguments& arguments) override {
     const CudaContext::Scope scope(context_);
     const auto aligned = [&](const Launch& launch) { return are_aligned(launch.what, arguments); };
-    if (otherwise_ != nullptr && !std::ranges::all_of(launches_, aligned)) return otherwise_->launch(arguments);
+    if (otherwise_ != nullptr && !std::ranges::all_of(launches_, aligned)) return launch_otherwise(arguments);
     for (Launch& launch : launches_) {
       for (std::size_t i = 0; i < launch.addresses.size(); ++i) {
         const EndLaunch::Field& field = launch.what.fields[i];
@@ -69,6 +70,18 @@ class EndedKernel : public Kernel {
     CUfunction function = nullptr;
     std::vector<const void*> addresses;  // that the parameters have
   };
+
+  // Op by op, where the compiler refuses what follows the product, the other kernel may need more workspace.
+  void launch_otherwise(const LaunchArguments& arguments) {
+    otherwise_->prepare();
+    if (otherwise_->workspace_bytes() > workspace_bytes_) {
+      throw Error(fmt::format("{} needs operands at multiples of {} bytes; copy a slice of a tensor to a tensor of its "
+                              "own",
+                              name(), kVectorBytes),
+                  ErrorKind::unsupported);
+    }
+    otherwise_->launch(arguments);
+  }
 
   static void set(EndLaunch::Parameters& parameters, const EndLaunch::Field& field, const void* address) {
     std::byte* const to = parameters.bytes.data() + field.place;

@@ -15,6 +15,7 @@
 #include "backends/cuda/kernels/product_ends/loss_case.h"
 #include "backends/cuda/kernels/product_ends/residual_case.h"
 #include "backends/cuda/kernels/product_ends/rope_case.h"
+#include "ridgepoint/error.h"
 
 namespace ridgepoint {
 namespace {
@@ -170,6 +171,19 @@ TEST_F(EndedProductOnFakeCard, runs_in_two_steps_where_an_operand_is_not_aligned
     expect_two_steps(ResidualCase(false, 256, 512, 64), "fused_residual_norm", 3, 4);
     expect_two_steps(ResidualCase(true, 256, 512, 64), "fused_residual_backward", 3, 4);
     expect_two_steps(RopeCase(2, 128, 4, 64, 128, 512), "fused_rope_forward", 2, 8);
+  });
+}
+
+TEST_F(EndedProductOnFakeCard, refuses_operands_that_are_not_aligned_where_two_steps_need_more_memory_than_is_planned) {
+  use_fake_compiler();
+  set("FAKE_NVRTC_REFUSES", "fused_");
+  on_fake_card([] {
+    const ResidualCase some(true, 256, 128, 64);  // k is too short for a workspace of the product
+    const auto kernel = make_hand_written_kernel(cuda::CudaContext::of_card(0), some.spec());
+    ASSERT_THAT(std::string(kernel->name()), StartsWith("fused_residual_backward"));
+    Addresses addresses(some);
+    Addresses::move(addresses.inputs[3], 4);
+    EXPECT_THROW(kernel->launch(addresses.arguments()), Error);
   });
 }
 
