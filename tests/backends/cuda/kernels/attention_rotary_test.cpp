@@ -49,6 +49,24 @@ TEST(RotaryAttention, has_kernels_for_16_bit_operands_on_hopper_and_tables_of_wh
   EXPECT_FALSE(runs(of_width(DType::fp32, 64), 32, {9, 0}));
 }
 
+// A table as a slice of a vector: 300 rows of 32 behind so many other elements.
+TEST(RotaryAttention, has_kernels_for_tables_that_begin_at_whole_vectors) {
+  const AttentionCase c = of_width(DType::bf16, 64);
+  for (const std::int64_t before : {0, 1, 2, 4, 32}) {
+    LoneNode lone(Op::attention_backward, rotated_operands(c, 32), c.attributes(Op::attention_backward));
+    Graph& graph = lone.graph;
+    const Value whole = input(graph, "vector", {DType::fp32, {before + 300 * 32}}, Role::data);
+    const Value slice = before == 0 ? whole : split(graph, whole, 0, {before, 300 * 32})[1];
+    std::vector<Value> operands = lone.values;
+    operands[kFirstTable + 1] = reshape(graph, slice, {300, 32});
+    const NodeId node = make_node(graph, Op::attention_backward, operands, c.attributes(Op::attention_backward));
+    cuda::CardFacts card;
+    card.capability = {9, 0};
+    card.shared_bytes_per_block = std::size_t{227} * 1024;
+    EXPECT_EQ(cuda::has_hand_written(card, graph, graph.node(node)), before % 4 == 0) << before;
+  }
+}
+
 TEST(RotaryAttention, needs_tables_of_the_rows_and_no_more_than_a_head) {
   const AttentionCase c = of_width(DType::bf16, 64);
   const auto make = [&](std::int64_t rows, std::int64_t pairs, DType dtype) {

@@ -8,6 +8,7 @@
 #include "backends/cuda/kernels/hand_written.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
@@ -141,10 +142,25 @@ bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node)
   return !sums_key_gradients(node) && !has_rotary_tables(node) && accepts_sizes(variant, graph, node);
 }
 
-// Tables are read in vectors.
+// Where a value lies in the storage of its root. A view that strides cannot express will be a copy.
+ValueLayout layout_of(const Graph& graph, Value value) {
+  const Node& node = graph.producer_node(value);
+  ValueLayout own{value, 0, dense_layout(graph.type(value))};
+  if (op_class(node.op) != OpClass::view) return own;
+  std::vector<ValueLayout> views = view_layouts(graph, node, layout_of(graph, node.inputs[0]));
+  if (views.empty()) return own;
+  return views[static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin())];
+}
+
+// Tables are read in vectors. One that is not dense will be a copy.
 bool accepts_rotary_tables(const Graph& graph, const Node& node) {
+  if (!has_rotary_tables(node)) return true;
   constexpr std::int64_t kVectorElements = kVectorBytes / 4;
-  return !has_rotary_tables(node) || graph.type(node.inputs[kCosinesOfAttention]).shape[1] % kVectorElements == 0;
+  return std::ranges::all_of(std::array{kCosinesOfAttention, kSinesOfAttention}, [&](std::size_t table) {
+    const ValueLayout found = layout_of(graph, node.inputs[table]);
+    return found.layout.shape[1] % kVectorElements == 0 &&
+           (!found.layout.is_dense() || found.offset % kVectorElements == 0);
+  });
 }
 
 bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
