@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/ranks/ranks.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
@@ -357,6 +358,29 @@ TEST_F(Ranks, need_what_the_options_say) {
   const ProgramResult others = shell("mpirun -n 2 " + program_path() + " bench --model tiny");
   EXPECT_EQ(others.exit_code, 2);
   EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
+}
+
+// As mpirun does: one core for each of two ranks, a socket for several where there are more, or no binding at all.
+TEST(CoresOfRanks, are_shared_by_those_that_are_bound_to_the_same) {
+  const Words own = {"m 0", "m 1"}, sockets = {"m 0-7", "m 8-15", "m 0-7", "m 8-15"}, all = {"m 0-3", "m 0-3", "n 0-3"};
+  EXPECT_EQ(cli::share_of_cores(1, own[1], own), 1);
+  EXPECT_EQ(cli::share_of_cores(8, sockets[2], sockets), 4);
+  EXPECT_EQ(cli::share_of_cores(4, all[0], all), 2);
+  EXPECT_EQ(cli::share_of_cores(4, all[2], all), 4) << "of another machine";
+  EXPECT_EQ(cli::share_of_cores(1, "m 0", Words(3, "m 0")), 1) << "more ranks than cores";
+}
+
+// A folder that is a model is in the folder of rank 0 alone.
+TEST_F(Ranks, print_the_usage_error_that_one_of_them_has) {
+  std::filesystem::create_directories(folder_.path() / "first" / "m");
+  std::filesystem::create_directories(folder_.path() / "second");
+  std::ofstream(folder_.path() / "first" / "m" / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 31, "n_positions": 32})";
+  const std::string bench = program_path() + " bench --model m --context 8 --steps 2 --parallel data=2";
+  const ProgramResult run =
+      shell("mpirun -n 1 -wdir " + path("first") + " " + bench + " : -n 1 -wdir " + path("second") + " " + bench);
+  EXPECT_NE(run.exit_code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("rank 1 a usage error: --model: 'm' is unknown"));
 }
 
 // srun starts processes whose MPI may not know its way of connecting them.
