@@ -71,12 +71,14 @@ class Session {
   std::size_t available_bytes() const;
 
   MemoryForecast forecast(const ProgramPlan& plan);
-  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
+  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several
+  // ranks, on all if the plan of one does not fit.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
 
-  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one.
+  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one, or if they would
+  // run other collectives.
   Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
-  // Writes parameters and data.
+  // Writes parameters and data. On several ranks, it fails on all if it fails on one.
   void initialise(Program& program);
 
   struct Elapsed {

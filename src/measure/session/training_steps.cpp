@@ -15,7 +15,7 @@ namespace {
 HostTensor joined_rows(HostTensor mine, ProcessGroup* group) {
   if (group == nullptr) return mine;
   const std::string_view bytes(reinterpret_cast<const char*>(mine.data.data()), mine.data.size());
-  const std::vector<std::string> all = group->all_gather(bytes);
+  const std::vector<std::string> all = group->all_gather(bytes, "rows");
   HostTensor joined({mine.type.dtype, with_size(mine.type.shape, 0, mine.type.shape[0] * group->ranks())});
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     std::memcpy(joined.data.data() + rank * mine.data.size(), all[rank].data(), mine.data.size());
