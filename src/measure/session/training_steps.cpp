@@ -74,6 +74,7 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
       result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
     }
   }
+  result.anomaly = problem_of_ranks(group, result.anomaly, "anomalies");
   for (const ParameterDeclaration& parameter : parameters) {
     if (optimizer_steps > 0) {
       result.tensors["param." + parameter.name] = convert(program.read_input(parameter.name), DType::fp32);

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,6 +134,29 @@ TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_read_its_weights) {
   EXPECT_EQ(records[0].error.message, "rank 1: no such file");
   EXPECT_EQ(records[1].error.message, "no such file");
   for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::unsupported);
+}
+
+// The sweep goes on, because no rank is left in a collective. What a collective makes is there when it is waited for.
+TEST(StepOnRanks, has_the_anomaly_of_one_of_them_on_all) {
+  RankThreads threads(kRanks, testing::CollectiveRuns::in_wait);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    config.detect_anomaly = true;
+    config.compile.parallel.shard = Sharding::parameters;
+    config.weights = GivenWeights{"a file", [rank](const ParameterDeclaration& parameter) {
+                                    HostTensor tensor({DType::fp32, parameter.type.shape});
+                                    if (rank == 1) std::ranges::fill(tensor.as<float>(), NAN);
+                                    return tensor;
+                                  }};
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::error);
+    EXPECT_THAT(record.error.message,
+                HasSubstr("rank 0: anomaly in iteration 1: the first NaN is made by all_gather in "));
+  }
 }
 
 // What is found only when memory is allocated.
