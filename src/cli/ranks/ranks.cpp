@@ -32,6 +32,7 @@ namespace ridgepoint::cli {
 namespace {
 
 constexpr double kCollectiveLimitSeconds = 300;
+constexpr double kMostLimitSeconds = 1e6;
 // A text of environment that sets another limit, in seconds.
 constexpr const char* kLimitVariable = "RIDGEPOINT_COLLECTIVE_TIMEOUT";
 // The number of processes by Open MPI, by MPICH and others (PMI), and by SLURM's srun.
@@ -68,13 +69,25 @@ std::vector<std::string>& arguments() {
   return given;
 }
 
+// A number that is all of a text of environment.
 std::optional<double> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
   double value = 0;
   const std::string_view digits(text);
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return read.ec == std::errc() ? std::optional(value) : std::nullopt;
+  const bool is_number = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  return is_number ? std::optional(value) : std::nullopt;
+}
+
+double collective_limit_seconds() {
+  const char* text = std::getenv(kLimitVariable);
+  if (text == nullptr) return kCollectiveLimitSeconds;
+  const std::optional<double> seconds = number_in(kLimitVariable);
+  if (seconds && *seconds > 0 && *seconds <= kMostLimitSeconds) return *seconds;
+  throw Error(fmt::format("{} is '{}'; give a number of seconds, above 0 and up to {:.0f}", kLimitVariable, text,
+                          kMostLimitSeconds),
+              ErrorKind::usage);
 }
 
 std::string joined(std::span<const std::string> words) {
@@ -199,7 +212,7 @@ std::string how_to_start(std::int64_t count) {
 void join_ranks(std::span<const std::string> command_line) {
   arguments().assign(command_line.begin(), command_line.end());
   if (!is_started_as_rank()) return;
-  group() = join_process_group(number_in(kLimitVariable).value_or(kCollectiveLimitSeconds));
+  group() = join_process_group(collective_limit_seconds());
   if (is_first_rank()) {
     open_terminals();
   } else if (std::freopen("/dev/null", "w", stdout) == nullptr) {

@@ -509,6 +509,16 @@ TEST_F(Ranks, say_which_collective_hangs) {
               AllOf(HasSubstr("all_reduce of"), HasSubstr("bucket"), HasSubstr("did not end within 2 s")));
 }
 
+TEST_F(Ranks, refuse_a_limit_that_is_no_time) {
+  for (const char* limit : {"0", "-1", "10x", "", "1e9", "nan"}) {
+    const ProgramResult run = shell("RIDGEPOINT_COLLECTIVE_TIMEOUT='" + std::string(limit) + "' " + program_path() +
+                                    " bench --model tiny --parallel data=2 --ranks 2");
+    EXPECT_NE(run.exit_code, 0) << limit;
+    EXPECT_THAT(run.output,
+                HasSubstr("RIDGEPOINT_COLLECTIVE_TIMEOUT is '" + std::string(limit) + "'; give a number of seconds"));
+  }
+}
+
 TEST_F(Ranks, say_what_is_not_installed) {
   const std::string search_path = std::getenv("PATH");
   ::setenv("PATH", "/nowhere", 1);
