@@ -135,6 +135,18 @@ TEST_F(Ranks, with_a_part_of_the_optimizer_each_equal_one_rank_too) {
   }
 }
 
+// Rank 0 gets the logits of all ranks, 20 MB of each.
+TEST_F(Ranks, exchange_more_than_one_message_takes) {
+  const Words options = {"verify", "--layers",          "1", "--d-model", "8",     "--d-ff",
+                         "8",      "--heads",           "1", "--vocab",   "40000", "--context",
+                         "64",     "--optimizer-steps", "0"};
+  const ProgramResult one = run_program(joined(options, {"--batch", "4", "--dump", path("one")}));
+  ASSERT_EQ(one.exit_code, 0) << one.error;
+  const ProgramResult two = run_program(joined(joined(options, on_ranks(2)), {"--batch", "2", "--dump", path("two")}));
+  ASSERT_EQ(two.exit_code, 0) << two.error;
+  EXPECT_LT(largest_difference(path("two"), path("one")), 1e-6);
+}
+
 TEST_F(Ranks, repeat_to_the_bit) {
   save_weights_and_tokens();
   constexpr std::uint64_t kMost = 1 << 24;
