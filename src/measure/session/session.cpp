@@ -72,7 +72,8 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.weight_decay = optimizer.weight_decay();
 }
 
-// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange.
+// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A rank
+// may work for long, as where it reads weights from a slower disk.
 void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
   if (group == nullptr) return stage();
   std::exception_ptr failure;
@@ -86,7 +87,7 @@ void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std:
     failure = std::current_exception();
     mine = static_cast<char>('0' + static_cast<int>(ErrorKind::failure)) + std::string(error.what());
   }
-  const std::vector<std::string> all = group->all_gather(mine, what);
+  const std::vector<std::string> all = group->all_gather(mine, what, ProcessGroup::TimeLimit::none);
   if (failure) std::rethrow_exception(failure);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].empty()) continue;
