@@ -72,8 +72,8 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.weight_decay = optimizer.weight_decay();
 }
 
-// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A rank
-// may work for long, as where it reads weights from a slower disk.
+// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A
+// rank may work for long, as where it reads weights from a slower disk.
 void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
   if (group == nullptr) return stage();
   std::exception_ptr failure;
@@ -142,7 +142,9 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
   const bool is_limited = config_.chooses_parallel() || config_.compile.checkpoint == Checkpoint::automatic;
   const MemoryLimit known = is_limited ? known_limit(limit) : limit;
   if (config_.chooses_parallel()) choose_parallel(mode, known);
-  ProgramPlan plan = plan_within(mode, known);
+  std::optional<ProgramPlan> made;
+  succeed_on_all_ranks(config_.group.get(), "whether plans are made", [&] { made = plan_within(mode, known); });
+  ProgramPlan plan = std::move(*made);
   if (mode == Mode::backward || mode == Mode::step) {
     const Cost recomputed = recomputation(plan.graph());
     record_.recomputed_flops = recomputed.flops;

@@ -62,7 +62,8 @@ class Session {
   // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
   // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, without a capacity into
   // the available memory of every rank, and records the policies found; a plan that fits nowhere needs the least
-  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same.
+  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same. On several ranks, it
+  // fails on all if it fails on one.
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 

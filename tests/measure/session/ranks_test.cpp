@@ -136,6 +136,19 @@ TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_read_its_weights) {
   for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::unsupported);
 }
 
+TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_compile) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    if (rank == 0) config.compile.skip = {"no_such_pass"};
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  EXPECT_THAT(records[0].error.message, HasSubstr("no_such_pass"));
+  EXPECT_EQ(records[1].error.message, "rank 0: " + records[0].error.message);
+}
+
 // The sweep goes on, because no rank is left in a collective. What a collective makes is there when it is waited for.
 TEST(StepOnRanks, has_the_anomaly_of_one_of_them_on_all) {
   RankThreads threads(kRanks, testing::CollectiveRuns::in_wait);
