@@ -149,8 +149,9 @@ int dispatch(int argc, const char* const* argv) {
   return run_command(find_command(commands, word), argc - 2, argv + 2);
 }
 
-// The exit code of a command; prints the error of one that fails.
-int run_and_report(int argc, const char* const* argv) {
+// The exit code of a command; prints the error of one that fails. All ranks should have the same usage error, which
+// rank 0 prints.
+int run_and_report(int argc, const char* const* argv, std::string& usage_error) {
   try {
     join_ranks(std::vector<std::string>(argv + 1, argv + argc));
     return dispatch(argc, argv);
@@ -162,7 +163,8 @@ int run_and_report(int argc, const char* const* argv) {
     return kExitFailure;
   } catch (const Error& error) {
     const bool is_usage = error.kind() == ErrorKind::usage;
-    if (!is_usage || is_first_rank()) print_error(error.what());  // all ranks have the same usage error
+    if (is_usage) usage_error = error.what();
+    if (!is_usage || is_first_rank()) print_error(error.what());
     return is_usage ? kExitUsage : kExitFailure;
   } catch (const std::bad_alloc&) {
     print_error("the host is out of memory; choose a smaller model, batch or context");
@@ -175,8 +177,9 @@ int run_and_report(int argc, const char* const* argv) {
 }  // namespace
 
 int run_application(int argc, const char* const* argv) {
-  const int exit_code = run_and_report(argc, argv);
-  leave_ranks(exit_code);
+  std::string usage_error;
+  const int exit_code = run_and_report(argc, argv, usage_error);
+  leave_ranks(exit_code, usage_error);
   return exit_code;
 }
 

@@ -17,6 +17,10 @@ class Communicator {
   // beside those that follow; Kernel::wait() makes later launches wait for its end. All ranks launch the same
   // collectives in the same order. Operands and results are dense.
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
+
+  // The first problem of a rank, on all of them, which call this at once; empty if none has one. By default `mine`:
+  // where a device captures nothing, no rank has a problem with that.
+  virtual std::string problem_of_ranks(const std::string& mine, std::string_view /*what*/) { return mine; }
 };
 
 // A collective for messages: "all_reduce of 25.0 MiB (bucket 3)".

@@ -8,16 +8,24 @@
 #include "core/warning.h"
 #include "ops/rule.h"
 #include "ridgepoint/error.h"
+#include "runtime/communicator.h"
 #include "runtime/plan_memory.h"
 
 namespace ridgepoint {
+namespace {
+
+constexpr const char* kNotFollowed = "an observer cannot follow a captured run";
+
+}  // namespace
+
 Executor::Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device,
-                   Allocator& allocator, bool captures, const StopPoint& stop_point)
+                   Allocator& allocator, bool captures, const StopPoint& stop_point, Communicator* communicator)
     : graph_(graph),
       plan_(plan),
       device_(device),
       allocator_(allocator),
       base_(plan.buffers.size()),
+      communicator_(communicator),
       captures_(captures) {
   resolve(kernels);
   try {
@@ -153,21 +161,36 @@ void Executor::run_once() {
   has_run_ = true;
 }
 
+// Ranks must launch a collective alike, captured or not, as NCCL asks.
 bool Executor::run_captured() {
-  if (!captures_ || !has_run_) return false;
-  if (observer_ != nullptr && !observer_->capture_begins()) return false;
+  if (!captures_ || !is_followed_ || !has_run_) return false;
+  std::string problem = try_capture();
+  if (communicator_ != nullptr) problem = communicator_->problem_of_ranks(problem, "whether a run is captured");
+  if (captured_ != nullptr && problem.empty()) {
+    repeat();
+    return true;
+  }
+  captured_.reset();
+  is_followed_ = problem != kNotFollowed;
+  captures_ = !is_followed_;
+  if (problem.empty() || !is_followed_) return false;
+  capture_problem_ = problem;
+  warn_once("capture", capture_problem_ + "; its launches are made one by one");
+  release_all(false);
+  has_addresses_ = false;
+  return false;
+}
+
+// Makes captured_, which stays null where the device captures nothing. Returns why it cannot be made, or nothing.
+std::string Executor::try_capture() {
+  if (observer_ != nullptr && !observer_->capture_begins()) return kNotFollowed;
   try {
     captured_ = capture();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::unsupported) throw;
-    capture_problem_ = error.what();
-    warn_once("capture", capture_problem_ + "; its launches are made one by one");
-    release_all(false);
-    has_addresses_ = false;
+    return error.what();
   }
-  captures_ = captured_ != nullptr;
-  if (captured_ != nullptr) repeat();
-  return captures_;
+  return "";
 }
 
 // After capture_begins() of the observer.

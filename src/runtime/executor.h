@@ -25,9 +25,9 @@ class Executor {
   // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels.h). The
   // graph, plan, kernels, device and allocator must outlive the executor. Throws OutOfMemory, and the exceptions of
   // `stop_point`. With `captures`, the second run is captured (Device::capture) and later runs repeat it, unless an
-  // observer watches that cannot follow.
+  // observer watches that cannot follow. With a communicator, all ranks capture a run or none does.
   Executor(const Graph& graph, const ExecutionPlan& plan, const Kernels& kernels, Device& device, Allocator& allocator,
-           bool captures = false, const StopPoint& stop_point = {});
+           bool captures = false, const StopPoint& stop_point = {}, Communicator* communicator = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
@@ -46,6 +46,7 @@ class Executor {
   void set_observer(LaunchObserver* observer) {
     observer_ = observer;
     if (observer != nullptr) captured_.reset();  // it did not see the capture
+    is_followed_ = true;
   }
 
   // Times the phases of every later run, captured or not.
@@ -97,6 +98,7 @@ class Executor {
   void reserve_own_workspace(std::size_t bytes);
   void run_once();
   bool run_captured();
+  std::string try_capture();
   std::unique_ptr<CapturedLaunches> capture();
   void repeat();
   bool repeats_addresses() const;
@@ -130,7 +132,9 @@ class Executor {
   std::vector<std::string> unfused_;
   std::byte* own_workspace_ = nullptr;  // of kernels that run op by op and need more than the plan has
   std::size_t own_workspace_bytes_ = 0;
+  Communicator* communicator_;
   bool captures_;
+  bool is_followed_ = true;                     // unless an observer, here or on another rank, cannot follow captures
   bool has_run_ = false;                        // kernels are prepared, and the allocator has its segments
   bool has_addresses_ = false;                  // the last run that allocated was complete
   std::unique_ptr<CapturedLaunches> captured_;  // of the last run

@@ -35,9 +35,12 @@ class ProcessGroup {
   // After this time a collective has failed.
   virtual double collective_limit_seconds() const = 0;
 
-  // The texts of all ranks, in their order. Throws Error after the time limit.
-  virtual std::vector<std::string> all_gather(std::string_view mine) = 0;
-  void barrier() { all_gather({}); }
+  // The texts of all ranks, in their order. `what` names them in messages. Throws Error after the time limit, if it has
+  // one, and LostRanks where another rank exchanges something else: it has taken another way through the program.
+  enum class TimeLimit : std::uint8_t { of_collectives, none };
+  std::vector<std::string> all_gather(std::string_view mine, std::string_view what,
+                                      TimeLimit limit = TimeLimit::of_collectives);
+  void barrier() { all_gather({}, "a barrier"); }
 
   // Collectives between the ranks, for devices whose memory is the host's. It must not outlive the group.
   virtual std::shared_ptr<Communicator> make_host_communicator() = 0;
@@ -48,7 +51,14 @@ class ProcessGroup {
 
   // Ends the processes of all ranks.
   [[noreturn]] virtual void abort(int exit_code) = 0;
+
+ protected:
+  // The texts of all ranks, in their order. Throws Error after the time limit, which names `what`.
+  virtual std::vector<std::string> exchange(const std::string& mine, std::string_view what, TimeLimit limit) = 0;
 };
+
+// The problem of the first rank that has one, on all of them; empty if none has. The group may be null.
+std::string problem_of_ranks(ProcessGroup* group, const std::string& mine, std::string_view what);
 
 // Joins the processes that mpirun or a scheduler started, of which this is one, by MPI; once a process. A collective
 // that takes longer than the limit fails. Throws Error (unsupported) where this build or machine has no MPI.

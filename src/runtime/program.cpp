@@ -16,7 +16,8 @@ Program::Implementation::Implementation(std::shared_ptr<const ProgramPlan::Imple
       kernels(make_kernels(graph, plan, *device, options.communicator.get(), options.stop_point)),
       lifetimes(lifetimes_of(plan, workspace_bytes_of(kernels))),
       allocator(make_allocator(source->allocator, graph, plan, lifetimes, *device, options.memory_trace)),
-      executor(graph, plan, kernels, *device, *allocator, source->captures, options.stop_point) {
+      executor(graph, plan, kernels, *device, *allocator, source->captures, options.stop_point,
+               options.communicator.get()) {
   std::vector<NodeId> nodes;
   for (std::size_t i = 0; i < executor.launches(); ++i) nodes.push_back(executor.launch_node(i));
   marker = device->make_range_marker(graph, nodes);

@@ -73,13 +73,15 @@ class ThreadGroup : public ProcessGroup {
   int rank_on_host() const override { return rank(); }
   int ranks_on_host() const override { return ranks(); }
   double collective_limit_seconds() const override { return 60; }
-  std::vector<std::string> all_gather(std::string_view mine) override {
-    return threads_.exchange(rank_, std::string(mine));
-  }
   std::shared_ptr<Communicator> make_host_communicator() override {
     return std::make_shared<ThreadCommunicator>(threads_, rank_);
   }
   void abort(int exit_code) override { std::exit(exit_code); }
+
+ protected:
+  std::vector<std::string> exchange(const std::string& mine, std::string_view, TimeLimit) override {
+    return threads_.exchange(rank_, mine);
+  }
 
  private:
   RankThreads& threads_;

@@ -37,11 +37,11 @@ CommunicationThread::~CommunicationThread() {
 }
 
 CommunicationThread::Ticket CommunicationThread::start(std::function<void(MpiLibrary&)> begin, std::string name,
-                                                       Purpose purpose) {
+                                                       Purpose purpose, TimeLimit limit) {
   Ticket ticket = 0;
   {
     const std::lock_guard lock(mutex_);
-    jobs_.push_back({std::move(begin), std::move(name), purpose});
+    jobs_.push_back({std::move(begin), std::move(name), purpose, limit});
     ticket = ++started_;
   }
   changed_.notify_all();
@@ -94,7 +94,7 @@ void CommunicationThread::run(const Job& job) {
     const auto elapsed = Clock::now() - begin;
     if (elapsed < kPolls) continue;
     std::this_thread::sleep_for(kSleep);
-    if (elapsed < limit_) continue;
+    if (elapsed < limit_ || job.limit == TimeLimit::none) continue;
     const std::lock_guard lock(mutex_);
     if (failure_.empty()) {
       failure_ = describe_hang(job.name, limit_.count());

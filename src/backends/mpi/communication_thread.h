@@ -32,7 +32,9 @@ class CommunicationThread {
 
   // `begin` begins collectives of the library, whose memory stays valid until wait(). `name` is for messages.
   enum class Purpose : std::uint8_t { exchange, collective };  // collective: a node of a graph
-  Ticket start(std::function<void(MpiLibrary&)> begin, std::string name, Purpose purpose = Purpose::exchange);
+  using TimeLimit = ProcessGroup::TimeLimit;
+  Ticket start(std::function<void(MpiLibrary&)> begin, std::string name, Purpose purpose = Purpose::exchange,
+               TimeLimit limit = TimeLimit::of_collectives);
   // Waits until the collectives of a ticket have ended. Throws Error where they, or any before them, took too long.
   void wait(Ticket ticket);
 
@@ -48,6 +50,7 @@ class CommunicationThread {
     std::function<void(MpiLibrary&)> begin;
     std::string name;
     Purpose purpose = Purpose::exchange;
+    TimeLimit limit = TimeLimit::of_collectives;
   };
 
   void run();

@@ -12,6 +12,8 @@ namespace ridgepoint {
 namespace {
 
 constexpr const char* kLibraryFile = "libridgepoint_mpi.so";
+// Of a text that are exchanged at a time: MPI counts with int, and the logits of all ranks may be more.
+constexpr std::size_t kMostBytes = std::size_t{16} << 20;
 
 // Beside the program, as in a build folder, or where an installation has it.
 std::vector<std::filesystem::path> library_places() {
@@ -50,23 +52,30 @@ MpiLibrary& load_library() {
 MpiGroup::MpiGroup(std::chrono::duration<double> collective_limit)
     : library_(load_library()), thread_(library_, collective_limit) {}
 
-std::vector<std::string> MpiGroup::all_gather(std::string_view mine) {
+std::vector<std::string> MpiGroup::exchange(const std::string& mine, std::string_view what, TimeLimit limit) {
   const auto count = static_cast<std::size_t>(ranks());
   const std::size_t size = mine.size();
   std::vector<std::size_t> sizes(count);
-  gather(&size, sizes.data(), sizeof size);
+  gather(&size, sizes.data(), sizeof size, what, limit);
   const std::size_t longest = *std::ranges::max_element(sizes);
-  std::string padded(mine);
+  std::string padded = mine;
   padded.resize(longest);
-  std::string all(longest * count, '\0');
-  if (longest > 0) gather(padded.data(), all.data(), longest);
-  std::vector<std::string> texts;
-  for (std::size_t i = 0; i < count; ++i) texts.push_back(all.substr(i * longest, sizes[i]));
+  std::vector<std::string> texts(count);
+  for (std::size_t begin = 0; begin < longest; begin += kMostBytes) {
+    const std::size_t bytes = std::min(longest - begin, kMostBytes);
+    std::string all(bytes * count, '\0');
+    gather(padded.data() + begin, all.data(), bytes, what, TimeLimit::of_collectives);
+    for (std::size_t rank = 0; rank < count; ++rank) {
+      const std::size_t left = sizes[rank] - std::min(begin, sizes[rank]);
+      texts[rank].append(all, rank * bytes, std::min(bytes, left));
+    }
+  }
   return texts;
 }
 
-void MpiGroup::gather(const void* in, void* out, std::size_t bytes) {
-  thread_.wait(thread_.start([=](MpiLibrary& mpi) { mpi.begin_all_gather(in, out, bytes); }, "an exchange of texts"));
+void MpiGroup::gather(const void* in, void* out, std::size_t bytes, std::string_view what, TimeLimit limit) {
+  thread_.wait(thread_.start([=](MpiLibrary& mpi) { mpi.begin_all_gather(in, out, bytes); },
+                             "the exchange of " + std::string(what), CommunicationThread::Purpose::exchange, limit));
 }
 
 void MpiGroup::abort(int exit_code) {

@@ -25,14 +25,16 @@ class MpiGroup : public ProcessGroup {
   int rank_on_host() const override { return thread_.place().rank_on_host; }
   int ranks_on_host() const override { return thread_.place().ranks_on_host; }
   double collective_limit_seconds() const override { return thread_.limit_seconds(); }
-  std::vector<std::string> all_gather(std::string_view mine) override;
   std::shared_ptr<Communicator> make_host_communicator() override { return make_mpi_communicator(thread_); }
   void note_collectives() override { thread_.note(); }
   std::vector<CollectiveSpan> take_collectives() override { return thread_.take(); }
   [[noreturn]] void abort(int exit_code) override;
 
+ protected:
+  std::vector<std::string> exchange(const std::string& mine, std::string_view what, TimeLimit limit) override;
+
  private:
-  void gather(const void* in, void* out, std::size_t bytes);
+  void gather(const void* in, void* out, std::size_t bytes, std::string_view what, TimeLimit limit);
 
   MpiLibrary& library_;
   CommunicationThread thread_;

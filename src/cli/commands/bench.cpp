@@ -18,6 +18,7 @@
 #include "cli/options/sweep.h"
 #include "cli/options/until.h"
 #include "cli/options/weights_file.h"
+#include "cli/ranks/ranks.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "measure/profile/profile.h"
@@ -101,7 +102,7 @@ class Bench : public Command {
     writer.finish();
     const std::size_t rows_each = 1 + (peers ? peers->modes.size() : 0);
     require_complete(writer.records().size(), configs.size() * rows_each, output_options_.path);
-    if (detect_anomaly_) say_if_nothing_was_found(writer.records());
+    if (detect_anomaly_ && is_first_rank()) say_if_nothing_was_found(writer.records());
     return exit_code(writer.records());
   }
 

@@ -103,7 +103,8 @@ class MemoryCommand : public Command {
     require_complete(runs_.size(), configs.size(), output_options_.path);
     std::vector<Record> records;
     for (const MemoryRun& run : runs_) records.push_back(run.run);
-    if (const std::string problem = problem_of_ranks(joined_ranks().get(), files_problem_); !problem.empty()) {
+    if (const std::string problem = problem_of_ranks(joined_ranks().get(), files_problem_, "problems with files");
+        !problem.empty()) {
       if (is_first_rank()) print_error(problem);
       return kExitFailure;
     }

@@ -1,6 +1,7 @@
 #include "cli/ranks/ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "cli/commands/command.h"
+#include "cli/terminal/output.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "runtime/device.h"
@@ -29,6 +32,7 @@ namespace ridgepoint::cli {
 namespace {
 
 constexpr double kCollectiveLimitSeconds = 300;
+constexpr double kMostLimitSeconds = 1e6;
 // A text of environment that sets another limit, in seconds.
 constexpr const char* kLimitVariable = "RIDGEPOINT_COLLECTIVE_TIMEOUT";
 // The number of processes by Open MPI, by MPICH and others (PMI), and by SLURM's srun.
@@ -55,9 +59,6 @@ constexpr std::chrono::seconds kTimeOfFirstRank{1};
 // Environment of all ranks that --ranks starts.
 constexpr const char* kStarted = "RIDGEPOINT_STARTED_RANKS";
 
-// What a rank tells the others that has a usage error, before it leaves.
-constexpr std::string_view kRefuses = "this rank has a usage error";
-
 std::shared_ptr<ProcessGroup>& group() {
   static std::shared_ptr<ProcessGroup> joined;
   return joined;
@@ -68,13 +69,25 @@ std::vector<std::string>& arguments() {
   return given;
 }
 
+// A number that is all of a text of environment.
 std::optional<double> number_in(const char* variable) {
   const char* text = std::getenv(variable);
   if (text == nullptr) return std::nullopt;
   double value = 0;
   const std::string_view digits(text);
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  return read.ec == std::errc() ? std::optional(value) : std::nullopt;
+  const bool is_number = read.ec == std::errc() && read.ptr == digits.data() + digits.size();
+  return is_number ? std::optional(value) : std::nullopt;
+}
+
+double collective_limit_seconds() {
+  const char* text = std::getenv(kLimitVariable);
+  if (text == nullptr) return kCollectiveLimitSeconds;
+  const std::optional<double> seconds = number_in(kLimitVariable);
+  if (seconds && *seconds > 0 && *seconds <= kMostLimitSeconds) return *seconds;
+  throw Error(fmt::format("{} is '{}'; give a number of seconds, above 0 and up to {:.0f}", kLimitVariable, text,
+                          kMostLimitSeconds),
+              ErrorKind::usage);
 }
 
 std::string joined(std::span<const std::string> words) {
@@ -94,7 +107,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 void check_agreement(std::span<const std::string> command_line) {
-  const std::vector<std::string> all = group()->all_gather(joined(command_line));
+  const std::vector<std::string> all = group()->all_gather(joined(command_line), "options");
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     const std::vector<std::string> first = lines_of(all[0]), other = lines_of(all[rank]);
@@ -134,26 +147,26 @@ void open_terminals() {
 }
 
 // Whether every rank has the same usage error, so that all of them leave by themselves.
-bool all_refuse() {
+bool all_refuse(const std::string& usage_error) {
   try {
-    const std::vector<std::string> all = group()->all_gather(kRefuses);
-    return std::ranges::all_of(all, [](const std::string& text) { return text == kRefuses; });
+    group()->all_gather({}, "a usage error: " + usage_error);
+    return true;
   } catch (const Error&) {
+    return false;
+  } catch (const LostRanks&) {
     return false;
   }
 }
 
-int usable_cores() {
+int threads_of_rank(ProcessGroup& ranks) {
+  std::string machine;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), machine);
   cpu_set_t set;
   CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
-// mpirun may have bound each rank to cores of its own; otherwise ranks of a machine share its cores evenly.
-int threads_of_rank(const ProcessGroup& ranks) {
-  const int cores = usable_cores();
-  const bool is_bound = cores < static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  return is_bound ? cores : std::max(1, cores / ranks.ranks_on_host());
+  const int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(&set);
+  const std::string mine = fmt::format("{} {:02x}", machine, fmt::join(bytes, bytes + sizeof set, ""));
+  return share_of_cores(cores, mine, ranks.all_gather(mine, "the cores that ranks may use"));
 }
 
 // The host and the card of a rank that sees one card alone; empty for others.
@@ -168,7 +181,7 @@ std::string only_card() {
 // The card with the number of the rank, unless a scheduler shows each rank only the one that it gave it.
 int card_of_rank(ProcessGroup& ranks) {
   const std::string mine = ranks.ranks_on_host() > 1 ? only_card() : "";
-  const std::vector<std::string> all = ranks.all_gather(mine);
+  const std::vector<std::string> all = ranks.all_gather(mine, "the cards that ranks see");
   return !mine.empty() && std::ranges::count(all, mine) == 1 ? 0 : ranks.rank_on_host();
 }
 
@@ -179,6 +192,10 @@ std::string_view count_variable() {
 }
 
 }  // namespace
+
+int share_of_cores(int cores, const std::string& mine, std::span<const std::string> all) {
+  return std::max(1, cores / static_cast<int>(std::ranges::count(all, mine)));
+}
 
 bool is_started_as_rank() { return !count_variable().empty(); }
 
@@ -195,7 +212,7 @@ std::string how_to_start(std::int64_t count) {
 void join_ranks(std::span<const std::string> command_line) {
   arguments().assign(command_line.begin(), command_line.end());
   if (!is_started_as_rank()) return;
-  group() = join_process_group(number_in(kLimitVariable).value_or(kCollectiveLimitSeconds));
+  group() = join_process_group(collective_limit_seconds());
   if (is_first_rank()) {
     open_terminals();
   } else if (std::freopen("/dev/null", "w", stdout) == nullptr) {
@@ -258,10 +275,11 @@ void place_on_rank(RunConfig& config) {
   if (config.device_options.threads == 0) config.device_options.threads = threads_of_rank(*group());
 }
 
-void leave_ranks(int exit_code) {
+void leave_ranks(int exit_code, const std::string& usage_error) {
   if (group() == nullptr) return;
-  const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse());
+  const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse(usage_error));
   if (!all_leave) {
+    if (!is_first_rank() && !usage_error.empty()) print_error(usage_error);
     std::fflush(nullptr);
     if (!is_first_rank()) std::this_thread::sleep_for(kTimeOfFirstRank);
     group()->abort(exit_code);

@@ -37,6 +37,10 @@ std::string how_to_start(std::int64_t count);
 // ranks have others; other names stay. All ranks call it.
 std::string device_of_rank(const std::string& device, ProcessGroup& group);
 
+// The threads of a rank that may use so many cores. `mine` says which cores of which machine these are, and `all` what
+// each rank may use: those that may use the same cores share them evenly, and a rank with cores of its own takes all.
+int share_of_cores(int cores, const std::string& mine, std::span<const std::string> all);
+
 // The name of a file that each rank writes: that of rank 1 for m.svg is m.rank1.svg. Unchanged for a process of its
 // own.
 std::string path_of_rank(const std::filesystem::path& path);
@@ -47,7 +51,8 @@ std::string path_of_rank(const std::filesystem::path& path);
 void place_on_rank(RunConfig& config);
 
 // Ends the run of all ranks, as the last call of the program: a failure ends those of the others too. A usage error
-// that all ranks have ends each by itself, without the messages of MPI_Abort.
-void leave_ranks(int exit_code);
+// that all ranks have ends each by itself, without the messages of MPI_Abort. Rank 0 has printed it; another rank
+// prints one that not all have.
+void leave_ranks(int exit_code, const std::string& usage_error);
 
 }  // namespace ridgepoint::cli

@@ -150,7 +150,7 @@ CollectiveTimes measure_collective(Device& device, Communicator& communicator, P
   const std::string mine = fmt::format("{} {}", median(batches), collective.wrong_elements());
   CollectiveTimes times;
   times.bytes = collective.whole_bytes();
-  for (const std::string& text : group.all_gather(mine)) {
+  for (const std::string& text : group.all_gather(mine, "times of a collective")) {
     times.ms = std::max(times.ms, std::stod(text));
     times.wrong_elements += std::stoll(text.substr(text.find(' ')));
   }

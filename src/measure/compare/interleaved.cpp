@@ -109,7 +109,8 @@ class Lane {
   void fail_with_other_ranks() {
     if (config_.group == nullptr) return;
     const bool is_ok = record_.status == RunStatus::ok;
-    const std::string problem = problem_of_ranks(config_.group.get(), is_ok ? "" : record_.error.message);
+    const std::string problem =
+        problem_of_ranks(config_.group.get(), is_ok ? "" : record_.error.message, "whether a configuration is ready");
     if (is_ok && !problem.empty()) attempt([&] { throw Error("another rank: " + problem); });
   }
   void record_times(std::size_t rounds) {
@@ -154,7 +155,8 @@ InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const Ste
   };
   // Several ranks stop between iterations, and all at once: none may wait in a collective for one that has stopped.
   const auto stop_together = [&] {
-    if (group != nullptr && !problem_of_ranks(group, is_to_stop ? "stopped" : "").empty()) stop_run();
+    if (group != nullptr && !problem_of_ranks(group, is_to_stop ? "stopped" : "", "whether to stop").empty())
+      stop_run();
   };
   std::vector<std::unique_ptr<Lane>> lanes;
   for (const RunConfig& config : configs) {

@@ -130,12 +130,12 @@ std::vector<ExposedRow> exposed_collectives(const Profile& profile) {
 std::vector<std::int64_t> clock_offsets(ProcessGroup& group) {
   constexpr int kBarriers = 15;
   std::vector<std::int64_t> offsets(static_cast<std::size_t>(group.ranks()));
-  const std::vector<std::string> on_host = group.all_gather(std::to_string(group.ranks_on_host()));
+  const std::vector<std::string> on_host = group.all_gather(std::to_string(group.ranks_on_host()), "ranks of machines");
   if (on_host.front() == std::to_string(group.ranks())) return offsets;
   std::vector<std::vector<std::int64_t>> differences(offsets.size());
   for (int i = 0; i < kBarriers; ++i) {
     group.barrier();
-    const std::vector<std::string> now = group.all_gather(std::to_string(steady_now_ns()));
+    const std::vector<std::string> now = group.all_gather(std::to_string(steady_now_ns()), "clocks");
     for (std::size_t rank = 0; rank < now.size(); ++rank)
       differences[rank].push_back(std::stoll(now[rank]) - std::stoll(now[0]));
   }
@@ -147,9 +147,8 @@ void compare_ranks(Profile& profile, ProcessGroup& group) {
   const std::vector<std::int64_t> offsets = clock_offsets(group);
   const Communication mine = communication(profile);
   std::vector<Json> all;
-  for (const std::string& text :
-       group.all_gather(dump_json(spans_of(profile, mine, offsets[static_cast<std::size_t>(group.rank())]))))
-    all.push_back(Json::parse(text));
+  const std::string spans = dump_json(spans_of(profile, mine, offsets[static_cast<std::size_t>(group.rank())]));
+  for (const std::string& text : group.all_gather(spans, "times of collectives")) all.push_back(Json::parse(text));
   // A collective goes on when its last rank has come.
   std::vector<std::int64_t> last_begin_ns(all.front()["spans"].size(), INT64_MIN);
   for (const Json& rank : all) {

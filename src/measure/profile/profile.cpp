@@ -185,20 +185,20 @@ std::unique_ptr<ActivityRecorder> make_recorder(Profile& profile, ProcessGroup* 
   } catch (const Error& error) {
     problem = error.what();
   }
-  problem = problem_of_ranks(group, problem);
+  problem = problem_of_ranks(group, problem, "whether profilers record");
   if (!problem.empty()) throw Error(problem, ErrorKind::unsupported);
   return recorder;
 }
 
-void record_profile(Profile& profile, Session& session, Program& program) {
+void record_profile(Profile& profile, Session& session, Program& program, ActivityRecorder& recorder) {
   ProcessGroup* group = session.config().group.get();
   const bool was_captured = program.is_captured();
-  const std::unique_ptr<ActivityRecorder> recorder = make_recorder(profile, group, program);
-  Recording recording = record_steps(session, program, *recorder);
+  Recording recording = record_steps(session, program, recorder);
   const bool repeats = recording.captured && has_strays(recording.log);
-  if (!problem_of_ranks(group, repeats ? "strays" : "").empty()) {  // all ranks run the same steps
-    recorder->refuse_captures();
-    recording = record_steps(session, program, *recorder);
+  if (!problem_of_ranks(group, repeats ? "strays" : "", "what profilers recorded")
+           .empty()) {  // all ranks run the same steps
+    recorder.refuse_captures();
+    recording = record_steps(session, program, recorder);
   }
   profile.captured = recording.captured;
   if (was_captured && !recording.captured) {
@@ -212,10 +212,13 @@ void record_profile(Profile& profile, Session& session, Program& program) {
 
 // A rank that fails between the others' steps leaves them in a collective: none can go on.
 void record_on_ranks(Profile& profile, Session& session, Program& program) {
+  ProcessGroup* group = session.config().group.get();
+  std::unique_ptr<ActivityRecorder> recorder;
   try {
-    record_profile(profile, session, program);
+    recorder = make_recorder(profile, group, program);
+    record_profile(profile, session, program, *recorder);
   } catch (const Error& error) {
-    if (session.config().group != nullptr && error.kind() != ErrorKind::unsupported) throw LostRanks{error.what()};
+    if (group != nullptr && recorder != nullptr) throw LostRanks{error.what()};
     profile.problem = error.what();
   }
 }

@@ -286,9 +286,10 @@ std::vector<std::string> gather_trace_events(const Profile& profile, ProcessGrou
   const std::vector<std::int64_t> offsets = clock_offsets(group);
   const auto mine = static_cast<std::size_t>(group.rank());
   const std::int64_t begin_ns = profile.begin_ns - offsets[mine];
-  const std::int64_t first_begin_ns = std::stoll(group.all_gather(std::to_string(begin_ns)).front());
+  const std::int64_t first_begin_ns =
+      std::stoll(group.all_gather(std::to_string(begin_ns), "the beginnings of traces").front());
   std::vector<std::string> all = group.all_gather(
-      mine == 0 ? "" : trace_events(profile, {group.rank(), group.ranks(), begin_ns - first_begin_ns}));
+      mine == 0 ? "" : trace_events(profile, {group.rank(), group.ranks(), begin_ns - first_begin_ns}), "traces");
   all.erase(all.begin());
   return all;
 }

@@ -25,9 +25,7 @@ std::string place_of(const Graph& graph, const Node& node) {
 }  // namespace
 
 AnomalyDetector::AnomalyDetector(Program& program)
-    : program_(program),
-      holds_infinity_(program.graph().value_count()),
-      is_input_checked_(program.graph().value_count()) {
+    : program_(program), holds_infinity_(program.graph().value_count()), is_checked_(program.graph().value_count()) {
   for (const LaunchInfo& launch : program.launches()) nodes_.push_back(launch.node);
   program.observe(this);
 }
@@ -36,7 +34,7 @@ AnomalyDetector::~AnomalyDetector() { program_.observe(nullptr); }
 
 void AnomalyDetector::run_begins() {
   holds_infinity_.assign(holds_infinity_.size(), false);
-  is_input_checked_.assign(is_input_checked_.size(), false);
+  is_checked_.assign(is_checked_.size(), false);
 }
 
 AnomalyDetector::Found AnomalyDetector::scan(const HostTensor& tensor) {
@@ -68,8 +66,12 @@ void AnomalyDetector::check_inputs(const Node& node) {
   for (const Value operand : node.inputs) {
     const Value value = view_root(graph, operand);
     const Node& producer = graph.producer_node(value);
-    if (producer.op != Op::input || is_input_checked_[value.id] || !is_floating(graph.type(value).dtype)) continue;
-    is_input_checked_[value.id] = true;
+    const bool is_collective = op_class(producer.op) == OpClass::collective;
+    if ((producer.op != Op::input && !is_collective) || is_checked_[value.id]) continue;
+    is_checked_[value.id] = true;
+    if (is_collective) check_result(producer, value);
+    if (first_) return;
+    if (is_collective || !is_floating(graph.type(value).dtype)) continue;
     const HostTensor tensor = program_.read_value(value);
     const Found found = scan(tensor);
     if (!found.nan && !found.infinity) continue;
@@ -87,21 +89,27 @@ bool AnomalyDetector::holds_infinity(Value operand) const {
   return std::ranges::any_of(producer.inputs, [&](Value part) { return holds_infinity(part); });
 }
 
+// A collective has not ended: what it makes is checked before the first launch that reads it.
 void AnomalyDetector::check_results(const Node& node) {
+  if (op_class(node.op) == OpClass::collective) return;
+  for (const Value value : node.outputs) {
+    check_result(node, value);
+    if (first_) return;
+  }
+}
+
+void AnomalyDetector::check_result(const Node& node, Value value) {
   const Graph& graph = program_.graph();
+  const TensorType& type = graph.type(value);
+  if (!is_floating(type.dtype)) return;
   const bool expected = writes_infinities(graph, node) ||
                         std::ranges::any_of(node.inputs, [&](Value operand) { return holds_infinity(operand); });
-  for (const Value value : node.outputs) {
-    const TensorType& type = graph.type(value);
-    if (!is_floating(type.dtype)) continue;
-    const Found found = scan(program_.read_value(value));
-    holds_infinity_[value.id] = found.infinity;
-    if (!found.nan && (!found.infinity || expected)) continue;
-    first_ = "the first " + std::string(found.nan ? "NaN" : "infinity") + " is made by " + std::string(name(node.op)) +
-             " in " + place_of(graph, node) + ": element " + element_name(type.shape, found.element) + " of " +
-             type.to_string();
-    return;
-  }
+  const Found found = scan(program_.read_value(value));
+  holds_infinity_[value.id] = found.infinity;
+  if (!found.nan && (!found.infinity || expected)) return;
+  first_ = "the first " + std::string(found.nan ? "NaN" : "infinity") + " is made by " + std::string(name(node.op)) +
+           " in " + place_of(graph, node) + ": element " + element_name(type.shape, found.element) + " of " +
+           type.to_string();
 }
 
 }  // namespace ridgepoint

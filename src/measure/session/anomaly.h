@@ -36,12 +36,13 @@ class AnomalyDetector : public LaunchObserver {
   void check(std::uint32_t launch, void (AnomalyDetector::*values)(const Node&));
   void check_inputs(const Node& node);
   void check_results(const Node& node);
+  void check_result(const Node& node, Value value);
   bool holds_infinity(Value operand) const;
 
   Program& program_;
-  std::vector<NodeId> nodes_;           // by launch
-  std::vector<bool> holds_infinity_;    // by value: an expected infinity
-  std::vector<bool> is_input_checked_;  // by value
+  std::vector<NodeId> nodes_;         // by launch
+  std::vector<bool> holds_infinity_;  // by value: an expected infinity
+  std::vector<bool> is_checked_;      // by value: inputs, and results of collectives
   std::optional<std::string> first_;
 };
 

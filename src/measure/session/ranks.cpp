@@ -1,9 +1,13 @@
 #include "measure/session/ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -25,6 +29,16 @@ double median_alone(RunConfig config, const StepWatcher& watch) {
   session.initialise(program);
   const std::unique_ptr<DeviceTimer> timer = session.device()->make_timer();
   return describe(session.iterate([&](std::int64_t) { return Session::run_once(program, *timer); }).host_ms).median;
+}
+
+std::string first_difference(const std::string& of_first, std::size_t rank, const std::string& of_rank) {
+  std::istringstream first(of_first), other(of_rank);
+  std::string line, other_line;
+  do {
+    if (!std::getline(first, line)) line = "nothing more";
+    if (!std::getline(other, other_line)) other_line = "nothing more";
+  } while (line == other_line);
+  return fmt::format("rank 0 has {} where rank {} has {}", line, rank, other_line);
 }
 
 }  // namespace
@@ -64,7 +78,8 @@ void require_same_choice(ProcessGroup* group, const ParallelOptions& options) {
   if (group == nullptr) return;
   const std::vector<std::string> all =
       group->all_gather(fmt::format("--shard {} with buckets of {}", name(options.shard),
-                                    format_bytes(static_cast<std::uint64_t>(options.bucket_bytes))));
+                                    format_bytes(static_cast<std::uint64_t>(options.bucket_bytes))),
+                        "choices");
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     if (all[rank] == all[0]) continue;
     throw Error(fmt::format("the devices of the ranks differ: rank 0 chose {}, and rank {} {}; give --shard and bucket",
@@ -73,15 +88,43 @@ void require_same_choice(ProcessGroup* group, const ParallelOptions& options) {
   }
 }
 
-std::string problem_of_ranks(ProcessGroup* group, const std::string& mine) {
-  if (group == nullptr) return mine;
-  const std::vector<std::string> all = group->all_gather(mine);
-  const auto found = std::ranges::find_if_not(all, &std::string::empty);
-  return found == all.end() ? "" : *found;
+std::vector<std::string> collectives_of(const Program& program) {
+  const Graph& graph = program.graph();
+  std::vector<std::string> tensors;
+  int number = 0;
+  for (const LaunchInfo& launch : program.launches()) {
+    const Node& node = graph.node(launch.node);
+    if (op_class(node.op) != OpClass::collective) continue;
+    const std::string_view scope = graph.scope_name(node);
+    const std::string name_of_node =
+        fmt::format("{} {}{}", name(node.op), ++number, scope.empty() ? "" : fmt::format(" ({})", scope));
+    const std::span<const Value> sent = sent_operands(node);
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const TensorType& type = graph.type(sent[i]);
+      tensors.push_back(fmt::format("{}, tensor {} of {}: {} of {}", name_of_node, i + 1, sent.size(), type.elements(),
+                                    name(type.dtype)));
+    }
+  }
+  return tensors;
+}
+
+void require_same_collectives(ProcessGroup& group, const std::vector<std::string>& mine) {
+  const std::string text = fmt::format("{}", fmt::join(mine, "\n"));
+  const std::vector<std::string> digests =
+      group.all_gather(std::to_string(std::hash<std::string>()(text)), "digests of collectives");
+  if (std::ranges::count(digests, digests.front()) == std::ssize(digests)) return;
+  const std::vector<std::string> all = group.all_gather(text, "collectives");
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw Error(
+        fmt::format("the ranks would exchange different tensors, because their devices, builds or environments "
+                    "differ: {}",
+                    first_difference(all[0], rank, all[rank])));
+  }
 }
 
 void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section) {
-  for (const std::string& text : group.all_gather(fmt::format("{}", median_ms)))
+  for (const std::string& text : group.all_gather(fmt::format("{}", median_ms), "times"))
     section.rank_ms.push_back(std::stod(text));
   const auto [fastest, slowest] = std::ranges::minmax(section.rank_ms);
   section.slowest_ms = slowest;
@@ -98,7 +141,8 @@ void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSecti
       problem = error.what();
     }
   }
-  problem = config.group->all_gather(problem).front();
+  // However long rank 0 takes: it ends, or the others are ended.
+  problem = config.group->all_gather(problem, "the time of one rank alone", ProcessGroup::TimeLimit::none).front();
   if (!problem.empty()) throw Error("one rank alone: " + problem);
   if (section.alone_ms) section.efficiency = *section.alone_ms / *section.slowest_ms;
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "measure/memory/choose_parallel.h"
 #include "measure/session/session.h"
@@ -23,8 +24,12 @@ void describe_choice(const ParallelChoice& choice, std::optional<std::int64_t> c
 // Throws Error on all ranks where one has chosen other options than rank 0. The group may be null.
 void require_same_choice(ProcessGroup* group, const ParallelOptions& options);
 
-// The problem of the first rank that has one, on all of them; empty if none has. The group may be null.
-std::string problem_of_ranks(ProcessGroup* group, const std::string& mine);
+// The tensors that a run of the program exchanges with other ranks, in order: "all_gather 2 (layers.0), tensor 3 of 9:
+// 4096 of fp16".
+std::vector<std::string> collectives_of(const Program& program);
+// Throws Error on all ranks, with the first difference, where one of them has other collectives than rank 0: run, they
+// would hang or mix their messages.
+void require_same_collectives(ProcessGroup& group, const std::vector<std::string>& mine);
 
 // After the timed iterations: exchanges the medians of all ranks.
 void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section);

@@ -1,5 +1,7 @@
 #include "measure/session/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -70,21 +72,26 @@ void describe_training(const CompileOptions& options, Record& record) {
   record.weight_decay = optimizer.weight_decay();
 }
 
-// Throws the exception of `stage`, or Error where another rank has one.
-void succeed_on_all_ranks(ProcessGroup* group, const std::function<void()>& stage) {
+// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A
+// rank may work for long, as where it reads weights from a slower disk.
+void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
   if (group == nullptr) return stage();
   std::exception_ptr failure;
-  std::string message;
+  std::string mine;  // the kind and the message
   try {
     stage();
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    mine = static_cast<char>('0' + static_cast<int>(error.kind())) + std::string(error.what());
   } catch (const std::exception& error) {
     failure = std::current_exception();
-    message = error.what();
+    mine = static_cast<char>('0' + static_cast<int>(ErrorKind::failure)) + std::string(error.what());
   }
-  const std::vector<std::string> messages = group->all_gather(message);
+  const std::vector<std::string> all = group->all_gather(mine, what, ProcessGroup::TimeLimit::none);
   if (failure) std::rethrow_exception(failure);
-  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-    if (!messages[rank].empty()) throw Error("rank " + std::to_string(rank) + ": " + messages[rank]);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    throw Error(fmt::format("rank {}: {}", rank, all[rank].substr(1)), static_cast<ErrorKind>(all[rank][0] - '0'));
   }
 }
 
@@ -108,7 +115,8 @@ Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std
       iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
   enter(Stage::planning);
   const InStage in_stage(FirstCallStage::context);
-  succeed_on_all_ranks(config.group.get(), [&] { device_ = open_device(config.device, config.device_options); });
+  succeed_on_all_ranks(config.group.get(), "whether devices open",
+                       [&] { device_ = open_device(config.device, config.device_options); });
   describe_device(record_, *device_);
   if (config.group != nullptr) communicator_ = device_->make_communicator(config.group);
 }
@@ -134,7 +142,9 @@ ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
   const bool is_limited = config_.chooses_parallel() || config_.compile.checkpoint == Checkpoint::automatic;
   const MemoryLimit known = is_limited ? known_limit(limit) : limit;
   if (config_.chooses_parallel()) choose_parallel(mode, known);
-  ProgramPlan plan = plan_within(mode, known);
+  std::optional<ProgramPlan> made;
+  succeed_on_all_ranks(config_.group.get(), "whether plans are made", [&] { made = plan_within(mode, known); });
+  ProgramPlan plan = std::move(*made);
   if (mode == Mode::backward || mode == Mode::step) {
     const Cost recomputed = recomputation(plan.graph());
     record_.recomputed_flops = recomputed.flops;
@@ -166,7 +176,8 @@ void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
     return forecast ? std::optional(forecast->ms) : std::nullopt;
   };
   ParallelChoice choice;
-  succeed_on_all_ranks(config_.group.get(), [&] { choice = ridgepoint::choose_parallel(problem); });
+  succeed_on_all_ranks(config_.group.get(), "whether plans choose",
+                       [&] { choice = ridgepoint::choose_parallel(problem); });
   require_same_choice(config_.group.get(), choice.options);
   parallel_ = choice.options;
   if (record_.training_step) describe_choice(choice, limit.capacity_bytes, record_.training_step->parallel);
@@ -209,7 +220,7 @@ std::size_t Session::available_bytes() const {
   const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
   if (device_->kind() == "cpu" && free_bytes)
     bytes = std::min(bytes, *free_bytes / static_cast<std::size_t>(config_.group->ranks_on_host()));
-  for (const std::string& text : config_.group->all_gather(std::to_string(bytes)))
+  for (const std::string& text : config_.group->all_gather(std::to_string(bytes), "available memory"))
     bytes = std::min<std::size_t>(bytes, std::stoull(text));
   return bytes;
 }
@@ -222,7 +233,11 @@ MemoryForecast Session::forecast(const ProgramPlan& plan) {
 MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
   const InStage in_stage(FirstCallStage::plan);
   if (config_.run_anyway && computes()) return forecast;
-  return ridgepoint::require_room(plan, forecast, available_bytes(), forecast_options());
+  const std::size_t available = available_bytes();
+  MemoryForecast found;
+  succeed_on_all_ranks(config_.group.get(), "whether plans fit",
+                       [&] { found = ridgepoint::require_room(plan, forecast, available, forecast_options()); });
+  return found;
 }
 
 ForecastOptions Session::forecast_options() {
@@ -234,17 +249,20 @@ ForecastOptions Session::forecast_options() {
 Program Session::make(const ProgramPlan& plan, MemoryTrace* trace) {
   const InStage in_stage(FirstCallStage::kernels);
   std::optional<Program> program;
-  succeed_on_all_ranks(config_.group.get(), [&] {
+  succeed_on_all_ranks(config_.group.get(), "whether programs are made", [&] {
     program.emplace(
         plan, nullptr,
         ProgramOptions{
             .stop_point = stop_point(Stage::initialising), .memory_trace = trace, .communicator = communicator_});
   });
+  if (config_.group != nullptr) require_same_collectives(*config_.group, collectives_of(*program));
   return std::move(*program);
 }
 
 bool Session::first_rank_says(bool answer) const {
-  return config_.group == nullptr ? answer : config_.group->all_gather(answer ? "yes" : "no").front() == "yes";
+  return config_.group == nullptr
+             ? answer
+             : config_.group->all_gather(answer ? "yes" : "no", "whether iterations go on").front() == "yes";
 }
 
 void Session::initialise(Program& program) {
@@ -252,13 +270,15 @@ void Session::initialise(Program& program) {
   const InStage in_stage(FirstCallStage::initial_values);
   const StopPoint stop = stop_point(Stage::initialising);
   const auto seed = static_cast<std::uint64_t>(config_.seed);
-  if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
-  for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
-    stop();
-    program.write_input(parameter.name, initial_value(config_, parameter, stop));
-  }
-  config_.workload->write_data(program, seed, stop);
-  program.synchronize();
+  succeed_on_all_ranks(config_.group.get(), "whether values are written", [&] {
+    if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
+    for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
+      stop();
+      program.write_input(parameter.name, initial_value(config_, parameter, stop));
+    }
+    config_.workload->write_data(program, seed, stop);
+    program.synchronize();
+  });
 }
 
 std::vector<double> Session::warm_up(const Iteration& iteration) {

@@ -62,7 +62,8 @@ class Session {
   // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
   // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, without a capacity into
   // the available memory of every rank, and records the policies found; a plan that fits nowhere needs the least
-  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same.
+  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same. On several ranks, it
+  // fails on all if it fails on one.
   ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
   ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
 
@@ -71,12 +72,14 @@ class Session {
   std::size_t available_bytes() const;
 
   MemoryForecast forecast(const ProgramPlan& plan);
-  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`.
+  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several
+  // ranks, on all if the plan of one does not fit.
   MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
 
-  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one.
+  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one, or if they would
+  // run other collectives.
   Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
-  // Writes parameters and data.
+  // Writes parameters and data. On several ranks, it fails on all if it fails on one.
   void initialise(Program& program);
 
   struct Elapsed {

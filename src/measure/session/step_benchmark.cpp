@@ -130,8 +130,7 @@ class Run {
     const std::unique_ptr<DeviceTimer> timer = session_.device()->make_timer();
     Session::Times times = session_.iterate([&](std::int64_t i) {
       const Session::Elapsed elapsed = i == 0 ? run_first(*timer) : Session::run_once(*program_, *timer);
-      if (detector && detector->first())
-        throw Error(fmt::format("anomaly in iteration {}: {}", i + 1, *detector->first()));
+      if (detector) require_no_anomaly(*detector, i + 1);
       if (config_.time_phases && i >= config_.warmup) phases.add(program_->phase_times());
       return elapsed;
     });
@@ -145,13 +144,27 @@ class Run {
     session_.record_launching(*program_);
   }
 
-  // A rank that fails here leaves the others in a collective: none can go on.
+  // Throws on all ranks what the first of them found that has found something.
+  void require_no_anomaly(AnomalyDetector& detector, std::int64_t iteration) {
+    ProcessGroup* const group = config_.group.get();
+    std::string found;
+    if (detector.first()) {
+      const std::string rank = group == nullptr ? "" : fmt::format("rank {}: ", group->rank());
+      found = fmt::format("{}anomaly in iteration {}: {}", rank, iteration, *detector.first());
+    }
+    found = problem_of_ranks(group, found, "anomalies");
+    has_failed_on_all_ = !found.empty();
+    if (has_failed_on_all_) throw Error(found);
+  }
+
+  // A rank that fails here alone leaves the others in a collective: none can go on.
   void together(const std::function<void()>& iterations) {
     if (config_.group == nullptr) return iterations();
     try {
       iterations();
       gather_times(*config_.group, step().time_ms.median, step().parallel);
     } catch (const std::exception& error) {
+      if (has_failed_on_all_) throw;
       throw LostRanks{error.what()};
     }
   }
@@ -179,6 +192,7 @@ class Run {
   Session session_;
   std::optional<Program> program_;
   bool has_iterated_ = false;
+  bool has_failed_on_all_ = false;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ namespace {
 HostTensor joined_rows(HostTensor mine, ProcessGroup* group) {
   if (group == nullptr) return mine;
   const std::string_view bytes(reinterpret_cast<const char*>(mine.data.data()), mine.data.size());
-  const std::vector<std::string> all = group->all_gather(bytes);
+  const std::vector<std::string> all = group->all_gather(bytes, "rows");
   HostTensor joined({mine.type.dtype, with_size(mine.type.shape, 0, mine.type.shape[0] * group->ranks())});
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     std::memcpy(joined.data.data() + rank * mine.data.size(), all[rank].data(), mine.data.size());
@@ -74,6 +74,7 @@ TrainingResult run_steps(const RunConfig& config, std::int64_t optimizer_steps, 
       result.tensors["loss." + std::to_string(i + 1)] = convert(program.read_output("loss"), DType::fp32);
     }
   }
+  result.anomaly = problem_of_ranks(group, result.anomaly, "anomalies");
   for (const ParameterDeclaration& parameter : parameters) {
     if (optimizer_steps > 0) {
       result.tensors["param." + parameter.name] = convert(program.read_input(parameter.name), DType::fp32);

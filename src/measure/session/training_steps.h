@@ -25,7 +25,7 @@ struct TrainingResult {
   std::map<std::string, HostTensor> tensors;
   HostTensor inputs;  // the tokens used
   HostTensor targets;
-  // With detect_anomaly: a sentence on the first NaN or infinity; empty if there is none.
+  // With detect_anomaly: a sentence on the first NaN or infinity, of the first rank that has one; empty if none has.
   std::string anomaly;
 };
 

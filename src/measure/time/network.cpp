@@ -137,7 +137,7 @@ double collective_seconds(const Network& network, const Graph& graph, const Node
   double rate = kShareInside * network.inside.bytes_per_second;
   double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * network.inside.latency_seconds;
   if (machines > 1) {
-    const auto links = static_cast<double>(network.ranks_on_machine);
+    const auto links = static_cast<double>(ranks - (machines - 1) * network.ranks_on_machine);  // of the last machine
     rate = std::min(rate, kShareBetween * links * network.between->bytes_per_second);
     latency += levels_of_tree(machines) * network.between->latency_seconds;
   }

@@ -14,11 +14,10 @@ namespace ridgepoint {
 std::optional<Network> network_of_card(std::optional<double> link_bytes_per_second);
 
 // Seconds of a collective node. Bytes: what each rank of a ring sends (ops/collectives.h), at the rate of the slowest
-// step of the ring times the share of it that collectives reach. There are as many rings as ranks on a machine, each
-// with a part of the data and the link between machines of another rank, so that a machine's ranks use all of their
-// links. Latency: a message for each level of a tree over the
-// ranks of a machine and one over machines, there and back for all_reduce. Throws Error (usage) where the ranks need
-// several machines and the network has one.
+// step of the ring times the share of it that collectives reach. There are as many rings as ranks on the machine with
+// the fewest, each with a part of the data and the link between machines of another rank. Latency: a message for each
+// level of a tree over the ranks of a machine and one over machines, there and back for all_reduce. Throws Error
+// (usage) where the ranks need several machines and the network has one.
 double collective_seconds(const Network& network, const Graph& graph, const Node& node);
 
 }  // namespace ridgepoint

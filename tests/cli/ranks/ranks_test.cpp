@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "cli/ranks/ranks.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
@@ -132,6 +133,18 @@ TEST_F(Ranks, with_a_part_of_the_optimizer_each_equal_one_rank_too) {
     const Words options = joined(on_ranks(4), {"--shard", what, "--compile", "fuse"});
     EXPECT_LT(largest_difference(results("several", options), one), 1e-6) << what;
   }
+}
+
+// Rank 0 gets the logits of all ranks, 20 MB of each.
+TEST_F(Ranks, exchange_more_than_one_message_takes) {
+  const Words options = {"verify", "--layers",          "1", "--d-model", "8",     "--d-ff",
+                         "8",      "--heads",           "1", "--vocab",   "40000", "--context",
+                         "64",     "--optimizer-steps", "0"};
+  const ProgramResult one = run_program(joined(options, {"--batch", "4", "--dump", path("one")}));
+  ASSERT_EQ(one.exit_code, 0) << one.error;
+  const ProgramResult two = run_program(joined(joined(options, on_ranks(2)), {"--batch", "2", "--dump", path("two")}));
+  ASSERT_EQ(two.exit_code, 0) << two.error;
+  EXPECT_LT(largest_difference(path("two"), path("one")), 1e-6);
 }
 
 TEST_F(Ranks, repeat_to_the_bit) {
@@ -359,6 +372,29 @@ TEST_F(Ranks, need_what_the_options_say) {
   EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
 }
 
+// As mpirun does: one core for each of two ranks, a socket for several where there are more, or no binding at all.
+TEST(CoresOfRanks, are_shared_by_those_that_are_bound_to_the_same) {
+  const Words own = {"m 0", "m 1"}, sockets = {"m 0-7", "m 8-15", "m 0-7", "m 8-15"}, all = {"m 0-3", "m 0-3", "n 0-3"};
+  EXPECT_EQ(cli::share_of_cores(1, own[1], own), 1);
+  EXPECT_EQ(cli::share_of_cores(8, sockets[2], sockets), 4);
+  EXPECT_EQ(cli::share_of_cores(4, all[0], all), 2);
+  EXPECT_EQ(cli::share_of_cores(4, all[2], all), 4) << "of another machine";
+  EXPECT_EQ(cli::share_of_cores(1, "m 0", Words(3, "m 0")), 1) << "more ranks than cores";
+}
+
+// A folder that is a model is in the folder of rank 0 alone.
+TEST_F(Ranks, print_the_usage_error_that_one_of_them_has) {
+  std::filesystem::create_directories(folder_.path() / "first" / "m");
+  std::filesystem::create_directories(folder_.path() / "second");
+  std::ofstream(folder_.path() / "first" / "m" / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 16, "n_head": 2, "vocab_size": 31, "n_positions": 32})";
+  const std::string bench = program_path() + " bench --model m --context 8 --steps 2 --parallel data=2";
+  const ProgramResult run =
+      shell("mpirun -n 1 -wdir " + path("first") + " " + bench + " : -n 1 -wdir " + path("second") + " " + bench);
+  EXPECT_NE(run.exit_code, 0) << run.output;
+  EXPECT_THAT(run.output, HasSubstr("rank 1 a usage error: --model: 'm' is unknown"));
+}
+
 // srun starts processes whose MPI may not know its way of connecting them.
 TEST_F(Ranks, say_where_a_scheduler_started_them_and_mpi_connects_none) {
   const std::string srun = "SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0 " + program_path();
@@ -483,6 +519,16 @@ TEST_F(Ranks, say_which_collective_hangs) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.error,
               AllOf(HasSubstr("all_reduce of"), HasSubstr("bucket"), HasSubstr("did not end within 2 s")));
+}
+
+TEST_F(Ranks, refuse_a_limit_that_is_no_time) {
+  for (const char* limit : {"0", "-1", "10x", "", "1e9", "nan"}) {
+    const ProgramResult run = shell("RIDGEPOINT_COLLECTIVE_TIMEOUT='" + std::string(limit) + "' " + program_path() +
+                                    " bench --model tiny --parallel data=2 --ranks 2");
+    EXPECT_NE(run.exit_code, 0) << limit;
+    EXPECT_THAT(run.output,
+                HasSubstr("RIDGEPOINT_COLLECTIVE_TIMEOUT is '" + std::string(limit) + "'; give a number of seconds"));
+  }
 }
 
 TEST_F(Ranks, say_what_is_not_installed) {

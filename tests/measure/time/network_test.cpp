@@ -65,6 +65,14 @@ TEST(CollectiveSeconds, are_those_of_a_ring_and_a_tree) {
   EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 16, kElements), 15.0 / 16 * kBytes / (4 * 8.5e9) + 42e-6);
 }
 
+// Every byte comes to each machine, also to one that is not full.
+TEST(CollectiveSeconds, are_those_of_the_links_of_the_machine_with_the_fewest_ranks) {
+  const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4, .between = Link{10e9, 20e-6}};
+  constexpr std::int64_t kElements = 1 << 20;
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_gather, 5, kElements), 4.0 * 4 * kElements / 8.5e9 + 22e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_gather, 6, kElements), 5.0 * 4 * kElements / (2 * 8.5e9) + 22e-6);
+}
+
 TEST(CollectiveSeconds, need_links_between_machines_where_there_are_several) {
   const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4};
   EXPECT_THAT([&] { seconds_of(network, Op::all_reduce, 5, 20); },

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -47,7 +48,7 @@ class StreamPoint {
 
 // A plan is made for one card: on others the ranks would make different graphs, whose collectives wait for ever.
 void require_same_card(const CardFacts& card, ProcessGroup& group) {
-  const std::vector<std::string> names = group.all_gather(card.name);
+  const std::vector<std::string> names = group.all_gather(card.name, "names of cards");
   const auto other = std::ranges::find_if(names, [&](const std::string& name) { return name != names.front(); });
   if (other == names.end()) return;
   throw Error(
@@ -77,18 +78,40 @@ class Channel {
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) : context_(context) {
     require_same_card(context.card(), *group);
     const CudaContext::Scope scope(context);
-    int least = 0;
-    int greatest = 0;
-    check(context.driver().cuCtxGetStreamPriorityRange(&least, &greatest), "read the priorities of streams");
-    // A collective that waits for a free multiprocessor holds up all ranks.
-    check(context.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "create a stream");
-    NcclId id{};
-    if (group->rank() == 0) check(nccl().ncclGetUniqueId(&id), "make an id");
-    const std::string first = group->all_gather(std::string_view(id.bytes, sizeof id.bytes)).front();
-    std::memcpy(id.bytes, first.data(), sizeof id.bytes);
+    const NcclId id = prepare(*group);
     check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
     watch_.emplace(context, handle_, stream_, std::chrono::duration<double>(group->collective_limit_seconds()));
   }
+
+  // Loads NCCL and makes the stream, on all ranks or on none. Returns the id that rank 0 has made.
+  NcclId prepare(ProcessGroup& group) {
+    NcclId id{};
+    std::exception_ptr failure;
+    std::string problem;
+    try {
+      nccl();
+      if (group.rank() == 0) check(nccl().ncclGetUniqueId(&id), "make an id");
+      make_stream();
+    } catch (const Error& error) {
+      failure = std::current_exception();
+      problem = error.what();
+    }
+    problem = ridgepoint::problem_of_ranks(&group, problem, "whether NCCL is ready");
+    if (failure) std::rethrow_exception(failure);
+    if (!problem.empty()) throw Error("another rank: " + problem, ErrorKind::unsupported);
+    const std::string first = group.all_gather(std::string_view(id.bytes, sizeof id.bytes), "the id of NCCL").front();
+    std::memcpy(id.bytes, first.data(), sizeof id.bytes);
+    return id;
+  }
+
+  void make_stream() {
+    int least = 0;
+    int greatest = 0;
+    check(context_.driver().cuCtxGetStreamPriorityRange(&least, &greatest), "read the priorities of streams");
+    // A collective that waits for a free multiprocessor holds up all ranks.
+    check(context_.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "create a stream");
+  }
+
   CudaContext& context_;
   CUstream stream_ = nullptr;
   NcclHandle handle_ = nullptr;
@@ -197,13 +220,17 @@ class NcclKernel : public Kernel {
 class NcclCommunicator : public Communicator {
  public:
   NcclCommunicator(CudaContext& context, const std::shared_ptr<ProcessGroup>& group)
-      : channel_(Channel::of_card(context, group)) {}
+      : channel_(Channel::of_card(context, group)), group_(group) {}
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<NcclKernel>(channel_, spec);
+  }
+  std::string problem_of_ranks(const std::string& mine, std::string_view what) override {
+    return ridgepoint::problem_of_ranks(group_.get(), mine, what);
   }
 
  private:
   Channel& channel_;
+  const std::shared_ptr<ProcessGroup> group_;
 };
 
 }  // namespace

@@ -128,10 +128,13 @@ class Run {
     } catch (const Error& error) {
       found_.work_problem = error.what();
     }
-    if (const std::string problem = problem_of_ranks(config_.group.get(), found_.work_problem); !problem.empty()) {
+    if (const std::string problem =
+            problem_of_ranks(config_.group.get(), found_.work_problem, "whether profilers record");
+        !problem.empty()) {
       found_.work_problem = problem;
       return std::nullopt;
     }
+    bool has_run = false;
     try {
       const std::int64_t begin_ns = steady_now_ns();
       {
@@ -140,8 +143,10 @@ class Run {
         program.synchronize();
       }
       const std::int64_t end_ns = steady_now_ns();
+      has_run = true;
       return work_between(begin_ns, end_ns, recorder->stop());
     } catch (const Error& error) {
+      if (config_.group != nullptr && !has_run) throw;
       found_.work_problem = error.what();
       return std::nullopt;
     }

@@ -38,7 +38,7 @@ std::vector<RankMemory> gather_memory(ProcessGroup& group, const RankMemory& min
   const Json sent = {mine.initialised_bytes, to_json(mine.before_optimizer_bytes), to_json(mine.after_optimizer_bytes),
                      mine.peak_bytes, mine.peak_reserved_bytes};
   std::vector<RankMemory> all;
-  for (const std::string& text : group.all_gather(dump_json(sent))) {
+  for (const std::string& text : group.all_gather(dump_json(sent), "memory")) {
     const Json got = Json::parse(text);
     all.push_back({.rank = all.size(),
                    .initialised_bytes = got[0],

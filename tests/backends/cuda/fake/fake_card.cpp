@@ -3,8 +3,9 @@
 // FAKE_CARD_CAPABILITY is ten times the compute capability (90 without it); FAKE_CARD_HELD_BYTES is the memory of other
 // processes; FAKE_CARD_MODULE_BYTES that of each loaded module; after the launch FAKE_CARD_FAILS_AFTER every call
 // returns an error, as after an illegal access of a kernel; with FAKE_CARD_REFUSES_STREAMS no stream can be created,
-// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, with FAKE_CARD_REFUSES_CAPTURE no launches can be captured, and
-// with FAKE_CARD_REFUSES_TOGETHER none can be cooperative;
+// with FAKE_CARD_REFUSES_IMAGES no code can be loaded, with FAKE_CARD_REFUSES_TOGETHER no launches can be cooperative,
+// and with FAKE_CARD_REFUSES_CAPTURE none can be captured, by any process or, where that is R, by rank R - 1; with
+// FAKE_CARD_RANDOM_TIMES events have other times on each rank;
 // FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank, and with FAKE_CARD_FOR_EACH_RANK each sees one of its own.
 // Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and
 // is counted, if the calling thread has none or another one.
@@ -136,6 +137,19 @@ void do_work(FakeWork work) {
 // The GPU reaches the event behind earlier work, however late the host comes to the event within the call.
 void record(EventTime& event, std::int64_t call_begin_ns) {
   event = std::max(call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
+}
+
+bool refuses_capture() {
+  const std::size_t refused = from_environment("FAKE_CARD_REFUSES_CAPTURE", 0);
+  const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  return refused != 0 && (rank == nullptr || refused == std::strtoull(rank, nullptr, 10) + 1);
+}
+
+// A factor from 1 to 2.
+float random_factor() {
+  static std::uint32_t bits = 1 + 7919 * static_cast<std::uint32_t>(from_environment("OMPI_COMM_WORLD_RANK", 0));
+  bits = bits * 1664525 + 1013904223;
+  return 1 + static_cast<float>(bits >> 8) / static_cast<float>(1 << 24);
 }
 
 CUresult wait_for_work() {
@@ -326,7 +340,7 @@ CUresult cuStreamIsCapturing(CUstream, CUstreamCaptureStatus* status) {
 }
 CUresult cuStreamEndCapture(CUstream, CUgraph* graph) {
   *graph = reinterpret_cast<CUgraph>(std::exchange(capturing, nullptr));
-  return from_environment("FAKE_CARD_REFUSES_CAPTURE", 0) != 0 ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : state();
+  return refuses_capture() ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : state();
 }
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* runnable, CUgraph graph, unsigned long long) {
   auto* const copy = new Captured;
@@ -400,6 +414,7 @@ CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
   const std::int64_t begin_ns = *reinterpret_cast<EventTime*>(start), end_ns = *reinterpret_cast<EventTime*>(stop);
   if (begin_ns == 0 || end_ns == 0) return CUDA_ERROR_INVALID_HANDLE;  // not recorded yet
   *ms = static_cast<float>(end_ns - begin_ns) / 1e6F;
+  if (from_environment("FAKE_CARD_RANDOM_TIMES", 0) != 0) *ms *= random_factor();
   return CUDA_SUCCESS;
 }
 

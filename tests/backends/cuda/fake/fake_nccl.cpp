@@ -2,7 +2,9 @@
 // communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
 // name fails; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not end, captured or not; with
 // FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_LOG: the beginning of the name of a file for each
-// rank, with a line for each tensor of a collective: the function, the elements and their type.
+// rank, with a line for each tensor of a collective: the function, the elements, their type, and whether it is
+// captured.
+#include <cuda.h>
 #include <dlfcn.h>
 
 #include <cstddef>
@@ -32,18 +34,21 @@ bool is_valid(const void* in, const void* out, std::size_t count, const void* ha
   return depth == 1 && in != nullptr && out != nullptr && count > 0 && handle == &joined && stream != nullptr;
 }
 
+template <typename Function>
+Function* of_card(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
+
 void log(const char* function, std::size_t count, int type) {
   const char* path = std::getenv("FAKE_NCCL_LOG");
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (path == nullptr || rank == nullptr) return;
   static std::FILE* file = std::fopen((std::string(path) + rank).c_str(), "w");
-  std::fprintf(file, "%s %zu %d\n", function, count, type);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  of_card<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing")(nullptr, &status);
+  const char* captured = status == CU_STREAM_CAPTURE_STATUS_NONE ? "" : " captured";
+  std::fprintf(file, "%s %zu %d%s\n", function, count, type, captured);
   std::fflush(file);
-}
-
-template <typename Function>
-Function* of_card(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
 }
 
 void set_hangs(bool hangs) { of_card<decltype(fake_card_hang)>("fake_card_hang")(hangs); }

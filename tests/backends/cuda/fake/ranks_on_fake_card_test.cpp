@@ -95,6 +95,47 @@ TEST_F(RanksOnFakeCard, call_the_same_collectives_in_the_same_order) {
   }
 }
 
+// One process for all rows, which share a communicator, as each rank chooses the fastest products by its own times.
+TEST_F(RanksOnFakeCard, go_through_a_sweep_alike_whatever_each_measures) {
+  const TemporaryFolder folder;
+  set("FAKE_NCCL_LOG", folder / "rank");
+  set("FAKE_CARD_RANDOM_TIMES", "1");
+  const ProgramResult result =
+      bench("cuda:0", {"--compile", "full", "--dtype", "fp16,tf32", "--shard", "none,parameters"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  const std::string first = read_file(folder / "rank0", 1 << 20);
+  EXPECT_THAT(first, AllOf(HasSubstr("ncclAllReduce"), HasSubstr("ncclAllGather"), HasSubstr("captured")));
+  EXPECT_EQ(first, read_file(folder / "rank1", 1 << 20));
+}
+
+// Whether a collective is captured must be the same on all ranks.
+TEST_F(RanksOnFakeCard, capture_nothing_where_one_of_them_cannot) {
+  const TemporaryFolder folder;
+  set("FAKE_NCCL_LOG", folder / "rank");
+  for (const int refusing : {0, 1}) {
+    set("FAKE_CARD_REFUSES_CAPTURE", std::to_string(refusing + 1));
+    const ProgramResult result = bench("cuda:0", {"--compile", "full", "--steps", "4"});
+    ASSERT_EQ(result.exit_code, 0) << result.error;
+    const Record record = record_from_json(result.output);
+    EXPECT_EQ(record.captured, false) << refusing;
+    EXPECT_THAT(record.capture_problem.value_or(""), HasSubstr("capture a run")) << refusing;
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak);
+    const std::string first = read_file(folder / "rank0", 1 << 20);
+    EXPECT_EQ(first, read_file(folder / "rank1", 1 << 20)) << refusing;
+  }
+}
+
+// Only rank 0 makes the id: each row is an error, and the next one begins on all ranks.
+TEST_F(RanksOnFakeCard, go_on_together_where_nccl_fails_on_one_of_them) {
+  set("FAKE_NCCL_FAILS", "ncclGetUniqueId");
+  const ProgramResult result = bench("cuda:0", {"--batch", "1,2"});
+  EXPECT_EQ(result.exit_code, 1);
+  std::istringstream rows(result.output);
+  int count = 0;
+  for (std::string row; std::getline(rows, row); ++count) EXPECT_THAT(row, HasSubstr("NCCL could not make an id"));
+  EXPECT_EQ(count, 2) << result.output << result.error;
+}
+
 // As srun --gpus-per-task=1 does: each rank sees one card, with the number 0.
 TEST_F(RanksOnFakeCard, take_the_cards_that_a_scheduler_gave_them) {
   set("FAKE_CARD_FOR_EACH_RANK", "1");
