@@ -152,21 +152,34 @@ ValueLayout layout_of(const Graph& graph, Value value) {
   return views[static_cast<std::size_t>(std::ranges::find(node.outputs, value) - node.outputs.begin())];
 }
 
-// Tables are read in vectors. One that is not dense will be a copy.
+// Tables are read in vectors, and reached by an index of 32 bits. One that is not dense will be a copy.
 bool accepts_rotary_tables(const Graph& graph, const Node& node) {
   if (!has_rotary_tables(node)) return true;
   constexpr std::int64_t kVectorElements = kVectorBytes / 4;
   return std::ranges::all_of(std::array{kCosinesOfAttention, kSinesOfAttention}, [&](std::size_t table) {
     const ValueLayout found = layout_of(graph, node.inputs[table]);
     return found.layout.shape[1] % kVectorElements == 0 &&
+           found.layout.shape.elements() <= std::numeric_limits<std::int32_t>::max() &&
            (!found.layout.is_dense() || found.offset % kVectorElements == 0);
   });
+}
+
+// Whether an index of 32 bits reaches the sums of dq in vectors of four: 64 GiB of them. Heads narrower than the
+// kernel's have sums as wide as it.
+bool accepts_sums(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  if (node.op == Op::attention) return true;
+  const Shape& q = graph.type(node.inputs[static_cast<std::size_t>(variant.operand)]).shape;
+  const AttentionSizes sizes = sizes_of(q, q);
+  constexpr std::int64_t kPanelColumns = 64;
+  const std::int64_t sums = sizes.batch * round_up(sizes.queries, variant.tiling.rows) *
+                            round_up(std::int64_t{variant.tiling.width}, kPanelColumns);
+  return sums / 4 <= std::int64_t{std::numeric_limits<std::uint32_t>::max()} + 1;
 }
 
 bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
   return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_rotary_tables(graph, node) &&
-         accepts_sizes(variant, graph, node);
+         accepts_sizes(variant, graph, node) && accepts_sums(variant, graph, node);
 }
 
 bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
