@@ -58,8 +58,16 @@ void leave_drawn_page() { drawn_page().clear(); }
 
 std::string redrawn(const std::string& drawn, const std::string& page, std::size_t rows) {
   const auto lines = std::ranges::count(drawn, '\n');
-  const std::string back = lines == 0 ? "" : fmt::format("\x1b[{}A\x1b[J", lines);
-  return back + std::string(last_lines(page, rows));
+  std::string_view rest = last_lines(page, rows);
+  if (lines == 0) return std::string(rest);
+  std::string text = fmt::format("\x1b[{}A", lines);
+  while (!rest.empty()) {
+    // Before its text: behind a line as wide as the terminal this would erase the last character.
+    const std::size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
+    text.append("\x1b[K").append(rest.substr(0, end));
+    rest.remove_prefix(end);
+  }
+  return text + "\x1b[J";
 }
 
 }  // namespace ridgepoint::cli

@@ -16,7 +16,8 @@ void draw_last_page(const std::string& page);
 void leave_drawn_page();
 
 // What turns `drawn` into `page` on a terminal: the cursor stands below the last line of `drawn`, and is moved up to
-// its first. Of `page`, the last `rows` lines are shown. Both end with a newline, or are empty.
+// its first. Of `page`, the last `rows` lines are shown. Both end with a newline, or are empty. Lines are written over
+// those before: a terminal that is emptied first flickers, and tmux keeps what was on it as if it were older output.
 std::string redrawn(const std::string& drawn, const std::string& page, std::size_t rows);
 
 }  // namespace ridgepoint::cli

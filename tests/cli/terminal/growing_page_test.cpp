@@ -36,6 +36,12 @@ TEST(GrowingPage, shows_its_last_lines_where_the_terminal_is_lower) {
   EXPECT_THAT(terminal_screen(first + whole), ElementsAre("head", "row 1", "row 2", "row 3"));
 }
 
+TEST(GrowingPage, writes_over_the_version_before_and_erases_what_is_left_of_it_last) {
+  const std::string shorter = redrawn("a long head\nrow 1\nnote\n", "head\nrow 1\n", 20);
+  EXPECT_THAT(terminal_screen("a long head\nrow 1\nnote\n" + shorter), ElementsAre("head", "row 1"));
+  EXPECT_EQ(shorter.find("\x1b[J"), shorter.size() - 3);
+}
+
 class BenchOnTerminal : public ::testing::Test {
  protected:
   static ProgramResult bench(const char* terminal) {
