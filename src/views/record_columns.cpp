@@ -249,7 +249,7 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"initial_values_ms", "initial values", 4, kModel, true, first_call_of<&FirstCallSection::initial_values>},
     {"first_run_ms", "first run", 4, kModel, true, first_call_of<&FirstCallSection::first_run>},
     {"other_ms", "other", 4, kModel, true, first_call_of<&FirstCallSection::other>},
-    {"tokens_per_second", "tokens/s", 4, kModel, true,
+    {"tokens_per_second", "tokens/s", 1, kModel, true,
      [](const Record& r) { return rate_of(step(r).tokens_per_second); }},
     {"flops_per_second", "flop/s", 5, kModel, true,
      [](const Record& r) { return rate_of(step(r).achieved_flops_per_second); }},
@@ -271,11 +271,11 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"hidden", "hidden", 3, kModel, true, [](const Record& r) { return share_of(step(r).parallel.hidden); }},
     {"wire_bytes", "sent a step", 4, kModel, false,
      [](const Record& r) { return bytes_cell(step(r).parallel.wire_bytes); }},
-    {"phase_ms.forward", "forward ms", 3, kModel, true, phase_of<&PhaseMedians::forward>},
+    {"phase_ms.forward", "forward ms", 4, kModel, true, phase_of<&PhaseMedians::forward>},
     {"phase_ms.loss", "loss ms", 5, kModel, true, phase_of<&PhaseMedians::loss>},
-    {"phase_ms.recompute", "recompute ms", 3, kModel, true, phase_of<&PhaseMedians::recompute>},
-    {"phase_ms.backward", "backward ms", 3, kModel, true, phase_of<&PhaseMedians::backward>},
-    {"phase_ms.optimizer", "optimizer ms", 3, kModel, true, phase_of<&PhaseMedians::optimizer>},
+    {"phase_ms.recompute", "recompute ms", 4, kModel, true, phase_of<&PhaseMedians::recompute>},
+    {"phase_ms.backward", "backward ms", 4, kModel, true, phase_of<&PhaseMedians::backward>},
+    {"phase_ms.optimizer", "optimizer ms", 4, kModel, true, phase_of<&PhaseMedians::optimizer>},
     {"backward_over_forward", "bwd/fwd", 2, kModel, true, backward_over_forward},
     {"backward_over_forward", "bwd/fwd", 2, kCall, false, backward_over_forward},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
@@ -358,9 +358,18 @@ std::vector<std::string_view> column_names(bool of_attention_calls) {
   return names;
 }
 
+const Record& representative(const RecordSetting& setting, std::span<const Record> records) {
+  if (setting.heading != "optimizer") return records.front();
+  const auto found = std::ranges::find_if(records, [&](const Record& r) { return setting.cell(r) != kNothing; });
+  return found == records.end() ? records.front() : *found;
+}
+
 bool varies(std::span<const Record> records, const RecordSetting& setting) {
-  return std::ranges::any_of(records,
-                             [&](const Record& r) { return setting.cell(r) != setting.cell(records.front()); });
+  const std::string cell = records.empty() ? "" : setting.cell(representative(setting, records));
+  return std::ranges::any_of(records, [&](const Record& r) {
+    const std::string other = setting.cell(r);
+    return other != cell && (setting.heading != "optimizer" || other != kNothing);
+  });
 }
 
 bool is_size(const RecordSetting& setting) {

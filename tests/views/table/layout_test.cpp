@@ -28,6 +28,14 @@ TEST(Layout, leaves_out_the_highest_rank_first_and_together) {
   EXPECT_THAT(left_out, ElementsAre("min", "max"));
 }
 
+TEST(Layout, keeps_columns_of_a_higher_rank_that_fit_where_wider_ones_do_not) {
+  TextTable table = sample_text();
+  table.columns[1].heading = "calls of every kind";
+  std::vector<std::string> left_out;
+  EXPECT_EQ(lay_out(table, 37, left_out), "ms  min  max  name\n12    1    9  a_kernel_of_some_length\n");
+  EXPECT_THAT(left_out, ElementsAre("calls of every kind"));
+}
+
 TEST(Layout, wraps_text_where_leaving_columns_out_does_not_suffice) {
   std::vector<std::string> left_out;
   EXPECT_EQ(lay_out(sample_text(), 20, left_out), "ms  name\n12  a_kernel_of_\n    some_length\n");
