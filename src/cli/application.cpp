@@ -117,7 +117,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
     std::ranges::reverse(arguments);  // CLI11 expects them in reverse
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", command_help(command, app, help_width()));
+    print_output(command_help(command, app, help_width()));
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     throw Error(parse_problem(error), ErrorKind::usage);
@@ -139,7 +139,7 @@ int dispatch(int argc, const char* const* argv) {
   if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);
   const std::string_view helped = word == "help" && argc > 2 ? argv[2] : "";  // `help bench`
   if (word == "--help" || word == "-h" || (word == "help" && (helped.empty() || helped.starts_with('-')))) {
-    fmt::print("{}", program_help(commands, help_width()));
+    print_output(program_help(commands, help_width()));
     return kExitOk;
   }
   if (word == "help") {

@@ -69,6 +69,30 @@ TEST(Program, explains_itself) {
   }
 }
 
+TEST(Program, its_help_keeps_values_beside_their_options) {
+  const ProgramResult help = run_program({"bench", "--help"});
+  EXPECT_THAT(help.output, HasSubstr("--first-call --cold-cache"));
+  // At 100 columns this line breaks before an option, not behind one.
+  EXPECT_THAT(run_program({"plan", "--help"}).output, HasSubstr(" \\\n      --checkpoint none,selective,block\n"));
+  EXPECT_THAT(run_program({"plan", "--help"}).output, HasSubstr("\"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"\n"));
+  EXPECT_THAT(run_program({"attention", "--help"}).output, HasSubstr("--pivot [COLUMN] "));
+}
+
+TEST(Program, its_usage_says_which_arguments_may_be_left_out) {
+  EXPECT_THAT(run_program({"models", "--help"}).output, HasSubstr("Usage: ridgepoint models [NAME] [OPTIONS]"));
+  EXPECT_THAT(run_program({"compare", "--help"}).output, HasSubstr("Usage: ridgepoint compare [FILES...] [OPTIONS]"));
+  EXPECT_THAT(run_program({"report", "--help"}).output, HasSubstr("Usage: ridgepoint report RECORDS... [OPTIONS]"));
+}
+
+TEST(Program, its_help_on_a_full_disk_is_an_error) {
+  const std::vector<std::vector<std::string>> helps = {{"--help"}, {"bench", "--help"}};
+  for (const std::vector<std::string>& arguments : helps) {
+    const ProgramResult result = ChildProgram(arguments, "", "/dev/full").wait();
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error, HasSubstr("cannot write to standard output: No space left"));
+  }
+}
+
 TEST(Program, says_what_it_was_built_from) {
   const ProgramResult result = run_program({"--version"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -147,6 +171,7 @@ TEST(Program, refuses_models_that_cannot_be) {
   expect_usage_error({"bench", "--batch", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--model", "tiny", "--d-model", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--steps", "0"}, "--steps");
+  expect_usage_error({"bench", "--ranks", "0"}, "--ranks: '0' is out of range");
   expect_usage_error({"bench", "--memory-limit", "0GiB"}, "--memory-limit");
   expect_usage_error({"bench", "--dtype", "fp4"}, "--dtype");
   expect_usage_error({"attention", "--dtype", "fp8", "--sequence", "64"}, "--dtype fp8 is of linear layers");

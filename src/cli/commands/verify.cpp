@@ -54,7 +54,7 @@ class Verify : public Command {
   std::string_view examples() const override {
     return "ridgepoint verify --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
            "ridgepoint verify --save-weights w.safetensors --save-tokens t.safetensors --dump r.safetensors\n"
-           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2\n"
+           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2 --atol 1e-2\n"
            "ridgepoint verify --tokens t.safetensors --against r.safetensors --parallel data=2 --ranks 2";
   }
   std::string_view notes() const override {
