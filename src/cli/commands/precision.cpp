@@ -79,7 +79,7 @@ Table type_table(const Graph& graph, Precision precision, bool detail) {
 std::vector<PrecisionVariant> parse_variants(const std::string& list, bool low_norms) {
   std::vector<PrecisionVariant> variants;
   for (const std::string& text : parse_option("--dtype", list, split_list)) {
-    const Precision precision = precision_from_name(text);
+    const Precision precision = parse_option("--dtype", text, precision_from_name);
     if (std::ranges::find(variants, precision, &PrecisionVariant::precision) != variants.end()) {
       throw Error(fmt::format("--dtype: '{}' is in the list twice", text), ErrorKind::usage);
     }
@@ -158,7 +158,8 @@ class PrecisionCommand : public Command {
            "ridgepoint precision --loss-curve text.txt --model small --batch 16 --dtype bf16,fp8";
   }
   std::string_view notes() const override {
-    return "Without --autocast or --error the command adds 0.01 a thousand times in each type. The default model is "
+    return "Without --autocast, --error or --loss-curve the command adds 0.01 a thousand times in each type. The "
+           "default model is "
            "the "
            "toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in each type, and once in "
            "double precision on slow, plain loops; choose a small model. --loss-curve trains a model on the bytes of a "
@@ -265,7 +266,7 @@ class PrecisionCommand : public Command {
   }
 
   Table types() const {
-    const Precision precision = precision_from_name(autocast_);
+    const Precision precision = parse_option("--autocast", autocast_, precision_from_name);
     require(precision != Precision::fp32, "--autocast fp32 casts nothing; choose fp16, bf16, fp8 or tf32");
     return type_table(graph(precision), precision, detail_);
   }

@@ -152,7 +152,7 @@ TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
 }
 
 TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
-  expect_usage_error({"--autocast", "fp61"}, "did you mean 'fp16'?");
+  expect_usage_error({"--autocast", "fp61"}, "--autocast: 'fp61' is unknown; did you mean 'fp16'?");
   expect_usage_error({"--autocast", "fp32"}, "casts nothing");
   expect_usage_error({"--autocast", "fp16", "--error"}, "give one");
   expect_usage_error({"--low-norms"}, "--low-norms needs --error");
