@@ -79,7 +79,7 @@ TEST(PublishedCommand, refuses_what_it_does_not_know) {
   expect_refused({"--kind", "steps"}, 2, "--kind: 'steps' is unknown; did you mean 'step'?");
   expect_refused({"--study", "h100"}, 2, "--study: 'h100' is unknown; available: rtx_a4500_20gb");
   expect_refused({"--quantity", "mean"}, 2, "--quantity: 'mean' is unknown; did you mean 'mean_ms'?");
-  expect_refused({"--quantity", "qqq"}, 2, "--quantity: 'qqq' is unknown; available: mean_ms, ");
+  expect_refused({"--quantity", "qqq"}, 2, "--quantity: 'qqq' is unknown; available: time_s, ");
   expect_refused({"--kind", "step", "--beside", "f"}, 2, "leave --kind out");
   expect_refused({"--kind", "claim", "--model", "small"}, 1, "no published figure has all of that; leave out --model");
   expect_refused({"--beside", "/nowhere/records.json"}, 1, "/nowhere/records.json");
