@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +21,7 @@
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
+#include "core/warning.h"
 #include "ridgepoint/error.h"
 #include "views/record_columns.h"
 #include "views/record_plot.h"
@@ -113,9 +115,27 @@ bool PageWriter::streams() const {
 
 bool PageWriter::draws() const { return path_.empty() && format_ == Format::table && can_draw_pages(); }
 
+std::optional<PageWriter::FileVersion> PageWriter::version_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return FileVersion{status.st_ino, status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
+}
+
+void PageWriter::rewrite_file() {
+  if (written_ && version_of(path_) != written_) {
+    warn_once("written by another: " + path_,
+              fmt::format("another program wrote '{}' too, or removed it; it has the rows of the one that writes last: "
+                          "give each run a file of its own",
+                          path_));
+  }
+  write_file(path_, all(SIZE_MAX));
+  written_ = version_of(path_);
+}
+
 void PageWriter::item_added() {
   ++item_count_;
-  if (!path_.empty() && !is_special_file_) write_file(path_, all(SIZE_MAX));
+  if (!path_.empty() && !is_special_file_) rewrite_file();
   if (draws()) draw_page(all(output_width()));
   if (!streams()) return;
   const views::Page page = make_page_(format_, item_count_ - 1);
