@@ -178,6 +178,18 @@ TEST(Program, refuses_models_that_cannot_be) {
   expect_usage_error({"plan", "--dtype", "fp8", "--as", "torch"}, "PyTorch has no autocast to fp8");
 }
 
+TEST(Verify, shows_how_far_the_weights_are_written) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const TemporaryFolder folder;
+  const std::string file = folder / "w.safetensors";
+  const ProgramResult result =
+      run_program_on_terminal({"verify", "--device", "cpu", "--layers", "1", "--d-model", "16", "--d-ff", "24",
+                               "--heads", "2", "--vocab", "50", "--save-weights", file});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("weights of custom  writing"));
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
 TEST(Bench, measures_every_row_of_a_sweep) {
   const TemporaryFolder folder;
   const std::string file = folder / "rows.json";
