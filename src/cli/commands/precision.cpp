@@ -141,7 +141,10 @@ Table curve_table(const std::vector<LossCurve>& curves, const std::string& capti
     table.add(std::move(cells));
   }
   table.note =
-      fmt::format("Each row has the mean loss of the {} steps that end with its step. A token is a byte.", interval);
+      interval == 1
+          ? "Each row has the loss of its step. A token is a byte."
+          : fmt::format("Each row has the mean loss of the {} steps that end with its step. A token is a byte.",
+                        interval);
   return table;
 }
 

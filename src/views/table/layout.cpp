@@ -217,7 +217,10 @@ class Layout {
         shown.push_back(columns[next++]);
       }
       const bool is_first = text.empty();
-      text += (is_first ? "" : "\n") + Printer(section(shown, widths, !repeats, is_first), width_).print();
+      const TextTable part = section(shown, widths, !repeats, is_first);
+      // Rows that failed stand in the first part alone.
+      if (!is_first && part.rows.empty() && !table_.rows.empty()) break;
+      text += (is_first ? "" : "\n") + Printer(part, width_).print();
     }
     return text;
   }

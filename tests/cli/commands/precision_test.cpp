@@ -144,6 +144,8 @@ TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
     EXPECT_LT(rows.back()[key].get<double>(), rows.front()[key].get<double>()) << key;
   }
   EXPECT_NE(rows.back()["bf16.loss"], rows.back()["fp8.loss"]);
+  EXPECT_THAT(precision(with_options(options, {"--format", "table", "--dtype", "bf16", "--train-steps", "2"})).output,
+              HasSubstr("Each row has the loss of its step."));
   expect_usage_error({"--loss-curve", path}, "add --model small");
   expect_usage_error({"--loss-curve", path, "--error"}, "give one");
   expect_usage_error({"--loss-curve", path, "--model", "tiny", "--context", "4096"}, "the text has 1400 bytes");

@@ -61,6 +61,17 @@ TEST(Layout, continues_below_what_has_no_room_beside) {
   EXPECT_THAT(left_out, IsEmpty());
 }
 
+TEST(Layout, does_not_continue_below_where_every_row_failed) {
+  TextTable table = wide();
+  table.rows.erase(table.rows.begin());
+  std::vector<std::string> left_out;
+  EXPECT_EQ(lay_out(table, 30, left_out),
+            "sequence  composite  softmax\n"
+            "     512\n"
+            "    oom: asked for more than\n"
+            "    there is\n");
+}
+
 TEST(Layout, numbers_its_rows_where_what_they_are_takes_all_the_room) {
   TextTable table = wide();
   table.key_columns = 3;
