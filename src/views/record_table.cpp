@@ -137,7 +137,7 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   table.caption = records_caption(records);
   for (const RecordSetting* setting : settings) {
     // The number of parameters can be omitted: the name of the model implies it.
-    table.columns.push_back(right(std::string(setting->heading), setting->heading == "parameters" ? 11 : 0));
+    table.columns.push_back(right(std::string(setting->heading), setting->heading == "parameters" ? 12 : 0));
     table.columns.back().align = setting->align;
   }
   table.key_columns = settings.size();
