@@ -58,10 +58,10 @@ Command& find_command(const Commands& commands, std::string_view word) {
 }
 
 // Clears a progress line first, so that the warning has a line of its own. Ranks warn of the same: the first one does.
-void print_warning(std::string_view message) {
+void show_warning(std::string_view message) {
   if (!is_first_rank()) return;
   if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
-  print_error(fmt::format("warning: {}", message));
+  print_warning(message);
 }
 
 // Rewords CLI11's "--batch: 1 required N missing" and "Could not convert: --rtol = small".
@@ -125,7 +125,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   check_values(app);
   install_interrupt_handler();
-  set_warning_handler(print_warning);
+  set_warning_handler(show_warning);
   return command.run();
 }
 

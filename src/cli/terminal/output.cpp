@@ -38,6 +38,11 @@ bool is_special_file(const std::string& path) {
          !std::filesystem::is_directory(status);
 }
 
+std::string error_lines(std::string_view message) {
+  const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
+  return views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2) + "\n";
+}
+
 }  // namespace
 
 void OutputOptions::add_to(CLI::App& app) {
@@ -198,10 +203,10 @@ void print_output(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
-  leave_drawn_page();
-  const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
-  fmt::print(stderr, "{}\n",
-             views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2));
+  if (draws_where_errors_go()) leave_drawn_page();
+  fmt::print(stderr, "{}", error_lines(message));
 }
+
+void print_warning(std::string_view message) { print_above_page(error_lines(fmt::format("warning: {}", message))); }
 
 }  // namespace ridgepoint::cli

@@ -112,5 +112,7 @@ int exit_code(std::span<const Record> records);
 void print_output(std::string_view text);
 // One line on standard error: `ridgepoint: message`. A terminal gets it in lines that fit.
 void print_error(std::string_view message);
+// The same, above a table that is growing on the terminal.
+void print_warning(std::string_view message);
 
 }  // namespace ridgepoint::cli

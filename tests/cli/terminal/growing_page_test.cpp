@@ -42,6 +42,16 @@ TEST(GrowingPage, writes_over_the_version_before_and_erases_what_is_left_of_it_l
   EXPECT_EQ(shorter.find("\x1b[J"), shorter.size() - 3);
 }
 
+TEST(GrowingPage, warnings_stand_above_it) {
+  const Insertion insertion = inserted_above("head\nrow 1\n", "a warning\nof two lines\n");
+  const std::string all = insertion.back + insertion.lines + insertion.page;
+  EXPECT_THAT(terminal_screen("before\nhead\nrow 1\n" + all),
+              ElementsAre("before", "a warning", "of two lines", "head", "row 1"));
+  const std::string next = redrawn("head\nrow 1\n", "head\nrow 1\nrow 2\n", 20);
+  EXPECT_THAT(terminal_screen("head\nrow 1\n" + all + next),
+              ElementsAre("a warning", "of two lines", "head", "row 1", "row 2"));
+}
+
 class BenchOnTerminal : public ::testing::Test {
  protected:
   static ProgramResult bench(const char* terminal) {
