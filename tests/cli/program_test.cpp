@@ -329,8 +329,9 @@ TEST(Bench, shows_the_columns_asked_for) {
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, HasSubstr("mode  peak reserved  added by backward  allocated at end\nstep "));
   expect_usage_error({"bench", "--columns", "peak_reservd"},
-                     "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?; available: mean, std");
-  expect_usage_error({"bench", "--columns", "forward_ms"}, "--columns: 'forward_ms' is unknown");
+                     "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?");
+  expect_usage_error({"bench", "--columns", "speed"}, "--columns: 'speed' is unknown; did you mean 'speedup'?");
+  expect_usage_error({"bench", "--columns", "qqq"}, "--columns: 'qqq' is unknown; available: mean, std");
   EXPECT_THAT(run_program({"bench", "--help"}).output, AllOf(HasSubstr("--columns NAMES"), HasSubstr("peak_reserved")));
 }
 

@@ -121,6 +121,8 @@ Table error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<
 // Means of so many steps in a row, in about so many rows.
 constexpr std::size_t kCurveRows = 20;
 
+constexpr std::int64_t kMostTerms = 10'000'000'000;  // of a sum: they take some minutes
+
 Table curve_table(const std::vector<LossCurve>& curves, const std::string& caption) {
   Table table;
   table.caption = caption;
@@ -225,6 +227,7 @@ class PrecisionCommand : public Command {
             "--autocast, --error and --loss-curve print different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
     require(train_steps_ >= 1, "--train-steps: the least is 1");
+    require(count_ <= kMostTerms, fmt::format("--count: {} is too large; the most is {}", count_, kMostTerms));
     require(dtype_option_->count() == 0 || errors_ || !text_file_.empty(), "--dtype needs --error or --loss-curve");
     require(train_steps_option_->count() == 0 || !text_file_.empty(), "--train-steps needs --loss-curve");
     require(text_file_.empty() || names_model(), "--loss-curve trains a language model; add --model small");

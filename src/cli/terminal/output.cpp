@@ -91,8 +91,9 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = nearest(name, known);
-    throw Error(fmt::format("--columns: '{}' is unknown{}; available: {}", name,
-                            near.empty() ? "" : fmt::format("; did you mean '{}'?", near), fmt::join(known, ", ")),
+    throw Error(fmt::format("--columns: '{}' is unknown; {}", name,
+                            near.empty() ? fmt::format("available: {}", fmt::join(known, ", "))
+                                         : fmt::format("did you mean '{}'?", near)),
                 ErrorKind::usage);
   }
   return names;

@@ -160,6 +160,7 @@ TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
   expect_usage_error({"--low-norms"}, "--low-norms needs --error");
   expect_usage_error({"--graph", "x"}, "--graph needs --autocast");
   expect_usage_error({"--count", "0"}, "--count");
+  expect_usage_error({"--count", "99999999999999999999"}, "--count");
   expect_usage_error({"--term", "-1"}, "--term");
   expect_usage_error({"--error", "--depth", "0"}, "--depth");
   expect_usage_error({"--error", "--device", "null"}, "computes nothing");
