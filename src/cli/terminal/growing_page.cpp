@@ -72,8 +72,8 @@ void draw_last_page(const std::string& page) {
 void leave_drawn_page() { drawn_page().clear(); }
 
 bool draws_where_errors_go() {
-  struct stat output {
-  }, errors{};
+  struct stat output {};
+  struct stat errors {};
   return !drawn_page().empty() && ::isatty(STDERR_FILENO) != 0 && ::fstat(STDOUT_FILENO, &output) == 0 &&
          ::fstat(STDERR_FILENO, &errors) == 0 && output.st_rdev == errors.st_rdev;
 }

@@ -27,7 +27,7 @@ std::string heading(const CLI::Option& option) {
   names += "--" + option.get_lnames().front();
   const std::string type = option.get_items_expected_max() > 0 ? option.get_type_name() : "";
   if (type.empty()) return names;
-  return names + (option.get_items_expected_min() == 0 ? fmt::format(" [{}]", type) : " " + type);
+  return names + (can_be_left_out(option) ? fmt::format(" [{}]", type) : " " + type);
 }
 
 std::vector<std::string> groups_of(const CLI::App& app) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "support/run_program.h"
 
