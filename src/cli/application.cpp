@@ -58,10 +58,10 @@ Command& find_command(const Commands& commands, std::string_view word) {
 }
 
 // Clears a progress line first, so that the warning has a line of its own. Ranks warn of the same: the first one does.
-void print_warning(std::string_view message) {
+void show_warning(std::string_view message) {
   if (!is_first_rank()) return;
   if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
-  print_error(fmt::format("warning: {}", message));
+  print_warning(message);
 }
 
 // Rewords CLI11's "--batch: 1 required N missing" and "Could not convert: --rtol = small".
@@ -117,7 +117,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
     std::ranges::reverse(arguments);  // CLI11 expects them in reverse
     app.parse(std::move(arguments));
   } catch (const CLI::CallForHelp&) {
-    fmt::print("{}", command_help(command, app, help_width()));
+    print_output(command_help(command, app, help_width()));
     return kExitOk;
   } catch (const CLI::ParseError& error) {
     throw Error(parse_problem(error), ErrorKind::usage);
@@ -125,7 +125,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   check_values(app);
   install_interrupt_handler();
-  set_warning_handler(print_warning);
+  set_warning_handler(show_warning);
   return command.run();
 }
 
@@ -139,7 +139,7 @@ int dispatch(int argc, const char* const* argv) {
   if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);
   const std::string_view helped = word == "help" && argc > 2 ? argv[2] : "";  // `help bench`
   if (word == "--help" || word == "-h" || (word == "help" && (helped.empty() || helped.starts_with('-')))) {
-    fmt::print("{}", program_help(commands, help_width()));
+    print_output(program_help(commands, help_width()));
     return kExitOk;
   }
   if (word == "help") {

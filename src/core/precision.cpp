@@ -10,7 +10,7 @@ constexpr auto kNames = enum_names<Precision>("fp32", "tf32", "bf16", "fp16", "f
 }  // namespace
 
 std::string_view name(Precision precision) { return kNames[precision]; }
-Precision precision_from_name(std::string_view text) { return kNames.parse(text, "unknown precision '{}'"); }
+Precision precision_from_name(std::string_view text) { return kNames.parse(text, "'{}' is unknown"); }
 
 DType matmul_dtype(Precision precision) {
   if (precision == Precision::bf16 || precision == Precision::fp8) return DType::bf16;

@@ -45,7 +45,7 @@ Page model_page(std::span<const TransformerConfig> models, Format format) {
                    {"heads", "heads"},
                    {"kv_heads", "kv heads"},
                    {"head_size", "head size", "{}", Align::by_content, 3},
-                   {"d_ff", "d_ff"},
+                   {"d_ff", "d_ff", "{}", Align::by_content, 1},
                    {"experts", "experts", "{}", Align::by_content, 2},
                    {"experts_per_token", "per token", "{}", Align::by_content, 5},
                    {"vocab", "vocabulary", "{}", Align::by_content, 3},

@@ -229,12 +229,12 @@ constexpr auto kAny = RecordMeasurement::Of::both;
 
 constexpr RecordMeasurement kMeasurements[] = {
     {"mean", "mean ms", 0, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.mean); }},
-    {"std", "std", 2, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.std); }},
+    {"std", "std", 4, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.std); }},
     {"speedup", "ridgepoint's speedup", 0, kModel, true, speedup_over},
-    {"median", "median", 6, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.median); }},
-    {"min", "min", 7, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.min); }},
-    {"max", "max", 8, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.max); }},
-    {"cv", "cv", 9, kModel, true, [](const Record& r) { return share_of(step(r).time_ms.cv); }},
+    {"median", "median", 7, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.median); }},
+    {"min", "min", 8, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.min); }},
+    {"max", "max", 9, kModel, true, [](const Record& r) { return format_ms(step(r).time_ms.max); }},
+    {"cv", "cv", 10, kModel, true, [](const Record& r) { return share_of(step(r).time_ms.cv); }},
     {"median_half_width", "median \u00b1", 3, kModel, true, half_width_of},
     {"timing", "timing", 0, kModel, true, timing_mark},
     {"first_call", "first call ms", 0, kModel, true, first_call_of<&FirstCallSection::total>},
@@ -249,9 +249,9 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"initial_values_ms", "initial values", 4, kModel, true, first_call_of<&FirstCallSection::initial_values>},
     {"first_run_ms", "first run", 4, kModel, true, first_call_of<&FirstCallSection::first_run>},
     {"other_ms", "other", 4, kModel, true, first_call_of<&FirstCallSection::other>},
-    {"tokens_per_second", "tokens/s", 4, kModel, true,
+    {"tokens_per_second", "tokens/s", 2, kModel, true,
      [](const Record& r) { return rate_of(step(r).tokens_per_second); }},
-    {"flops_per_second", "flop/s", 5, kModel, true,
+    {"flops_per_second", "flop/s", 6, kModel, true,
      [](const Record& r) { return rate_of(step(r).achieved_flops_per_second); }},
     // Only for predictions: measured rows show flop/s.
     {"flops_per_step", "flop a step", 3, kModel, true,
@@ -271,12 +271,12 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"hidden", "hidden", 3, kModel, true, [](const Record& r) { return share_of(step(r).parallel.hidden); }},
     {"wire_bytes", "sent a step", 4, kModel, false,
      [](const Record& r) { return bytes_cell(step(r).parallel.wire_bytes); }},
-    {"phase_ms.forward", "forward ms", 3, kModel, true, phase_of<&PhaseMedians::forward>},
+    {"phase_ms.forward", "forward ms", 5, kModel, true, phase_of<&PhaseMedians::forward>},
     {"phase_ms.loss", "loss ms", 5, kModel, true, phase_of<&PhaseMedians::loss>},
-    {"phase_ms.recompute", "recompute ms", 3, kModel, true, phase_of<&PhaseMedians::recompute>},
-    {"phase_ms.backward", "backward ms", 3, kModel, true, phase_of<&PhaseMedians::backward>},
-    {"phase_ms.optimizer", "optimizer ms", 3, kModel, true, phase_of<&PhaseMedians::optimizer>},
-    {"backward_over_forward", "bwd/fwd", 2, kModel, true, backward_over_forward},
+    {"phase_ms.recompute", "recompute ms", 5, kModel, true, phase_of<&PhaseMedians::recompute>},
+    {"phase_ms.backward", "backward ms", 5, kModel, true, phase_of<&PhaseMedians::backward>},
+    {"phase_ms.optimizer", "optimizer ms", 5, kModel, true, phase_of<&PhaseMedians::optimizer>},
+    {"backward_over_forward", "bwd/fwd", 4, kModel, true, backward_over_forward},
     {"backward_over_forward", "bwd/fwd", 2, kCall, false, backward_over_forward},
     {"skipped_steps", "skipped", 1, kModel, true, skipped_of},
     {"forward_ms", "forward ms", 0, kCall, true, [](const Record& r) { return median_of(call(r).forward_ms); }},
@@ -286,7 +286,7 @@ constexpr RecordMeasurement kMeasurements[] = {
     {"backward_flops_per_second", "bwd flop/s", 2, kCall, true,
      [](const Record& r) { return rate_of(call(r).backward_flops_per_second); }},
     {"peak_allocated", "peak memory", 1, kModel, true, memory_of<&Record::Memory::peak_allocated>},
-    {"before_backward", "before backward", 10, kModel, true, memory_of<&Record::Memory::before_backward>},
+    {"before_backward", "before backward", 11, kModel, true, memory_of<&Record::Memory::before_backward>},
     {"before_backward", "before bwd", 0, kCall, true, memory_of<&Record::Memory::before_backward>},
     {"peak_allocated", "peak", 0, kCall, true, memory_of<&Record::Memory::peak_allocated>},
     {"added", "added by backward", 0, kAny, false, [](const Record& r) { return bytes_cell(added_bytes(r)); }},
@@ -358,9 +358,18 @@ std::vector<std::string_view> column_names(bool of_attention_calls) {
   return names;
 }
 
+const Record& representative(const RecordSetting& setting, std::span<const Record> records) {
+  if (setting.heading != "optimizer") return records.front();
+  const auto found = std::ranges::find_if(records, [&](const Record& r) { return setting.cell(r) != kNothing; });
+  return found == records.end() ? records.front() : *found;
+}
+
 bool varies(std::span<const Record> records, const RecordSetting& setting) {
-  return std::ranges::any_of(records,
-                             [&](const Record& r) { return setting.cell(r) != setting.cell(records.front()); });
+  const std::string cell = records.empty() ? "" : setting.cell(representative(setting, records));
+  return std::ranges::any_of(records, [&](const Record& r) {
+    const std::string other = setting.cell(r);
+    return other != cell && (setting.heading != "optimizer" || other != kNothing);
+  });
 }
 
 bool is_size(const RecordSetting& setting) {

@@ -39,6 +39,9 @@ bool concerns(const RecordMeasurement& measurement, const Record& record);
 // The names that --columns accepts, for models or for calls of attention.
 std::vector<std::string_view> column_names(bool of_attention_calls);
 
+// The record whose cell stands for all where the setting does not vary: the first, or the first that has an optimizer.
+const Record& representative(const RecordSetting& setting, std::span<const Record> records);
+// Modes without an optimizer do not make it vary: the mode says that they have none.
 bool varies(std::span<const Record> records, const RecordSetting& setting);
 // Whether the setting is one of layers, d_model, d_ff and heads.
 bool is_size(const RecordSetting& setting);

@@ -137,7 +137,7 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   table.caption = records_caption(records);
   for (const RecordSetting* setting : settings) {
     // The number of parameters can be omitted: the name of the model implies it.
-    table.columns.push_back(right(std::string(setting->heading), setting->heading == "parameters" ? 11 : 0));
+    table.columns.push_back(right(std::string(setting->heading), setting->heading == "parameters" ? 12 : 0));
     table.columns.back().align = setting->align;
   }
   table.key_columns = settings.size();
@@ -225,8 +225,10 @@ std::string kept_together(std::string_view phrase) {
 std::string records_caption(std::span<const Record> records) {
   std::string text;
   for (const RecordSetting& setting : record_settings()) {
-    if (varies(records, setting) || is_redundant(records.front(), setting)) continue;
-    const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(records.front()));
+    if (varies(records, setting)) continue;
+    const Record& record = representative(setting, records);
+    if (is_redundant(record, setting)) continue;
+    const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(record));
     text += (text.empty() ? "" : phrase.starts_with('(') ? " " : ", ") + kept_together(phrase);
   }
   return text;

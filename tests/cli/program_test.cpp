@@ -69,6 +69,30 @@ TEST(Program, explains_itself) {
   }
 }
 
+TEST(Program, its_help_keeps_values_beside_their_options) {
+  const ProgramResult help = run_program({"bench", "--help"});
+  EXPECT_THAT(help.output, HasSubstr("--first-call --cold-cache"));
+  // At 100 columns this line breaks before an option, not behind one.
+  EXPECT_THAT(run_program({"plan", "--help"}).output, HasSubstr(" \\\n      --checkpoint none,selective,block\n"));
+  EXPECT_THAT(run_program({"plan", "--help"}).output, HasSubstr("\"8x NVLink 450 GB/s, 400 Gb/s InfiniBand\"\n"));
+  EXPECT_THAT(run_program({"attention", "--help"}).output, HasSubstr("--pivot [COLUMN] "));
+}
+
+TEST(Program, its_usage_says_which_arguments_may_be_left_out) {
+  EXPECT_THAT(run_program({"models", "--help"}).output, HasSubstr("Usage: ridgepoint models [NAME] [OPTIONS]"));
+  EXPECT_THAT(run_program({"compare", "--help"}).output, HasSubstr("Usage: ridgepoint compare [FILES...] [OPTIONS]"));
+  EXPECT_THAT(run_program({"report", "--help"}).output, HasSubstr("Usage: ridgepoint report RECORDS... [OPTIONS]"));
+}
+
+TEST(Program, its_help_on_a_full_disk_is_an_error) {
+  const std::vector<std::vector<std::string>> helps = {{"--help"}, {"bench", "--help"}};
+  for (const std::vector<std::string>& arguments : helps) {
+    const ProgramResult result = ChildProgram(arguments, "", "/dev/full").wait();
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.error, HasSubstr("cannot write to standard output: No space left"));
+  }
+}
+
 TEST(Program, says_what_it_was_built_from) {
   const ProgramResult result = run_program({"--version"});
   EXPECT_EQ(result.exit_code, 0) << result.error;
@@ -147,10 +171,23 @@ TEST(Program, refuses_models_that_cannot_be) {
   expect_usage_error({"bench", "--batch", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--model", "tiny", "--d-model", "4611686018427387904"}, "overflow");
   expect_usage_error({"bench", "--steps", "0"}, "--steps");
+  expect_usage_error({"bench", "--ranks", "0"}, "--ranks: '0' is out of range");
   expect_usage_error({"bench", "--memory-limit", "0GiB"}, "--memory-limit");
   expect_usage_error({"bench", "--dtype", "fp4"}, "--dtype");
   expect_usage_error({"attention", "--dtype", "fp8", "--sequence", "64"}, "--dtype fp8 is of linear layers");
   expect_usage_error({"plan", "--dtype", "fp8", "--as", "torch"}, "PyTorch has no autocast to fp8");
+}
+
+TEST(Verify, shows_how_far_the_weights_are_written) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const TemporaryFolder folder;
+  const std::string file = folder / "w.safetensors";
+  const ProgramResult result =
+      run_program_on_terminal({"verify", "--device", "cpu", "--layers", "1", "--d-model", "16", "--d-ff", "24",
+                               "--heads", "2", "--vocab", "50", "--save-weights", file});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("weights of custom  writing"));
+  EXPECT_TRUE(std::filesystem::exists(file));
 }
 
 TEST(Bench, measures_every_row_of_a_sweep) {
@@ -292,8 +329,9 @@ TEST(Bench, shows_the_columns_asked_for) {
   EXPECT_EQ(result.exit_code, 0) << result.error;
   EXPECT_THAT(result.output, HasSubstr("mode  peak reserved  added by backward  allocated at end\nstep "));
   expect_usage_error({"bench", "--columns", "peak_reservd"},
-                     "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?; available: mean, std");
-  expect_usage_error({"bench", "--columns", "forward_ms"}, "--columns: 'forward_ms' is unknown");
+                     "--columns: 'peak_reservd' is unknown; did you mean 'peak_reserved'?");
+  expect_usage_error({"bench", "--columns", "speed"}, "--columns: 'speed' is unknown; did you mean 'speedup'?");
+  expect_usage_error({"bench", "--columns", "qqq"}, "--columns: 'qqq' is unknown; available: mean, std");
   EXPECT_THAT(run_program({"bench", "--help"}).output, AllOf(HasSubstr("--columns NAMES"), HasSubstr("peak_reserved")));
 }
 

@@ -198,6 +198,18 @@ TEST(RecordTable, has_a_column_for_each_phase_that_was_timed) {
   EXPECT_THAT(text, Not(HasSubstr("optimizer ms")));
 }
 
+TEST(RecordTable, has_no_column_for_an_optimizer_that_only_some_modes_have) {
+  std::vector<Record> records = {sample_record(Mode::forward), sample_record(Mode::step)};
+  records[0].optimizer.reset();
+  records[1].optimizer = Optimizer::adamw;
+  EXPECT_THAT(records_as_text(records), Not(HasSubstr("optimizer")));
+  records[1].optimizer = Optimizer::sgd;
+  EXPECT_THAT(records_as_text(records), AllOf(HasSubstr(", sgd,"), Not(HasSubstr("optimizer"))));
+  records.push_back(records[1]);
+  records[2].optimizer = Optimizer::adamw;
+  EXPECT_THAT(records_as_text(records), HasSubstr("optimizer  mode"));
+}
+
 TEST(RecordTable, leaves_out_the_least_telling_columns_of_a_narrow_terminal_and_says_so) {
   const std::string text = records_as_text(std::vector{sample_record()}, 60);
   EXPECT_THAT(text, HasSubstr("mean ms"));

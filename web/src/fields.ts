@@ -94,6 +94,8 @@ export const categories: readonly string[] =
 
 // The same setting of another workload, or of no interest in a label, if these already differ.
 const kImplied: { [path: string]: string } = {
+  "device.name": "card",
+  "device.instruction_set": "device.name",
   "model.parameters": "model.name",
   "model.layers": "model.name",
   "model.d_model": "model.name",

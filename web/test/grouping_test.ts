@@ -48,6 +48,14 @@ test("settings that vary are told from those that all rows share", () => {
   assert.equal(labelOf(experiment.records[0]!, experiment.varying), "step, context 128");
 });
 
+test("a plan for a card is not named twice, by the card and by the device that stands for it", () => {
+  const planned = (card: string, name: string) => record({ card, device: { kind: "null", name } });
+  const rows = [planned("H100 SXM", "H100 SXM"), planned("RTX 4090", "RTX 4090"), planned("T4", "AMD EPYC")];
+  assert.deepEqual(makeExperiment("plan", rows).varying.map(({ path }) => path), ["card"]);
+  const measured = [record({ device: { name: "H100 SXM" } }), record({ device: { name: "RTX 4090" } })];
+  assert.deepEqual(makeExperiment("bench", measured).varying.map(({ path }) => path), ["device.name"]);
+});
+
 test("the context is the axis, and a memory limit of long contexts makes no curve of its own", () => {
   const widths = [16, 32, 64, 128], contexts = [256, 1024, 4096];
   const rows = widths.flatMap((width) => contexts.map((context) => record({ context, model: { name: "tiny", d_model: width }, time_ms: { median: width },

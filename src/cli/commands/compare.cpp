@@ -59,6 +59,7 @@ class Compare : public Command {
     constexpr const char* kGroup = "Compare";
     app.add_option("FILES", files_, "record files; the first is the baseline")
         ->type_name("FILE")
+        ->default_str("none")
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->group(kGroup);
     app.add_option("--same-within", same_within_, "differences up to this are called the same [1%]")

@@ -106,6 +106,15 @@ class GraphCommand : public Command {
     return Transformer(model_of(draft), draft.batch).build(stop_if_interrupted);
   }
 
+  static void check_pass(std::string_view flag, const std::string& pass) {
+    const std::vector<std::string_view> names = pass_names();
+    if (std::ranges::find(names, pass) != names.end()) return;
+    const std::string near = hint(pass, names);
+    throw Error(fmt::format("{}: no pass is called '{}'{}", flag, pass,
+                            near.empty() ? "; 'ridgepoint graph --help' lists them" : near),
+                ErrorKind::usage);
+  }
+
   // One call of attention with the heads and the width of the model.
   static AttentionProblem attention_problem(const RunDraft& draft) {
     const TransformerConfig model = model_of(draft);
@@ -130,6 +139,8 @@ class GraphCommand : public Command {
     if (!graph_file_.empty() && !run_options_.given("--mode")) options.mode = Mode::forward;
     if (!skip_.empty()) options.skip = parse_option("--skip", skip_, split_list);
     options.until = after_;
+    for (const std::string& pass : options.skip) check_pass("--skip", pass);
+    if (!after_.empty()) check_pass("--after", after_);
     Graph forward = source(draft);
     views::NodeCounts before = views::count_nodes(forward);
     options.after_pass = [&](const PassResult& result, const Graph& graph) {

@@ -43,7 +43,10 @@ class Models : public Command {
            "config.json; --model also takes the path of a config.json. docs/models.md has the families.";
   }
   void add_options(CLI::App& app) override {
-    app.add_option("NAME", filter_, "list only models with this text in their name or family")->type_name("");
+    app.add_option("NAME", filter_, "list only models with this text in their name or family")
+        ->type_name("")
+        ->default_str("all")
+        ->group("Models");
     output_.add_to(app);
   }
 

@@ -1,5 +1,6 @@
 // ridgepoint plan: the memory that runs would need, and whether it fits a card; nothing runs.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -36,8 +37,9 @@ constexpr FitSize kFitSizes[] = {
 };
 
 constexpr std::string_view kColumns = "peak_allocated,peak_reserved,before_backward,peak_phase";
-constexpr std::string_view kTimeColumns = ",predicted_ms,predicted_error";  // with cards
-constexpr std::string_view kRankColumns = ",predicted_communication,predicted_exposed,wire_bytes";
+constexpr std::string_view kTimeColumns = ",predicted_ms,predicted_error";                   // with cards
+constexpr std::string_view kRankTimeColumns = ",predicted_communication,predicted_exposed";  // with cards
+constexpr std::string_view kRankColumns = ",wire_bytes";
 constexpr std::string_view kLimitColumns = ",capacity,fits,room";
 constexpr std::string_view kAutoColumns = ",recomputed_flops,checkpoint_blocks";
 
@@ -85,7 +87,7 @@ class Plan : public Command {
            "of a run, to the byte. Kernels, and so their workspaces, are those of the card, whether or not this "
            "machine has one. Without --card, for a card older than compute capability 8.0, and in a build without "
            "the CUDA back end, they are those of this machine's processor (of its GPU with --device cuda). "
-           "predicted ms is the time of an iteration by the roofline, at the rates that kernels reach; 186 of 189 "
+           "predicted ms is the time of an iteration by the roofline, at the rates that kernels reach; almost all "
            "times measured on an H200 are within the error beside it, and other cards have not been measured. The "
            "capacity of a card is the memory that its driver reports, less --keep-free for the CUDA context, "
            "libraries and other programs. room is what is left of it beside the reserved memory; a negative room is "
@@ -134,7 +136,8 @@ class Plan : public Command {
             "--shard auto needs a memory to fit in; give --card or --memory-limit");
     if (output_options_.columns.empty() && is_for_people(output_options_.resolved_format()))
       output_options_.columns =
-          fmt::format("{}{}{}{}{}", kColumns, cards_.empty() ? "" : kTimeColumns, has_ranks ? kRankColumns : "",
+          fmt::format("{}{}{}{}{}{}", kColumns, cards_.empty() ? "" : kTimeColumns,
+                      has_ranks && !cards_.empty() ? kRankTimeColumns : "", has_ranks ? kRankColumns : "",
                       is_limited() ? kLimitColumns : "", has_auto ? kAutoColumns : "");
     RecordWriter writer(output_options_);
     std::vector<RowOutline> rows;
@@ -169,15 +172,27 @@ class Plan : public Command {
     std::vector<MemoryLimit> limits;
     for (const std::string& name : parse_option("--card", cards_, split_list)) {
       const Datasheet* sheet = find_datasheet(name);
-      if (sheet == nullptr) {
-        require(false, fmt::format("--card: '{}' is unknown{}; for another card give its size with --memory-limit",
-                                   name, hint(name, card_names())));
-      }
+      if (sheet == nullptr) refuse_card(name);
       limits.push_back(
           {.card = std::string(sheet->card),
            .capacity_bytes = std::max<std::int64_t>(sheet->memory_bytes - static_cast<std::int64_t>(kept), 0)});
     }
     return limits;
+  }
+
+  // Suggests a card whose first word is like that of the name, "H200 SXM" for "h2000"; else lists all.
+  [[noreturn]] static void refuse_card(std::string_view name) {
+    const std::vector<std::string_view> cards = card_names();
+    std::string near = nearest(name, cards);
+    for (std::size_t i = 0; i < cards.size() && near.empty(); ++i) {
+      const std::string_view first_word = cards[i].substr(0, cards[i].find(' '));
+      if (!nearest(name.substr(0, name.find(' ')), {&first_word, 1}).empty()) near = cards[i];
+    }
+    const std::string help =
+        near.empty() ? fmt::format("available: {}.", fmt::join(cards, ", ")) : fmt::format("did you mean '{}'?", near);
+    throw Error(
+        fmt::format("--card: '{}' is unknown; {} Give the memory of another card: --memory-limit 80GiB", name, help),
+        ErrorKind::usage);
   }
 
   static MemoryLimit limit_of(const RunDraft& draft, MemoryLimit limit) {

@@ -79,7 +79,7 @@ Table type_table(const Graph& graph, Precision precision, bool detail) {
 std::vector<PrecisionVariant> parse_variants(const std::string& list, bool low_norms) {
   std::vector<PrecisionVariant> variants;
   for (const std::string& text : parse_option("--dtype", list, split_list)) {
-    const Precision precision = precision_from_name(text);
+    const Precision precision = parse_option("--dtype", text, precision_from_name);
     if (std::ranges::find(variants, precision, &PrecisionVariant::precision) != variants.end()) {
       throw Error(fmt::format("--dtype: '{}' is in the list twice", text), ErrorKind::usage);
     }
@@ -121,6 +121,8 @@ Table error_table(const std::vector<PrecisionErrorRow>& rows, const std::vector<
 // Means of so many steps in a row, in about so many rows.
 constexpr std::size_t kCurveRows = 20;
 
+constexpr std::int64_t kMostTerms = 10'000'000'000;  // of a sum: they take some minutes
+
 Table curve_table(const std::vector<LossCurve>& curves, const std::string& caption) {
   Table table;
   table.caption = caption;
@@ -141,7 +143,10 @@ Table curve_table(const std::vector<LossCurve>& curves, const std::string& capti
     table.add(std::move(cells));
   }
   table.note =
-      fmt::format("Each row has the mean loss of the {} steps that end with its step. A token is a byte.", interval);
+      interval == 1
+          ? "Each row has the loss of its step. A token is a byte."
+          : fmt::format("Each row has the mean loss of the {} steps that end with its step. A token is a byte.",
+                        interval);
   return table;
 }
 
@@ -158,7 +163,8 @@ class PrecisionCommand : public Command {
            "ridgepoint precision --loss-curve text.txt --model small --batch 16 --dtype bf16,fp8";
   }
   std::string_view notes() const override {
-    return "Without --autocast or --error the command adds 0.01 a thousand times in each type. The default model is "
+    return "Without --autocast, --error or --loss-curve the command adds 0.01 a thousand times in each type. The "
+           "default model is "
            "the "
            "toy model (fc1, relu, layer norm, fc2). --error runs the model on --device in each type, and once in "
            "double precision on slow, plain loops; choose a small model. --loss-curve trains a model on the bytes of a "
@@ -221,6 +227,7 @@ class PrecisionCommand : public Command {
             "--autocast, --error and --loss-curve print different tables; give one");
     require(depth_ >= 1, "--depth: the least is 1");
     require(train_steps_ >= 1, "--train-steps: the least is 1");
+    require(count_ <= kMostTerms, fmt::format("--count: {} is too large; the most is {}", count_, kMostTerms));
     require(dtype_option_->count() == 0 || errors_ || !text_file_.empty(), "--dtype needs --error or --loss-curve");
     require(train_steps_option_->count() == 0 || !text_file_.empty(), "--train-steps needs --loss-curve");
     require(text_file_.empty() || names_model(), "--loss-curve trains a language model; add --model small");
@@ -265,7 +272,7 @@ class PrecisionCommand : public Command {
   }
 
   Table types() const {
-    const Precision precision = precision_from_name(autocast_);
+    const Precision precision = parse_option("--autocast", autocast_, precision_from_name);
     require(precision != Precision::fp32, "--autocast fp32 casts nothing; choose fp16, bf16, fp8 or tf32");
     return type_table(graph(precision), precision, detail_);
   }

@@ -89,7 +89,7 @@ class ProfileCommand : public Command {
            "show each layer instead of the sum of all layers")
         ->group(kGroup);
     top_option_ =
-        app.add_option("--top", view_.top, "rows in the tables of kernels and of recoverable time; 0 shows all [15]")
+        app.add_option("--top", top_, "rows in the tables of kernels and of recoverable time; 0 shows all [15]")
             ->type_name("N")
             ->group(kGroup);
     CLI::Option* compared = app.add_option("--compare", compare_, "compare two or more modes by class: forward,step")
@@ -112,6 +112,7 @@ class ProfileCommand : public Command {
     check_views();
     const std::vector<RunConfig> configs = checked_configs();
     view_.detail.launches = view_.only == Breakdown::launch;
+    view_.top = static_cast<std::size_t>(top_);
     view_.compares = !compare_.empty();
     PageWriter writer(
         output_options_,
@@ -131,6 +132,7 @@ class ProfileCommand : public Command {
   std::vector<RunConfig> checked_configs() {
     require_range("--profiled-steps", profiled_steps_, 1, kMostProfiledSteps);
     require_range("--depth", view_.detail.depth, 1, 100);
+    require(top_ >= 0, fmt::format("--top: {} is too small; the least is 0", top_));
     take_model_beside(weights_, run_options_);
     std::vector<RunConfig> configs = run_options_.expand();
     for (RunConfig& config : configs) {
@@ -277,6 +279,7 @@ class ProfileCommand : public Command {
   std::string by_, compare_, phases_, scopes_, weights_, trace_, trace_problem_;
   KernelFilter filter_;
   CLI::Option* depth_option_ = nullptr;
+  std::int64_t top_ = 15;
   CLI::Option* top_option_ = nullptr;
   std::vector<Profile> profiles_;
 };

@@ -1,5 +1,6 @@
 // ridgepoint published: figures of other people's runs, alone or beside records.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -63,8 +64,12 @@ std::vector<std::string> checked_list(std::string_view flag, const std::string& 
   std::vector<std::string> items = parse_option(flag, text, split_list);
   for (const std::string& item : items) {
     if (std::ranges::find(known, item) != known.end()) continue;
-    refuse_name(item, fmt::format("{}: '{{}}' is unknown", flag),
-                std::vector<std::string_view>{known.begin(), known.end()});
+    const std::vector<std::string_view> names{known.begin(), known.end()};
+    const std::string near = nearest(item, names);
+    throw Error(fmt::format("{}: '{}' is unknown; {}", flag, item,
+                            near.empty() ? fmt::format("available: {}", fmt::join(names, ", "))
+                                         : fmt::format("did you mean '{}'?", near)),
+                ErrorKind::usage);
   }
   return items;
 }
@@ -158,7 +163,10 @@ class Published : public Command {
     const std::vector<std::string> study_names = checked_list("--study", studies_, studies());
     std::vector<views::PublishedLine> lines;
     std::size_t number = 0;
-    for (const Record& record : read_records(beside_)) {
+    const std::vector<Record> records = read_records(beside_);
+    if (records.empty())
+      throw Error(fmt::format("'{}' has no records; write some with ridgepoint bench --output FILE.jsonl", beside_));
+    for (const Record& record : records) {
       const std::string description = describe(record, ++number);
       for (const Comparable& found : comparable_rows(record, published_rows())) {
         if (is_selected(*found.row, model_names, study_names)) lines.push_back({found.row, found.label, description});

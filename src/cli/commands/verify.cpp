@@ -54,7 +54,7 @@ class Verify : public Command {
   std::string_view examples() const override {
     return "ridgepoint verify --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
            "ridgepoint verify --save-weights w.safetensors --save-tokens t.safetensors --dump r.safetensors\n"
-           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2\n"
+           "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2 --atol 1e-2\n"
            "ridgepoint verify --tokens t.safetensors --against r.safetensors --parallel data=2 --ranks 2";
   }
   std::string_view notes() const override {
@@ -179,16 +179,30 @@ class Verify : public Command {
   }
 
   void save_weights(const RunConfig& config) const {
+    const RowOutline row{fmt::format("weights of {}", config.workload->describe().model.name)};
+    run_rows(std::span(&row, 1), [&](std::size_t, Progress& progress) {
+      const std::vector<ParameterDeclaration> parameters = parameters_of(*config.workload);
+      std::size_t written = 0;
+      const auto value_of = [&](const ParameterDeclaration& parameter) {
+        progress.update("writing", static_cast<double>(written++) / static_cast<double>(parameters.size()));
+        return initial_value(config, parameter, stop_if_interrupted);
+      };
+      write_weights(config, parameters, value_of);
+      return true;
+    });
+    stop_if_interrupted();
+  }
+
+  template <typename ValueOf>
+  void write_weights(const RunConfig& config, const std::vector<ParameterDeclaration>& parameters,
+                     const ValueOf& value_of) const {
     if (saves_folder()) {
-      return write_model(
-          save_weights_, dynamic_cast<const Transformer&>(*config.workload).config(),
-          [&](const ParameterDeclaration& parameter) { return initial_value(config, parameter, stop_if_interrupted); });
+      write_model(save_weights_, dynamic_cast<const Transformer&>(*config.workload).config(), value_of);
+      return;
     }
-    const std::vector<ParameterDeclaration> parameters = parameters_of(*config.workload);
     std::vector<TensorDeclaration> declarations;
     for (const auto& [parameter, type] : parameters) declarations.push_back({parameter, type});
-    write_safetensors(save_weights_, declarations,
-                      [&](std::size_t i) { return initial_value(config, parameters[i], stop_if_interrupted); });
+    write_safetensors(save_weights_, declarations, [&](std::size_t i) { return value_of(parameters[i]); });
   }
 
   TrainingResult train(const RunConfig& config, const TrainingTokens& tokens) const {

@@ -15,7 +15,7 @@ OptionDescription describe(CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) description.names.push_back("--" + name);
   if (option.get_items_expected_max() > 0) description.value = option.get_type_name();
   if (description.is_positional()) description.value = option.get_name();
-  description.value_is_optional = !description.value.empty() && option.get_items_expected_min() == 0;
+  description.value_is_optional = !description.value.empty() && can_be_left_out(option);
   description.help = option.get_description();
   description.group = option.get_group();
   description.choices = choices_of(option);
@@ -39,6 +39,10 @@ CommandDescription describe(Command& command) {
 }
 
 }  // namespace
+
+bool can_be_left_out(const CLI::Option& option) {
+  return option.get_lnames().empty() ? !option.get_default_str().empty() : option.get_items_expected_min() == 0;
+}
 
 std::string OptionDescription::summary() const {
   std::size_t end = help.size();

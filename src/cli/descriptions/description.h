@@ -14,7 +14,7 @@ namespace ridgepoint::cli {
 struct OptionDescription {
   std::vector<std::string> names;  // "-h", "--help"; empty for an argument that stands without a name
   std::string value;               // the word for its value, "NAME"; empty for a flag
-  bool value_is_optional = false;
+  bool value_is_optional = false;  // of an argument without a name: the argument itself
   std::string help;
   std::string group;
   Choices choices;
@@ -32,6 +32,10 @@ struct CommandDescription {
   std::string notes;
   std::vector<OptionDescription> options;  // in the order of the help, those that it hides left out
 };
+
+// Whether a positional argument, or the value of an option, may be left out: the argument has a default, or the option
+// takes no value too.
+bool can_be_left_out(const CLI::Option& option);
 
 // Gives the parser the options of a command, --help included.
 void prepare(CLI::App& app, Command& command);

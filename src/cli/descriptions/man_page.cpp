@@ -140,7 +140,8 @@ std::string command_man_page(const CommandDescription& command) {
   std::string text = heading(name) + ".SH NAME\n" + roff(name) + " \\- " + paragraph(command.summary) +
                      ".SH SYNOPSIS\n" + bold("ridgepoint " + command.name);
   for (const OptionDescription& option : command.options) {
-    if (option.is_positional()) text += " " + italic(option.value);
+    if (!option.is_positional()) continue;
+    text += option.value_is_optional ? " [" + italic(option.value) + "]" : " " + italic(option.value);
   }
   text += " [" + italic("OPTIONS") + "]\n.SH OPTIONS\n" + options(command) + examples(command);
   if (!command.notes.empty()) text += ".SH NOTES\n" + paragraph(command.notes);

@@ -135,7 +135,7 @@ void RankOptions::add_to(CLI::App& app) {
       ->type_name("N")
       ->group("Ranks")
       ->check([](const std::string& text) {
-        ranks_from(text);
+        parse_option("--ranks", text, ranks_from);
         return std::string();
       });
 }

@@ -11,6 +11,8 @@ namespace {
   throw Error(fmt::format("'{}' {}", text, problem), ErrorKind::usage);
 }
 
+constexpr std::string_view kRangeExpected = "is not a range; write first:last, first:last:+step or first:last:*factor";
+
 std::int64_t parse_value(std::string_view text, const NumberRule& rule) {
   const std::int64_t value = rule.parse(text);
   if (value < rule.min) fail(text, fmt::format("is too small; the least is {}", rule.min));
@@ -27,7 +29,7 @@ struct Stride {
 Stride parse_stride(std::string_view range, std::string_view text, const NumberRule& rule) {
   const bool multiplies = text.starts_with('*');
   if (!multiplies && !text.starts_with('+')) {
-    fail(range, "is not a range; write first:last, first:last:+step or first:last:*factor");
+    fail(range, kRangeExpected);
   }
   const std::string_view amount_text = text.substr(1);
   if (amount_text.empty()) fail(range, multiplies ? "has no factor after '*'" : "has no step after '+'");
@@ -58,6 +60,7 @@ void append_range(std::vector<std::int64_t>& values, std::string_view range, con
   const bool has_stride = second_colon != std::string_view::npos;
   const std::string_view last_text =
       range.substr(first_colon + 1, has_stride ? second_colon - first_colon - 1 : std::string_view::npos);
+  if (first_colon == 0 || last_text.empty()) fail(range, kRangeExpected);
   std::int64_t value = parse_value(range.substr(0, first_colon), rule);
   const std::int64_t last = parse_value(last_text, rule);
   const Stride stride = has_stride ? parse_stride(range, range.substr(second_colon + 1), rule) : Stride{};

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -30,6 +32,19 @@ std::string_view last_lines(std::string_view page, std::size_t count) {
   const auto lines = static_cast<std::size_t>(std::ranges::count(page, '\n'));
   for (std::size_t i = count; i < lines; ++i) page.remove_prefix(page.find('\n') + 1);
   return page;
+}
+
+std::string up(std::string_view drawn) { return fmt::format("\x1b[{}A", std::ranges::count(drawn, '\n')); }
+
+// Before its text: behind a line as wide as the terminal this would erase the last character.
+std::string written_over(std::string_view lines) {
+  std::string text;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    text.append("\x1b[K").append(lines.substr(0, end));
+    lines.remove_prefix(end);
+  }
+  return text;
 }
 
 void draw(const std::string& page, std::size_t rows) {
@@ -56,10 +71,31 @@ void draw_last_page(const std::string& page) {
 
 void leave_drawn_page() { drawn_page().clear(); }
 
+bool draws_where_errors_go() {
+  struct stat output {};
+  struct stat errors {};
+  return !drawn_page().empty() && ::isatty(STDERR_FILENO) != 0 && ::fstat(STDOUT_FILENO, &output) == 0 &&
+         ::fstat(STDERR_FILENO, &errors) == 0 && output.st_rdev == errors.st_rdev;
+}
+
+void print_above_page(const std::string& lines) {
+  if (!draws_where_errors_go()) {
+    fmt::print(stderr, "{}", lines);
+    return;
+  }
+  const Insertion insertion = inserted_above(drawn_page(), lines);
+  print_output(insertion.back);
+  fmt::print(stderr, "{}", insertion.lines);
+  print_output(insertion.page);
+}
+
 std::string redrawn(const std::string& drawn, const std::string& page, std::size_t rows) {
-  const auto lines = std::ranges::count(drawn, '\n');
-  const std::string back = lines == 0 ? "" : fmt::format("\x1b[{}A\x1b[J", lines);
-  return back + std::string(last_lines(page, rows));
+  const std::string_view shown = last_lines(page, rows);
+  return drawn.empty() ? std::string(shown) : up(drawn) + written_over(shown) + "\x1b[J";
+}
+
+Insertion inserted_above(const std::string& drawn, const std::string& lines) {
+  return {up(drawn), written_over(lines), written_over(drawn) + "\x1b[J"};
 }
 
 }  // namespace ridgepoint::cli

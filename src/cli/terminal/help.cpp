@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/descriptions/description.h"
 #include "core/build_info.h"
 #include "views/table/wrap.h"
 
@@ -25,7 +26,8 @@ std::string heading(const CLI::Option& option) {
   for (const std::string& name : option.get_snames()) names += "-" + name + ", ";
   names += "--" + option.get_lnames().front();
   const std::string type = option.get_items_expected_max() > 0 ? option.get_type_name() : "";
-  return type.empty() ? names : names + " " + type;
+  if (type.empty()) return names;
+  return names + (can_be_left_out(option) ? fmt::format(" [{}]", type) : " " + type);
 }
 
 std::vector<std::string> groups_of(const CLI::App& app) {
@@ -39,9 +41,31 @@ std::vector<std::string> groups_of(const CLI::App& app) {
   return groups;
 }
 
+// "NAME", "[NAME]" if it may be left out, "FILES..." if it may be several.
+std::string usage_of(const CLI::Option& positional) {
+  const std::string name = positional.get_name() + (positional.get_items_expected_max() > 1 ? "..." : "");
+  return can_be_left_out(positional) ? "[" + name + "]" : name;
+}
+
+// Keeps the value of each option beside its name, and a quoted value in one piece: the spaces there do not break.
+std::string with_values_kept(std::string_view line) {
+  std::string text;
+  bool is_name = false, is_quoted = false;
+  for (std::size_t at = 0; at < line.size();) {
+    const std::string_view word = line.substr(at, line.find(' ', at) - at);
+    const bool begins_option = !is_quoted && word.starts_with("--");
+    if (at > 0) text += is_quoted || (is_name && !begins_option) ? views::kNoBreak : " ";
+    text += word;
+    is_name = begins_option;
+    if (std::ranges::count(word, '"') % 2 == 1) is_quoted = !is_quoted;
+    at += word.size() + 1;
+  }
+  return text;
+}
+
 // Breaks a command line that is too long as a shell script does, with a backslash.
 std::string example(std::string_view line, std::size_t width) {
-  std::string text = wrap(line, width - 2, 6);
+  std::string text = wrap(with_values_kept(line), width - 2, 6);
   for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3) text.insert(at, " \\");
   return fmt::format("  {}\n", text);
 }
@@ -67,7 +91,7 @@ std::string program_help(std::span<const std::unique_ptr<Command>> commands, std
 std::string command_help(const Command& command, const CLI::App& app, std::size_t width) {
   std::string usage = app.get_name();
   for (const CLI::Option* option : app.get_options()) {
-    if (is_positional(*option)) usage += " " + option->get_name() + (option->get_items_expected_max() > 1 ? "..." : "");
+    if (is_positional(*option)) usage += " " + usage_of(*option);
   }
   std::string text = wrap(fmt::format("{}: {}", app.get_name(), command.summary()), width) +
                      fmt::format("\n\nUsage: {} [OPTIONS]\n", usage);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,6 +21,7 @@
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
+#include "core/warning.h"
 #include "ridgepoint/error.h"
 #include "views/record_columns.h"
 #include "views/record_plot.h"
@@ -34,6 +36,11 @@ bool is_special_file(const std::string& path) {
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
          !std::filesystem::is_directory(status);
+}
+
+std::string error_lines(std::string_view message) {
+  const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
+  return views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2) + "\n";
 }
 
 }  // namespace
@@ -84,8 +91,9 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::string near = nearest(name, known);
-    throw Error(fmt::format("--columns: '{}' is unknown{}; available: {}", name,
-                            near.empty() ? "" : fmt::format("; did you mean '{}'?", near), fmt::join(known, ", ")),
+    throw Error(fmt::format("--columns: '{}' is unknown; {}", name,
+                            near.empty() ? fmt::format("available: {}", fmt::join(known, ", "))
+                                         : fmt::format("did you mean '{}'?", near)),
                 ErrorKind::usage);
   }
   return names;
@@ -113,9 +121,27 @@ bool PageWriter::streams() const {
 
 bool PageWriter::draws() const { return path_.empty() && format_ == Format::table && can_draw_pages(); }
 
+std::optional<PageWriter::FileVersion> PageWriter::version_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
+  constexpr std::int64_t kNanoseconds = 1'000'000'000;
+  return FileVersion{status.st_ino, status.st_mtim.tv_sec * kNanoseconds + status.st_mtim.tv_nsec};
+}
+
+void PageWriter::rewrite_file() {
+  if (written_ && version_of(path_) != written_) {
+    warn_once("written by another: " + path_,
+              fmt::format("another program wrote '{}' too, or removed it; it has the rows of the one that writes last: "
+                          "give each run a file of its own",
+                          path_));
+  }
+  write_file(path_, all(SIZE_MAX));
+  written_ = version_of(path_);
+}
+
 void PageWriter::item_added() {
   ++item_count_;
-  if (!path_.empty() && !is_special_file_) write_file(path_, all(SIZE_MAX));
+  if (!path_.empty() && !is_special_file_) rewrite_file();
   if (draws()) draw_page(all(output_width()));
   if (!streams()) return;
   const views::Page page = make_page_(format_, item_count_ - 1);
@@ -178,10 +204,10 @@ void print_output(std::string_view text) {
 }
 
 void print_error(std::string_view message) {
-  leave_drawn_page();
-  const std::string rank = joined_ranks() == nullptr ? "" : fmt::format(" rank {}:", joined_ranks()->rank());
-  fmt::print(stderr, "{}\n",
-             views::wrap(fmt::format("ridgepoint:{} {}", rank, message), terminal_width(STDERR_FILENO), 2));
+  if (draws_where_errors_go()) leave_drawn_page();
+  fmt::print(stderr, "{}", error_lines(message));
 }
+
+void print_warning(std::string_view message) { print_above_page(error_lines(fmt::format("warning: {}", message))); }
 
 }  // namespace ridgepoint::cli

@@ -42,9 +42,10 @@ struct OutputOptions {
   void check_plot() const;  // throws Error (usage) for a format that has no plots
 };
 
-// Writes a page while its items (runs, profiles) are being added. A file is rewritten after each item. Standard output
-// gets an item at once if the format is csv or jsonl and the items are independent, and a terminal gets each version of
-// a table over the one before (growing_page.h). Otherwise it gets the whole page at the end.
+// Writes a page while its items (runs, profiles) are being added. A file is rewritten after each item; a warning says
+// if another program wrote it in between. Standard output gets an item at once if the format is csv or jsonl and the
+// items are independent, and a terminal gets each version of a table over the one before (growing_page.h). Otherwise it
+// gets the whole page at the end.
 class PageWriter {
  public:
   // Makes the page of the items from `first` on.
@@ -56,6 +57,14 @@ class PageWriter {
   void finish();
 
  private:
+  // Tells one version of a file from the next.
+  struct FileVersion {
+    std::uint64_t inode = 0;
+    std::int64_t changed_ns = 0;
+    bool operator==(const FileVersion&) const = default;
+  };
+  static std::optional<FileVersion> version_of(const std::string& path);
+  void rewrite_file();
   bool streams() const;
   bool draws() const;
   std::string all(std::size_t width) const { return render(format_, make_page_(format_, 0), width); }
@@ -65,7 +74,8 @@ class PageWriter {
   MakePage make_page_;
   Items items_;
   std::size_t item_count_ = 0;
-  bool is_special_file_ = false;  // a pipe or /dev/stdout: written only by finish()
+  std::optional<FileVersion> written_;  // of the file, by this object
+  bool is_special_file_ = false;        // a pipe or /dev/stdout: written only by finish()
 };
 
 // Writes one complete page.
@@ -102,5 +112,7 @@ int exit_code(std::span<const Record> records);
 void print_output(std::string_view text);
 // One line on standard error: `ridgepoint: message`. A terminal gets it in lines that fit.
 void print_error(std::string_view message);
+// The same, above a table that is growing on the terminal.
+void print_warning(std::string_view message);
 
 }  // namespace ridgepoint::cli

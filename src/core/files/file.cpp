@@ -16,14 +16,23 @@ namespace {
 // Linux transfers at most 2 GiB in one read or write.
 constexpr std::size_t kMaxTransferBytes = std::size_t{1} << 30;
 
-[[noreturn]] void fail_writing(const std::filesystem::path& path, int error) {
-  const std::string reason = std::generic_category().message(error);
-  throw Error(
-      fmt::format("cannot write '{}': {}; choose a file in a folder that you can write to", path.string(), reason));
-}
-
 std::filesystem::path folder_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+// What helps against an error of writing a file.
+std::string remedy(const std::filesystem::path& path, int error) {
+  if (error == ENOSPC || error == EDQUOT) return "make room there, or choose a file on another disk";
+  std::error_code ignored;
+  const std::filesystem::path folder = folder_of(path);
+  if (error == ENOENT && path.has_filename() && !std::filesystem::exists(folder, ignored))
+    return fmt::format("make the folder '{}' first", folder.string());
+  return "choose a file in a folder that you can write to";
+}
+
+[[noreturn]] void fail_writing(const std::filesystem::path& path, int error) {
+  throw Error(fmt::format("cannot write '{}': {}; {}", path.string(), std::generic_category().message(error),
+                          remedy(path, error)));
 }
 
 // A rename is durable only after its folder is synced. Some file systems cannot sync folders, so errors are ignored.

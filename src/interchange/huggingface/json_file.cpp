@@ -23,7 +23,8 @@ Json parse_json_object(std::string_view text, std::string_view what) {
   } catch (const Json::exception&) {
     throw Error(fmt::format("{} is not JSON: it has a number that no type holds", what));
   }
-  if (!json.is_object()) throw Error(fmt::format("{} is {}, but must be an object", what, json.type_name()));
+  if (!json.is_object())
+    throw Error(fmt::format("{} holds no JSON object, but a value of the type {}", what, json.type_name()));
   return json;
 }
 

@@ -219,9 +219,11 @@ class Matcher {
     }
     const std::vector<ConfigurationField> a = configuration_of(*first, known_, false);
     const std::vector<ConfigurationField> b = configuration_of(*second, known_, false);
+    const auto shown = [](const std::string& value) { return value.empty() || value == "null" ? "none" : value; };
     std::vector<std::string> differences;
     for (std::size_t i = 0; i < a.size(); ++i) {
-      if (!(a[i] == b[i])) differences.push_back(fmt::format("{} ({} and {})", a[i].name, a[i].value, b[i].value));
+      if (a[i] == b[i]) continue;
+      differences.push_back(fmt::format("{} ({} and {})", a[i].name, shown(a[i].value), shown(b[i].value)));
     }
     if (differences.empty()) differences.emplace_back("the command");
     comparison_.warnings.push_back(

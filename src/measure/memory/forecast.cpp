@@ -15,6 +15,18 @@ namespace {
 
 constexpr std::int64_t kMostIterations = 100;  // two or three are usual
 
+// Keeps the highest peak of each phase: one iteration may take more than the next.
+void keep_highest(std::vector<PhaseMemory>& phases, std::vector<PhaseMemory> found) {
+  for (PhaseMemory& memory : found) {
+    const auto kept = std::ranges::find(phases, memory.phase, &PhaseMemory::phase);
+    if (kept == phases.end()) {
+      phases.push_back(std::move(memory));
+    } else if (memory.peak_bytes > kept->peak_bytes) {
+      *kept = std::move(memory);
+    }
+  }
+}
+
 }  // namespace
 
 void record_memory(Record& record, const MemoryForecast& found) {
@@ -36,18 +48,22 @@ MemoryForecast memory_of(const Program& program) {
 MemoryForecast forecast_memory(const ProgramPlan& plan, const ForecastOptions& options) {
   Program walk(plan, make_null_device(plan.device(), options.memory_bytes),
                {.stop_point = options.stop_point, .memory_trace = options.trace});
+  std::vector<PhaseMemory> phases;
   std::map<std::uint64_t, std::int64_t> layouts;  // and the iteration that left each
   std::int64_t last = std::min(options.iterations.value_or(kMostIterations), kMostIterations);
   for (std::int64_t i = 1; i <= last; ++i) {
     if (options.stop_point) options.stop_point();
     walk.run();
+    keep_highest(phases, walk.memory_by_phase());
     const auto [earlier, is_new] = layouts.emplace(walk.memory_layout_hash(), i);
     if (is_new) continue;
     const std::int64_t period = i - earlier->second;
     last = options.iterations ? i + (*options.iterations - i) % period : i;
     layouts.clear();
   }
-  return memory_of(walk);
+  MemoryForecast forecast = memory_of(walk);
+  forecast.phases = std::move(phases);
+  return forecast;
 }
 
 Forecaster forecaster_of(const ProgramPlan& plan, const ForecastOptions& options) {

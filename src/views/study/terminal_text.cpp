@@ -76,8 +76,11 @@ std::string study_text(const StudyDocument& document, std::size_t width) {
     }
     text += "\n" + answer_text(answer, columns);
   }
-  text += fmt::format("\n'{0}' has the rows, tables, pictures and answers; open {0}/report.html in a browser.\n",
-                      document.folder);
+  text += "\n" +
+          wrap(fmt::format("'{0}' has the rows, tables, pictures and answers; open {0}/report.html in a browser.",
+                           document.folder),
+               columns) +
+          "\n";
   const std::vector<std::string> failures = failures_of(document);
   if (!failures.empty()) text += fmt::format("\nThese command lines failed:\n  {}\n", fmt::join(failures, "\n  "));
   return text;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <string_view>
@@ -131,6 +132,23 @@ class Layout {
       if (highest == 0) break;
       std::erase_if(kept, [&](std::size_t column) { return rank_of(column) == highest; });
     }
+    return with_those_that_fit(std::move(kept));
+  }
+
+  // A group of columns that was omitted before a wider one may have room after all.
+  Indices with_those_that_fit(Indices kept) const {
+    const auto is_kept = [&](std::size_t column) { return std::ranges::find(kept, column) != kept.end(); };
+    std::map<int, Indices> omitted;  // by rank
+    for (std::size_t i = 0; i < table_.columns.size(); ++i) {
+      if (!is_kept(i)) omitted[table_.columns[i].rank].push_back(i);
+    }
+    for (const auto& [rank, group] : omitted) {
+      Indices more = kept;
+      more.insert(more.end(), group.begin(), group.end());
+      if (total(more, natural_) > width_) continue;
+      std::ranges::sort(more);
+      kept = std::move(more);
+    }
     return kept;
   }
 
@@ -199,7 +217,10 @@ class Layout {
         shown.push_back(columns[next++]);
       }
       const bool is_first = text.empty();
-      text += (is_first ? "" : "\n") + Printer(section(shown, widths, !repeats, is_first), width_).print();
+      const TextTable part = section(shown, widths, !repeats, is_first);
+      // Rows that failed stand in the first part alone.
+      if (!is_first && part.rows.empty() && !table_.rows.empty()) break;
+      text += (is_first ? "" : "\n") + Printer(part, width_).print();
     }
     return text;
   }

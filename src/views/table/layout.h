@@ -1,5 +1,5 @@
-// Fits a table to the terminal: columns of high rank are omitted, long names shortened and long texts wrapped; columns
-// that still do not fit continue below.
+// Fits a table to the terminal: columns of high rank are omitted, those of one rank together, long names shortened and
+// long texts wrapped; columns that still do not fit continue below.
 #pragma once
 
 #include <cstddef>

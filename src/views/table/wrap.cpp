@@ -82,6 +82,11 @@ std::string wrap_cell(std::string_view text, std::size_t width) {
   std::string result;
   while (width > 0 && display_width(text) > width) {
     std::size_t end = first_columns(text, width).size();
+    if (text[end] == ' ') {  // no line begins with the space
+      result.append(text.substr(0, end)) += '\n';
+      text.remove_prefix(end + 1);
+      continue;
+    }
     for (const std::string_view marks : {" ", "._,;:/("}) {
       const std::size_t mark = text.substr(0, end).find_last_of(marks);
       if (mark == std::string_view::npos || mark == 0) continue;

@@ -123,8 +123,12 @@ TEST(GraphCommand, reads_what_it_wrote) {
 }
 
 TEST(GraphCommand, names_the_nearest_of_what_it_does_not_know) {
-  EXPECT_THAT(graph({"--after", "autocas"}).error, HasSubstr("did you mean 'autocast'?"));
-  EXPECT_THAT(graph({"--skip", "autocas"}).error, HasSubstr("did you mean 'autocast'?"));
+  EXPECT_THAT(graph({"--after", "autocas"}).error,
+              HasSubstr("--after: no pass is called 'autocas'; did you mean 'autocast'?"));
+  EXPECT_THAT(graph({"--skip", "autocas"}).error,
+              HasSubstr("--skip: no pass is called 'autocas'; did you mean 'autocast'?"));
+  EXPECT_THAT(graph({"--skip", "autocast,all"}).error,
+              HasSubstr("--skip: no pass is called 'all'; 'ridgepoint graph --help' lists them"));
   const ProgramResult result = graph({"--workload", "modle"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.error, HasSubstr("did you mean 'model'?"));

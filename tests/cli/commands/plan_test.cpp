@@ -240,7 +240,9 @@ void expect_plan_refused(const std::vector<std::string>& arguments, const std::s
 
 TEST(PlanCommand, refuses_what_makes_no_sense) {
   expect_plan_refused({"--card", "rtx 409"},
-                      "did you mean 'RTX 4090'?; for another card give its size with --memory-limit");
+                      "did you mean 'RTX 4090'? Give the memory of another card: --memory-limit 80GiB");
+  expect_plan_refused({"--card", "h2000"}, "did you mean 'H200 SXM'?");
+  expect_plan_refused({"--card", "mi300x"}, "available: V100 16GB, V100 32GB, T4, A100 40GB PCIe");
   expect_plan_refused({"--card", "t4", "--memory-limit", "1GiB"}, "--card and --memory-limit are two limits");
   expect_plan_refused({"--fit", "batch"}, "--fit needs a memory to fit in");
   expect_plan_refused({"--fit", "batches", "--card", "t4"}, "did you mean 'batch'?");

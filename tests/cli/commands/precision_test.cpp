@@ -144,6 +144,8 @@ TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
     EXPECT_LT(rows.back()[key].get<double>(), rows.front()[key].get<double>()) << key;
   }
   EXPECT_NE(rows.back()["bf16.loss"], rows.back()["fp8.loss"]);
+  EXPECT_THAT(precision(with_options(options, {"--format", "table", "--dtype", "bf16", "--train-steps", "2"})).output,
+              HasSubstr("Each row has the loss of its step."));
   expect_usage_error({"--loss-curve", path}, "add --model small");
   expect_usage_error({"--loss-curve", path, "--error"}, "give one");
   expect_usage_error({"--loss-curve", path, "--model", "tiny", "--context", "4096"}, "the text has 1400 bytes");
@@ -152,12 +154,13 @@ TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
 }
 
 TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
-  expect_usage_error({"--autocast", "fp61"}, "did you mean 'fp16'?");
+  expect_usage_error({"--autocast", "fp61"}, "--autocast: 'fp61' is unknown; did you mean 'fp16'?");
   expect_usage_error({"--autocast", "fp32"}, "casts nothing");
   expect_usage_error({"--autocast", "fp16", "--error"}, "give one");
   expect_usage_error({"--low-norms"}, "--low-norms needs --error");
   expect_usage_error({"--graph", "x"}, "--graph needs --autocast");
   expect_usage_error({"--count", "0"}, "--count");
+  expect_usage_error({"--count", "99999999999999999999"}, "--count");
   expect_usage_error({"--term", "-1"}, "--term");
   expect_usage_error({"--error", "--depth", "0"}, "--depth");
   expect_usage_error({"--error", "--device", "null"}, "computes nothing");

@@ -251,6 +251,7 @@ TEST(ProfileCommand, refuses_options_at_odds) {
   expect_profile_usage_error({"--compare", "forward,step", "--by", "scope"}, "leave --by out");
   expect_profile_usage_error({"--compare", "forward,step", "--trace", "t.json"}, "one configuration");
   expect_profile_usage_error({"--profiled-steps", "0"}, "--profiled-steps");
+  expect_profile_usage_error({"--top", "-5"}, "--top: -5 is too small; the least is 0");
   expect_profile_usage_error({"--depth", "0"}, "--depth");
   expect_profile_usage_error({"--mode", "forward,step", "--trace", "t.json"}, "one configuration");
 }

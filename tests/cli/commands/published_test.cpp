@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "support/run_program.h"
 
@@ -79,6 +80,7 @@ TEST(PublishedCommand, refuses_what_it_does_not_know) {
   expect_refused({"--kind", "steps"}, 2, "--kind: 'steps' is unknown; did you mean 'step'?");
   expect_refused({"--study", "h100"}, 2, "--study: 'h100' is unknown; available: rtx_a4500_20gb");
   expect_refused({"--quantity", "mean"}, 2, "--quantity: 'mean' is unknown; did you mean 'mean_ms'?");
+  expect_refused({"--quantity", "qqq"}, 2, "--quantity: 'qqq' is unknown; available: time_s, ");
   expect_refused({"--kind", "step", "--beside", "f"}, 2, "leave --kind out");
   expect_refused({"--kind", "claim", "--model", "small"}, 1, "no published figure has all of that; leave out --model");
   expect_refused({"--beside", "/nowhere/records.json"}, 1, "/nowhere/records.json");
@@ -89,6 +91,8 @@ TEST(PublishedCommand, says_so_if_nothing_stands_beside) {
   const std::string file = folder / "tiny.json";
   ASSERT_EQ(run_program({"plan", "--model", "tiny", "--output", file}).exit_code, 0);
   expect_refused({"--beside", file}, 1, "no published figure is of a workload in '" + file + "'");
+  write_file(folder / "none.jsonl", "");
+  expect_refused({"--beside", folder / "none.jsonl"}, 1, "none.jsonl' has no records");
 }
 
 }  // namespace

@@ -59,8 +59,9 @@ TEST(Sweep, refuses_bad_syntax) {
   expect_refused("1,", "empty item");
   expect_refused("a", "not a whole number");
   expect_refused("1.5", "not a whole number");
-  expect_refused("1:", "not a whole number");
-  expect_refused(":4", "not a whole number");
+  expect_refused("1:", "'1:' is not a range; write first:last");
+  expect_refused(":4", "not a range");
+  expect_refused("1::+2", "not a range");
   expect_refused("1:4:2", "not a range");
   expect_refused("1:4:", "not a range");
   expect_refused("1:4:*", "has no factor");

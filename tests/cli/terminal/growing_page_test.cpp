@@ -36,6 +36,22 @@ TEST(GrowingPage, shows_its_last_lines_where_the_terminal_is_lower) {
   EXPECT_THAT(terminal_screen(first + whole), ElementsAre("head", "row 1", "row 2", "row 3"));
 }
 
+TEST(GrowingPage, writes_over_the_version_before_and_erases_what_is_left_of_it_last) {
+  const std::string shorter = redrawn("a long head\nrow 1\nnote\n", "head\nrow 1\n", 20);
+  EXPECT_THAT(terminal_screen("a long head\nrow 1\nnote\n" + shorter), ElementsAre("head", "row 1"));
+  EXPECT_EQ(shorter.find("\x1b[J"), shorter.size() - 3);
+}
+
+TEST(GrowingPage, warnings_stand_above_it) {
+  const Insertion insertion = inserted_above("head\nrow 1\n", "a warning\nof two lines\n");
+  const std::string all = insertion.back + insertion.lines + insertion.page;
+  EXPECT_THAT(terminal_screen("before\nhead\nrow 1\n" + all),
+              ElementsAre("before", "a warning", "of two lines", "head", "row 1"));
+  const std::string next = redrawn("head\nrow 1\n", "head\nrow 1\nrow 2\n", 20);
+  EXPECT_THAT(terminal_screen("head\nrow 1\n" + all + next),
+              ElementsAre("a warning", "of two lines", "head", "row 1", "row 2"));
+}
+
 class BenchOnTerminal : public ::testing::Test {
  protected:
   static ProgramResult bench(const char* terminal) {

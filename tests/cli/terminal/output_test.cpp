@@ -1,6 +1,15 @@
 #include "cli/terminal/output.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "core/warning.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -12,6 +21,28 @@ TEST(OutputFormat, follows_the_ending_unless_told) {
   EXPECT_EQ((OutputOptions{"", "b.txt"}).resolved_format(), Format::table);
   EXPECT_EQ((OutputOptions{"", ""}).resolved_format(), Format::table);
   EXPECT_EQ((OutputOptions{"csv", "b.json"}).resolved_format(), Format::csv);
+}
+
+TEST(PageWriter, says_that_another_program_writes_its_file) {
+  const TemporaryFolder folder;
+  const std::string path = folder / "rows.csv";
+  std::vector<std::string> heard;
+  set_warning_handler([&](std::string_view message) { heard.emplace_back(message); });
+  PageWriter writer({"", path}, [](Format, std::size_t) {
+    views::Table table{.columns = {{"a", "a"}}};
+    table.add({views::Cell(1.0)});
+    return views::Page{.tables = {table}};
+  });
+  writer.item_added();
+  writer.item_added();
+  EXPECT_THAT(heard, ::testing::IsEmpty());
+  write_file(path, "b\n2\n");
+  writer.item_added();
+  writer.item_added();
+  writer.finish();
+  set_warning_handler({});
+  EXPECT_THAT(heard, ::testing::ElementsAre(::testing::HasSubstr("another program wrote '" + path + "' too")));
+  EXPECT_EQ(read_file(path, 100), "a\n1\n");
 }
 
 }  // namespace

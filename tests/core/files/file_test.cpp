@@ -115,8 +115,14 @@ TEST(File, a_write_that_fails_half_way_leaves_the_old_content) {
 
 TEST(File, a_missing_folder_is_an_error_before_the_work) {
   EXPECT_THAT([] { OutputFile("/nowhere/x"); },
-              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"))));
+              ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x"), HasSubstr("No such file"),
+                                         HasSubstr("make the folder '/nowhere' first"))));
   EXPECT_THROW(check_writable("/nowhere/x"), Error);
+}
+
+TEST(File, a_full_disk_is_an_error_that_asks_for_room) {
+  EXPECT_THAT([] { write_file("/dev/full", "x"); },
+              ThrowsMessage<Error>(AllOf(HasSubstr("No space left"), HasSubstr("make room there"))));
 }
 
 TEST(File, a_folder_or_an_empty_name_cannot_be_written) {

@@ -104,7 +104,7 @@ TEST(BadModelConfig, fields_that_change_the_computation_are_refused) {
 
 TEST(BadModelConfig, text_that_is_no_json_object_is_refused) {
   EXPECT_EQ(refusal("{\"model_type\": \"llama\","), "c is not JSON: the error is at byte 24");
-  EXPECT_EQ(refusal("[1, 2]"), "c is array, but must be an object");
+  EXPECT_EQ(refusal("[1, 2]"), "c holds no JSON object, but a value of the type array");
   EXPECT_THAT(refusal(""), HasSubstr("is not JSON"));
 }
 

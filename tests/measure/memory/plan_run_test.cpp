@@ -247,6 +247,18 @@ TEST(PlanRun, takes_its_highest_peak_apart) {
   EXPECT_EQ(forward->peaks->peak_by_phase.backward, std::nullopt);
 }
 
+TEST(PlanRun, takes_the_highest_peak_of_all_iterations_apart) {
+  // The free blocks that iterations leave differ, and the last one need not take most: here the first does.
+  TransformerConfig model = transformer_preset("small");
+  model.context = 256;
+  const std::optional<Record> record =
+      plan_run(run_of(model, 4, {.mode = Mode::step, .precision = Precision::bf16}), {});
+  EXPECT_EQ(sum(record->peaks->peak_by_category), record->memory_bytes.peak_allocated);
+  const PeakSection::Phases& phases = record->peaks->peak_by_phase;
+  EXPECT_EQ(std::max({*phases.forward, *phases.loss, *phases.backward, *phases.optimizer}),
+            record->memory_bytes.peak_allocated);
+}
+
 TEST(PlanRun, says_whether_a_run_fits_and_by_how_much) {
   const RunConfig config = run_of(transformer_preset("tiny"), 4);
   const std::int64_t needed = *plan_run(config, {})->memory_bytes.peak_reserved;

@@ -57,7 +57,10 @@ TEST(Answers, compare_kernels_with_the_clock) {
   rows[StudyPart::profile][1]["profile"]["time"]["kernels_ms"] = 50;
   EXPECT_THAT(sentence(rows, "Does the time of the kernels"), HasSubstr("within 50 %, so idle time"));
   EXPECT_EQ(answer(rows, "Does the time of the kernels").elsewhere.at(0).verdict, Verdict::contradicted);
+  rows[StudyPart::profile][0]["profile"]["time"]["kernels_ms"] = 160;
+  EXPECT_THAT(sentence(rows, "Does the time of the kernels"), HasSubstr("within 60 %: they take longer"));
   rows[StudyPart::profile][0]["timing"]["verdict"] = "disturbed";
+  EXPECT_THAT(sentence(rows, "Does the time of the kernels"), HasSubstr("in timings that were not steady"));
   EXPECT_EQ(answer(rows, "Does the time of the kernels").elsewhere.at(0).verdict, Verdict::not_comparable);
 }
 
@@ -81,7 +84,12 @@ TEST(Answers, compare_the_share_of_products_in_forward_and_step) {
     return found;
   };
   EXPECT_THAT(verdicts(profiles(0.6)), ElementsAre(Verdict::confirmed, Verdict::confirmed));
-  EXPECT_THAT(verdicts(profiles(0.9)), ElementsAre(Verdict::confirmed, Verdict::contradicted));
+  StudyRows other = profiles(0.9);
+  EXPECT_THAT(verdicts(other), ElementsAre(Verdict::confirmed, Verdict::not_comparable)) << "of a processor";
+  for (Json& row : other[StudyPart::profile]) row["device"]["kind"] = "cuda";
+  EXPECT_THAT(verdicts(other), ElementsAre(Verdict::confirmed, Verdict::contradicted));
+  for (Json& row : other[StudyPart::profile]) row["model"]["name"] = "tiny";
+  EXPECT_THAT(verdicts(other), ElementsAre(Verdict::confirmed, Verdict::not_comparable)) << "of another model";
 }
 
 TEST(Answers, name_the_largest_class_besides_products) {

@@ -28,6 +28,14 @@ TEST(Layout, leaves_out_the_highest_rank_first_and_together) {
   EXPECT_THAT(left_out, ElementsAre("min", "max"));
 }
 
+TEST(Layout, keeps_columns_of_a_higher_rank_that_fit_where_wider_ones_do_not) {
+  TextTable table = sample_text();
+  table.columns[1].heading = "calls of every kind";
+  std::vector<std::string> left_out;
+  EXPECT_EQ(lay_out(table, 37, left_out), "ms  min  max  name\n12    1    9  a_kernel_of_some_length\n");
+  EXPECT_THAT(left_out, ElementsAre("calls of every kind"));
+}
+
 TEST(Layout, wraps_text_where_leaving_columns_out_does_not_suffice) {
   std::vector<std::string> left_out;
   EXPECT_EQ(lay_out(sample_text(), 20, left_out), "ms  name\n12  a_kernel_of_\n    some_length\n");
@@ -51,6 +59,17 @@ TEST(Layout, continues_below_what_has_no_room_beside) {
             "sequence  flash\n"
             "     256    8.5\n");
   EXPECT_THAT(left_out, IsEmpty());
+}
+
+TEST(Layout, does_not_continue_below_where_every_row_failed) {
+  TextTable table = wide();
+  table.rows.erase(table.rows.begin());
+  std::vector<std::string> left_out;
+  EXPECT_EQ(lay_out(table, 30, left_out),
+            "sequence  composite  softmax\n"
+            "     512\n"
+            "    oom: asked for more than\n"
+            "    there is\n");
 }
 
 TEST(Layout, numbers_its_rows_where_what_they_are_takes_all_the_room) {
