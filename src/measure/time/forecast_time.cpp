@@ -5,11 +5,13 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "ir/queries.h"
 #include "measure/time/kernel_rates.h"
 #include "measure/time/network.h"
 #include "ops/attention_form.h"
+#include "ops/collectives.h"
 #include "ops/node_key.h"
 #include "ops/rule.h"
 #include "runtime/device.h"
@@ -155,25 +157,39 @@ class Communication {
     end_ = std::max(end_, now) + seconds;
     total_ += seconds;
     for (const Value value : node.outputs) ends_[value] = end_;
+    const std::int64_t in_flight = node.attributes.get_or<std::int64_t>(kInFlight, 0);
+    if (in_flight > 0) limited_.push_back({begun_ + in_flight, end_});
+    ++begun_;
   }
-  // When the node may begin: after the collectives whose results it reads.
+  // When the node may begin: after the collectives whose results it reads, and a collective after those that may not
+  // have so many behind them.
   double ready(const Node& node) const {
     double seconds = 0;
     for (const Value value : node.inputs) {
       const auto found = ends_.find(view_root(graph_, value));
       if (found != ends_.end()) seconds = std::max(seconds, found->second);
     }
-    return seconds;
+    if (op_class(node.op) != OpClass::collective) return seconds;
+    const auto overdue = std::ranges::find_if(limited_.rbegin(), limited_.rend(),
+                                              [&](const Limited& earlier) { return earlier.last <= begun_; });
+    return overdue == limited_.rend() ? seconds : std::max(seconds, overdue->end);
   }
   double end() const { return end_; }
   double total() const { return total_; }
 
  private:
+  struct Limited {
+    std::int64_t last;  // the collective, counted from 0, that begins only after its end
+    double end;
+  };
+
   const Graph& graph_;
   const Network& network_;
   double end_ = 0;
   double total_ = 0;
   std::map<Value, double> ends_;
+  std::int64_t begun_ = 0;        // collectives
+  std::vector<Limited> limited_;  // in the order of their ends
 };
 
 bool has_collectives(const Graph& graph) {

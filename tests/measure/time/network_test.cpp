@@ -80,11 +80,12 @@ TEST(CollectiveSeconds, need_links_between_machines_where_there_are_several) {
 }
 
 // A step of two ranks on H200s.
-TimeForecast forecast(double bytes_per_second) {
+TimeForecast forecast(double bytes_per_second, Sharding shard = Sharding::none) {
   const Transformer workload(transformer_preset("small"), 16);
   const Datasheet& card = *find_datasheet("H200 SXM");
   CompileOptions options{.mode = Mode::step, .precision = Precision::bf16, .level = Compile::full};
   options.parallel.data = 2;
+  options.parallel.shard = shard;
   const std::shared_ptr<Device> device =
       open_device("null", {.threads = 0, .memory_limit_bytes = {}, .card = describe_card(card)});
   const Graph graph = compile(workload.build(), *device, options);
@@ -103,6 +104,17 @@ TEST(ForecastOfRanks, hides_what_a_fast_network_sends_behind_backward) {
   for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer})
     sum += slow.by_phase[phase].value_or(0);
   EXPECT_NEAR(sum, slow.ms, 1e-9 * slow.ms);
+}
+
+TEST(ForecastOfRanks, waits_in_backward_where_only_two_buckets_may_be_in_flight) {
+  if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
+  const auto backward = [](const TimeForecast& forecast) { return forecast.by_phase[Phase::backward].value_or(0); };
+  const TimeForecast optimizer = forecast(1e9, Sharding::optimizer);
+  const TimeForecast gradients = forecast(1e9, Sharding::gradients);
+  EXPECT_GT(backward(gradients), backward(optimizer) + 0.2 * gradients.communication_ms);
+  EXPECT_GE(gradients.ms, optimizer.ms * (1 - 1e-9));
+  EXPECT_DOUBLE_EQ(gradients.communication_ms, optimizer.communication_ms);
+  EXPECT_NEAR(gradients.ms - gradients.exposed_ms, optimizer.ms - optimizer.exposed_ms, 1e-6 * gradients.ms);
 }
 
 }  // namespace
