@@ -58,7 +58,9 @@ TEST(Workload, has_values_for_every_input_unless_it_says_otherwise) {
 }
 
 TEST(Workload, is_benchmarked_and_profiled_by_the_public_functions) {
-  RunConfig config{.device = "cpu", .workload = std::make_shared<Lookup>()};
+  RunConfig config;
+  config.device = "cpu";
+  config.workload = std::make_shared<Lookup>();
   config.warmup = 1;
   config.steps = 2;
   const Record record = benchmark(config);

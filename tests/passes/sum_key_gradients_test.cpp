@@ -1,7 +1,9 @@
 // The gradients of keys that heads share, added by the backward of attention.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 
 #include "models/transformer.h"
 #include "ops/attention_form.h"
@@ -35,20 +37,24 @@ output "dk" %10
 output "dv" %12
 )";
 
+std::string after_operands(std::string_view backward, std::string_view rest) {
+  return fmt::format("{}{}{}", kOperands, backward, rest);
+}
+
 TEST(SumKeyGradients, lets_attention_add_those_of_heads_that_share_keys) {
-  expect_rewritten(sum_key_gradients, std::string(kOperands) + kBackward + kSums,
-                   std::string(kOperands) +
-                       "%6:fp32[6,5,4], %7:fp32[2,5,4], %8:fp32[2,5,4] = attention_backward(%0, %1, %2, %3, %4, %5) "
-                       "{causal=true, scale=0.5, sums_key_gradients=true}\n"
-                       "output \"dq\" %6\noutput \"dk\" %7\noutput \"dv\" %8\n");
+  expect_rewritten(
+      sum_key_gradients, after_operands(kBackward, kSums),
+      after_operands("%6:fp32[6,5,4], %7:fp32[2,5,4], %8:fp32[2,5,4] = attention_backward(%0, %1, %2, %3, %4, %5) "
+                     "{causal=true, scale=0.5, sums_key_gradients=true}\n",
+                     "output \"dq\" %6\noutput \"dk\" %7\noutput \"dv\" %8\n"));
 }
 
 TEST(SumKeyGradients, leaves_them_to_a_device_whose_kernels_do_not) {
-  expect_left(sum_key_gradients, std::string(kOperands) + kBackward + kSums, testing::target_with_kernels(false));
+  expect_left(sum_key_gradients, after_operands(kBackward, kSums), testing::target_with_kernels(false));
 }
 
 TEST(SumKeyGradients, leaves_gradients_that_something_else_reads) {
-  expect_left(sum_key_gradients, std::string(kOperands) + kBackward + kSums + "output \"whole\" %8\n");
+  expect_left(sum_key_gradients, after_operands(kBackward, kSums) + "output \"whole\" %8\n");
 }
 
 TEST(SumKeyGradients, leaves_other_sums) {
@@ -59,7 +65,7 @@ output "dq" %6
 output "dk" %10
 output "dv" %12
 )");
-  expect_left(sum_key_gradients, std::string(kOperands) + kBackward + rows);
+  expect_left(sum_key_gradients, after_operands(kBackward, rows));
 }
 
 TEST(SumKeyGradients, leaves_an_operand_that_repeats_a_row) {
@@ -67,7 +73,8 @@ TEST(SumKeyGradients, leaves_an_operand_that_repeats_a_row) {
   operands.replace(operands.find("%0:"), operands.find("%1:") - operands.find("%0:"),
                    R"(%0:fp32[6,1,4] = input() {name="g", role="data"}
 )");
-  std::string lines = operands + "%13:fp32[6,5,4] = broadcast(%0) {shape=[6,5,4]}\n" + kBackward + kSums;
+  std::string lines =
+      fmt::format("{}%13:fp32[6,5,4] = broadcast(%0) {{shape=[6,5,4]}}\n{}{}", operands, kBackward, kSums);
   lines.replace(lines.find("attention_backward(%0"), 21, "attention_backward(%13");
   expect_left(sum_key_gradients, lines);
 }

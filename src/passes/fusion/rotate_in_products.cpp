@@ -21,7 +21,7 @@ namespace {
 // product -> (split) -> reshape -> rope: the first part of the columns, or all of them.
 struct RotatedProduct {
   NodeId matmul, reshape, rope;
-  std::optional<NodeId> split;
+  std::optional<NodeId> split = {};
 };
 
 class RotationFuser {

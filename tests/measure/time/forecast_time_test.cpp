@@ -37,7 +37,7 @@ std::optional<TimeForecast> forecast(const Setting& run, std::string_view card =
   model.context = run.context;
   model.attention = run.attention;
   const ProgramPlan plan(
-      Transformer(model, run.batch).build(), open_device("null", {.card = describe_card(sheet(card))}),
+      Transformer(model, run.batch).build(), open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet(card))}),
       {.compile = {.mode = run.mode, .precision = run.precision, .level = run.level, .checkpoint = run.checkpoint}});
   return forecast_time(plan.graph(), run.level, sheet(card));
 }
@@ -204,7 +204,7 @@ TEST_F(ForecastTime, knows_attention_in_tf32_from_that_in_fp32) {
   const auto ms = [&](Precision precision) {
     problem.precision = precision;
     const ProgramPlan plan(build_attention_problem(problem),
-                           open_device("null", {.card = describe_card(sheet("h200"))}),
+                           open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet("h200"))}),
                            {.compile = compile_options(problem, Mode::forward)});
     return forecast_time(plan.graph(), Compile::full, sheet("h200"))->ms;
   };

@@ -17,7 +17,7 @@ struct RankMemory {
   std::size_t rank = 0;
   std::size_t initialised_bytes = 0;  // before the first iteration: parameters, optimizer states and data
   // In the last iteration, before the first launch of the optimizer and after its last one; empty without an optimizer.
-  std::optional<std::size_t> before_optimizer_bytes, after_optimizer_bytes;
+  std::optional<std::size_t> before_optimizer_bytes = {}, after_optimizer_bytes = {};
   std::size_t peak_bytes = 0, peak_reserved_bytes = 0;  // in the iterations that count
 };
 
