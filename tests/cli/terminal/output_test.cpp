@@ -29,7 +29,8 @@ TEST(PageWriter, says_that_another_program_writes_its_file) {
   std::vector<std::string> heard;
   set_warning_handler([&](std::string_view message) { heard.emplace_back(message); });
   PageWriter writer({"", path}, [](Format, std::size_t) {
-    views::Table table{.columns = {{"a", "a"}}};
+    views::Table table;
+    table.columns = {{"a", "a"}};
     table.add({views::Cell(1.0)});
     return views::Page{.tables = {table}};
   });

@@ -37,7 +37,8 @@ std::optional<TimeForecast> forecast(const Setting& run, std::string_view card =
   model.context = run.context;
   model.attention = run.attention;
   const ProgramPlan plan(
-      Transformer(model, run.batch).build(), open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet(card))}),
+      Transformer(model, run.batch).build(),
+      open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet(card))}),
       {.compile = {.mode = run.mode, .precision = run.precision, .level = run.level, .checkpoint = run.checkpoint}});
   return forecast_time(plan.graph(), run.level, sheet(card));
 }
