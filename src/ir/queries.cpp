@@ -29,6 +29,10 @@ std::vector<bool> results_of(const Graph& graph) {
   return is_result;
 }
 
+bool has_op_of(const Graph& graph, OpClass wanted) {
+  return std::ranges::any_of(graph.order(), [&](NodeId id) { return op_class(graph.node(id).op) == wanted; });
+}
+
 Value view_root(const Graph& graph, Value value) {
   const Node* producer = &graph.producer_node(value);
   while (op_class(producer->op) == OpClass::view) {

@@ -32,6 +32,9 @@ std::vector<std::size_t> positions(const Graph& graph);
 // By value id: whether the value is an output or updates an input.
 std::vector<bool> results_of(const Graph& graph);
 
+// Whether the graph has an op of that class; bodies of its nodes are not searched.
+bool has_op_of(const Graph& graph, OpClass wanted);
+
 // The value whose storage `value` reads through views; `value` itself where it is not a view.
 Value view_root(const Graph& graph, Value value);
 

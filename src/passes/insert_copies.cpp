@@ -95,9 +95,7 @@ class CopyInserter {
   bool is_of_product(const Node& producer, Value value) const {
     if (op_class(producer.op) == OpClass::contraction) return true;
     return producer.body != nullptr && graph_.type(value).shape.rank() >= 2 &&
-           std::ranges::any_of(producer.body->graph.order(), [&](NodeId id) {
-             return op_class(producer.body->graph.node(id).op) == OpClass::contraction;
-           });
+           has_op_of(producer.body->graph, OpClass::contraction);
   }
 
   bool has_one_reader(Value value) const {

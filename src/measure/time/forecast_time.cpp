@@ -88,10 +88,7 @@ bool is_product(const Node& node) {
 }
 
 // Whether what a product ends in needs whole rows.
-bool sums_rows(const Node& node) {
-  const Graph& body = node.body->graph;
-  return std::ranges::any_of(body.order(), [&](NodeId id) { return op_class(body.node(id).op) == OpClass::reduction; });
-}
+bool sums_rows(const Node& node) { return has_op_of(node.body->graph, OpClass::reduction); }
 
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
   const auto bytes = static_cast<double>(bytes_of(graph, node));
@@ -192,17 +189,12 @@ class Communication {
   std::vector<Limited> limited_;  // in the order of their ends
 };
 
-bool has_collectives(const Graph& graph) {
-  return std::ranges::any_of(graph.order(),
-                             [&](NodeId id) { return op_class(graph.node(id).op) == OpClass::collective; });
-}
-
 }  // namespace
 
 std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
                                           const std::optional<Network>& network) {
   const std::optional<KernelRates> rates = KernelRates::of(card);
-  if (!rates || (has_collectives(graph) && !network)) return std::nullopt;
+  if (!rates || (has_op_of(graph, OpClass::collective) && !network)) return std::nullopt;
   const Network links = network.value_or(Network{});
   Communication communication(graph, links);
   TimeForecast forecast;
@@ -250,7 +242,8 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   forecast.communication_ms = communication.total() * kMsPerSecond;
   forecast.ms = queue.seconds() * kMsPerSecond;
   // No time of several ranks has been compared yet.
-  if (card.card == kMeasuredCard && !has_collectives(graph)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
+  if (card.card == kMeasuredCard && !has_op_of(graph, OpClass::collective))
+    forecast.error = has_tf32 ? kErrorInTf32 : kError;
   return forecast;
 }
 
