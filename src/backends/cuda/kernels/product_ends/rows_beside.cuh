@@ -222,6 +222,7 @@ class RowRing {
     unsigned* const ended = counts + RowsBeside::kMostCounts;
     __threadfence();
     if (atomicAdd(ended, 1) != gridDim.x - 1) return;
+    __threadfence();  // what the other blocks have read and counted comes before
     for (int i = 0; i * T::kRows < product_.m; ++i) counts[i] = 0;
     *ended = 0;
   }

@@ -11,38 +11,63 @@
 
 namespace ridgepoint::testing {
 
-// The results of each way, as doubles. Outputs and workspaces hold NaN before.
+// Operands, results and the workspace of a kernel on a GPU. Results and workspace hold NaN before.
+class EndedRun {
+ public:
+  // Operand `shifted` begins one element later than the others, which begin where allocations do.
+  EndedRun(Device& device, const KernelSpec& spec, const std::vector<Operand>& operands, std::size_t workspace_bytes,
+           std::size_t shifted = SIZE_MAX)
+      : workspace_(device, std::vector(workspace_bytes + 1, std::byte{0xff})) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const std::size_t before = i == shifted ? size_bytes(operands[i].layout.dtype) : 0;
+      std::vector<std::byte> bytes(before);
+      bytes.insert(bytes.end(), operands[i].storage.begin(), operands[i].storage.end());
+      inputs_.push_back(std::make_unique<DeviceCopy>(device, bytes));
+      input_addresses_.push_back(inputs_.back()->address() + before);
+    }
+    for (const TensorLayout& layout : spec.outputs) {
+      dtypes_.push_back(layout.dtype);
+      const std::size_t bytes = static_cast<std::size_t>(layout.shape.elements()) * size_bytes(layout.dtype);
+      outputs_.push_back(std::make_unique<DeviceCopy>(device, std::vector(bytes, std::byte{0xff})));
+      output_addresses_.push_back(outputs_.back()->address());
+    }
+  }
+
+  void launch(Kernel& kernel) {
+    kernel.launch({input_addresses_.data(), output_addresses_.data(), workspace_.address()});
+  }
+
+  // As doubles, after synchronising.
+  std::vector<std::vector<double>> results() const {
+    std::vector<std::vector<double>> all;
+    for (std::size_t i = 0; i < outputs_.size(); ++i) {
+      const std::vector<std::byte> bytes = outputs_[i]->read();
+      std::vector<double>& values = all.emplace_back();
+      for (std::size_t at = 0; at < bytes.size(); at += size_bytes(dtypes_[i])) {
+        values.push_back(load_element(dtypes_[i], bytes.data() + at));
+      }
+    }
+    return all;
+  }
+
+ private:
+  std::vector<DType> dtypes_;
+  std::vector<std::unique_ptr<DeviceCopy>> inputs_, outputs_;
+  std::vector<void*> input_addresses_, output_addresses_;
+  DeviceCopy workspace_;
+};
+
+// The results of each way.
 inline std::vector<std::vector<std::vector<double>>> results_of_ways(Device& device, cuda::CudaContext& context,
                                                                      const KernelSpec& spec, const cuda::EndPlan& plan,
                                                                      const std::vector<Operand>& operands) {
-  std::vector<std::unique_ptr<DeviceCopy>> inputs, outputs;
-  std::vector<void*> input_addresses, output_addresses;
-  for (const Operand& operand : operands) {
-    inputs.push_back(std::make_unique<DeviceCopy>(device, operand.storage));
-    input_addresses.push_back(inputs.back()->address());
-  }
   std::vector<std::vector<std::vector<double>>> all;
   for (const auto& way : cuda::ended_product_ways(context, spec, &plan)) {
     way->prepare();
-    outputs.clear();
-    output_addresses.clear();
-    for (const TensorLayout& layout : spec.outputs) {
-      const std::size_t bytes = static_cast<std::size_t>(layout.shape.elements()) * size_bytes(layout.dtype);
-      outputs.push_back(std::make_unique<DeviceCopy>(device, std::vector(bytes, std::byte{0xff})));
-      output_addresses.push_back(outputs.back()->address());
-    }
-    const DeviceCopy workspace(device, std::vector(way->workspace_bytes() + 1, std::byte{0xff}));
-    way->launch({input_addresses.data(), output_addresses.data(), workspace.address()});
+    EndedRun run(device, spec, operands, way->workspace_bytes());
+    run.launch(*way);
     device.synchronize();
-    std::vector<std::vector<double>>& results = all.emplace_back();
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const DType dtype = spec.outputs[i].dtype;
-      const std::vector<std::byte> bytes = outputs[i]->read();
-      std::vector<double>& values = results.emplace_back();
-      for (std::size_t at = 0; at < bytes.size(); at += size_bytes(dtype)) {
-        values.push_back(load_element(dtype, bytes.data() + at));
-      }
-    }
+    all.push_back(run.results());
   }
   return all;
 }

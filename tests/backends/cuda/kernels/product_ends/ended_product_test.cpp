@@ -6,12 +6,17 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
+#include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/hand_written.h"
+#include "backends/cuda/kernels/product_ends/ended_product_runs.h"
 #include "backends/cuda/kernels/product_ends/loss_case.h"
 #include "backends/cuda/kernels/product_ends/residual_case.h"
 #include "backends/cuda/kernels/product_ends/rope_case.h"
@@ -22,10 +27,12 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Each;
+using testing::EndedRun;
 using ::testing::Ge;
 using ::testing::HasSubstr;
 using testing::LossCase;
 using ::testing::Not;
+using testing::Operand;
 using testing::ResidualCase;
 using testing::RopeCase;
 using ::testing::SizeIs;
@@ -199,6 +206,96 @@ TEST_F(EndedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_al
       EXPECT_THAT(kernels_of(*kernel, Addresses(some)), AllOf(SizeIs(Ge(2)), Each(Not(StartsWith("fused_residual")))));
     }
   });
+}
+
+class OnCardEndedProduct : public testing::OnCard {
+ protected:
+  void SetUp() override {
+    OnCard::SetUp();
+    if (IsSkipped()) return;
+    context_ = &cuda::CudaContext::of_card(0);
+    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
+  }
+
+  std::vector<Operand> operands_of(const testing::EndedCase& some) {
+    std::vector<Operand> operands;
+    for (const TensorLayout& layout : some.layouts) {
+      const bool is_by_columns = layout.shape.rank() == 2 && layout.strides[0] == 1 && layout.strides[1] > 1;
+      operands.push_back(
+          testing::random_operand(layout.dtype, layout.shape, random_,
+                                  {.storage_order = is_by_columns ? std::vector<int>{1, 0} : std::vector<int>{}}));
+    }
+    return operands;
+  }
+
+  cuda::CudaContext* context_ = nullptr;
+  std::mt19937 random_{19};
+};
+
+// The weights of a norm and the cosines of a table, one element after a multiple of 16 bytes.
+TEST_F(OnCardEndedProduct, takes_operands_that_begin_anywhere) {
+  const auto expect_same = [&](const auto& some, std::size_t shifted) {
+    const std::vector<Operand> operands = operands_of(some);
+    const auto plan = some.plan();
+    const std::vector<std::vector<double>> expected =
+        testing::results_of_ways(*device_, *context_, some.spec(), *plan, operands)[0];
+    const auto kernel = make_hand_written_kernel(*context_, some.spec());
+    kernel->prepare();
+    EndedRun run(*device_, some.spec(), operands, kernel->workspace_bytes(), shifted);
+    run.launch(*kernel);
+    device_->synchronize();
+    const std::vector<std::vector<double>> found = run.results();
+    for (std::size_t result = 0; result < expected.size(); ++result) {
+      for (std::size_t i = 0; i < expected[result].size(); ++i) {
+        ASSERT_NEAR(found[result][i], expected[result][i], 0.02 * (1 + std::fabs(expected[result][i])))
+            << kernel->name() << ", result " << result << ", element " << i;
+      }
+    }
+  };
+  expect_same(ResidualCase(false, 1000, 768, 768), 3);
+  expect_same(ResidualCase(true, 1000, 768, 768), 3);
+  expect_same(RopeCase(2, 500, 12, 64, 768, 768), 2);
+}
+
+// Cooperative launches of several kinds share the words in which blocks count, which each leaves at 0.
+TEST_F(OnCardEndedProduct, gives_in_a_captured_run_what_it_gives_in_single_launches) {
+  const ResidualCase forward(false, 1000, 768, 768), backward(true, 1000, 768, 768);
+  struct Launches {
+    std::vector<std::unique_ptr<Kernel>> ways;
+    std::vector<std::unique_ptr<EndedRun>> runs;
+  };
+  std::vector<Launches> all;
+  for (const ResidualCase* some : {&forward, &backward}) {
+    const std::vector<Operand> operands = operands_of(*some);
+    const auto plan = some->plan();
+    Launches& made = all.emplace_back();
+    made.ways = cuda::ended_product_ways(*context_, some->spec(), &*plan);
+    for (const auto& way : made.ways) {
+      way->prepare();
+      made.runs.push_back(std::make_unique<EndedRun>(*device_, some->spec(), operands, way->workspace_bytes()));
+    }
+  }
+  const auto launch_all = [&] {
+    for (Launches& launches : all) {
+      for (std::size_t i = 0; i < launches.ways.size(); ++i) launches.runs[i]->launch(*launches.ways[i]);
+    }
+  };
+  const auto results = [&] {
+    device_->synchronize();
+    std::vector<std::vector<std::vector<double>>> found;
+    for (const Launches& launches : all) {
+      for (const auto& run : launches.runs) found.push_back(run->results());
+    }
+    return found;
+  };
+  launch_all();
+  const auto expected = results();
+  const std::unique_ptr<CapturedLaunches> captured = device_->capture(launch_all);
+  ASSERT_NE(captured, nullptr);
+  for (int i = 0; i < 20; ++i) captured->run();
+  EXPECT_TRUE(results() == expected) << "captured";
+  launch_all();
+  EXPECT_TRUE(results() == expected) << "after it";
 }
 
 }  // namespace
