@@ -312,7 +312,8 @@ class QueryGroup {
       maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 2));
       if (!((maximum - maximum_[half]) * scale > kLargestExponent)) maximum = maximum_[half];
       const float shift = maximum == -INFINITY ? 0 : maximum * scale;
-      factor[half] = exp2_fast(maximum_[half] * scale - shift);
+      // Of rounded products both, so it is 1 while the maximum is the same: sums are then not rescaled, but `sum_` is.
+      factor[half] = exp2_fast(__fmul_rn(maximum_[half], scale) - shift);
       changed |= maximum != maximum_[half];
       maximum_[half] = maximum;
       float sum = 0;
