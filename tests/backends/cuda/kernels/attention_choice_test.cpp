@@ -74,11 +74,12 @@ TEST(CudaAttention, of_16_bit_operands_takes_scales_that_are_positive_and_finite
   }
 }
 
-// The entry of the kernel that such a GPU runs; empty if there is none.
+// The entry of the kernel that such a GPU runs; empty if there is none. `pairs`: columns of rotary tables, 0 for none.
 std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& card, Op op = Op::attention,
-                      std::int64_t length = 512, const AttentionForm& form = {}, bool tf32 = false) {
+                      std::int64_t length = 512, const AttentionForm& form = {}, bool tf32 = false,
+                      std::int64_t heads = 2, std::int64_t pairs = 0) {
   Graph graph;
-  const TensorType type{dtype, Shape{2, length, width}};
+  const TensorType type{dtype, Shape{heads, length, width}};
   std::vector<Value> values;
   for (const char* name : {"q", "k", "v"}) values.push_back(input(graph, name, type, Role::data));
   Attributes attributes = attributes_of(form);
@@ -87,7 +88,12 @@ std::string kernel_of(DType dtype, std::int64_t width, const cuda::CardFacts& ca
     values.insert(values.begin(), values[0]);
     values.push_back(values[0]);
     const DType wide = dtype == DType::fp64 ? DType::fp64 : DType::fp32;
-    values.push_back(input(graph, "lse", {wide, Shape{2, length}}, Role::data));
+    values.push_back(input(graph, "lse", {wide, Shape{heads, length}}, Role::data));
+    if (pairs > 0) {
+      for (const char* name : {"cos", "sin"}) {
+        values.push_back(input(graph, name, {wide, Shape{length, pairs}}, Role::data));
+      }
+    }
   }
   const auto* variant = cuda::find_variant(card, graph, graph.node(make_node(graph, op, values, attributes)));
   return variant == nullptr ? "" : variant->entry;
@@ -224,6 +230,29 @@ TEST(CudaAttention, with_a_window_or_a_soft_cap_has_kernels_of_its_own_on_hopper
     EXPECT_EQ(kernel_of(DType::bf16, 64, hopper_card(), Op::attention, 256, form), "attention_forward_tiled_bf16_64");
     EXPECT_EQ(kernel_of(DType::fp32, 64, hopper_card(), Op::attention, 512, form), "attention_forward_split_64");
   }
+}
+
+// Sums of dq have 64 columns where a head has 8, so they may be more than the operands would let one think.
+TEST(CudaAttention, of_more_sums_than_an_index_reaches_runs_the_portable_backward) {
+  const auto backward_of = [](std::int64_t width, std::int64_t heads) {
+    return kernel_of(DType::bf16, width, hopper_card(), Op::attention_backward, 1000, {}, false, heads);
+  };
+  constexpr std::int64_t kMostHeads = std::int64_t{1} << 18;  // of 1,024 rows of sums each
+  EXPECT_EQ(backward_of(8, kMostHeads), "attention_backward_hopper_bf16_64");
+  EXPECT_EQ(backward_of(8, kMostHeads + 1), "attention_backward_tiled_bf16_64");
+  EXPECT_EQ(backward_of(72, kMostHeads / 2), "attention_backward_hopper_bf16_96");  // of 128 columns
+  EXPECT_EQ(backward_of(72, kMostHeads / 2 + 1), "attention_backward_tiled_bf16_96");
+  EXPECT_EQ(kernel_of(DType::bf16, 8, hopper_card(), Op::attention, 1000, {}, false, kMostHeads + 1),
+            "attention_forward_hopper_streams_bf16_64");
+}
+
+TEST(CudaAttention, of_rotary_tables_that_an_index_does_not_reach_has_no_kernel) {
+  constexpr std::int64_t kLength = std::int64_t{1} << 24;
+  const auto backward_of = [](std::int64_t pairs) {
+    return kernel_of(DType::bf16, 256, hopper_card(), Op::attention_backward, kLength, {}, false, 4, pairs);
+  };
+  EXPECT_EQ(backward_of(124), "attention_backward_hopper_bf16_256");
+  EXPECT_EQ(backward_of(128), "");
 }
 
 TEST(CudaAttention, with_a_window_that_hides_no_key_runs_the_kernels_without) {

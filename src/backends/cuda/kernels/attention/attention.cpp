@@ -141,16 +141,30 @@ bool accepts(const KernelVariant& variant, const Graph& graph, const Node& node)
   return !sums_key_gradients(node) && !has_rotary_tables(node) && accepts_sizes(variant, graph, node);
 }
 
-// Tables are read in vectors.
+// Tables are read in vectors, and reached by an index of 32 bits.
 bool accepts_rotary_tables(const Graph& graph, const Node& node) {
+  if (!has_rotary_tables(node)) return true;
   constexpr std::int64_t kVectorElements = kVectorBytes / 4;
-  return !has_rotary_tables(node) || graph.type(node.inputs[kCosinesOfAttention]).shape[1] % kVectorElements == 0;
+  const TensorType& tables = graph.type(node.inputs[kCosinesOfAttention]);
+  return tables.shape[1] % kVectorElements == 0 && tables.elements() <= std::numeric_limits<std::int32_t>::max();
+}
+
+// Whether an index of 32 bits reaches the sums of dq in vectors of four: 64 GiB of them. Heads narrower than the
+// kernel's have sums as wide as it.
+bool accepts_sums(const KernelVariant& variant, const Graph& graph, const Node& node) {
+  if (node.op == Op::attention) return true;
+  const Shape& q = graph.type(node.inputs[static_cast<std::size_t>(variant.operand)]).shape;
+  const AttentionSizes sizes = sizes_of(q, q);
+  constexpr std::int64_t kPanelColumns = 64;
+  const std::int64_t sums = sizes.batch * round_up(sizes.queries, variant.tiling.rows) *
+                            round_up(std::int64_t{variant.tiling.width}, kPanelColumns);
+  return sums / 4 <= std::int64_t{std::numeric_limits<std::uint32_t>::max()} + 1;
 }
 
 bool accepts_hopper(const KernelVariant& variant, const Graph& graph, const Node& node) {
   const std::int64_t keys = graph.type(node.inputs[static_cast<std::size_t>(variant.operand) + 1]).shape[-2];
   return is_hopper_kernel_of(variant, attention_form(node.attributes), keys) && accepts_rotary_tables(graph, node) &&
-         accepts_sizes(variant, graph, node);
+         accepts_sizes(variant, graph, node) && accepts_sums(variant, graph, node);
 }
 
 bool accepts_hopper_split(const KernelVariant& variant, const Graph& graph, const Node& node) {
