@@ -81,8 +81,6 @@ struct HopperBackwardTiling {
 };
 
 // Of the rows that hold a head, a problem runs the first whose conditions it meets. The same rows for both elements.
-// "few_" takes as many keys as its stages hold: with more, a stage would pass from one warpgroup to another, which
-// takes a copy that is still on the way for its own.
 // clang-format off
 #define RIDGEPOINT_FORWARD(element, kind, columns, ...) \
   {AttentionElement::element, {.width = columns, __VA_ARGS__}, "attention_forward_hopper_" kind #element "_" #columns}
@@ -90,7 +88,7 @@ struct HopperBackwardTiling {
   {AttentionElement::element, {.width = columns, __VA_ARGS__, .divided = true}, \
    "attention_forward_hopper_divided_" #element "_" #columns, nullptr, "attention_forward_hopper_combine_" #element "_" #columns}
 #define RIDGEPOINT_FORWARDS(element) \
-  RIDGEPOINT_FORWARD(element, "few_", 64, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 640), \
+  RIDGEPOINT_FORWARD(element, "few_", 64, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 2048), \
   RIDGEPOINT_FORWARD(element, "short_", 64, .rows = 256, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 256), \
   RIDGEPOINT_FORWARD(element, "streams_", 64, .rows = 128, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 2048, .streams = 2), \
   RIDGEPOINT_FORWARD_DIVIDED(element, 64, .rows = 192, .keys = 128), \
