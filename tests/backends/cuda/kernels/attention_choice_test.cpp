@@ -198,8 +198,7 @@ TEST(CudaAttention, of_few_heads_is_divided_among_the_multiprocessors_of_hopper)
   cuda::CardFacts card = hopper_card();
   card.multiprocessors = 132;
   const AttentionForm causal{.causal = true};
-  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 640), "attention_forward_hopper_few_bf16_64");
-  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 641), "attention_forward_hopper_streams_bf16_64");
+  EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 1024), "attention_forward_hopper_few_bf16_64");
   EXPECT_EQ(kernel_of(DType::bf16, 64, card, Op::attention, 8192, causal), "attention_forward_hopper_divided_bf16_64");
   EXPECT_EQ(kernel_of(DType::fp16, 128, card, Op::attention, 2048, causal),
             "attention_forward_hopper_divided_fp16_128");

@@ -170,6 +170,33 @@ TEST_F(OnCardAttention, large_scores_neither_overflow_nor_vanish) {
   }
 }
 
+// All scores of a row are equal and large, so that their products with the scale are rounded. Weights must add up to 1.
+TEST_F(OnCardAttention, large_scores_of_many_keys_keep_the_sum_of_a_row) {
+  for (const DType dtype : {DType::bf16, DType::fp16}) {
+    for (const std::int64_t width : {64, 128, 256}) {
+      constexpr std::int64_t kRows = 64;
+      AttentionCase c{dtype, 396, kRows, 16384, width, false, 64.0 / static_cast<double>(width)};
+      c.group = c.batch;
+      std::vector<Operand> operands = forward_operands(c);
+      const auto set = [&](std::size_t operand, const auto& value) {
+        std::vector<std::byte>& storage = operands[operand].storage;
+        for (std::size_t i = 0; i < storage.size() / size_bytes(dtype); ++i) {
+          store_element(dtype, storage.data() + i * size_bytes(dtype), value(i));
+        }
+      };
+      set(0, [&](std::size_t i) { return 4 + static_cast<double>(i / static_cast<std::size_t>(width) % kRows) / 32; });
+      set(1, [](std::size_t) { return 8.0; });
+      set(2, [](std::size_t) { return 1.0; });
+      const HostTensor o = NodeRun(*device_, Op::attention, operands, c.attributes()).launch()[0];
+      HostTensor ones(o.type);
+      for (std::int64_t i = 0; i < o.type.elements(); ++i) {
+        store_element(dtype, ones.data.data() + static_cast<std::size_t>(i) * size_bytes(dtype), 1.0);
+      }
+      EXPECT_LE(largest_difference(o, ones), 2e-3) << c.text();
+    }
+  }
+}
+
 TEST_F(OnCardAttention, one_element_that_is_not_a_number_spoils_the_rows_that_see_it) {
   for (const DType dtype : {DType::bf16, DType::fp32}) {
     const AttentionCase c{dtype, 1, 100, 100, 64, true};

@@ -43,19 +43,6 @@ TEST(HopperDivision, a_set_of_the_forward_fits_the_cache_and_divides_the_heads) 
   EXPECT_EQ(cuda::matrices_of_set(kDivided, problem_of(16, 1024, true)), 1);  // shares are of consecutive tiles
 }
 
-// Copies end in any order, and a warpgroup that did not use a stage before cannot tell whose copy has arrived there.
-TEST(HopperDivision, no_stage_of_keys_passes_from_one_warpgroup_to_another) {
-  int found = 0;
-  for (const auto& row : cuda::kHopperForwardVariants) {
-    const HopperForwardTiling& tiling = row.tiling;
-    if (tiling.key_stages % tiling.key_groups == 0) continue;
-    ++found;
-    EXPECT_GT(tiling.most_keys, 0) << row.entry;
-    EXPECT_LE(tiling.most_keys, tiling.key_stages * tiling.keys) << row.entry;
-  }
-  EXPECT_EQ(found, 2);
-}
-
 TEST(HopperDivision, of_the_forward_is_for_few_or_unequal_tiles) {
   const auto suits = [](std::int64_t heads, std::int64_t length, bool causal) {
     return cuda::suits_division(kDividedForward, problem_of(heads, length, causal), kH200Multiprocessors);

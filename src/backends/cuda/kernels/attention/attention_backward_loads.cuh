@@ -110,6 +110,7 @@ struct Shared {
   SharedBarrier do_written[kStages], do_free[kStages];
   SharedBarrier turn[kStages], added[kStages];
   SharedBarrier dq_written[kStages], dq_free[kStages];  // where the copy engine adds
+  SharedBarrier ds_written[kStages], ds_free[kStages];  // where a third warpgroup multiplies dq
   Work<kTiling> work[kStages];
   NextWork next;  // of the thread that loads
   // Of each query: the log-sum-exp to base 2, and sum(do o).

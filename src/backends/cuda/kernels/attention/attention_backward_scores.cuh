@@ -143,6 +143,21 @@ class ScoresOfStep {
     publish_to_tensor_cores();
   }
 
+  // Rounded weights become ds, of dp; also in shared memory, as store_score_gradients() leaves it.
+  __device__ __forceinline__ void make_score_gradients(const float (&dp)[kRows / 2], int stage,
+                                                       unsigned (&packed)[kRowSteps][4]) const {
+    const int column = thread_index() % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < kRows / 4; ++i) {
+      unsigned& pair = packed[i / 4][i % 4];
+      asm volatile("" : "+r"(pair));  // not unpacked before, because registers are scarce
+      const float2 product = *reinterpret_cast<const float2*>(&shared_.products[stage][i / 2 * 8 + column]);
+      const float2 weight = unpack<Element>(pair);
+      pair = pack<Element>(weight.x * (dp[2 * i] - product.x), weight.y * (dp[2 * i + 1] - product.y));
+    }
+    store_score_gradients(packed, stage);
+  }
+
   const AttentionBackward& attention_;
   const float& tanh_scale_;
   SharedTiles<kTiling> tiles_;

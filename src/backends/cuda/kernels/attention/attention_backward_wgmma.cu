@@ -17,6 +17,17 @@
 // The upper line of a warpgroup runs on the tensor cores, what stands below it at the same time. Before dq, ds goes to
 // shared memory and both warpgroups meet (barrier 1).
 //
+// Heads of up to 128 columns, but for those with a soft cap and *_short_* of more than 64 columns: a third warpgroup
+// multiplies dq and adds it, or leaves it for the copy engine, so the others need not meet, and have registers for the
+// scores of the next step.
+//
+//   warpgroup 0    | dp = v do^T   dv += p do               dk += ds q   s = k q^T of the next step |
+//                    p of s before (a turn), ds after them
+//   warpgroup 1    the same, half a step later: one warpgroup at a time computes exponentials (barriers 2 and 3)
+//   warpgroup 2    dq = ds k of all 128 keys when `ds_written`; then `ds_free`
+//
+// p is rounded before ds is computed of it, so that dp has the registers of s.
+//
 // Rows of s, p, dp and ds are keys, so p and ds are first operands of dv and dk as they stand in registers. `written`
 // barriers count the copies of a stage, `free` barriers the warps that have read it.
 // A thread block takes blocks of 128 keys from a counter, so that it loads the next one while it writes dk and dv. For
@@ -39,6 +50,7 @@
 #include "backends/cuda/kernels/attention/attention_backward_finish.cuh"
 #include "backends/cuda/kernels/attention/attention_backward_loads.cuh"
 #include "backends/cuda/kernels/attention/attention_backward_order.cuh"
+#include "backends/cuda/kernels/attention/attention_backward_queries.cuh"
 #include "backends/cuda/kernels/attention/attention_backward_scores.cuh"
 #include "backends/cuda/kernels/attention/attention_hopper.cuh"
 #include "backends/cuda/kernels/attention/attention_products.cuh"
@@ -50,27 +62,26 @@ namespace {
 
 // A warpgroup with 64 keys of the block.
 template <class Element, HopperBackwardTiling kTiling>
-class KeyGroup : ScoresOfStep<Element, kTiling> {
+class KeyGroup : QuerySums<Element, kTiling> {
+  using Dq = QuerySums<Element, kTiling>;
   using Step = ScoresOfStep<Element, kTiling>;
+  using Dq::kWidth, Dq::kSumPanels, Dq::k, Dq::release;
   using Step::attention_, Step::tiles_, Step::shared_, Step::group_, Step::step_, Step::number_;
   using Step::kRows, Step::kRowSteps, Step::kKeyPanel, Step::kSharesKeys;
-  using Step::work, Step::query_block, Step::first_query, Step::key_in_block;
-  static constexpr int kWidth = kTiling.width;
-  static constexpr int kQueryPanel = kRows * kLineBytes;                        // bytes of 64 columns of q and do
-  static constexpr int kColumns = kTiling.columns();                            // of dk and dv, that a warpgroup has
-  static constexpr int kSumPanels = kTiling.panels() * (kRows / 64) / kGroups;  // of dq, that a warpgroup adds
-  static constexpr int kSumsOfGroup = kWarpgroupThreads * kSumColumns / 8;
+  using Step::work, Step::key_in_block;
+  static constexpr int kQueryPanel = kRows * kLineBytes;  // bytes of 64 columns of q and do
+  static constexpr int kColumns = kTiling.columns();      // of dk and dv, that a warpgroup has
   using Scores = WarpgroupProduct<Element, kRows>;
   using Gradients = WarpgroupProduct<Element, kColumns>;
-  using Sums = WarpgroupProduct<Element, kSumColumns>;
 
  public:
   __device__ KeyGroup(const HopperAttentionBackward& attention, const SharedTiles<kTiling>& tiles,
                       Shared<kTiling>& shared, int group)
-      : Step(attention, tiles, shared, group) {}
+      : Dq(attention, tiles, shared, group) {}
 
   __device__ __forceinline__ void compute() {
     clear_gradients();
+    if (kTiling.dq_apart && group_ == 1) pass_turn();
 #pragma unroll 1
     for (;; ++number_) {
       const Ring ring = Ring::at(number_);
@@ -84,20 +95,8 @@ class KeyGroup : ScoresOfStep<Element, kTiling> {
   }
 
  private:
-  // The keys; the values follow. Computed where it is used, because registers are scarce.
-  __device__ __forceinline__ std::uint32_t k() const {
-    int number = number_;
-    asm volatile("" : "+r"(number));
-    return tiles_.k(number % kTiling.key_stages);
-  }
-
   __device__ __forceinline__ void differentiate() {
-    bool has_next;
-#pragma unroll 1
-    do {
-      has_next = take_step();
-      ++step_;
-    } while (has_next);
+    take_steps();
     release(shared_.keys_free[number_ % kTiling.key_stages]);
     if (!work().is_last_head) return;
     if (kTiling.divided && work().part >= 0) {
@@ -112,6 +111,85 @@ class KeyGroup : ScoresOfStep<Element, kTiling> {
   __device__ __forceinline__ void clear_gradients() {
 #pragma unroll
     for (int i = 0; i < kColumns / 2; ++i) dv_[i] = dk_[i] = 0;
+  }
+
+  __device__ __forceinline__ void take_steps() {
+    if constexpr (kTiling.dq_apart) {
+      float scores[kRows / 2];
+      begin_scores(scores);
+#pragma unroll 1
+      for (;;) {
+        const int stage = step_ & 1;
+        take_step_apart(scores);
+        ++step_;
+        if (step_ >= work().end) break;
+        begin_scores(scores);
+        wait_for_products<1>();
+        release(shared_.q_free[stage]);
+      }
+      wait_for_products<0>();
+      release(shared_.q_free[(step_ - 1) & 1]);
+    } else {
+      bool has_next;
+#pragma unroll 1
+      do {
+        has_next = take_step();
+        ++step_;
+      } while (has_next);
+    }
+  }
+
+  __device__ __forceinline__ void begin_scores(float (&scores)[kRows / 2]) const {
+    const Ring ring = Ring::at(step_);
+    shared_.q_written[ring.stage].wait(ring.parity);
+    begin_products();
+    multiply_keys(scores, k(), tiles_.q(ring.stage));
+    end_products();
+  }
+
+  // From s, which is under way, to dk, which still is then. dp takes the registers of s, and ds those of the weights,
+  // which are rounded before: with them there are two sums of scores fewer to hold, and no other warpgroup to meet.
+  __device__ __forceinline__ void take_step_apart(float (&scores)[kRows / 2]) {
+    // So that nothing that follows from these is computed before the loop and kept in registers.
+    asm volatile("" : "+r"(tiles_.first), "+r"(group_));
+    const Ring ring = Ring::at(step_);
+    unsigned packed[kRowSteps][4];
+    wait_for_products<0>();
+    keep_order(scores);
+    take_turn();
+    Step::compute_weights(ring.stage, scores);
+    Step::mask_if_needed(scores, 0);
+    Step::pack_operands(scores, packed);
+    pass_turn();
+    shared_.do_written[ring.stage].wait(ring.parity);
+    begin_products();
+    multiply_keys(scores, k() + kTiling.key_bytes(), tiles_.d_o(ring.stage));
+    end_products();
+    begin_products();
+    add_gradients(dv_, packed, tiles_.d_o(ring.stage));
+    end_products();
+    wait_for_products<0>();
+    keep_order(scores);
+    release(shared_.do_free[ring.stage]);
+    shared_.ds_free[ring.stage].wait(ring.parity ^ 1);
+    Step::make_score_gradients(scores, ring.stage, packed);
+    __syncwarp();
+    release(shared_.ds_written[ring.stage]);
+    begin_products();
+    add_gradients(dk_, packed, tiles_.q(ring.stage));
+    end_products();
+  }
+
+  // Warpgroups of keys compute exponentials in turn, so that the products of one are beside those of the other.
+  __device__ __forceinline__ void take_turn() const { meet(2 + group_, kGroups * kWarpgroupThreads); }
+  __device__ __forceinline__ void pass_turn() const {
+    asm volatile("bar.arrive %0, %1;" ::"r"(3 - group_), "n"(kGroups * kWarpgroupThreads) : "memory");
+  }
+
+  // What reads the sums of a product stays behind the wait for it.
+  static __device__ __forceinline__ void keep_order(float (&sums)[kRows / 2]) {
+#pragma unroll
+    for (float& sum : sums) asm volatile("" : "+f"(sum)::"memory");
   }
 
   // Whether another step follows.
@@ -144,30 +222,28 @@ class KeyGroup : ScoresOfStep<Element, kTiling> {
     Step::store_score_gradients(packed_ds, ring.stage);
     meet(1, kGroups * kWarpgroupThreads);  // both have stored theirs, and have read those of the previous step
     begin_products();
-    multiply_score_gradients(dq, ring.stage, 0);
+    Dq::multiply_score_gradients(dq, ring.stage, 0);
     end_products();
     begin_products();
     add_gradients(dk_, packed_ds, tiles_.q(ring.stage));
     end_products();
-    if (kTiling.finishes() && adds_last()) {
-      finish_query_gradients(dq, ring);
+    if (kTiling.finishes() && Dq::adds_last()) {
+      Dq::finish_query_gradients(dq, ring, [&] {
+        release(shared_.do_free[ring.stage]);
+        release(shared_.q_free[ring.stage]);
+      });
     } else {
       wait_for_products<1>();
       release(shared_.do_free[ring.stage]);
-      if constexpr (kTiling.copies_sums) {
-        leave_query_gradients(dq, ring);
-      } else {
-        shared_.turn[ring.stage].wait(ring.parity);
-        add_to_sums(dq, 0);
-      }
+      Dq::add_query_gradients(dq, ring);
       if constexpr (kSumPanels > 1) {
         begin_products();
-        multiply_score_gradients(dq, ring.stage, 1);
+        Dq::multiply_score_gradients(dq, ring.stage, 1);
         end_products();
       }
       wait_for_products<0>();
       release(shared_.q_free[ring.stage]);
-      if constexpr (kSumPanels > 1) add_to_sums(dq, 1);
+      if constexpr (kSumPanels > 1) Dq::add_to_sums(dq, 1);
     }
     if constexpr (!kTiling.copies_sums) {
       __syncwarp();
@@ -175,10 +251,6 @@ class KeyGroup : ScoresOfStep<Element, kTiling> {
     }
     const bool has_next = step_ + 1 < work().end;
     return has_next;
-  }
-
-  __device__ __forceinline__ void release(SharedBarrier& barrier) const {
-    if (threadIdx.x % kWarpLanes == 0) barrier.arrive();
   }
 
   // sums = keys rows^T for this warpgroup's 64 keys: k q^T or v do^T.
@@ -202,112 +274,6 @@ class KeyGroup : ScoresOfStep<Element, kTiling> {
 #pragma unroll
     for (int step = 0; step < kRowSteps; ++step) {
       Gradients::template add<Contiguous::other>(sums, weights[step], b + step * kDescriptorStep<false>, true);
-    }
-  }
-
-  // dq = ds k, for 64 queries and 64 columns: with 128 queries a warpgroup has half of them, otherwise half the
-  // columns, panel after panel.
-  __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage, int panel) const {
-    const std::uint64_t a = tile_descriptor(tiles_.ds(stage) + (kRows == 128 ? group_ * kKeyPanel : 0), 0);
-    const std::uint64_t b = tile_descriptor(k() + (kRows == 128 ? 0 : group_ * kSumPanels + panel) * kKeyPanel, 0);
-#pragma unroll
-    for (int step = 0; step < kTiling.keys / 16; ++step) {
-      Sums::template add<Contiguous::other, Contiguous::other>(sums, a + step * kDescriptorStep<false>,
-                                                               b + step * kDescriptorStep<false>, step > 0);
-    }
-  }
-
-  // Those of dq that this thread adds to.
-  __device__ __forceinline__ float* sums_of_step(int panel) const {
-    const auto tile =
-        static_cast<unsigned>((sums_of(attention_, work(), query_block()) * kGroups + group_) * kSumPanels + panel);
-    return attention_.dq_sums + 4 * static_cast<std::size_t>(tile * kSumsOfGroup + thread_index() % kWarpgroupThreads);
-  }
-  __device__ __forceinline__ bool adds_first() const {
-    if constexpr (kTiling.divided) return work().block < attention_.slices;
-    if constexpr (!has_window(kTiling.scores)) return work().block <= 0;
-    return is_first_visible_block(work().first_key, first_query(), attention_.window);
-  }
-  __device__ __forceinline__ bool adds_last() const {
-    const int next_key = work().first_key + kTiling.keys;
-    return next_key >= attention_.keys || (attention_.causal && next_key >= first_query() + kRows);
-  }
-
-  // Adds this warpgroup's part of dq after that of the previous block, in the order of its registers.
-  __device__ __forceinline__ void add_to_sums(const float (&dq)[kSumColumns / 2], int panel) const {
-    float* sums = sums_of_step(panel);
-    if (!adds_first()) {
-#pragma unroll
-      for (int i = 0; i < kSumColumns / 8; ++i) {
-        asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(sums + i * (4 * kWarpgroupThreads)),
-                     "f"(dq[4 * i]), "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
-                     : "memory");
-      }
-    } else {
-#pragma unroll
-      for (int i = 0; i < kSumColumns / 8; ++i) {
-        *reinterpret_cast<float4*>(sums + i * (4 * kWarpgroupThreads)) = {dq[4 * i], dq[4 * i + 1], dq[4 * i + 2],
-                                                                          dq[4 * i + 3]};
-      }
-    }
-  }
-
-  // This warpgroup's part of dq, in the order of its registers, for the copy engine to add.
-  __device__ __forceinline__ void leave_query_gradients(const float (&dq)[kSumColumns / 2], const Ring& ring) const {
-    static_assert(!kTiling.copies_sums || kSumPanels == 1);
-    const int thread = group_ * kSumsOfGroup + thread_index() % kWarpgroupThreads;
-    const std::uint32_t to = tiles_.dq(ring.stage) + thread * 16;
-    shared_.dq_free[ring.stage].wait(ring.parity ^ 1);
-#pragma unroll
-    for (int i = 0; i < kSumColumns / 8; ++i) {
-      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + i * (16 * kWarpgroupThreads)), "f"(dq[4 * i]),
-                   "f"(dq[4 * i + 1]), "f"(dq[4 * i + 2]), "f"(dq[4 * i + 3])
-                   : "memory");
-    }
-    publish_to_tensor_cores();
-    __syncwarp();
-    release(shared_.dq_written[ring.stage]);
-  }
-
-  // The last block of keys that adds to dq writes it. It reads what the previous ones have added while its products are
-  // under way.
-  __device__ __forceinline__ void finish_query_gradients(float (&dq)[kSumColumns / 2], const Ring& ring) const {
-    static_assert(!kTiling.finishes() || kSumPanels == 1);
-    const int row = first_query() + (kRows == 128 ? group_ * 64 : 0) + key_in_block(thread_index() % kWarpgroupThreads);
-    const int column = kRows == 128 ? 0 : group_ * kSumColumns;
-    constexpr bool kHasRoom = kWidth <= 96;  // for the cosines and sines of both rows beside the sums
-    TurnBack<kSumColumns, Element> turn_back[2];
-    turn_back[0].load(attention_, row, column, row < attention_.queries);
-    if constexpr (kHasRoom) turn_back[1].load(attention_, row + 8, column, row + 8 < attention_.queries);
-    float sums[kSumColumns / 2];
-    shared_.turn[ring.stage].wait(ring.parity);
-    read_sums(sums);
-    wait_for_products<0>();
-    release(shared_.do_free[ring.stage]);
-    release(shared_.q_free[ring.stage]);
-#pragma unroll
-    for (int i = 0; i < kSumColumns / 2; ++i) dq[i] += sums[i];
-    auto* rows = first_row<Element>(attention_.dq, attention_.inner_count, work().matrix) + column;
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const bool exists = row + 8 * half < attention_.queries;
-      if (!kHasRoom && half == 1) turn_back[1].load(attention_, row + 8, column, exists);
-      write_row<kSumColumns>(rows + rows_apart(row + 8 * half, attention_.dq.row), dq, attention_.scale, half,
-                             exists ? attention_.width - column : 0, turn_back[half]);
-    }
-  }
-
-  __device__ __forceinline__ void read_sums(float (&to)[kSumColumns / 2]) const {
-    const float* sums = sums_of_step(0);
-    const bool has_sums = !adds_first();
-#pragma unroll
-    for (int i = 0; i < kSumColumns / 8; ++i) {
-      float4 x = {0, 0, 0, 0};
-      if (has_sums) x = __ldcg(reinterpret_cast<const float4*>(sums + i * (4 * kWarpgroupThreads)));
-      to[4 * i] = x.x;
-      to[4 * i + 1] = x.y;
-      to[4 * i + 2] = x.z;
-      to[4 * i + 3] = x.w;
     }
   }
 
@@ -354,14 +320,15 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
   const SharedTiles<kTiling> tiles{shared_address(dynamic) + HopperBackwardTiling::kStateBytes};
   if (threadIdx.x == 0) {
     constexpr int kReaders = kGroups * kWarpsOfGroup;
+    constexpr int kReadersOfKeys = kTiling.groups() * kWarpsOfGroup;
     for (int stage = 0; stage < kTiling.key_stages; ++stage) {
       shared.keys_copied[stage].initialise(1);
       shared.keys_written[stage].initialise(1);
-      shared.keys_free[stage].initialise(kReaders);
+      shared.keys_free[stage].initialise(kReadersOfKeys);
     }
     for (int stage = 0; stage < kStages; ++stage) {
       shared.work_written[stage].initialise(1);
-      shared.work_free[stage].initialise(kReaders + 3);
+      shared.work_free[stage].initialise(kReadersOfKeys + 3);
       shared.q_written[stage].initialise(2);  // q, and the scalars of its rows
       shared.do_written[stage].initialise(1);
       shared.q_free[stage].initialise(kReaders);
@@ -370,14 +337,16 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
       shared.added[stage].initialise(kReaders);
       shared.dq_written[stage].initialise(kReaders);
       shared.dq_free[stage].initialise(1);
+      shared.ds_written[stage].initialise(kReaders);
+      shared.ds_free[stage].initialise(kWarpsOfGroup);
     }
     publish_barriers();
   }
   __syncthreads();
   const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kWarpgroupThreads, 0);
   const int thread = static_cast<int>(threadIdx.x) % kWarpgroupThreads;
-  if (group == kGroups) {
-    release_registers<kTiling.rows == 64 ? 40 : 24>();
+  if (group == kTiling.groups()) {
+    release_registers<kTiling.registers_of_loads()>();
     if (thread == 0) load_tiles<kTiling>(attention, tiles, shared);
     if (thread / kWarpLanes == 1) load_scalars<Element, kTiling>(attention.rest, tiles, shared);
     if constexpr (kTiling.copies_sums) {
@@ -387,8 +356,13 @@ __device__ __forceinline__ void differentiate(const HopperAttentionBackward& att
       if (thread == 2 * kWarpLanes) open_turns<kTiling>(attention.rest, shared);
       if (thread == 3 * kWarpLanes) end_turns<kTiling>(attention.rest, shared);
     }
+  } else if (kTiling.dq_apart && group == kGroups) {
+    if constexpr (kTiling.dq_apart) {
+      release_registers<kTiling.registers_of_dq()>();
+      QueryGroup<Element, kTiling>(attention, tiles, shared).compute();
+    }
   } else {
-    acquire_registers<kTiling.rows == 64 ? 232 : 240>();
+    acquire_registers<kTiling.registers_of_keys()>();
     KeyGroup<Element, kTiling>(attention, tiles, shared, group).compute();
   }
 }

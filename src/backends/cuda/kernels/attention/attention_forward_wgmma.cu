@@ -77,7 +77,7 @@ class QueryGroup {
     if constexpr (kTiling.rows > kTiling.keys && !kTiling.divided) skip_hidden_steps(tile, step, at);
     {
       const Stage<kTiling> k(at);
-      barriers_.k_written[k.stage].wait(k.parity);
+      wait_for_copy(barriers_.k_written, barriers_.k_free, k);
       begin_products();
       multiply_keys(scores, k.stage);
       end_products();
@@ -92,12 +92,12 @@ class QueryGroup {
     bool keep = false;
     for (step -= kKeyGroups; step >= tile.first_step; step -= kKeyGroups) {
       const Stage<kTiling> k(at + kKeyGroups), v(at);
-      barriers_.k_written[k.stage].wait(k.parity);
+      wait_for_copy(barriers_.k_written, barriers_.k_free, k);
       take_turn();
       begin_products();
       multiply_keys(scores, k.stage);
       end_products();
-      barriers_.v_written[v.stage].wait(v.parity);
+      wait_for_copy(barriers_.v_written, barriers_.v_free, v);
       begin_products();
       multiply_values(weights, v.stage, keep);
       end_products();
@@ -116,12 +116,21 @@ class QueryGroup {
       pack_weights(scores, weights);
     }
     const Stage<kTiling> v(at);
-    barriers_.v_written[v.stage].wait(v.parity);
+    wait_for_copy(barriers_.v_written, barriers_.v_free, v);
     begin_products();
     multiply_values(weights, v.stage, keep);
     end_products();
     wait_for_products<0>();
     release(barriers_.v_free[v.stage]);
+  }
+
+  // If another warpgroup had the stage before, its copy may still be on the way, because copies end in any order. The
+  // parity of the phase before that one is the same as of this one, so that other one must be done with the stage.
+  static __device__ __forceinline__ void wait_for_copy(SharedBarrier (&written)[kTiling.key_stages],
+                                                       SharedBarrier (&freed)[kTiling.key_stages],
+                                                       const Stage<kTiling>& at) {
+    if constexpr (kTiling.key_stages % kKeyGroups != 0) freed[at.stage].wait(at.parity ^ 1);
+    written[at.stage].wait(at.parity);
   }
 
   // The first steps of a causal tile may be hidden from all queries of this warpgroup.
@@ -312,7 +321,8 @@ class QueryGroup {
       maximum = fmaxf(maximum, __shfl_xor_sync(kAllLanes, maximum, 2));
       if (!((maximum - maximum_[half]) * scale > kLargestExponent)) maximum = maximum_[half];
       const float shift = maximum == -INFINITY ? 0 : maximum * scale;
-      factor[half] = exp2_fast(maximum_[half] * scale - shift);
+      // Of rounded products both, so it is 1 while the maximum is the same: sums are then not rescaled, but `sum_` is.
+      factor[half] = exp2_fast(__fmul_rn(maximum_[half], scale) - shift);
       changed |= maximum != maximum_[half];
       maximum_[half] = maximum;
       float sum = 0;

@@ -54,12 +54,19 @@ struct HopperBackwardTiling {
   HopperScores scores = HopperScores::plain;
   int most_causal_keys = 0;  // above 0: the last block of keys that adds to dq writes it, in causal problems up to this
   bool copies_sums = false;  // whether the copy engine adds dq to its sums, from shared memory
+  bool dq_apart = false;     // whether a third warpgroup multiplies dq
   bool divided = false;      // whether thread blocks share blocks of keys (hopper_division.h says when)
 
   constexpr bool finishes() const { return most_causal_keys > 0; }
   constexpr bool shares_keys() const { return keys == 64; }
   constexpr int columns() const { return shares_keys() ? width / kGroups : width; }
-  constexpr int threads() const { return 128 * (kGroups + 1); }
+  // Warpgroups that multiply.
+  constexpr int groups() const { return dq_apart ? kGroups + 1 : kGroups; }
+  constexpr int threads() const { return 128 * (groups() + 1); }
+  // Of threads that load, that multiply keys and, apart, that multiply dq. A multiprocessor has 65,536.
+  constexpr int registers_of_loads() const { return dq_apart ? 32 : rows == 128 ? 24 : 40; }
+  constexpr int registers_of_keys() const { return dq_apart ? (finishes() ? 200 : 208) : rows == 64 ? 232 : 240; }
+  constexpr int registers_of_dq() const { return 512 - registers_of_loads() - 2 * registers_of_keys(); }
   constexpr int panels() const { return (width + 63) / 64; }
   constexpr int padded_width() const { return 64 * panels(); }
   constexpr int query_bytes() const { return rows * panels() * 128; }
@@ -74,8 +81,6 @@ struct HopperBackwardTiling {
 };
 
 // Of the rows that hold a head, a problem runs the first whose conditions it meets. The same rows for both elements.
-// "few_" takes as many keys as its stages hold: with more, a stage would pass from one warpgroup to another, which
-// takes a copy that is still on the way for its own.
 // clang-format off
 #define RIDGEPOINT_FORWARD(element, kind, columns, ...) \
   {AttentionElement::element, {.width = columns, __VA_ARGS__}, "attention_forward_hopper_" kind #element "_" #columns}
@@ -83,7 +88,7 @@ struct HopperBackwardTiling {
   {AttentionElement::element, {.width = columns, __VA_ARGS__, .divided = true}, \
    "attention_forward_hopper_divided_" #element "_" #columns, nullptr, "attention_forward_hopper_combine_" #element "_" #columns}
 #define RIDGEPOINT_FORWARDS(element) \
-  RIDGEPOINT_FORWARD(element, "few_", 64, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 640), \
+  RIDGEPOINT_FORWARD(element, "few_", 64, .rows = 64, .keys = 128, .key_stages = 5, .key_groups = 3, .most_keys = 2048), \
   RIDGEPOINT_FORWARD(element, "short_", 64, .rows = 256, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 256), \
   RIDGEPOINT_FORWARD(element, "streams_", 64, .rows = 128, .keys = 64, .query_stages = 2, .key_stages = 4, .most_keys = 2048, .streams = 2), \
   RIDGEPOINT_FORWARD_DIVIDED(element, 64, .rows = 192, .keys = 128), \
@@ -112,19 +117,19 @@ struct HopperBackwardTiling {
 #define RIDGEPOINT_BACKWARD_SHORT(element, columns, ...) \
   RIDGEPOINT_BACKWARD(element, "short_", nullptr, columns, __VA_ARGS__)
 #define RIDGEPOINT_BACKWARDS(element) \
-  RIDGEPOINT_BACKWARD_DIVIDED(element, 64, .rows = 128, .key_stages = 2), \
-  RIDGEPOINT_BACKWARD_SHORT(element, 64, .rows = 128, .key_stages = 2, .most_causal_keys = 1024), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 64, .rows = 128, .key_stages = 2), \
-  RIDGEPOINT_BACKWARD_DIVIDED(element, 96, .rows = 64), \
+  RIDGEPOINT_BACKWARD_DIVIDED(element, 64, .rows = 128, .key_stages = 2, .dq_apart = true), \
+  RIDGEPOINT_BACKWARD_SHORT(element, 64, .rows = 128, .key_stages = 2, .most_causal_keys = 1024, .dq_apart = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 64, .rows = 128, .key_stages = 2, .dq_apart = true), \
+  RIDGEPOINT_BACKWARD_DIVIDED(element, 96, .rows = 64, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_SHORT(element, 96, .rows = 64, .key_stages = 2, .most_causal_keys = 2048), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 96, .rows = 64, .copies_sums = true), \
-  RIDGEPOINT_BACKWARD_DIVIDED(element, 128, .rows = 64), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 96, .rows = 64, .copies_sums = true, .dq_apart = true), \
+  RIDGEPOINT_BACKWARD_DIVIDED(element, 128, .rows = 64, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_SHORT(element, 128, .rows = 64, .key_stages = 2, .most_causal_keys = 2048), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 128, .rows = 64, .copies_sums = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 128, .rows = 64, .copies_sums = true, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "", 256, .rows = 64, .keys = 64), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::window), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 96, .rows = 64, .scores = HopperScores::window, .copies_sums = true), \
-  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 128, .rows = 64, .scores = HopperScores::window, .copies_sums = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::window, .dq_apart = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 96, .rows = 64, .scores = HopperScores::window, .copies_sums = true, .dq_apart = true), \
+  RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 128, .rows = 64, .scores = HopperScores::window, .copies_sums = true, .dq_apart = true), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "window_", 256, .rows = 64, .keys = 64, .scores = HopperScores::window), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 64, .rows = 128, .key_stages = 2, .scores = HopperScores::soft_cap), \
   RIDGEPOINT_BACKWARD_OF_SCORES(element, "soft_cap_", 96, .rows = 64, .scores = HopperScores::soft_cap, .copies_sums = true), \
