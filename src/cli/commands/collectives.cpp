@@ -133,7 +133,7 @@ class Collectives : public Command {
                      {"time_us", "time us", "{:.1f}"},
                      {"algorithm_gb_per_second", "algorithm GB/s", "{:.2f}", Align::by_content, 1},
                      {"bus_gb_per_second", "bus GB/s", "{:.2f}"},
-                     {"link_share", "of link", "{:.1%}", Align::by_content, 1},
+                     {"link_share", "of link", views::kPercent, Align::by_content, 1},
                      {"wrong", "wrong"}};
     const Datasheet* sheet = find_datasheet(device.name());
     if (sheet == nullptr || !sheet->link_bytes_per_second)

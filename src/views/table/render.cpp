@@ -23,12 +23,15 @@ template <typename... Visitors>
 Overloaded(Visitors...) -> Overloaded<Visitors...>;
 
 std::string for_people(const Cell& cell, const std::string& number_format) {
-  return std::visit(
-      Overloaded{
-          [](std::monostate) { return std::string("-"); }, [](const std::string& text) { return printable(text); },
-          [&](double number) { return std::isnan(number) ? "NaN" : fmt::format(fmt::runtime(number_format), number); },
-          [](auto value) { return fmt::format("{}", value); }},
-      cell);
+  return std::visit(Overloaded{[](std::monostate) { return std::string("-"); },
+                               [](const std::string& text) { return printable(text); },
+                               [&](double number) {
+                                 if (std::isnan(number)) return std::string("NaN");
+                                 if (number_format == kPercent) return fmt::format("{:.1f}%", number * 100);
+                                 return fmt::format(fmt::runtime(number_format), number);
+                               },
+                               [](auto value) { return fmt::format("{}", value); }},
+                    cell);
 }
 
 std::string as_csv(const Cell& cell) {

@@ -22,7 +22,9 @@ Cell optional_cell(const std::optional<T>& value) {
 
 enum class Align : std::uint8_t { by_content, left, right };  // by_content: text left, numbers right
 
-// `number_format` applies to table and markdown; CSV and JSON have all digits.
+constexpr const char* kPercent = "percent";  // a format for shares: 0.05 is 5.0%
+
+// `number_format` (of {fmt}, or kPercent) applies to table and markdown; CSV and JSON have all digits.
 struct Column {
   std::string key;      // in CSV and JSON
   std::string heading;  // in tables

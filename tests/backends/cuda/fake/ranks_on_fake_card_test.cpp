@@ -74,6 +74,22 @@ TEST_F(RanksOnFakeCard, choose_the_buckets_and_the_sharding_that_a_plan_chooses)
     EXPECT_EQ(ran[field], planned[field]) << field;
 }
 
+// The fake NCCL computes nothing, which the command notices.
+TEST_F(RanksOnFakeCard, see_what_collectives_reach_of_the_link_and_that_results_are_wrong) {
+  const std::vector<std::string> words = {"collectives", "--device", "cuda:0", "--ranks", "2", "--size", "4KiB"};
+  const ProgramResult shown = run_program(with_options(words, {"--format", "table"}));
+  EXPECT_EQ(shown.exit_code, 1);
+  EXPECT_THAT(shown.output, AllOf(HasSubstr("of link"), ::testing::ContainsRegex("[0-9]%")));
+  const ProgramResult result = run_program(with_options(words, {"--format", "json"}));
+  EXPECT_EQ(result.exit_code, 1);
+  const nlohmann::json rows = nlohmann::json::parse(result.output);
+  ASSERT_EQ(rows.size(), 3);
+  for (const nlohmann::json& row : rows) {
+    EXPECT_GT(row["wrong"], 0);
+    EXPECT_NEAR(row["link_share"].get<double>(), row["bus_gb_per_second"].get<double>() / 450, 1e-9);  // NVLink 4
+  }
+}
+
 TEST_F(RanksOnFakeCard, need_a_card_each) {
   const ProgramResult result = bench("cuda", {});
   EXPECT_NE(result.exit_code, 0);
