@@ -33,6 +33,9 @@ namespace {
 
 // One sum is made while the gradients of the next are; with one more, a slow sum does not hold up backward at once.
 constexpr std::int64_t kBucketsInFlight = 2;
+// The least bytes of new parameters that are gathered at once. Between H200s a gather of so many reaches 85 % of the
+// bandwidth of the largest.
+constexpr std::size_t kGatherBytes = std::size_t{128} << 20;
 
 class OptimizerSharder {
  public:
@@ -175,7 +178,6 @@ class OptimizerSharder {
     } else {
       gathered_.push_back({parameter, low ? results.back() : results[0]});
     }
-    last_ = graph_.producer(results[0]);
   }
 
   // The parameter, of which only this rank's part is stored from now on; others than its optimizer read a gather.
@@ -266,17 +268,27 @@ class OptimizerSharder {
     return state;
   }
 
-  // Behind the last update, so that nothing stands between those that one kernel makes.
+  // A gather for every kGatherBytes of parameters, behind the update of the last of them: it runs beside the updates
+  // that follow. One kernel makes the updates between two gathers.
   void gather_parameters() {
-    if (gathered_.empty()) return;
-    graph_.set_phase(Phase::optimizer);
-    graph_.set_scope("");
-    insert_behind(graph_, last_);
     std::vector<Value> parameters, parts;
+    std::size_t bytes = 0;
     for (const auto& [parameter, part] : gathered_) {
       parameters.push_back(parameter);
       parts.push_back(part);
+      bytes += graph_.type(parameter).bytes();
+      if (bytes < kGatherBytes && part != gathered_.back().second) continue;
+      gather(parameters, parts);
+      parameters.clear();
+      parts.clear();
+      bytes = 0;
     }
+  }
+
+  void gather(const std::vector<Value>& parameters, const std::vector<Value>& parts) {
+    graph_.set_phase(Phase::optimizer);
+    graph_.set_scope("");
+    insert_behind(graph_, graph_.producer(parts.back()));
     const std::vector<Value> whole = all_gather_into(graph_, parameters, parts, ranks_);
     for (std::size_t i = 0; i < whole.size(); ++i) updates_[parameters[i]] = whole[i];
   }
@@ -346,7 +358,6 @@ class OptimizerSharder {
   std::map<Value, Value> parts_;                 // by sum
   std::map<Value, Value> updates_;               // new values by input
   std::vector<std::pair<Value, Value>> gathered_, replacements_;
-  NodeId last_;
 };
 
 }  // namespace
