@@ -85,7 +85,7 @@ Axis divide_axis() {
           "divide a run among ranks, which are processes: data=N gives each a batch of its own (--batch is that of a "
           "rank) and averages gradients over them; reduce=auto, fp32 or bf16 is the type of their sums (auto: that of "
           "backward), bucket=SIZE the least that is summed at a time, or auto: that with the least predicted time "
-          "[data=1,reduce=auto,bucket=25MiB]",
+          "[data=1,reduce=auto,bucket=64MiB]",
           parse,
           ""};
 }

@@ -203,8 +203,8 @@ TEST(PlanCommand, shows_what_was_chosen_and_from_what) {
                     "100MiB,1GiB"})
                   .output,
               AllOf(HasSubstr("What was tried"), HasSubstr("peak reserved"),
-                    HasSubstr("bucket=auto took buckets of 25.0 MiB: the usual size"), HasSubstr("nothing fits, and"),
-                    HasSubstr("took none with buckets of 25.0 MiB: the first of none, optimizer")));
+                    HasSubstr("bucket=auto took buckets of 64.0 MiB: the usual size"), HasSubstr("nothing fits, and"),
+                    HasSubstr("took none with buckets of 64.0 MiB: the first of none, optimizer")));
   EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2", "--shard", "none,optimizer"}).output,
               Not(AnyOf(HasSubstr("tried"), HasSubstr("took"), HasSubstr("buckets"))));
   EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2,bucket=3MiB"}).output, HasSubstr("buckets of 3.0 MiB"));

@@ -274,7 +274,7 @@ TEST_F(Ranks, choose_a_sharding_that_fits_before_they_run) {
   };
   const json free = rows_with({"--parallel", "data=2,bucket=auto", "--shard", "auto,parameters"});
   EXPECT_EQ(free[0]["parallel"]["shard"], "none");
-  EXPECT_EQ(free[0]["parallel"]["bucket_bytes"], 25 << 20);
+  EXPECT_EQ(free[0]["parallel"]["bucket_bytes"], 64 << 20);
   EXPECT_THAT(free[1]["parallel"]["choice"].get<std::string>(), HasSubstr("the usual size. No time is predicted"));
   const json& reserved = free[0]["parallel"]["tried_peak_reserved"];
   ASSERT_EQ(reserved.size(), 4);
