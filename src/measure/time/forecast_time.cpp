@@ -27,9 +27,15 @@ constexpr double kErrorInTf32 = 0.15;
 
 constexpr double kMsPerSecond = 1e3;
 
-// Of the accesses of what a product ends in, those that its sums do not hide.
-constexpr double kShownOfFused = 0.3;
-constexpr double kShownOfRows = 0.6;  // where other warps find whole rows after their tiles: a norm
+// How often the accesses of what a product ends in count, of which its sums hide some. Writes leave while the next tile
+// is summed; what a tile reads must be there before it ends. A norm waits for whole rows; its derivative reads them
+// twice, and sums columns too, in launches of their own.
+constexpr double kShownOfReads = 1.0, kShownOfWrites = 0.2;
+constexpr double kShownOfRows = 0.8, kShownOfRowsAndColumns = 1.5;
+constexpr double kColumnSumsFixed = 5e-6;
+
+// The shares of attention were fitted to calls by themselves. Beside products the GPU's power limit lowers its clock.
+constexpr double kAttentionBesideProducts = 1.4;
 
 // Whether the last axis of the value is another one of the tensor that it is a view of.
 bool moves_last_axis(const Graph& graph, Value value) {
@@ -90,19 +96,36 @@ bool is_product(const Node& node) {
 // Whether what a product ends in needs whole rows.
 bool sums_rows(const Node& node) { return has_op_of(node.body->graph, OpClass::reduction); }
 
+// Whether a result has one value for each column, as the gradient of a norm's weight.
+bool sums_columns(const Graph& graph, const Node& node) {
+  return std::ranges::any_of(node.outputs, [&](Value value) { return graph.type(value).shape.rank() == 1; });
+}
+
+// A product that ends in elementwise work and sums.
+KernelTime fused_product(const Graph& graph, const Node& node, ProductKind kind, const KernelRates& rates) {
+  double operands = 0, results = 0;  // bytes
+  for (std::size_t i = 0; i < 2; ++i) operands += static_cast<double>(graph.type(node.inputs[i]).bytes());
+  for (const Value value : node.outputs) results += static_cast<double>(graph.type(value).bytes());
+  const auto others = std::max(static_cast<double>(bytes_of(graph, node)) - operands - results, 0.0);
+  KernelTime time = rates.product(kind, static_cast<double>(cost(graph, node).flops), operands);
+  if (!sums_rows(node)) {
+    time.work += rates.rows(kShownOfReads * others + kShownOfWrites * results).work;
+  } else if (!sums_columns(graph, node)) {
+    time.work += rates.rows(kShownOfRows * (others + results)).work;
+  } else {
+    time.work += rates.rows(kShownOfRowsAndColumns * (others + results)).work;
+    time.fixed += kColumnSumsFixed;
+  }
+  return time;
+}
+
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
   const auto bytes = static_cast<double>(bytes_of(graph, node));
   if (is_product(node)) {
     const std::optional<ProductKind> kind = product_kind(graph, node);
     if (!kind) return std::nullopt;
-    const auto flops = static_cast<double>(cost(graph, node).flops);
-    if (node.op != Op::fused) return rates.product(*kind, flops, bytes);
-    // What follows the product hides a part of its accesses behind the sums.
-    double operand_bytes = 0;
-    for (std::size_t i = 0; i < 2; ++i) operand_bytes += static_cast<double>(graph.type(node.inputs[i]).bytes());
-    KernelTime time = rates.product(*kind, flops, operand_bytes);
-    time.work += (sums_rows(node) ? kShownOfRows : kShownOfFused) * rates.rows(bytes - operand_bytes).work;
-    return time;
+    if (node.op == Op::fused) return fused_product(graph, node, *kind, rates);
+    return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
   }
   switch (node.op) {
     case Op::attention:
@@ -200,6 +223,7 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   TimeForecast forecast;
   Queue queue(level == Compile::full);
   bool has_tf32 = false;
+  const bool has_products = std::ranges::any_of(graph.order(), [&](NodeId id) { return is_product(graph.node(id)); });
   std::unordered_map<std::string, KernelTime> known;  // a model's layers have equal nodes
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
@@ -225,8 +249,10 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
     }
     auto found = known.find(key);
     if (found == known.end()) {
-      const std::optional<KernelTime> time = kernel_time(graph, node, *rates);
+      std::optional<KernelTime> time = kernel_time(graph, node, *rates);
       if (!time) return std::nullopt;
+      if (has_products && (node.op == Op::attention || node.op == Op::attention_backward))
+        time->work *= kAttentionBesideProducts;
       found = known.emplace(key, *time).first;
     }
     queue.launch(found->second);
