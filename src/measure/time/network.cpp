@@ -16,10 +16,11 @@
 namespace ridgepoint {
 namespace {
 
-// The shares of NVLink's rate that NCCL's ring nears with long messages, between two H200s. The share between machines
-// is an assumption.
-constexpr double kShareOfSums = 0.78;  // all_reduce
-constexpr double kShareInside = 0.67;  // other collectives
+// The shares of NVLink's rate that NCCL's ring nears with long messages, between two H200s: all_reduce, and the other
+// collectives. Slower links than NVLink's and shares between machines were not measured; they are taken to be the same
+// for all collectives.
+constexpr double kShareInside = 0.78, kShareOfOthersOnNvlink = 0.67;
+constexpr double kFastestPcie = 64e9;  // bytes per second in one direction, 16 lanes of PCIe 5
 constexpr double kShareBetween = 0.85;
 constexpr double kLaunchSeconds = 5.5e-6;
 constexpr double kLatencyInside = 3e-6;
@@ -138,7 +139,9 @@ double collective_seconds(const Network& network, const Graph& graph, const Node
                 ErrorKind::usage);
   }
   const bool sums_for_all = node.op == Op::all_reduce;
-  double rate = (sums_for_all ? kShareOfSums : kShareInside) * network.inside.bytes_per_second;
+  const bool is_nvlink = network.inside.bytes_per_second > kFastestPcie;
+  const double share = is_nvlink && !sums_for_all ? kShareOfOthersOnNvlink : kShareInside;
+  double rate = share * network.inside.bytes_per_second;
   double message = network.inside.latency_seconds;
   double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * message;
   if (machines > 1) {

@@ -268,7 +268,7 @@ TEST(ChosenSharding, depends_on_the_network_and_on_the_memory) {
   fast.choose_sharding = slow.choose_sharding = true;
   EXPECT_EQ(planned(fast).shard, "optimizer");
   const ParallelSection unlimited = planned(slow);
-  EXPECT_EQ(unlimited.shard, "none");
+  EXPECT_EQ(unlimited.shard, "gradients");
   EXPECT_EQ(unlimited.tried_capacity_bytes, std::nullopt);
   // As fast as divided optimizer states alone, in less memory.
   ASSERT_EQ(unlimited.tried_shard[2], "gradients");

@@ -81,6 +81,16 @@ TEST(CollectiveSeconds, are_those_of_the_links_of_the_machine_with_the_fewest_ra
                    sending(5.0 * 4 * kElements / (2 * 8.5e9), 20e-6) + 22e-6);
 }
 
+// What was measured with NVLink says nothing of slower links.
+TEST(CollectiveSeconds, are_twice_those_of_a_half_where_links_are_slow) {
+  const Network slow{.inside = {20e9, 0}}, fast{.inside = {450e9, 0}};
+  const auto ratio = [](const Network& network) {
+    return seconds_of(network, Op::all_reduce, 8, 1 << 26) / seconds_of(network, Op::reduce_scatter, 8, 1 << 26);
+  };
+  EXPECT_NEAR(ratio(slow), 2, 0.01);
+  EXPECT_LT(ratio(fast), 1.8);
+}
+
 // NCCL 2.28 by itself between two H200s; `mib` of the larger side.
 TEST(CollectiveSeconds, are_near_what_two_h200s_measured) {
   struct Measured {
