@@ -6,8 +6,8 @@
 namespace ridgepoint {
 namespace {
 
-// Between two H200s, 16 steps of three models took 0.3 to 0.6 ms longer for each millisecond of collectives, however
-// fast those were, and collectives 1.3 to 1.9 times as long as by themselves.
+// Between two H200s, 17 steps of three models took 0.3 to 0.7 ms longer for each millisecond of collectives, also where
+// NCCL had fewer blocks and so less bandwidth, and collectives took 1.3 to 1.9 times as long as by themselves.
 constexpr double kTimesOfCollective = 1.5;
 constexpr double kLostOfLaunch = 0.45;  // the share of its speed
 
