@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Compares predicted with measured times, and prints the tables of docs/predicted_times.md.
 
-Reads measured milliseconds of runs on an H200 (tests/measure/time/h200_times.csv), plans the same runs, and writes
-Markdown: first the errors by kind of run, then every row. An error is predicted / measured - 1. The rows marked `fit`
-chose the rates; the others check them.
+Reads measured milliseconds of runs on one H200 (tests/measure/time/h200_times.csv) and on several
+(tests/measure/time/h200_ranks.csv), plans the same runs, and writes Markdown: first the errors by kind of run, then
+every row, then those of several ranks. An error is predicted / measured - 1. The rows marked `fit` chose the rates; the
+others check them.
 
-usage: predicted_times.py [--program build/ridgepoint] [--times tests/measure/time/h200_times.csv] [--card h200]
+usage: predicted_times.py [--program build/ridgepoint] [--times tests/measure/time/h200_times.csv]
+                          [--ranks tests/measure/time/h200_ranks.csv] [--card h200]
 """
 
 import argparse
@@ -21,8 +23,8 @@ MODES = ("forward", "backward", "step")
 
 
 @functools.cache
-def predicted_ms(program, card, run, mode):
-    words = [program, "plan", "--card", card, "--format", "json", "--mode", mode]
+def predicted_ms(program, card, run, mode, more=()):
+    words = [program, "plan", "--card", card, "--format", "json", "--mode", mode, *more]
     for name, value in zip(RUN, run):
         words += ["--" + name, value]
     return json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)[0]["predicted_ms"]
@@ -35,10 +37,25 @@ def summary(title, errors):
     return f"| {title} | {len(sizes)} | {at(0.5)} | {at(0.9)} | {at(1)} | {within} |"
 
 
+def print_ranks(options):
+    print("\n| model, batch x context | ranks | `--shard` | bucket, MiB | measured / predicted |\n|---|---:|---|---:|---:|")
+    with open(options.ranks, newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            run = (row["model"], row["batch"], row["context"], "bf16", "full", "flash")
+            more = ("--parallel", f"data={row['ranks']},bucket={row['bucket']}", "--shard", row["shard"])
+            measured = float(row["ms"])
+            predicted = predicted_ms(options.program, options.card, run, "step", more)
+            print(
+                f"| `{row['model']}`, {row['batch']} x {row['context']} | {row['ranks']} | `{row['shard']}` "
+                f"| {int(row['bucket']) >> 20} | {measured:g} / {predicted:.4g} ({100 * (predicted / measured - 1):+.0f}) |"
+            )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/ridgepoint"))
     parser.add_argument("--times", default=str(ROOT / "tests/measure/time/h200_times.csv"))
+    parser.add_argument("--ranks", default=str(ROOT / "tests/measure/time/h200_ranks.csv"))
     parser.add_argument("--card", default="h200")
     options = parser.parse_args()
 
@@ -70,6 +87,7 @@ def main():
     print("|---|---|---|---|---|---:|---:|---:|")
     for (use, (model, batch, context, dtype, level, attention)), cells in lines:
         print(f"| {use} | `{model}`, {batch} x {context} | {dtype} | `{level}` | `{attention}` | {' | '.join(cells)} |")
+    print_ranks(options)
 
 
 if __name__ == "__main__":

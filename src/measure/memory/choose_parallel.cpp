@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 #include "core/units.h"
@@ -15,12 +16,21 @@ namespace {
 // The sizes of buckets that are tried, by factors of two, beside the usual one.
 constexpr std::int64_t kLeastBucketBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kMostBucketBytes = std::int64_t{512} << 20;
+// Predicted times that are nearer to each other are no reason to prefer a size.
+constexpr double kAlike = 0.005;
 
-// Smaller is better. Without predicted times, what fits is not told apart by its memory.
+// Smaller is better. Without predicted times, what fits is not told apart by its memory. Sums of the same times in
+// another order differ by less than a nanosecond.
 auto order_of(const ParallelTrial& trial) {
   const bool compares_memory = !trial.fits || trial.ms.has_value();
-  return std::tuple(!trial.fits, trial.fits ? trial.ms.value_or(0) : 0, compares_memory ? trial.reserved_bytes : 0,
-                    trial.shard, -trial.bucket_bytes);
+  constexpr double kNsPerMs = 1e6;
+  const double ns = trial.fits ? std::round(trial.ms.value_or(0) * kNsPerMs) : 0;
+  return std::tuple(!trial.fits, ns, compares_memory ? trial.reserved_bytes : 0, trial.shard, -trial.bucket_bytes);
+}
+
+double ratio_to_usual(std::int64_t bucket_bytes) {
+  const auto [less, more] = std::minmax(bucket_bytes, kBucketBytes);
+  return static_cast<double>(more) / static_cast<double>(less);
 }
 
 class ParallelSearch {
@@ -41,8 +51,9 @@ class ParallelSearch {
         attempt(options);
       }
     }
-    options.shard = best().shard;
-    options.bucket_bytes = best().bucket_bytes;
+    const ParallelTrial taken = chosen();
+    options.shard = taken.shard;
+    options.bucket_bytes = taken.bucket_bytes;
     std::ranges::sort(trials_, {},
                       [](const ParallelTrial& trial) { return std::tuple(trial.shard, trial.bucket_bytes); });
     return {options, trials_, problem_.chooses_sharding || chooses_bucket_ ? reason() : ""};
@@ -70,12 +81,23 @@ class ParallelSearch {
 
   const ParallelTrial& best() const { return *std::ranges::min_element(trials_, {}, order_of); }
 
+  // The best, or where sizes of buckets are chosen, one that is as good and nearer to the usual size.
+  const ParallelTrial& chosen() const {
+    const ParallelTrial* nearest = &best();
+    if (!chooses_bucket_ || !best().fits || !best().ms) return *nearest;
+    for (const ParallelTrial& trial : trials_) {
+      if (trial.shard != best().shard || !trial.fits || !trial.ms || *trial.ms > *best().ms * (1 + kAlike)) continue;
+      if (ratio_to_usual(trial.bucket_bytes) < ratio_to_usual(nearest->bucket_bytes)) nearest = &trial;
+    }
+    return *nearest;
+  }
+
   std::string reason() const {
     const std::string bucket =
-        fmt::format("buckets of {}", format_bytes(static_cast<std::uint64_t>(best().bucket_bytes)));
+        fmt::format("buckets of {}", format_bytes(static_cast<std::uint64_t>(chosen().bucket_bytes)));
     const std::string what = !problem_.chooses_sharding ? bucket
-                             : chooses_bucket_          ? fmt::format("{} with {}", name(best().shard), bucket)
-                                                        : std::string(name(best().shard));
+                             : chooses_bucket_          ? fmt::format("{} with {}", name(chosen().shard), bucket)
+                                                        : std::string(name(chosen().shard));
     const std::string options =
         fmt::format("{}{}{}", problem_.chooses_sharding ? "--shard auto" : "",
                     problem_.chooses_sharding && chooses_bucket_ ? " and " : "", chooses_bucket_ ? "bucket=auto" : "");
@@ -86,7 +108,9 @@ class ParallelSearch {
     if (!best().fits && trials_.size() > 1) return "nothing fits, and this needs the least memory";
     if (best().ms) {
       const bool all_fit = std::ranges::all_of(trials_, &ParallelTrial::fits);
-      return fmt::format("the least predicted time{}", all_fit ? "" : " of what fits");
+      const bool is_alike = chosen().ms > best().ms;
+      return fmt::format("{}the least predicted time{}{}", is_alike ? "within 0.5 % of " : "",
+                         all_fit ? "" : " of what fits", is_alike ? ", and nearer to the usual size" : "");
     }
     const std::string_view why = "No time is predicted, which takes a known GPU and its links";
     if (!problem_.chooses_sharding) return fmt::format("the usual size. {}", why);

@@ -1,6 +1,7 @@
 #include "measure/time/forecast_time.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "ir/queries.h"
 #include "measure/time/kernel_rates.h"
+#include "measure/time/launch_timeline.h"
 #include "measure/time/network.h"
 #include "ops/attention_form.h"
 #include "ops/collectives.h"
@@ -22,14 +24,21 @@ namespace {
 
 // The errors that docs/predicted_times.md states, and the GPU on which they were found.
 constexpr std::string_view kMeasuredCard = "H200 SXM";
+constexpr std::int64_t kMeasuredRanks = 2;
 constexpr double kError = 0.10;
 constexpr double kErrorInTf32 = 0.15;
 
 constexpr double kMsPerSecond = 1e3;
 
-// Of the accesses of what a product ends in, those that its sums do not hide.
-constexpr double kShownOfFused = 0.3;
-constexpr double kShownOfRows = 0.6;  // where other warps find whole rows after their tiles: a norm
+// How often the accesses of what a product ends in count, of which its sums hide some. Writes leave while the next tile
+// is summed; what a tile reads must be there before it ends. A norm waits for whole rows; its derivative reads them
+// twice, and sums columns too, in launches of their own.
+constexpr double kShownOfReads = 1.0, kShownOfWrites = 0.2;
+constexpr double kShownOfRows = 0.8, kShownOfRowsAndColumns = 1.5;
+constexpr double kColumnSumsFixed = 5e-6;
+
+// The shares of attention were fitted to calls by themselves. Beside products the GPU's power limit lowers its clock.
+constexpr double kAttentionBesideProducts = 1.4;
 
 // Whether the last axis of the value is another one of the tensor that it is a view of.
 bool moves_last_axis(const Graph& graph, Value value) {
@@ -90,19 +99,36 @@ bool is_product(const Node& node) {
 // Whether what a product ends in needs whole rows.
 bool sums_rows(const Node& node) { return has_op_of(node.body->graph, OpClass::reduction); }
 
+// Whether a result has one value for each column, as the gradient of a norm's weight.
+bool sums_columns(const Graph& graph, const Node& node) {
+  return std::ranges::any_of(node.outputs, [&](Value value) { return graph.type(value).shape.rank() == 1; });
+}
+
+// A product that ends in elementwise work and sums.
+KernelTime fused_product(const Graph& graph, const Node& node, ProductKind kind, const KernelRates& rates) {
+  double operands = 0, results = 0;  // bytes
+  for (std::size_t i = 0; i < 2; ++i) operands += static_cast<double>(graph.type(node.inputs[i]).bytes());
+  for (const Value value : node.outputs) results += static_cast<double>(graph.type(value).bytes());
+  const auto others = std::max(static_cast<double>(bytes_of(graph, node)) - operands - results, 0.0);
+  KernelTime time = rates.product(kind, static_cast<double>(cost(graph, node).flops), operands);
+  if (!sums_rows(node)) {
+    time.work += rates.rows(kShownOfReads * others + kShownOfWrites * results).work;
+  } else if (!sums_columns(graph, node)) {
+    time.work += rates.rows(kShownOfRows * (others + results)).work;
+  } else {
+    time.work += rates.rows(kShownOfRowsAndColumns * (others + results)).work;
+    time.fixed += kColumnSumsFixed;
+  }
+  return time;
+}
+
 std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, const KernelRates& rates) {
   const auto bytes = static_cast<double>(bytes_of(graph, node));
   if (is_product(node)) {
     const std::optional<ProductKind> kind = product_kind(graph, node);
     if (!kind) return std::nullopt;
-    const auto flops = static_cast<double>(cost(graph, node).flops);
-    if (node.op != Op::fused) return rates.product(*kind, flops, bytes);
-    // What follows the product hides a part of its accesses behind the sums.
-    double operand_bytes = 0;
-    for (std::size_t i = 0; i < 2; ++i) operand_bytes += static_cast<double>(graph.type(node.inputs[i]).bytes());
-    KernelTime time = rates.product(*kind, flops, operand_bytes);
-    time.work += (sums_rows(node) ? kShownOfRows : kShownOfFused) * rates.rows(bytes - operand_bytes).work;
-    return time;
+    if (node.op == Op::fused) return fused_product(graph, node, *kind, rates);
+    return rates.product(*kind, static_cast<double>(cost(graph, node).flops), bytes);
   }
   switch (node.op) {
     case Op::attention:
@@ -121,73 +147,52 @@ std::optional<KernelTime> kernel_time(const Graph& graph, const Node& node, cons
   }
 }
 
-// The host issues launches in order, and the GPU runs them in order.
-class Queue {
+// Which collectives a node waits for.
+class Waits {
  public:
-  explicit Queue(bool captured) : captured_(captured) {}
+  explicit Waits(const Graph& graph) : graph_(graph) {}
 
-  void launch(const KernelTime& time) {
-    if (captured_) {
-      gpu_ += KernelRates::captured_share() * time.fixed + time.work;
-      return;
-    }
-    host_ += KernelRates::host_seconds_per_launch();
-    gpu_ = std::max(gpu_, host_) + time.fixed + time.work;
-  }
-  double seconds() const { return gpu_; }  // when the GPU ends
-  // Launches wait until this time.
-  void wait_until(double seconds) { gpu_ = std::max(gpu_, seconds); }
-
- private:
-  bool captured_;
-  double host_ = 0;
-  double gpu_ = 0;
-};
-
-// The collectives that run beside a queue, one after another.
-class Communication {
- public:
-  Communication(const Graph& graph, const Network& network) : graph_(graph), network_(network) {}
-
-  void begin(const Node& node, double now) {
-    const double seconds = collective_seconds(network_, graph_, node);
-    end_ = std::max(end_, now) + seconds;
-    total_ += seconds;
-    for (const Value value : node.outputs) ends_[value] = end_;
+  void begin(const Node& node, std::size_t collective) {
+    for (const Value value : node.outputs) collectives_[value] = collective;
     const std::int64_t in_flight = node.attributes.get_or<std::int64_t>(kInFlight, 0);
-    if (in_flight > 0) limited_.push_back({begun_ + in_flight, end_});
-    ++begun_;
+    if (in_flight > 0) limited_.push_back({collective + static_cast<std::size_t>(in_flight), collective});
+    begun_ = collective + 1;
   }
-  // When the node may begin: after the collectives whose results it reads, and a collective after those that may not
-  // have so many behind them.
-  double ready(const Node& node) const {
-    double seconds = 0;
+  // The last collective that must have ended when the node begins: one whose result it reads, or before a collective
+  // one that may not have so many behind it.
+  std::optional<std::size_t> of(const Node& node) const {
+    std::optional<std::size_t> last;
     for (const Value value : node.inputs) {
-      const auto found = ends_.find(view_root(graph_, value));
-      if (found != ends_.end()) seconds = std::max(seconds, found->second);
+      const auto found = collectives_.find(view_root(graph_, value));
+      if (found != collectives_.end()) last = std::max(last.value_or(0), found->second);
     }
-    if (op_class(node.op) != OpClass::collective) return seconds;
+    if (op_class(node.op) != OpClass::collective) return last;
     const auto overdue = std::ranges::find_if(limited_.rbegin(), limited_.rend(),
                                               [&](const Limited& earlier) { return earlier.last <= begun_; });
-    return overdue == limited_.rend() ? seconds : std::max(seconds, overdue->end);
+    return overdue == limited_.rend() ? last : std::max(last.value_or(0), overdue->collective);
   }
-  double end() const { return end_; }
-  double total() const { return total_; }
 
  private:
   struct Limited {
-    std::int64_t last;  // the collective, counted from 0, that begins only after its end
-    double end;
+    std::size_t last;  // the collective that begins only after the end of
+    std::size_t collective;
   };
 
   const Graph& graph_;
-  const Network& network_;
-  double end_ = 0;
-  double total_ = 0;
-  std::map<Value, double> ends_;
-  std::int64_t begun_ = 0;        // collectives
-  std::vector<Limited> limited_;  // in the order of their ends
+  std::map<Value, std::size_t> collectives_;  // by their results
+  std::vector<Limited> limited_;              // in the order of their ends
+  std::size_t begun_ = 0;                     // collectives
 };
+
+// Whether measured times tell of such ranks: one, or two of a machine with the links of the card.
+bool was_measured(const Graph& graph, const Network& network, const Datasheet& card) {
+  const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
+  return std::ranges::all_of(graph.order(), [&](NodeId id) {
+    const Node& node = graph.node(id);
+    if (op_class(node.op) != OpClass::collective) return true;
+    return has_links && node.attributes.get<std::int64_t>("ranks") <= kMeasuredRanks;
+  });
+}
 
 }  // namespace
 
@@ -196,23 +201,24 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   const std::optional<KernelRates> rates = KernelRates::of(card);
   if (!rates || (has_op_of(graph, OpClass::collective) && !network)) return std::nullopt;
   const Network links = network.value_or(Network{});
-  Communication communication(graph, links);
+  Waits waits(graph);
   TimeForecast forecast;
-  Queue queue(level == Compile::full);
+  LaunchTimeline timeline(level == Compile::full);
   bool has_tf32 = false;
+  const bool has_products = std::ranges::any_of(graph.order(), [&](NodeId id) { return is_product(graph.node(id)); });
   std::unordered_map<std::string, KernelTime> known;  // a model's layers have equal nodes
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!launches(node.op)) continue;
-    const double before = queue.seconds();
+    const double before = timeline.seconds();
     const auto count = [&] {
       std::optional<double>& phase = forecast.by_phase[node.phase];
-      phase = phase.value_or(0) + (queue.seconds() - before) * kMsPerSecond;
+      phase = phase.value_or(0) + (timeline.seconds() - before) * kMsPerSecond;
     };
-    queue.wait_until(communication.ready(node));
-    forecast.exposed_ms += (queue.seconds() - before) * kMsPerSecond;
+    if (const std::optional<std::size_t> collective = waits.of(node)) timeline.wait_for(*collective);
+    forecast.exposed_ms += (timeline.seconds() - before) * kMsPerSecond;
     if (op_class(node.op) == OpClass::collective) {
-      communication.begin(node, queue.seconds());
+      waits.begin(node, timeline.begin_collective(collective_seconds(links, graph, node)));
       count();
       continue;
     }
@@ -225,25 +231,25 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
     }
     auto found = known.find(key);
     if (found == known.end()) {
-      const std::optional<KernelTime> time = kernel_time(graph, node, *rates);
+      std::optional<KernelTime> time = kernel_time(graph, node, *rates);
       if (!time) return std::nullopt;
+      if (has_products && (node.op == Op::attention || node.op == Op::attention_backward))
+        time->work *= kAttentionBesideProducts;
       found = known.emplace(key, *time).first;
     }
-    queue.launch(found->second);
+    timeline.launch(found->second);
     count();
   }
-  const double last = queue.seconds();
-  queue.wait_until(communication.end());
-  if (queue.seconds() > last) {  // of the gathers of sharded parameters
-    const double waited_ms = (queue.seconds() - last) * kMsPerSecond;
+  const double last = timeline.seconds();
+  timeline.wait_for_all();
+  if (timeline.seconds() > last) {  // of the gathers of sharded parameters
+    const double waited_ms = (timeline.seconds() - last) * kMsPerSecond;
     forecast.exposed_ms += waited_ms;
     forecast.by_phase[Phase::optimizer] = forecast.by_phase[Phase::optimizer].value_or(0) + waited_ms;
   }
-  forecast.communication_ms = communication.total() * kMsPerSecond;
-  forecast.ms = queue.seconds() * kMsPerSecond;
-  // No time of several ranks has been compared yet.
-  if (card.card == kMeasuredCard && !has_op_of(graph, OpClass::collective))
-    forecast.error = has_tf32 ? kErrorInTf32 : kError;
+  forecast.communication_ms = timeline.communication_seconds() * kMsPerSecond;
+  forecast.ms = timeline.seconds() * kMsPerSecond;
+  if (card.card == kMeasuredCard && was_measured(graph, links, card)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
   return forecast;
 }
 

@@ -22,15 +22,15 @@ struct TimeForecast {
   double communication_ms = 0;
   double exposed_ms = 0;
   // The share of `ms` by which a measured time differs at most, but for one prediction in fifty: 0.1 is 10 %. Empty for
-  // a GPU on which nothing has been measured.
+  // a GPU or links on which nothing has been measured.
   std::optional<double> error;
 };
 
 // `graph` is compiled for the GPU at `level`. Launches run one after another; the next begins when the host has issued
 // it, but those of Compile::full are captured and wait for no host. Collectives run beside them, one after another, and
-// the first launch that reads a result waits, as does a collective with too many in flight before it. That collectives
-// slow other kernels down is not modelled. Empty without rates (KernelRates::of), for a product of a dtype for which
-// there is none, and for collectives without a network.
+// the first launch that reads a result waits, as does a collective with too many in flight before it. Launches and
+// collectives that run at the same time slow each other (launch_timeline.h). Empty without rates (KernelRates::of), for
+// a product of a dtype for which there is none, and for collectives without a network.
 std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
                                           const std::optional<Network>& network = {});
 

@@ -9,7 +9,7 @@ namespace {
 // Shares of the datasheet's dense rates. A product of bf16 or fp16 reaches 0.80 at 8192 cubed; the shares are those of
 // the products of models, under the clocks of a whole step. fp32 on Hopper is computed on tensor cores as six bf16
 // products (docs/decisions/0008), so its share is of the half rate; elsewhere it is cuBLASLt's in IEEE fp32.
-constexpr double kHalfShare = 0.67;
+constexpr double kHalfShare = 0.68;
 constexpr double kQuarterShare = 0.60;
 constexpr double kTf32Share = 0.65;
 constexpr double kStridedTf32Share = 0.42;
@@ -91,7 +91,7 @@ double special_functions_per_second(const Datasheet& card) {
 // memory, write in tiles.
 constexpr double kRowShare = 0.885;
 constexpr double kProductMemoryShare = 0.47;
-constexpr double kOptimizerShare = 0.76;
+constexpr double kOptimizerShare = 0.81;
 
 // Fixed seconds of a kernel: launch, filling and draining of the multiprocessors, and of fp32 products on Hopper the
 // sums of blocks that share a tile.

@@ -16,9 +16,13 @@
 namespace ridgepoint {
 namespace {
 
-// NCCL's ring reached 330 of NVLink's 450 GB/s between two H200s. The share between machines is an assumption.
-constexpr double kShareInside = 0.73;
+// The shares of NVLink's rate that NCCL's ring nears with long messages, between two H200s: all_reduce, and the other
+// collectives. Slower links than NVLink's and shares between machines were not measured; they are taken to be the same
+// for all collectives.
+constexpr double kShareInside = 0.78, kShareOfOthersOnNvlink = 0.67;
+constexpr double kFastestPcie = 64e9;  // bytes per second in one direction, 16 lanes of PCIe 5
 constexpr double kShareBetween = 0.85;
+constexpr double kLaunchSeconds = 5.5e-6;
 constexpr double kLatencyInside = 3e-6;
 constexpr double kLatencyBetween = 10e-6;
 constexpr std::int64_t kRanksOnMachine = 8;
@@ -134,15 +138,21 @@ double collective_seconds(const Network& network, const Graph& graph, const Node
                             ranks, machines, network.ranks_on_machine),
                 ErrorKind::usage);
   }
-  double rate = kShareInside * network.inside.bytes_per_second;
-  double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * network.inside.latency_seconds;
+  const bool sums_for_all = node.op == Op::all_reduce;
+  const bool is_nvlink = network.inside.bytes_per_second > kFastestPcie;
+  const double share = is_nvlink && !sums_for_all ? kShareOfOthersOnNvlink : kShareInside;
+  double rate = share * network.inside.bytes_per_second;
+  double message = network.inside.latency_seconds;
+  double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * message;
   if (machines > 1) {
     const auto links = static_cast<double>(ranks - (machines - 1) * network.ranks_on_machine);  // of the last machine
     rate = std::min(rate, kShareBetween * links * network.between->bytes_per_second);
+    message = std::max(message, network.between->latency_seconds);
     latency += levels_of_tree(machines) * network.between->latency_seconds;
   }
-  if (node.op == Op::all_reduce) latency *= 2;
-  return wire_bytes(graph, node) / rate + latency;
+  if (sums_for_all) latency *= 2;
+  const double sending = wire_bytes(graph, node) / rate;
+  return kLaunchSeconds + latency + sending + 2 * std::sqrt(message * sending);
 }
 
 }  // namespace ridgepoint

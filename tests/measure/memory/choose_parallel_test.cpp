@@ -129,10 +129,22 @@ TEST_F(ChooseParallel, takes_the_bucket_with_the_least_time) {
 }
 
 // All gradients of this model are in one bucket, whatever its size: the plans are equal.
-TEST_F(ChooseParallel, takes_the_largest_of_equal_buckets) {
+TEST_F(ChooseParallel, keeps_the_usual_one_of_equal_buckets) {
   problem_.chooses_bucket = true;
   ms_of_ = [](const ParallelOptions&) { return 1.0; };
-  EXPECT_EQ(choose().options.bucket_bytes, 512 << 20);
+  EXPECT_EQ(choose().options.bucket_bytes, kBucketBytes);
+}
+
+TEST_F(ChooseParallel, takes_the_bucket_nearest_to_the_usual_one_where_times_are_alike) {
+  problem_.chooses_bucket = true;
+  ms_of_ = [](const ParallelOptions& options) {
+    return options.bucket_bytes == 512 << 20 ? 1.0 : options.bucket_bytes >= 128 << 20 ? 1.004 : 1.006;
+  };
+  const ParallelChoice choice = choose();
+  EXPECT_EQ(choice.options.bucket_bytes, 128 << 20);
+  EXPECT_EQ(choice.reason,
+            "bucket=auto took buckets of 128.0 MiB: within 0.5 % of the least predicted time, and nearer to the usual "
+            "size.");
 }
 
 TEST_F(ChooseParallel, keeps_the_usual_bucket_where_no_time_is_predicted) {
@@ -236,7 +248,7 @@ TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
   const double least = *std::ranges::min_element(bytes.tried_ms);
   for (std::size_t i = 0; i < bytes.tried_ms.size(); ++i) {
     if (bytes.tried_bucket_bytes[i] == bytes.bucket_bytes) {
-      EXPECT_EQ(bytes.tried_ms[i], least);
+      EXPECT_LE(bytes.tried_ms[i], 1.005 * least);
     }
     // What was tried is what a plan with that size has.
     RunConfig given = slow_bytes;
@@ -246,20 +258,21 @@ TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
   }
 }
 
-// Sharded parameters take least time while gathers are hidden; a slow network makes them cost more than they save.
+// Divided optimizer states save more time than their gather takes, unless the network is slow. Gathers of parameters
+// are hidden, but slow what hides them.
 TEST(ChosenSharding, depends_on_the_network_and_on_the_memory) {
   if (!can_describe_card(90)) GTEST_SKIP() << "this build has no CUDA back end";
   RunConfig fast = on_h200s(8, "8x NVLink 450 GB/s");
   // So few tokens that gradients decide the peak.
   RunConfig slow = on_h200s(8, "8x PCIe 20 GB/s", 2);
   fast.choose_sharding = slow.choose_sharding = true;
-  EXPECT_EQ(planned(fast).shard, "parameters");
+  EXPECT_EQ(planned(fast).shard, "optimizer");
   const ParallelSection unlimited = planned(slow);
-  // As fast as divided optimizer states alone, in less memory.
-  ASSERT_EQ(unlimited.tried_shard[2], "gradients");
-  EXPECT_EQ(unlimited.tried_ms[1], unlimited.tried_ms[2]);
   EXPECT_EQ(unlimited.shard, "gradients");
   EXPECT_EQ(unlimited.tried_capacity_bytes, std::nullopt);
+  // As fast as divided optimizer states alone, in less memory.
+  ASSERT_EQ(unlimited.tried_shard[2], "gradients");
+  EXPECT_NEAR(unlimited.tried_ms[1], unlimited.tried_ms[2], 1e-9);
   const std::int64_t needed = unlimited.tried_peak_reserved[2];
   EXPECT_EQ(planned(slow, needed).shard, "gradients");
   const ParallelSection limited = planned(slow, needed - 1);

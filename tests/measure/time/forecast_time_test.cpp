@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "core/files/file.h"
+#include "interchange/huggingface/named_model.h"
 #include "measure/time/kernel_rates.h"
+#include "measure/time/network.h"
 #include "models/attention_problem.h"
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
@@ -30,17 +32,24 @@ struct Setting {
   AttentionVariant attention = AttentionVariant::flash;
   Mode mode = Mode::step;
   Checkpoint checkpoint = Checkpoint::none;
+  ParallelOptions parallel = {};
 };
 
 std::optional<TimeForecast> forecast(const Setting& run, std::string_view card = "h200") {
-  TransformerConfig model = transformer_preset(run.model);
+  TransformerConfig model = named_model(run.model).config;
   model.context = run.context;
   model.attention = run.attention;
-  const ProgramPlan plan(
-      Transformer(model, run.batch).build(),
-      open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet(card))}),
-      {.compile = {.mode = run.mode, .precision = run.precision, .level = run.level, .checkpoint = run.checkpoint}});
-  return forecast_time(plan.graph(), run.level, sheet(card));
+  CompileOptions options{
+      .mode = run.mode, .precision = run.precision, .level = run.level, .checkpoint = run.checkpoint};
+  options.parallel = run.parallel;
+  const ProgramPlan plan(Transformer(model, run.batch).build(),
+                         open_device("null", {.memory_limit_bytes = {}, .card = describe_card(sheet(card))}),
+                         {.compile = options});
+  return forecast_time(plan.graph(), run.level, sheet(card), network_of_card(sheet(card).link_bytes_per_second));
+}
+
+std::vector<CsvRow> measured(std::string_view file) {
+  return csv_rows(read_file(source_folder() / "tests/measure/time" / file, 1 << 20));
 }
 
 class ForecastTime : public ::testing::Test {
@@ -52,7 +61,7 @@ class ForecastTime : public ::testing::Test {
 
 // The rows `check` took no part in the choice of the rates.
 TEST_F(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
-  const std::vector<CsvRow> rows = csv_rows(read_file(source_folder() / "tests/measure/time/h200_times.csv", 1 << 20));
+  const std::vector<CsvRow> rows = measured("h200_times.csv");
   std::vector<double> errors, checked;
   std::size_t outside = 0;
   for (const CsvRow& row : rows) {
@@ -76,6 +85,37 @@ TEST_F(ForecastTime, is_within_its_stated_error_of_what_an_h200_measured) {
     std::ranges::sort(*sorted);
     EXPECT_LT((*sorted)[sorted->size() / 2], 0.04);
   }
+}
+
+// Steps of the slowest of two ranks, in bf16, compiled and with flash attention.
+TEST_F(ForecastTime, of_two_ranks_is_within_its_stated_error_of_what_two_h200s_measured) {
+  double sum = 0;
+  const std::vector<CsvRow> rows = measured("h200_ranks.csv");
+  ASSERT_GT(rows.size(), 10U);
+  for (const CsvRow& row : rows) {
+    Setting run{.model = row.at("model"),
+                .batch = std::stoll(row.at("batch")),
+                .context = std::stoll(row.at("context")),
+                .level = Compile::full};
+    run.parallel.data = std::stoll(row.at("ranks"));
+    run.parallel.shard = sharding_from_name(row.at("shard"));
+    run.parallel.bucket_bytes = std::stoll(row.at("bucket"));
+    const std::optional<TimeForecast> found = forecast(run);
+    ASSERT_TRUE(found.has_value() && found->error.has_value());
+    const double error = std::abs(found->ms / std::stod(row.at("ms")) - 1);
+    EXPECT_LT(error, *found->error) << row.at("model") << ' ' << row.at("shard") << ' ' << row.at("bucket");
+    sum += error;
+  }
+  EXPECT_LT(sum / static_cast<double>(rows.size()), 0.04);
+}
+
+TEST_F(ForecastTime, states_an_error_only_for_the_ranks_and_links_that_were_measured) {
+  Setting run{.batch = 2, .level = Compile::full};
+  run.parallel.data = 2;
+  EXPECT_EQ(forecast(run)->error, 0.10);
+  EXPECT_EQ(forecast(run, "h100")->error, std::nullopt);
+  run.parallel.data = 8;
+  EXPECT_EQ(forecast(run)->error, std::nullopt);
 }
 
 TEST_F(ForecastTime, is_the_sum_of_its_phases) {

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "measure/machine/datasheet.h"
 #include "measure/time/forecast_time.h"
 #include "models/transformer.h"
@@ -55,22 +57,59 @@ double seconds_of(const Network& network, Op op, std::int64_t ranks, std::int64_
   return collective_seconds(network, graph, graph.node(node));
 }
 
+// What it takes to send for `seconds` through links with a latency, beside 5.5 us for the launch.
+double sending(double seconds, double latency) { return 5.5e-6 + seconds + 2 * std::sqrt(seconds * latency); }
+
 TEST(CollectiveSeconds, are_those_of_a_ring_and_a_tree) {
   const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4, .between = Link{10e9, 20e-6}};
   constexpr std::int64_t kElements = 1 << 20;
   constexpr double kBytes = 4.0 * kElements;
   EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_reduce, 1, kElements), 0);
-  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_reduce, 4, kElements), 2 * 0.75 * kBytes / 73e9 + 4e-6);
-  EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 4, kElements), 0.75 * kBytes / 73e9 + 2e-6);
-  EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 16, kElements), 15.0 / 16 * kBytes / (4 * 8.5e9) + 42e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_reduce, 4, kElements), sending(2 * 0.75 * kBytes / 78e9, 1e-6) + 4e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 4, kElements), sending(0.75 * kBytes / 67e9, 1e-6) + 2e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::reduce_scatter, 16, kElements),
+                   sending(15.0 / 16 * kBytes / (4 * 8.5e9), 20e-6) + 42e-6);
 }
 
 // Every byte comes to each machine, also to one that is not full.
 TEST(CollectiveSeconds, are_those_of_the_links_of_the_machine_with_the_fewest_ranks) {
   const Network network{.inside = {100e9, 1e-6}, .ranks_on_machine = 4, .between = Link{10e9, 20e-6}};
   constexpr std::int64_t kElements = 1 << 20;
-  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_gather, 5, kElements), 4.0 * 4 * kElements / 8.5e9 + 22e-6);
-  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_gather, 6, kElements), 5.0 * 4 * kElements / (2 * 8.5e9) + 22e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_gather, 5, kElements),
+                   sending(4.0 * 4 * kElements / 8.5e9, 20e-6) + 22e-6);
+  EXPECT_DOUBLE_EQ(seconds_of(network, Op::all_gather, 6, kElements),
+                   sending(5.0 * 4 * kElements / (2 * 8.5e9), 20e-6) + 22e-6);
+}
+
+// What was measured with NVLink says nothing of slower links.
+TEST(CollectiveSeconds, are_twice_those_of_a_half_where_links_are_slow) {
+  const Network slow{.inside = {20e9, 0}}, fast{.inside = {450e9, 0}};
+  const auto ratio = [](const Network& network) {
+    return seconds_of(network, Op::all_reduce, 8, 1 << 26) / seconds_of(network, Op::reduce_scatter, 8, 1 << 26);
+  };
+  EXPECT_NEAR(ratio(slow), 2, 0.01);
+  EXPECT_LT(ratio(fast), 1.8);
+}
+
+// NCCL 2.28 by itself between two H200s; `mib` of the larger side.
+TEST(CollectiveSeconds, are_near_what_two_h200s_measured) {
+  struct Measured {
+    Op op;
+    std::int64_t mib;
+    double us;
+  };
+  const Network network = *network_of_card(find_datasheet("H200 SXM")->link_bytes_per_second);
+  for (const auto& [op, mib, us] :
+       {Measured{Op::all_reduce, 4, 33.8}, Measured{Op::all_reduce, 16, 79.5}, Measured{Op::all_reduce, 64, 251.6},
+        Measured{Op::all_reduce, 256, 895.5}, Measured{Op::all_reduce, 1024, 3240},
+        Measured{Op::reduce_scatter, 4, 24.4}, Measured{Op::reduce_scatter, 16, 51.7},
+        Measured{Op::reduce_scatter, 64, 161.2}, Measured{Op::reduce_scatter, 256, 565.7},
+        Measured{Op::reduce_scatter, 1024, 1943}, Measured{Op::all_gather, 4, 26.6}, Measured{Op::all_gather, 16, 54.6},
+        Measured{Op::all_gather, 64, 157.5}, Measured{Op::all_gather, 256, 548.3},
+        Measured{Op::all_gather, 1024, 1974}}) {
+    const std::int64_t elements = (mib << 20) / 4 / (op == Op::all_gather ? 2 : 1);
+    EXPECT_NEAR(1e6 * seconds_of(network, op, 2, elements), us, 0.08 * us) << name(op) << ' ' << mib;
+  }
 }
 
 TEST(CollectiveSeconds, need_links_between_machines_where_there_are_several) {
@@ -99,7 +138,7 @@ TEST(ForecastOfRanks, hides_what_a_fast_network_sends_behind_backward) {
   EXPECT_LT(fast.exposed_ms, 0.3 * fast.communication_ms);
   const TimeForecast slow = forecast(1e9);
   EXPECT_GT(slow.exposed_ms, 0.9 * slow.communication_ms - fast.ms);
-  EXPECT_NEAR(slow.ms - slow.exposed_ms, fast.ms - fast.exposed_ms, 1e-6 * slow.ms) << "kernels take the same time";
+  EXPECT_GT(slow.ms - slow.exposed_ms, fast.ms - fast.exposed_ms) << "collectives slow kernels longer";
   double sum = 0;
   for (const Phase phase : {Phase::forward, Phase::loss, Phase::backward, Phase::optimizer})
     sum += slow.by_phase[phase].value_or(0);
@@ -113,8 +152,7 @@ TEST(ForecastOfRanks, waits_in_backward_where_only_two_buckets_may_be_in_flight)
   const TimeForecast gradients = forecast(1e9, Sharding::gradients);
   EXPECT_GT(backward(gradients), backward(optimizer) + 0.2 * gradients.communication_ms);
   EXPECT_GE(gradients.ms, optimizer.ms * (1 - 1e-9));
-  EXPECT_DOUBLE_EQ(gradients.communication_ms, optimizer.communication_ms);
-  EXPECT_NEAR(gradients.ms - gradients.exposed_ms, optimizer.ms - optimizer.exposed_ms, 1e-6 * gradients.ms);
+  EXPECT_LE(gradients.communication_ms, optimizer.communication_ms * (1 + 1e-9)) << "fewer kernels run beside them";
 }
 
 }  // namespace
