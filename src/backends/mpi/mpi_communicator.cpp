@@ -76,6 +76,7 @@ class MpiKernel : public Kernel {
   std::string_view name() const override { return name_; }
 
   void launch(const LaunchArguments& arguments) override {
+    wait();  // for the launch before, which reads the same parts
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].in = arguments.inputs[first_sent_ + i];
       parts_[i].out = arguments.outputs[i];
