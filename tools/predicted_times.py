@@ -38,17 +38,19 @@ def summary(title, errors):
 
 
 def print_ranks(options):
-    print("\n| model, batch x context | ranks | `--shard` | bucket, MiB | measured / predicted |\n|---|---:|---|---:|---:|")
+    print("\n| model, batch x context | ranks | `--shard` | bucket, MiB | measured / predicted |")
+    print("|---|---:|---|---:|---:|")
     with open(options.ranks, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             run = (row["model"], row["batch"], row["context"], "bf16", "full", "flash")
             more = ("--parallel", f"data={row['ranks']},bucket={row['bucket']}", "--shard", row["shard"])
             measured = float(row["ms"])
             predicted = predicted_ms(options.program, options.card, run, "step", more)
-            print(
-                f"| `{row['model']}`, {row['batch']} x {row['context']} | {row['ranks']} | `{row['shard']}` "
-                f"| {int(row['bucket']) >> 20} | {measured:g} / {predicted:.4g} ({100 * (predicted / measured - 1):+.0f}) |"
-            )
+            error = predicted / measured - 1
+            size = f"`{row['model']}`, {row['batch']} x {row['context']}"
+            bucket = int(row["bucket"]) >> 20
+            times = f"{measured:g} / {predicted:.4g} ({100 * error:+.0f})"
+            print(f"| {size} | {row['ranks']} | `{row['shard']}` | {bucket} | {times} |")
 
 
 def main():
