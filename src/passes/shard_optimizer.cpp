@@ -269,7 +269,7 @@ class OptimizerSharder {
   }
 
   // A gather for every kGatherBytes of parameters, behind the update of the last of them: it runs beside the updates
-  // that follow. One kernel makes the updates between two gathers.
+  // that follow. Updates of one kind between two gathers are still one kernel.
   void gather_parameters() {
     std::vector<Value> parameters, parts;
     std::size_t bytes = 0;

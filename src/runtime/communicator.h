@@ -23,7 +23,7 @@ class Communicator {
   virtual std::string problem_of_ranks(const std::string& mine, std::string_view /*what*/) { return mine; }
 };
 
-// A collective for messages: "all_reduce of 25.0 MiB (bucket 3)".
+// A collective for messages: "all_reduce of 64.0 MiB (bucket 3)".
 std::string describe_collective(const KernelSpec& spec);
 // The message where it has not ended within the time limit.
 std::string describe_hang(std::string_view collective, double limit_seconds);

@@ -2,6 +2,7 @@
 // in reduce_gradients_test.cpp.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,21 @@ TEST(GatherParameters, gathers_a_block_once_in_forward_and_once_in_backward) {
 TEST(GatherParameters, leaves_whole_parameters_to_other_shardings) {
   for (const Sharding shard : {Sharding::none, Sharding::optimizer, Sharding::gradients})
     EXPECT_TRUE(gathers(planned(divided(shard))).empty());
+}
+
+// 400 MiB of parameters. With `optimizer`, gathers of 128 MiB stand behind the updates of what they gather.
+TEST(GatherParameters, of_other_shardings_are_beside_the_updates_that_follow) {
+  const TransformerConfig large{"custom", 1000, 64, 1024, 4096, 6, 4};
+  const Program program(Transformer(large, 2).build(), open_device("null"),
+                        {.compile = divided(Sharding::optimizer, {.mode = Mode::step})});
+  std::vector<bool> is_gather;  // of updates and gathers, in order
+  for (const NodeId id : program.graph().order()) {
+    const Op op = program.graph().node(id).op;
+    if (op == Op::adamw || op == Op::all_gather) is_gather.push_back(op == Op::all_gather);
+  }
+  EXPECT_GE(std::ranges::count(is_gather, true), 3);
+  EXPECT_TRUE(is_gather.back());
+  for (std::size_t i = 1; i < is_gather.size(); ++i) EXPECT_FALSE(is_gather[i - 1] && is_gather[i]);
 }
 
 TEST(GatherParameters, needs_less_memory_than_with_divided_gradients) {

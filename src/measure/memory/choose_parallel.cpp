@@ -13,7 +13,7 @@
 namespace ridgepoint {
 namespace {
 
-// The sizes of buckets that are tried, by factors of two; the usual one is among them.
+// The sizes of buckets that are tried, by factors of two.
 constexpr std::int64_t kLeastBucketBytes = std::int64_t{1} << 20;
 constexpr std::int64_t kMostBucketBytes = std::int64_t{512} << 20;
 // Predicted times that are nearer to each other are no reason to prefer a size.
@@ -47,7 +47,7 @@ class ParallelSearch {
     if (chooses_bucket_ && best().ms) {
       options.shard = best().shard;
       for (std::int64_t bytes = kLeastBucketBytes; bytes <= kMostBucketBytes; bytes *= 2) {
-        if (bytes == kBucketBytes) continue;
+        if (bytes == problem_.options.bucket_bytes) continue;  // tried with the shardings
         options.bucket_bytes = bytes;
         attempt(options);
       }

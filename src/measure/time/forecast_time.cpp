@@ -205,11 +205,13 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   TimeForecast forecast;
   LaunchTimeline timeline(level == Compile::full);
   bool has_tf32 = false;
+  Phase last_phase = Phase::forward;
   const bool has_products = std::ranges::any_of(graph.order(), [&](NodeId id) { return is_product(graph.node(id)); });
   std::unordered_map<std::string, KernelTime> known;  // a model's layers have equal nodes
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!launches(node.op)) continue;
+    last_phase = node.phase;
     const double before = timeline.seconds();
     const auto count = [&] {
       std::optional<double>& phase = forecast.by_phase[node.phase];
@@ -242,10 +244,11 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   }
   const double last = timeline.seconds();
   timeline.wait_for_all();
-  if (timeline.seconds() > last) {  // of the gathers of sharded parameters
+  if (timeline.seconds() > last) {  // for gathers of sharded parameters, and without an optimizer sums of gradients
     const double waited_ms = (timeline.seconds() - last) * kMsPerSecond;
     forecast.exposed_ms += waited_ms;
-    forecast.by_phase[Phase::optimizer] = forecast.by_phase[Phase::optimizer].value_or(0) + waited_ms;
+    std::optional<double>& phase = forecast.by_phase[last_phase];
+    phase = phase.value_or(0) + waited_ms;
   }
   forecast.communication_ms = timeline.communication_seconds() * kMsPerSecond;
   forecast.ms = timeline.seconds() * kMsPerSecond;

@@ -22,7 +22,7 @@ struct TimeForecast {
   double communication_ms = 0;
   double exposed_ms = 0;
   // The share of `ms` by which a measured time differs at most, but for one prediction in fifty: 0.1 is 10 %. Empty for
-  // a GPU or links on which nothing has been measured.
+  // a GPU, links or a number of ranks with which nothing has been measured.
   std::optional<double> error;
 };
 

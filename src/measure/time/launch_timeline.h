@@ -16,7 +16,7 @@ class LaunchTimeline {
   explicit LaunchTimeline(bool captured) : captured_(captured) {}
 
   void launch(const KernelTime& time);
-  // Begins a collective as soon as the launches before it have ended, and those collectives too. `seconds` are those
+  // Begins a collective as soon as the launches and the collectives before it have ended. `seconds` are those
   // that it takes alone. Returns its number, counted from 0.
   std::size_t begin_collective(double seconds);
   // Launches wait until collectives have ended: that of this number and those before it, or all.
