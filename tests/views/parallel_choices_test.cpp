@@ -25,11 +25,11 @@ Record chosen_record(std::int64_t batch, const std::string& shard) {
   ParallelSection& parallel = record.training_step->parallel;
   parallel.data = 2;
   parallel.shard = shard;
-  parallel.bucket_bytes = 25 * kMiB;
+  parallel.bucket_bytes = 64 * kMiB;
   parallel.choice = "--shard auto took " + shard + ".";
   parallel.tried_capacity_bytes = 50 * kMiB;
   parallel.tried_shard = {"none", "optimizer"};
-  parallel.tried_bucket_bytes = {25 * kMiB, 25 * kMiB};
+  parallel.tried_bucket_bytes = {64 * kMiB, 64 * kMiB};
   parallel.tried_peak_reserved = {60 * kMiB, 50 * kMiB};
   parallel.tried_ms = {1.25, Statistics::kUnknown};
   return record;
@@ -45,8 +45,8 @@ TEST(ParallelChoices, are_a_table_of_what_was_tried) {
                         "\n"
                         "What was tried\n"
                         "sharded     buckets  peak reserved  fits  predicted ms  chosen\n"
-                        "none       25.0 MiB       60.0 MiB    no          1.25  -\n"
-                        "optimizer  25.0 MiB       50.0 MiB   yes             -  *\n"));
+                        "none       64.0 MiB       60.0 MiB    no          1.25  -\n"
+                        "optimizer  64.0 MiB       50.0 MiB   yes             -  *\n"));
 }
 
 TEST(ParallelChoices, of_several_rows_have_what_tells_them_apart) {
@@ -54,7 +54,7 @@ TEST(ParallelChoices, of_several_rows_have_what_tells_them_apart) {
   given.training_step->parallel.data = 2;
   const std::string text = text_of({chosen_record(4, "optimizer"), chosen_record(8, "none"), given});
   EXPECT_THAT(text, HasSubstr("batch  sharded     buckets"));
-  EXPECT_THAT(text, HasSubstr("    8  none       25.0 MiB"));
+  EXPECT_THAT(text, HasSubstr("    8  none       64.0 MiB"));
   EXPECT_THAT(text, HasSubstr("--shard auto took optimizer.\n--shard auto took none.\n"));
 }
 
@@ -70,8 +70,8 @@ TEST(ParallelChoices, are_not_there_where_nothing_was_chosen) {
 TEST(ParallelChoices, say_the_size_of_buckets_where_it_is_not_the_usual_one) {
   Record record = chosen_record(4, "optimizer");
   EXPECT_THAT(records_caption(std::vector{record}), Not(HasSubstr("buckets")));
-  record.training_step->parallel.bucket_bytes = 64 * kMiB;
-  EXPECT_THAT(text_of({record}), HasSubstr("buckets of 64.0 MiB"));
+  record.training_step->parallel.bucket_bytes = 128 * kMiB;
+  EXPECT_THAT(text_of({record}), HasSubstr("buckets of 128.0 MiB"));
 }
 
 }  // namespace

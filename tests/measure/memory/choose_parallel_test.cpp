@@ -174,11 +174,11 @@ TEST_F(ChooseParallel, looks_for_the_bucket_of_the_sharding_that_it_takes) {
     return (options.bucket_bytes == 2 << 20 ? 1.0 : 2.0) - (options.shard == Sharding::gradients ? 0.5 : 0);
   };
   const ParallelChoice choice = choose();
-  ASSERT_EQ(choice.trials.size(), 14U);
+  ASSERT_EQ(choice.trials.size(), 13U);
   EXPECT_EQ(choice.trials[1].bucket_bytes, kBucketBytes);
   EXPECT_EQ(choice.trials[2].bucket_bytes, 1 << 20);
-  EXPECT_EQ(choice.trials[12].bucket_bytes, 512 << 20);
-  EXPECT_EQ(choice.trials[13].shard, Sharding::parameters);
+  EXPECT_EQ(choice.trials[11].bucket_bytes, 512 << 20);
+  EXPECT_EQ(choice.trials[12].shard, Sharding::parameters);
   EXPECT_EQ(choice.options.shard, Sharding::gradients);
   EXPECT_EQ(choice.options.bucket_bytes, 2 << 20);
   EXPECT_EQ(choice.reason,
@@ -207,10 +207,10 @@ class TwoRanks : public ProcessGroup {
 };
 
 TEST(ChoiceOfRanks, must_be_the_same) {
-  TwoRanks same("--shard none with buckets of 25.0 MiB");
+  TwoRanks same("--shard none with buckets of 64.0 MiB");
   EXPECT_NO_THROW(require_same_choice(&same, {}));
   EXPECT_NO_THROW(require_same_choice(nullptr, {}));
-  TwoRanks other("--shard optimizer with buckets of 25.0 MiB");
+  TwoRanks other("--shard optimizer with buckets of 64.0 MiB");
   EXPECT_THAT([&] { require_same_choice(&other, {}); },
               ThrowsMessage<Error>(AllOf(HasSubstr("rank 0 chose --shard none"), HasSubstr("rank 1 --shard optimizer"),
                                          HasSubstr("give --shard and bucket"))));
@@ -244,7 +244,7 @@ TEST(ChosenBucket, is_large_where_messages_are_slow_and_small_where_bytes_are) {
   const ParallelSection messages = planned(slow_messages), bytes = planned(slow_bytes);
   EXPECT_GT(*messages.bucket_bytes, 4 * *bytes.bucket_bytes);
   EXPECT_LT(*messages.collectives, *bytes.collectives);
-  ASSERT_EQ(bytes.tried_ms.size(), 11U);
+  ASSERT_EQ(bytes.tried_ms.size(), 10U);
   const double least = *std::ranges::min_element(bytes.tried_ms);
   for (std::size_t i = 0; i < bytes.tried_ms.size(); ++i) {
     if (bytes.tried_bucket_bytes[i] == bytes.bucket_bytes) {
