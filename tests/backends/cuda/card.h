@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backends/cuda/device.h"
+#include "backends/cuda/driver/context.h"
 #include "backends/cuda/driver/cublaslt.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "ridgepoint/error.h"
@@ -34,6 +35,19 @@ class OnCard : public ::testing::Test {
   }
 
   std::shared_ptr<Device> device_;
+};
+
+// Of kernels for compute capability 9.0 alone.
+class OnHopper : public OnCard {
+ protected:
+  void SetUp() override {
+    OnCard::SetUp();
+    if (IsSkipped()) return;
+    context_ = &cuda::CudaContext::of_card(0);
+    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
+  }
+
+  cuda::CudaContext* context_ = nullptr;
 };
 
 }  // namespace ridgepoint::testing

@@ -131,15 +131,8 @@ TEST(LowTiling, reads_back_what_it_wrote_and_nothing_else) {
 }
 
 // Computes products with each of their candidate tilings.
-class OnCardLowMatmul : public testing::OnCard {
+class OnCardLowMatmul : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (!cuda::has_low_matmul(context_->card())) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   Operand random(const Shape& shape, const LayoutChoice& choice = {}, DType dtype = DType::bf16) {
     return testing::random_operand(dtype, shape, random_, choice);
   }
@@ -237,7 +230,6 @@ class OnCardLowMatmul : public testing::OnCard {
   static constexpr std::byte kGuard{0x7f};
   static constexpr std::size_t kGuardBytes = 64;
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{11};
 };
 

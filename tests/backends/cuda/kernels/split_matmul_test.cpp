@@ -138,15 +138,8 @@ class Occupied {
 };
 
 // Computes a product with each of its candidate tilings.
-class OnCardSplitMatmul : public testing::OnCard {
+class OnCardSplitMatmul : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (!cuda::has_split_matmul(context_->card())) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   Operand random(const Shape& shape, const LayoutChoice& choice = {}) {
     return testing::random_operand(DType::fp32, shape, random_, choice);
   }
@@ -254,7 +247,6 @@ class OnCardSplitMatmul : public testing::OnCard {
   static constexpr std::byte kGuard{0x7f};
   static constexpr std::size_t kGuardBytes = 64;
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{11};
   double worst_ = 0;
 };

@@ -39,6 +39,15 @@ class QuerySums : protected ScoresOfStep<Element, kTiling> {
     if (threadIdx.x % kWarpLanes == 0) barrier.arrive();
   }
 
+  // Waits for work number `number_` and its keys. Whether there is any.
+  __device__ __forceinline__ bool begin_work() const {
+    const Ring ring = Ring::at(number_);
+    shared_.work_written[ring.stage].wait(ring.parity);
+    if (work().matrix < 0) return false;
+    shared_.keys_written[number_ % kTiling.key_stages].wait(number_ / kTiling.key_stages & 1);
+    return true;
+  }
+
   // dq = ds k, for 64 queries and 64 columns: with 128 queries a warpgroup has half of them, otherwise half the
   // columns, panel after panel.
   __device__ __forceinline__ void multiply_score_gradients(float (&sums)[kSumColumns / 2], int stage, int panel) const {
@@ -194,16 +203,11 @@ class QueryGroup : QuerySums<Element, kTiling> {
 
   __device__ __forceinline__ void compute() {
 #pragma unroll 1
-    for (;; ++number_) {
-      const Ring ring = Ring::at(number_);
-      shared_.work_written[ring.stage].wait(ring.parity);
-      if (work().matrix < 0) return;
-      const int stage = number_ % kTiling.key_stages;
-      shared_.keys_written[stage].wait(number_ / kTiling.key_stages & 1);
+    for (; Dq::begin_work(); ++number_) {
 #pragma unroll 1
       for (; step_ < work().end; ++step_) take_step();
       __syncwarp();
-      release(shared_.keys_free[stage]);
+      release(shared_.keys_free[number_ % kTiling.key_stages]);
       release(shared_.work_free[number_ & 1]);
     }
   }

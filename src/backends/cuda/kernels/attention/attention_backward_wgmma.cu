@@ -83,12 +83,7 @@ class KeyGroup : QuerySums<Element, kTiling> {
     clear_gradients();
     if (kTiling.dq_apart && group_ == 1) pass_turn();
 #pragma unroll 1
-    for (;; ++number_) {
-      const Ring ring = Ring::at(number_);
-      shared_.work_written[ring.stage].wait(ring.parity);
-      if (work().matrix < 0) return;
-      const int stage = number_ % kTiling.key_stages;
-      shared_.keys_written[stage].wait(number_ / kTiling.key_stages & 1);
+    for (; Dq::begin_work(); ++number_) {
       differentiate();
       release(shared_.work_free[number_ & 1]);
     }

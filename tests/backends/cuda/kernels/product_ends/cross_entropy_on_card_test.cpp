@@ -21,15 +21,8 @@ namespace {
 using testing::DeviceCopy;
 using testing::LossCase;
 
-class OnCardCrossEntropyOfProduct : public testing::OnCard {
+class OnCardCrossEntropyOfProduct : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   using Results = std::vector<std::vector<double>>;
 
   std::vector<double> read(const DeviceCopy& copy, DType dtype) {
@@ -155,7 +148,6 @@ class OnCardCrossEntropyOfProduct : public testing::OnCard {
     }
   }
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{17};
 };
 

@@ -208,15 +208,8 @@ TEST_F(EndedProductOnFakeCard, is_in_two_steps_where_the_card_has_no_room_for_al
   });
 }
 
-class OnCardEndedProduct : public testing::OnCard {
+class OnCardEndedProduct : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   std::vector<Operand> operands_of(const testing::EndedCase& some) {
     std::vector<Operand> operands;
     for (const TensorLayout& layout : some.layouts) {
@@ -228,7 +221,6 @@ class OnCardEndedProduct : public testing::OnCard {
     return operands;
   }
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{19};
 };
 

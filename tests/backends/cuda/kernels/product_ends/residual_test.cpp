@@ -219,15 +219,8 @@ TEST_F(ResidualOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_
   });
 }
 
-class OnCardResidual : public testing::OnCard {
+class OnCardResidual : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   Operand random(const TensorLayout& layout, double scale, double plus = 0) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,
@@ -327,7 +320,6 @@ class OnCardResidual : public testing::OnCard {
     }
   }
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{17};
 };
 

@@ -156,15 +156,8 @@ TEST_F(RopeProductOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_
   });
 }
 
-class OnCardRopeProduct : public testing::OnCard {
+class OnCardRopeProduct : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   // The result of each way.
   std::vector<std::vector<std::byte>> run(const RopeCase& some, const std::vector<Operand>& operands) {
     std::vector<std::unique_ptr<DeviceCopy>> inputs;
@@ -237,7 +230,6 @@ class OnCardRopeProduct : public testing::OnCard {
     }
   }
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{17};
 };
 

@@ -197,15 +197,8 @@ TEST_F(SwigluOnFakeCard, needs_the_workspace_that_is_planned_whichever_way_is_ch
   });
 }
 
-class OnCardSwiglu : public testing::OnCard {
+class OnCardSwiglu : public testing::OnHopper {
  protected:
-  void SetUp() override {
-    OnCard::SetUp();
-    if (IsSkipped()) return;
-    context_ = &cuda::CudaContext::of_card(0);
-    if (context_->card().capability.number() != 90) GTEST_SKIP() << context_->card().name << " is not a Hopper GPU";
-  }
-
   Operand random(const TensorLayout& layout, double scale) {
     Operand operand = testing::random_operand(
         layout.dtype, layout.shape, random_,
@@ -275,7 +268,6 @@ class OnCardSwiglu : public testing::OnCard {
     }
   }
 
-  cuda::CudaContext* context_ = nullptr;
   std::mt19937 random_{13};
 };
 
