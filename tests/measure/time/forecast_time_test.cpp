@@ -118,6 +118,15 @@ TEST_F(ForecastTime, states_an_error_only_for_the_ranks_and_links_that_were_meas
   EXPECT_EQ(forecast(run)->error, std::nullopt);
 }
 
+// The last sums of gradients end behind backward.
+TEST_F(ForecastTime, of_ranks_without_an_optimizer_has_no_time_of_it) {
+  Setting run{.batch = 2, .level = Compile::full, .mode = Mode::backward};
+  run.parallel.data = 2;
+  const TimeForecast found = *forecast(run);
+  EXPECT_GT(found.exposed_ms, 0);
+  EXPECT_EQ(found.by_phase[Phase::optimizer], std::nullopt);
+}
+
 TEST_F(ForecastTime, is_the_sum_of_its_phases) {
   const TimeForecast found = *forecast({.checkpoint = Checkpoint::block});
   double sum = 0;
