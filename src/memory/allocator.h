@@ -19,6 +19,13 @@ inline constexpr std::uint32_t kNoIndex = UINT32_MAX;
 
 class MemoryTrace;
 
+// The memory in which every block of an allocator lies; `layout` is a hash of the place of each block in it.
+struct FixedMemory {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t layout = 0;
+};
+
 class Allocator {
  public:
   virtual ~Allocator() = default;
@@ -31,6 +38,8 @@ class Allocator {
   // Whether a run may skip its requests if they are those of the last run: each index always has the same address, and
   // no trace records the requests.
   virtual bool can_skip_requests() const { return false; }
+  // Empty unless each block has its place for as long as the allocator exists.
+  virtual FixedMemory fixed_memory() const { return {}; }
   // A hash of the blocks that are live and free. If it is the same after two runs, the second and those after it get
   // what the runs between the two got.
   virtual std::uint64_t layout_hash() const { return 0; }

@@ -75,6 +75,16 @@ void* ArenaAllocator::allocate(std::size_t bytes, MemoryCategory category, std::
   return reinterpret_cast<void*>(block.address);
 }
 
+FixedMemory ArenaAllocator::fixed_memory() const {
+  std::uint64_t hash = 0;
+  const auto add = [&hash](std::uint64_t number) { hash = (hash ^ number) * 0x9e3779b97f4a7c15 + (hash >> 29); };
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    add(arena_.offset_bytes[i]);
+    add(arena_.lifetimes[i].bytes);
+  }
+  return {reinterpret_cast<void*>(base_), arena_.bytes, hash};
+}
+
 void ArenaAllocator::free(void* address) {
   Block* block = live_.take(reinterpret_cast<std::uintptr_t>(address));
   if (block == nullptr)

@@ -32,6 +32,7 @@ class ArenaAllocator final : public Allocator {
   // Throws Error for an address at which no live block begins.
   void free(void* address) override;
   bool can_skip_requests() const override { return !account_.has_trace(); }
+  FixedMemory fixed_memory() const override;
   MemoryUse use() const override { return account_.use(); }
   CategoryBytes allocated_by_category() const override { return account_.allocated_by_category(); }
   CategoryBytes peak_by_category() const override { return account_.peak_by_category(); }

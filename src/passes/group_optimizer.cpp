@@ -4,8 +4,13 @@
 // The nodes of a group have equal attributes, the same step value and the same guard. No kernel may come between them:
 // a delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated
 // value, and before an update whose storage the group reads or writes.
+//
+// On several ranks a merged node waits for the sums of all its gradients. The updates that read the results of the last
+// collective of the graph are therefore a group of their own, behind the others, which run while that collective does.
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <vector>
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
@@ -23,7 +28,7 @@ class OptimizerGrouper {
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
     close_if([](const Group&) { return true; });
-    for (const std::vector<NodeId>& members : closed_) merge(members);
+    for (const std::vector<NodeId>& members : closed_) merge_without_waits(members);
     return rewriter_.finish();
   }
 
@@ -85,7 +90,42 @@ class OptimizerGrouper {
     });
   }
 
-  void merge(const std::vector<NodeId>& members) {
+  void merge_without_waits(const std::vector<NodeId>& members) {
+    std::vector<NodeId> early, late;
+    for (const NodeId id : members) (reads_last_sum(id) ? late : early).push_back(id);
+    for (const std::vector<NodeId>& part : {early, late}) {
+      if (!part.empty()) merge(part, members.back());
+    }
+  }
+
+  // Whether its gradient comes from the last collective whose results are gradients.
+  bool reads_last_sum(NodeId id) {
+    if (!has_found_last_sum_) find_last_sum();
+    return last_sum_ && sum_of(id) == last_sum_;
+  }
+
+  void find_last_sum() {
+    has_found_last_sum_ = true;
+    const std::vector<std::size_t> position = positions(graph_);
+    for (const std::vector<NodeId>& members : closed_) {
+      for (const NodeId id : members) {
+        const std::optional<NodeId> sum = sum_of(id);
+        if (sum && (!last_sum_ || position[sum->id] > position[last_sum_->id])) last_sum_ = sum;
+      }
+    }
+  }
+
+  // The collective that makes the gradient of a node of one tensor, if one does.
+  std::optional<NodeId> sum_of(NodeId id) const {
+    const Node& node = graph_.node(id);
+    Value gradient = view_root(graph_, node.inputs[optimizer_layout(node)->scalars + 1]);
+    if (const std::optional<Value> low = low_source(graph_, gradient)) gradient = view_root(graph_, *low);
+    const NodeId producer = graph_.producer(gradient);
+    return op_class(graph_.node(producer).op) == OpClass::collective ? std::optional(producer) : std::nullopt;
+  }
+
+  // The merged node stands where `end` does.
+  void merge(const std::vector<NodeId>& members, NodeId end) {
     Node merged = graph_.node(members.back());
     const std::ptrdiff_t scalars = scalars_of(merged);
     merged.inputs.erase(merged.inputs.begin() + scalars, merged.inputs.end());
@@ -96,7 +136,7 @@ class OptimizerGrouper {
       merged.outputs.insert(merged.outputs.end(), node.outputs.begin(), node.outputs.end());
     }
     if (!target_.has_kernel(graph_, merged)) return;
-    rewriter_.insert_before(members.back(), "optimizer");
+    rewriter_.insert_before(end, "optimizer");
     const Node& made = graph_.node(make_node(graph_, merged.op, merged.inputs, merged.attributes));
     for (std::size_t i = 0; i < merged.outputs.size(); ++i) rewriter_.replace(merged.outputs[i], made.outputs[i]);
     for (const NodeId id : members) rewriter_.remove(id);
@@ -107,6 +147,8 @@ class OptimizerGrouper {
   const PassTarget& target_;
   std::vector<Group> open_;
   std::vector<std::vector<NodeId>> closed_;
+  bool has_found_last_sum_ = false;
+  std::optional<NodeId> last_sum_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Data parallelism: sums the gradients of all ranks before the optimizer or an output reads them, and the loss. They
 // are means because differentiate_outputs begins with 1 / ranks. Gradients are summed in buckets, each an all_reduce
 // that stands directly after the node that makes the last gradient of the bucket, so that it runs while backward goes
-// on. A gradient that backward makes in bf16 or fp16 is summed in that type, unless options.parallel has another.
+// on. A gradient that backward makes in bf16 or fp16 is summed in that type, unless options.parallel has another. The
+// updates of the optimizer stand in the order in which their gradients are summed: while the last sum runs, there are
+// updates that do not wait for it.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -9,6 +11,7 @@
 
 #include "ir/queries.h"
 #include "ir/rewriter.h"
+#include "ops/rules/optimizer.h"
 #include "passes/erase_unused.h"
 #include "passes/pass.h"
 #include "ridgepoint/ops.h"
@@ -25,6 +28,7 @@ class GradientReducer {
     find_positions();
     for (const std::vector<Value>& bucket : buckets()) reduce(bucket);
     replace_in_optimizer();
+    order_updates();
     replace_in_outputs();
     graph_.set_insertion_at_end();
     // Parts and casts of gradients, of which those of the sums are read now.
@@ -141,6 +145,29 @@ class GradientReducer {
         graph_.node(id).inputs[i] = sum;
       }
     }
+  }
+
+  // Updates that nothing reads, and whose gradients are sums, in the order of these, behind the others.
+  void order_updates() {
+    const Readers readers(graph_);
+    const std::vector<std::size_t> position = positions(graph_);
+    std::vector<std::pair<std::size_t, NodeId>> updates;
+    for (const NodeId id : graph_.order()) {
+      const Node& node = graph_.node(id);
+      const std::optional<OptimizerLayout> layout = optimizer_layout(node);
+      if (!layout || std::ranges::any_of(node.outputs, [&](Value value) { return !readers.of(value).empty(); }))
+        continue;
+      const NodeId sum = graph_.producer(source_of(node.inputs[layout->scalars + 1]));
+      if (op_class(graph_.node(sum).op) == OpClass::collective) updates.emplace_back(position[sum.id], id);
+    }
+    if (updates.empty()) return;
+    std::ranges::stable_sort(updates, {}, [](const auto& update) { return update.first; });
+    const NodeId last = updates.back().second;
+    if (const NodeId end = graph_.order().back(); end != last) {
+      graph_.move_before(last, end);
+      graph_.move_before(end, last);
+    }
+    for (std::size_t i = updates.size() - 1; i > 0; --i) graph_.move_before(updates[i - 1].second, updates[i].second);
   }
 
   void replace_in_outputs() {

@@ -16,7 +16,14 @@ struct Arena {
   std::size_t bytes = 0;                  // of the whole arena
 };
 
+// Indices of lifetimes whose blocks lie one behind another, in this order. No lifetime is in two of them.
+using AdjacentBlocks = std::vector<std::vector<std::uint32_t>>;
+
+// The buffers of each all_reduce whose tensors fill buffers of their own, one group for each type of elements, so that
+// they are sent as one. The buffers of a group are kept from the first one's allocation to the last one's release.
+AdjacentBlocks blocks_of_sums(const Graph& graph, const ExecutionPlan& plan);
+
 // Packs the lifetimes. Blocks that are live at the same step do not overlap.
-Arena place_in_arena(std::vector<Lifetime> lifetimes);
+Arena place_in_arena(std::vector<Lifetime> lifetimes, const AdjacentBlocks& adjacent = {});
 
 }  // namespace ridgepoint

@@ -5,9 +5,17 @@
 #include <string>
 #include <string_view>
 
+#include "memory/allocator.h"
 #include "runtime/device.h"
 
 namespace ridgepoint {
+
+// Memory of this rank that collectives of other ranks reach; they no longer do when it is destroyed, which is after
+// the last collective has ended.
+class SharedMemory {
+ public:
+  virtual ~SharedMemory() = default;
+};
 
 class Communicator {
  public:
@@ -17,6 +25,11 @@ class Communicator {
   // beside those that follow; Kernel::wait() makes later launches wait for its end. All ranks launch the same
   // collectives in the same order. Operands and results are dense.
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
+
+  // Lets the collectives of all ranks read and write the memory where it lies, if that is possible, and if it has the
+  // same layout on all of them. All ranks call this at once, with memory of the device. By default, and where it is not
+  // possible, null: collectives then move bytes through memory of their own.
+  virtual std::unique_ptr<SharedMemory> share_memory(const FixedMemory& /*memory*/) { return nullptr; }
 
   // The first problem of a rank, on all of them, which call this at once; empty if none has one. By default `mine`:
   // where a device captures nothing, no rank has a problem with that.

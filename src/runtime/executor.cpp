@@ -41,6 +41,7 @@ Executor::~Executor() {
     device_.synchronize();
   } catch (const Error&) {  // the caller got this error from an earlier synchronize()
   }
+  shared_memory_.reset();
   if (own_workspace_ != nullptr) device_.release_memory(own_workspace_, own_workspace_bytes_);
   release_all(true);
 }
@@ -144,11 +145,19 @@ void Executor::reserve_own_workspace(std::size_t bytes) {
   throw OutOfMemory(std::move(shortage));
 }
 
+// All ranks come here in their first run.
+void Executor::share_memory() {
+  if (communicator_ == nullptr || std::exchange(has_asked_to_share_, true)) return;
+  const FixedMemory memory = allocator_.fixed_memory();
+  if (memory.bytes > 0) shared_memory_ = communicator_->share_memory(memory);
+}
+
 void Executor::run_once() {
   const ObservedRun observed(observer_);
   if (captured_ != nullptr) return repeat();
   try {
     if (!has_run_) prepare_kernels();
+    share_memory();
     if (!run_captured()) run_steps();
   } catch (...) {
     captured_.reset();  // its memory is released

@@ -20,6 +20,8 @@
 
 namespace ridgepoint {
 
+class SharedMemory;
+
 class Executor {
  public:
   // Allocates the persistent buffers and sets them to zero. `kernels` are those of the plan (make_kernels.h). The
@@ -95,6 +97,7 @@ class Executor {
   void allocate_persistent(const StopPoint& stop_point);
   std::byte* allocate(std::size_t bytes, MemoryCategory category, std::uint32_t node, std::size_t index);
   void prepare_kernels();
+  void share_memory();
   void reserve_own_workspace(std::size_t bytes);
   void run_once();
   bool run_captured();
@@ -133,6 +136,8 @@ class Executor {
   std::byte* own_workspace_ = nullptr;  // of kernels that run op by op and need more than the plan has
   std::size_t own_workspace_bytes_ = 0;
   Communicator* communicator_;
+  std::unique_ptr<SharedMemory> shared_memory_;  // null where collectives have memory of their own
+  bool has_asked_to_share_ = false;
   bool captures_;
   bool is_followed_ = true;                     // unless an observer, here or on another rank, cannot follow captures
   bool has_run_ = false;                        // kernels are prepared, and the allocator has its segments

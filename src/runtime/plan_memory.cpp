@@ -68,7 +68,8 @@ std::unique_ptr<Allocator> make_allocator(AllocatorKind kind, const Graph& graph
     return allocator;
   }
   try {
-    return std::make_unique<ArenaAllocator>(device, place_in_arena(lifetimes), device.total_memory_bytes(), trace);
+    return std::make_unique<ArenaAllocator>(device, place_in_arena(lifetimes, blocks_of_sums(graph, plan)),
+                                            device.total_memory_bytes(), trace);
   } catch (const OutOfMemory& error) {
     MemoryShortage shortage = error.shortage();
     shortage.largest = largest_blocks(graph, plan, lifetimes, kNamedGroups);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <mutex>
+#include <set>
 
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/driver/context.h"
@@ -14,6 +16,7 @@
 #include "backends/cuda/kernels/hand_written.h"
 #include "backends/cuda/kernels/random/random.h"
 #include "backends/cuda/matmul/matmul.h"
+#include "backends/cuda/nccl/direct_memory.h"
 #include "backends/cuda/nccl/nccl_communicator.h"
 #include "backends/cuda/profiling/observers.h"
 #include "ridgepoint/error.h"
@@ -53,7 +56,7 @@ class CudaDevice : public Device {
   void* allocate_memory(std::size_t bytes) override {
     if (!take(bytes)) return nullptr;
     try {
-      if (void* address = context_.allocate(std::max<std::size_t>(bytes, 1))) return address;
+      if (void* address = allocate(std::max<std::size_t>(bytes, 1))) return address;
     } catch (...) {
       held_bytes_ -= bytes;
       throw;
@@ -62,7 +65,11 @@ class CudaDevice : public Device {
     return nullptr;
   }
   void release_memory(void* address, std::size_t bytes) override {
-    context_.release(address);
+    if (take_reachable(address)) {
+      cuda::release_reachable(context_, address);
+    } else {
+      context_.release(address);
+    }
     held_bytes_ -= bytes;
   }
 
@@ -103,7 +110,9 @@ class CudaDevice : public Device {
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override;
   KernelOutline outline(const KernelSpec& spec) override { return choices_.outline(spec); }
   std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
-    return cuda::make_nccl_communicator(context_, group);
+    std::shared_ptr<Communicator> communicator = cuda::make_nccl_communicator(context_, group);
+    makes_reachable_ = cuda::can_reach_memory(*group);
+    return communicator;
   }
   std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
     return std::make_unique<cuda::CudaGraph>(context_, body);
@@ -117,6 +126,18 @@ class CudaDevice : public Device {
   }
 
  private:
+  void* allocate(std::size_t bytes) {
+    if (!makes_reachable_) return context_.allocate(bytes);
+    void* address = cuda::allocate_reachable(context_, bytes);
+    const std::lock_guard lock(reachable_mutex_);
+    if (address != nullptr) reachable_.insert(address);
+    return address;
+  }
+  bool take_reachable(void* address) {
+    const std::lock_guard lock(reachable_mutex_);
+    return reachable_.erase(address) > 0;
+  }
+
   // Counts `bytes` as held if the limit allows it.
   bool take(std::size_t bytes) {
     std::size_t held = held_bytes_;
@@ -130,6 +151,9 @@ class CudaDevice : public Device {
   cuda::CardChoices choices_;
   std::size_t total_memory_bytes_;
   std::atomic<std::size_t> held_bytes_{0};
+  std::atomic<bool> makes_reachable_{false};  // for the other ranks of a communicator
+  std::mutex reachable_mutex_;
+  std::set<void*> reachable_;
 };
 
 DeviceFacts CudaDevice::facts() const {

@@ -15,11 +15,6 @@ namespace {
 
 bool is_communication(const KernelRecord& kernel) { return kernel.kernel_class == KernelClass::communication; }
 
-// Not what marks on a GPU that it runs.
-bool is_collective(const KernelRecord& kernel) {
-  return is_communication(kernel) && kernel.kind == ActivityKind::kernel;
-}
-
 // A time in which no kernel but collectives ran.
 struct Gap {
   std::int64_t begin_ns, end_ns;
@@ -39,16 +34,28 @@ std::vector<Gap> gaps_of(const Profile& profile, std::uint32_t step) {
   return gaps;
 }
 
+// The collectives of a step, in order of start.
+std::vector<CollectiveTime> collectives_of(const Profile& profile, std::uint32_t step) {
+  std::vector<CollectiveTime> times;
+  std::map<std::uint32_t, std::size_t> by_node;
+  for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
+    const KernelRecord& kernel = profile.kernels[i];
+    if (kernel.step != step || !is_communication(kernel)) continue;
+    const auto [found, is_new] = by_node.emplace(kernel.node, times.size());
+    if (is_new) times.push_back({.kernel = i, .begin_ns = kernel.start_ns, .end_ns = kernel.end_ns(), .waiting = {}});
+    CollectiveTime& time = times[found->second];
+    time.end_ns = std::max(time.end_ns, kernel.end_ns());
+  }
+  return times;
+}
+
 // A gap in which a collective does not end has another cause: the host was late.
-CollectiveTime time_of(const Profile& profile, std::size_t index, const std::vector<Gap>& gaps) {
-  const KernelRecord& kernel = profile.kernels[index];
-  CollectiveTime time{.kernel = index, .exposed_ns = 0, .waiting = {}};
-  const auto gap = std::ranges::find_if(
-      gaps, [&](const Gap& g) { return g.begin_ns < kernel.end_ns() && kernel.end_ns() <= g.end_ns; });
-  if (gap == gaps.end()) return time;
-  time.exposed_ns = kernel.end_ns() - std::max(gap->begin_ns, kernel.start_ns);
+void find_exposed(CollectiveTime& time, const std::vector<Gap>& gaps) {
+  const auto gap =
+      std::ranges::find_if(gaps, [&](const Gap& g) { return g.begin_ns < time.end_ns && time.end_ns <= g.end_ns; });
+  if (gap == gaps.end()) return;
+  time.exposed_ns = time.end_ns - std::max(gap->begin_ns, time.begin_ns);
   time.waiting = gap->next;
-  return time;
 }
 
 std::string node_name(const KernelRecord& kernel) {
@@ -65,8 +72,7 @@ std::int64_t median(std::vector<std::int64_t> values) {
 Json spans_of(const Profile& profile, const Communication& found, std::int64_t offset_ns) {
   Json spans = Json::array();
   for (const CollectiveTime& time : found.collectives) {
-    const std::int64_t begin_ns = profile.kernels[time.kernel].start_ns + profile.begin_ns - offset_ns;
-    spans.push_back({begin_ns, profile.kernels[time.kernel].duration_ns});
+    spans.push_back({time.begin_ns + profile.begin_ns - offset_ns, time.end_ns - time.begin_ns});
   }
   return {{"exposed_ns", found.exposed_ns}, {"spans", std::move(spans)}};
 }
@@ -81,11 +87,11 @@ Communication communication(const Profile& profile) {
   Communication found;
   for (std::uint32_t step = 0; step < profile.steps.size(); ++step) {
     const std::vector<Gap> gaps = gaps_of(profile, step);
-    for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
-      if (profile.kernels[i].step != step || !is_collective(profile.kernels[i])) continue;
-      found.collectives.push_back(time_of(profile, i, gaps));
-      found.time_ns += profile.kernels[i].duration_ns;
-      found.exposed_ns += found.collectives.back().exposed_ns;
+    for (CollectiveTime& time : collectives_of(profile, step)) {
+      find_exposed(time, gaps);
+      found.time_ns += time.end_ns - time.begin_ns;
+      found.exposed_ns += time.exposed_ns;
+      found.collectives.push_back(time);
     }
   }
   return found;
@@ -108,7 +114,7 @@ std::vector<ExposedRow> exposed_collectives(const Profile& profile) {
     ExposedRow& row = rows[kernel.node];
     row.what = kernel.op;
     ++row.calls;
-    row.time_ns += kernel.duration_ns;
+    row.time_ns += time.end_ns - time.begin_ns;
     row.exposed_ns += time.exposed_ns;
     if (time.exposed_ns == 0) continue;
     waits[kernel.node][time.waiting ? node_name(profile.kernels[*time.waiting]) : "the end of the step"] +=

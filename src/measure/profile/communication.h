@@ -13,9 +13,11 @@ namespace ridgepoint {
 
 class ProcessGroup;
 
-// One run of a collective. It is exposed while it runs, no other kernel does, and the next one begins after its end.
+// One run of a collective, which may be several kernels and copies one after another. It is exposed while it runs, no
+// other kernel does, and the next one begins after its end.
 struct CollectiveTime {
-  std::size_t kernel = 0;  // index in Profile::kernels
+  std::size_t kernel = 0;                 // index in Profile::kernels of the first
+  std::int64_t begin_ns = 0, end_ns = 0;  // of the first and of the last
   std::int64_t exposed_ns = 0;
   std::optional<std::size_t> waiting;  // index of the kernel that came next; empty: the step ended, or nothing waited
 };

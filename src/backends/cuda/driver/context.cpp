@@ -58,6 +58,7 @@ std::unique_ptr<Module> Module::load_unless_refused(CudaContext& context, const 
 }
 
 Module::~Module() {
+  if (context_.has_failed()) return;
   const CudaContext::Scope scope(context_, std::nothrow);
   context_.driver().cuModuleUnload(module_);
 }
@@ -176,10 +177,22 @@ void CudaContext::launch_early(CUfunction function, const LaunchShape& shape, vo
 
 void CudaContext::synchronize() const {
   const Scope scope(*this);
-  require_working();
-  const CUresult result = driver_.cuStreamSynchronize(stream_);
-  require_working();
-  check(result, "finish the work on its stream");
+  check(wait([this] { return driver_.cuStreamQuery(stream_); }), "finish the work on its stream");
+}
+
+void CudaContext::synchronize(CUevent event) const {
+  const Scope scope(*this);
+  check(wait([this, event] { return driver_.cuEventQuery(event); }), "finish the work before an event");
+}
+
+// Asks, as the driver's own wait would on a free core, because nothing else ends where work never does.
+template <typename Query>
+CUresult CudaContext::wait(const Query& query) const {
+  for (;;) {
+    require_working();
+    const CUresult result = query();
+    if (result != CUDA_ERROR_NOT_READY) return require_working(), result;
+  }
 }
 
 void CudaContext::fail(std::string message) const {
@@ -191,6 +204,7 @@ void CudaContext::fail(std::string message) const {
 
 void CudaContext::throw_failure() const {
   const std::lock_guard lock(failure_mutex_);
+  has_thrown_failure_.store(true, std::memory_order_release);
   throw Error(failure_);
 }
 
@@ -225,6 +239,7 @@ void* CudaContext::allocate(std::size_t bytes) const {
 }
 
 void CudaContext::release(void* device_address) const noexcept {
+  if (has_failed()) return;
   const Scope scope(*this, std::nothrow);
   driver_.cuMemFree(reinterpret_cast<CUdeviceptr>(device_address));
 }

@@ -154,13 +154,19 @@ class CudaContext {
   void copy(void* to, const void* from, std::size_t bytes) const;
   void synchronize() const;
 
-  // The work on the stream can never be right any more: from now on synchronize() and require_working() throw an Error
-  // with this message; the first one counts. Any thread may call it.
+  // The work on the stream can never be right any more, and may never end: from now on what waits for it and
+  // require_working() throw an Error with this message; the first one counts. Memory and modules are no longer
+  // released, because the driver would wait for their users. Any thread may call it.
   void fail(std::string message) const;
+  bool has_failed() const { return has_failed_.load(std::memory_order_acquire); }
+  // Whether somebody has been told.
+  bool has_thrown_failure() const { return has_thrown_failure_.load(std::memory_order_acquire); }
   void require_working() const {
-    if (has_failed_.load(std::memory_order_acquire)) [[unlikely]]
+    if (has_failed()) [[unlikely]]
       throw_failure();
   }
+  // Waits for an event of the stream.
+  void synchronize(CUevent event) const;
 
   // Allows a function `bytes` of dynamic shared memory.
   void allow_shared(CUfunction function, std::size_t bytes) const;
@@ -188,6 +194,8 @@ class CudaContext {
  private:
   explicit CudaContext(int ordinal);
   [[noreturn]] void throw_failure() const;
+  template <typename Query>
+  CUresult wait(const Query& query) const;
 
   const Driver& driver_;
   CardFacts card_;
@@ -198,6 +206,7 @@ class CudaContext {
   bool overlaps_launches_ = false;
   bool keeps_launches_apart_ = false;
   mutable std::atomic<bool> has_failed_{false};
+  mutable std::atomic<bool> has_thrown_failure_{false};
   mutable std::mutex failure_mutex_;
   mutable std::string failure_;
   std::mutex modules_mutex_;

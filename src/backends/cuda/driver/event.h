@@ -32,9 +32,7 @@ class Event {
   // Milliseconds from `start` to this event; both must have been recorded. Waits for this one.
   double ms_since(const Event& start) const {
     const CudaContext::Scope scope(context_);
-    const CUresult result = context_.driver().cuEventSynchronize(event_);
-    context_.require_working();
-    check(result, "finish the work before an event");
+    context_.synchronize(event_);
     float ms = 0;
     check(context_.driver().cuEventElapsedTime(&ms, start.event_, event_), "read the time between events");
     return static_cast<double>(ms);

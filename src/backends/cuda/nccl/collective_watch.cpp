@@ -17,13 +17,15 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kPoll{0.1};
+constexpr Seconds kTimeToThrow{2};
 constexpr std::uint32_t kSeen = 0;
 constexpr std::size_t kPageBytes = 4096;
 
 }  // namespace
 
-CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, Seconds limit)
-    : context_(context), handle_(handle), stream_(stream), limit_(limit) {
+CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, Seconds limit,
+                                 std::function<void(const std::string&)> leave)
+    : context_(context), handle_(handle), stream_(stream), limit_(limit), leave_(std::move(leave)) {
   const CudaContext::Scope scope(context);
   word_ = static_cast<std::uint32_t*>(std::aligned_alloc(kPageBytes, kPageBytes));  // never released
   *word_ = kSeen;
@@ -48,17 +50,19 @@ void CollectiveWatch::remove(Number number) {
 
 void CollectiveWatch::mark(std::uint32_t value) {
   const CudaContext::Scope scope(context_);
-  check(context_.driver().cuMemsetD32Async(word_on_card_, value, 1, stream_), "mark a collective");
+  check(context_.driver().cuStreamWriteValue32(stream_, word_on_card_, value, CU_STREAM_WRITE_VALUE_DEFAULT),
+        "mark a collective");
 }
 
 void CollectiveWatch::run() {
   const auto poll = std::min(kPoll, limit_ / 10);
   for (;;) {
     std::this_thread::sleep_for(poll);
-    std::string found = problem();
+    const std::string found = problem();
     if (found.empty()) continue;
-    context_.fail(std::move(found));
-    nccl().ncclCommAbort(handle_);
+    context_.fail(found);
+    std::this_thread::sleep_for(kTimeToThrow);
+    if (!context_.has_thrown_failure()) leave_(found);
     return;
   }
 }

@@ -1,17 +1,17 @@
-// Notices a collective that does not end, and gives it up.
+// Notices a collective that does not end, and gives the run up.
 //
 //   stream of collectives:   mark_begin(k)   the collective k   mark_end(k)
 //   word in host memory:      2 k + 1                            2 k + 2
 //   thread:                   sees 2 k + 1, sets 0; if the word is still 0 after the limit, collective k has hung
 //
-// The marks are fills of the word, so they are part of a captured run too and cost nothing on the stream of kernels.
+// The marks are writes of the stream itself, so they are part of a captured run too and no kernels.
 // The thread replaces the word with an atomic exchange: a mark that the GPU makes meanwhile is never lost, and a
 // collective that runs in every iteration is seen anew in each.
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -27,9 +27,12 @@ class CollectiveWatch {
   using Number = std::uint32_t;
 
   // Watches the collectives of a communicator on a stream until the process ends. One that takes longer than `limit`,
-  // and an error that NCCL notes while a collective runs, makes the context fail and aborts the communicator, which
-  // ends its kernels, so that a thread that waits for them goes on.
-  CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, std::chrono::duration<double> limit);
+  // and an error that NCCL notes while a collective runs, makes the context fail, so that a thread that waits for it
+  // throws the message. Nothing ends the work itself: a copy engine that waits for another card cannot be told to stop.
+  // A thread that does not come to wait, because the driver takes no more launches, throws nothing, so after a while
+  // `leave` is called with the message; it ends the process.
+  CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, std::chrono::duration<double> limit,
+                  std::function<void(const std::string&)> leave);
   CollectiveWatch(const CollectiveWatch&) = delete;
   CollectiveWatch& operator=(const CollectiveWatch&) = delete;
 
@@ -52,6 +55,7 @@ class CollectiveWatch {
   const NcclHandle handle_;
   const CUstream stream_;
   const std::chrono::duration<double> limit_;
+  const std::function<void(const std::string&)> leave_;
   // Host memory that the GPU writes. It is not the driver's own, because the thread may read it while the process ends
   // and the driver has gone.
   std::uint32_t* word_ = nullptr;

@@ -23,7 +23,6 @@ Nccl load() {
   RIDGEPOINT_NCCL_FIND(ncclGetUniqueId);
   RIDGEPOINT_NCCL_FIND(ncclCommInitRank);
   RIDGEPOINT_NCCL_FIND(ncclCommGetAsyncError);
-  RIDGEPOINT_NCCL_FIND(ncclCommAbort);
   RIDGEPOINT_NCCL_FIND(ncclGroupStart);
   RIDGEPOINT_NCCL_FIND(ncclGroupEnd);
   RIDGEPOINT_NCCL_FIND(ncclAllReduce);
@@ -32,6 +31,13 @@ Nccl load() {
   RIDGEPOINT_NCCL_FIND(ncclBroadcast);
   RIDGEPOINT_NCCL_FIND(ncclGetErrorString);
   RIDGEPOINT_NCCL_FIND(ncclGetLastError);
+  if (library.find("ncclAlltoAll") == nullptr) return table;  // before NCCL 2.28
+  RIDGEPOINT_NCCL_FIND(ncclAlltoAll);
+  RIDGEPOINT_NCCL_FIND(ncclCommSplit);
+  RIDGEPOINT_NCCL_FIND(ncclMemAlloc);
+  RIDGEPOINT_NCCL_FIND(ncclMemFree);
+  RIDGEPOINT_NCCL_FIND(ncclCommWindowRegister);
+  RIDGEPOINT_NCCL_FIND(ncclCommWindowDeregister);
 #undef RIDGEPOINT_NCCL_FIND
   return table;
 }

@@ -1,24 +1,24 @@
 #include "backends/cuda/nccl/nccl_communicator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <chrono>
-#include <cstring>
-#include <exception>
 #include <map>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "backends/cuda/nccl/collective_watch.h"
+#include "backends/cuda/kernels/rank_sums/rank_sums.h"
+#include "backends/cuda/nccl/channel.h"
+#include "backends/cuda/nccl/copied_collectives.h"
 #include "backends/cuda/nccl/nccl.h"
+#include "core/block_bytes.h"
 #include "ridgepoint/error.h"
 #include "runtime/process_group.h"
 
 namespace ridgepoint::cuda {
 namespace {
+
+// Smaller tensors are sent by kernels: the ranks wait for one another twice in each copy.
+constexpr std::size_t kLeastCopied = std::size_t{1} << 20;
 
 // A point of one stream for which another can wait. In a capture both become edges of the graph.
 class StreamPoint {
@@ -44,78 +44,6 @@ class StreamPoint {
  private:
   const CudaContext& context_;
   CUevent event_ = nullptr;
-};
-
-// A plan is made for one card: on others the ranks would make different graphs, whose collectives wait for ever.
-void require_same_card(const CardFacts& card, ProcessGroup& group) {
-  const std::vector<std::string> names = group.all_gather(card.name, "names of cards");
-  const auto other = std::ranges::find_if(names, [&](const std::string& name) { return name != names.front(); });
-  if (other == names.end()) return;
-  throw Error(
-      fmt::format("the ranks have different cards: rank 0 has {}, rank {} has {}; choose cards of one kind with "
-                  "CUDA_VISIBLE_DEVICES, or run on machines of one kind",
-                  names.front(), other - names.begin(), *other),
-      ErrorKind::usage);
-}
-
-// The NCCL communicator of this rank on a GPU, and the stream on which its collectives run, one after another. Joining
-// takes a second, so it is kept like the context until the process ends.
-class Channel {
- public:
-  static Channel& of_card(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) {
-    static std::map<int, std::unique_ptr<Channel>>& channels = *new std::map<int, std::unique_ptr<Channel>>();
-    std::unique_ptr<Channel>& channel = channels[context.card().ordinal];
-    if (channel == nullptr) channel = std::unique_ptr<Channel>(new Channel(context, group));
-    return *channel;
-  }
-
-  CudaContext& context() { return context_; }
-  CUstream stream() const { return stream_; }
-  NcclHandle handle() const { return handle_; }
-  CollectiveWatch& watch() { return *watch_; }
-
- private:
-  Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) : context_(context) {
-    require_same_card(context.card(), *group);
-    const CudaContext::Scope scope(context);
-    const NcclId id = prepare(*group);
-    check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
-    watch_.emplace(context, handle_, stream_, std::chrono::duration<double>(group->collective_limit_seconds()));
-  }
-
-  // Loads NCCL and makes the stream, on all ranks or on none. Returns the id that rank 0 has made.
-  NcclId prepare(ProcessGroup& group) {
-    NcclId id{};
-    std::exception_ptr failure;
-    std::string problem;
-    try {
-      nccl();
-      if (group.rank() == 0) check(nccl().ncclGetUniqueId(&id), "make an id");
-      make_stream();
-    } catch (const Error& error) {
-      failure = std::current_exception();
-      problem = error.what();
-    }
-    problem = ridgepoint::problem_of_ranks(&group, problem, "whether NCCL is ready");
-    if (failure) std::rethrow_exception(failure);
-    if (!problem.empty()) throw Error("another rank: " + problem, ErrorKind::unsupported);
-    const std::string first = group.all_gather(std::string_view(id.bytes, sizeof id.bytes), "the id of NCCL").front();
-    std::memcpy(id.bytes, first.data(), sizeof id.bytes);
-    return id;
-  }
-
-  void make_stream() {
-    int least = 0;
-    int greatest = 0;
-    check(context_.driver().cuCtxGetStreamPriorityRange(&least, &greatest), "read the priorities of streams");
-    // A collective that waits for a free multiprocessor holds up all ranks.
-    check(context_.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "create a stream");
-  }
-
-  CudaContext& context_;
-  CUstream stream_ = nullptr;
-  NcclHandle handle_ = nullptr;
-  std::optional<CollectiveWatch> watch_;
 };
 
 NcclType type_of(DType dtype) {
@@ -146,13 +74,21 @@ class NcclKernel : public Kernel {
     first_sent_ = spec.inputs.size() - spec.outputs.size();
     for (std::size_t i = 0; i < spec.outputs.size(); ++i) {
       const TensorLayout& sent = spec.inputs[first_sent_ + i];
-      const DType dtype = sent.dtype;
+      const TensorLayout& result = spec.outputs[i];
       // Of the smaller side; what only moves is counted in bytes.
-      const Shape& shape = node_.op == Op::all_gather ? sent.shape : spec.outputs[i].shape;
-      const TensorType type{dtype, shape};
-      parts_.push_back(sums ? Part{type_of(dtype), static_cast<std::size_t>(type.elements())}
-                            : Part{NcclType::int8, type.bytes()});
+      const Shape& shape = node_.op == Op::all_gather ? sent.shape : result.shape;
+      const TensorType type{sent.dtype, shape};
+      Part part{sent.dtype, NcclType::int8, type.bytes(), TensorType{sent.dtype, sent.shape}.bytes(),
+                TensorType{sent.dtype, result.shape}.bytes()};
+      if (sums) {
+        part.type = type_of(sent.dtype);
+        part.count = static_cast<std::size_t>(type.elements());
+      }
+      parts_.push_back(part);
+      order_.push_back(i);
     }
+    // Sums of one type lie one behind another.
+    std::ranges::stable_sort(order_, {}, [this](std::size_t i) { return parts_[i].dtype; });
   }
 
   ~NcclKernel() override { channel_.watch().remove(number_); }
@@ -168,10 +104,10 @@ class NcclKernel : public Kernel {
     begin_.record(context.stream());
     begin_.make_wait(channel_.stream());
     channel_.watch().mark_begin(number_);
-    check(nccl().ncclGroupStart(), "begin a group");  // all tensors as one kernel
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      begin(parts_[i], arguments.inputs[first_sent_ + i], arguments.outputs[i]);
-    check(nccl().ncclGroupEnd(), "launch a collective");
+    void* const* in = arguments.inputs + first_sent_;
+    find_messages(in, arguments.outputs);
+    launch_kernels();
+    launch_copies();
     channel_.watch().mark_end(number_);
     end_.record(channel_.stream());
     is_running_ = true;
@@ -185,24 +121,118 @@ class NcclKernel : public Kernel {
 
  private:
   struct Part {
+    DType dtype;
     NcclType type;
     std::size_t count;
+    std::size_t sent_bytes, result_bytes;
   };
 
-  void begin(const Part& part, const void* in, void* out) {
+  // What is sent as one: a tensor, or several sums in place that lie one behind another.
+  struct Message {
+    const Part* part;  // of the first tensor
+    const std::byte* in;
+    std::byte* out;
+    std::size_t sent_bytes, result_bytes;
+    std::size_t count;  // as NCCL counts
+    bool is_copied;
+  };
+
+  void find_messages(void* const* in, void* const* out) {
+    messages_.clear();
+    for (const std::size_t i : order_) {
+      const Part& part = parts_[i];
+      const Message message{.part = &part,
+                            .in = static_cast<const std::byte*>(in[i]),
+                            .out = static_cast<std::byte*>(out[i]),
+                            .sent_bytes = part.sent_bytes,
+                            .result_bytes = part.result_bytes,
+                            .count = part.count,
+                            .is_copied = false};
+      if (!append_to_last(message)) messages_.push_back(message);
+    }
+    for (Message& message : messages_) message.is_copied = may_copy(message);
+  }
+
+  // Blocks that lie one behind another have no more than the rest of a block between them, which may be summed too.
+  bool append_to_last(const Message& next) {
+    if (node_.op != Op::all_reduce || messages_.empty()) return false;
+    Message& last = messages_.back();
+    if (last.in != last.out || next.in != next.out || last.part->dtype != next.part->dtype) return false;
+    if (next.in != last.in + block_bytes(last.sent_bytes)) return false;
+    DirectMemory* memory = channel_.direct_memory();
+    if (memory == nullptr || !memory->holds(last.in, 1) || !memory->holds(next.in, 1)) return false;
+    last.sent_bytes = last.result_bytes = static_cast<std::size_t>(next.in - last.in) + next.sent_bytes;
+    last.count = last.sent_bytes / size_bytes(next.part->dtype);
+    return true;
+  }
+
+  // Beside the updates of the optimizer, which are bound by memory and hold no multiprocessor that others wait for,
+  // NCCL's kernels are as good, and faster for many tensors.
+  bool may_copy(const Message& message) {
+    DirectMemory* memory = channel_.direct_memory();
+    if (memory == nullptr || node_.phase == Phase::optimizer) return false;
+    if (std::max(message.sent_bytes, message.result_bytes) < kLeastCopied) return false;
+    if (!memory->holds(message.in, message.sent_bytes) || !memory->holds(message.out, message.result_bytes))
+      return false;
+    switch (node_.op) {
+      case Op::all_gather:
+        return true;
+      case Op::all_reduce:
+        return has_rank_sums(message.part->dtype);
+      case Op::reduce_scatter:
+        return has_rank_sums(message.part->dtype) && CopiedCollectives(channel_).can_scatter(message.sent_bytes);
+      default:
+        return false;
+    }
+  }
+
+  // All messages as one kernel of NCCL, also what copies leave of one.
+  void launch_kernels() {
+    check(nccl().ncclGroupStart(), "begin a group");
+    for (const Message& message : messages_) {
+      if (!message.is_copied) {
+        begin(*message.part, message.count, message.in, message.out);
+      } else if (node_.op == Op::all_reduce) {
+        const std::size_t copied_bytes = CopiedCollectives(channel_).divisible(message.sent_bytes);
+        const std::size_t left = (message.sent_bytes - copied_bytes) / size_bytes(message.part->dtype);
+        if (left > 0) begin(*message.part, left, message.in + copied_bytes, message.out + copied_bytes);
+      }
+    }
+    check(nccl().ncclGroupEnd(), "launch a collective");
+  }
+
+  void launch_copies() {
+    std::map<DType, std::vector<CopiedCollectives::Tensor>> sums;
+    for (const Message& message : messages_) {
+      if (!message.is_copied) continue;
+      CopiedCollectives copied(channel_);
+      if (node_.op == Op::all_gather) {
+        copied.all_gather(message.in, message.out, message.sent_bytes);
+      } else {
+        sums[message.part->dtype].push_back({message.in, message.out, copied.divisible(message.sent_bytes)});
+      }
+    }
+    for (const auto& [dtype, tensors] : sums) {
+      CopiedCollectives copied(channel_);
+      if (node_.op == Op::all_reduce) copied.all_reduce(tensors, dtype);
+      if (node_.op == Op::reduce_scatter) copied.reduce_scatter(tensors, dtype);
+    }
+  }
+
+  void begin(const Part& part, std::size_t count, const void* in, void* out) {
     const NcclHandle handle = channel_.handle();
     const CUstream stream = channel_.stream();
     switch (node_.op) {
       case Op::all_reduce:
-        return check(nccl().ncclAllReduce(in, out, part.count, part.type, NcclSum::sum, handle, stream), "all-reduce");
+        return check(nccl().ncclAllReduce(in, out, count, part.type, NcclSum::sum, handle, stream), "all-reduce");
       case Op::reduce_scatter:
-        return check(nccl().ncclReduceScatter(in, out, part.count, part.type, NcclSum::sum, handle, stream),
+        return check(nccl().ncclReduceScatter(in, out, count, part.type, NcclSum::sum, handle, stream),
                      "reduce-scatter");
       case Op::all_gather:
-        return check(nccl().ncclAllGather(in, out, part.count, part.type, handle, stream), "all-gather");
+        return check(nccl().ncclAllGather(in, out, count, part.type, handle, stream), "all-gather");
       default: {
         const auto root = static_cast<int>(node_.attributes.get<std::int64_t>("root"));
-        return check(nccl().ncclBroadcast(in, out, part.count, part.type, root, handle, stream), "broadcast");
+        return check(nccl().ncclBroadcast(in, out, count, part.type, root, handle, stream), "broadcast");
       }
     }
   }
@@ -214,6 +244,8 @@ class NcclKernel : public Kernel {
   StreamPoint begin_, end_;
   std::size_t first_sent_ = 0;  // of the operands (ops/collectives.h)
   std::vector<Part> parts_;
+  std::vector<std::size_t> order_;  // of the parts in messages
+  std::vector<Message> messages_;  // of the last launch
   bool is_running_ = false;
 };
 
@@ -223,6 +255,10 @@ class NcclCommunicator : public Communicator {
       : channel_(Channel::of_card(context, group)), group_(group) {}
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<NcclKernel>(channel_, spec);
+  }
+  std::unique_ptr<SharedMemory> share_memory(const FixedMemory& memory) override {
+    DirectMemory* direct = channel_.direct_memory();
+    return direct == nullptr ? nullptr : direct->share(*group_, memory);
   }
   std::string problem_of_ranks(const std::string& mine, std::string_view what) override {
     return ridgepoint::problem_of_ranks(group_.get(), mine, what);

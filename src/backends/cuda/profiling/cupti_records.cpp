@@ -16,6 +16,7 @@ namespace {
 const char* copy_name(std::uint8_t kind) {
   if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_HTOD) return "copy host to device";
   if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOH) return "copy device to host";
+  if (kind == CUPTI_ACTIVITY_MEMCPY_KIND_PTOP) return "copy to another device";
   return kind == CUPTI_ACTIVITY_MEMCPY_KIND_DTOD ? "copy device to device" : "copy";
 }
 
@@ -51,6 +52,8 @@ void CuptiRecords::add(const CUpti_Activity& record) {
       return add_kernel(reinterpret_cast<const CUpti_ActivityKernel9&>(record));
     case CUPTI_ACTIVITY_KIND_MEMCPY:
       return add_copy(reinterpret_cast<const CUpti_ActivityMemcpy5&>(record));
+    case CUPTI_ACTIVITY_KIND_MEMCPY2:
+      return add_copy(reinterpret_cast<const CUpti_ActivityMemcpyPtoP4&>(record));
     case CUPTI_ACTIVITY_KIND_MEMSET:
       return add_fill(reinterpret_cast<const CUpti_ActivityMemset4&>(record));
     case CUPTI_ACTIVITY_KIND_DRIVER:
@@ -88,7 +91,8 @@ void CuptiRecords::add_kernel(const CUpti_ActivityKernel9& record) {
   add_timed(std::move(activity), record);
 }
 
-void CuptiRecords::add_copy(const CUpti_ActivityMemcpy5& record) {
+template <typename Record>
+void CuptiRecords::add_copy(const Record& record) {
   Activity activity;
   activity.name = copy_name(record.copyKind);
   activity.kind = ActivityKind::copy;

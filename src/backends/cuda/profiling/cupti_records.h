@@ -55,7 +55,8 @@ class CuptiRecords {
   };
 
   void add_kernel(const CUpti_ActivityKernel9& record);
-  void add_copy(const CUpti_ActivityMemcpy5& record);
+  template <typename Record>
+  void add_copy(const Record& record);
   void add_fill(const CUpti_ActivityMemset4& record);
   void add_call(const CUpti_ActivityAPI& record);
   // `record` is of a kernel, copy or fill.

@@ -118,7 +118,10 @@ void add_node(Captured& graph, FakeGraphNode node) {
 // Queues work behind earlier work.
 void queue_work(FakeWork work) {
   if (work.call_back != nullptr) return work.call_back();
-  if (work.word != nullptr && !hangs) std::atomic_ref(*work.word) = work.value;
+  if (work.word != nullptr) {
+    if (!hangs) std::atomic_ref(*work.word) = work.value;
+    return;
+  }
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
   work.end_ns = work.begin_ns + kWorkNs;
   busy_until_ns = work.end_ns;
@@ -152,12 +155,7 @@ float random_factor() {
   return 1 + static_cast<float>(bits >> 8) / static_cast<float>(1 << 24);
 }
 
-CUresult wait_for_work() {
-  while (now_ns() < busy_until_ns) {
-  }
-  while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  return state();
-}
+CUresult ask_for_work() { return hangs || now_ns() < busy_until_ns ? CUDA_ERROR_NOT_READY : state(); }
 
 }  // namespace
 
@@ -263,7 +261,6 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   contexts.pop_back();
   return CUDA_SUCCESS;
 }
-CUresult cuCtxSynchronize() { return wait_for_work(); }
 
 CUresult cuMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) {
   return on_card([&] {
@@ -311,15 +308,18 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { re
 CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
   return on_card([] { return do_work({.kind = FakeWork::Kind::fill, .name = "fill"}), CUDA_SUCCESS; });
 }
-CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, std::size_t count, CUstream) {
-  return on_card([&] {
-    if (count != 1) return CUDA_ERROR_INVALID_VALUE;
-    do_work({.kind = FakeWork::Kind::fill,
-             .name = "fill",
-             .word = reinterpret_cast<std::uint32_t*>(address),
-             .value = value});
-    return CUDA_SUCCESS;
-  });
+CUresult cuStreamWriteValue32(CUstream, CUdeviceptr address, cuuint32_t value, unsigned) {
+  return on_card(
+      [&] { return do_work({.word = reinterpret_cast<std::uint32_t*>(address), .value = value}), CUDA_SUCCESS; });
+}
+CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr address) {
+  const std::lock_guard lock(mutex);
+  const auto after = blocks.upper_bound(address);
+  if (which != CU_POINTER_ATTRIBUTE_MEMORY_TYPE || after == blocks.begin()) return CUDA_ERROR_INVALID_VALUE;
+  const auto [begin, bytes] = *std::prev(after);
+  if (address >= begin + bytes) return CUDA_ERROR_INVALID_VALUE;
+  *static_cast<CUmemorytype*>(value) = CU_MEMORYTYPE_DEVICE;
+  return CUDA_SUCCESS;
 }
 
 CUresult cuStreamCreate(CUstream* stream, unsigned) {
@@ -386,7 +386,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_
     return CUDA_SUCCESS;
   });
 }
-CUresult cuStreamSynchronize(CUstream) { return wait_for_work(); }
+CUresult cuStreamQuery(CUstream) { return ask_for_work(); }
 CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }
 CUresult cuEventCreate(CUevent* event, unsigned) {
   return on_card([&] { return *event = reinterpret_cast<CUevent>(new EventTime(0)), CUDA_SUCCESS; });
@@ -409,7 +409,7 @@ CUresult cuEventRecordWithFlags(CUevent event, CUstream, unsigned flags) {
     return CUDA_SUCCESS;
   });
 }
-CUresult cuEventSynchronize(CUevent) { return wait_for_work(); }
+CUresult cuEventQuery(CUevent) { return ask_for_work(); }
 CUresult cuEventElapsedTime(float* ms, CUevent start, CUevent stop) {
   const std::int64_t begin_ns = *reinterpret_cast<EventTime*>(start), end_ns = *reinterpret_cast<EventTime*>(stop);
   if (begin_ns == 0 || end_ns == 0) return CUDA_ERROR_INVALID_HANDLE;  // not recorded yet

@@ -1,9 +1,9 @@
 // A fake NCCL whose collectives compute nothing. It checks that calls come as NCCL takes them: within a group, with the
 // communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
 // name fails; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not end, captured or not; with
-// FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_LOG: the beginning of the name of a file for each
-// rank, with a line for each tensor of a collective: the function, the elements, their type, and whether it is
-// captured.
+// FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_REACHES_NOTHING: the cards do not reach each other's
+// memory. FAKE_NCCL_LOG: the beginning of the name of a file for each rank, with a line for each tensor of a
+// collective: the function, the elements, their type, and whether copy engines do it and whether it is captured.
 #include <cuda.h>
 #include <dlfcn.h>
 
@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <string>
 
 #include "backends/cuda/fake/fake_card.h"
@@ -20,6 +21,13 @@ namespace {
 constexpr int kSuccess = 0, kInvalid = 4, kRemoteError = 6;
 int depth = 0;
 int joined = 0;
+int copies = 0;                        // whose address is the communicator without blocks of kernels
+std::map<char*, std::size_t> windows;  // of that communicator
+
+bool is_in_window(const void* address) {
+  const auto after = windows.upper_bound(static_cast<char*>(const_cast<void*>(address)));
+  return after != windows.begin() && address < std::prev(after)->first + std::prev(after)->second;
+}
 
 struct Id {
   char bytes[128];
@@ -34,12 +42,17 @@ bool is_valid(const void* in, const void* out, std::size_t count, const void* ha
   return depth == 1 && in != nullptr && out != nullptr && count > 0 && handle == &joined && stream != nullptr;
 }
 
+// Copy engines work only between windows.
+bool is_valid_copy(const void* in, const void* out, std::size_t count, const void* handle, const void* stream) {
+  return depth == 0 && is_in_window(in) && is_in_window(out) && count > 0 && handle == &copies && stream != nullptr;
+}
+
 template <typename Function>
 Function* of_card(const char* name) {
   return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
 }
 
-void log(const char* function, std::size_t count, int type) {
+void log(const char* function, std::size_t count, int type, const void* handle = &joined) {
   const char* path = std::getenv("FAKE_NCCL_LOG");
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (path == nullptr || rank == nullptr) return;
@@ -47,7 +60,7 @@ void log(const char* function, std::size_t count, int type) {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   of_card<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing")(nullptr, &status);
   const char* captured = status == CU_STREAM_CAPTURE_STATUS_NONE ? "" : " captured";
-  std::fprintf(file, "%s %zu %d%s\n", function, count, type, captured);
+  std::fprintf(file, "%s %zu %d%s%s\n", function, count, type, handle == &copies ? " copied" : "", captured);
   std::fflush(file);
 }
 
@@ -77,8 +90,35 @@ int ncclCommGetAsyncError(void*, int* status) {
   *status = std::getenv("FAKE_NCCL_NOTES_ERROR") != nullptr ? kRemoteError : kSuccess;
   return kSuccess;
 }
-int ncclCommAbort(void*) {
-  set_hangs(false);
+struct Config {
+  std::size_t size;
+  unsigned magic, version;
+  int blocking, cga_cluster_size, min_ctas, max_ctas;
+  const char* net_name;
+  int split_share, traffic_class;
+  const char* name;
+  int collnet_enable, cta_policy;
+};
+int ncclCommSplit(void* handle, int, int, void** part, const Config* config) {
+  *part = &copies;
+  return result_of("ncclCommSplit", handle == &joined && config->magic == 0xcafebeef && config->cta_policy == 2);
+}
+int ncclMemAlloc(void** address, std::size_t bytes) {
+  CUdeviceptr made = 0;
+  const int result = of_card<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2")(&made, bytes);
+  *address = reinterpret_cast<void*>(made);
+  return result_of("ncclMemAlloc", result == CUDA_SUCCESS);
+}
+int ncclMemFree(void* address) {
+  return of_card<decltype(cuMemFree_v2)>("cuMemFree_v2")(reinterpret_cast<CUdeviceptr>(address));
+}
+int ncclCommWindowRegister(void* handle, char* address, std::size_t bytes, void** window, int flags) {
+  *window = std::getenv("FAKE_NCCL_REACHES_NOTHING") == nullptr ? address : nullptr;
+  if (handle == &copies && *window != nullptr) windows[address] = bytes;
+  return result_of("ncclCommWindowRegister", flags == 1);
+}
+int ncclCommWindowDeregister(void* handle, char* window) {
+  if (handle == &copies) windows.erase(window);
   return kSuccess;
 }
 int ncclGroupStart() {
@@ -99,8 +139,13 @@ int ncclReduceScatter(const void* in, void* out, std::size_t count, int type, in
   return result_of("ncclReduceScatter", is_valid(in, out, count, handle, stream));
 }
 int ncclAllGather(const void* in, void* out, std::size_t count, int type, void* handle, void* stream) {
-  log("ncclAllGather", count, type);
-  return result_of("ncclAllGather", is_valid(in, out, count, handle, stream));
+  log("ncclAllGather", count, type, handle);
+  const bool takes = is_valid(in, out, count, handle, stream) || is_valid_copy(in, out, count, handle, stream);
+  return result_of("ncclAllGather", takes);
+}
+int ncclAlltoAll(const void* in, void* out, std::size_t count, int type, void* handle, void* stream) {
+  log("ncclAlltoAll", count, type, handle);
+  return result_of("ncclAlltoAll", is_valid_copy(in, out, count, handle, stream));
 }
 int ncclBroadcast(const void* in, void* out, std::size_t count, int, int, void* handle, void* stream) {
   return result_of("ncclBroadcast", is_valid(in, out, count, handle, stream));

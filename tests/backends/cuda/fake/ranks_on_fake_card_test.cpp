@@ -20,6 +20,7 @@ namespace ridgepoint {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class RanksOnFakeCard : public testing::OnFakeCard {
@@ -79,7 +80,7 @@ TEST_F(RanksOnFakeCard, see_what_collectives_reach_of_the_link_and_that_results_
   const std::vector<std::string> words = {"collectives", "--device", "cuda:0", "--ranks", "2", "--size", "4KiB"};
   const ProgramResult shown = run_program(with_options(words, {"--format", "table"}));
   EXPECT_EQ(shown.exit_code, 1);
-  EXPECT_THAT(shown.output, AllOf(HasSubstr("of link"), ::testing::ContainsRegex("[0-9]%")));
+  EXPECT_THAT(shown.output, AllOf(HasSubstr("of link"), ContainsRegex("[0-9]%")));
   const ProgramResult result = run_program(with_options(words, {"--format", "json"}));
   EXPECT_EQ(result.exit_code, 1);
   const nlohmann::json rows = nlohmann::json::parse(result.output);
@@ -87,6 +88,40 @@ TEST_F(RanksOnFakeCard, see_what_collectives_reach_of_the_link_and_that_results_
   for (const nlohmann::json& row : rows) {
     EXPECT_GT(row["wrong"], 0);
     EXPECT_NEAR(row["link_share"].get<double>(), row["bus_gb_per_second"].get<double>() / 450, 1e-9);  // NVLink 4
+  }
+}
+
+// A captured run has an arena, which all ranks reach. Only what is large is worth copying, and the optimizer's gathers
+// stay with NCCL's kernels.
+TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_others) {
+  const TemporaryFolder folder;
+  set("FAKE_NCCL_LOG", folder / "rank");
+  for (const std::string shard : {"none", "optimizer", "parameters"}) {
+    const ProgramResult result = bench("cuda:0", {"--compile", "full", "--shard", shard, "--d-model", "1024"});
+    ASSERT_EQ(result.exit_code, 0) << result.error;
+    const Record record = record_from_json(result.output);
+    EXPECT_TRUE(record.captured) << record.capture_problem.value_or("");
+    EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << shard;
+    const std::string first = read_file(folder / "rank0", 1 << 20);
+    EXPECT_EQ(first, read_file(folder / "rank1", 1 << 20)) << shard;
+    EXPECT_THAT(first, ContainsRegex("ncclAlltoAll [0-9]{6,} 0 copied captured")) << shard;
+    const auto gathers = ContainsRegex("ncclAllGather [0-9]{6,} 0 copied captured");
+    EXPECT_EQ(::testing::Value(first, gathers), shard != "optimizer") << shard;
+  }
+}
+
+TEST_F(RanksOnFakeCard, copy_nothing_where_they_do_not_reach_the_memory_of_the_others) {
+  const TemporaryFolder folder;
+  set("FAKE_NCCL_LOG", folder / "rank");
+  for (const auto& [name, value] :
+       {std::pair{"FAKE_NCCL_REACHES_NOTHING", "1"}, {"FAKE_NCCL_FAILS", "ncclCommSplit"}}) {
+    set(name, value);
+    const ProgramResult result = bench("cuda:0", {"--compile", "full", "--d-model", "1024"});
+    ASSERT_EQ(result.exit_code, 0) << result.error;
+    EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok) << name;
+    const std::string log = read_file(folder / "rank0", 1 << 20);
+    EXPECT_THAT(log, HasSubstr("ncclAllReduce")) << name;
+    EXPECT_THAT(log, ::testing::Not(HasSubstr("copied"))) << name;
   }
 }
 

@@ -117,7 +117,10 @@ class Occupied {
                 "launch", "spin");
     std::this_thread::sleep_for(std::chrono::milliseconds(10));  // wait until it has started
   }
-  ~Occupied() { context_.driver().cuStreamSynchronize(stream_); }
+  ~Occupied() {
+    while (context_.driver().cuStreamQuery(stream_) == CUDA_ERROR_NOT_READY) {
+    }
+  }
 
  private:
   static const cuda::CompiledImage& image(const cuda::CudaContext& context) {

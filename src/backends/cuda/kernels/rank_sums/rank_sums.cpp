@@ -1,0 +1,29 @@
+#include "backends/cuda/kernels/rank_sums/rank_sums.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "backends/rounding.h"
+
+namespace ridgepoint::cuda {
+
+bool has_rank_sums(DType dtype) { return dtype == DType::fp32 || dtype == DType::bf16 || dtype == DType::fp16; }
+
+void launch_rank_sums(CudaContext& context, CUstream stream, DType dtype, const RankSums& sums) {
+  constexpr std::int64_t kBlocksForEachMultiprocessor = 4;
+  std::int64_t longest = 0;
+  for (int i = 0; i < sums.count; ++i) longest = std::max(longest, sums.sums[i].vectors);
+  const std::int64_t blocks = ceil_divide(kBlocksForEachMultiprocessor * context.card().multiprocessors, sums.count);
+  const auto grid_x = static_cast<unsigned>(std::min(ceil_divide(longest, RankSums::kThreads), blocks));
+  const std::string entry = "rank_sums_" + std::string(name(dtype));
+  RankSums parameters = sums;
+  void* arguments[] = {&parameters};
+  const CudaContext::Scope scope(context);
+  check(context.driver().cuLaunchKernel(context.kernel("rank_sums/rank_sums", entry.c_str()), grid_x,
+                                        static_cast<unsigned>(sums.count), 1, RankSums::kThreads, 1, 1, 0, stream,
+                                        arguments, nullptr),
+        "launch the kernel", entry.c_str());
+}
+
+}  // namespace ridgepoint::cuda

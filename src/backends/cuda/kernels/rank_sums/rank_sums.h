@@ -1,0 +1,16 @@
+// Sums over the ranks of what each has sent to this GPU.
+#pragma once
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/kernels/rank_sums/parameters.h"
+#include "ridgepoint/dtype.h"
+
+namespace ridgepoint::cuda {
+
+// Whether there is a kernel for tensors of this type.
+bool has_rank_sums(DType dtype);
+
+// Launches the kernel that writes the sums on a stream, which need not be the context's.
+void launch_rank_sums(CudaContext& context, CUstream stream, DType dtype, const RankSums& sums);
+
+}  // namespace ridgepoint::cuda

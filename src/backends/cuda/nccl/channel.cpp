@@ -1,0 +1,85 @@
+#include "backends/cuda/nccl/channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/warning.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+// A plan is made for one card: on others the ranks would make different graphs, whose collectives wait for ever.
+void require_same_card(const CardFacts& card, ProcessGroup& group) {
+  const std::vector<std::string> names = group.all_gather(card.name, "names of cards");
+  const auto other = std::ranges::find_if(names, [&](const std::string& name) { return name != names.front(); });
+  if (other == names.end()) return;
+  throw Error(
+      fmt::format("the ranks have different cards: rank 0 has {}, rank {} has {}; choose cards of one kind with "
+                  "CUDA_VISIBLE_DEVICES, or run on machines of one kind",
+                  names.front(), other - names.begin(), *other),
+      ErrorKind::usage);
+}
+
+}  // namespace
+
+Channel& Channel::of_card(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) {
+  static std::map<int, std::unique_ptr<Channel>>& channels = *new std::map<int, std::unique_ptr<Channel>>();
+  std::unique_ptr<Channel>& channel = channels[context.card().ordinal];
+  if (channel == nullptr) channel = std::unique_ptr<Channel>(new Channel(context, group));
+  return *channel;
+}
+
+Channel::Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group)
+    : context_(context), rank_(group->rank()), ranks_(group->ranks()) {
+  require_same_card(context.card(), *group);
+  const CudaContext::Scope scope(context);
+  const NcclId id = prepare(*group);
+  check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
+  watch_.emplace(context, handle_, stream_, std::chrono::duration<double>(group->collective_limit_seconds()),
+                 [weak = std::weak_ptr(group)](const std::string& message) {
+                   const std::shared_ptr<ProcessGroup> ranks = weak.lock();
+                   if (ranks == nullptr) return;  // they are leaving
+                   warn_once("hang", message);
+                   ranks->abort(1);
+                 });
+  if (can_reach_memory(*group)) direct_memory_.emplace(context, handle_, stream_);
+}
+
+// Loads NCCL and makes the stream, on all ranks or on none. Returns the id that rank 0 has made.
+NcclId Channel::prepare(ProcessGroup& group) {
+  NcclId id{};
+  std::exception_ptr failure;
+  std::string problem;
+  try {
+    nccl();
+    if (group.rank() == 0) check(nccl().ncclGetUniqueId(&id), "make an id");
+    make_stream();
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    problem = error.what();
+  }
+  problem = ridgepoint::problem_of_ranks(&group, problem, "whether NCCL is ready");
+  if (failure) std::rethrow_exception(failure);
+  if (!problem.empty()) throw Error("another rank: " + problem, ErrorKind::unsupported);
+  const std::string first = group.all_gather(std::string_view(id.bytes, sizeof id.bytes), "the id of NCCL").front();
+  std::memcpy(id.bytes, first.data(), sizeof id.bytes);
+  return id;
+}
+
+void Channel::make_stream() {
+  int least = 0;
+  int greatest = 0;
+  check(context_.driver().cuCtxGetStreamPriorityRange(&least, &greatest), "read the priorities of streams");
+  // A collective that waits for a free multiprocessor holds up all ranks.
+  check(context_.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "create a stream");
+}
+
+}  // namespace ridgepoint::cuda

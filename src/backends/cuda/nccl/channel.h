@@ -1,0 +1,43 @@
+// The NCCL communicator of this rank on a GPU, and the stream on which its collectives run, one after another. Joining
+// takes a second, so it is kept like the context until the process ends.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/nccl/collective_watch.h"
+#include "backends/cuda/nccl/direct_memory.h"
+#include "backends/cuda/nccl/nccl.h"
+#include "runtime/process_group.h"
+
+namespace ridgepoint::cuda {
+
+class Channel {
+ public:
+  // Joins the ranks at first use: all of them call it at once.
+  static Channel& of_card(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
+
+  CudaContext& context() { return context_; }
+  CUstream stream() const { return stream_; }
+  NcclHandle handle() const { return handle_; }
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  CollectiveWatch& watch() { return *watch_; }
+  // Null where no memory of this GPU can be reached by the others.
+  DirectMemory* direct_memory() { return direct_memory_ ? &*direct_memory_ : nullptr; }
+
+ private:
+  Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
+  NcclId prepare(ProcessGroup& group);
+  void make_stream();
+
+  CudaContext& context_;
+  int rank_, ranks_;
+  CUstream stream_ = nullptr;
+  NcclHandle handle_ = nullptr;
+  std::optional<CollectiveWatch> watch_;
+  std::optional<DirectMemory> direct_memory_;
+};
+
+}  // namespace ridgepoint::cuda

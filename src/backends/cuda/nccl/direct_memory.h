@@ -1,0 +1,71 @@
+// Memory of a GPU that the other GPUs of the machine reach where it lies, by NCCL's symmetric windows (NCCL 2.28), so
+// that copy engines can move what collectives send, and kernels keep all multiprocessors.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/nccl/nccl.h"
+#include "runtime/communicator.h"
+#include "runtime/process_group.h"
+
+namespace ridgepoint::cuda {
+
+// Whether this NCCL can make memory reachable, and all ranks are on one machine.
+bool can_reach_memory(const ProcessGroup& group);
+
+// Memory that can be made reachable. Null if the GPU's memory is full.
+void* allocate_reachable(const CudaContext& context, std::size_t bytes);
+void release_reachable(const CudaContext& context, void* address) noexcept;
+
+class DirectMemory {
+ public:
+  // What a sum needs besides its operands: the parts that the other ranks send lie here.
+  static constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
+
+  // Of the communicator `handle`, whose collectives have a stream. Nothing is reachable yet.
+  DirectMemory(CudaContext& context, NcclHandle handle, CUstream stream)
+      : context_(context), handle_(handle), stream_(stream) {}
+
+  // Makes the memory reachable, which allocate_reachable() has made. All ranks call it at once. Null if the memory of
+  // the ranks has different layouts, or if they do not reach each other.
+  std::unique_ptr<SharedMemory> share(ProcessGroup& group, const FixedMemory& memory);
+
+  // Whether all of it is reachable.
+  bool holds(const void* address, std::size_t bytes) const;
+
+  // A communicator of the same ranks, whose collectives copy engines do where both operands are reachable. Null until
+  // something is.
+  NcclHandle copying() const { return copying_; }
+  std::byte* staging() const { return static_cast<std::byte*>(staging_); }
+
+ private:
+  class Share;
+  struct Windows {
+    NcclWindow kernels = nullptr;  // of handle_
+    NcclWindow copies = nullptr;   // of copying_
+  };
+
+  bool prepare(ProcessGroup& group);
+  bool open(ProcessGroup& group, void* address, std::size_t bytes, Windows& windows);
+  std::string open(NcclHandle handle, void* address, std::size_t bytes, NcclWindow& window);
+  std::string gather_for_the_first_time(int rank);
+  void close(const Windows& windows) noexcept;
+
+  CudaContext& context_;
+  const NcclHandle handle_;
+  const CUstream stream_;
+  NcclHandle copying_ = nullptr;
+  void* staging_ = nullptr;
+  bool is_impossible_ = false;
+  struct Range {
+    std::size_t bytes = 0;
+    Windows windows;
+  };
+  std::map<const std::byte*, Range> ranges_;  // by address
+};
+
+}  // namespace ridgepoint::cuda
