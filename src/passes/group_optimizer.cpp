@@ -5,11 +5,13 @@
 // a delayed update would keep its gradient in memory for longer. A group ends before a node that reads an updated
 // value, and before an update whose storage the group reads or writes.
 //
-// On several ranks a merged node waits for the sums of all its gradients. The updates that read the results of the last
-// collective of the graph are therefore a group of their own, behind the others, which run while that collective does.
+// On several ranks a merged node waits for the sums of all its gradients. The updates whose gradients come from the
+// last sum are therefore groups of their own, behind all others, which run while that sum does.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "ir/queries.h"
@@ -27,8 +29,10 @@ class OptimizerGrouper {
 
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
+    const std::size_t last = closed_.size();  // the groups from here on end with the graph
     close_if([](const Group&) { return true; });
-    for (const std::vector<NodeId>& members : closed_) merge_without_waits(members);
+    for (std::size_t i = 0; i < last; ++i) merge(closed_[i], closed_[i].back());
+    merge_by_waits(std::span(closed_).subspan(last));
     return rewriter_.finish();
   }
 
@@ -90,27 +94,25 @@ class OptimizerGrouper {
     });
   }
 
-  void merge_without_waits(const std::vector<NodeId>& members) {
-    std::vector<NodeId> early, late;
-    for (const NodeId id : members) (reads_last_sum(id) ? late : early).push_back(id);
-    for (const std::vector<NodeId>& part : {early, late}) {
-      if (!part.empty()) merge(part, members.back());
-    }
-  }
-
-  // Whether its gradient comes from the last collective whose results are gradients.
-  bool reads_last_sum(NodeId id) {
-    if (!has_found_last_sum_) find_last_sum();
-    return last_sum_ && sum_of(id) == last_sum_;
-  }
-
-  void find_last_sum() {
-    has_found_last_sum_ = true;
+  // All updates that do not wait for the last sum come before those that do. Nothing else is launched between them.
+  void merge_by_waits(std::span<const std::vector<NodeId>> groups) {
     const std::vector<std::size_t> position = positions(graph_);
-    for (const std::vector<NodeId>& members : closed_) {
+    std::optional<NodeId> last_sum, end;
+    const auto is_later = [&](NodeId id, const std::optional<NodeId>& than) {
+      return !than || position[id.id] > position[than->id];
+    };
+    for (const std::vector<NodeId>& members : groups) {
+      if (is_later(members.back(), end)) end = members.back();
       for (const NodeId id : members) {
-        const std::optional<NodeId> sum = sum_of(id);
-        if (sum && (!last_sum_ || position[sum->id] > position[last_sum_->id])) last_sum_ = sum;
+        if (const std::optional<NodeId> sum = sum_of(id); sum && is_later(*sum, last_sum)) last_sum = sum;
+      }
+    }
+    for (const bool waits : {false, true}) {
+      for (const std::vector<NodeId>& members : groups) {
+        std::vector<NodeId> part;
+        std::ranges::copy_if(members, std::back_inserter(part),
+                             [&](NodeId id) { return (last_sum && sum_of(id) == last_sum) == waits; });
+        if (!part.empty()) merge(part, last_sum ? *end : members.back());
       }
     }
   }
@@ -147,8 +149,6 @@ class OptimizerGrouper {
   const PassTarget& target_;
   std::vector<Group> open_;
   std::vector<std::vector<NodeId>> closed_;
-  bool has_found_last_sum_ = false;
-  std::optional<NodeId> last_sum_;
 };
 
 }  // namespace

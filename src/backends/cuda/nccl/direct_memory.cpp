@@ -60,7 +60,7 @@ class DirectMemory::Share : public SharedMemory {
   Share(DirectMemory& memory, const std::byte* address) : memory_(memory), address_(address) {}
   ~Share() override {
     const auto found = memory_.ranges_.find(address_);
-    memory_.close(found->second.windows);
+    memory_.close(found->second.window);
     memory_.ranges_.erase(found);
   }
   Share(const Share&) = delete;
@@ -78,13 +78,13 @@ std::unique_ptr<SharedMemory> DirectMemory::share(ProcessGroup& group, const Fix
   if (std::ranges::count(all, mine) != std::ssize(all)) return nullptr;
   const CudaContext::Scope scope(context_);
   if (copying_ == nullptr && !prepare(group)) return nullptr;
-  Windows windows;
-  if (!open(group, memory.address, memory.bytes, windows)) {
-    close(windows);
+  NcclWindow window = nullptr;
+  if (!open(group, memory.address, memory.bytes, window)) {
+    close(window);
     return nullptr;
   }
   const auto* address = static_cast<const std::byte*>(memory.address);
-  ranges_[address] = {memory.bytes, windows};
+  ranges_[address] = {memory.bytes, window};
   return std::make_unique<Share>(*this, address);
 }
 
@@ -98,7 +98,7 @@ bool DirectMemory::prepare(ProcessGroup& group) {
   config.cta_policy = kNcclNoCtas;
   const NcclStatus divided = nccl().ncclCommSplit(handle_, 0, group.rank(), &copying_, &config);
   if (!no_rank_has(group, problem_of(divided, "join the ranks again"), "whether NCCL is ready to copy")) return false;
-  if (Windows windows; !open(group, staging_, kStagingBytes, windows)) return false;
+  if (NcclWindow window = nullptr; !open(group, staging_, kStagingBytes, window)) return false;
   is_impossible_ = !no_rank_has(group, gather_for_the_first_time(group.rank()), "whether NCCL copies");
   return !is_impossible_;
 }
@@ -114,28 +114,22 @@ std::string DirectMemory::gather_for_the_first_time(int rank) {
   return problem;
 }
 
-bool DirectMemory::open(ProcessGroup& group, void* address, std::size_t bytes, Windows& windows) {
-  return no_rank_has(group, open(handle_, address, bytes, windows.kernels), "whether memory is shared") &&
-         no_rank_has(group, open(copying_, address, bytes, windows.copies), "whether memory is shared for copies");
-}
-
-std::string DirectMemory::open(NcclHandle handle, void* address, std::size_t bytes, NcclWindow& window) {
-  std::string problem =
-      problem_of(nccl().ncclCommWindowRegister(handle, address, bytes, &window, kNcclSymmetricWindow), "share memory");
-  if (!problem.empty()) return problem;
+bool DirectMemory::open(ProcessGroup& group, void* address, std::size_t bytes, NcclWindow& window) {
+  std::string problem = problem_of(
+      nccl().ncclCommWindowRegister(copying_, address, bytes, &window, kNcclSymmetricWindow), "share memory");
   // NCCL describes memory that other cards reach in memory of the GPU, and other memory on the host.
   CUmemorytype type{};
   const CUresult result = context_.driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                                                   reinterpret_cast<CUdeviceptr>(window));
   const bool is_reached = result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
-  return is_reached ? "" : "the cards do not reach each other's memory";
+  if (problem.empty() && !is_reached) problem = "the cards do not reach each other's memory";
+  return no_rank_has(group, problem, "whether memory is shared");
 }
 
-void DirectMemory::close(const Windows& windows) noexcept {
-  if (context_.has_failed()) return;
+void DirectMemory::close(NcclWindow window) noexcept {
+  if (window == nullptr || context_.has_failed()) return;
   const CudaContext::Scope scope(context_, std::nothrow);
-  if (windows.kernels != nullptr) nccl().ncclCommWindowDeregister(handle_, windows.kernels);
-  if (windows.copies != nullptr) nccl().ncclCommWindowDeregister(copying_, windows.copies);
+  nccl().ncclCommWindowDeregister(copying_, window);
 }
 
 bool DirectMemory::holds(const void* address, std::size_t bytes) const {

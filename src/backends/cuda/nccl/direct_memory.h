@@ -37,23 +37,17 @@ class DirectMemory {
   // Whether all of it is reachable.
   bool holds(const void* address, std::size_t bytes) const;
 
-  // A communicator of the same ranks, whose collectives copy engines do where both operands are reachable. Null until
-  // something is.
+  // A communicator of the same ranks, whose collectives copy engines do where both operands are reachable; null until
+  // something is. The other one keeps to its kernels for them, which are faster than those for reachable memory.
   NcclHandle copying() const { return copying_; }
   std::byte* staging() const { return static_cast<std::byte*>(staging_); }
 
  private:
   class Share;
-  struct Windows {
-    NcclWindow kernels = nullptr;  // of handle_
-    NcclWindow copies = nullptr;   // of copying_
-  };
-
   bool prepare(ProcessGroup& group);
-  bool open(ProcessGroup& group, void* address, std::size_t bytes, Windows& windows);
-  std::string open(NcclHandle handle, void* address, std::size_t bytes, NcclWindow& window);
+  bool open(ProcessGroup& group, void* address, std::size_t bytes, NcclWindow& window);
   std::string gather_for_the_first_time(int rank);
-  void close(const Windows& windows) noexcept;
+  void close(NcclWindow window) noexcept;
 
   CudaContext& context_;
   const NcclHandle handle_;
@@ -63,7 +57,7 @@ class DirectMemory {
   bool is_impossible_ = false;
   struct Range {
     std::size_t bytes = 0;
-    Windows windows;
+    NcclWindow window = nullptr;
   };
   std::map<const std::byte*, Range> ranges_;  // by address
 };

@@ -245,7 +245,7 @@ class NcclKernel : public Kernel {
   std::size_t first_sent_ = 0;  // of the operands (ops/collectives.h)
   std::vector<Part> parts_;
   std::vector<std::size_t> order_;  // of the parts in messages
-  std::vector<Message> messages_;  // of the last launch
+  std::vector<Message> messages_;   // of the last launch
   bool is_running_ = false;
 };
 
