@@ -62,7 +62,10 @@ CudaGraph::CudaGraph(CudaContext& context, const std::function<void()>& body) : 
   const OverlappedLaunches overlapped(context);
   Recording recording(context);
   body();
-  check_capture(context.driver().cuGraphInstantiateWithFlags(&graph_, recording.end(), 0), "prepare a captured run");
+  // Each kernel keeps the priority of the stream on which it was captured, not that of the one on which the graph runs.
+  check_capture(context.driver().cuGraphInstantiateWithFlags(&graph_, recording.end(),
+                                                             CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY),
+                "prepare a captured run");
 }
 
 CudaGraph::~CudaGraph() {
