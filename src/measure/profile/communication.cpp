@@ -15,6 +15,9 @@ namespace {
 
 bool is_communication(const KernelRecord& kernel) { return kernel.kernel_class == KernelClass::communication; }
 
+// Not what marks on a GPU that it runs.
+bool is_collective(const KernelRecord& kernel) { return is_communication(kernel) && kernel.kind != ActivityKind::fill; }
+
 // A time in which no kernel but collectives ran.
 struct Gap {
   std::int64_t begin_ns, end_ns;
@@ -40,7 +43,7 @@ std::vector<CollectiveTime> collectives_of(const Profile& profile, std::uint32_t
   std::map<std::uint32_t, std::size_t> by_node;
   for (std::size_t i = 0; i < profile.kernels.size(); ++i) {
     const KernelRecord& kernel = profile.kernels[i];
-    if (kernel.step != step || !is_communication(kernel)) continue;
+    if (kernel.step != step || !is_collective(kernel)) continue;
     const auto [found, is_new] = by_node.emplace(kernel.node, times.size());
     if (is_new) times.push_back({.kernel = i, .begin_ns = kernel.start_ns, .end_ns = kernel.end_ns(), .waiting = {}});
     CollectiveTime& time = times[found->second];

@@ -42,6 +42,17 @@ TEST(Communication, is_exposed_where_the_next_kernel_waits_for_it) {
   EXPECT_EQ(profile.kernels[*found.collectives[0].waiting].op, "adamw");
 }
 
+// On a GPU a collective stands between two fills of its own.
+TEST(Communication, is_not_what_marks_that_it_runs) {
+  Profile profile = step_of({collective(398, 399), collective(400, 600), collective(601, 602)});
+  for (const std::size_t fill : {3, 5}) profile.kernels[fill].kind = ActivityKind::fill;
+  const Communication found = communication(profile);
+  ASSERT_EQ(found.collectives.size(), 1);
+  EXPECT_EQ(found.time_ns, 200);
+  EXPECT_EQ(found.exposed_ns, 100);
+  EXPECT_EQ(profile.kernels[found.collectives[0].waiting.value()].op, "adamw");
+}
+
 // Copy engines send the bytes of one collective in several copies, and a kernel adds them.
 TEST(Communication, is_one_collective_from_its_first_copy_to_its_last) {
   Profile profile = step_of({collective(390, 450), collective(455, 470), collective(480, 600), collective(880, 900)});

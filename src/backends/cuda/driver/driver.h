@@ -14,7 +14,7 @@ namespace ridgepoint::cuda {
   F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) \
   F(cuDevicePrimaryCtxRelease) F(cuCtxGetCurrent) F(cuCtxPushCurrent) F(cuCtxPopCurrent) F(cuMemGetInfo) F(cuMemAlloc) \
   F(cuMemFree) F(cuMemHostRegister) F(cuMemHostGetDevicePointer) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) \
-  F(cuPointerGetAttribute) F(cuStreamWriteValue32) F(cuStreamQuery) F(cuEventQuery) F(cuStreamCreate) \
+  F(cuMemsetD32Async) F(cuPointerGetAttribute) F(cuStreamQuery) F(cuEventQuery) F(cuStreamCreate) \
   F(cuStreamCreateWithPriority) F(cuStreamWaitEvent) F(cuCtxGetStreamPriorityRange) \
   F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags) F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) \
   F(cuLaunchKernel) F(cuLaunchKernelEx) F(cuLaunchCooperativeKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \

@@ -50,8 +50,7 @@ void CollectiveWatch::remove(Number number) {
 
 void CollectiveWatch::mark(std::uint32_t value) {
   const CudaContext::Scope scope(context_);
-  check(context_.driver().cuStreamWriteValue32(stream_, word_on_card_, value, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER),
-        "mark a collective");
+  check(context_.driver().cuMemsetD32Async(word_on_card_, value, 1, stream_), "mark a collective");
 }
 
 void CollectiveWatch::run() {

@@ -118,10 +118,7 @@ void add_node(Captured& graph, FakeGraphNode node) {
 // Queues work behind earlier work.
 void queue_work(FakeWork work) {
   if (work.call_back != nullptr) return work.call_back();
-  if (work.word != nullptr) {
-    if (!hangs) std::atomic_ref(*work.word) = work.value;
-    return;
-  }
+  if (work.word != nullptr && !hangs) std::atomic_ref(*work.word) = work.value;
   work.begin_ns = std::max(work.call_begin_ns + kLaunchLatencyNs, busy_until_ns.load());
   work.end_ns = work.begin_ns + kWorkNs;
   busy_until_ns = work.end_ns;
@@ -308,9 +305,15 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { re
 CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
   return on_card([] { return do_work({.kind = FakeWork::Kind::fill, .name = "fill"}), CUDA_SUCCESS; });
 }
-CUresult cuStreamWriteValue32(CUstream, CUdeviceptr address, cuuint32_t value, unsigned) {
-  return on_card(
-      [&] { return do_work({.word = reinterpret_cast<std::uint32_t*>(address), .value = value}), CUDA_SUCCESS; });
+CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, std::size_t count, CUstream) {
+  return on_card([&] {
+    if (count != 1) return CUDA_ERROR_INVALID_VALUE;
+    do_work({.kind = FakeWork::Kind::fill,
+             .name = "fill",
+             .word = reinterpret_cast<std::uint32_t*>(address),
+             .value = value});
+    return CUDA_SUCCESS;
+  });
 }
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute which, CUdeviceptr address) {
   const std::lock_guard lock(mutex);

@@ -16,7 +16,7 @@ struct FakeWork {
   std::int64_t end_ns = 0;
   std::uint64_t call = 0;        // the same for all work of one call
   std::uint64_t graph_node = 0;  // the id of the node in a running graph; 0 outside of graphs
-  // What no observer sees: a word of host memory that the stream sets, and a call of a function of a library.
+  // What the work does: it sets a word of host memory, or calls a function of a library, which no observer sees.
   std::uint32_t* word = nullptr;
   std::uint32_t value = 0;
   void (*call_back)() = nullptr;
