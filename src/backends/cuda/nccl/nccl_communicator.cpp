@@ -17,8 +17,10 @@
 namespace ridgepoint::cuda {
 namespace {
 
-// Smaller tensors are sent by kernels: the ranks wait for one another twice in each copy.
-constexpr std::size_t kLeastCopied = std::size_t{1} << 20;
+// Less is sent by kernels, because the ranks wait for one another before and after each copy. What is not summed in
+// place is copied tensor by tensor.
+constexpr std::size_t kLeastSummed = std::size_t{1} << 20;
+constexpr std::size_t kLeastCopied = std::size_t{4} << 20;
 
 // A point of one stream for which another can wait. In a capture both become edges of the graph.
 class StreamPoint {
@@ -171,7 +173,8 @@ class NcclKernel : public Kernel {
   bool may_copy(const Message& message) {
     DirectMemory* memory = channel_.direct_memory();
     if (memory == nullptr || node_.phase == Phase::optimizer) return false;
-    if (std::max(message.sent_bytes, message.result_bytes) < kLeastCopied) return false;
+    const std::size_t least = node_.op == Op::all_reduce ? kLeastSummed : kLeastCopied;
+    if (std::max(message.sent_bytes, message.result_bytes) < least) return false;
     if (!memory->holds(message.in, message.sent_bytes) || !memory->holds(message.out, message.result_bytes))
       return false;
     switch (node_.op) {
