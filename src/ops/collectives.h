@@ -1,6 +1,7 @@
 // What collectives send, and what that costs on the network.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string_view>
 
@@ -14,6 +15,12 @@ inline constexpr std::string_view kInto = "into";
 // The attribute of a collective with the number of later collectives that may begin before it must have ended, so that
 // its operands are freed; without it, launches wait for it where they read its results.
 inline constexpr std::string_view kInFlight = "in_flight";
+
+// The least bytes that GPUs' copy engines send where they reach each other's memory: of sums that lie one behind
+// another, and of a tensor that is scattered or gathered. They leave multiprocessors to kernels, but the ranks wait for
+// one another before and after each copy, so less is sent by kernels.
+inline constexpr std::size_t kLeastBytesOfCopiedSums = std::size_t{1} << 20;
+inline constexpr std::size_t kLeastBytesOfCopies = std::size_t{4} << 20;
 
 // The operands of a collective that it sends, one for each result: all but the tensors of an all_gather into them.
 std::span<const Value> sent_operands(const Node& node);

@@ -171,6 +171,42 @@ TEST(GroupOptimizer, groups_by_options) {
   expect_merged(before, after);
 }
 
+// The last sum runs beside the updates that do not read it, of whatever kind.
+TEST(GroupOptimizer, puts_what_waits_for_the_last_sum_behind_all_others) {
+  const std::string first_sum = R"(%13:fp32[3], %14:fp32[3] = all_reduce(%4, %8) {ranks=2})";
+  const std::string last_sum = R"(%15:fp32[3] = all_reduce(%12) {ranks=2})";
+  const Lines before = {
+      kStep,
+      inputs_of(1, "a", "fp32[3]"),
+      inputs_of(5, "b", "fp32[3]"),
+      inputs_of(9, "c", "fp32[3]"),
+      first_sum,
+      last_sum,
+      adamw_of(16, "fp32[3]", "%0, %9, %15, %10, %11"),
+      adamw_of(19, "fp32[3]", "%0, %1, %13, %2, %3"),
+      adamw_of(22, "fp32[3]", "%0, %5, %14, %6, %7"),
+      written_back(1, 19),
+      written_back(5, 22),
+      written_back(9, 16),
+  };
+  const Lines after = {
+      kStep,
+      inputs_of(1, "a", "fp32[3]"),
+      inputs_of(5, "b", "fp32[3]"),
+      inputs_of(9, "c", "fp32[3]"),
+      first_sum,
+      last_sum,
+      "%16:fp32[3], %17:fp32[3], %18:fp32[3], %19:fp32[3], %20:fp32[3], %21:fp32[3] = "
+      "adamw(%0, %1, %13, %2, %3, %5, %14, %6, %7) " +
+          attributes_of() + R"( @forward "optimizer" "")",
+      adamw_of(22, "fp32[3]", "%0, %9, %15, %10, %11") + R"( @forward "optimizer" "")",
+      written_back(1, 16),
+      written_back(5, 19),
+      written_back(9, 22),
+  };
+  expect_merged(before, after);
+}
+
 TEST(GroupOptimizer, does_not_merge_across_steps) {
   expect_apart({
       kStep,

@@ -24,6 +24,7 @@ namespace {
 
 // The errors that docs/predicted_times.md states, and the GPU on which they were found.
 constexpr std::string_view kMeasuredCard = "H200 SXM";
+constexpr std::string_view kMeasuredCardOfRanks = "H100 SXM";
 constexpr std::int64_t kMeasuredRanks = 2;
 constexpr double kError = 0.10;
 constexpr double kErrorInTf32 = 0.15;
@@ -184,8 +185,26 @@ class Waits {
   std::size_t begun_ = 0;                     // collectives
 };
 
-// Whether measured times tell of such ranks: one, or two of a machine with the links of the card.
-bool was_measured(const Graph& graph, const Network& network, const Datasheet& card) {
+// As the CUDA back end decides, which shares memory between the cards of one machine where it has an arena.
+Sender sender_of(const Graph& graph, const Node& node, Compile level, const Network& network) {
+  const bool reaches_memory = level == Compile::full && has_fast_links(network) &&
+                              node.attributes.get<std::int64_t>("ranks") <= network.ranks_on_machine;
+  if (!reaches_memory || node.phase == Phase::optimizer || node.op == Op::collective_broadcast) return Sender::kernels;
+  const bool sums = node.op == Op::all_reduce;
+  std::size_t bytes = 0;
+  const std::span<const Value> sent = sent_operands(node);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    const std::size_t larger = std::max(graph.type(sent[i]).bytes(), graph.type(node.outputs[i]).bytes());
+    bytes = sums ? bytes + larger : std::max(bytes, larger);
+  }
+  return bytes >= (sums ? kLeastBytesOfCopiedSums : kLeastBytesOfCopies) ? Sender::copy_engines : Sender::kernels;
+}
+
+// Whether measured times tell of such runs: of one rank, or of compiled ones on two of a machine with the links of the
+// card.
+bool was_measured(const Graph& graph, Compile level, const Network& network, const Datasheet& card) {
+  if (!has_op_of(graph, OpClass::collective)) return card.card == kMeasuredCard;
+  if (card.card != kMeasuredCardOfRanks || level != Compile::full) return false;
   const bool has_links = network.inside.bytes_per_second == card.link_bytes_per_second && network.ranks_on_machine > 1;
   return std::ranges::all_of(graph.order(), [&](NodeId id) {
     const Node& node = graph.node(id);
@@ -220,7 +239,8 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
     if (const std::optional<std::size_t> collective = waits.of(node)) timeline.wait_for(*collective);
     forecast.exposed_ms += (timeline.seconds() - before) * kMsPerSecond;
     if (op_class(node.op) == OpClass::collective) {
-      waits.begin(node, timeline.begin_collective(collective_seconds(links, graph, node)));
+      const Sender sender = sender_of(graph, node, level, links);
+      waits.begin(node, timeline.begin_collective(collective_seconds(links, graph, node), sender));
       count();
       continue;
     }
@@ -252,7 +272,7 @@ std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, con
   }
   forecast.communication_ms = timeline.communication_seconds() * kMsPerSecond;
   forecast.ms = timeline.seconds() * kMsPerSecond;
-  if (card.card == kMeasuredCard && was_measured(graph, links, card)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
+  if (was_measured(graph, level, links, card)) forecast.error = has_tf32 ? kErrorInTf32 : kError;
   return forecast;
 }
 

@@ -1,15 +1,25 @@
 #include "measure/time/launch_timeline.h"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace ridgepoint {
 namespace {
 
-// Between two H200s, 17 steps of three models took 0.3 to 0.7 ms longer for each millisecond of collectives, also where
-// NCCL had fewer blocks and so less bandwidth, and collectives took 1.3 to 1.9 times as long as by themselves.
-constexpr double kTimesOfCollective = 1.5;
-constexpr double kLostOfLaunch = 0.45;  // the share of its speed
+// Both while they run at the same time.
+struct Beside {
+  double times_of_collective;  // as long as alone
+  double lost_of_launch;       // the share of its speed
+};
+
+// Kernels of NCCL between two H200s: 17 steps of three models took 0.3 to 0.7 ms longer for each millisecond of
+// collectives, also where NCCL had fewer blocks and so less bandwidth, and collectives took 1.3 to 1.9 times as long as
+// by themselves. Copy engines between two H100s: 28 steps of three models took 0.03 to 0.2 ms longer for each, and
+// collectives took 2 to 6 times as long, most of it between copies.
+constexpr Beside kKernels{.times_of_collective = 1.5, .lost_of_launch = 0.45};
+constexpr Beside kCopyEngines{.times_of_collective = 4, .lost_of_launch = 0.14};
+
+Beside beside(Sender sender) { return sender == Sender::kernels ? kKernels : kCopyEngines; }
 
 }  // namespace
 
@@ -23,31 +33,29 @@ void LaunchTimeline::launch(const KernelTime& time) {
   work(time.fixed + time.work);
 }
 
-std::size_t LaunchTimeline::begin_collective(double seconds) {
-  left_.push_back(seconds);
-  return left_.size() - 1;
+std::size_t LaunchTimeline::begin_collective(double seconds, Sender sender) {
+  collectives_.push_back({seconds, sender});
+  return collectives_.size() - 1;
 }
 
 void LaunchTimeline::wait_for(std::size_t collective) {
   if (collective < ended_) return;
-  const auto first = left_.begin() + static_cast<std::ptrdiff_t>(ended_);
-  const auto last = left_.begin() + static_cast<std::ptrdiff_t>(collective) + 1;
-  const double seconds = std::accumulate(first, last, 0.0);
-  std::fill(first, last, 0.0);
+  double seconds = 0;
+  for (std::size_t i = ended_; i <= collective; ++i) seconds += std::exchange(collectives_[i].left, 0);
   ended_ = collective + 1;
   now_ += seconds;
   communication_ += seconds;
 }
 
 void LaunchTimeline::wait_for_all() {
-  if (!left_.empty()) wait_for(left_.size() - 1);
+  if (!collectives_.empty()) wait_for(collectives_.size() - 1);
 }
 
 // No launch runs.
 void LaunchTimeline::idle(double seconds) {
   now_ += seconds;
-  for (; ended_ < left_.size() && seconds > 0; ++ended_) {
-    double& left = left_[ended_];
+  for (; ended_ < collectives_.size() && seconds > 0; ++ended_) {
+    double& left = collectives_[ended_].left;
     const double step = std::min(left, seconds);
     communication_ += step;
     seconds -= step;
@@ -58,16 +66,17 @@ void LaunchTimeline::idle(double seconds) {
 
 // A launch runs that takes `seconds` alone.
 void LaunchTimeline::work(double seconds) {
-  for (; ended_ < left_.size() && seconds > 0; ++ended_) {
-    double& left = left_[ended_];
-    const double both = std::min(left * kTimesOfCollective, seconds / (1 - kLostOfLaunch));
+  for (; ended_ < collectives_.size() && seconds > 0; ++ended_) {
+    auto& [left, sender] = collectives_[ended_];
+    const auto [times, lost] = beside(sender);
+    const double both = std::min(left * times, seconds / (1 - lost));
     now_ += both;
     communication_ += both;
-    if (left * kTimesOfCollective > both) {
-      left -= both / kTimesOfCollective;
+    if (left * times > both) {
+      left -= both / times;
       return;
     }
-    seconds -= both * (1 - kLostOfLaunch);
+    seconds -= both * (1 - lost);
   }
   now_ += std::max(seconds, 0.0);
 }

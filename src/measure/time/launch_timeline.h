@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "measure/time/kernel_rates.h"
 
 namespace ridgepoint {
 
-// Where a launch and a collective run at the same time, both take longer: a collective occupies multiprocessors and
-// memory bandwidth, and some kernels need all multiprocessors before they begin.
+// What moves the bytes of a collective. Where a launch and a collective run at the same time, both take longer: kernels
+// of a collective occupy multiprocessors and memory bandwidth, and some launches need all multiprocessors before they
+// begin. Copy engines share only the bandwidth.
+enum class Sender : std::uint8_t { kernels, copy_engines };
+
 class LaunchTimeline {
  public:
   // Captured launches wait for no host; others begin when the host has issued them.
@@ -18,7 +22,7 @@ class LaunchTimeline {
   void launch(const KernelTime& time);
   // Begins a collective as soon as the launches and the collectives before it have ended. `seconds` are those
   // that it takes alone. Returns its number, counted from 0.
-  std::size_t begin_collective(double seconds);
+  std::size_t begin_collective(double seconds, Sender sender = Sender::kernels);
   // Launches wait until collectives have ended: that of this number and those before it, or all.
   void wait_for(std::size_t collective);
   void wait_for_all();
@@ -35,8 +39,12 @@ class LaunchTimeline {
   double host_ = 0;
   double now_ = 0;
   double communication_ = 0;
-  std::vector<double> left_;  // seconds alone, of each collective
-  std::size_t ended_ = 0;     // collectives
+  struct Collective {
+    double left = 0;  // seconds alone
+    Sender sender = Sender::kernels;
+  };
+  std::vector<Collective> collectives_;
+  std::size_t ended_ = 0;  // collectives
 };
 
 }  // namespace ridgepoint

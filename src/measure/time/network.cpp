@@ -128,6 +128,8 @@ std::optional<Network> network_of_card(std::optional<double> link_bytes_per_seco
   return Network{.inside = {*link_bytes_per_second, kLatencyInside}, .ranks_on_machine = kRanksOnMachine};
 }
 
+bool has_fast_links(const Network& network) { return network.inside.bytes_per_second > kFastestPcie; }
+
 double collective_seconds(const Network& network, const Graph& graph, const Node& node) {
   const std::int64_t ranks = node.attributes.get<std::int64_t>("ranks");
   if (ranks == 1) return 0;
@@ -139,8 +141,7 @@ double collective_seconds(const Network& network, const Graph& graph, const Node
                 ErrorKind::usage);
   }
   const bool sums_for_all = node.op == Op::all_reduce;
-  const bool is_nvlink = network.inside.bytes_per_second > kFastestPcie;
-  const double share = is_nvlink && !sums_for_all ? kShareOfOthersOnNvlink : kShareInside;
+  const double share = has_fast_links(network) && !sums_for_all ? kShareOfOthersOnNvlink : kShareInside;
   double rate = share * network.inside.bytes_per_second;
   double message = network.inside.latency_seconds;
   double latency = levels_of_tree(std::min(ranks, network.ranks_on_machine)) * message;

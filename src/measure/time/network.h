@@ -13,6 +13,9 @@ namespace ridgepoint {
 // none.
 std::optional<Network> network_of_card(std::optional<double> link_bytes_per_second);
 
+// Whether ranks of a machine are connected faster than PCIe does, as by NVLink.
+bool has_fast_links(const Network& network);
+
 // Seconds of a collective node that runs alone. Bytes: what each rank of a ring sends (ops/collectives.h), at the rate
 // of the slowest step of the ring times the share of it that long messages reach. There are as many rings as ranks on
 // the machine with the fewest, each with a part of the data and the link between machines of another rank. Pieces of

@@ -49,6 +49,21 @@ TEST(LaunchTimeline, slows_launches_and_collectives_beside_each_other) {
   EXPECT_NEAR(in_pieces.communication_seconds(), both, 1e-9);
 }
 
+// They leave the multiprocessors to the launch.
+TEST(LaunchTimeline, slows_launches_less_where_copy_engines_send) {
+  double seconds[2], communication[2];
+  for (const Sender sender : {Sender::kernels, Sender::copy_engines}) {
+    LaunchTimeline timeline(kCaptured);
+    timeline.begin_collective(1, sender);
+    timeline.launch({.work = 100});
+    seconds[static_cast<int>(sender)] = timeline.seconds();
+    communication[static_cast<int>(sender)] = timeline.communication_seconds();
+  }
+  EXPECT_GT(seconds[1], 100);
+  EXPECT_LT(seconds[1], seconds[0]);
+  EXPECT_GT(communication[1], communication[0]);
+}
+
 TEST(LaunchTimeline, runs_collectives_one_after_another) {
   LaunchTimeline timeline(kCaptured);
   const std::size_t first = timeline.begin_collective(1);

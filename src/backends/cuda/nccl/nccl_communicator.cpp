@@ -11,16 +11,12 @@
 #include "backends/cuda/nccl/copied_collectives.h"
 #include "backends/cuda/nccl/nccl.h"
 #include "core/block_bytes.h"
+#include "ops/collectives.h"
 #include "ridgepoint/error.h"
 #include "runtime/process_group.h"
 
 namespace ridgepoint::cuda {
 namespace {
-
-// Less is sent by kernels, because the ranks wait for one another before and after each copy. What is not summed in
-// place is copied tensor by tensor.
-constexpr std::size_t kLeastSummed = std::size_t{1} << 20;
-constexpr std::size_t kLeastCopied = std::size_t{4} << 20;
 
 // A point of one stream for which another can wait. In a capture both become edges of the graph.
 class StreamPoint {
@@ -173,7 +169,7 @@ class NcclKernel : public Kernel {
   bool may_copy(const Message& message) {
     DirectMemory* memory = channel_.direct_memory();
     if (memory == nullptr || node_.phase == Phase::optimizer) return false;
-    const std::size_t least = node_.op == Op::all_reduce ? kLeastSummed : kLeastCopied;
+    const std::size_t least = node_.op == Op::all_reduce ? kLeastBytesOfCopiedSums : kLeastBytesOfCopies;
     if (std::max(message.sent_bytes, message.result_bytes) < least) return false;
     if (!memory->holds(message.in, message.sent_bytes) || !memory->holds(message.out, message.result_bytes))
       return false;

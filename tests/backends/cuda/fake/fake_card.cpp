@@ -6,6 +6,7 @@
 // with FAKE_CARD_REFUSES_IMAGES no code can be loaded, with FAKE_CARD_REFUSES_TOGETHER no launches can be cooperative,
 // and with FAKE_CARD_REFUSES_CAPTURE none can be captured, by any process or, where that is R, by rank R - 1; with
 // FAKE_CARD_RANDOM_TIMES events have other times on each rank;
+// with FAKE_CARD_TAKES_NO_LAUNCHES a GPU that hangs takes no launches, as where the driver's queue is full;
 // FAKE_CARD_OF_RANK_1 is the name of the GPU of that rank, and with FAKE_CARD_FOR_EACH_RANK each sees one of its own.
 // Each piece of work takes a fixed time, and synchronising waits for it. A call that needs the GPU's context fails, and
 // is counted, if the calling thread has none or another one.
@@ -450,6 +451,8 @@ CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return stat
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned, CUstream, void** parameters, void**) {
   ++launches;
+  while (hangs && from_environment("FAKE_CARD_TAKES_NO_LAUNCHES", 0) != 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return on_card([&] {
     const bool is_shape = grid_x > 0 && grid_y > 0 && grid_y < 65536 && grid_z > 0 && grid_z < 65536 &&
                           block_x * block_y * block_z > 0 && block_x * block_y * block_z <= 1024;

@@ -229,6 +229,16 @@ TEST_F(RanksOnFakeCard, say_which_collective_hangs_captured_or_not) {
   }
 }
 
+// The thread that launches never comes to wait for the card, and nothing ends its call.
+TEST_F(RanksOnFakeCard, end_where_the_driver_takes_no_more_launches) {
+  set("RIDGEPOINT_COLLECTIVE_TIMEOUT", "1");
+  set("FAKE_NCCL_HANGS_AT", "2");
+  set("FAKE_CARD_TAKES_NO_LAUNCHES", "1");
+  const ProgramResult result = bench("cuda:0", {"--compile", "off"});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.error, AllOf(HasSubstr("all_reduce of"), HasSubstr("did not end within 1 s: another rank hangs")));
+}
+
 TEST_F(RanksOnFakeCard, quote_nccl_where_it_notes_an_error) {
   set("FAKE_NCCL_HANGS_AT", "3");
   set("FAKE_NCCL_NOTES_ERROR", "1");
