@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
+#include "ir/queries.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "passes/pass.h"
@@ -100,6 +103,25 @@ TEST_P(DataParallel, has_the_parameters_of_the_joined_batch_after_three_steps) {
           << parameter.name;
     }
   });
+}
+
+// Backward makes the gradients in the opposite order of the parameters, in which an optimizer would update them.
+TEST(ReduceGradients, puts_updates_in_the_order_of_their_sums) {
+  CompileOptions options{.mode = Mode::step, .verify = true};
+  options.parallel.data = 2;
+  options.parallel.bucket_bytes = 1;
+  const ProgramPlan plan(Transformer(kToy, kBatch).build(), open_device("null"), {.compile = options});
+  const Graph& graph = plan.graph();
+  const std::vector<std::size_t> position = positions(graph);
+  std::vector<std::size_t> sums;
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).op != Op::adamw) continue;
+    const NodeId sum = graph.producer(view_root(graph, graph.node(id).inputs[2]));
+    EXPECT_EQ(graph.node(sum).op, Op::all_reduce);
+    sums.push_back(position[sum.id]);
+  }
+  EXPECT_GT(sums.size(), 10U);
+  EXPECT_TRUE(std::ranges::is_sorted(sums));
 }
 
 // The embedding is the head too, so its gradient has two parts.

@@ -1,0 +1,61 @@
+// Sums over ranks of parts that lie one behind another, against sums on the host.
+#include "backends/cuda/kernels/rank_sums/rank_sums.h"
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "backends/cuda/card.h"
+#include "ridgepoint/tensor.h"
+
+namespace ridgepoint {
+namespace {
+
+class OnCardRankSums : public testing::OnCard, public ::testing::WithParamInterface<DType> {};
+
+double part_element(std::int64_t tensor, std::int64_t rank, std::int64_t element) {
+  return static_cast<double>((7 * element + 3 * rank + tensor) % 17 - 8) / 4;
+}
+
+// Three ranks; the tensors have 1, 513 and 100,001 vectors, so that some threads have none and some have many.
+TEST_P(OnCardRankSums, are_the_sums_of_all_parts) {
+  constexpr int kRanks = 3;
+  const auto element_bytes = static_cast<std::int64_t>(size_bytes(GetParam()));
+  cuda::CudaContext& context = cuda::CudaContext::of_card(0);
+  cuda::RankSums sums;
+  sums.ranks = kRanks;
+  std::vector<std::size_t> bytes;
+  std::vector<void*> parts;
+  for (const std::int64_t vectors : {1, 513, 100'001}) {
+    const std::int64_t elements = vectors * 16 / element_bytes;
+    std::vector<std::byte> all(static_cast<std::size_t>(vectors) * 16 * kRanks);
+    for (std::int64_t i = 0; i < elements * kRanks; ++i)
+      store_element(GetParam(), all.data() + i * element_bytes, part_element(sums.count, i / elements, i % elements));
+    parts.push_back(device_->allocate_memory(all.size()));
+    device_->copy_to_device(parts.back(), all.data(), all.size());
+    bytes.push_back(all.size() / kRanks);
+    sums.sums[sums.count++] = {parts.back(), device_->allocate_memory(bytes.back()), vectors};
+  }
+  cuda::launch_rank_sums(context, context.stream(), GetParam(), sums);
+  for (int tensor = 0; tensor < sums.count; ++tensor) {
+    std::vector<std::byte> sum(bytes[static_cast<std::size_t>(tensor)]);
+    device_->copy_to_host(sum.data(), sums.sums[tensor].sum, sum.size());
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < std::ssize(sum) / element_bytes; ++i) {
+      double expected = 0;
+      for (std::int64_t rank = 0; rank < kRanks; ++rank) expected += part_element(tensor, rank, i);
+      wrong += load_element(GetParam(), sum.data() + i * element_bytes) == expected ? 0 : 1;
+    }
+    EXPECT_EQ(wrong, 0) << tensor;
+    device_->release_memory(parts[static_cast<std::size_t>(tensor)], sum.size() * kRanks);
+    device_->release_memory(sums.sums[tensor].sum, sum.size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, OnCardRankSums, ::testing::Values(DType::fp32, DType::bf16, DType::fp16),
+                         [](const auto& tested) { return std::string(name(tested.param)); });
+
+}  // namespace
+}  // namespace ridgepoint
