@@ -39,7 +39,7 @@ ArenaAllocator::~ArenaAllocator() {
 void ArenaAllocator::reserve(std::optional<std::size_t> limit_bytes) {
   const std::size_t capacity_bytes = limit_bytes.value_or(memory_.total_memory_bytes());
   if (arena_.bytes > capacity_bytes) fail(capacity_bytes);
-  base_ = reinterpret_cast<std::uintptr_t>(memory_.allocate_memory(arena_.bytes));
+  base_ = reinterpret_cast<std::uintptr_t>(memory_.allocate_arena(arena_.bytes));
   if (base_ == 0) fail(capacity_bytes);
   account_.reserve_segment(segment_of(base_, arena_.bytes));
 }

@@ -18,6 +18,9 @@ class DeviceMemory {
 
   // Raw memory, 512-byte aligned; null when there is not enough.
   virtual void* allocate_memory(std::size_t bytes) = 0;
+  // The same for memory in which every block has a fixed place, which other devices of a run may reach.
+  virtual void* allocate_arena(std::size_t bytes) { return allocate_memory(bytes); }
+  // Of either kind.
   virtual void release_memory(void* address, std::size_t bytes) = 0;
 };
 

@@ -21,6 +21,8 @@ inline constexpr std::string_view kInFlight = "in_flight";
 // one another before and after each copy, so less is sent by kernels.
 inline constexpr std::size_t kLeastBytesOfCopiedSums = std::size_t{1} << 20;
 inline constexpr std::size_t kLeastBytesOfCopies = std::size_t{4} << 20;
+// The most bytes of a tensor that they scatter: as much memory has what other ranks send.
+inline constexpr std::size_t kMostBytesOfCopiedScatter = std::size_t{64} << 20;
 
 // The operands of a collective that it sends, one for each result: all but the tensors of an all_gather into them.
 std::span<const Value> sent_operands(const Node& node);

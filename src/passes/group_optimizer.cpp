@@ -11,7 +11,6 @@
 #include <iterator>
 #include <optional>
 #include <set>
-#include <span>
 #include <vector>
 
 #include "ir/queries.h"
@@ -29,10 +28,12 @@ class OptimizerGrouper {
 
   bool run() {
     for (const NodeId id : graph_.order()) visit(id);
-    const std::size_t last = closed_.size();  // the groups from here on end with the graph
+    for (const std::vector<NodeId>& members : closed_) {
+      if (members.size() > 1) merge(members, members.back());
+    }
+    closed_.clear();
     close_if([](const Group&) { return true; });
-    for (std::size_t i = 0; i < last; ++i) merge(closed_[i], closed_[i].back());
-    merge_by_waits(std::span(closed_).subspan(last));
+    merge_by_waits(closed_);  // they end with the graph
     return rewriter_.finish();
   }
 
@@ -89,13 +90,13 @@ class OptimizerGrouper {
   void close_if(Condition condition) {
     std::erase_if(open_, [&](const Group& group) {
       if (!condition(group)) return false;
-      if (group.members.size() > 1) closed_.push_back(group.members);
+      closed_.push_back(group.members);
       return true;
     });
   }
 
   // All updates that do not wait for the last sum come before those that do. Nothing else is launched between them.
-  void merge_by_waits(std::span<const std::vector<NodeId>> groups) {
+  void merge_by_waits(const std::vector<std::vector<NodeId>>& groups) {
     const std::vector<std::size_t> position = positions(graph_);
     std::optional<NodeId> last_sum, end;
     const auto is_later = [&](NodeId id, const std::optional<NodeId>& than) {
@@ -112,7 +113,7 @@ class OptimizerGrouper {
         std::vector<NodeId> part;
         std::ranges::copy_if(members, std::back_inserter(part),
                              [&](NodeId id) { return (last_sum && sum_of(id) == last_sum) == waits; });
-        if (!part.empty()) merge(part, last_sum ? *end : members.back());
+        if (part.size() > 1 || (waits && !part.empty())) merge(part, last_sum ? *end : members.back());
       }
     }
   }

@@ -10,8 +10,8 @@
 
 namespace ridgepoint {
 
-// Memory of this rank that collectives of other ranks reach; they no longer do when it is destroyed, which is after
-// the last collective has ended.
+// Memory of this rank that the collectives of other ranks reach until this object is destroyed, which must be after
+// their end.
 class SharedMemory {
  public:
   virtual ~SharedMemory() = default;
@@ -26,6 +26,8 @@ class Communicator {
   // collectives in the same order. Operands and results are dense.
   virtual std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) = 0;
 
+  // Whether share_memory() may do anything.
+  virtual bool reaches_memory() const { return false; }
   // Lets the collectives of all ranks read and write the memory where it lies, if that is possible, and if it has the
   // same layout on all of them. All ranks call this at once, with memory of the device. By default, and where it is not
   // possible, null: collectives then move bytes through memory of their own.

@@ -68,8 +68,10 @@ std::unique_ptr<Allocator> make_allocator(AllocatorKind kind, const Graph& graph
     return allocator;
   }
   try {
-    return std::make_unique<ArenaAllocator>(device, place_in_arena(lifetimes, blocks_of_sums(graph, plan)),
-                                            device.total_memory_bytes(), trace);
+    // Only between GPUs are tensors that lie one behind another sent as one.
+    const bool is_gpu = device.facts().compute_capability.has_value();
+    Arena arena = place_in_arena(lifetimes, is_gpu ? blocks_of_sums(graph, plan) : AdjacentBlocks());
+    return std::make_unique<ArenaAllocator>(device, std::move(arena), device.total_memory_bytes(), trace);
   } catch (const OutOfMemory& error) {
     MemoryShortage shortage = error.shortage();
     shortage.largest = largest_blocks(graph, plan, lifetimes, kNamedGroups);

@@ -54,15 +54,14 @@ class CudaDevice : public Device {
   DeviceFacts facts() const override;
 
   void* allocate_memory(std::size_t bytes) override {
-    if (!take(bytes)) return nullptr;
-    try {
-      if (void* address = allocate(std::max<std::size_t>(bytes, 1))) return address;
-    } catch (...) {
-      held_bytes_ -= bytes;
-      throw;
-    }
-    held_bytes_ -= bytes;
-    return nullptr;
+    return allocate(bytes, [this](std::size_t size) { return context_.allocate(size); });
+  }
+  void* allocate_arena(std::size_t bytes) override {
+    if (!is_reached_) return allocate_memory(bytes);
+    void* address = allocate(bytes, [this](std::size_t size) { return cuda::allocate_reachable(context_, size); });
+    const std::lock_guard lock(reachable_mutex_);
+    if (address != nullptr) reachable_.insert(address);
+    return address;
   }
   void release_memory(void* address, std::size_t bytes) override {
     if (take_reachable(address)) {
@@ -111,7 +110,7 @@ class CudaDevice : public Device {
   KernelOutline outline(const KernelSpec& spec) override { return choices_.outline(spec); }
   std::shared_ptr<Communicator> make_communicator(const std::shared_ptr<ProcessGroup>& group) override {
     std::shared_ptr<Communicator> communicator = cuda::make_nccl_communicator(context_, group);
-    makes_reachable_ = cuda::can_reach_memory(*group);
+    is_reached_ = communicator->reaches_memory();
     return communicator;
   }
   std::unique_ptr<CapturedLaunches> capture(const std::function<void()>& body) override {
@@ -126,12 +125,18 @@ class CudaDevice : public Device {
   }
 
  private:
-  void* allocate(std::size_t bytes) {
-    if (!makes_reachable_) return context_.allocate(bytes);
-    void* address = cuda::allocate_reachable(context_, bytes);
-    const std::lock_guard lock(reachable_mutex_);
-    if (address != nullptr) reachable_.insert(address);
-    return address;
+  // Null where the limit or the GPU's memory does not allow it.
+  template <typename Allocate>
+  void* allocate(std::size_t bytes, const Allocate& allocate_on_card) {
+    if (!take(bytes)) return nullptr;
+    try {
+      if (void* address = allocate_on_card(std::max<std::size_t>(bytes, 1))) return address;
+    } catch (...) {
+      held_bytes_ -= bytes;
+      throw;
+    }
+    held_bytes_ -= bytes;
+    return nullptr;
   }
   bool take_reachable(void* address) {
     const std::lock_guard lock(reachable_mutex_);
@@ -151,7 +156,7 @@ class CudaDevice : public Device {
   cuda::CardChoices choices_;
   std::size_t total_memory_bytes_;
   std::atomic<std::size_t> held_bytes_{0};
-  std::atomic<bool> makes_reachable_{false};  // for the other ranks of a communicator
+  std::atomic<bool> is_reached_{false};  // its arenas, by the other ranks of a communicator
   std::mutex reachable_mutex_;
   std::set<void*> reachable_;
 };

@@ -185,19 +185,23 @@ class Waits {
   std::size_t begun_ = 0;                     // collectives
 };
 
-// As the CUDA back end decides, which shares memory between the cards of one machine where it has an arena.
+// As the CUDA back end decides in a captured run, whose arena the cards of one machine reach. It decides for each
+// tensor; here most of the bytes decide. Where the links are no faster than PCIe, whether cards reach each other is not
+// known.
 Sender sender_of(const Graph& graph, const Node& node, Compile level, const Network& network) {
   const bool reaches_memory = level == Compile::full && has_fast_links(network) &&
                               node.attributes.get<std::int64_t>("ranks") <= network.ranks_on_machine;
   if (!reaches_memory || node.phase == Phase::optimizer || node.op == Op::collective_broadcast) return Sender::kernels;
-  const bool sums = node.op == Op::all_reduce;
-  std::size_t bytes = 0;
+  std::size_t all = 0, copied = 0;
   const std::span<const Value> sent = sent_operands(node);
   for (std::size_t i = 0; i < sent.size(); ++i) {
-    const std::size_t larger = std::max(graph.type(sent[i]).bytes(), graph.type(node.outputs[i]).bytes());
-    bytes = sums ? bytes + larger : std::max(bytes, larger);
+    const std::size_t bytes = std::max(graph.type(sent[i]).bytes(), graph.type(node.outputs[i]).bytes());
+    const bool fits = node.op != Op::reduce_scatter || bytes <= kMostBytesOfCopiedScatter;
+    all += bytes;
+    if (bytes >= kLeastBytesOfCopies && fits) copied += bytes;
   }
-  return bytes >= (sums ? kLeastBytesOfCopiedSums : kLeastBytesOfCopies) ? Sender::copy_engines : Sender::kernels;
+  if (node.op == Op::all_reduce) return all >= kLeastBytesOfCopiedSums ? Sender::copy_engines : Sender::kernels;
+  return 2 * copied >= all ? Sender::copy_engines : Sender::kernels;
 }
 
 // Whether measured times tell of such runs: of one rank, or of compiled ones on two of a machine with the links of the

@@ -14,8 +14,9 @@ struct Beside {
 
 // Kernels of NCCL between two H200s: 17 steps of three models took 0.3 to 0.7 ms longer for each millisecond of
 // collectives, also where NCCL had fewer blocks and so less bandwidth, and collectives took 1.3 to 1.9 times as long as
-// by themselves. Copy engines between two H100s: 28 steps of three models took 0.03 to 0.2 ms longer for each, and
-// collectives took 2 to 6 times as long, most of it between copies.
+// by themselves. Copy engines between two H100s: 28 steps of three models took 0.03 to 0.2 ms longer for each
+// millisecond of collectives, which took 2 to 6 times as long as by themselves, because ranks wait for one another
+// between copies.
 constexpr Beside kKernels{.times_of_collective = 1.5, .lost_of_launch = 0.45};
 constexpr Beside kCopyEngines{.times_of_collective = 4, .lost_of_launch = 0.14};
 

@@ -14,6 +14,7 @@ namespace ridgepoint {
 // begin. Copy engines share only the bandwidth.
 enum class Sender : std::uint8_t { kernels, copy_engines };
 
+// The time that has passed, from launch to launch.
 class LaunchTimeline {
  public:
   // Captured launches wait for no host; others begin when the host has issued them.

@@ -180,7 +180,6 @@ TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) 
   };
   const nlohmann::json chosen = row_of({"auto"});
   const auto shard = chosen["parallel"]["shard"].get<std::string>();
-  EXPECT_NE(shard, "none") << "sums are slow here";
   for (const char* other : {"none", "optimizer", "gradients", "parameters"})
     EXPECT_GE(row_of({other})["predicted_ms"], chosen["predicted_ms"]) << other;
   EXPECT_EQ(chosen["parallel"]["tried_capacity_bytes"], chosen["capacity_bytes"]);

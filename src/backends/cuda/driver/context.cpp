@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "backends/cuda/device.h"
 #include "backends/cuda/driver/kernel_images.h"
@@ -192,6 +193,7 @@ CUresult CudaContext::wait(const Query& query) const {
     require_working();
     const CUresult result = query();
     if (result != CUDA_ERROR_NOT_READY) return require_working(), result;
+    std::this_thread::yield();
   }
 }
 

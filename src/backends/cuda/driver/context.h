@@ -153,6 +153,7 @@ class CudaContext {
   void fill_zero(void* device_address, std::size_t bytes) const;
   void copy(void* to, const void* from, std::size_t bytes) const;
   void synchronize() const;
+  void synchronize(CUevent event) const;  // an event of the stream
 
   // The work on the stream can never be right any more, and may never end: from now on what waits for it and
   // require_working() throw an Error with this message; the first one counts. Memory and modules are no longer
@@ -165,8 +166,6 @@ class CudaContext {
     if (has_failed()) [[unlikely]]
       throw_failure();
   }
-  // Waits for an event of the stream.
-  void synchronize(CUevent event) const;
 
   // Allows a function `bytes` of dynamic shared memory.
   void allow_shared(CUfunction function, std::size_t bytes) const;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/warning.h"
@@ -15,6 +16,9 @@
 
 namespace ridgepoint::cuda {
 namespace {
+
+// mpirun shows what a rank has printed a moment later, and nothing of it once a rank has ended.
+constexpr std::chrono::milliseconds kTimeToShow{500};
 
 // A plan is made for one card: on others the ranks would make different graphs, whose collectives wait for ever.
 void require_same_card(const CardFacts& card, ProcessGroup& group) {
@@ -48,9 +52,10 @@ Channel::Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& grou
                    const std::shared_ptr<ProcessGroup> ranks = weak.lock();
                    if (ranks == nullptr) return;  // they are leaving
                    warn_once("hang", message);
+                   std::this_thread::sleep_for(kTimeToShow);
                    ranks->abort(1);
                  });
-  if (can_reach_memory(*group)) direct_memory_.emplace(context, handle_, stream_);
+  direct_memory_ = DirectMemory::between(*group, context, handle_, stream_, *watch_);
 }
 
 // Loads NCCL and makes the stream, on all ranks or on none. Returns the id that rank 0 has made.

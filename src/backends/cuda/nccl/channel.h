@@ -25,7 +25,7 @@ class Channel {
   int ranks() const { return ranks_; }
   CollectiveWatch& watch() { return *watch_; }
   // Null where no memory of this GPU can be reached by the others.
-  DirectMemory* direct_memory() { return direct_memory_ ? &*direct_memory_ : nullptr; }
+  DirectMemory* direct_memory() { return direct_memory_.get(); }
 
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
@@ -37,7 +37,7 @@ class Channel {
   CUstream stream_ = nullptr;
   NcclHandle handle_ = nullptr;
   std::optional<CollectiveWatch> watch_;
-  std::optional<DirectMemory> direct_memory_;
+  std::unique_ptr<DirectMemory> direct_memory_;
 };
 
 }  // namespace ridgepoint::cuda

@@ -18,6 +18,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kPoll{0.1};
 constexpr Seconds kTimeToThrow{2};
+constexpr Seconds kTimeToEnd{30};
 constexpr std::uint32_t kSeen = 0;
 constexpr std::size_t kPageBytes = 4096;
 
@@ -25,7 +26,7 @@ constexpr std::size_t kPageBytes = 4096;
 
 CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, Seconds limit,
                                  std::function<void(const std::string&)> leave)
-    : context_(context), handle_(handle), stream_(stream), limit_(limit), leave_(std::move(leave)) {
+    : context_(context), stream_(stream), limit_(limit), leave_(std::move(leave)), handles_{handle} {
   const CudaContext::Scope scope(context);
   word_ = static_cast<std::uint32_t*>(std::aligned_alloc(kPageBytes, kPageBytes));  // never released
   *word_ = kSeen;
@@ -33,6 +34,11 @@ CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, 
   check(driver.cuMemHostRegister(word_, kPageBytes, CU_MEMHOSTREGISTER_DEVICEMAP), "pin host memory");
   check(driver.cuMemHostGetDevicePointer(&word_on_card_, word_, 0), "map host memory");
   std::thread([this] { run(); }).detach();  // like the context, it stays until the process ends
+}
+
+void CollectiveWatch::watch(NcclHandle handle) {
+  const std::lock_guard lock(mutex_);
+  handles_.push_back(handle);
 }
 
 CollectiveWatch::Number CollectiveWatch::add(std::string description) {
@@ -61,7 +67,8 @@ void CollectiveWatch::run() {
     if (found.empty()) continue;
     context_.fail(found);
     std::this_thread::sleep_for(kTimeToThrow);
-    if (!context_.has_thrown_failure()) leave_(found);
+    if (context_.has_thrown_failure()) std::this_thread::sleep_for(kTimeToEnd);
+    leave_(found);
     return;
   }
 }
@@ -79,14 +86,21 @@ std::string CollectiveWatch::problem() {
     is_running_ = false;
   }
   if (!is_running_) return "";
-  NcclStatus status = NcclStatus::success;
-  const NcclStatus asked = nccl().ncclCommGetAsyncError(handle_, &status);
-  if (asked == NcclStatus::success && status != NcclStatus::success && status != NcclStatus::in_progress) {
-    return fmt::format("NCCL could not finish {}: {} ({})", description_of(running_), nccl().ncclGetErrorString(status),
-                       nccl().ncclGetLastError(handle_));
-  }
+  if (const std::string error = noted_error(); !error.empty())
+    return fmt::format("NCCL could not finish {}: {}", description_of(running_), error);
   if (Clock::now() - since_ < limit_) return "";
   return describe_hang(description_of(running_), limit_.count());
+}
+
+std::string CollectiveWatch::noted_error() {
+  const std::lock_guard lock(mutex_);
+  for (const NcclHandle handle : handles_) {
+    NcclStatus status = NcclStatus::success;
+    if (nccl().ncclCommGetAsyncError(handle, &status) != NcclStatus::success) continue;
+    if (status == NcclStatus::success || status == NcclStatus::in_progress) continue;
+    return fmt::format("{} ({})", nccl().ncclGetErrorString(status), nccl().ncclGetLastError(handle));
+  }
+  return "";
 }
 
 std::string CollectiveWatch::description_of(Number number) {

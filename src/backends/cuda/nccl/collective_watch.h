@@ -17,6 +17,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/nccl/nccl.h"
@@ -30,12 +31,16 @@ class CollectiveWatch {
   // Watches the collectives of a communicator on a stream until the process ends. One that takes longer than `limit`,
   // and an error that NCCL notes while a collective runs, makes the context fail, so that a thread that waits for it
   // throws the message. Nothing ends the work itself: a copy engine that waits for another card cannot be told to stop.
-  // A thread that does not come to wait, because the driver takes no more launches, throws nothing, so after a while
-  // `leave` is called with the message; it ends the process.
+  // A thread that does not come to wait, because the driver takes no more launches, throws nothing, and one that has
+  // thrown may be held up by the driver as it ends, so after a while `leave` is called with the message; it ends the
+  // process.
   CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, std::chrono::duration<double> limit,
                   std::function<void(const std::string&)> leave);
   CollectiveWatch(const CollectiveWatch&) = delete;
   CollectiveWatch& operator=(const CollectiveWatch&) = delete;
+
+  // Also asks this communicator of the same stream for errors.
+  void watch(NcclHandle handle);
 
   // A number for a collective, which is free again after remove(). `description` is for messages.
   Number add(std::string description);
@@ -50,10 +55,10 @@ class CollectiveWatch {
   void run();
   // The message if something is wrong now.
   std::string problem();
+  std::string noted_error();
   std::string description_of(Number number);
 
   const CudaContext& context_;
-  const NcclHandle handle_;
   const CUstream stream_;
   const std::chrono::duration<double> limit_;
   const std::function<void(const std::string&)> leave_;
@@ -62,6 +67,7 @@ class CollectiveWatch {
   std::uint32_t* word_ = nullptr;
   CUdeviceptr word_on_card_ = 0;
   std::mutex mutex_;
+  std::vector<NcclHandle> handles_;
   std::map<Number, std::string> descriptions_;
 
   // Of the thread alone.

@@ -1,5 +1,4 @@
-// Collectives whose bytes the GPUs' copy engines move, so that kernels beside them keep all multiprocessors and half of
-// the traffic of NCCL's own memory is gone:
+// Collectives whose bytes the GPUs' copy engines move, so that kernels beside them keep all multiprocessors:
 //   all_gather       each GPU writes its part into the memory of the others
 //   reduce_scatter   each GPU writes what the others sum into their staging memory; then a kernel adds the parts
 //   all_reduce       reduce_scatter in place, then all_gather of the sums
@@ -17,10 +16,10 @@ namespace ridgepoint::cuda {
 
 class CopiedCollectives {
  public:
-  // Of a channel with direct memory, which has memory to hold operands.
+  // Of a channel with direct memory, in which all operands and results lie.
   explicit CopiedCollectives(Channel& channel) : channel_(channel), memory_(*channel.direct_memory()) {}
 
-  // The bytes at the begin of a tensor that sum_all() can sum: whole vectors of 16 bytes for each rank.
+  // The bytes at the begin of a tensor that can be summed: whole vectors of 16 bytes for each rank.
   std::size_t divisible(std::size_t bytes) const;
   // Whether a reduce_scatter of a tensor of `bytes` is possible.
   bool can_scatter(std::size_t bytes) const;

@@ -44,6 +44,7 @@ void* allocate_reachable(const CudaContext& context, std::size_t bytes) {
   for (;;) {
     void* address = nullptr;
     if (nccl().ncclMemAlloc(&address, bytes) == NcclStatus::success) return address;
+    context.memory_info();  // throws where something else is wrong
     if (std::chrono::steady_clock::now() > end) return nullptr;
     std::this_thread::sleep_for(kPause);
   }
@@ -72,12 +73,10 @@ class DirectMemory::Share : public SharedMemory {
 };
 
 std::unique_ptr<SharedMemory> DirectMemory::share(ProcessGroup& group, const FixedMemory& memory) {
-  if (is_impossible_) return nullptr;
   const std::string mine = fmt::format("{} {:x}", memory.bytes, memory.layout);
   const std::vector<std::string> all = group.all_gather(mine, "the layout of memory");
   if (std::ranges::count(all, mine) != std::ssize(all)) return nullptr;
   const CudaContext::Scope scope(context_);
-  if (copying_ == nullptr && !prepare(group)) return nullptr;
   NcclWindow window = nullptr;
   if (!open(group, memory.address, memory.bytes, window)) {
     close(window);
@@ -88,19 +87,28 @@ std::unique_ptr<SharedMemory> DirectMemory::share(ProcessGroup& group, const Fix
   return std::make_unique<Share>(*this, address);
 }
 
-// Once a process: what the first shared memory needs, on all ranks or on none. What one of them cannot do ends it on
-// all of them, because each step needs all ranks.
-bool DirectMemory::prepare(ProcessGroup& group) {
-  is_impossible_ = true;
+std::unique_ptr<DirectMemory> DirectMemory::between(ProcessGroup& group, CudaContext& context, NcclHandle handle,
+                                                    CUstream stream, CollectiveWatch& watch) {
+  if (!can_reach_memory(group)) return nullptr;
+  std::unique_ptr<DirectMemory> made(new DirectMemory(context, handle, stream));
+  return made->prepare(group, watch) ? std::move(made) : nullptr;
+}
+
+// What one of the ranks cannot do ends it on all of them, because each step needs all ranks.
+bool DirectMemory::prepare(ProcessGroup& group, CollectiveWatch& watch) {
   staging_ = allocate_reachable(context_, kStagingBytes);
   if (!no_rank_has(group, staging_ == nullptr ? "no memory" : "", "memory for what ranks send")) return false;
   NcclConfig config;
   config.cta_policy = kNcclNoCtas;
   const NcclStatus divided = nccl().ncclCommSplit(handle_, 0, group.rank(), &copying_, &config);
   if (!no_rank_has(group, problem_of(divided, "join the ranks again"), "whether NCCL is ready to copy")) return false;
+  watch.watch(copying_);
   if (NcclWindow window = nullptr; !open(group, staging_, kStagingBytes, window)) return false;
-  is_impossible_ = !no_rank_has(group, gather_for_the_first_time(group.rank()), "whether NCCL copies");
-  return !is_impossible_;
+  const CollectiveWatch::Number number = watch.add("a first copy between the cards");
+  watch.mark_begin(number);
+  const std::string problem = gather_for_the_first_time(group.rank());
+  watch.mark_end(number);
+  return no_rank_has(group, problem, "whether NCCL copies");
 }
 
 // The first gather prepares NCCL's copies, which cannot happen in a capture. They wait for words that count them, and

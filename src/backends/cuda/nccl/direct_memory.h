@@ -8,7 +8,9 @@
 #include <string>
 
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/nccl/collective_watch.h"
 #include "backends/cuda/nccl/nccl.h"
+#include "ops/collectives.h"
 #include "runtime/communicator.h"
 #include "runtime/process_group.h"
 
@@ -24,27 +26,30 @@ void release_reachable(const CudaContext& context, void* address) noexcept;
 class DirectMemory {
  public:
   // What a sum needs besides its operands: the parts that the other ranks send lie here.
-  static constexpr std::size_t kStagingBytes = std::size_t{64} << 20;
+  static constexpr std::size_t kStagingBytes = kMostBytesOfCopiedScatter;
 
-  // Of the communicator `handle`, whose collectives have a stream. Nothing is reachable yet.
-  DirectMemory(CudaContext& context, NcclHandle handle, CUstream stream)
-      : context_(context), handle_(handle), stream_(stream) {}
+  // For the ranks of the communicator `handle`, whose collectives have a stream and are watched. All ranks call it at
+  // once. Null, on all of them, where they cannot reach each other's memory.
+  static std::unique_ptr<DirectMemory> between(ProcessGroup& group, CudaContext& context, NcclHandle handle,
+                                               CUstream stream, CollectiveWatch& watch);
 
-  // Makes the memory reachable, which allocate_reachable() has made. All ranks call it at once. Null if the memory of
-  // the ranks has different layouts, or if they do not reach each other.
+  // Makes the memory reachable, which allocate_reachable() has made. All ranks call it at once. Null, on all of them,
+  // if the memory of the ranks has different layouts.
   std::unique_ptr<SharedMemory> share(ProcessGroup& group, const FixedMemory& memory);
 
   // Whether all of it is reachable.
   bool holds(const void* address, std::size_t bytes) const;
 
-  // A communicator of the same ranks, whose collectives copy engines do where both operands are reachable; null until
-  // something is. The other one keeps to its kernels for them, which are faster than those for reachable memory.
+  // A communicator of the same ranks, whose collectives copy engines do where both operands are reachable. The other
+  // one knows nothing of reachable memory: its kernels for that would be slower.
   NcclHandle copying() const { return copying_; }
   std::byte* staging() const { return static_cast<std::byte*>(staging_); }
 
  private:
   class Share;
-  bool prepare(ProcessGroup& group);
+  DirectMemory(CudaContext& context, NcclHandle handle, CUstream stream)
+      : context_(context), handle_(handle), stream_(stream) {}
+  bool prepare(ProcessGroup& group, CollectiveWatch& watch);
   bool open(ProcessGroup& group, void* address, std::size_t bytes, NcclWindow& window);
   std::string gather_for_the_first_time(int rank);
   void close(NcclWindow window) noexcept;
@@ -54,7 +59,6 @@ class DirectMemory {
   const CUstream stream_;
   NcclHandle copying_ = nullptr;
   void* staging_ = nullptr;
-  bool is_impossible_ = false;
   struct Range {
     std::size_t bytes = 0;
     NcclWindow window = nullptr;

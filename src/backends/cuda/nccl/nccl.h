@@ -62,7 +62,7 @@ struct Nccl {
                               CUstream stream) = nullptr;
   NcclStatus (*ncclBroadcast)(const void* in, void* out, std::size_t count, NcclType type, int root, NcclHandle handle,
                               CUstream stream) = nullptr;
-  // Null before NCCL 2.28.
+  // All null where NCCL is older than 2.28.
   NcclStatus (*ncclAlltoAll)(const void* in, void* out, std::size_t part_count, NcclType type, NcclHandle handle,
                              CUstream stream) = nullptr;
   NcclStatus (*ncclCommSplit)(NcclHandle handle, int color, int key, NcclHandle* part, NcclConfig* config) = nullptr;

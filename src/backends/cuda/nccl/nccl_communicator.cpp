@@ -85,8 +85,9 @@ class NcclKernel : public Kernel {
       parts_.push_back(part);
       order_.push_back(i);
     }
-    // Sums of one type lie one behind another.
-    std::ranges::stable_sort(order_, {}, [this](std::size_t i) { return parts_[i].dtype; });
+    // The arena has the sums of one type one behind another (plan/arena.h).
+    if (node_.op == Op::all_reduce)
+      std::ranges::stable_sort(order_, {}, [&](std::size_t i) { return parts_[i].dtype; });
   }
 
   ~NcclKernel() override { channel_.watch().remove(number_); }
@@ -102,13 +103,13 @@ class NcclKernel : public Kernel {
     begin_.record(context.stream());
     begin_.make_wait(channel_.stream());
     channel_.watch().mark_begin(number_);
-    void* const* in = arguments.inputs + first_sent_;
-    find_messages(in, arguments.outputs);
-    launch_kernels();
-    launch_copies();
-    channel_.watch().mark_end(number_);
-    end_.record(channel_.stream());
-    is_running_ = true;
+    try {
+      send(arguments.inputs + first_sent_, arguments.outputs);
+    } catch (...) {
+      end();  // a part of it may run
+      throw;
+    }
+    end();
   }
 
   void wait() override {
@@ -124,6 +125,36 @@ class NcclKernel : public Kernel {
     std::size_t count;
     std::size_t sent_bytes, result_bytes;
   };
+
+  void end() {
+    channel_.watch().mark_end(number_);
+    end_.record(channel_.stream());
+    is_running_ = true;
+  }
+
+  // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
+  // counts differ, because one of them could not capture, would wait for ever.
+  void send(void* const* in, void* const* out) {
+    if (channel_.direct_memory() == nullptr || node_.phase == Phase::optimizer || !is_capturing())
+      return send_by_kernels(in, out);
+    find_messages(in, out);
+    launch_kernels();
+    launch_copies();
+  }
+
+  bool is_capturing() const {
+    const CudaContext& context = channel_.context();
+    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+    check(context.driver().cuStreamIsCapturing(context.stream(), &status), "ask whether a run is being captured");
+    return status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  }
+
+  // All tensors as one kernel of NCCL.
+  void send_by_kernels(void* const* in, void* const* out) {
+    check(nccl().ncclGroupStart(), "begin a group");
+    for (std::size_t i = 0; i < parts_.size(); ++i) begin(parts_[i], parts_[i].count, in[i], out[i]);
+    check(nccl().ncclGroupEnd(), "launch a collective");
+  }
 
   // What is sent as one: a tensor, or several sums in place that lie one behind another.
   struct Message {
@@ -148,31 +179,29 @@ class NcclKernel : public Kernel {
                             .is_copied = false};
       if (!append_to_last(message)) messages_.push_back(message);
     }
-    for (Message& message : messages_) message.is_copied = may_copy(message);
+    for (Message& message : messages_) {
+      // A sum in place has its whole blocks, whose ends may be summed too: then nothing is left of most messages.
+      if (node_.op == Op::all_reduce && message.in == message.out)
+        message.sent_bytes = message.result_bytes = block_bytes(message.sent_bytes);
+      message.is_copied = may_copy(message);
+    }
   }
 
-  // Blocks that lie one behind another have no more than the rest of a block between them, which may be summed too.
   bool append_to_last(const Message& next) {
     if (node_.op != Op::all_reduce || messages_.empty()) return false;
     Message& last = messages_.back();
     if (last.in != last.out || next.in != next.out || last.part->dtype != next.part->dtype) return false;
     if (next.in != last.in + block_bytes(last.sent_bytes)) return false;
-    DirectMemory* memory = channel_.direct_memory();
-    if (memory == nullptr || !memory->holds(last.in, 1) || !memory->holds(next.in, 1)) return false;
     last.sent_bytes = last.result_bytes = static_cast<std::size_t>(next.in - last.in) + next.sent_bytes;
     last.count = last.sent_bytes / size_bytes(next.part->dtype);
     return true;
   }
 
-  // Beside the updates of the optimizer, which are bound by memory and hold no multiprocessor that others wait for,
-  // NCCL's kernels are as good, and faster for many tensors.
   bool may_copy(const Message& message) {
-    DirectMemory* memory = channel_.direct_memory();
-    if (memory == nullptr || node_.phase == Phase::optimizer) return false;
+    const DirectMemory& memory = *channel_.direct_memory();
     const std::size_t least = node_.op == Op::all_reduce ? kLeastBytesOfCopiedSums : kLeastBytesOfCopies;
     if (std::max(message.sent_bytes, message.result_bytes) < least) return false;
-    if (!memory->holds(message.in, message.sent_bytes) || !memory->holds(message.out, message.result_bytes))
-      return false;
+    if (!memory.holds(message.in, message.sent_bytes) || !memory.holds(message.out, message.result_bytes)) return false;
     switch (node_.op) {
       case Op::all_gather:
         return true;
@@ -185,7 +214,7 @@ class NcclKernel : public Kernel {
     }
   }
 
-  // All messages as one kernel of NCCL, also what copies leave of one.
+  // What is not copied, and what copies leave of a sum, as one kernel of NCCL.
   void launch_kernels() {
     check(nccl().ncclGroupStart(), "begin a group");
     for (const Message& message : messages_) {
@@ -201,10 +230,10 @@ class NcclKernel : public Kernel {
   }
 
   void launch_copies() {
+    CopiedCollectives copied(channel_);
     std::map<DType, std::vector<CopiedCollectives::Tensor>> sums;
     for (const Message& message : messages_) {
       if (!message.is_copied) continue;
-      CopiedCollectives copied(channel_);
       if (node_.op == Op::all_gather) {
         copied.all_gather(message.in, message.out, message.sent_bytes);
       } else {
@@ -212,7 +241,6 @@ class NcclKernel : public Kernel {
       }
     }
     for (const auto& [dtype, tensors] : sums) {
-      CopiedCollectives copied(channel_);
       if (node_.op == Op::all_reduce) copied.all_reduce(tensors, dtype);
       if (node_.op == Op::reduce_scatter) copied.reduce_scatter(tensors, dtype);
     }
@@ -255,6 +283,7 @@ class NcclCommunicator : public Communicator {
   std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec) override {
     return std::make_unique<NcclKernel>(channel_, spec);
   }
+  bool reaches_memory() const override { return channel_.direct_memory() != nullptr; }
   std::unique_ptr<SharedMemory> share_memory(const FixedMemory& memory) override {
     DirectMemory* direct = channel_.direct_memory();
     return direct == nullptr ? nullptr : direct->share(*group_, memory);

@@ -110,16 +110,16 @@ int ncclMemAlloc(void** address, std::size_t bytes) {
   return result_of("ncclMemAlloc", result == CUDA_SUCCESS);
 }
 int ncclMemFree(void* address) {
+  if (windows.contains(static_cast<char*>(address))) return kInvalid;
   return of_card<decltype(cuMemFree_v2)>("cuMemFree_v2")(reinterpret_cast<CUdeviceptr>(address));
 }
 int ncclCommWindowRegister(void* handle, char* address, std::size_t bytes, void** window, int flags) {
   *window = std::getenv("FAKE_NCCL_REACHES_NOTHING") == nullptr ? address : nullptr;
-  if (handle == &copies && *window != nullptr) windows[address] = bytes;
-  return result_of("ncclCommWindowRegister", flags == 1);
+  if (*window != nullptr) windows[address] = bytes;
+  return result_of("ncclCommWindowRegister", handle == &copies && flags == 1);
 }
 int ncclCommWindowDeregister(void* handle, char* window) {
-  if (handle == &copies) windows.erase(window);
-  return kSuccess;
+  return handle == &copies && windows.erase(window) == 1 ? kSuccess : kInvalid;
 }
 int ncclGroupStart() {
   ++depth;

@@ -110,11 +110,36 @@ TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_ot
   }
 }
 
+// What three ranks do not divide into whole vectors is left to a kernel. Every sum that is exchanged is gathered.
+TEST_F(RanksOnFakeCard, copy_what_they_divide_and_sum_the_rest_by_a_kernel) {
+  const TemporaryFolder folder;
+  set("FAKE_NCCL_LOG", folder / "rank");
+  const ProgramResult result =
+      bench("cuda:0", {"--compile", "full", "--d-model", "1024", "--parallel", "data=3", "--ranks", "3"});
+  ASSERT_EQ(result.exit_code, 0) << result.error;
+  std::istringstream lines(read_file(folder / "rank2", 1 << 20));
+  std::vector<std::size_t> exchanged, gathered;
+  std::size_t smallest = SIZE_MAX;
+  std::string function, count, type, how, more;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.ends_with("captured")) continue;
+    std::istringstream(line) >> function >> count;
+    if (function == "ncclAlltoAll") exchanged.push_back(std::stoul(count));
+    if (function == "ncclAllGather" && line.find("copied") != std::string::npos) gathered.push_back(std::stoul(count));
+    if (function == "ncclAllReduce") smallest = std::min(smallest, std::size_t{std::stoul(count)});
+  }
+  EXPECT_GT(exchanged.size(), 2U);
+  EXPECT_EQ(exchanged, gathered);
+  for (const std::size_t bytes : exchanged) EXPECT_EQ(bytes % 16, 0U);
+  EXPECT_LT(smallest, 48U);
+}
+
 TEST_F(RanksOnFakeCard, copy_nothing_where_they_do_not_reach_the_memory_of_the_others) {
   const TemporaryFolder folder;
   set("FAKE_NCCL_LOG", folder / "rank");
   for (const auto& [name, value] :
        {std::pair{"FAKE_NCCL_REACHES_NOTHING", "1"}, {"FAKE_NCCL_FAILS", "ncclCommSplit"}}) {
+    ::unsetenv("FAKE_NCCL_REACHES_NOTHING");
     set(name, value);
     const ProgramResult result = bench("cuda:0", {"--compile", "full", "--d-model", "1024"});
     ASSERT_EQ(result.exit_code, 0) << result.error;
