@@ -34,10 +34,6 @@ bool no_rank_has(ProcessGroup& group, const std::string& problem, std::string_vi
 
 }  // namespace
 
-bool can_reach_memory(const ProcessGroup& group) {
-  return nccl().ncclAlltoAll != nullptr && group.ranks() > 1 && group.ranks_on_host() == group.ranks();
-}
-
 void* allocate_reachable(const CudaContext& context, std::size_t bytes) {
   const CudaContext::Scope scope(context);
   const auto end = std::chrono::steady_clock::now() + kTimeToRelease;
@@ -89,9 +85,11 @@ std::unique_ptr<SharedMemory> DirectMemory::share(ProcessGroup& group, const Fix
 
 std::unique_ptr<DirectMemory> DirectMemory::between(ProcessGroup& group, CudaContext& context, NcclHandle handle,
                                                     CUstream stream, CollectiveWatch& watch) {
-  if (!can_reach_memory(group)) return nullptr;
+  if (nccl().ncclAlltoAll == nullptr || group.ranks_on_host() != group.ranks()) return nullptr;
   std::unique_ptr<DirectMemory> made(new DirectMemory(context, handle, stream));
-  return made->prepare(group, watch) ? std::move(made) : nullptr;
+  if (made->prepare(group, watch)) return made;
+  made->release_staging();
+  return nullptr;
 }
 
 // What one of the ranks cannot do ends it on all of them, because each step needs all ranks.
@@ -103,12 +101,17 @@ bool DirectMemory::prepare(ProcessGroup& group, CollectiveWatch& watch) {
   const NcclStatus divided = nccl().ncclCommSplit(handle_, 0, group.rank(), &copying_, &config);
   if (!no_rank_has(group, problem_of(divided, "join the ranks again"), "whether NCCL is ready to copy")) return false;
   watch.watch(copying_);
-  if (NcclWindow window = nullptr; !open(group, staging_, kStagingBytes, window)) return false;
+  if (!open(group, staging_, kStagingBytes, staging_window_)) return false;
   const CollectiveWatch::Number number = watch.add("a first copy between the cards");
   watch.mark_begin(number);
   const std::string problem = gather_for_the_first_time(group.rank());
   watch.mark_end(number);
   return no_rank_has(group, problem, "whether NCCL copies");
+}
+
+void DirectMemory::release_staging() noexcept {
+  close(staging_window_);
+  if (staging_ != nullptr) release_reachable(context_, staging_);
 }
 
 // The first gather prepares NCCL's copies, which cannot happen in a capture. They wait for words that count them, and

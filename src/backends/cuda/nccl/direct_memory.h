@@ -16,9 +16,6 @@
 
 namespace ridgepoint::cuda {
 
-// Whether this NCCL can make memory reachable, and all ranks are on one machine.
-bool can_reach_memory(const ProcessGroup& group);
-
 // Memory that can be made reachable. Null if the GPU's memory is full.
 void* allocate_reachable(const CudaContext& context, std::size_t bytes);
 void release_reachable(const CudaContext& context, void* address) noexcept;
@@ -29,7 +26,7 @@ class DirectMemory {
   static constexpr std::size_t kStagingBytes = kMostBytesOfCopiedScatter;
 
   // For the ranks of the communicator `handle`, whose collectives have a stream and are watched. All ranks call it at
-  // once. Null, on all of them, where they cannot reach each other's memory.
+  // once. Null, on all of them, where NCCL is older than 2.28 or the cards do not reach each other's memory.
   static std::unique_ptr<DirectMemory> between(ProcessGroup& group, CudaContext& context, NcclHandle handle,
                                                CUstream stream, CollectiveWatch& watch);
 
@@ -50,6 +47,7 @@ class DirectMemory {
   DirectMemory(CudaContext& context, NcclHandle handle, CUstream stream)
       : context_(context), handle_(handle), stream_(stream) {}
   bool prepare(ProcessGroup& group, CollectiveWatch& watch);
+  void release_staging() noexcept;
   bool open(ProcessGroup& group, void* address, std::size_t bytes, NcclWindow& window);
   std::string gather_for_the_first_time(int rank);
   void close(NcclWindow window) noexcept;
@@ -59,6 +57,7 @@ class DirectMemory {
   const CUstream stream_;
   NcclHandle copying_ = nullptr;
   void* staging_ = nullptr;
+  NcclWindow staging_window_ = nullptr;
   struct Range {
     std::size_t bytes = 0;
     NcclWindow window = nullptr;
