@@ -20,10 +20,9 @@
 #include "cli/ranks/ranks.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "interchange/safetensors.h"
 #include "ridgepoint/record.h"
+#include "support/compare_files.h"
 #include "support/mpirun.h"
-#include "support/run_graph.h"
 #include "support/run_program.h"
 
 namespace ridgepoint {
@@ -35,6 +34,7 @@ using ::testing::Not;
 using Clock = std::chrono::steady_clock;
 using Words = std::vector<std::string>;
 using nlohmann::json;
+using testing::largest_difference;
 
 const Words kModel = {"--layers", "2", "--d-model", "64",  "--d-ff",    "96",
                       "--heads",  "4", "--vocab",   "101", "--context", "16"};
@@ -86,14 +86,6 @@ class Ranks : public ::testing::Test {
 
   TemporaryFolder folder_;
 };
-
-double largest_difference(const std::string& file, const std::string& reference) {
-  const SafetensorsFile ours(file), theirs(reference);
-  double largest = 0;
-  for (const std::string& name : theirs.names())
-    largest = std::max(largest, testing::relative_error(ours.read(name), theirs.read(name)));
-  return largest;
-}
 
 // The processes of this program that are ranks with the file in their command line.
 std::vector<pid_t> ranks_with(const std::string& file) {
