@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "ops/collectives.h"
 #include "plan/pack.h"
 
 namespace ridgepoint {
