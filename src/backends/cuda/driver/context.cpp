@@ -143,6 +143,13 @@ void CudaContext::Scope::leave() noexcept {
   entered_ = outer_;
 }
 
+bool CudaContext::is_capturing() const {
+  const Scope scope(*this);
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  check(driver_.cuStreamIsCapturing(stream_, &status), "ask whether a run is being captured");
+  return status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
 void CudaContext::fill_zero(void* device_address, std::size_t bytes) const {
   if (bytes == 0) return;
   const Scope scope(*this);

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "backends/cuda/driver/driver.h"
+#include "backends/cuda/driver/graph_edits.h"
 
 namespace ridgepoint::cuda {
 
@@ -149,6 +150,10 @@ class CudaContext {
   }
   // While kernels are timed one by one, no launch overlaps another.
   void keep_launches_apart(bool keeps) { keeps_launches_apart_ = keeps; }
+  // Whether a run is being captured from the stream.
+  bool is_capturing() const;
+  // What changes a run that is captured from the stream.
+  GraphEdits& graph_edits() { return graph_edits_; }
   // On the stream.
   void fill_zero(void* device_address, std::size_t bytes) const;
   void copy(void* to, const void* from, std::size_t bytes) const;
@@ -202,6 +207,7 @@ class CudaContext {
   CUcontext context_ = nullptr;
   CUstream stream_ = nullptr;
   std::size_t used_at_start_bytes_ = 0;
+  GraphEdits graph_edits_;
   bool overlaps_launches_ = false;
   bool keeps_launches_apart_ = false;
   mutable std::atomic<bool> has_failed_{false};

@@ -7,13 +7,18 @@
 namespace ridgepoint::cuda {
 namespace {
 
-void check_capture(CUresult result, const char* doing) {
-  if (result == CUDA_SUCCESS) return;
+// An error of `call` says that the run cannot be captured.
+template <typename Call>
+void in_capture(const Call& call) {
   try {
-    throw_driver_error(result, doing);
+    call();
   } catch (const Error& error) {
     throw Error(error.what(), ErrorKind::unsupported);
   }
+}
+
+void check_capture(CUresult result, const char* doing) {
+  in_capture([&] { check(result, doing); });
 }
 
 // Kernels of a captured run are not timed one by one, so they may overlap.
@@ -60,12 +65,15 @@ class Recording {
 CudaGraph::CudaGraph(CudaContext& context, const std::function<void()>& body) : context_(context) {
   const CudaContext::Scope scope(context);
   const OverlappedLaunches overlapped(context);
+  context.graph_edits().begin();
   Recording recording(context);
   body();
+  const CUgraph captured = recording.end();
+  in_capture([&] { context.graph_edits().apply(context, captured); });
   // Each kernel keeps the priority of the stream on which it was captured, not that of the one on which the graph runs.
-  check_capture(context.driver().cuGraphInstantiateWithFlags(&graph_, recording.end(),
-                                                             CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY),
-                "prepare a captured run");
+  check_capture(
+      context.driver().cuGraphInstantiateWithFlags(&graph_, captured, CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY),
+      "prepare a captured run");
 }
 
 CudaGraph::~CudaGraph() {

@@ -12,14 +12,19 @@ namespace ridgepoint::cuda {
 #define RIDGEPOINT_CUDA_DRIVER_FUNCTIONS(F) \
   F(cuInit) F(cuDriverGetVersion) F(cuGetErrorName) F(cuGetErrorString) F(cuDeviceGetCount) F(cuDeviceGet) \
   F(cuDeviceGetName) F(cuDeviceGetAttribute) F(cuDeviceTotalMem) F(cuDevicePrimaryCtxRetain) \
-  F(cuDevicePrimaryCtxRelease) F(cuCtxGetCurrent) F(cuCtxPushCurrent) F(cuCtxPopCurrent) F(cuMemGetInfo) F(cuMemAlloc) \
-  F(cuMemFree) F(cuMemHostRegister) F(cuMemHostGetDevicePointer) F(cuMemcpyHtoDAsync) F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) \
-  F(cuMemsetD32Async) F(cuPointerGetAttribute) F(cuStreamQuery) F(cuEventQuery) F(cuStreamCreate) \
-  F(cuStreamCreateWithPriority) F(cuStreamWaitEvent) F(cuCtxGetStreamPriorityRange) \
-  F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags) F(cuEventElapsedTime) F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) \
-  F(cuLaunchKernel) F(cuLaunchKernelEx) F(cuLaunchCooperativeKernel) F(cuStreamBeginCapture) F(cuStreamEndCapture) \
-  F(cuStreamIsCapturing) \
-  F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuTensorMapEncodeTiled)
+  F(cuDevicePrimaryCtxRelease) F(cuCtxGetCurrent) F(cuCtxPushCurrent) F(cuCtxPopCurrent) \
+  F(cuCtxGetStreamPriorityRange) \
+  F(cuMemGetInfo) F(cuMemAlloc) F(cuMemFree) F(cuMemHostRegister) F(cuMemHostGetDevicePointer) F(cuMemcpyHtoDAsync) \
+  F(cuMemcpyDtoHAsync) F(cuMemcpyDtoDAsync) F(cuMemsetD8Async) F(cuMemsetD32Async) F(cuPointerGetAttribute) \
+  F(cuTensorMapEncodeTiled) \
+  F(cuStreamQuery) F(cuEventQuery) F(cuStreamCreate) F(cuStreamCreateWithPriority) F(cuStreamWaitEvent) \
+  F(cuEventCreate) F(cuEventDestroy) F(cuEventRecordWithFlags) F(cuEventElapsedTime) F(cuStreamBeginCapture) \
+  F(cuStreamEndCapture) F(cuStreamIsCapturing) \
+  F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) F(cuLaunchKernel) \
+  F(cuLaunchKernelEx) F(cuLaunchCooperativeKernel) \
+  F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuGraphGetNodes) \
+  F(cuGraphNodeGetType) F(cuGraphNodeGetDependencies) F(cuGraphNodeGetDependentNodes) F(cuGraphAddDependencies) \
+  F(cuGraphAddKernelNode) F(cuGraphDestroyNode) F(cuGraphMemcpyNodeGetParams) F(cuGraphMemsetNodeGetParams)
 // clang-format on
 
 struct Driver {

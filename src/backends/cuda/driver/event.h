@@ -22,12 +22,8 @@ class Event {
   // Without that flag it would only be an edge between streams, and with it a record outside of a capture is an error.
   void record() {
     const CudaContext::Scope scope(context_);
-    const Driver& driver = context_.driver();
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    check(driver.cuStreamIsCapturing(context_.stream(), &status), "ask whether a run is being captured");
-    const bool captures = status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
-    const unsigned flags = captures ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
-    check(driver.cuEventRecordWithFlags(event_, context_.stream(), flags), "record an event");
+    const unsigned flags = context_.is_capturing() ? CU_EVENT_RECORD_EXTERNAL : CU_EVENT_RECORD_DEFAULT;
+    check(context_.driver().cuEventRecordWithFlags(event_, context_.stream(), flags), "record an event");
   }
   // Milliseconds from `start` to this event; both must have been recorded. Waits for this one.
   double ms_since(const Event& start) const {

@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <utility>
 
+#include "backends/cuda/driver/kernel_launch.h"
 #include "backends/cuda/kernels/rank_sums/rank_sums.h"
 
 namespace ridgepoint::cuda {
 namespace {
 
-constexpr std::size_t kVectorBytes = 16;
+constexpr auto kVector = static_cast<std::size_t>(kVectorBytes);
 
 }  // namespace
 
 std::size_t CopiedCollectives::divisible(std::size_t bytes) const {
-  const std::size_t unit = kVectorBytes * static_cast<std::size_t>(channel_.ranks());
+  const std::size_t unit = kVector * static_cast<std::size_t>(channel_.ranks());
   return bytes / unit * unit;
 }
 
@@ -53,13 +54,17 @@ void CopiedCollectives::sum_pieces(const std::vector<Tensor>& pieces, DType dtyp
   const auto rank = static_cast<std::size_t>(channel_.rank());
   RankSums sums;
   sums.ranks = channel_.ranks();
+  sums.rank = channel_.rank();
   std::byte* parts = memory_.staging();
   for (const Tensor& piece : pieces) {
     const std::size_t part_bytes = piece.bytes / ranks;
     check(nccl().ncclAlltoAll(piece.in, parts, part_bytes, NcclType::int8, memory_.copying(), channel_.stream()),
           "exchange parts");
+    // NCCL also copies the part that the rank keeps, which the kernel reads where it is.
+    const std::byte* own_part = piece.in + rank * part_bytes;
+    channel_.context().graph_edits().leave_out_copy(own_part, parts + rank * part_bytes);
     std::byte* sum = piece.out + (is_gathered ? rank * part_bytes : 0);
-    sums.sums[sums.count++] = {parts, sum, static_cast<std::int64_t>(part_bytes / kVectorBytes)};
+    sums.sums[sums.count++] = {parts, own_part, sum, static_cast<std::int64_t>(part_bytes / kVector)};
     parts += piece.bytes;
   }
   launch_rank_sums(channel_.context(), channel_.stream(), dtype, sums);

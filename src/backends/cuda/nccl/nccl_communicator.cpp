@@ -135,18 +135,11 @@ class NcclKernel : public Kernel {
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
   // counts differ, because one of them could not capture, would wait for ever.
   void send(void* const* in, void* const* out) {
-    if (channel_.direct_memory() == nullptr || node_.phase == Phase::optimizer || !is_capturing())
+    if (channel_.direct_memory() == nullptr || node_.phase == Phase::optimizer || !channel_.context().is_capturing())
       return send_by_kernels(in, out);
     find_messages(in, out);
     launch_kernels();
     launch_copies();
-  }
-
-  bool is_capturing() const {
-    const CudaContext& context = channel_.context();
-    CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-    check(context.driver().cuStreamIsCapturing(context.stream(), &status), "ask whether a run is being captured");
-    return status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
   }
 
   // All tensors as one kernel of NCCL.

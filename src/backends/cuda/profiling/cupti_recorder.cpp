@@ -2,6 +2,7 @@
 // are read at the end.
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -73,12 +74,17 @@ class CuptiRecorder : public ActivityRecorder {
     nodes_.forget();
     is_capturing_ = true;
     context_.keep_launches_apart(true);
+    context_.graph_edits().set_listener([this](CUgraphNode node, CUgraphNode replacement) {
+      const std::optional<std::uint64_t> original = id_of_graph_node(node), made = id_of_graph_node(replacement);
+      if (original && made) nodes_.copied(*original, *made);
+    });
     return true;
   }
   void capture_ends() override {
     nodes_.end_launch();
     is_capturing_ = false;
     context_.keep_launches_apart(false);
+    context_.graph_edits().set_listener({});
   }
   void refuse_captures() override { refuses_captures_ = true; }
 

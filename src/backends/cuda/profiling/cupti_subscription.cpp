@@ -54,14 +54,21 @@ void CUPTIAPI CuptiSubscription::on_callback(void* nodes, CUpti_CallbackDomain d
       static_cast<const CUpti_GraphData*>(static_cast<const CUpti_ResourceData*>(data)->resourceDescriptor);
   if (graph == nullptr) return;
   auto& known = *static_cast<CapturedNodes*>(nodes);
-  std::uint64_t node = 0, original = 0;
   try {
-    if (cupti().cuptiGetGraphNodeId(graph->node, &node) != CUPTI_SUCCESS) return;
-    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) known.created(node);
+    const std::optional<std::uint64_t> node = id_of_graph_node(graph->node);
+    if (!node) return;
+    if (id == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED) known.created(*node);
     if (id != CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED) return;
-    if (cupti().cuptiGetGraphNodeId(graph->originalNode, &original) == CUPTI_SUCCESS) known.copied(original, node);
+    if (const std::optional<std::uint64_t> original = id_of_graph_node(graph->originalNode))
+      known.copied(*original, *node);
   } catch (...) {  // no memory: the node stays unknown
   }
+}
+
+std::optional<std::uint64_t> id_of_graph_node(CUgraphNode node) {
+  std::uint64_t id = 0;
+  if (cupti().cuptiGetGraphNodeId(node, &id) != CUPTI_SUCCESS) return std::nullopt;
+  return id;
 }
 
 }  // namespace ridgepoint::cuda

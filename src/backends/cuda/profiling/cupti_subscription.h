@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "backends/cuda/profiling/cupti.h"
 #include "backends/cuda/profiling/cupti_records.h"
@@ -39,6 +40,9 @@ class CapturedNodes {
   std::uint32_t last_counted_ = kNoLaunch;
   std::size_t launch_count_ = 0;
 };
+
+// CUPTI's id of a node of a CUDA graph; nothing where it knows none.
+std::optional<std::uint64_t> id_of_graph_node(CUgraphNode node);
 
 // While an object exists, this process is CUPTI's only subscriber, all kinds of records are enabled, and CUPTI tells
 // `nodes`, on the thread that captures, of every graph node.

@@ -20,7 +20,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
+#include <list>
 #include <map>
 #include <mutex>
 #include <set>
@@ -102,18 +102,39 @@ std::int64_t now_ns() { return std::chrono::nanoseconds(std::chrono::steady_cloc
 // An event is the time at which the GPU reaches it.
 using EventTime = std::atomic<std::int64_t>;
 
-using Captured = std::deque<FakeGraphNode>;
+using Captured = std::list<FakeGraphNode>;
 Captured* capturing = nullptr;  // the graph under construction
 std::atomic<int> captured_runs{0};
 std::atomic<int> early_launches{0};
 std::atomic<FakeNodeWatcher> node_watcher{nullptr};
 std::atomic<std::uint64_t> last_call{0};
 
-void add_node(Captured& graph, FakeGraphNode node) {
+FakeGraphNode& insert_node(Captured& graph, Captured::iterator behind, FakeGraphNode node) {
   static std::uint64_t last_id = 0;
   node.id = ++last_id;
-  graph.push_back(node);
-  if (const FakeNodeWatcher told = node_watcher) told(&graph.back(), nullptr);
+  node.graph = &graph;
+  FakeGraphNode& added = *graph.insert(behind, node);
+  if (const FakeNodeWatcher told = node_watcher) told(&added, nullptr);
+  return added;
+}
+
+void add_node(Captured& graph, const FakeGraphNode& node) { insert_node(graph, graph.end(), node); }
+
+FakeGraphNode& fake_node(CUgraphNode node) { return *reinterpret_cast<FakeGraphNode*>(node); }
+
+Captured::iterator place_of(CUgraphNode node) {
+  Captured& graph = *static_cast<Captured*>(fake_node(node).graph);
+  return std::ranges::find_if(graph, [&](const FakeGraphNode& other) { return &other == &fake_node(node); });
+}
+
+// As the driver gives nodes: their number, and as many as there is room for.
+CUresult give_nodes(const std::vector<FakeGraphNode*>& found, CUgraphNode* nodes, std::size_t* count) {
+  if (nodes != nullptr) {
+    if (*count < found.size()) return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t i = 0; i < found.size(); ++i) nodes[i] = reinterpret_cast<CUgraphNode>(found[i]);
+  }
+  *count = found.size();
+  return state();
 }
 
 // Queues work behind earlier work.
@@ -302,9 +323,21 @@ CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, std::size_t bytes, 
 CUresult cuMemcpyDtoHAsync(void* to, CUdeviceptr from, std::size_t bytes, CUstream) {
   return on_card([&] { return std::memcpy(to, reinterpret_cast<void*>(from), bytes), CUDA_SUCCESS; });
 }
-CUresult cuMemcpyDtoDAsync(CUdeviceptr, CUdeviceptr, std::size_t, CUstream) { return state(); }
-CUresult cuMemsetD8Async(CUdeviceptr, unsigned char, std::size_t, CUstream) {
-  return on_card([] { return do_work({.kind = FakeWork::Kind::fill, .name = "fill"}), CUDA_SUCCESS; });
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+  return on_card([&] {
+    do_work({.kind = FakeWork::Kind::copy,
+             .name = "copy",
+             .to = reinterpret_cast<void*>(to),
+             .from = reinterpret_cast<const void*>(from),
+             .bytes = bytes});
+    return CUDA_SUCCESS;
+  });
+}
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char, std::size_t bytes, CUstream) {
+  return on_card([&] {
+    do_work({.kind = FakeWork::Kind::fill, .name = "fill", .to = reinterpret_cast<void*>(to), .bytes = bytes});
+    return CUDA_SUCCESS;
+  });
 }
 CUresult cuMemsetD32Async(CUdeviceptr address, unsigned value, std::size_t count, CUstream) {
   return on_card([&] {
@@ -367,6 +400,63 @@ CUresult cuGraphLaunch(CUgraphExec runnable, CUstream) {
     if (node.event == nullptr) queue_work(work);
     if (node.event != nullptr) record(*static_cast<EventTime*>(node.event), begin_ns);
   }
+  return state();
+}
+CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) {
+  std::vector<FakeGraphNode*> all;
+  for (FakeGraphNode& node : *reinterpret_cast<Captured*>(graph)) all.push_back(&node);
+  return give_nodes(all, nodes, count);
+}
+CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) {
+  constexpr CUgraphNodeType kTypes[] = {CU_GRAPH_NODE_TYPE_KERNEL, CU_GRAPH_NODE_TYPE_MEMSET,
+                                        CU_GRAPH_NODE_TYPE_MEMCPY};
+  *type = fake_node(node).event != nullptr ? CU_GRAPH_NODE_TYPE_EVENT_RECORD
+                                           : kTypes[static_cast<int>(fake_node(node).work.kind)];
+  return state();
+}
+CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*, std::size_t* count) {
+  const Captured::iterator place = place_of(node);
+  const bool is_first = &*place == &static_cast<Captured*>(place->graph)->front();
+  return give_nodes(is_first ? std::vector<FakeGraphNode*>{} : std::vector{&*std::prev(place)}, nodes, count);
+}
+CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* nodes, CUgraphEdgeData*, std::size_t* count) {
+  const Captured::iterator place = place_of(node);
+  const bool is_last = &*place == &static_cast<Captured*>(place->graph)->back();
+  return give_nodes(is_last ? std::vector<FakeGraphNode*>{} : std::vector{&*std::next(place)}, nodes, count);
+}
+CUresult cuGraphAddDependencies(CUgraph, const CUgraphNode*, const CUgraphNode*, const CUgraphEdgeData*, std::size_t) {
+  return state();  // the order of nodes has the edges already
+}
+CUresult cuGraphAddKernelNode(CUgraphNode* node, CUgraph graph, const CUgraphNode* behind, std::size_t count,
+                              const CUDA_KERNEL_NODE_PARAMS* kernel) {
+  auto& captured = *reinterpret_cast<Captured*>(graph);
+  const Captured::iterator place = count == 0 ? captured.begin() : std::next(place_of(behind[0]));
+  const FakeWork work{.name = reinterpret_cast<const char*>(kernel->func),
+                      .grid = {kernel->gridDimX, kernel->gridDimY, kernel->gridDimZ},
+                      .block = {kernel->blockDimX, kernel->blockDimY, kernel->blockDimZ}};
+  *node = reinterpret_cast<CUgraphNode>(&insert_node(captured, place, {.work = work}));
+  return state();
+}
+CUresult cuGraphDestroyNode(CUgraphNode node) {
+  static_cast<Captured*>(fake_node(node).graph)->erase(place_of(node));
+  return state();
+}
+CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CUDA_MEMCPY3D* copy) {
+  const FakeWork& work = fake_node(node).work;
+  copy->srcMemoryType = copy->dstMemoryType = CU_MEMORYTYPE_DEVICE;
+  copy->srcDevice = reinterpret_cast<CUdeviceptr>(work.from);
+  copy->dstDevice = reinterpret_cast<CUdeviceptr>(work.to);
+  copy->WidthInBytes = work.bytes;
+  return state();
+}
+CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* fill) {
+  const FakeWork& work = fake_node(node).work;
+  *fill = {
+      .dst = work.word != nullptr ? reinterpret_cast<CUdeviceptr>(work.word) : reinterpret_cast<CUdeviceptr>(work.to),
+      .value = work.value,
+      .elementSize = work.word != nullptr ? 4U : 1U,
+      .width = work.word != nullptr ? 1 : work.bytes,
+      .height = 1};
   return state();
 }
 CUresult cuGraphDestroy(CUgraph graph) {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 struct FakeWork {
-  enum class Kind { kernel, fill } kind = Kind::kernel;
+  enum class Kind { kernel, fill, copy } kind = Kind::kernel;
   const char* name = "";
   unsigned grid[3] = {1, 1, 1};
   unsigned block[3] = {1, 1, 1};
@@ -16,15 +16,21 @@ struct FakeWork {
   std::int64_t end_ns = 0;
   std::uint64_t call = 0;        // the same for all work of one call
   std::uint64_t graph_node = 0;  // the id of the node in a running graph; 0 outside of graphs
-  // What the work does: it sets a word of host memory, or calls a function of a library, which no observer sees.
+  // What the work does: it sets a word of host memory, or calls a function of a library, which no observer sees. Other
+  // fills and copies leave the memory as it is.
   std::uint32_t* word = nullptr;
   std::uint32_t value = 0;
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::uint64_t bytes = 0;
   void (*call_back)() = nullptr;
 };
 
-// A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work.
+// A node of a graph, to which a CUgraphNode points: work, or the record of an event, which is null for work. Each node
+// depends on the one before it.
 struct FakeGraphNode {
   std::uint64_t id = 0;
+  void* graph = nullptr;
   FakeWork work = {};
   void* event = nullptr;
 };

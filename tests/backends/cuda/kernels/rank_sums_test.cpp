@@ -1,4 +1,4 @@
-// Sums over ranks of parts that lie one behind another, against sums on the host.
+// Sums over ranks of parts that lie one behind another, but the own part, against sums on the host.
 #include "backends/cuda/kernels/rank_sums/rank_sums.h"
 
 #include <gtest/gtest.h>
@@ -19,13 +19,15 @@ double part_element(std::int64_t tensor, std::int64_t rank, std::int64_t element
   return static_cast<double>((7 * element + 3 * rank + tensor) % 17 - 8) / 4;
 }
 
-// Three ranks; the tensors have 1, 513 and 100,001 vectors, so that some threads have none and some have many.
+// Rank 1 of three, whose place among the parts has zeros; the tensors have 1, 513 and 100,001 vectors, so that some
+// threads have none and some have many.
 TEST_P(OnCardRankSums, are_the_sums_of_all_parts) {
-  constexpr int kRanks = 3;
+  constexpr int kRanks = 3, kRank = 1;
   const auto element_bytes = static_cast<std::int64_t>(size_bytes(GetParam()));
   cuda::CudaContext& context = cuda::CudaContext::of_card(0);
   cuda::RankSums sums;
   sums.ranks = kRanks;
+  sums.rank = kRank;
   std::vector<std::size_t> bytes;
   std::vector<void*> parts;
   for (const std::int64_t vectors : {1, 513, 100'001}) {
@@ -34,9 +36,14 @@ TEST_P(OnCardRankSums, are_the_sums_of_all_parts) {
     for (std::int64_t i = 0; i < elements * kRanks; ++i)
       store_element(GetParam(), all.data() + i * element_bytes, part_element(sums.count, i / elements, i % elements));
     parts.push_back(device_->allocate_memory(all.size()));
-    device_->copy_to_device(parts.back(), all.data(), all.size());
     bytes.push_back(all.size() / kRanks);
-    sums.sums[sums.count++] = {parts.back(), device_->allocate_memory(bytes.back()), vectors};
+    // The sum lies where the own part was.
+    void* const own_part = device_->allocate_memory(bytes.back());
+    std::byte* const place_of_own = all.data() + kRank * bytes.back();
+    device_->copy_to_device(own_part, place_of_own, bytes.back());
+    std::memset(place_of_own, 0, bytes.back());
+    device_->copy_to_device(parts.back(), all.data(), all.size());
+    sums.sums[sums.count++] = {parts.back(), own_part, own_part, vectors};
   }
   cuda::launch_rank_sums(context, context.stream(), GetParam(), sums);
   for (int tensor = 0; tensor < sums.count; ++tensor) {

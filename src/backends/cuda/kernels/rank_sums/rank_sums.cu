@@ -13,12 +13,13 @@ __device__ __forceinline__ void add_parts(const RankSums& sums) {
   using Vector = Packet<T, kCount>;
   const RankSums::Sum& one = sums.sums[blockIdx.y];
   const auto* parts = static_cast<const Vector*>(one.parts);
+  const auto* own_part = static_cast<const Vector*>(one.own_part);
   auto* out = static_cast<Vector*>(one.sum);
   const long long step = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < one.vectors; i += step) {
     float total[kCount] = {};
     for (int rank = 0; rank < sums.ranks; ++rank) {
-      const Vector part = parts[rank * one.vectors + i];
+      const Vector part = rank == sums.rank ? own_part[i] : parts[rank * one.vectors + i];
 #pragma unroll
       for (int j = 0; j < kCount; ++j) total[j] += static_cast<float>(part.values[j]);
     }

@@ -1,0 +1,110 @@
+#include "backends/cuda/driver/graph_edits.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "backends/cuda/driver/context.h"
+#include "backends/cuda/kernels/fill/parameters.h"
+
+namespace ridgepoint::cuda {
+namespace {
+
+using Nodes = std::vector<CUgraphNode>;
+
+Nodes nodes_of(const Driver& driver, CUgraph graph) {
+  std::size_t count = 0;
+  check(driver.cuGraphGetNodes(graph, nullptr, &count), "count the nodes of a captured run");
+  Nodes nodes(count);
+  if (count > 0) check(driver.cuGraphGetNodes(graph, nodes.data(), &count), "read the nodes of a captured run");
+  return nodes;
+}
+
+// Those before or behind a node. Edges say which part of a kernel they wait for, so these are read too.
+template <typename Query>
+Nodes neighbours(const Query& query, CUgraphNode node) {
+  std::size_t count = 0;
+  check(query(node, nullptr, nullptr, &count), "count the edges of a captured run");
+  Nodes nodes(count);
+  std::vector<CUgraphEdgeData> edges(count);
+  if (count > 0) check(query(node, nodes.data(), edges.data(), &count), "read the edges of a captured run");
+  return nodes;
+}
+
+void connect(const Driver& driver, CUgraph graph, CUgraphNode from, CUgraphNode to) {
+  check(driver.cuGraphAddDependencies(graph, &from, &to, nullptr, 1), "connect nodes of a captured run");
+}
+
+void remove(const Driver& driver, CUgraph graph, CUgraphNode node) {
+  const Nodes behind = neighbours(driver.cuGraphNodeGetDependentNodes, node);
+  for (const CUgraphNode before : neighbours(driver.cuGraphNodeGetDependencies, node)) {
+    const Nodes known = neighbours(driver.cuGraphNodeGetDependentNodes, before);
+    for (const CUgraphNode after : behind) {
+      if (std::ranges::find(known, after) == known.end()) connect(driver, graph, before, after);
+    }
+  }
+  check(driver.cuGraphDestroyNode(node), "remove a node of a captured run");
+}
+
+// Not those of memory of the host: the marks of collectives are written without a multiprocessor (collective_watch.h).
+bool is_small_fill_of_card(const Driver& driver, const CUDA_MEMSET_NODE_PARAMS& fill) {
+  if (fill.height != 1 || fill.width * fill.elementSize > FillBytes::kMostBytes) return false;
+  CUmemorytype type{};
+  const CUresult result = driver.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, fill.dst);
+  return result == CUDA_SUCCESS && type == CU_MEMORYTYPE_DEVICE;
+}
+
+CUgraphNode replace_by_kernel(CudaContext& context, CUgraph graph, CUgraphNode node,
+                              const CUDA_MEMSET_NODE_PARAMS& fill) {
+  const Driver& driver = context.driver();
+  FillBytes parameters{reinterpret_cast<unsigned char*>(fill.dst), fill.value,
+                       static_cast<std::int32_t>(fill.elementSize),
+                       static_cast<std::int32_t>(fill.width * fill.elementSize)};
+  void* arguments[] = {&parameters};
+  CUDA_KERNEL_NODE_PARAMS kernel{};
+  kernel.func = context.kernel("fill/fill", "fill_bytes");
+  kernel.gridDimX = kernel.gridDimY = kernel.gridDimZ = 1;
+  kernel.blockDimX = FillBytes::kThreads;
+  kernel.blockDimY = kernel.blockDimZ = 1;
+  kernel.kernelParams = arguments;
+  const Nodes before = neighbours(driver.cuGraphNodeGetDependencies, node);
+  CUgraphNode made = nullptr;
+  check(driver.cuGraphAddKernelNode(&made, graph, before.data(), before.size(), &kernel),
+        "add a kernel to a captured run");
+  for (const CUgraphNode after : neighbours(driver.cuGraphNodeGetDependentNodes, node))
+    connect(driver, graph, made, after);
+  return made;
+}
+
+}  // namespace
+
+bool GraphEdits::is_unread_copy(const Driver& driver, CUgraphNode node) const {
+  CUDA_MEMCPY3D copy{};
+  check(driver.cuGraphMemcpyNodeGetParams(node, &copy), "read a copy of a captured run");
+  const auto is_of_card = [](CUmemorytype type) {
+    return type == CU_MEMORYTYPE_DEVICE || type == CU_MEMORYTYPE_UNIFIED;
+  };
+  return is_of_card(copy.srcMemoryType) && is_of_card(copy.dstMemoryType) &&
+         unread_copies_.contains({copy.srcDevice + copy.srcXInBytes, copy.dstDevice + copy.dstXInBytes});
+}
+
+void GraphEdits::apply(CudaContext& context, CUgraph graph) const {
+  const CudaContext::Scope scope(context);
+  const Driver& driver = context.driver();
+  for (const CUgraphNode node : nodes_of(driver, graph)) {
+    CUgraphNodeType type{};
+    check(driver.cuGraphNodeGetType(node, &type), "read a node of a captured run");
+    if (type == CU_GRAPH_NODE_TYPE_MEMCPY && !unread_copies_.empty() && is_unread_copy(driver, node)) {
+      remove(driver, graph, node);
+    } else if (type == CU_GRAPH_NODE_TYPE_MEMSET) {
+      CUDA_MEMSET_NODE_PARAMS fill{};
+      check(driver.cuGraphMemsetNodeGetParams(node, &fill), "read a fill of a captured run");
+      if (!is_small_fill_of_card(driver, fill)) continue;
+      const CUgraphNode kernel = replace_by_kernel(context, graph, node, fill);
+      if (listener_) listener_(node, kernel);
+      check(driver.cuGraphDestroyNode(node), "remove a node of a captured run");
+    }
+  }
+}
+
+}  // namespace ridgepoint::cuda

@@ -1,0 +1,138 @@
+// What is changed in a captured run: small fills become kernels, and copies that nobody reads are left out.
+#include "backends/cuda/driver/graph_edits.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backends/cuda/card.h"
+#include "backends/cuda/driver/cuda_graph.h"
+#include "backends/cuda/fake/on_fake_card.h"
+
+namespace ridgepoint {
+namespace {
+
+using cuda::CudaContext;
+using cuda::CudaGraph;
+using ::testing::ElementsAre;
+
+CUdeviceptr address(std::byte* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
+
+class GraphEditsOnFakeCard : public testing::OnFakeCard {
+ protected:
+  static inline std::vector<std::string> work;
+
+  // The names of the work of one run of the captured body.
+  template <typename Body>
+  static std::vector<std::string> run(CudaContext& context, const Body& body) {
+    CudaGraph graph(context, body);
+    void* const card = dlopen("libcuda.so.1", RTLD_NOW);
+    const auto watch = reinterpret_cast<decltype(&fake_card_watch)>(dlsym(card, "fake_card_watch"));
+    watch([](const FakeWork& done) { work.emplace_back(done.name); });
+    graph.run();
+    watch(nullptr);
+    return std::exchange(work, {});
+  }
+};
+
+TEST_F(GraphEditsOnFakeCard, small_fills_of_the_card_become_kernels) {
+  on_fake_card([] {
+    CudaContext& context = CudaContext::of_card(0);
+    auto* const memory = static_cast<std::byte*>(context.allocate(1 << 20));
+    std::uint32_t of_host = 0;
+    std::vector<std::pair<CUgraphNode, CUgraphNode>> replaced;
+    context.graph_edits().set_listener([&](CUgraphNode node, CUgraphNode by) { replaced.emplace_back(node, by); });
+    EXPECT_THAT(run(context,
+                    [&] {
+                      context.fill_zero(memory, 4097);
+                      context.fill_zero(memory, 4096);
+                      cuda::check(context.driver().cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(&of_host), 7, 1,
+                                                                    context.stream()),
+                                  "fill");
+                      context.fill_zero(memory, 4);
+                    }),
+                ElementsAre("fill", "fill_bytes", "fill", "fill_bytes"));
+    EXPECT_EQ(replaced.size(), 2U);
+    EXPECT_EQ(of_host, 7U);
+  });
+}
+
+TEST_F(GraphEditsOnFakeCard, unread_copies_are_left_out_of_one_capture) {
+  on_fake_card([] {
+    CudaContext& context = CudaContext::of_card(0);
+    auto* const memory = static_cast<std::byte*>(context.allocate(1 << 20));
+    const auto copies = [&] {
+      context.copy(memory + 64, memory, 16);
+      context.copy(memory + 128, memory, 16);
+      context.fill_zero(memory, 8192);
+    };
+    EXPECT_THAT(run(context,
+                    [&] {
+                      copies();
+                      context.graph_edits().leave_out_copy(memory, memory + 128);
+                    }),
+                ElementsAre("copy", "fill"));
+    EXPECT_THAT(run(context, copies), ElementsAre("copy", "copy", "fill"));
+  });
+}
+
+using OnCardGraphEdits = testing::OnCard;
+
+// Each element has its neighbours' old values beside it.
+TEST_F(OnCardGraphEdits, fills_of_all_element_sizes_write_what_the_driver_would) {
+  CudaContext& context = CudaContext::of_card(0);
+  constexpr std::size_t kBytes = 8192;
+  auto* const memory = static_cast<std::byte*>(device_->allocate_memory(2 * kBytes));
+  device_->fill_zero(memory, 2 * kBytes);
+  const auto fill = [&](std::byte* to) {
+    const cuda::Driver& driver = context.driver();
+    cuda::check(driver.cuMemsetD8Async(address(to + 1), 0xA5, 3, context.stream()), "fill");
+    cuda::check(driver.cuMemsetD32Async(address(to + 8), 0x01020304, 500, context.stream()), "fill");
+    cuda::check(driver.cuMemsetD8Async(address(to + 2048), 0x5A, 4096, context.stream()), "fill");
+    cuda::check(driver.cuMemsetD32Async(address(to + 6144), 0xFEDCBA98, 1, context.stream()), "fill");
+  };
+  fill(memory);
+  std::size_t replaced = 0;
+  context.graph_edits().set_listener([&](CUgraphNode, CUgraphNode) { ++replaced; });
+  CudaGraph graph(context, [&] { fill(memory + kBytes); });
+  context.graph_edits().set_listener({});
+  EXPECT_EQ(replaced, 4U);
+  for (int run = 0; run < 2; ++run) graph.run();
+  std::vector<std::byte> found(2 * kBytes);
+  device_->copy_to_host(found.data(), memory, found.size());
+  EXPECT_TRUE(std::equal(found.begin(), found.begin() + kBytes, found.begin() + kBytes));
+  device_->release_memory(memory, 2 * kBytes);
+}
+
+// The chain goes on where a copy is left out: what stood behind it runs after what stood before it.
+TEST_F(OnCardGraphEdits, a_copy_that_is_left_out_writes_nothing_and_keeps_the_order) {
+  CudaContext& context = CudaContext::of_card(0);
+  constexpr std::size_t kBytes = std::size_t{32} << 20;
+  auto* const memory = static_cast<std::byte*>(device_->allocate_memory(3 * kBytes));
+  device_->fill_zero(memory, 3 * kBytes);
+  CudaGraph graph(context, [&] {
+    cuda::check(context.driver().cuMemsetD8Async(address(memory), 1, kBytes, context.stream()), "fill");
+    context.copy(memory + kBytes, memory, kBytes);
+    context.copy(memory + 2 * kBytes, memory, kBytes);
+    context.graph_edits().leave_out_copy(memory, memory + kBytes);
+  });
+  graph.run();
+  std::vector<std::byte> found(3 * kBytes);
+  device_->copy_to_host(found.data(), memory, found.size());
+  const auto count = [&](std::size_t part, int value) {
+    return std::count(found.begin() + static_cast<std::ptrdiff_t>(part * kBytes),
+                      found.begin() + static_cast<std::ptrdiff_t>((part + 1) * kBytes), std::byte(value));
+  };
+  EXPECT_EQ(count(0, 1), std::ptrdiff_t{kBytes});
+  EXPECT_EQ(count(1, 0), std::ptrdiff_t{kBytes});
+  EXPECT_EQ(count(2, 1), std::ptrdiff_t{kBytes});
+  device_->release_memory(memory, 3 * kBytes);
+}
+
+}  // namespace
+}  // namespace ridgepoint
