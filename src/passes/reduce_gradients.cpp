@@ -1,9 +1,9 @@
 // Data parallelism: sums the gradients of all ranks before the optimizer or an output reads them, and the loss. They
 // are means because differentiate_outputs begins with 1 / ranks. Gradients are summed in buckets, each an all_reduce
 // that stands directly after the node that makes the last gradient of the bucket, so that it runs while backward goes
-// on. A gradient that backward makes in bf16 or fp16 is summed in that type, unless options.parallel has another. The
-// updates of the optimizer stand in the order in which their gradients are summed: while the last sum runs, there are
-// updates that do not wait for it.
+// on. Small gradients, as those of norms, are in the last bucket. A gradient that backward makes in bf16 or fp16 is
+// summed in that type, unless options.parallel has another. The updates of the optimizer stand in the order in which
+// their gradients are summed: while the last sum runs, there are updates that do not wait for it.
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -19,6 +19,10 @@
 namespace ridgepoint {
 namespace {
 
+// A gradient of less than this part of a bucket is small. Where copy engines send the others, a small one needs a
+// kernel of NCCL, which keeps multiprocessors from backward while it waits for the other ranks.
+constexpr std::int64_t kSmallPartsOfBucket = 256;
+
 class GradientReducer {
  public:
   GradientReducer(Graph& graph, const ParallelOptions& options) : graph_(graph), settings_(graph), options_(options) {}
@@ -26,7 +30,8 @@ class GradientReducer {
   bool run() {
     find_gradients();
     find_positions();
-    for (const std::vector<Value>& bucket : buckets()) reduce(bucket);
+    const std::vector<std::vector<Value>> made = buckets();
+    for (const std::vector<Value>& bucket : made) reduce(bucket, &bucket == &made.back());
     replace_in_optimizer();
     order_updates();
     replace_in_outputs();
@@ -77,21 +82,31 @@ class GradientReducer {
   // In the order in which backward makes the gradients.
   std::vector<std::vector<Value>> buckets() const {
     std::vector<std::vector<Value>> made;
+    std::vector<Value> small;
     std::int64_t bytes = options_.bucket_bytes;
     for (const Value source : sources_) {
+      const auto added = static_cast<std::int64_t>(graph_.type(source).bytes());
+      if (added < options_.bucket_bytes / kSmallPartsOfBucket) {
+        small.push_back(source);
+        continue;
+      }
       if (bytes >= options_.bucket_bytes) {
         made.emplace_back();
         bytes = 0;
       }
       made.back().push_back(source);
-      bytes += static_cast<std::int64_t>(graph_.type(source).bytes());
+      bytes += added;
     }
+    if (made.empty() && !small.empty()) made.emplace_back();
+    if (!made.empty()) made.back().insert(made.back().end(), small.begin(), small.end());
     return made;
   }
 
-  void reduce(const std::vector<Value>& bucket) {
-    const bool has_loss = local_loss_ && bucket.back() == sources_.back();
-    const NodeId of_gradient = graph_.producer(bucket.back());
+  void reduce(const std::vector<Value>& bucket, bool is_last) {
+    const bool has_loss = local_loss_ && is_last;
+    const Value last =
+        *std::ranges::max_element(bucket, {}, [&](Value value) { return position_[graph_.producer(value).id]; });
+    const NodeId of_gradient = graph_.producer(last);
     const NodeId of_loss = has_loss ? graph_.producer(*local_loss_) : of_gradient;
     insert_after(position_[of_loss.id] > position_[of_gradient.id] ? of_loss : of_gradient);
     std::vector<Value> operands;

@@ -124,6 +124,25 @@ TEST(ReduceGradients, puts_updates_in_the_order_of_their_sums) {
   EXPECT_TRUE(std::ranges::is_sorted(sums));
 }
 
+TEST(ReduceGradients, sums_small_gradients_with_the_last_bucket) {
+  constexpr std::int64_t kSmallest = 4 * 17, kBucket = 256 * kSmallest;  // the norms have 16 elements
+  CompileOptions options{.mode = Mode::step, .verify = true};
+  options.parallel.data = 2;
+  options.parallel.bucket_bytes = kBucket;
+  const ProgramPlan plan(Transformer(kToy, kBatch).build(), open_device("null"), {.compile = options});
+  const Graph& graph = plan.graph();
+  std::vector<std::vector<std::size_t>> buckets;
+  for (const NodeId id : graph.order()) {
+    if (graph.node(id).op != Op::all_reduce) continue;
+    buckets.emplace_back();
+    for (const Value sum : graph.node(id).outputs) buckets.back().push_back(graph.type(sum).bytes());
+  }
+  ASSERT_GT(buckets.size(), 1U);
+  for (std::size_t i = 0; i + 1 < buckets.size(); ++i)
+    EXPECT_GE(std::ranges::min(buckets[i]), std::size_t{kSmallest}) << i;
+  EXPECT_LT(std::ranges::min(buckets.back()), std::size_t{kSmallest});
+}
+
 // The embedding is the head too, so its gradient has two parts.
 TransformerConfig tied_toy() {
   TransformerConfig config = kToy;
