@@ -215,6 +215,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("parallel", "rank_ms", step.parallel.rank_ms);
   visit("parallel", "slowest_ms", step.parallel.slowest_ms);
   visit("parallel", "spread", step.parallel.spread);
+  visit("parallel", "rank_alone_ms", step.parallel.rank_alone_ms);
   visit("parallel", "alone_ms", step.parallel.alone_ms);
   visit("parallel", "efficiency", step.parallel.efficiency);
   visit("parallel", "communication_ms", step.parallel.communication_ms);

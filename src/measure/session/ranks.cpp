@@ -132,19 +132,26 @@ void gather_times(ProcessGroup& group, double median_ms, ParallelSection& sectio
 }
 
 void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section) {
-  std::string problem;
-  if (config.group->rank() == 0) {
+  ProcessGroup& group = *config.group;
+  const bool has_own_card = config.device.starts_with("cuda");
+  std::string problem, mine;
+  if (group.rank() == 0 || has_own_card) {
     try {
-      section.alone_ms = median_alone(config, watch);
+      mine = fmt::format("{}", median_alone(config, watch));
     } catch (const OutOfMemory&) {  // only the parts of several ranks fit
     } catch (const std::exception& error) {
       problem = error.what();
     }
   }
-  // However long rank 0 takes: it ends, or the others are ended.
-  problem = config.group->all_gather(problem, "the time of one rank alone", ProcessGroup::TimeLimit::none).front();
-  if (!problem.empty()) throw Error("one rank alone: " + problem);
-  if (section.alone_ms) section.efficiency = *section.alone_ms / *section.slowest_ms;
+  // However long the ranks take: they end, or the others are ended.
+  for (const std::string& other : group.all_gather(problem, "errors of ranks alone", ProcessGroup::TimeLimit::none))
+    if (!other.empty()) throw Error("one rank alone: " + other);
+  std::vector<std::string> all = group.all_gather(mine, "times of ranks alone");
+  if (!has_own_card) all.resize(1);
+  if (std::ranges::count(all, "") > 0) return;
+  for (const std::string& text : all) section.rank_alone_ms.push_back(std::stod(text));
+  section.alone_ms = std::ranges::max(section.rank_alone_ms);
+  section.efficiency = *section.alone_ms / *section.slowest_ms;
 }
 
 }  // namespace ridgepoint
