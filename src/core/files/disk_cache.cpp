@@ -15,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::string_view kNotStored = "results are not cached, so the next run does this work again";
 constexpr std::uint64_t kLargestEntryBytes = std::uint64_t{64} << 20;
 
 // FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv
@@ -78,8 +79,22 @@ void DiskCache::store(std::string_view key, std::string_view contents) const {
   try {
     PrivateFolder::open(base_, levels_, true)->write(name_of(key), header(key, contents).append(contents));
   } catch (const std::exception& error) {
-    warn(base_, "results are not cached, so the next run does this work again", error.what());
+    warn(base_, kNotStored, error.what());
   }
+}
+
+std::string DiskCache::store_first(std::string_view key, std::string_view contents) const {
+  if (base_.empty()) return std::string(contents);
+  try {
+    const std::optional<PrivateFolder> folder = PrivateFolder::open(base_, levels_, true);
+    if (folder->write_new(name_of(key), header(key, contents).append(contents))) return std::string(contents);
+  } catch (const std::exception& error) {
+    warn(base_, kNotStored, error.what());
+    return std::string(contents);
+  }
+  if (std::optional<std::string> first = load(key)) return *std::move(first);
+  store(key, contents);  // in place of what is damaged
+  return std::string(contents);
 }
 
 }  // namespace ridgepoint

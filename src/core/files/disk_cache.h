@@ -24,6 +24,9 @@ class DiskCache {
   std::optional<std::string> load(std::string_view key) const;
   // Creates the folders where needed. Problems on disk cause a warning, never an exception.
   void store(std::string_view key, std::string_view contents) const;
+  // Stores where load() finds nothing, and returns what is stored then: that of the first process, so that those which
+  // compute a result at once, as ranks do, go on with the same one. Problems as for store().
+  std::string store_first(std::string_view key, std::string_view contents) const;
 
   // The path of an entry, for tests and messages.
   std::filesystem::path path_of(std::string_view key) const;

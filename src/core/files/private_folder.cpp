@@ -124,7 +124,13 @@ std::optional<std::string> PrivateFolder::read(const std::string& name, std::uin
   return contents;
 }
 
-void PrivateFolder::write(const std::string& name, std::string_view contents) const {
+void PrivateFolder::write(const std::string& name, std::string_view contents) const { write(name, contents, true); }
+
+bool PrivateFolder::write_new(const std::string& name, std::string_view contents) const {
+  return write(name, contents, false);
+}
+
+bool PrivateFolder::write(const std::string& name, std::string_view contents, bool replaces) const {
   static std::atomic<unsigned> counter{0};
   const fs::path path = path_ / name;
   std::string temporary;
@@ -139,8 +145,16 @@ void PrivateFolder::write(const std::string& name, std::string_view contents) co
   if (!file.is_open()) throw_system_error("write", path, errno);
   try {
     write_all(file.number(), contents, path);
-    if (::renameat(descriptor_.number(), temporary.c_str(), descriptor_.number(), name.c_str()) != 0)
-      throw_system_error("write", path, errno);
+    const int folder = descriptor_.number();
+    if (!replaces) {
+      if (::renameat2(folder, temporary.c_str(), folder, name.c_str(), RENAME_NOREPLACE) == 0) return true;
+      if (errno == EEXIST) {
+        ::unlinkat(folder, temporary.c_str(), 0);
+        return false;
+      }
+    }
+    if (::renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) throw_system_error("write", path, errno);
+    return true;
   } catch (...) {
     ::unlinkat(descriptor_.number(), temporary.c_str(), 0);
     throw;

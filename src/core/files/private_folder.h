@@ -28,10 +28,14 @@ class PrivateFolder {
   std::optional<std::string> read(const std::string& name, std::uint64_t limit_bytes) const;
   // Creates or replaces the file. Throws Error and leaves the old file unchanged.
   void write(const std::string& name, std::string_view contents) const;
+  // Creates the file, or returns false where there is one; a file system that cannot tell replaces it.
+  bool write_new(const std::string& name, std::string_view contents) const;
 
  private:
   PrivateFolder(std::filesystem::path path, Descriptor descriptor)
       : path_(std::move(path)), descriptor_(std::move(descriptor)) {}
+
+  bool write(const std::string& name, std::string_view contents, bool replaces) const;
 
   std::filesystem::path path_;
   Descriptor descriptor_;

@@ -129,9 +129,44 @@ TEST_F(DiskCacheTest, a_folder_that_can_only_be_read_is_read) {
   EXPECT_EQ(::chmod(folder.c_str(), 0700), 0);
 }
 
+TEST_F(DiskCacheTest, the_first_entry_stays_unless_it_is_damaged) {
+  EXPECT_EQ(cache_.store_first("a", "1"), "1");
+  EXPECT_EQ(cache_.store_first("a", "2"), "1");
+  EXPECT_EQ(cache_.load("a"), "1");
+  std::ofstream(cache_.path_of("a"), std::ios::binary) << "damage";
+  EXPECT_EQ(cache_.store_first("a", "3"), "3");
+  EXPECT_EQ(cache_.load("a"), "3");
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("damaged")));
+}
+
+TEST_F(DiskCacheTest, processes_that_store_first_at_once_go_on_with_the_same_contents) {
+  for (int key = 0; key < 20; ++key) {
+    std::vector<pid_t> children;
+    for (int child = 0; child < 4; ++child) {
+      const pid_t pid = ::fork();
+      ASSERT_GE(pid, 0);
+      if (pid == 0) {
+        const std::string mine(5000, static_cast<char>('a' + child));
+        std::_Exit(cache_.store_first(std::to_string(key), mine)[0]);
+      }
+      children.push_back(pid);
+    }
+    const auto end_of = [](pid_t pid) {
+      int status = 0;
+      ::waitpid(pid, &status, 0);
+      return static_cast<char>(WEXITSTATUS(status));
+    };
+    std::string taken;
+    for (const pid_t pid : children) taken += end_of(pid);
+    EXPECT_EQ(taken, std::string(4, cache_.load(std::to_string(key)).value_or("?")[0]));
+  }
+  EXPECT_THAT(warnings_, IsEmpty());
+}
+
 TEST_F(DiskCacheTest, without_a_folder_nothing_is_kept_and_nothing_is_said) {
   const DiskCache cache{std::filesystem::path(), "cache"};
   cache.store("a", "1");
+  EXPECT_EQ(cache.store_first("a", "2"), "2");
   EXPECT_EQ(cache.load("a"), std::nullopt);
   EXPECT_THAT(warnings_, IsEmpty());
 }

@@ -1,6 +1,7 @@
 // Chooses the algorithm of a matmul: the fastest of cuBLASLt's algorithms and, for fp32, bf16 and fp16 on Hopper, of
 // our own kernels' tilings. It is measured once for each shape, GPU, driver and library version, and remembered by the
-// process and on disk.
+// process and on disk. Of processes that measure at once, as ranks do, all take the choice of the first, so that the
+// next run computes the same bits.
 #pragma once
 
 #include <optional>

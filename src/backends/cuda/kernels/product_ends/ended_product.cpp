@@ -222,7 +222,13 @@ std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& 
     ways.front()->prepare();
     const std::optional<std::size_t> winner = EndedRace(context, spec, ways).winner();
     chosen = texts[winner.value_or(0)];
-    if (winner) cache.store(key, chosen);
+    if (winner) {  // of processes that measure at once, as ranks do, all take the choice of the first
+      const std::string first = cache.store_first(key, chosen);
+      if (find(first) < texts.size())
+        chosen = first;
+      else
+        cache.store(key, chosen);
+    }
   }
   return find(chosen);
 }
