@@ -14,11 +14,11 @@ struct Beside {
 
 // Kernels of NCCL between two H200s: 17 steps of three models took 0.3 to 0.7 ms longer for each millisecond of
 // collectives, also where NCCL had fewer blocks and so less bandwidth, and collectives took 1.3 to 1.9 times as long as
-// by themselves. Copy engines between two H100s: 28 steps of three models took 0.03 to 0.2 ms longer for each
-// millisecond of collectives, which took 2 to 6 times as long as by themselves, because ranks wait for one another
+// by themselves. Copy engines between two H100s: 27 steps of three models took 0.1 to 0.3 ms longer for each
+// millisecond of collectives, which took 2 to 3 times as long as by themselves, because ranks wait for one another
 // between copies.
 constexpr Beside kKernels{.times_of_collective = 1.5, .lost_of_launch = 0.45};
-constexpr Beside kCopyEngines{.times_of_collective = 4, .lost_of_launch = 0.14};
+constexpr Beside kCopyEngines{.times_of_collective = 3, .lost_of_launch = 0.14};
 
 Beside beside(Sender sender) { return sender == Sender::kernels ? kKernels : kCopyEngines; }
 
