@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/threads/deadline.h"
 #include "core/warning.h"
 #include "ridgepoint/error.h"
 
@@ -32,6 +33,14 @@ void require_same_card(const CardFacts& card, ProcessGroup& group) {
       ErrorKind::usage);
 }
 
+// NCCL finds the other ranks over the network, for which it may choose one that does not reach them.
+std::string describe_slow_start(std::chrono::duration<double> limit) {
+  return fmt::format(
+      "NCCL has not joined the ranks within {:g} s: one of them hangs, or NCCL uses a network that does "
+      "not reach them; NCCL_DEBUG=INFO shows which, and NCCL_SOCKET_IFNAME chooses another",
+      limit.count());
+}
+
 }  // namespace
 
 Channel& Channel::of_card(CudaContext& context, const std::shared_ptr<ProcessGroup>& group) {
@@ -46,15 +55,17 @@ Channel::Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& grou
   require_same_card(context.card(), *group);
   const CudaContext::Scope scope(context);
   const NcclId id = prepare(*group);
+  const std::chrono::duration<double> limit(group->collective_limit_seconds());
+  const auto leave = [weak = std::weak_ptr(group)](const std::string& message) {
+    const std::shared_ptr<ProcessGroup> ranks = weak.lock();
+    if (ranks == nullptr) return;  // they are leaving
+    warn_once("hang", message);
+    std::this_thread::sleep_for(kTimeToShow);
+    ranks->abort(1);
+  };
+  const Deadline joined(limit, [&] { leave(describe_slow_start(limit)); });
   check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
-  watch_.emplace(context, handle_, stream_, std::chrono::duration<double>(group->collective_limit_seconds()),
-                 [weak = std::weak_ptr(group)](const std::string& message) {
-                   const std::shared_ptr<ProcessGroup> ranks = weak.lock();
-                   if (ranks == nullptr) return;  // they are leaving
-                   warn_once("hang", message);
-                   std::this_thread::sleep_for(kTimeToShow);
-                   ranks->abort(1);
-                 });
+  watch_.emplace(context, handle_, stream_, limit, leave);
   direct_memory_ = DirectMemory::between(*group, context, handle_, stream_, *watch_);
 }
 

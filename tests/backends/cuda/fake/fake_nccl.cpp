@@ -2,17 +2,20 @@
 // communicator, on a stream that is not the default one. Environment variables: FAKE_NCCL_FAILS: the function of this
 // name fails; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not end, captured or not; with
 // FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_REACHES_NOTHING: the cards do not reach each other's
-// memory. FAKE_NCCL_LOG: the beginning of the name of a file for each rank, with a line for each tensor of a
-// collective: the function, the elements, their type, and whether copy engines do it and whether it is captured.
+// memory. FAKE_NCCL_JOINS_NOBODY: joining does not end. FAKE_NCCL_LOG: the beginning of the name of a file for each
+// rank, with a line for each tensor of a collective: the function, the elements, their type, and whether copy engines do
+// it and whether it is captured.
 #include <cuda.h>
 #include <dlfcn.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "backends/cuda/fake/fake_card.h"
 
@@ -84,6 +87,7 @@ int ncclGetUniqueId(Id* id) {
 int ncclCommInitRank(void** handle, int ranks, Id id, int rank) {
   *handle = &joined;
   ++joined;
+  while (std::getenv("FAKE_NCCL_JOINS_NOBODY") != nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return result_of("ncclCommInitRank", ranks > rank && id.bytes[0] == 7 && id.bytes[127] == 7 && joined == 1);
 }
 int ncclCommGetAsyncError(void*, int* status) {

@@ -264,6 +264,14 @@ TEST_F(RanksOnFakeCard, end_where_the_driver_takes_no_more_launches) {
   EXPECT_THAT(result.error, AllOf(HasSubstr("all_reduce of"), HasSubstr("did not end within 1 s: another rank hangs")));
 }
 
+TEST_F(RanksOnFakeCard, say_that_nccl_does_not_join_them) {
+  set("RIDGEPOINT_COLLECTIVE_TIMEOUT", "1");
+  set("FAKE_NCCL_JOINS_NOBODY", "1");
+  const ProgramResult result = bench("cuda:0", {});
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.error, HasSubstr("NCCL has not joined the ranks within 1 s"));
+}
+
 TEST_F(RanksOnFakeCard, quote_nccl_where_it_notes_an_error) {
   set("FAKE_NCCL_HANGS_AT", "3");
   set("FAKE_NCCL_NOTES_ERROR", "1");
