@@ -27,7 +27,7 @@ ProgramResult precision(std::vector<std::string> more) {
   return run_program(more);
 }
 
-void expect_usage_error(const std::vector<std::string>& more, const std::string& message) {
+void expect_precision_refused(const std::vector<std::string>& more, const std::string& message) {
   const ProgramResult result = precision(more);
   EXPECT_EQ(result.exit_code, 2) << message;
   EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
@@ -146,25 +146,26 @@ TEST(PrecisionCommand, trains_on_a_text_in_each_type) {
   EXPECT_NE(rows.back()["bf16.loss"], rows.back()["fp8.loss"]);
   EXPECT_THAT(precision(with_options(options, {"--format", "table", "--dtype", "bf16", "--train-steps", "2"})).output,
               HasSubstr("Each row has the loss of its step."));
-  expect_usage_error({"--loss-curve", path}, "add --model small");
-  expect_usage_error({"--loss-curve", path, "--error"}, "give one");
-  expect_usage_error({"--loss-curve", path, "--model", "tiny", "--context", "4096"}, "the text has 1400 bytes");
-  expect_usage_error({"--loss-curve", path, "--model", "tiny", "--vocab", "100"}, "a language model of 256 tokens");
-  expect_usage_error({"--train-steps", "3"}, "--train-steps needs --loss-curve");
+  expect_precision_refused({"--loss-curve", path}, "add --model small");
+  expect_precision_refused({"--loss-curve", path, "--error"}, "give one");
+  expect_precision_refused({"--loss-curve", path, "--model", "tiny", "--context", "4096"}, "the text has 1400 bytes");
+  expect_precision_refused({"--loss-curve", path, "--model", "tiny", "--vocab", "100"},
+                           "a language model of 256 tokens");
+  expect_precision_refused({"--train-steps", "3"}, "--train-steps needs --loss-curve");
 }
 
 TEST(PrecisionCommand, says_what_is_wrong_with_its_options) {
-  expect_usage_error({"--autocast", "fp61"}, "--autocast: 'fp61' is unknown; did you mean 'fp16'?");
-  expect_usage_error({"--autocast", "fp32"}, "casts nothing");
-  expect_usage_error({"--autocast", "fp16", "--error"}, "give one");
-  expect_usage_error({"--low-norms"}, "--low-norms needs --error");
-  expect_usage_error({"--graph", "x"}, "--graph needs --autocast");
-  expect_usage_error({"--count", "0"}, "--count");
-  expect_usage_error({"--count", "99999999999999999999"}, "--count");
-  expect_usage_error({"--term", "-1"}, "--term");
-  expect_usage_error({"--error", "--depth", "0"}, "--depth");
-  expect_usage_error({"--error", "--device", "null"}, "computes nothing");
-  expect_usage_error({"--error", "--dtype", "bf61"}, "did you mean");
+  expect_precision_refused({"--autocast", "fp61"}, "--autocast: 'fp61' is unknown; did you mean 'fp16'?");
+  expect_precision_refused({"--autocast", "fp32"}, "casts nothing");
+  expect_precision_refused({"--autocast", "fp16", "--error"}, "give one");
+  expect_precision_refused({"--low-norms"}, "--low-norms needs --error");
+  expect_precision_refused({"--graph", "x"}, "--graph needs --autocast");
+  expect_precision_refused({"--count", "0"}, "--count");
+  expect_precision_refused({"--count", "99999999999999999999"}, "--count");
+  expect_precision_refused({"--term", "-1"}, "--term");
+  expect_precision_refused({"--error", "--depth", "0"}, "--depth");
+  expect_precision_refused({"--error", "--device", "null"}, "computes nothing");
+  expect_precision_refused({"--error", "--dtype", "bf61"}, "did you mean");
 }
 
 TEST(PrecisionCommand, shows_no_error_where_both_gradients_are_zero) {
@@ -186,16 +187,16 @@ TEST(PrecisionCommand, shows_no_error_where_both_gradients_are_zero) {
 }
 
 TEST(PrecisionCommand, refuses_options_that_would_change_nothing) {
-  expect_usage_error({"--error", "--context", "32"}, "--context: the toy model has fixed sizes");
-  expect_usage_error({"--error", "--batch", "32"}, "--batch: the toy model has fixed sizes");
-  expect_usage_error({"--autocast", "fp16", "--vocab", "32"}, "--vocab: the toy model has fixed sizes");
-  expect_usage_error({"--model", "tiny"}, "--model: the sums use no model and no device");
-  expect_usage_error({"--autocast", "fp16", "--device", "cpu"}, "--device: --autocast runs nothing");
-  expect_usage_error({"--error", "--count", "10"}, "--count applies to the sums");
-  expect_usage_error({"--autocast", "bf16", "--dtype", "fp16"}, "--dtype needs --error");
-  expect_usage_error({"--detail"}, "--detail needs --autocast");
-  expect_usage_error({"--error", "--dtype", "bf16,bf16"}, "--dtype: 'bf16' is in the list twice");
-  expect_usage_error({"--error", "--dtype", "bf16,"}, "--dtype: 'bf16,' has an empty item");
+  expect_precision_refused({"--error", "--context", "32"}, "--context: the toy model has fixed sizes");
+  expect_precision_refused({"--error", "--batch", "32"}, "--batch: the toy model has fixed sizes");
+  expect_precision_refused({"--autocast", "fp16", "--vocab", "32"}, "--vocab: the toy model has fixed sizes");
+  expect_precision_refused({"--model", "tiny"}, "--model: the sums use no model and no device");
+  expect_precision_refused({"--autocast", "fp16", "--device", "cpu"}, "--device: --autocast runs nothing");
+  expect_precision_refused({"--error", "--count", "10"}, "--count applies to the sums");
+  expect_precision_refused({"--autocast", "bf16", "--dtype", "fp16"}, "--dtype needs --error");
+  expect_precision_refused({"--detail"}, "--detail needs --autocast");
+  expect_precision_refused({"--error", "--dtype", "bf16,bf16"}, "--dtype: 'bf16' is in the list twice");
+  expect_precision_refused({"--error", "--dtype", "bf16,"}, "--dtype: 'bf16,' has an empty item");
 }
 
 TEST(PrecisionCommand, shows_modules_whose_names_are_no_text) {

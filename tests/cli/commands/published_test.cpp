@@ -16,7 +16,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-void expect_refused(const std::vector<std::string>& arguments, int exit_code, const std::string& message) {
+void expect_published_refused(const std::vector<std::string>& arguments, int exit_code, const std::string& message) {
   std::vector<std::string> words = {"published"};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const ProgramResult result = run_program(words);
@@ -76,23 +76,24 @@ TEST(PublishedCommand, shows_peers_beside_attention_and_how_they_were_made) {
 }
 
 TEST(PublishedCommand, refuses_what_it_does_not_know) {
-  expect_refused({"--model", "smal"}, 2, "--model: 'smal' is unknown; did you mean 'small'?");
-  expect_refused({"--kind", "steps"}, 2, "--kind: 'steps' is unknown; did you mean 'step'?");
-  expect_refused({"--study", "h100"}, 2, "--study: 'h100' is unknown; available: rtx_a4500_20gb");
-  expect_refused({"--quantity", "mean"}, 2, "--quantity: 'mean' is unknown; did you mean 'mean_ms'?");
-  expect_refused({"--quantity", "qqq"}, 2, "--quantity: 'qqq' is unknown; available: time_s, ");
-  expect_refused({"--kind", "step", "--beside", "f"}, 2, "leave --kind out");
-  expect_refused({"--kind", "claim", "--model", "small"}, 1, "no published figure has all of that; leave out --model");
-  expect_refused({"--beside", "/nowhere/records.json"}, 1, "/nowhere/records.json");
+  expect_published_refused({"--model", "smal"}, 2, "--model: 'smal' is unknown; did you mean 'small'?");
+  expect_published_refused({"--kind", "steps"}, 2, "--kind: 'steps' is unknown; did you mean 'step'?");
+  expect_published_refused({"--study", "h100"}, 2, "--study: 'h100' is unknown; available: rtx_a4500_20gb");
+  expect_published_refused({"--quantity", "mean"}, 2, "--quantity: 'mean' is unknown; did you mean 'mean_ms'?");
+  expect_published_refused({"--quantity", "qqq"}, 2, "--quantity: 'qqq' is unknown; available: time_s, ");
+  expect_published_refused({"--kind", "step", "--beside", "f"}, 2, "leave --kind out");
+  expect_published_refused({"--kind", "claim", "--model", "small"}, 1,
+                           "no published figure has all of that; leave out --model");
+  expect_published_refused({"--beside", "/nowhere/records.json"}, 1, "/nowhere/records.json");
 }
 
 TEST(PublishedCommand, says_so_if_nothing_stands_beside) {
   const TemporaryFolder folder;
   const std::string file = folder / "tiny.json";
   ASSERT_EQ(run_program({"plan", "--model", "tiny", "--output", file}).exit_code, 0);
-  expect_refused({"--beside", file}, 1, "no published figure is of a workload in '" + file + "'");
+  expect_published_refused({"--beside", file}, 1, "no published figure is of a workload in '" + file + "'");
   write_file(folder / "none.jsonl", "");
-  expect_refused({"--beside", folder / "none.jsonl"}, 1, "none.jsonl' has no records");
+  expect_published_refused({"--beside", folder / "none.jsonl"}, 1, "none.jsonl' has no records");
 }
 
 }  // namespace

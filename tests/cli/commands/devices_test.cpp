@@ -1,0 +1,51 @@
+// devices from the outside.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/csv_rows.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Ne;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+TEST(Devices, prints_every_format) {
+  const auto print = [](const std::string& format) {
+    const ProgramResult result = run_program({"devices", "--format", format});
+    EXPECT_EQ(result.exit_code, 0) << format << result.error;
+    return result.output;
+  };
+  const nlohmann::json devices = nlohmann::json::parse(print("json"));
+  const std::string lines = print("jsonl");
+  ASSERT_EQ(static_cast<std::size_t>(std::count(lines.begin(), lines.end(), '\n')), devices.size());
+  EXPECT_EQ(nlohmann::json::parse(lines.substr(0, lines.find('\n')))["kind"], devices[0]["kind"]);
+  const std::string csv = print("csv");
+  const std::vector<CsvRow> rows = csv_rows(csv);
+  ASSERT_THAT(rows, SizeIs(devices.size()));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("kind"), devices[i]["kind"].get<std::string>());
+    EXPECT_EQ(rows[i].at("matmul.fp32.flops_per_second").empty(), rows[i].at("copy.bytes_per_second").empty());
+  }
+  EXPECT_THAT(rows, Contains(AllOf(Contains(Pair("kind", "cpu")), Contains(Pair("matmul.fp32.size", Ne(""))))));
+  EXPECT_THAT(print("markdown"), HasSubstr("| cpu |"));
+}
+
+TEST(Devices, prints_what_is_here) {
+  const ProgramResult table = run_program({"devices"});
+  EXPECT_EQ(table.exit_code, 0) << table.error;
+  EXPECT_THAT(table.output, AllOf(HasSubstr("cpu"), HasSubstr("matmul fp32"), HasSubstr("copy"), HasSubstr("null")));
+}
+
+}  // namespace
+}  // namespace ridgepoint

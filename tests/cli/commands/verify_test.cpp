@@ -1,0 +1,133 @@
+// verify from the outside: results and weights in files, and their comparison.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/toy_bench.h"
+#include "cli/usage_error.h"
+#include "core/files/file.h"
+#include "core/files/temporary_folder.h"
+#include "interchange/safetensors.h"
+#include "support/run_program.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(Verify, shows_how_far_the_weights_are_written) {
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const TemporaryFolder folder;
+  const std::string file = folder / "w.safetensors";
+  const ProgramResult result =
+      run_program_on_terminal({"verify", "--device", "cpu", "--layers", "1", "--d-model", "16", "--d-ff", "24",
+                               "--heads", "2", "--vocab", "50", "--save-weights", file});
+  EXPECT_EQ(result.exit_code, 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("weights of custom  writing"));
+  EXPECT_TRUE(std::filesystem::exists(file));
+}
+
+TEST(Verify, agrees_with_its_own_results_and_finds_a_change) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> model = {"--layers", "1",       "--d-model", "16",      "--d-ff",
+                                          "24",       "--heads", "2",         "--vocab", "50"};
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "verify");
+    arguments.insert(arguments.end(), model.begin(), model.end());
+    return run_program(arguments);
+  };
+  const std::string weights = folder / "w", tokens = folder / "t", results = folder / "r";
+  const ProgramResult made = verify({"--batch", "2", "--context", "8", "--seed", "3", "--optimizer-steps", "2",
+                                     "--save-weights", weights, "--save-tokens", tokens, "--dump", results});
+  ASSERT_EQ(made.exit_code, 0) << made.error;
+  const std::vector<std::string> from_files = {"--weights", weights,     "--tokens", tokens,   "--optimizer-steps",
+                                               "2",         "--against", results,    "--rtol", "0",
+                                               "--atol",    "0"};
+  const ProgramResult same = verify(from_files);
+  EXPECT_EQ(same.exit_code, 0) << same.output << same.error;
+  EXPECT_THAT(same.output, AllOf(HasSubstr("grad.layers.0.attn.q_proj.weight"), HasSubstr("No element differs.")));
+
+  std::vector<std::string> fewer_steps = from_files;
+  fewer_steps[5] = "1";
+  const ProgramResult different = verify(fewer_steps);
+  EXPECT_EQ(different.exit_code, 1);
+  EXPECT_THAT(different.output, AllOf(HasSubstr("differs most: element ["), HasSubstr("beyond rtol 0, atol 0")));
+  EXPECT_THAT(different.error, HasSubstr("'loss.2'"));
+}
+
+TEST(Verify, finds_the_same_results_where_attention_is_flash_or_fused) {
+  const TemporaryFolder folder;
+  const std::string results = folder / "r";
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {"verify", "--device", "cpu", "--model", "tiny", "--context", "48", "--optimizer-steps", "0"});
+    return run_program(arguments);
+  };
+  ASSERT_EQ(verify({"--dump", results}).exit_code, 0);
+  for (const auto& [option, value] : {std::pair("--compile", "fuse"), std::pair("--attention", "flash")}) {
+    const ProgramResult near = verify({option, value, "--against", results, "--rtol", "1e-5", "--atol", "1e-6"});
+    EXPECT_EQ(near.exit_code, 0) << near.output << near.error;
+    const ProgramResult exact = verify({option, value, "--against", results, "--rtol", "0", "--atol", "0"});
+    EXPECT_EQ(exact.exit_code, 1) << "other kernels round otherwise: were these the same kernels?";
+  }
+}
+
+TEST(Verify, finds_what_is_no_number) {
+  const TemporaryFolder folder;
+  const std::string weights = weights_with_nan(folder);
+  const auto verify = [&](const std::vector<std::string>& more) {
+    return run_program(with_options({"verify", "--device", "cpu", "--layers", "1", "--d-model", "16", "--d-ff", "24",
+                                     "--heads", "2", "--vocab", "50", "--context", "8", "--batch", "2"},
+                                    more));
+  };
+  const ProgramResult loss = verify({"--weights", weights});
+  EXPECT_EQ(loss.exit_code, 1);
+  EXPECT_EQ(loss.output, "step 1 loss NaN\n");
+  EXPECT_EQ(loss.error, "ridgepoint: 'loss' is NaN; --detect-anomaly names the first such node\n");
+  const ProgramResult found = verify({"--weights", weights, "--detect-anomaly"});
+  EXPECT_EQ(found.exit_code, 1);
+  EXPECT_THAT(found.error, HasSubstr("anomaly in step 1: the input 'layers.0.ln1.weight' has a NaN at [3]"));
+  const ProgramResult sound = verify({"--detect-anomaly", "--optimizer-steps", "2"});
+  EXPECT_EQ(sound.exit_code, 0) << sound.error;
+  EXPECT_THAT(sound.output, EndsWith("\nNo NaN and no infinity was found.\n"));
+}
+
+TEST(Verify, names_every_tensor_that_does_not_belong) {
+  const TemporaryFolder folder;
+  const std::string weights = folder / "w";
+  ASSERT_EQ(run_program({"verify", "--layers", "2", "--d-model", "16", "--d-ff", "24", "--heads", "2", "--vocab", "50",
+                         "--save-weights", weights})
+                .exit_code,
+            0);
+  const ProgramResult result = run_program({"verify", "--layers", "1", "--d-model", "16", "--d-ff", "32", "--heads",
+                                            "2", "--vocab", "50", "--weights", weights});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.error, HasSubstr("'layers.0.ffn.w1.weight' is fp32[24,16]"));
+  EXPECT_THAT(result.error, HasSubstr("'layers.1.ln1.weight' of '" + weights + "' is not a parameter of this model"));
+}
+
+TEST(Verify, refuses_files_that_are_not_safetensors) {
+  const TemporaryFolder folder;
+  write_file(folder / "w", "not a tensor in sight");
+  for (const char* option : {"--weights", "--tokens", "--against"}) {
+    const ProgramResult result = run_program({"verify", option, folder / "w"});
+    EXPECT_EQ(result.exit_code, 1) << option;
+    EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr((folder / "w").string())));
+  }
+}
+
+TEST(Verify, refuses_options_at_odds) {
+  expect_usage_error({"verify", "--device", "null"}, "computes nothing");
+  expect_usage_error({"verify", "--optimizer-steps", "-1"}, "--optimizer-steps");
+  expect_usage_error({"verify", "--batch", "1,2"}, "2 configurations");
+}
+
+}  // namespace
+}  // namespace ridgepoint
