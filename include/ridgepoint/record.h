@@ -145,15 +145,16 @@ struct ParallelSection {
   std::vector<std::string> tried_shard;
   std::vector<std::int64_t> tried_bucket_bytes;
   std::vector<std::int64_t> tried_peak_reserved;
-  std::vector<double> tried_ms;             // predicted; NaN: not known
-  std::optional<std::int64_t> collectives;  // in an iteration
-  std::optional<std::int64_t> wire_bytes;   // that a rank sends in an iteration, if ranks form a ring
-  std::vector<double> rank_ms;              // the median of each rank, by the host's clock
-  std::optional<double> slowest_ms;         // the largest of them
-  std::optional<double> spread;             // of the largest over the smallest, as a share of the largest
-  std::vector<double> rank_alone_ms;        // the same on one rank: of every card at once, or of rank 0 on a CPU
-  std::optional<double> alone_ms;           // the largest of them
-  std::optional<double> efficiency;         // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
+  std::vector<double> tried_ms;                    // predicted; NaN: not known
+  std::optional<std::int64_t> collectives;         // in an iteration
+  std::optional<std::int64_t> copied_collectives;  // of them, those that copy engines send, at least in part
+  std::optional<std::int64_t> wire_bytes;          // that a rank sends in an iteration, if ranks form a ring
+  std::vector<double> rank_ms;                     // the median of each rank, by the host's clock
+  std::optional<double> slowest_ms;                // the largest of them
+  std::optional<double> spread;                    // of the largest over the smallest, as a share of the largest
+  std::vector<double> rank_alone_ms;               // the same on one rank: of every card at once, or of rank 0 on a CPU
+  std::optional<double> alone_ms;                  // the largest of them
+  std::optional<double> efficiency;                // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
   // Of rank 0, in iterations under the profiler after the timed ones; empty where there is none.
   std::optional<double> communication_ms;  // how long collectives run in an iteration
   std::optional<double> exposed_ms;        // of that, how long a kernel waits and none runs

@@ -33,6 +33,9 @@ class Communicator {
   // possible, null: collectives then move bytes through memory of their own.
   virtual std::unique_ptr<SharedMemory> share_memory(const FixedMemory& /*memory*/) { return nullptr; }
 
+  // Of the collectives whose kernels exist, those of which copy engines sent something in their last launch.
+  virtual int copied_collectives() const { return 0; }
+
   // The first problem of a rank, on all of them, which call this at once; empty if none has one. By default `mine`:
   // where a device captures nothing, no rank has a problem with that.
   virtual std::string problem_of_ranks(const std::string& mine, std::string_view /*what*/) { return mine; }

@@ -211,6 +211,7 @@ void visit_fields(RecordType& record, Visitor&& visit) {
   visit("parallel", "tried_peak_reserved", step.parallel.tried_peak_reserved);
   visit("parallel", "tried_ms", step.parallel.tried_ms);
   visit("parallel", "collectives", step.parallel.collectives);
+  visit("parallel", "copied_collectives", step.parallel.copied_collectives);
   visit("parallel", "wire_bytes", step.parallel.wire_bytes);
   visit("parallel", "rank_ms", step.parallel.rank_ms);
   visit("parallel", "slowest_ms", step.parallel.slowest_ms);

@@ -80,6 +80,8 @@ class Run {
     program_.emplace(session_.make(plan));
     session_.initialise(*program_);
     together([&] { iterate(); });
+    if (session_.communicator() != nullptr)
+      step().parallel.copied_collectives = session_.communicator()->copied_collectives();
     const std::optional<double> loss = loss_of(*program_);
     loss_scaling();
     memory();

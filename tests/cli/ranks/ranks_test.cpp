@@ -202,6 +202,7 @@ TEST_F(Ranks, are_one_row_with_the_times_of_all_and_of_one_alone) {
   ASSERT_EQ(parallel["rank_ms"].size(), 2);
   EXPECT_EQ(parallel["slowest_ms"], std::max(parallel["rank_ms"][0], parallel["rank_ms"][1]));
   EXPECT_GE(parallel["spread"], 0);
+  EXPECT_EQ(parallel["copied_collectives"], 0);
   EXPECT_EQ(parallel["rank_alone_ms"], json({parallel["alone_ms"]})) << "of rank 0 on a CPU";
   EXPECT_DOUBLE_EQ(parallel["efficiency"].get<double>(),
                    parallel["alone_ms"].get<double>() / parallel["slowest_ms"].get<double>());

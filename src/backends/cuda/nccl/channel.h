@@ -26,6 +26,9 @@ class Channel {
   CollectiveWatch& watch() { return *watch_; }
   // Null where no memory of this GPU can be reached by the others.
   DirectMemory* direct_memory() { return direct_memory_.get(); }
+  // The collectives of which copy engines send something.
+  int copied() const { return copied_; }
+  void count_copied(int more) { copied_ += more; }
 
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
@@ -36,6 +39,7 @@ class Channel {
   int rank_, ranks_;
   CUstream stream_ = nullptr;
   NcclHandle handle_ = nullptr;
+  int copied_ = 0;
   std::optional<CollectiveWatch> watch_;
   std::unique_ptr<DirectMemory> direct_memory_;
 };

@@ -3,8 +3,8 @@
 // name fails; FAKE_NCCL_HANGS_AT: the collective of this number, from 1, does not end, captured or not; with
 // FAKE_NCCL_NOTES_ERROR NCCL notes an error meanwhile. FAKE_NCCL_REACHES_NOTHING: the cards do not reach each other's
 // memory. FAKE_NCCL_JOINS_NOBODY: joining does not end. FAKE_NCCL_LOG: the beginning of the name of a file for each
-// rank, with a line for each tensor of a collective: the function, the elements, their type, and whether copy engines do
-// it and whether it is captured.
+// rank, with a line for each tensor of a collective: the function, the elements, their type, and whether copy engines
+// do it and whether it is captured.
 #include <cuda.h>
 #include <dlfcn.h>
 

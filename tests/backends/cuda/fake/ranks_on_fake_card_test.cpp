@@ -102,6 +102,8 @@ TEST_F(RanksOnFakeCard, copy_large_tensors_where_they_reach_the_memory_of_the_ot
     const Record record = record_from_json(result.output);
     EXPECT_TRUE(record.captured) << record.capture_problem.value_or("");
     EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << shard;
+    EXPECT_GT(record.training_step->parallel.copied_collectives, 0) << shard;
+    EXPECT_LE(record.training_step->parallel.copied_collectives, record.training_step->parallel.collectives) << shard;
     const std::string first = read_file(folder / "rank0", 1 << 20);
     EXPECT_EQ(first, read_file(folder / "rank1", 1 << 20)) << shard;
     EXPECT_THAT(first, ContainsRegex("ncclAlltoAll [0-9]{6,} 0 copied captured")) << shard;
@@ -143,7 +145,9 @@ TEST_F(RanksOnFakeCard, copy_nothing_where_they_do_not_reach_the_memory_of_the_o
     set(name, value);
     const ProgramResult result = bench("cuda:0", {"--compile", "full", "--d-model", "1024"});
     ASSERT_EQ(result.exit_code, 0) << result.error;
-    EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok) << name;
+    const Record record = record_from_json(result.output);
+    EXPECT_EQ(record.status, RunStatus::ok) << name;
+    EXPECT_EQ(record.training_step->parallel.copied_collectives, 0) << name;
     const std::string log = read_file(folder / "rank0", 1 << 20);
     EXPECT_THAT(log, HasSubstr("ncclAllReduce")) << name;
     EXPECT_THAT(log, ::testing::Not(HasSubstr("copied"))) << name;
