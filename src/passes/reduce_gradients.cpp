@@ -6,6 +6,7 @@
 // their gradients are summed: while the last sum runs, there are updates that do not wait for it.
 #include <algorithm>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,8 +21,10 @@ namespace ridgepoint {
 namespace {
 
 // A gradient of less than this part of a bucket is small. Where copy engines send the others, a small one needs a
-// kernel of NCCL, which keeps multiprocessors from backward while it waits for the other ranks.
+// kernel of NCCL, which keeps multiprocessors from backward while it waits for the other ranks. So many small ones that
+// they are that other part of a bucket do not wait for the last one.
 constexpr std::int64_t kSmallPartsOfBucket = 256;
+constexpr std::int64_t kManySmallPartsOfBucket = 16;
 
 class GradientReducer {
  public:
@@ -83,19 +86,26 @@ class GradientReducer {
   std::vector<std::vector<Value>> buckets() const {
     std::vector<std::vector<Value>> made;
     std::vector<Value> small;
-    std::int64_t bytes = options_.bucket_bytes;
-    for (const Value source : sources_) {
-      const auto added = static_cast<std::int64_t>(graph_.type(source).bytes());
-      if (added < options_.bucket_bytes / kSmallPartsOfBucket) {
-        small.push_back(source);
-        continue;
-      }
-      if (bytes >= options_.bucket_bytes) {
+    std::int64_t bytes = 0, small_bytes = 0;
+    const auto add = [&](std::span<const Value> values, std::int64_t more) {
+      if (made.empty() || bytes >= options_.bucket_bytes) {
         made.emplace_back();
         bytes = 0;
       }
-      made.back().push_back(source);
-      bytes += added;
+      made.back().insert(made.back().end(), values.begin(), values.end());
+      bytes += more;
+    };
+    for (const Value source : sources_) {
+      const auto added = static_cast<std::int64_t>(graph_.type(source).bytes());
+      if (added >= options_.bucket_bytes / kSmallPartsOfBucket) {
+        add({&source, 1}, added);
+        continue;
+      }
+      small.push_back(source);
+      small_bytes += added;
+      if (small_bytes < options_.bucket_bytes / kManySmallPartsOfBucket) continue;
+      add(small, std::exchange(small_bytes, 0));
+      small.clear();
     }
     if (made.empty() && !small.empty()) made.emplace_back();
     if (!made.empty()) made.back().insert(made.back().end(), small.begin(), small.end());

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "ir/queries.h"
@@ -124,12 +125,12 @@ TEST(ReduceGradients, puts_updates_in_the_order_of_their_sums) {
   EXPECT_TRUE(std::ranges::is_sorted(sums));
 }
 
-TEST(ReduceGradients, sums_small_gradients_with_the_last_bucket) {
-  constexpr std::int64_t kSmallest = 4 * 17, kBucket = 256 * kSmallest;  // the norms have 16 elements
+// The bytes of the sums of each bucket.
+std::vector<std::vector<std::size_t>> buckets_of(const TransformerConfig& model, std::int64_t bucket_bytes) {
   CompileOptions options{.mode = Mode::step, .verify = true};
   options.parallel.data = 2;
-  options.parallel.bucket_bytes = kBucket;
-  const ProgramPlan plan(Transformer(kToy, kBatch).build(), open_device("null"), {.compile = options});
+  options.parallel.bucket_bytes = bucket_bytes;
+  const ProgramPlan plan(Transformer(model, kBatch).build(), open_device("null"), {.compile = options});
   const Graph& graph = plan.graph();
   std::vector<std::vector<std::size_t>> buckets;
   for (const NodeId id : graph.order()) {
@@ -137,10 +138,27 @@ TEST(ReduceGradients, sums_small_gradients_with_the_last_bucket) {
     buckets.emplace_back();
     for (const Value sum : graph.node(id).outputs) buckets.back().push_back(graph.type(sum).bytes());
   }
+  return buckets;
+}
+
+TEST(ReduceGradients, sums_small_gradients_with_the_last_bucket) {
+  constexpr std::int64_t kSmall = 4 * 17;  // the norms have 16 elements
+  const std::vector<std::vector<std::size_t>> buckets = buckets_of(kToy, 256 * kSmall);
   ASSERT_GT(buckets.size(), 1U);
   for (std::size_t i = 0; i + 1 < buckets.size(); ++i)
-    EXPECT_GE(std::ranges::min(buckets[i]), std::size_t{kSmallest}) << i;
-  EXPECT_LT(std::ranges::min(buckets.back()), std::size_t{kSmallest});
+    EXPECT_GE(std::ranges::min(buckets[i]), std::size_t{kSmall}) << i;
+  EXPECT_LT(std::ranges::min(buckets.back()), std::size_t{kSmall});
+}
+
+// Of 200 layers, all gradients are smaller than 1/256 of a bucket, and together they are two buckets.
+TEST(ReduceGradients, does_not_leave_many_small_gradients_to_the_last_bucket) {
+  constexpr std::size_t kBucket = 256 * 4 * 51 * 16;  // the embedding has 50 x 16 elements
+  TransformerConfig model = kToy;
+  model.layers = 200;
+  const std::vector<std::vector<std::size_t>> buckets = buckets_of(model, kBucket);
+  EXPECT_GT(buckets.size(), 1U);
+  for (const std::vector<std::size_t>& bucket : buckets)
+    EXPECT_LT(std::accumulate(bucket.begin(), bucket.end(), std::size_t{0}), kBucket + kBucket / 8);
 }
 
 // The embedding is the head too, so its gradient has two parts.

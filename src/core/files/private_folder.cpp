@@ -147,10 +147,10 @@ bool PrivateFolder::write(const std::string& name, std::string_view contents, bo
     write_all(file.number(), contents, path);
     const int folder = descriptor_.number();
     if (!replaces) {
-      if (::renameat2(folder, temporary.c_str(), folder, name.c_str(), RENAME_NOREPLACE) == 0) return true;
-      if (errno == EEXIST) {
+      const bool is_new = ::linkat(folder, temporary.c_str(), folder, name.c_str(), 0) == 0;
+      if (is_new || errno == EEXIST) {
         ::unlinkat(folder, temporary.c_str(), 0);
-        return false;
+        return is_new;
       }
     }
     if (::renameat(folder, temporary.c_str(), folder, name.c_str()) != 0) throw_system_error("write", path, errno);

@@ -28,7 +28,7 @@ class PrivateFolder {
   std::optional<std::string> read(const std::string& name, std::uint64_t limit_bytes) const;
   // Creates or replaces the file. Throws Error and leaves the old file unchanged.
   void write(const std::string& name, std::string_view contents) const;
-  // Creates the file, or returns false where there is one; a file system that cannot tell replaces it.
+  // Creates the file, or returns false where there is one; a file system without links replaces it.
   bool write_new(const std::string& name, std::string_view contents) const;
 
  private:

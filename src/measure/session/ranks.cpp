@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -39,6 +41,17 @@ std::string first_difference(const std::string& of_first, std::size_t rank, cons
     if (!std::getline(other, other_line)) other_line = "nothing more";
   } while (line == other_line);
   return fmt::format("rank 0 has {} where rank {} has {}", line, rank, other_line);
+}
+
+// Whether each rank has a card that no other has.
+bool have_own_cards(const RunConfig& config) {
+  const std::string card = open_device(config.device, config.device_options)->facts().pci_bus_id.value_or("");
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  const std::vector<std::string> all =
+      config.group->all_gather(card.empty() ? "" : fmt::format("{} {}", host.data(), card), "the cards of ranks");
+  return std::ranges::all_of(all,
+                             [&](const std::string& one) { return !one.empty() && std::ranges::count(all, one) == 1; });
 }
 
 }  // namespace
@@ -133,7 +146,7 @@ void gather_times(ProcessGroup& group, double median_ms, ParallelSection& sectio
 
 void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section) {
   ProcessGroup& group = *config.group;
-  const bool has_own_card = config.device.starts_with("cuda");
+  const bool has_own_card = have_own_cards(config);
   std::string problem, mine;
   if (group.rank() == 0 || has_own_card) {
     try {

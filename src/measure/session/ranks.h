@@ -34,9 +34,9 @@ void require_same_collectives(ProcessGroup& group, const std::vector<std::string
 // After the timed iterations: exchanges the medians of all ranks.
 void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section);
 
-// Times ranks with the same batch on one rank: all at once on cards, which differ in speed by several percent, and rank
-// 0 while the others wait on CPUs, where they share processors. No time where one does not have the memory. Called by
-// all ranks, when their programs are released. Throws Error on every rank where one fails.
+// Times ranks with the same batch on one rank: all at once where each has a card of its own, because cards differ in
+// speed by several percent; otherwise rank 0, while the others wait. No time where one does not have the memory. Called
+// by all ranks, when their programs are released. Throws Error on every rank where one fails.
 void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section);
 
 }  // namespace ridgepoint

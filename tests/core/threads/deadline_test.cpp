@@ -26,7 +26,7 @@ TEST(Deadline, calls_nothing_and_does_not_wait_where_the_work_is_done) {
   {
     const Deadline deadline(std::chrono::hours(1), [&] { ++calls; });
   }
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(10));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
   EXPECT_EQ(calls, 0);
 }
 

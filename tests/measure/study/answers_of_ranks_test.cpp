@@ -31,14 +31,16 @@ Json ranks_row(std::string_view shard, double slowest_ms, double alone_ms, doubl
 
 TEST(Answers, say_how_much_speed_ranks_keep_and_why) {
   const auto of = [](const Json& row) { return sentence({{StudyPart::ranks, {row}}}, "How much of its speed"); };
-  EXPECT_EQ(of(ranks_row("none", 100, 92, 0.1, 1000)),
-            "On 2 ranks, each with the batch of one, a step of small keeps 92 % of the speed of one rank (most of the "
-            "loss is communication that nothing hides).");
-  EXPECT_EQ(of(ranks_row("none", 100, 80, 0.95, 1000)),
-            "On 2 ranks, each with the batch of one, a step of small keeps 80 % of the speed of one rank (most of the "
-            "loss is not exposed communication: the ranks share other resources).");
+  EXPECT_EQ(
+      of(ranks_row("none", 100, 92, 0.1, 1000)),
+      "On 2 ranks, each with the batch of one, a step of small keeps 92 % of the speed of one rank alone (most of the "
+      "loss is communication that nothing hides).");
+  EXPECT_EQ(
+      of(ranks_row("none", 100, 80, 0.95, 1000)),
+      "On 2 ranks, each with the batch of one, a step of small keeps 80 % of the speed of one rank alone (most of the "
+      "loss is not exposed communication: the ranks share other resources).");
   EXPECT_EQ(of(ranks_row("none", 100, 101, 1, 1000)),
-            "On 2 ranks, each with the batch of one, a step of small keeps 101 % of the speed of one rank.");
+            "On 2 ranks, each with the batch of one, a step of small keeps 101 % of the speed of one rank alone.");
   EXPECT_EQ(answer({{StudyPart::ranks, {ranks_row("optimizer", 1, 1, 1, 1)}}}, "How much of its speed").missing,
             StudyPart::ranks);
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 
 #include "backends/cuda/driver/shared_library.h"
@@ -11,12 +12,13 @@ namespace ridgepoint::cuda {
 namespace {
 
 constexpr std::string_view kDriverFile = "libcuda.so.1";
-// A driver supports programs built with a toolkit of its major version or an older one.
-constexpr int kLeastVersion = CUDA_VERSION / 1000 * 1000;
+// A driver supports programs built with a toolkit of its major version or an older one. Those of CUDA 12 know the edges
+// of graphs from 12.3 on.
+constexpr int kLeastVersion = std::max(CUDA_VERSION / 1000 * 1000, 12030);
 
 // The first driver of that major version, for messages: "driver 580 or newer".
 std::string least_driver() {
-  if (kLeastVersion == 12000) return "525 or newer";
+  if (kLeastVersion == 12030) return "545 or newer";
   return kLeastVersion == 13000 ? "580 or newer" : fmt::format("for CUDA {}", kLeastVersion / 1000);
 }
 
@@ -31,9 +33,9 @@ void require_version(const SharedLibrary& library, std::string_view file) {
         fmt::format("{} does not work as NVIDIA's driver should; reinstall the driver ({})", file, least_driver()));
   }
   if (version < kLeastVersion) {
-    unsupported(
-        fmt::format("the installed NVIDIA driver supports CUDA {}.{}, but this build needs {}.0; update to driver {}",
-                    version / 1000, version % 1000 / 10, kLeastVersion / 1000, least_driver()));
+    unsupported(fmt::format(
+        "the installed NVIDIA driver supports CUDA {}.{}, but this build needs {}.{}; update to driver {}",
+        version / 1000, version % 1000 / 10, kLeastVersion / 1000, kLeastVersion % 1000 / 10, least_driver()));
   }
 }
 

@@ -23,8 +23,8 @@ namespace ridgepoint::cuda {
   F(cuModuleLoadData) F(cuModuleUnload) F(cuModuleGetFunction) F(cuFuncSetAttribute) F(cuLaunchKernel) \
   F(cuLaunchKernelEx) F(cuLaunchCooperativeKernel) \
   F(cuGraphInstantiateWithFlags) F(cuGraphLaunch) F(cuGraphDestroy) F(cuGraphExecDestroy) F(cuGraphGetNodes) \
-  F(cuGraphNodeGetType) F(cuGraphNodeGetDependencies) F(cuGraphNodeGetDependentNodes) F(cuGraphAddDependencies) \
-  F(cuGraphAddKernelNode) F(cuGraphDestroyNode) F(cuGraphMemcpyNodeGetParams) F(cuGraphMemsetNodeGetParams)
+  F(cuGraphNodeGetType) F(cuGraphNodeGetDependencies_v2) F(cuGraphNodeGetDependentNodes_v2) \
+  F(cuGraphAddDependencies_v2) F(cuGraphAddKernelNode) F(cuGraphDestroyNode) F(cuGraphMemcpyNodeGetParams) F(cuGraphMemsetNodeGetParams)
 // clang-format on
 
 struct Driver {

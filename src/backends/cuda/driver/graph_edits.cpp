@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "backends/cuda/driver/context.h"
@@ -20,25 +21,28 @@ Nodes nodes_of(const Driver& driver, CUgraph graph) {
   return nodes;
 }
 
-// Those before or behind a node. Edges say which part of a kernel they wait for, so these are read too.
+// Those before or behind a node. Edges may say which part of a kernel they wait for; the driver tells of nodes only
+// together with that, so the nodes are not counted first.
 template <typename Query>
 Nodes neighbours(const Query& query, CUgraphNode node) {
-  std::size_t count = 0;
-  check(query(node, nullptr, nullptr, &count), "count the edges of a captured run");
-  Nodes nodes(count);
-  std::vector<CUgraphEdgeData> edges(count);
-  if (count > 0) check(query(node, nodes.data(), edges.data(), &count), "read the edges of a captured run");
-  return nodes;
+  for (std::size_t room = 16;; room *= 4) {
+    Nodes nodes(room);
+    std::vector<CUgraphEdgeData> edges(room);
+    std::size_t count = room;
+    check(query(node, nodes.data(), edges.data(), &count), "read the edges of a captured run");
+    nodes.resize(count);
+    if (count < room) return nodes;
+  }
 }
 
 void connect(const Driver& driver, CUgraph graph, CUgraphNode from, CUgraphNode to) {
-  check(driver.cuGraphAddDependencies(graph, &from, &to, nullptr, 1), "connect nodes of a captured run");
+  check(driver.cuGraphAddDependencies_v2(graph, &from, &to, nullptr, 1), "connect nodes of a captured run");
 }
 
 void remove(const Driver& driver, CUgraph graph, CUgraphNode node) {
-  const Nodes behind = neighbours(driver.cuGraphNodeGetDependentNodes, node);
-  for (const CUgraphNode before : neighbours(driver.cuGraphNodeGetDependencies, node)) {
-    const Nodes known = neighbours(driver.cuGraphNodeGetDependentNodes, before);
+  const Nodes behind = neighbours(driver.cuGraphNodeGetDependentNodes_v2, node);
+  for (const CUgraphNode before : neighbours(driver.cuGraphNodeGetDependencies_v2, node)) {
+    const Nodes known = neighbours(driver.cuGraphNodeGetDependentNodes_v2, before);
     for (const CUgraphNode after : behind) {
       if (std::ranges::find(known, after) == known.end()) connect(driver, graph, before, after);
     }
@@ -67,11 +71,11 @@ CUgraphNode replace_by_kernel(CudaContext& context, CUgraph graph, CUgraphNode n
   kernel.blockDimX = FillBytes::kThreads;
   kernel.blockDimY = kernel.blockDimZ = 1;
   kernel.kernelParams = arguments;
-  const Nodes before = neighbours(driver.cuGraphNodeGetDependencies, node);
+  const Nodes before = neighbours(driver.cuGraphNodeGetDependencies_v2, node);
   CUgraphNode made = nullptr;
   check(driver.cuGraphAddKernelNode(&made, graph, before.data(), before.size(), &kernel),
         "add a kernel to a captured run");
-  for (const CUgraphNode after : neighbours(driver.cuGraphNodeGetDependentNodes, node))
+  for (const CUgraphNode after : neighbours(driver.cuGraphNodeGetDependentNodes_v2, node))
     connect(driver, graph, made, after);
   return made;
 }

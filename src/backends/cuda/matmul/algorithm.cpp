@@ -69,8 +69,7 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
 
   const DiskCache cache = DiskCache::in_user_folder("matmul");
   std::optional<MatmulAlgorithm> algorithm;
-  const std::optional<std::string> text = cache.load(key);
-  if (text) algorithm = algorithm_from_text(*text);
+  if (const std::optional<std::string> text = cache.load(key)) algorithm = algorithm_from_text(*text);
   if (!algorithm || !accepts(context, plan, problem, own, *algorithm)) {
     const std::vector<cublasLtMatmulAlgo_t> ranked = plan.candidates(kRanked);
     if (ranked.empty()) {
@@ -78,12 +77,16 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
                   ErrorKind::unsupported);
     }
     algorithm = measured(context, plan, problem, own, ranked);
-    if (!algorithm) {
+    if (algorithm) {
+      const std::string mine = algorithm_to_text(*algorithm);
+      const auto first = algorithm_from_text(cache.store_first(key, mine));
+      if (first && accepts(context, plan, problem, own, *first)) {
+        algorithm = first;
+      } else {
+        cache.store(key, mine);
+      }
+    } else {
       algorithm = ranked.front();
-    } else if (const std::string mine = algorithm_to_text(*algorithm); text) {
-      cache.store(key, mine);  // in place of one that is not accepted
-    } else if (const auto first = algorithm_from_text(cache.store_first(key, mine))) {
-      algorithm = first;
     }
   }
   return choices().by_key.emplace(key, *algorithm).first->second;

@@ -20,6 +20,8 @@ namespace {
 
 // mpirun shows what a rank has printed a moment later, and nothing of it once a rank has ended.
 constexpr std::chrono::milliseconds kTimeToShow{500};
+// NCCL itself takes 1 s and more, whatever limit collectives have.
+constexpr std::chrono::duration<double> kLeastTimeToJoin{10};
 
 // A plan is made for one card: on others the ranks would make different graphs, whose collectives wait for ever.
 void require_same_card(const CardFacts& card, ProcessGroup& group) {
@@ -63,8 +65,11 @@ Channel::Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& grou
     std::this_thread::sleep_for(kTimeToShow);
     ranks->abort(1);
   };
-  const Deadline joined(limit, [&] { leave(describe_slow_start(limit)); });
-  check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
+  {
+    const std::chrono::duration<double> joins = std::max(limit, kLeastTimeToJoin);
+    const Deadline joined(joins, [&] { leave(describe_slow_start(joins)); });
+    check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
+  }
   watch_.emplace(context, handle_, stream_, limit, leave);
   direct_memory_ = DirectMemory::between(*group, context, handle_, stream_, *watch_);
 }

@@ -52,37 +52,6 @@ CollectiveWatch::Number CollectiveWatch::add(std::string description) {
 void CollectiveWatch::remove(Number number) {
   const std::lock_guard lock(mutex_);
   descriptions_.erase(number);
-  std::erase_if(launches_, [number](const auto& launch) { return launch->number == number; });
-}
-
-std::shared_ptr<const CollectiveWatch::Launch> CollectiveWatch::make_launch(Number number) {
-  auto* const made = new Launch{.number = number};
-  std::shared_ptr<const Launch> launch(made, [this](Launch* launch) {
-    if (launch->end != nullptr) {
-      const std::lock_guard lock(free_mutex_);
-      free_launches_.push_back(*launch);
-    }
-    delete launch;
-  });
-  {
-    const std::lock_guard lock(free_mutex_);
-    made->serial = ++last_serial_;
-    if (!free_launches_.empty()) {
-      made->begin = free_launches_.back().begin;
-      made->end = free_launches_.back().end;
-      free_launches_.pop_back();
-      return launch;
-    }
-  }
-  const CudaContext::Scope scope(context_);
-  for (CUevent* event : {&made->begin, &made->end})
-    check(context_.driver().cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create an event");
-  return launch;
-}
-
-void CollectiveWatch::launched(std::shared_ptr<const Launch> launch) {
-  const std::lock_guard lock(mutex_);
-  launches_.push_back(std::move(launch));
 }
 
 void CollectiveWatch::mark(std::uint32_t value) {
@@ -105,43 +74,22 @@ void CollectiveWatch::run() {
 }
 
 std::string CollectiveWatch::problem() {
-  look_at_word();
-  if (!is_marked_) look_at_launches();
+  const std::atomic_ref<std::uint32_t> word(*word_);
+  std::uint32_t value = word.load();
+  if (value % 2 == 1) {
+    if (word.compare_exchange_strong(value, kSeen)) {
+      is_running_ = true;
+      running_ = (value - 1) / 2;
+      since_ = Clock::now();
+    }
+  } else if (value != kSeen) {
+    is_running_ = false;
+  }
   if (!is_running_) return "";
   if (const std::string error = noted_error(); !error.empty())
     return fmt::format("NCCL could not finish {}: {}", description_of(running_), error);
   if (Clock::now() - since_ < limit_) return "";
   return describe_hang(description_of(running_), limit_.count());
-}
-
-void CollectiveWatch::runs(Number number) {
-  is_running_ = true;
-  running_ = number;
-  since_ = Clock::now();
-}
-
-void CollectiveWatch::look_at_word() {
-  const std::atomic_ref<std::uint32_t> word(*word_);
-  std::uint32_t value = word.load();
-  if (value % 2 == 1) {
-    if (!word.compare_exchange_strong(value, kSeen)) return;
-    is_marked_ = true;
-    runs((value - 1) / 2);
-  } else if (value != kSeen && is_marked_) {
-    is_marked_ = is_running_ = false;
-  }
-}
-
-void CollectiveWatch::look_at_launches() {
-  const CudaContext::Scope scope(context_, std::nothrow);
-  const auto has_come = [&](CUevent event) { return context_.driver().cuEventQuery(event) == CUDA_SUCCESS; };
-  const std::lock_guard lock(mutex_);
-  while (!launches_.empty() && has_come(launches_.front()->end)) launches_.pop_front();
-  if (launches_.empty() || !has_come(launches_.front()->begin)) {
-    is_running_ = false;
-  } else if (launches_.front()->serial != std::exchange(seen_, launches_.front()->serial) || !is_running_) {
-    runs(launches_.front()->number);
-  }
 }
 
 std::string CollectiveWatch::noted_error() {

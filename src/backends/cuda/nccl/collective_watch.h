@@ -1,24 +1,19 @@
 // Notices a collective that does not end, and gives the run up.
 //
-// One that is launched by itself stands between two events, which a thread asks: they take no time of the stream.
-// Events of a captured run cannot be asked, so there the stream marks its way:
-//
 //   stream of collectives:   mark_begin(k)   the collective k   mark_end(k)
 //   word in host memory:      2 k + 1                            2 k + 2
 //   thread:                   sees 2 k + 1, sets 0; if the word is still 0 after the limit, collective k has hung
 //
-// The marks are fills of the word. A fill takes less than 2 us, half as long as a write of the stream itself
-// (cuStreamWriteValue32).
+// The marks are fills of the word, so they are part of a captured run too and cost nothing on the stream of kernels. A
+// fill takes less than 2 us, half as long as a write of the stream itself (cuStreamWriteValue32).
 // The thread replaces the word with an atomic exchange: a mark that the GPU makes meanwhile is never lost, and a
 // collective that runs in every iteration is seen anew in each.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -47,23 +42,11 @@ class CollectiveWatch {
   // Also asks this communicator of the same stream for errors.
   void watch(NcclHandle handle);
 
-  // A number for a collective, which is free again after remove(). `description` is for messages. No launch of it runs
-  // when it is removed, or the context has failed.
+  // A number for a collective, which is free again after remove(). `description` is for messages.
   Number add(std::string description);
   void remove(Number number);
 
-  // Two events around one launch that is not captured. They are free for other launches when the last pointer goes.
-  struct Launch {
-    Number number = 0;
-    std::uint64_t serial = 0;  // of all launches, from 1
-    CUevent begin = nullptr;
-    CUevent end = nullptr;
-  };
-  std::shared_ptr<const Launch> make_launch(Number number);
-  // From now on the launch is watched. Both events have been recorded, in the order of the launches.
-  void launched(std::shared_ptr<const Launch> launch);
-
-  // Around a collective that is captured.
+  // Around the launch of the collective.
   void mark_begin(Number number) { mark(2 * number + 1); }
   void mark_end(Number number) { mark(2 * number + 2); }
 
@@ -72,10 +55,6 @@ class CollectiveWatch {
   void run();
   // The message if something is wrong now.
   std::string problem();
-  // Sees whether a collective runs, and which.
-  void look_at_word();
-  void look_at_launches();
-  void runs(Number number);
   std::string noted_error();
   std::string description_of(Number number);
 
@@ -90,15 +69,9 @@ class CollectiveWatch {
   std::mutex mutex_;
   std::vector<NcclHandle> handles_;
   std::map<Number, std::string> descriptions_;
-  std::deque<std::shared_ptr<const Launch>> launches_;  // that may not have ended, in order
-  std::mutex free_mutex_;
-  std::vector<Launch> free_launches_;
-  std::uint64_t last_serial_ = 0;
 
   // Of the thread alone.
   bool is_running_ = false;
-  bool is_marked_ = false;  // what runs is captured
-  std::uint64_t seen_ = 0;  // the launch that runs otherwise
   Number running_ = 0;
   std::chrono::steady_clock::time_point since_;
 };

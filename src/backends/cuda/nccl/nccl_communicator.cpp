@@ -103,14 +103,16 @@ class NcclKernel : public Kernel {
     CudaContext& context = channel_.context();
     const CudaContext::Scope scope(context);
     context.require_working();
-    begin_launch(context.is_capturing());
+    begin_.record(context.stream());
+    begin_.make_wait(channel_.stream());
+    channel_.watch().mark_begin(number_);
     try {
       send(arguments.inputs + first_sent_, arguments.outputs);
     } catch (...) {
-      end_launch();  // a part of it may run
+      end();  // a part of it may run
       throw;
     }
-    end_launch();
+    end();
   }
 
   void wait() override {
@@ -127,38 +129,17 @@ class NcclKernel : public Kernel {
     std::size_t sent_bytes, result_bytes;
   };
 
-  void begin_launch(bool is_captured) {
-    begin_.record(channel_.context().stream());
-    begin_.make_wait(channel_.stream());
-    if (is_captured) {
-      channel_.watch().mark_begin(number_);
-    } else {
-      launch_ = channel_.watch().make_launch(number_);
-      record(launch_->begin);
-    }
-  }
-
-  void end_launch() {
-    if (launch_ != nullptr) {
-      record(launch_->end);
-      channel_.watch().launched(std::move(launch_));
-      launch_ = nullptr;
-    } else {
-      channel_.watch().mark_end(number_);
-    }
+  void end() {
+    channel_.watch().mark_end(number_);
     end_.record(channel_.stream());
     is_running_ = true;
-  }
-
-  void record(CUevent event) const {
-    const Driver& driver = channel_.context().driver();
-    check(driver.cuEventRecordWithFlags(event, channel_.stream(), CU_EVENT_RECORD_DEFAULT), "record an event");
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
   // counts differ, because one of them could not capture, would wait for ever.
   void send(void* const* in, void* const* out) {
-    const bool may_copy = channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer && launch_ == nullptr;
+    const bool may_copy =
+        channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer && channel_.context().is_capturing();
     if (may_copy) find_messages(in, out);
     set_copied(may_copy && std::ranges::any_of(messages_, &Message::is_copied));
     if (!is_copied_) return send_by_kernels(in, out);
@@ -292,10 +273,9 @@ class NcclKernel : public Kernel {
   StreamPoint begin_, end_;
   std::size_t first_sent_ = 0;  // of the operands (ops/collectives.h)
   std::vector<Part> parts_;
-  std::vector<std::size_t> order_;                         // of the parts in messages
-  std::vector<Message> messages_;                          // of the last captured launch
-  bool is_copied_ = false;                                 // something of the last launch
-  std::shared_ptr<const CollectiveWatch::Launch> launch_;  // that is being made, where it is not captured
+  std::vector<std::size_t> order_;  // of the parts in messages
+  std::vector<Message> messages_;   // of the last captured launch
+  bool is_copied_ = false;          // something of the last launch
   bool is_running_ = false;
 };
 

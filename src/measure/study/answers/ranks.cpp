@@ -65,7 +65,7 @@ StudyAnswer efficiency(const StudyRows& rows) {
                            : "";
     answer.evidence.push_back({StudyPart::ranks, fmt::format("{}: {} on {:.0f} ranks, {} alone{}", workload(*row),
                                                              ms(slowest), ranks, ms(alone), collectives)});
-    sentences.push_back(fmt::format("a step of {} keeps {} of the speed of one rank{}", text(*row, "model.name"),
+    sentences.push_back(fmt::format("a step of {} keeps {} of the speed of one rank alone{}", text(*row, "model.name"),
                                     percent(alone / slowest),
                                     cause(slowest - alone, number(*row, "parallel.exposed_ms"))));
   }

@@ -273,7 +273,7 @@ TEST_F(RanksOnFakeCard, say_that_nccl_does_not_join_them) {
   set("FAKE_NCCL_JOINS_NOBODY", "1");
   const ProgramResult result = bench("cuda:0", {});
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.error, HasSubstr("NCCL has not joined the ranks within 1 s"));
+  EXPECT_THAT(result.error, HasSubstr("NCCL has not joined the ranks within 10 s"));
 }
 
 TEST_F(RanksOnFakeCard, quote_nccl_where_it_notes_an_error) {
