@@ -15,6 +15,7 @@
 #include "backends/cuda/driver/cuda_graph.h"
 #include "backends/cuda/fake/fake_card.h"
 #include "backends/cuda/fake/on_fake_card.h"
+#include "backends/cuda/kernels/fill/parameters.h"
 
 namespace ridgepoint {
 namespace {
@@ -134,6 +135,51 @@ TEST_F(OnCardGraphEdits, a_copy_that_is_left_out_writes_nothing_and_keeps_the_or
   EXPECT_EQ(count(1, 0), std::ptrdiff_t{kBytes});
   EXPECT_EQ(count(2, 1), std::ptrdiff_t{kBytes});
   device_->release_memory(memory, 3 * kBytes);
+}
+
+// A kernel before the copy has another edge, to a kernel that starts early; behind the copy stand two nodes.
+TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_start_early) {
+  CudaContext& context = CudaContext::of_card(0);
+  const cuda::Driver& driver = context.driver();
+  constexpr std::size_t kBytes = 4096;
+  auto* const memory = static_cast<std::byte*>(device_->allocate_memory(4 * kBytes));
+  device_->fill_zero(memory, 4 * kBytes);
+  CUstream side = nullptr;
+  CUevent fork = nullptr, join = nullptr;
+  cuda::check(driver.cuStreamCreate(&side, CU_STREAM_NON_BLOCKING), "create a stream");
+  for (CUevent* event : {&fork, &join}) cuda::check(driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create");
+  const auto fill = [&](std::byte* to, unsigned value) {
+    cuda::FillBytes bytes{reinterpret_cast<unsigned char*>(to), value, 1, kBytes};
+    void* arguments[] = {&bytes};
+    const cuda::LaunchShape shape{.block_x = cuda::FillBytes::kThreads, .waits_by_itself = true};
+    context.launch(context.kernel("fill/fill", "fill_bytes"), shape, arguments, "fill_bytes");
+  };
+  const auto copy = [&](std::size_t to, CUstream stream) {
+    cuda::check(driver.cuMemcpyDtoDAsync(address(memory + to * kBytes), address(memory), kBytes, stream), "copy");
+  };
+  CudaGraph graph(context, [&] {
+    fill(memory, 1);
+    cuda::check(driver.cuEventRecordWithFlags(fork, context.stream(), CU_EVENT_RECORD_DEFAULT), "fork");
+    cuda::check(driver.cuStreamWaitEvent(side, fork, CU_EVENT_WAIT_DEFAULT), "fork");
+    copy(1, side);  // which is left out
+    cuda::check(driver.cuEventRecordWithFlags(join, side, CU_EVENT_RECORD_DEFAULT), "join");
+    copy(2, side);
+    fill(memory + 3 * kBytes, 3);
+    cuda::check(driver.cuStreamWaitEvent(context.stream(), join, CU_EVENT_WAIT_DEFAULT), "join");
+    cuda::check(driver.cuEventRecordWithFlags(join, side, CU_EVENT_RECORD_DEFAULT), "join");
+    cuda::check(driver.cuStreamWaitEvent(context.stream(), join, CU_EVENT_WAIT_DEFAULT), "join");
+    fill(memory, 4);
+    context.graph_edits().leave_out_copy(memory, memory + kBytes);
+  });
+  graph.run();
+  std::vector<std::byte> found(4 * kBytes);
+  device_->copy_to_host(found.data(), memory, found.size());
+  for (const auto& [part, value] : {std::pair{0, 4}, {1, 0}, {2, 1}, {3, 3}}) {
+    const auto begin = found.begin() + part * static_cast<std::ptrdiff_t>(kBytes);
+    EXPECT_EQ(std::count(begin, begin + kBytes, std::byte(value)), std::ptrdiff_t{kBytes}) << part;
+  }
+  for (CUevent event : {fork, join}) driver.cuEventDestroy(event);
+  device_->release_memory(memory, 4 * kBytes);
 }
 
 }  // namespace
