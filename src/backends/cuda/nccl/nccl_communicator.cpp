@@ -142,7 +142,7 @@ class NcclKernel : public Kernel {
         channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer && channel_.context().is_capturing();
     if (may_copy) find_messages(in, out);
     set_copied(may_copy && std::ranges::any_of(messages_, &Message::is_copied));
-    if (!is_copied_) return send_by_kernels(in, out);
+    if (!may_copy) return send_by_kernels(in, out);
     launch_kernels();
     launch_copies();
   }
