@@ -20,6 +20,7 @@ class Channel {
 
   CudaContext& context() { return context_; }
   CUstream stream() const { return stream_; }
+  CUstream marks() const { return marks_; }  // of collectives that are not captured (collective_watch.h)
   NcclHandle handle() const { return handle_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -33,11 +34,11 @@ class Channel {
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
   NcclId prepare(ProcessGroup& group);
-  void make_stream();
+  void make_streams();
 
   CudaContext& context_;
   int rank_, ranks_;
-  CUstream stream_ = nullptr;
+  CUstream stream_ = nullptr, marks_ = nullptr;
   NcclHandle handle_ = nullptr;
   int copied_ = 0;
   std::optional<CollectiveWatch> watch_;

@@ -24,9 +24,9 @@ constexpr std::size_t kPageBytes = 4096;
 
 }  // namespace
 
-CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, CUstream stream, Seconds limit,
+CollectiveWatch::CollectiveWatch(const CudaContext& context, NcclHandle handle, Seconds limit,
                                  std::function<void(const std::string&)> leave)
-    : context_(context), stream_(stream), limit_(limit), leave_(std::move(leave)), handles_{handle} {
+    : context_(context), limit_(limit), leave_(std::move(leave)), handles_{handle} {
   const CudaContext::Scope scope(context);
   word_ = static_cast<std::uint32_t*>(std::aligned_alloc(kPageBytes, kPageBytes));  // never released
   *word_ = kSeen;
@@ -54,9 +54,9 @@ void CollectiveWatch::remove(Number number) {
   descriptions_.erase(number);
 }
 
-void CollectiveWatch::mark(std::uint32_t value) {
+void CollectiveWatch::mark(std::uint32_t value, CUstream stream) {
   const CudaContext::Scope scope(context_);
-  check(context_.driver().cuMemsetD32Async(word_on_card_, value, 1, stream_), "mark a collective");
+  check(context_.driver().cuMemsetD32Async(word_on_card_, value, 1, stream), "mark a collective");
 }
 
 void CollectiveWatch::run() {

@@ -103,9 +103,9 @@ bool DirectMemory::prepare(ProcessGroup& group, CollectiveWatch& watch) {
   watch.watch(copying_);
   if (!open(group, staging_, kStagingBytes, staging_window_)) return false;
   const CollectiveWatch::Number number = watch.add("a first copy between the cards");
-  watch.mark_begin(number);
+  watch.mark_begin(number, stream_);
   const std::string problem = gather_for_the_first_time(group.rank());
-  watch.mark_end(number);
+  watch.mark_end(number, stream_);
   return no_rank_has(group, problem, "whether NCCL copies");
 }
 

@@ -103,16 +103,15 @@ class NcclKernel : public Kernel {
     CudaContext& context = channel_.context();
     const CudaContext::Scope scope(context);
     context.require_working();
-    begin_.record(context.stream());
-    begin_.make_wait(channel_.stream());
-    channel_.watch().mark_begin(number_);
+    const bool is_captured = context.is_capturing();
+    begin(is_captured);
     try {
-      send(arguments.inputs + first_sent_, arguments.outputs);
+      send(is_captured, arguments.inputs + first_sent_, arguments.outputs);
     } catch (...) {
-      end();  // a part of it may run
+      end(is_captured);  // a part of it may run
       throw;
     }
-    end();
+    end(is_captured);
   }
 
   void wait() override {
@@ -129,17 +128,27 @@ class NcclKernel : public Kernel {
     std::size_t sent_bytes, result_bytes;
   };
 
-  void end() {
-    channel_.watch().mark_end(number_);
+  void begin(bool is_captured) {
+    begin_.record(channel_.context().stream());
+    begin_.make_wait(channel_.stream());
+    if (is_captured) return channel_.watch().mark_begin(number_, channel_.stream());
+    begin_.make_wait(channel_.marks());
+    channel_.watch().mark_begin(number_, channel_.marks());
+  }
+
+  void end(bool is_captured) {
+    if (is_captured) channel_.watch().mark_end(number_, channel_.stream());
     end_.record(channel_.stream());
     is_running_ = true;
+    if (is_captured) return;
+    end_.make_wait(channel_.marks());
+    channel_.watch().mark_end(number_, channel_.marks());
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
   // counts differ, because one of them could not capture, would wait for ever.
-  void send(void* const* in, void* const* out) {
-    const bool may_copy =
-        channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer && channel_.context().is_capturing();
+  void send(bool is_captured, void* const* in, void* const* out) {
+    const bool may_copy = is_captured && channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
     if (may_copy) find_messages(in, out);
     set_copied(may_copy && std::ranges::any_of(messages_, &Message::is_copied));
     if (!may_copy) return send_by_kernels(in, out);
@@ -154,7 +163,7 @@ class NcclKernel : public Kernel {
   // All tensors as one kernel of NCCL.
   void send_by_kernels(void* const* in, void* const* out) {
     check(nccl().ncclGroupStart(), "begin a group");
-    for (std::size_t i = 0; i < parts_.size(); ++i) begin(parts_[i], parts_[i].count, in[i], out[i]);
+    for (std::size_t i = 0; i < parts_.size(); ++i) send_part(parts_[i], parts_[i].count, in[i], out[i]);
     check(nccl().ncclGroupEnd(), "launch a collective");
   }
 
@@ -221,11 +230,11 @@ class NcclKernel : public Kernel {
     check(nccl().ncclGroupStart(), "begin a group");
     for (const Message& message : messages_) {
       if (!message.is_copied) {
-        begin(*message.part, message.count, message.in, message.out);
+        send_part(*message.part, message.count, message.in, message.out);
       } else if (node_.op == Op::all_reduce) {
         const std::size_t copied_bytes = CopiedCollectives(channel_).divisible(message.sent_bytes);
         const std::size_t left = (message.sent_bytes - copied_bytes) / size_bytes(message.part->dtype);
-        if (left > 0) begin(*message.part, left, message.in + copied_bytes, message.out + copied_bytes);
+        if (left > 0) send_part(*message.part, left, message.in + copied_bytes, message.out + copied_bytes);
       }
     }
     check(nccl().ncclGroupEnd(), "launch a collective");
@@ -248,7 +257,7 @@ class NcclKernel : public Kernel {
     }
   }
 
-  void begin(const Part& part, std::size_t count, const void* in, void* out) {
+  void send_part(const Part& part, std::size_t count, const void* in, void* out) {
     const NcclHandle handle = channel_.handle();
     const CUstream stream = channel_.stream();
     switch (node_.op) {
