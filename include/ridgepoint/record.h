@@ -152,7 +152,7 @@ struct ParallelSection {
   std::vector<double> rank_ms;                     // the median of each rank, by the host's clock
   std::optional<double> slowest_ms;                // the largest of them
   std::optional<double> spread;                    // of the largest over the smallest, as a share of the largest
-  std::vector<double> rank_alone_ms;               // the same on one rank: of all with cards of their own at once, or of rank 0
+  std::vector<double> rank_alone_ms;               // the same on one rank: of all with a card each, or of rank 0
   std::optional<double> alone_ms;                  // the largest of them
   std::optional<double> efficiency;                // alone_ms / slowest_ms: 1 if the ranks cost one another nothing
   // Of rank 0, in iterations under the profiler after the timed ones; empty where there is none.

@@ -142,12 +142,12 @@ std::vector<std::vector<std::size_t>> buckets_of(const TransformerConfig& model,
 }
 
 TEST(ReduceGradients, sums_small_gradients_with_the_last_bucket) {
-  constexpr std::int64_t kSmall = 4 * 17;  // the norms have 16 elements
-  const std::vector<std::vector<std::size_t>> buckets = buckets_of(kToy, 256 * kSmall);
+  constexpr std::int64_t kLeast = 4 * 17;  // the norms have 16 elements
+  const std::vector<std::vector<std::size_t>> buckets = buckets_of(kToy, 256 * kLeast);
   ASSERT_GT(buckets.size(), 1U);
   for (std::size_t i = 0; i + 1 < buckets.size(); ++i)
-    EXPECT_GE(std::ranges::min(buckets[i]), std::size_t{kSmall}) << i;
-  EXPECT_LT(std::ranges::min(buckets.back()), std::size_t{kSmall});
+    EXPECT_GE(std::ranges::min(buckets[i]), std::size_t{kLeast}) << i;
+  EXPECT_LT(std::ranges::min(buckets.back()), std::size_t{kLeast});
 }
 
 // Of 200 layers, all gradients are smaller than 1/256 of a bucket, and together they are two buckets.
