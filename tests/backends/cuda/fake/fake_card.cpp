@@ -453,6 +453,7 @@ CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, CUDA_MEMSET_NODE_PARAMS* f
   const FakeWork& work = fake_node(node).work;
   *fill = {
       .dst = work.word != nullptr ? reinterpret_cast<CUdeviceptr>(work.word) : reinterpret_cast<CUdeviceptr>(work.to),
+      .pitch = 0,
       .value = work.value,
       .elementSize = work.word != nullptr ? 4U : 1U,
       .width = work.word != nullptr ? 1 : work.bytes,
