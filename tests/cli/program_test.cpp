@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/refusals.h"
 #include "cli/toy_bench.h"
-#include "cli/usage_error.h"
 #include "support/run_program.h"
 #include "support/terminal_screen.h"
 

@@ -24,6 +24,7 @@
 
 #include "cli/commands/command.h"
 #include "cli/terminal/output.h"
+#include "measure/machine/card_place.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "runtime/device.h"
@@ -173,9 +174,7 @@ int threads_of_rank(ProcessGroup& ranks) {
 std::string only_card() {
   const auto is_card = [](const std::string& name) { return name.starts_with("cuda:"); };
   if (std::ranges::count_if(device_names(), is_card) != 1) return "";
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return fmt::format("{} {}", host.data(), open_device("cuda:0")->facts().pci_bus_id.value_or(""));
+  return place_of_card(*open_device("cuda:0"));
 }
 
 // The card with the number of the rank, unless a scheduler shows each rank only the one that it gave it.

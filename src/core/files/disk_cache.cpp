@@ -15,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kNotStored = "results are not cached, so the next run does this work again";
 constexpr std::uint64_t kLargestEntryBytes = std::uint64_t{64} << 20;
 
 // FNV-1a: http://www.isthe.com/chongo/tech/comp/fnv
@@ -74,27 +73,27 @@ std::optional<std::string> DiskCache::load(std::string_view key) const {
   return std::string(contents);
 }
 
-void DiskCache::store(std::string_view key, std::string_view contents) const {
-  if (base_.empty()) return;
-  try {
-    PrivateFolder::open(base_, levels_, true)->write(name_of(key), header(key, contents).append(contents));
-  } catch (const std::exception& error) {
-    warn(base_, kNotStored, error.what());
-  }
+void DiskCache::store(std::string_view key, std::string_view contents) const { write(key, contents, true); }
+
+std::string DiskCache::store_first(std::string_view key, std::string_view contents,
+                                   const std::function<bool(const std::string&)>& accepts) const {
+  if (write(key, contents, false)) return std::string(contents);
+  if (std::optional<std::string> first = load(key); first && accepts(*first)) return *std::move(first);
+  store(key, contents);
+  return std::string(contents);
 }
 
-std::string DiskCache::store_first(std::string_view key, std::string_view contents) const {
-  if (base_.empty()) return std::string(contents);
+bool DiskCache::write(std::string_view key, std::string_view contents, bool replaces) const {
+  if (base_.empty()) return true;
   try {
     const std::optional<PrivateFolder> folder = PrivateFolder::open(base_, levels_, true);
-    if (folder->write_new(name_of(key), header(key, contents).append(contents))) return std::string(contents);
+    const std::string entry = header(key, contents).append(contents);
+    if (!replaces) return folder->write_new(name_of(key), entry);
+    folder->write(name_of(key), entry);
   } catch (const std::exception& error) {
-    warn(base_, kNotStored, error.what());
-    return std::string(contents);
+    warn(base_, "results are not cached, so the next run does this work again", error.what());
   }
-  if (std::optional<std::string> first = load(key)) return *std::move(first);
-  store(key, contents);  // in place of what is damaged
-  return std::string(contents);
+  return true;
 }
 
 }  // namespace ridgepoint

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,14 +25,18 @@ class DiskCache {
   std::optional<std::string> load(std::string_view key) const;
   // Creates the folders where needed. Problems on disk cause a warning, never an exception.
   void store(std::string_view key, std::string_view contents) const;
-  // Stores where load() finds nothing, and returns what is stored then: that of the first process, so that those which
-  // compute a result at once, as ranks do, go on with the same one. Problems as for store().
-  std::string store_first(std::string_view key, std::string_view contents) const;
+  // Stores where load() finds nothing that is accepted, and returns what is stored then: that of the first process, so
+  // that those which compute a result at once, as ranks do, go on with the same one. Problems as for store().
+  std::string store_first(std::string_view key, std::string_view contents,
+                          const std::function<bool(const std::string&)>& accepts) const;
 
   // The path of an entry, for tests and messages.
   std::filesystem::path path_of(std::string_view key) const;
 
  private:
+  // Whether the key has the contents now, or nothing can be stored.
+  bool write(std::string_view key, std::string_view contents, bool replaces) const;
+
   std::filesystem::path base_;
   std::filesystem::path levels_;  // the private folders below base_
 };

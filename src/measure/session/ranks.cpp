@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "core/units.h"
+#include "measure/machine/card_place.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
 #include "runtime/process_group.h"
@@ -45,11 +44,8 @@ std::string first_difference(const std::string& of_first, std::size_t rank, cons
 
 // Whether each rank has a card that no other has.
 bool have_own_cards(const RunConfig& config) {
-  const std::string card = open_device(config.device, config.device_options)->facts().pci_bus_id.value_or("");
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  const std::vector<std::string> all =
-      config.group->all_gather(card.empty() ? "" : fmt::format("{} {}", host.data(), card), "the cards of ranks");
+  const std::string mine = place_of_card(*open_device(config.device, config.device_options));
+  const std::vector<std::string> all = config.group->all_gather(mine, "the cards of ranks");
   return std::ranges::all_of(all,
                              [&](const std::string& one) { return !one.empty() && std::ranges::count(all, one) == 1; });
 }

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/refusals.h"
 #include "cli/toy_bench.h"
-#include "cli/usage_error.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "ridgepoint/record.h"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "support/run_program.h"
@@ -17,13 +18,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 using Words = std::vector<std::string>;
-
-void expect_refused(const Words& arguments, int exit_code, const std::string& message) {
-  const ProgramResult result = run_program(arguments);
-  EXPECT_EQ(result.exit_code, exit_code) << message;
-  EXPECT_THAT(result.error, HasSubstr(message));
-  EXPECT_EQ(result.output, "");
-}
 
 TEST(ModelsCommand, lists_presets_and_known_models_with_what_they_take) {
   const ProgramResult result = run_program({"models", "--format", "json"});

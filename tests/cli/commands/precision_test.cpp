@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/refusals.h"
 #include "core/files/temporary_folder.h"
 #include "models/transformer.h"
 #include "support/csv_rows.h"
@@ -27,11 +28,9 @@ ProgramResult precision(std::vector<std::string> more) {
   return run_program(more);
 }
 
-void expect_precision_refused(const std::vector<std::string>& more, const std::string& message) {
-  const ProgramResult result = precision(more);
-  EXPECT_EQ(result.exit_code, 2) << message;
-  EXPECT_THAT(result.error, AllOf(StartsWith("ridgepoint: "), HasSubstr(message)));
-  EXPECT_THAT(result.output, IsEmpty());
+void expect_precision_refused(std::vector<std::string> more, const std::string& message) {
+  more.insert(more.begin(), "precision");
+  expect_usage_error(more, message);
 }
 
 TEST(PrecisionCommand, prints_the_published_sums_in_every_form) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/refusals.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "support/run_program.h"
@@ -16,13 +17,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-void expect_published_refused(const std::vector<std::string>& arguments, int exit_code, const std::string& message) {
-  std::vector<std::string> words = {"published"};
-  words.insert(words.end(), arguments.begin(), arguments.end());
-  const ProgramResult result = run_program(words);
-  EXPECT_EQ(result.exit_code, exit_code) << message;
-  EXPECT_THAT(result.error, HasSubstr(message));
-  EXPECT_EQ(result.output, "");
+void expect_published_refused(std::vector<std::string> arguments, int exit_code, const std::string& message) {
+  arguments.insert(arguments.begin(), "published");
+  expect_refused(arguments, exit_code, message);
 }
 
 TEST(PublishedCommand, shows_figure_unit_source_device_and_label) {

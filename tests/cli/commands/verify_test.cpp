@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "cli/refusals.h"
 #include "cli/toy_bench.h"
-#include "cli/usage_error.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"

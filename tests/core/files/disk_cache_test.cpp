@@ -129,13 +129,17 @@ TEST_F(DiskCacheTest, a_folder_that_can_only_be_read_is_read) {
   EXPECT_EQ(::chmod(folder.c_str(), 0700), 0);
 }
 
-TEST_F(DiskCacheTest, the_first_entry_stays_unless_it_is_damaged) {
-  EXPECT_EQ(cache_.store_first("a", "1"), "1");
-  EXPECT_EQ(cache_.store_first("a", "2"), "1");
+bool accept_all(const std::string&) { return true; }
+
+TEST_F(DiskCacheTest, the_first_entry_stays_unless_it_is_damaged_or_not_accepted) {
+  EXPECT_EQ(cache_.store_first("a", "1", accept_all), "1");
+  EXPECT_EQ(cache_.store_first("a", "2", accept_all), "1");
   EXPECT_EQ(cache_.load("a"), "1");
   std::ofstream(cache_.path_of("a"), std::ios::binary) << "damage";
-  EXPECT_EQ(cache_.store_first("a", "3"), "3");
+  EXPECT_EQ(cache_.store_first("a", "3", accept_all), "3");
   EXPECT_EQ(cache_.load("a"), "3");
+  EXPECT_EQ(cache_.store_first("a", "4", [](const std::string& first) { return first != "3"; }), "4");
+  EXPECT_EQ(cache_.load("a"), "4");
   EXPECT_THAT(warnings_, ElementsAre(HasSubstr("damaged")));
 }
 
@@ -147,7 +151,7 @@ TEST_F(DiskCacheTest, processes_that_store_first_at_once_go_on_with_the_same_con
       ASSERT_GE(pid, 0);
       if (pid == 0) {
         const std::string mine(5000, static_cast<char>('a' + child));
-        std::_Exit(cache_.store_first(std::to_string(key), mine)[0]);
+        std::_Exit(cache_.store_first(std::to_string(key), mine, accept_all)[0]);
       }
       children.push_back(pid);
     }
@@ -166,7 +170,7 @@ TEST_F(DiskCacheTest, processes_that_store_first_at_once_go_on_with_the_same_con
 TEST_F(DiskCacheTest, without_a_folder_nothing_is_kept_and_nothing_is_said) {
   const DiskCache cache{std::filesystem::path(), "cache"};
   cache.store("a", "1");
-  EXPECT_EQ(cache.store_first("a", "2"), "2");
+  EXPECT_EQ(cache.store_first("a", "2", accept_all), "2");
   EXPECT_EQ(cache.load("a"), std::nullopt);
   EXPECT_THAT(warnings_, IsEmpty());
 }

@@ -68,9 +68,13 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
   if (known != choices().by_key.end()) return known->second;
 
   const DiskCache cache = DiskCache::in_user_folder("matmul");
-  std::optional<MatmulAlgorithm> algorithm;
-  if (const std::optional<std::string> text = cache.load(key)) algorithm = algorithm_from_text(*text);
-  if (!algorithm || !accepts(context, plan, problem, own, *algorithm)) {
+  const auto accepted = [&](const std::string& text) {
+    std::optional<MatmulAlgorithm> algorithm = algorithm_from_text(text);
+    if (algorithm && !accepts(context, plan, problem, own, *algorithm)) algorithm.reset();
+    return algorithm;
+  };
+  std::optional<MatmulAlgorithm> algorithm = accepted(cache.load(key).value_or(""));
+  if (!algorithm) {
     const std::vector<cublasLtMatmulAlgo_t> ranked = plan.candidates(kRanked);
     if (ranked.empty()) {
       throw Error(fmt::format("cuBLASLt on {} has no algorithm for the product {}", context.card().name, problem.key()),
@@ -78,13 +82,9 @@ MatmulAlgorithm choose_algorithm(CudaContext& context, const MatmulPlan& plan, c
     }
     algorithm = measured(context, plan, problem, own, ranked);
     if (algorithm) {
-      const std::string mine = algorithm_to_text(*algorithm);
-      const auto first = algorithm_from_text(cache.store_first(key, mine));
-      if (first && accepts(context, plan, problem, own, *first)) {
-        algorithm = first;
-      } else {
-        cache.store(key, mine);
-      }
+      const auto is_accepted = [&](const std::string& text) { return accepted(text).has_value(); };
+      const std::string first = cache.store_first(key, algorithm_to_text(*algorithm), is_accepted);
+      algorithm = accepted(first).value_or(*algorithm);
     } else {
       algorithm = ranked.front();
     }

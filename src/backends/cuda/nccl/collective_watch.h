@@ -30,12 +30,11 @@ class CollectiveWatch {
  public:
   using Number = std::uint32_t;
 
-  // Watches the collectives of a communicator until the process ends. One that takes longer than `limit`,
-  // and an error that NCCL notes while a collective runs, makes the context fail, so that a thread that waits for it
-  // throws the message. Nothing ends the work itself: a copy engine that waits for another card cannot be told to stop.
-  // A thread that does not come to wait, because the driver takes no more launches, throws nothing, and one that has
-  // thrown may be held up by the driver as it ends, so after a while `leave` is called with the message; it ends the
-  // process.
+  // Watches the collectives of a communicator until the process ends. One that takes longer than `limit`, and an error
+  // that NCCL notes while a collective runs, makes the context fail, so that a thread that waits for it throws the
+  // message. Nothing ends the work itself: a copy engine that waits for another card cannot be told to stop. A thread
+  // that does not come to wait, because the driver takes no more launches, throws nothing, and one that has thrown may
+  // be held up by the driver as it ends, so after a while `leave` is called with the message; it ends the process.
   CollectiveWatch(const CudaContext& context, NcclHandle handle, std::chrono::duration<double> limit,
                   std::function<void(const std::string&)> leave);
   CollectiveWatch(const CollectiveWatch&) = delete;

@@ -146,7 +146,8 @@ class NcclKernel : public Kernel {
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
-  // counts differ, because one of them could not capture, would wait for ever.
+  // counts differ, because one of them could not capture, would wait for ever. New parameters beside updates are
+  // gathered by one kernel for all of them, which is faster.
   void send(bool is_captured, void* const* in, void* const* out) {
     const bool may_copy = is_captured && channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
     if (may_copy) find_messages(in, out);

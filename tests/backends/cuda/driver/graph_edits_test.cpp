@@ -1,7 +1,6 @@
 // What is changed in a captured run: small fills become kernels, and copies that nobody reads are left out.
 #include "backends/cuda/driver/graph_edits.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -34,11 +33,9 @@ class GraphEditsOnFakeCard : public testing::OnFakeCard {
   template <typename Body>
   static std::vector<std::string> run(CudaContext& context, const Body& body) {
     CudaGraph graph(context, body);
-    void* const card = dlopen("libcuda.so.1", RTLD_NOW);
-    const auto watch = reinterpret_cast<decltype(&fake_card_watch)>(dlsym(card, "fake_card_watch"));
-    watch([](const FakeWork& done) { work.emplace_back(done.name); });
+    watch_card([](const FakeWork& done) { work.emplace_back(done.name); });
     graph.run();
-    watch(nullptr);
+    watch_card(nullptr);
     return std::exchange(work, {});
   }
 };
@@ -86,7 +83,7 @@ TEST_F(GraphEditsOnFakeCard, unread_copies_are_left_out_of_one_capture) {
 
 using OnCardGraphEdits = testing::OnCard;
 
-// Each element has its neighbours' old values beside it.
+// What lies beside a fill keeps its values.
 TEST_F(OnCardGraphEdits, fills_write_what_the_driver_would) {
   CudaContext& context = CudaContext::of_card(0);
   constexpr std::size_t kBytes = 8192;

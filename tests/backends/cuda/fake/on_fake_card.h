@@ -55,6 +55,14 @@ class OnFakeCard : public ::testing::Test {
     return count == nullptr ? -1 : count();
   }
 
+  // Calls the observer for every later piece of work of the fake GPU; null ends this.
+  static void watch_card(FakeWatcher watcher) {
+    const auto watch =
+        reinterpret_cast<decltype(&fake_card_watch)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_card_watch"));
+    ASSERT_NE(watch, nullptr);
+    watch(watcher);
+  }
+
  private:
   template <typename Body>
   [[noreturn]] void run_and_end(const Body& body) {

@@ -49,6 +49,7 @@ TEST_F(RanksOnFakeCard, take_what_is_planned_captured_or_not) {
       EXPECT_EQ(record.captured, level == "full") << record.capture_problem.value_or("");
       EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << shard << ' ' << level;
       EXPECT_GE(record.training_step->parallel.collectives, 1);
+      EXPECT_EQ(record.training_step->parallel.rank_alone_ms.size(), 1U) << "they share a card";
     }
   }
 }
@@ -122,7 +123,7 @@ TEST_F(RanksOnFakeCard, copy_what_they_divide_and_sum_the_rest_by_a_kernel) {
   std::istringstream lines(read_file(folder / "rank2", 1 << 20));
   std::vector<std::size_t> exchanged, gathered;
   std::size_t smallest = SIZE_MAX;
-  std::string function, count, type, how, more;
+  std::string function, count;
   for (std::string line; std::getline(lines, line);) {
     if (!line.ends_with("captured")) continue;
     std::istringstream(line) >> function >> count;
@@ -221,7 +222,9 @@ TEST_F(RanksOnFakeCard, take_the_cards_that_a_scheduler_gave_them) {
   set("FAKE_CARD_FOR_EACH_RANK", "1");
   const ProgramResult result = bench("cuda", {});
   ASSERT_EQ(result.exit_code, 0) << result.error;
-  EXPECT_EQ(record_from_json(result.output).status, RunStatus::ok);
+  const Record record = record_from_json(result.output);
+  EXPECT_EQ(record.status, RunStatus::ok);
+  EXPECT_EQ(record.training_step->parallel.rank_alone_ms.size(), 2U) << "each alone on its card at the same time";
 }
 
 TEST_F(RanksOnFakeCard, need_cards_of_one_kind) {

@@ -1,6 +1,5 @@
 // Attention and rotations that read operands as they lie and write results as they shall lie: the heads of one packed
 // product [B,S,3H,D], seen as [B,H,S,D].
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -62,13 +61,11 @@ class StridedAttention : public testing::OnFakeCard {
   static std::vector<Parameters> parameters_of(NodeRun& run) {
     static std::vector<Parameters> found;
     found.clear();
-    void* card = dlopen("libcuda.so.1", RTLD_NOW);
-    const auto watch = reinterpret_cast<void (*)(FakeWatcher)>(dlsym(card, "fake_card_watch"));
-    watch([](const FakeWork& work) {
+    watch_card([](const FakeWork& work) {
       if (work.parameters != nullptr) found.push_back(*static_cast<const Parameters*>(work.parameters[0]));
     });
     run.launch();
-    watch(nullptr);
+    watch_card(nullptr);
     return found;
   }
 };

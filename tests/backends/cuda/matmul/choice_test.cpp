@@ -104,16 +104,13 @@ TEST_F(CudaMatmulTimer, overwrites_the_cache_before_a_batch_and_times_the_batch_
     const cuda::Module module(card, "// text", "text");
     const CUfunction kernel = module.function("kernel");
     MatmulTimer timer(card, sizes());
-    auto* const watch =
-        reinterpret_cast<decltype(&fake_card_watch)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_card_watch"));
-    ASSERT_NE(watch, nullptr);
-    watch([](const FakeWork& done) { work.emplace_back(done.name); });
+    watch_card([](const FakeWork& done) { work.emplace_back(done.name); });
     const auto launch = [&](const MatmulAddresses&) { return card.launch(kernel, {}, nullptr, "kernel"), true; };
     const cuda::MatmulLaunch right = launch;
     const cuda::MatmulLaunch wrong = [](const MatmulAddresses&) { return false; };
     const std::array ways = {&right, &wrong, &right};
     const std::vector<cuda::MatmulBatch> batches = timer.cold_batches(ways, 3);
-    watch(nullptr);
+    watch_card(nullptr);
     EXPECT_TRUE(std::isfinite(batches[0].card_ms));
     EXPECT_TRUE(std::isinf(batches[1].card_ms));
     EXPECT_TRUE(std::isfinite(batches[2].card_ms));

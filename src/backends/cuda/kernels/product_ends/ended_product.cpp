@@ -209,26 +209,21 @@ std::size_t choose(CudaContext& context, const KernelSpec& spec, const EndPlan& 
   const auto find = [&](const std::string& text) {
     return static_cast<std::size_t>(std::ranges::find(texts, text) - texts.begin());
   };
+  const auto is_way = [&](const std::string& text) { return find(text) < texts.size(); };
   const std::string key = choice_key(context, plan);
   const std::lock_guard lock(ended_choices().mutex);
   std::string& chosen = ended_choices().by_key[key];
   const DiskCache cache = DiskCache::in_user_folder("matmul");
   if (chosen.empty()) {
     const std::string known = cache.load(key).value_or("");
-    if (find(known) < texts.size()) chosen = known;
+    if (is_way(known)) chosen = known;
   }
   if (chosen.empty()) {
     const InStage in_stage(FirstCallStage::choices);
     ways.front()->prepare();
     const std::optional<std::size_t> winner = EndedRace(context, spec, ways).winner();
     chosen = texts[winner.value_or(0)];
-    if (winner) {  // of processes that measure at once, as ranks do, all take the choice of the first
-      const std::string first = cache.store_first(key, chosen);
-      if (find(first) < texts.size())
-        chosen = first;
-      else
-        cache.store(key, chosen);
-    }
+    if (winner) chosen = cache.store_first(key, chosen, is_way);
   }
   return find(chosen);
 }

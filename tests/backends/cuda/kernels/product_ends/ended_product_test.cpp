@@ -2,7 +2,6 @@
 // where a kernel cannot.
 #include "backends/cuda/kernels/product_ends/ended_product.h"
 
-#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -149,12 +148,10 @@ class EndedProductOnFakeCard : public testing::OnFakeCard {
  protected:
   // The kernels that a launch runs.
   static std::vector<std::string> kernels_of(Kernel& kernel, const Addresses& addresses) {
-    auto* const watch =
-        reinterpret_cast<decltype(&fake_card_watch)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_card_watch"));
     launched.clear();
-    watch([](const FakeWork& work) { launched.emplace_back(work.name); });
+    watch_card([](const FakeWork& work) { launched.emplace_back(work.name); });
     kernel.launch(addresses.arguments());
-    watch(nullptr);
+    watch_card(nullptr);
     return launched;
   }
 
