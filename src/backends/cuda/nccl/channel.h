@@ -8,6 +8,7 @@
 #include "backends/cuda/driver/context.h"
 #include "backends/cuda/nccl/collective_watch.h"
 #include "backends/cuda/nccl/direct_memory.h"
+#include "backends/cuda/nccl/eager_launches.h"
 #include "backends/cuda/nccl/nccl.h"
 #include "runtime/process_group.h"
 
@@ -20,11 +21,11 @@ class Channel {
 
   CudaContext& context() { return context_; }
   CUstream stream() const { return stream_; }
-  CUstream marks() const { return marks_; }  // of collectives that are not captured (collective_watch.h)
   NcclHandle handle() const { return handle_; }
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   CollectiveWatch& watch() { return *watch_; }
+  EagerLaunches& eager_launches() { return *eager_launches_; }
   // Null where no memory of this GPU can be reached by the others.
   DirectMemory* direct_memory() { return direct_memory_.get(); }
   // The collectives of which copy engines send something.
@@ -34,14 +35,15 @@ class Channel {
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
   NcclId prepare(ProcessGroup& group);
-  void make_streams();
+  void make_stream();
 
   CudaContext& context_;
   int rank_, ranks_;
-  CUstream stream_ = nullptr, marks_ = nullptr;
+  CUstream stream_ = nullptr;
   NcclHandle handle_ = nullptr;
   int copied_ = 0;
   std::optional<CollectiveWatch> watch_;
+  std::optional<EagerLaunches> eager_launches_;
   std::unique_ptr<DirectMemory> direct_memory_;
 };
 

@@ -10,6 +10,7 @@
 #include "backends/cuda/nccl/channel.h"
 #include "backends/cuda/nccl/copied_collectives.h"
 #include "backends/cuda/nccl/nccl.h"
+#include "backends/cuda/nccl/stream_point.h"
 #include "core/block_bytes.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"
@@ -17,32 +18,6 @@
 
 namespace ridgepoint::cuda {
 namespace {
-
-// A point of one stream for which another can wait. In a capture both become edges of the graph.
-class StreamPoint {
- public:
-  explicit StreamPoint(const CudaContext& context) : context_(context) {
-    const CudaContext::Scope scope(context);
-    check(context.driver().cuEventCreate(&event_, CU_EVENT_DISABLE_TIMING), "create an event");
-  }
-  ~StreamPoint() {
-    const CudaContext::Scope scope(context_, std::nothrow);
-    context_.driver().cuEventDestroy(event_);
-  }
-  StreamPoint(const StreamPoint&) = delete;
-  StreamPoint& operator=(const StreamPoint&) = delete;
-
-  void record(CUstream stream) {
-    check(context_.driver().cuEventRecordWithFlags(event_, stream, CU_EVENT_RECORD_DEFAULT), "record an event");
-  }
-  void make_wait(CUstream stream) {
-    check(context_.driver().cuStreamWaitEvent(stream, event_, CU_EVENT_WAIT_DEFAULT), "wait for an event");
-  }
-
- private:
-  const CudaContext& context_;
-  CUevent event_ = nullptr;
-};
 
 NcclType type_of(DType dtype) {
   switch (dtype) {
@@ -82,6 +57,7 @@ class NcclKernel : public Kernel {
         part.type = type_of(sent.dtype);
         part.count = static_cast<std::size_t>(type.elements());
       }
+      bytes_ += std::max(part.sent_bytes, part.result_bytes);
       parts_.push_back(part);
       order_.push_back(i);
     }
@@ -91,6 +67,11 @@ class NcclKernel : public Kernel {
   }
 
   ~NcclKernel() override {
+    const CudaContext::Scope scope(channel_.context(), std::nothrow);
+    try {
+      channel_.eager_launches().finish(number_);
+    } catch (const Error&) {  // the card has failed
+    }
     channel_.watch().remove(number_);
     set_copied(false);
   }
@@ -103,20 +84,22 @@ class NcclKernel : public Kernel {
     CudaContext& context = channel_.context();
     const CudaContext::Scope scope(context);
     context.require_working();
-    const bool is_captured = context.is_capturing();
-    begin(is_captured);
+    if (!context.is_capturing()) return launch_eagerly(arguments);
+    channel_.eager_launches().finish();
+    begin_captured();
     try {
-      send(is_captured, arguments.inputs + first_sent_, arguments.outputs);
+      send(arguments.inputs + first_sent_, arguments.outputs);
     } catch (...) {
-      end(is_captured);  // a part of it may run
+      end_captured();  // a part of it may run
       throw;
     }
-    end(is_captured);
+    end_captured();
   }
 
   void wait() override {
     if (!std::exchange(is_running_, false)) return;
     const CudaContext::Scope scope(channel_.context());
+    channel_.eager_launches().finish(number_);
     end_.make_wait(channel_.context().stream());
   }
 
@@ -128,28 +111,30 @@ class NcclKernel : public Kernel {
     std::size_t sent_bytes, result_bytes;
   };
 
-  void begin(bool is_captured) {
-    begin_.record(channel_.context().stream());
-    begin_.make_wait(channel_.stream());
-    if (is_captured) return channel_.watch().mark_begin(number_, channel_.stream());
-    begin_.make_wait(channel_.marks());
-    channel_.watch().mark_begin(number_, channel_.marks());
+  void launch_eagerly(const LaunchArguments& arguments) {
+    channel_.eager_launches().before(number_, bytes_, begin_, end_);
+    is_running_ = true;
+    set_copied(false);
+    send_by_kernels(arguments.inputs + first_sent_, arguments.outputs);
   }
 
-  void end(bool is_captured) {
-    if (is_captured) channel_.watch().mark_end(number_, channel_.stream());
+  void begin_captured() {
+    begin_.record(channel_.context().stream());
+    begin_.make_wait(channel_.stream());
+    channel_.watch().mark_begin(number_, channel_.stream());
+  }
+
+  void end_captured() {
+    channel_.watch().mark_end(number_, channel_.stream());
     end_.record(channel_.stream());
     is_running_ = true;
-    if (is_captured) return;
-    end_.make_wait(channel_.marks());
-    channel_.watch().mark_end(number_, channel_.marks());
   }
 
   // In a captured run copy engines send what is large. Only there: NCCL's copies count themselves, and ranks whose
   // counts differ, because one of them could not capture, would wait for ever. New parameters beside updates are
   // gathered by one kernel for all of them, which is faster.
-  void send(bool is_captured, void* const* in, void* const* out) {
-    const bool may_copy = is_captured && channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
+  void send(void* const* in, void* const* out) {
+    const bool may_copy = channel_.direct_memory() != nullptr && node_.phase != Phase::optimizer;
     if (may_copy) find_messages(in, out);
     set_copied(may_copy && std::ranges::any_of(messages_, &Message::is_copied));
     if (!may_copy) return send_by_kernels(in, out);
@@ -163,6 +148,7 @@ class NcclKernel : public Kernel {
 
   // All tensors as one kernel of NCCL.
   void send_by_kernels(void* const* in, void* const* out) {
+    if (parts_.size() == 1) return send_part(parts_[0], parts_[0].count, in[0], out[0]);
     check(nccl().ncclGroupStart(), "begin a group");
     for (std::size_t i = 0; i < parts_.size(); ++i) send_part(parts_[i], parts_[i].count, in[i], out[i]);
     check(nccl().ncclGroupEnd(), "launch a collective");
@@ -283,6 +269,7 @@ class NcclKernel : public Kernel {
   StreamPoint begin_, end_;
   std::size_t first_sent_ = 0;  // of the operands (ops/collectives.h)
   std::vector<Part> parts_;
+  std::size_t bytes_ = 0;           // of a launch
   std::vector<std::size_t> order_;  // of the parts in messages
   std::vector<Message> messages_;   // of the last captured launch
   bool is_copied_ = false;          // something of the last launch

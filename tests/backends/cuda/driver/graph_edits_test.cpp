@@ -141,6 +141,7 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
   constexpr std::size_t kBytes = 4096;
   auto* const memory = static_cast<std::byte*>(device_->allocate_memory(4 * kBytes));
   device_->fill_zero(memory, 4 * kBytes);
+  const CudaContext::Scope scope(context);
   CUstream side = nullptr;
   CUevent fork = nullptr, join = nullptr;
   cuda::check(driver.cuStreamCreate(&side, CU_STREAM_NON_BLOCKING), "create a stream");
