@@ -8,6 +8,7 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -74,6 +75,18 @@ std::string key_of(const std::string& source, int architecture) {
                      fmt::join(nvrtc().options(architecture, options()), " "), source);
 }
 
+struct Sources {
+  // Never destroyed: a module cannot be unloaded once the driver has gone.
+  static Sources& of_process() {
+    static Sources& sources = *new Sources();
+    return sources;
+  }
+
+  std::mutex mutex;
+  std::map<std::pair<const CudaContext*, std::string>, std::weak_ptr<LoadedSource>> known;
+  std::set<std::shared_ptr<LoadedSource>> kept;
+};
+
 }  // namespace
 
 std::string compiled_image(const std::string& source, const std::string& name, int architecture) {
@@ -99,16 +112,26 @@ std::shared_future<std::string> compile_in_background(std::string source, std::s
 
 std::shared_ptr<LoadedSource> LoadedSource::open(CudaContext& context, const std::string& source,
                                                  const std::string& name) {
-  static std::mutex mutex;
-  static std::map<std::pair<const CudaContext*, std::string>, std::weak_ptr<LoadedSource>> sources;
-  const std::lock_guard lock(mutex);
-  std::weak_ptr<LoadedSource>& entry = sources[{&context, source}];
+  Sources& sources = Sources::of_process();
+  const std::lock_guard lock(sources.mutex);
+  std::weak_ptr<LoadedSource>& entry = sources.known[{&context, source}];
   std::shared_ptr<LoadedSource> loaded = entry.lock();
   if (loaded != nullptr) return loaded;
   loaded = std::make_shared<LoadedSource>(context, source, name);
   entry = loaded;
-  std::erase_if(sources, [](const auto& item) { return item.second.expired(); });
+  std::erase_if(sources.known, [](const auto& item) { return item.second.expired(); });
   return loaded;
+}
+
+void LoadedSource::keep_loaded() {
+  Sources& sources = Sources::of_process();
+  const std::lock_guard lock(sources.mutex);
+  for (const auto& [source, entry] : sources.known) {
+    const std::shared_ptr<LoadedSource> loaded = entry.lock();
+    if (loaded == nullptr) continue;
+    const std::lock_guard lock_source(loaded->mutex_);
+    if (loaded->module_ != nullptr) sources.kept.insert(loaded);
+  }
 }
 
 LoadedSource::LoadedSource(CudaContext& context, const std::string& source, const std::string& name)

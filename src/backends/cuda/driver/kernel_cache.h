@@ -33,6 +33,9 @@ class LoadedSource {
   // Starts to compile, or shares the code if this process already has the source for that GPU.
   static std::shared_ptr<LoadedSource> open(CudaContext& context, const std::string& source, const std::string& name);
 
+  // From now on until the process ends, the code of all sources that is loaded now stays loaded.
+  static void keep_loaded();
+
   LoadedSource(CudaContext& context, const std::string& source, const std::string& name);
   // Gives the code up. Waits if its compilation has begun, because NVRTC must not be running when the process ends.
   ~LoadedSource();

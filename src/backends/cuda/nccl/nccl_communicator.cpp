@@ -148,7 +148,6 @@ class NcclKernel : public Kernel {
 
   // All tensors as one kernel of NCCL.
   void send_by_kernels(void* const* in, void* const* out) {
-    if (parts_.size() == 1) return send_part(parts_[0], parts_[0].count, in[0], out[0]);
     check(nccl().ncclGroupStart(), "begin a group");
     for (std::size_t i = 0; i < parts_.size(); ++i) send_part(parts_[i], parts_[i].count, in[i], out[i]);
     check(nccl().ncclGroupEnd(), "launch a collective");

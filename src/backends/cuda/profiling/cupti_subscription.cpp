@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "backends/cuda/driver/kernel_cache.h"
 #include "backends/cuda/profiling/cupti_buffers.h"
 
 namespace ridgepoint::cuda {
@@ -41,7 +42,10 @@ CuptiSubscription::CuptiSubscription(CapturedNodes& nodes) : call_(cupti()) {
   }
 }
 
+// CUPTI knows a kernel by the address of its CUfunction, and reports the old name where the driver gives this address
+// to a kernel that is loaded later (seen with CUDA 13.0). So kernels that CUPTI has seen are never unloaded.
 void CuptiSubscription::end() noexcept {
+  LoadedSource::keep_loaded();
   while (enabled_ > 0) call_.cuptiActivityDisable(kKinds[--enabled_]);
   call_.cuptiUnsubscribe(subscriber_);
 }

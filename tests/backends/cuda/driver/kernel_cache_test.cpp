@@ -124,6 +124,30 @@ TEST_F(KernelCacheOnFakeCard, code_that_the_driver_refuses_is_compiled_again_and
   });
 }
 
+TEST_F(KernelCacheOnFakeCard, code_is_unloaded_with_its_last_owner_unless_it_is_kept) {
+  set("FAKE_CARD_MODULE_BYTES", "1048576");
+  on_fake_card([] {
+    auto& card = cuda::CudaContext::of_card(0);
+    const auto used_mib = [&, before = card.memory_info().free_bytes] {
+      return (before - card.memory_info().free_bytes) >> 20;
+    };
+    const auto load = [&] {
+      auto source = cuda::LoadedSource::open(card, kSource, "nothing");
+      source->function("nothing");
+      EXPECT_EQ(used_mib(), 1U);
+      return source;
+    };
+    load().reset();
+    EXPECT_EQ(used_mib(), 0U);
+    auto source = load();
+    cuda::LoadedSource::keep_loaded();
+    source.reset();
+    EXPECT_EQ(used_mib(), 1U);
+    load().reset();
+    EXPECT_EQ(used_mib(), 1U);
+  });
+}
+
 // Code of another compiler or GPU stays unused on disk, and is used again where it fits.
 TEST_F(KernelCacheOnFakeCard, compiles_once_for_each_version_of_the_compiler_and_each_architecture) {
   use_fake_compiler();
