@@ -1,7 +1,8 @@
 // Computes an elementwise value of the forward pass again where backward reads it, instead of keeping it: its operands
 // must be kept for backward anyway, and its readers there must be such that one kernel with it computes them. Then the
 // forward pass does not write the value, backward does not read it, and its memory is free in between. SwiGLU keeps
-// both of its operands, and computes silu again. The exponentials of a softmax are computed again from the softmax and
+// both of its operands, and computes silu again. So does what activation checkpointing computes again: backward reads
+// none of its values that it can make itself. The exponentials of a softmax are computed again from the softmax and
 // their sum, which backward reads too.
 #include <algorithm>
 #include <iterator>
@@ -28,9 +29,11 @@ class CheapValueRecomputer {
   }
 
  private:
-  bool is_backward(NodeId id) const {
+  // Whether the node would read a value of the phase `made` from memory. What is computed again for one product is one
+  // kernel.
+  bool runs_after(Phase made, NodeId id) const {
     const Phase phase = graph_.node(id).phase;
-    return phase == Phase::recompute || phase == Phase::backward;
+    return phase == Phase::backward || (phase == Phase::recompute && made != Phase::recompute);
   }
 
   // An op of one result that costs a few operations an element, in whichever kernel.
@@ -44,7 +47,7 @@ class CheapValueRecomputer {
     const Node node = graph_.node(id);
     const Value value = node.outputs[0];
     if (!may_be_recomputed(node)) return false;
-    const std::vector<NodeId> readers = backward_readers(value);
+    const std::vector<NodeId> readers = later_readers(node);
     if (readers.empty()) return false;
     const std::optional<Recipe> recipe = recipe_of(node);
     if (!recipe) return false;
@@ -57,21 +60,24 @@ class CheapValueRecomputer {
     return true;
   }
 
-  static bool is_before_backward(const Node& node) { return node.phase == Phase::forward || node.phase == Phase::loss; }
+  // Or a copy of such a node.
+  static bool is_of_forward(const Node& node) {
+    return node.phase == Phase::forward || node.phase == Phase::loss || node.phase == Phase::recompute;
+  }
 
-  std::vector<NodeId> backward_readers(Value value) const {
+  std::vector<NodeId> later_readers(const Node& node) const {
     std::vector<NodeId> readers;
-    std::ranges::copy_if(storage_.readers(value), std::back_inserter(readers),
-                         [&](NodeId r) { return is_backward(r); });
+    std::ranges::copy_if(storage_.readers(node.outputs[0]), std::back_inserter(readers),
+                         [&](NodeId r) { return runs_after(node.phase, r); });
     return readers;
   }
 
   // Whether nothing but one cheap kernel after another reads the result in backward.
   bool may_be_recomputed(const Node& node) const {
-    if (!is_before_backward(node) || !is_cheap(node)) return false;
+    if (!is_of_forward(node) || !is_cheap(node)) return false;
     const Value value = node.outputs[0];
     if (storage_.is_result(value) || !storage_.views(value).empty()) return false;
-    return std::ranges::all_of(backward_readers(value), [&](NodeId r) { return is_cheap(graph_.node(r)); });
+    return std::ranges::all_of(later_readers(node), [&](NodeId r) { return is_cheap(graph_.node(r)); });
   }
 
   // How to compute a value from what is kept.
@@ -82,7 +88,7 @@ class CheapValueRecomputer {
   };
 
   std::optional<Recipe> recipe_of(const Node& node) const {
-    if (std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand); }))
+    if (std::ranges::all_of(node.inputs, [&](Value operand) { return is_kept(operand, node.phase); }))
       return Recipe{node.op, node.inputs, node.attributes};
     return node.op == Op::exp ? from_quotient(node.outputs[0]) : std::nullopt;
   }
@@ -93,21 +99,21 @@ class CheapValueRecomputer {
     if (is_low(graph_.type(exponentials).dtype)) return std::nullopt;
     for (const NodeId id : storage_.readers(exponentials)) {
       const Node& quotient = graph_.node(id);
-      if (quotient.op != Op::div || quotient.inputs[0] != exponentials || !is_before_backward(quotient)) continue;
-      if (!is_kept(quotient.outputs[0]) || may_be_recomputed(quotient)) continue;
+      if (quotient.op != Op::div || quotient.inputs[0] != exponentials || !is_of_forward(quotient)) continue;
+      if (!is_kept(quotient.outputs[0], quotient.phase) || may_be_recomputed(quotient)) continue;
       const Value sum = quotient.inputs[1];
       const Node& reduction = graph_.producer_node(storage_.root(sum));
-      if (reduction.op == Op::reduce_sum && reduction.inputs[0] == exponentials && is_kept(sum))
+      if (reduction.op == Op::reduce_sum && reduction.inputs[0] == exponentials && is_kept(sum, quotient.phase))
         return Recipe{Op::mul, {quotient.outputs[0], sum}};
     }
     return std::nullopt;
   }
 
-  // Whether backward reads the storage of the operand, or the operand has none.
-  bool is_kept(Value operand) const {
+  // Whether backward reads the storage of the operand after that phase, or the operand has none.
+  bool is_kept(Value operand, Phase phase) const {
     const Value root = storage_.root(operand);
     return is_repeated(graph_.producer_node(root)) ||
-           std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return is_backward(id); });
+           std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return runs_after(phase, id); });
   }
 
   Graph& graph_;

@@ -37,6 +37,39 @@ output "q" %6
 )");
 }
 
+// What activation checkpointing computes again for a product, backward does not read as well.
+TEST(RecomputeCheapValues, computes_a_recomputed_value_once_more_beside_its_derivative) {
+  constexpr const char* kRecomputed = R"(
+%0:fp32[4,6] = input() {name="g", role="data"}
+%1:fp32[4,6] = input() {name="h", role="data"}
+%2:fp32[6,3] = input() {name="w", role="data"}
+%3:fp32[4,6] = silu(%0) @recompute "" ""
+%4:fp32[4,6] = mul(%3, %1) @recompute "" ""
+%5:fp32[4,3] = matmul(%4, %2) @backward "" ""
+%6:fp32[4,6] = mul(%1, %3) @backward "" ""
+%7:fp32[4,6] = silu_backward(%1, %0) @backward "" ""
+output "o" %5
+output "p" %6
+output "q" %7
+)";
+  expect_rewritten(recompute_cheap_values, kRecomputed, R"(
+%0:fp32[4,6] = input() {name="g", role="data"}
+%1:fp32[4,6] = input() {name="h", role="data"}
+%2:fp32[6,3] = input() {name="w", role="data"}
+%3:fp32[4,6] = silu(%0) @recompute "" ""
+%4:fp32[4,6] = mul(%3, %1) @recompute "" ""
+%5:fp32[4,3] = matmul(%4, %2) @backward "" ""
+%6:fp32[4,6] = silu(%0) @backward "" ""
+%7:fp32[4,6] = mul(%1, %6) @backward "" ""
+%8:fp32[4,6] = silu_backward(%1, %0) @backward "" ""
+output "o" %5
+output "p" %7
+output "q" %8
+)");
+  // Backward does not read the operand afterwards.
+  expect_left(recompute_cheap_values, replaced(kRecomputed, "silu_backward(%1, %0)", "silu_backward(%1, %1)"));
+}
+
 TEST(RecomputeCheapValues, keeps_a_value_whose_operand_backward_does_not_read) {
   expect_left(recompute_cheap_values, R"(
 %0:fp32[4,6] = input() {name="g", role="data"}
