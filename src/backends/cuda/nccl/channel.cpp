@@ -71,11 +71,11 @@ Channel::Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& grou
     check(nccl().ncclCommInitRank(&handle_, group->ranks(), id, group->rank()), "join the ranks");
   }
   watch_.emplace(context, handle_, limit, leave);
-  eager_launches_.emplace(context, stream_, *watch_);
+  eager_launches_.emplace(context, stream_, marks_, *watch_);
   direct_memory_ = DirectMemory::between(*group, context, handle_, stream_, *watch_);
 }
 
-// Loads NCCL and makes the stream, on all ranks or on none. Returns the id that rank 0 has made.
+// Loads NCCL and makes the streams, on all ranks or on none. Returns the id that rank 0 has made.
 NcclId Channel::prepare(ProcessGroup& group) {
   NcclId id{};
   std::exception_ptr failure;
@@ -83,7 +83,7 @@ NcclId Channel::prepare(ProcessGroup& group) {
   try {
     nccl();
     if (group.rank() == 0) check(nccl().ncclGetUniqueId(&id), "make an id");
-    make_stream();
+    make_streams();
   } catch (const Error& error) {
     failure = std::current_exception();
     problem = error.what();
@@ -96,12 +96,13 @@ NcclId Channel::prepare(ProcessGroup& group) {
   return id;
 }
 
-void Channel::make_stream() {
+void Channel::make_streams() {
   int least = 0;
   int greatest = 0;
   check(context_.driver().cuCtxGetStreamPriorityRange(&least, &greatest), "read the priorities of streams");
   // A collective that waits for a free multiprocessor holds up all ranks.
-  check(context_.driver().cuStreamCreateWithPriority(&stream_, CU_STREAM_NON_BLOCKING, greatest), "create a stream");
+  for (CUstream* stream : {&stream_, &marks_})
+    check(context_.driver().cuStreamCreateWithPriority(stream, CU_STREAM_NON_BLOCKING, greatest), "create a stream");
 }
 
 }  // namespace ridgepoint::cuda

@@ -35,11 +35,11 @@ class Channel {
  private:
   Channel(CudaContext& context, const std::shared_ptr<ProcessGroup>& group);
   NcclId prepare(ProcessGroup& group);
-  void make_stream();
+  void make_streams();
 
   CudaContext& context_;
   int rank_, ranks_;
-  CUstream stream_ = nullptr;
+  CUstream stream_ = nullptr, marks_ = nullptr;
   NcclHandle handle_ = nullptr;
   int copied_ = 0;
   std::optional<CollectiveWatch> watch_;

@@ -6,8 +6,8 @@
 //
 // The marks are fills of the word. A fill takes less than 2 us, half as long as a write of the stream itself
 // (cuStreamWriteValue32). In a captured run the stream of collectives makes them, around each collective, and kernels
-// beside it hide them. Otherwise another stream does, which waits for the begin and for the end of the collective, so
-// that marks hold up nothing.
+// beside it hide them. Otherwise they are on a stream of their own, and some collectives share a pair of them
+// (eager_launches.h).
 // The thread replaces the word with an atomic exchange: a mark that the GPU makes meanwhile is never lost, and a
 // collective that runs in every iteration is seen anew in each.
 #pragma once

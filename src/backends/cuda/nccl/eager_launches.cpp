@@ -4,34 +4,44 @@
 
 namespace ridgepoint::cuda {
 
-EagerLaunches::EagerLaunches(const CudaContext& context, CUstream stream, CollectiveWatch& watch)
-    : context_(context), stream_(stream), watch_(watch) {
-  const CudaContext::Scope scope(context);
-  check(context.driver().cuStreamCreate(&marks_, CU_STREAM_NON_BLOCKING), "create a stream");
-}
-
 void EagerLaunches::before(CollectiveWatch::Number number, std::size_t bytes, StreamPoint& begin, StreamPoint& end) {
-  if (last_ && (last_->number != number || last_->bytes + bytes > kMostBytes)) finish();
+  is_repeated_ = last_ == number;
+  const bool continues = open_ && is_repeated_ && open_->bytes + bytes <= kMostBytes && open_->launches < kMostLaunches;
+  if (!continues) this->end();
   const bool waits = computes();
   if (waits) {
     begin.record(context_.stream());
     begin.make_wait(stream_);
   }
-  if (!last_) {
+  if (!continues) {
     if (waits) begin.make_wait(marks_);
     watch_.mark_begin(number, marks_);
-    last_ = Launches{number, &end, 0};
+    open_ = Open{.number = number, .end = &end};
   }
-  last_->bytes += bytes;
+  open_->bytes += bytes;
+  ++open_->launches;
+  last_ = number;
+}
+
+// Nothing says yet that another launch follows the first, and the host may have other things to do.
+void EagerLaunches::after() {
+  if (!is_repeated_) end();
 }
 
 void EagerLaunches::finish(CollectiveWatch::Number number) {
-  if (last_ && last_->number == number) finish();
+  if (last_ == number) finish();
 }
 
 void EagerLaunches::finish() {
-  if (!last_) return;
-  const Launches launches = *std::exchange(last_, std::nullopt);
+  last_.reset();
+  end();
+}
+
+// A card that has failed may take no more work.
+void EagerLaunches::end() {
+  if (!open_) return;
+  const Open launches = *std::exchange(open_, std::nullopt);
+  if (context_.has_failed()) return;
   launches.end->record(stream_);
   launches.end->make_wait(marks_);
   watch_.mark_end(launches.number, marks_);

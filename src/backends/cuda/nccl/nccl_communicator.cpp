@@ -116,6 +116,7 @@ class NcclKernel : public Kernel {
     is_running_ = true;
     set_copied(false);
     send_by_kernels(arguments.inputs + first_sent_, arguments.outputs);
+    channel_.eager_launches().after();
   }
 
   void begin_captured() {

@@ -1,6 +1,7 @@
 #include "backends/cuda/profiling/cupti_subscription.h"
 
 #include <array>
+#include <new>
 
 #include "backends/cuda/driver/kernel_cache.h"
 #include "backends/cuda/profiling/cupti_buffers.h"

@@ -107,6 +107,7 @@ Captured* capturing = nullptr;  // the graph under construction
 std::atomic<int> captured_runs{0};
 std::atomic<int> early_launches{0};
 std::atomic<FakeNodeWatcher> node_watcher{nullptr};
+std::atomic<FakeStreamWatcher> stream_watcher{nullptr};
 std::atomic<std::uint64_t> last_call{0};
 
 FakeGraphNode& insert_node(Captured& graph, Captured::iterator behind, FakeGraphNode node) {
@@ -182,6 +183,7 @@ extern "C" {
 
 void fake_card_watch(FakeWatcher told) { watcher = told; }
 void fake_card_watch_nodes(FakeNodeWatcher told) { node_watcher = told; }
+void fake_card_watch_streams(FakeStreamWatcher told) { stream_watcher = told; }
 int fake_card_calls_elsewhere() { return calls_elsewhere; }
 int fake_card_context_calls() { return context_calls; }
 int fake_card_retained() { return retained; }
@@ -482,7 +484,10 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_
   });
 }
 CUresult cuStreamQuery(CUstream) { return ask_for_work(); }
-CUresult cuStreamWaitEvent(CUstream, CUevent, unsigned) { return state(); }
+CUresult cuStreamWaitEvent(CUstream stream, CUevent, unsigned) {
+  if (const FakeStreamWatcher told = stream_watcher) told(stream, true);
+  return state();
+}
 CUresult cuEventCreate(CUevent* event, unsigned) {
   return on_card([&] { return *event = reinterpret_cast<CUevent>(new EventTime(0)), CUDA_SUCCESS; });
 }
@@ -492,7 +497,8 @@ CUresult cuEventDestroy(CUevent event) {
 }
 // As the driver does, it refuses an external record outside of a capture, and a plain one within a capture does not set
 // the time of the event.
-CUresult cuEventRecordWithFlags(CUevent event, CUstream, unsigned flags) {
+CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
+  if (const FakeStreamWatcher told = stream_watcher) told(stream, false);
   return on_card([&] {
     auto& time = *reinterpret_cast<EventTime*>(event);
     if (flags == CU_EVENT_RECORD_EXTERNAL) {

@@ -40,7 +40,12 @@ using FakeWatcher = void (*)(const FakeWork&);
 // `original` is null for a node that is not a copy.
 using FakeNodeWatcher = void (*)(FakeGraphNode* node, FakeGraphNode* original);
 
+// A stream that comes to the record of an event, or that waits for an event.
+using FakeStreamWatcher = void (*)(void* stream, bool waits);
+
 extern "C" {
+// Calls the observer for every later record and wait; null ends this.
+void fake_card_watch_streams(FakeStreamWatcher watcher);
 // Calls the observer for every later piece of work; null ends this.
 void fake_card_watch(FakeWatcher watcher);
 // Calls the observer for every graph node that is created or copied; null ends this.

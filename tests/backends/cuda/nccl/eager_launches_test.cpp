@@ -1,9 +1,10 @@
-// The marks of collectives that are not captured, on the fake GPU, whose fills the test watches.
+// Marks, events and waits of collectives that are not captured, on the fake GPU.
 #include "backends/cuda/nccl/eager_launches.h"
 
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -19,57 +20,143 @@ using cuda::EagerLaunches;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+char stream_of_collectives, stream_of_marks;
+
 class EagerLaunchesOnFakeCard : public testing::OnFakeCard {
  protected:
   static inline std::vector<std::uint32_t> marks;
+  static inline std::vector<std::string> order;
 
-  // The values of the marks since the last call.
+  // Calls `body` with the launches, and with a function that launches a collective of so many bytes.
+  template <typename Body>
+  void run(const Body& body) {
+    on_fake_card([&] {
+      CudaContext& context = CudaContext::of_card(0);
+      const CudaContext::Scope scope(context);
+      // The watch and its thread stay until the process ends.
+      auto& watch = *new cuda::CollectiveWatch(context, nullptr, std::chrono::hours(1), [](const std::string&) {});
+      EagerLaunches launches(context, reinterpret_cast<CUstream>(&stream_of_collectives),
+                             reinterpret_cast<CUstream>(&stream_of_marks), watch);
+      cuda::StreamPoint begin(context), end(context);
+      watch.add("the first");
+      watch.add("the second");
+      body(launches, [&](std::uint32_t number, std::size_t bytes) {
+        launches.before(number, bytes, begin, end);
+        launches.after();
+      });
+    });
+  }
+
+  // The values of marks since the last call: collective k begins with 2 k + 1 and ends with 2 k + 2.
   static std::vector<std::uint32_t> new_marks() { return std::exchange(marks, {}); }
   static void watch_marks() {
     watch_card([](const FakeWork& work) {
       if (work.word != nullptr) marks.push_back(work.value);
     });
   }
+
+  template <typename Function>
+  static Function* of_card(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+  }
+  // The records and waits of streams since the last call.
+  static std::vector<std::string> new_order() { return std::exchange(order, {}); }
+  static void watch_order() {
+    of_card<decltype(fake_card_watch_streams)>("fake_card_watch_streams")([](void* stream, bool waits) {
+      const std::string name = stream == &stream_of_collectives ? "collectives"
+                               : stream == &stream_of_marks     ? "marks"
+                                                                : "compute";
+      order.push_back(name + (waits ? " waits" : " records"));
+    });
+  }
 };
 
-// A collective k begins with 2 k + 1 and ends with 2 k + 2.
-TEST_F(EagerLaunchesOnFakeCard, launches_of_one_collective_are_marked_as_one) {
-  on_fake_card([] {
-    CudaContext& context = CudaContext::of_card(0);
-    const CudaContext::Scope scope(context);
-    CUstream stream = nullptr;
-    cuda::check(context.driver().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "create a stream");
-    // The watch and its thread stay until the process ends.
-    auto& watch = *new cuda::CollectiveWatch(context, nullptr, std::chrono::hours(1), [](const std::string&) {});
-    EagerLaunches launches(context, stream, watch);
-    cuda::StreamPoint begin(context), end(context);
-    const std::uint32_t first = watch.add("one"), second = watch.add("another");
-    const auto launch = [&](std::uint32_t number, std::size_t bytes) { launches.before(number, bytes, begin, end); };
+TEST_F(EagerLaunchesOnFakeCard, one_launch_has_marks_of_its_own) {
+  run([](EagerLaunches& launches, const auto& launch) {
     watch_marks();
-
-    launch(first, 1024);
-    EXPECT_THAT(new_marks(), ElementsAre(1));
-    launch(first, 1024);
-    EXPECT_THAT(new_marks(), IsEmpty());
-    launch(second, 1024);
-    EXPECT_THAT(new_marks(), ElementsAre(2, 3));
-    launches.finish(first);  // it has been finished
-    EXPECT_THAT(new_marks(), IsEmpty());
-    launches.finish(second);
-    EXPECT_THAT(new_marks(), ElementsAre(4));
+    launch(0, 1024);
+    EXPECT_THAT(new_marks(), ElementsAre(1, 2));
+    launch(1, 1024);
+    EXPECT_THAT(new_marks(), ElementsAre(3, 4));
+    launches.finish(1);
+    launch(1, 1024);  // something waited for the one before
+    EXPECT_THAT(new_marks(), ElementsAre(3, 4));
     launches.finish();
     EXPECT_THAT(new_marks(), IsEmpty());
+  });
+}
 
-    launch(first, EagerLaunches::kMostBytes - 1);
-    launch(first, 1);
-    EXPECT_THAT(new_marks(), ElementsAre(1));
-    launch(first, 1);
+TEST_F(EagerLaunchesOnFakeCard, launches_behind_the_first_are_marked_together) {
+  run([](EagerLaunches& launches, const auto& launch) {
+    watch_marks();
+    launch(0, 1024);
+    launch(0, 1024);
+    launch(0, 1024);
+    EXPECT_THAT(new_marks(), ElementsAre(1, 2, 1));
+    launches.finish(1);  // not this one
+    EXPECT_THAT(new_marks(), IsEmpty());
+    launch(1, 1024);
+    EXPECT_THAT(new_marks(), ElementsAre(2, 3, 4));
+    launch(1, 1024);
+    launches.finish(1);
+    EXPECT_THAT(new_marks(), ElementsAre(3, 4));
+  });
+}
+
+TEST_F(EagerLaunchesOnFakeCard, few_launches_and_bytes_are_marked_together) {
+  run([](EagerLaunches& launches, const auto& launch) {
+    watch_marks();
+    launch(0, 1);
+    launch(0, EagerLaunches::kMostBytes - 1);
+    launch(0, 1);
+    EXPECT_THAT(new_marks(), ElementsAre(1, 2, 1));
+    launch(0, 1);
     EXPECT_THAT(new_marks(), ElementsAre(2, 1));
-    launch(first, 2 * EagerLaunches::kMostBytes);
+    launch(0, 2 * EagerLaunches::kMostBytes);
+    EXPECT_THAT(new_marks(), ElementsAre(2, 1));
+    launch(0, 1);
+    EXPECT_THAT(new_marks(), ElementsAre(2, 1));
+    for (int i = 1; i < EagerLaunches::kMostLaunches; ++i) launch(0, 1);
+    EXPECT_THAT(new_marks(), IsEmpty());
+    launch(0, 1);
     EXPECT_THAT(new_marks(), ElementsAre(2, 1));
     launches.finish();
     EXPECT_THAT(new_marks(), ElementsAre(2));
-    watch_card(nullptr);
+  });
+}
+
+TEST_F(EagerLaunchesOnFakeCard, a_collective_waits_for_a_busy_stream_alone) {
+  run([](EagerLaunches& launches, const auto& launch) {
+    CudaContext::of_card(0).synchronize();
+    watch_order();
+    launch(0, 1024);
+    EXPECT_THAT(new_order(), ElementsAre("collectives records", "marks waits"));
+    launches.finish();
+    const auto hang = of_card<decltype(fake_card_hang)>("fake_card_hang");
+    hang(true);
+    launch(0, 1024);
+    EXPECT_THAT(new_order(), ElementsAre("compute records", "collectives waits", "marks waits", "collectives records",
+                                         "marks waits"));
+    launch(0, 1024);
+    launch(0, 1024);
+    EXPECT_THAT(new_order(), ElementsAre("compute records", "collectives waits", "marks waits", "compute records",
+                                         "collectives waits"));
+    hang(false);
+    launches.finish();
+    EXPECT_THAT(new_order(), ElementsAre("collectives records", "marks waits"));
+  });
+}
+
+TEST_F(EagerLaunchesOnFakeCard, a_card_that_has_failed_gets_no_more_work) {
+  run([](EagerLaunches& launches, const auto& launch) {
+    launch(0, 1024);
+    launch(0, 1024);
+    CudaContext::of_card(0).fail("of a test");
+    watch_marks();
+    watch_order();
+    launches.finish(0);
+    EXPECT_THAT(new_marks(), IsEmpty());
+    EXPECT_THAT(new_order(), IsEmpty());
   });
 }
 
