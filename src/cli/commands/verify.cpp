@@ -55,6 +55,7 @@ class Verify : public Command {
     return "ridgepoint verify --weights w.safetensors --tokens t.safetensors --against torch.safetensors\n"
            "ridgepoint verify --save-weights w.safetensors --save-tokens t.safetensors --dump r.safetensors\n"
            "ridgepoint verify --dtype bf16 --against r.safetensors --rtol 1e-2 --atol 1e-2\n"
+           "ridgepoint verify --tokens t.safetensors --against r.safetensors --checkpoint block\n"
            "ridgepoint verify --tokens t.safetensors --against r.safetensors --parallel data=2 --ranks 2";
   }
   std::string_view notes() const override {
@@ -249,8 +250,8 @@ class Verify : public Command {
     return comparison.within_tolerance() ? kExitOk : kExitFailure;
   }
 
-  RunOptions run_options_{std::vector<std::string_view>{"--checkpoint", "--warmup", "--steps", "--mode", "--frozen",
-                                                        "--lora", "--accumulate"}};
+  RunOptions run_options_{
+      std::vector<std::string_view>{"--warmup", "--steps", "--mode", "--frozen", "--lora", "--accumulate"}};
   RankOptions rank_options_;
   std::string weights_, tokens_, dump_, against_, save_weights_, save_tokens_;
   std::int64_t optimizer_steps_ = 1;

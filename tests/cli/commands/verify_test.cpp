@@ -79,6 +79,23 @@ TEST(Verify, finds_the_same_results_where_attention_is_flash_or_fused) {
   }
 }
 
+TEST(Verify, finds_the_same_bits_where_backward_computes_activations_again) {
+  const TemporaryFolder folder;
+  const std::string results = folder / "r";
+  const auto verify = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"verify", "--device", "cpu", "--model", "tiny", "--context", "48"});
+    return run_program(arguments);
+  };
+  ASSERT_EQ(verify({"--dump", results}).exit_code, 0);
+  for (const std::string policy : {"selective", "block", "auto"}) {
+    const ProgramResult again = verify({"--checkpoint", policy, "--against", results, "--rtol", "0", "--atol", "0"});
+    EXPECT_EQ(again.exit_code, 0) << again.output << again.error;
+  }
+  const ProgramResult two = verify({"--checkpoint", "none,block"});
+  EXPECT_EQ(two.exit_code, 2);
+  EXPECT_THAT(two.error, HasSubstr("give one value for each option"));
+}
+
 TEST(Verify, finds_what_is_no_number) {
   const TemporaryFolder folder;
   const std::string weights = weights_with_nan(folder);
