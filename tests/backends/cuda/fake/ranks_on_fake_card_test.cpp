@@ -54,6 +54,24 @@ TEST_F(RanksOnFakeCard, take_what_is_planned_captured_or_not) {
   }
 }
 
+// Nothing takes two for granted: three divide no tensor of the model, and each has a card of its own.
+TEST_F(RanksOnFakeCard, may_be_three_or_four) {
+  set("FAKE_CARD_FOR_EACH_RANK", "1");
+  for (const std::string ranks : {"3", "4"}) {
+    for (const std::string shard : {"none", "parameters"}) {
+      const ProgramResult result =
+          bench("cuda", {"--compile", "full", "--shard", shard, "--parallel", "data=" + ranks, "--ranks", ranks});
+      ASSERT_EQ(result.exit_code, 0) << result.error;
+      const Record record = record_from_json(result.output);
+      EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+      EXPECT_TRUE(record.captured) << record.capture_problem.value_or("");
+      EXPECT_EQ(record.memory_bytes.peak_allocated, record.memory_bytes.planned_peak) << ranks << ' ' << shard;
+      EXPECT_EQ(std::to_string(record.training_step->parallel.rank_ms.size()), ranks);
+      EXPECT_EQ(std::to_string(record.training_step->parallel.rank_alone_ms.size()), ranks);
+    }
+  }
+}
+
 // A run chooses from the times that are predicted for its card, as the plan for that card does.
 TEST_F(RanksOnFakeCard, choose_the_buckets_and_the_sharding_that_a_plan_chooses) {
   const std::vector<std::string> choose = {"--parallel", "data=2,bucket=auto", "--shard",
