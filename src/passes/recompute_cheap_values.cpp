@@ -31,7 +31,7 @@ class CheapValueRecomputer {
  private:
   // Whether the node would read a value of the phase `made` from memory. What is computed again for one product is one
   // kernel.
-  bool runs_after(Phase made, NodeId id) const {
+  bool reads_from_memory(Phase made, NodeId id) const {
     const Phase phase = graph_.node(id).phase;
     return phase == Phase::backward || (phase == Phase::recompute && made != Phase::recompute);
   }
@@ -68,7 +68,7 @@ class CheapValueRecomputer {
   std::vector<NodeId> later_readers(const Node& node) const {
     std::vector<NodeId> readers;
     std::ranges::copy_if(storage_.readers(node.outputs[0]), std::back_inserter(readers),
-                         [&](NodeId r) { return runs_after(node.phase, r); });
+                         [&](NodeId r) { return reads_from_memory(node.phase, r); });
     return readers;
   }
 
@@ -113,7 +113,7 @@ class CheapValueRecomputer {
   bool is_kept(Value operand, Phase phase) const {
     const Value root = storage_.root(operand);
     return is_repeated(graph_.producer_node(root)) ||
-           std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return runs_after(phase, id); });
+           std::ranges::any_of(storage_.readers(root), [&](NodeId id) { return reads_from_memory(phase, id); });
   }
 
   Graph& graph_;

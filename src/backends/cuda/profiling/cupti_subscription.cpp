@@ -44,9 +44,12 @@ CuptiSubscription::CuptiSubscription(CapturedNodes& nodes) : call_(cupti()) {
 }
 
 // CUPTI knows a kernel by the address of its CUfunction, and reports the old name where the driver gives this address
-// to a kernel that is loaded later (seen with CUDA 13.0). So kernels that CUPTI has seen are never unloaded.
+// to a kernel that is loaded later (seen with CUDA 13.0). So the kernels at the end of a recording are never unloaded.
 void CuptiSubscription::end() noexcept {
-  LoadedSource::keep_loaded();
+  try {
+    LoadedSource::keep_loaded();
+  } catch (const std::bad_alloc&) {  // later names may be wrong
+  }
   while (enabled_ > 0) call_.cuptiActivityDisable(kKinds[--enabled_]);
   call_.cuptiUnsubscribe(subscriber_);
 }
