@@ -88,15 +88,13 @@ class Plan : public Command {
            "machine has one. Without --card, for a card older than compute capability 8.0, and in a build without "
            "the CUDA back end, they are those of this machine's processor (of its GPU with --device cuda). "
            "predicted ms is the time of an iteration by the roofline, at the rates that kernels reach; almost all "
-           "times measured on an H200 are within the error beside it; other cards, and more than two ranks, have not "
-           "been measured. The capacity of a card is the memory that its driver reports, less --keep-free for the "
-           "CUDA context, libraries and other programs. room is what is left of it beside the reserved memory; a "
-           "negative room is what is missing. "
-           "--as torch predicts PyTorch's eager mode instead: composite attention is plain ops in Python, softmax "
-           "torch.softmax(), flash scaled_dot_product_attention(); bf16 is autocast. For models read from a "
-           "config.json it "
-           "predicts transformers 5: flash is attn_implementation=\"sdpa\", naive, composite and softmax are "
-           "\"eager\", and "
+           "times measured on an H200 are within the error beside it, as are compiled steps of two ranks on H100s; "
+           "other cards, and more ranks, have not been measured. The capacity of a card is the memory that its "
+           "driver reports, less --keep-free for the CUDA context, libraries and other programs. room is what is "
+           "left of it beside the reserved memory; a negative room is what is missing. --as torch predicts "
+           "PyTorch's eager mode instead: composite attention is plain ops in Python, softmax torch.softmax(), "
+           "flash scaled_dot_product_attention(); bf16 is autocast. For models read from a config.json it predicts "
+           "transformers 5: flash is attn_implementation=\"sdpa\", naive, composite and softmax are \"eager\", and "
            "--checkpoint block is gradient_checkpointing_enable().";
   }
 
