@@ -150,7 +150,7 @@ class MemoryCommand : public Command {
       progress.clear();
       if (!run) return false;
       write_files(*run);
-      if (configs.size() > 1) run->history = {};  // only a single run shows it
+      if (configs.size() > 1) run->forget_events();  // only a single run shows them
       runs_.push_back(std::move(*run));
       writer.item_added();
       return true;

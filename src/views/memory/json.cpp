@@ -65,7 +65,7 @@ Json memory_json(const MemoryRun& run) {
   Json& memory = json["memory"] = nullptr;
   if (!run.has_history()) return json;
   memory = Json::object();
-  memory["events"] = run.history.events.size();
+  memory["events"] = run.events;
   memory["phases"] = Json::array();
   for (const PhaseContents& peak : run.peaks.phases) {
     Json phase = held_json(peak.contents);

@@ -83,7 +83,8 @@ Page memory_page(std::span<const MemoryRun> runs, const MemoryViewOptions& optio
     for (const MemoryRun& run : runs) page.documents.push_back(dump_json(memory_json(run)));
     return page;
   }
-  if (runs.size() == 1 && is_for_people(format) && runs.front().has_history() && options.columns.empty()) {
+  const bool is_whole = runs.size() == 1 && !runs.front().history.events.empty();
+  if (is_whole && is_for_people(format) && options.columns.empty()) {
     Page page;
     page.shown_by = "A wider terminal or --format json";
     page.tables = Sections(runs.front(), options, format).all();

@@ -48,7 +48,22 @@ TEST(MemoryCommand, shows_several_as_a_table_of_peaks) {
     EXPECT_GT(row["memory_bytes"]["peak_allocated"], 0);
     EXPECT_EQ(row["peak_by_phase"]["backward"].is_null(), row["mode"] == "training_forward");
     EXPECT_FALSE(row["memory"]["phases"].empty());
+    EXPECT_GT(row["memory"]["events"], 0);
   }
+}
+
+// The terminal and the file have a table after every row, also after the first.
+TEST(MemoryCommand, adds_rows_of_several_to_the_table_one_by_one) {
+  const TemporaryFolder folder;
+  const std::string file = folder / "rows.txt";
+  const ProgramResult written = memory({"--context", "8,16", "--device", "null", "--output", file});
+  EXPECT_EQ(written.exit_code, 0) << written.error;
+  EXPECT_THAT(read_file(file, 1 << 20), AllOf(HasSubstr("peak memory"), Not(HasSubstr("Timeline"))));
+  if (!has_terminals()) GTEST_SKIP() << "no pseudo-terminals here";
+  const ProgramResult shown =
+      run_program_on_terminal({"memory", "--model", "tiny", "--device", "null", "--batch", "1,2"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.error;
+  EXPECT_THAT(shown.output, AllOf(HasSubstr("peak memory"), Not(HasSubstr("Timeline"))));
 }
 
 TEST(MemoryCommand, plans_any_model_on_the_null_device) {

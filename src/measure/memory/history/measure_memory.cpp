@@ -108,6 +108,7 @@ class Run {
     record_.memory_bytes.allocated_at_end = static_cast<std::int64_t>(program.memory_use().allocated_bytes);
     session_.record_device_memory(program);
     found_.history = recorder.finish(static_cast<std::size_t>(config_.warmup));
+    found_.events = found_.history.events.size();
     found_.peaks = find_peaks(found_.history, program.graph());
     const std::size_t highest = found_.peaks.phases[found_.peaks.highest].contents.moment;
     const auto iteration = std::ranges::find_if(found_.history.iterations, [&](const HistorySpan& span) {

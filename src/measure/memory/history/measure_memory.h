@@ -27,6 +27,7 @@ struct MemoryRun {
   // Empty, like all below, for a run that failed.
   std::optional<ProgramPlan> plan;
   MemoryHistory history;
+  std::size_t events = 0;  // of the history, also once that is forgotten
   MemoryPeaks peaks;
   std::vector<MemoryRequest> requests;  // of the last iteration
   std::optional<ResidualActivation> residual;
@@ -35,6 +36,8 @@ struct MemoryRun {
   std::string work_problem;       // why the work of the device is not known; empty if it is, or was not asked for
 
   bool has_history() const { return plan.has_value(); }
+  // Leaves the figures. The events of several runs at once need much memory.
+  void forget_events() { history = {}; }
   const Graph& graph() const { return plan->graph(); }
 };
 
