@@ -74,11 +74,37 @@ const FileColumn kFileColumns[] = {
 };
 
 // The settings in CSV, by their names in a record; JSON has the records.
-constexpr std::array<std::string_view, 27> kSettingFields = {
-    "command",     "engine",      "mode",        "dtype",          "compile",      "allocator",     "attention",
-    "checkpoint",  "batch",       "context",     "model.name",     "model.layers", "model.d_model", "model.d_ff",
-    "model.heads", "model.vocab", "device.kind", "device.name",    "warmup",       "steps",         "seed",
-    "threads",     "keys",        "causal",      "model.kv_heads", "window",       "soft_cap"};
+constexpr std::array<std::string_view, 31> kSettingFields = {"command",
+                                                             "engine",
+                                                             "mode",
+                                                             "dtype",
+                                                             "compile",
+                                                             "allocator",
+                                                             "attention",
+                                                             "checkpoint",
+                                                             "batch",
+                                                             "context",
+                                                             "model.name",
+                                                             "model.layers",
+                                                             "model.d_model",
+                                                             "model.d_ff",
+                                                             "model.heads",
+                                                             "model.vocab",
+                                                             "device.kind",
+                                                             "device.name",
+                                                             "warmup",
+                                                             "steps",
+                                                             "seed",
+                                                             "threads",
+                                                             "keys",
+                                                             "causal",
+                                                             "model.kv_heads",
+                                                             "window",
+                                                             "soft_cap",
+                                                             "parallel.data",
+                                                             "parallel.shard",
+                                                             "parallel.reduce_dtype",
+                                                             "parallel.bucket_bytes"};
 
 Cell cell_of(const Json& value) {
   if (value.is_null()) return {};

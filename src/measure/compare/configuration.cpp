@@ -12,7 +12,7 @@ namespace ridgepoint {
 namespace {
 
 // The command is not listed: a foreign record has none, and the times say what was measured.
-constexpr std::array<std::string_view, 32> kFields = {"mode",
+constexpr std::array<std::string_view, 36> kFields = {"mode",
                                                       "dtype",
                                                       "compile",
                                                       "allocator",
@@ -43,7 +43,11 @@ constexpr std::array<std::string_view, 32> kFields = {"mode",
                                                       "master_weights",
                                                       "frozen",
                                                       "lora",
-                                                      "accumulate"};
+                                                      "accumulate",
+                                                      "parallel.data",
+                                                      "parallel.shard",
+                                                      "parallel.reduce_dtype",
+                                                      "parallel.bucket_bytes"};
 
 const Json& value_of(const Json& record, std::string_view field) {
   const std::size_t dot = field.find('.');
@@ -71,6 +75,11 @@ std::vector<ConfigurationField> configuration_of(const Record& record,
   if (record.training_step) {
     without_samples.training_step.emplace().cold_cache = record.training_step->cold_cache;
     without_samples.training_step->detect_anomaly = record.training_step->detect_anomaly;
+    const ParallelSection& parallel = record.training_step->parallel;
+    without_samples.training_step->parallel = {.data = parallel.data,
+                                               .shard = parallel.shard,
+                                               .reduce_dtype = parallel.reduce_dtype,
+                                               .bucket_bytes = parallel.bucket_bytes};
   }
   const Json json = Json::parse(to_json(without_samples));
   std::vector<ConfigurationField> fields;

@@ -52,6 +52,24 @@ TEST(CompareFiles, matches_rows_by_configuration_whatever_their_order) {
   EXPECT_THAT(found.warnings, IsEmpty());
 }
 
+TEST(CompareFiles, matches_rows_of_as_many_ranks_and_the_same_sharding) {
+  const auto of_ranks = [](double ms, std::int64_t ranks, const std::string& shard) {
+    Record record = timed(ms, 1);
+    record.training_step->parallel = {.data = ranks, .shard = shard, .bucket_bytes = 1 << 26};
+    record.training_step->parallel.slowest_ms = ms;  // a figure, no setting
+    return record;
+  };
+  const RecordComparison found = compare_files(
+      std::vector{file("a", {of_ranks(1, 2, "none"), of_ranks(2, 2, "optimizer"), of_ranks(3, 2, "parameters")}),
+                  file("b", {of_ranks(3, 2, "parameters"), of_ranks(9, 3, "none"), of_ranks(1, 2, "none")})},
+      CompareOptions{});
+  ASSERT_THAT(found.rows, SizeIs(2));
+  for (const ComparedRow& row : found.rows) {
+    EXPECT_EQ(row.record.training_step->parallel.shard, row.baseline.training_step->parallel.shard);
+    EXPECT_NEAR(row.ratio->ratio, 1, 0.1);
+  }
+}
+
 TEST(CompareFiles, matches_repeated_rows_in_their_order) {
   const RecordFile before = file("a", {timed(1, 1), timed(2, 2)});
   const RecordComparison found = compare_files(std::vector{before, before}, {});
