@@ -124,7 +124,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   check_values(app);
-  install_interrupt_handler();
+  install_interrupt_handler(joined_ranks() == nullptr ? Rank::only : is_first_rank() ? Rank::first : Rank::other);
   set_warning_handler(show_warning);
   return command.run();
 }
@@ -156,7 +156,7 @@ int run_and_report(int argc, const char* const* argv, std::string& usage_error) 
     join_ranks(std::vector<std::string>(argv + 1, argv + argc));
     return dispatch(argc, argv);
   } catch (const Interrupted& stop) {
-    print_error(stop.what());
+    if (is_first_rank()) print_error(stop.what());
     return kExitInterrupted;
   } catch (const LostRanks& lost) {
     print_error(lost.message);

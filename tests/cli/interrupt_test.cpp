@@ -97,7 +97,7 @@ TEST(Precision, stops_at_ctrl_c_while_it_adds_up) {
 TEST(Interrupt, is_handled_on_a_stack_of_its_own) {
   EXPECT_EXIT(
       {
-        cli::install_interrupt_handler();
+        cli::install_interrupt_handler(cli::Rank::only);
         struct sigaction action {};
         stack_t stack{};
         const bool known = sigaction(SIGINT, nullptr, &action) == 0 && sigaltstack(nullptr, &stack) == 0;
@@ -107,10 +107,26 @@ TEST(Interrupt, is_handled_on_a_stack_of_its_own) {
       ::testing::ExitedWithCode(0), "");
 }
 
+// mpirun, which alone sees Ctrl-C, sends every rank SIGTERM. The first stops, and needs the others for its current
+// step.
+TEST(Interrupt, of_several_ranks_is_a_termination_which_only_the_first_obeys_at_once) {
+  for (const cli::Rank rank : {cli::Rank::first, cli::Rank::other}) {
+    EXPECT_EXIT(
+        {
+          cli::install_interrupt_handler(rank);
+          raise(SIGTERM);
+          if (cli::interrupted() != (rank == cli::Rank::first)) std::abort();
+          raise(SIGTERM);
+          std::abort();
+        },
+        ::testing::ExitedWithCode(130), "");
+  }
+}
+
 TEST(Interrupt, ends_the_program_at_the_second_ctrl_c_wherever_it_is) {
   EXPECT_EXIT(
       {
-        cli::install_interrupt_handler();
+        cli::install_interrupt_handler(cli::Rank::only);
         raise(SIGINT);
         if (!cli::interrupted()) std::abort();
         // As in the first process of a container, to which the default action does nothing.

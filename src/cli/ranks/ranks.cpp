@@ -276,6 +276,10 @@ void place_on_rank(RunConfig& config) {
 
 void leave_ranks(int exit_code, const std::string& usage_error) {
   if (group() == nullptr) return;
+  if (exit_code == kExitInterrupted) {  // mpirun ends the others, or has begun to
+    std::fflush(nullptr);
+    std::_Exit(exit_code);
+  }
   const bool all_leave = exit_code == 0 || (exit_code == kExitUsage && all_refuse(usage_error));
   if (!all_leave) {
     if (!is_first_rank() && !usage_error.empty()) print_error(usage_error);

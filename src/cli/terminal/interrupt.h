@@ -1,7 +1,9 @@
 // Ctrl-C. The first one stops the program at its next check, within a few tenths of a second or after the current step;
-// the second one ends the program at once.
+// the second one ends the program at once. Of several ranks mpirun alone sees it, and sends each of them SIGTERM, a
+// second before SIGKILL.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 
 namespace ridgepoint::cli {
@@ -12,7 +14,9 @@ class Interrupted : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-void install_interrupt_handler();
+enum class Rank : std::uint8_t { only, first, other };
+// The first rank takes SIGTERM as Ctrl-C. The others go on meanwhile: it may wait for them within its current step.
+void install_interrupt_handler(Rank rank);
 bool interrupted();
 
 // For StopPoint: throws Interrupted("interrupted").

@@ -11,9 +11,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -87,18 +89,25 @@ class Ranks : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-// The processes of this program that are ranks with the file in their command line.
+// The ranks with the file in their command line, in order.
 std::vector<pid_t> ranks_with(const std::string& file) {
-  std::vector<pid_t> found;
+  std::map<std::string, pid_t> found;  // by rank
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename().string();
     if (!std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c); })) continue;
-    std::ifstream command_line(entry.path() / "cmdline");
-    const std::string words((std::istreambuf_iterator<char>(command_line)), {});
-    const bool is_rank = words.find(file) != std::string::npos && words.find("mpirun") == std::string::npos;
-    if (is_rank) found.push_back(std::stoi(name));
+    const auto words_of = [&](const char* what) {
+      std::ifstream words(entry.path() / what);
+      return std::string((std::istreambuf_iterator<char>(words)), {});
+    };
+    if (words_of("cmdline").find(file) == std::string::npos) continue;
+    constexpr std::string_view kRank = "OMPI_COMM_WORLD_RANK=";
+    const std::string environment = words_of("environ");
+    const std::size_t rank = environment.find(kRank);
+    if (rank != std::string::npos) found[environment.substr(rank + kRank.size(), 1)] = std::stoi(name);
   }
-  return found;
+  std::vector<pid_t> ranks;
+  for (const auto& [rank, process] : found) ranks.push_back(process);
+  return ranks;
 }
 
 template <typename Condition>
@@ -448,14 +457,14 @@ class EndlessRow {
             {"bench", "--model", "tiny", "--batch", "1", "--context", "16", "--steps", "3,1000000", "--output", file},
             on_ranks(2))) {}
 
-  // Sends the last rank a signal in the second row. Returns how the run ended, and how long after the signal.
-  ProgramResult signal(int number) {
+  // Sends a rank a signal in the second row. Returns how the run ended, and how long after the signal.
+  ProgramResult signal(int number, std::size_t rank = 1) {
     const auto finished = [&] { return std::filesystem::exists(file_) && read_records(file_).size() == 1; };
     EXPECT_TRUE(becomes_true(finished, std::chrono::seconds(60)));
     std::this_thread::sleep_for(std::chrono::seconds(1));
     const std::vector<pid_t> ranks = ranks_with(file_);
     EXPECT_EQ(ranks.size(), 2);
-    ::kill(ranks.back(), number);
+    ::kill(ranks.at(rank), number);
     const Clock::time_point sent = Clock::now();
     ProgramResult result = bench_.wait();
     after_ = Clock::now() - sent;
@@ -501,6 +510,16 @@ TEST_F(Ranks, end_when_one_dies_and_keep_the_finished_rows) {
   EXPECT_LT(row.after(), std::chrono::seconds(10));
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.error, HasSubstr("process rank"));
+  EXPECT_EQ(read_records(path("rows.json")).size(), 1);
+}
+
+// mpirun sends it to every rank when it sees Ctrl-C.
+TEST_F(Ranks, say_what_is_finished_when_they_are_terminated) {
+  EndlessRow row(path("rows.json"));
+  const ProgramResult result = row.signal(SIGTERM, 0);
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.error, HasSubstr("interrupted; 1 of 2 rows finished, in '" + path("rows.json") + "'"));
+  EXPECT_THAT(result.error, Not(HasSubstr("MPI_ABORT")));
   EXPECT_EQ(read_records(path("rows.json")).size(), 1);
 }
 
