@@ -29,6 +29,11 @@ std::string sentence_on(const NamedDifference& worst) {
                             d.beyond == 1 ? "is" : "are", tolerance.relative, tolerance.absolute);
 }
 
+// The elements beyond tolerance; a tensor may be beyond it by its relative L2 error alone.
+std::string beyond_cell(const TensorDifference& d) {
+  return d.beyond == 0 && d.tolerance_ratio > 1 ? "as a whole" : std::to_string(d.beyond);
+}
+
 }  // namespace
 
 bool Comparison::within_tolerance() const {
@@ -93,7 +98,7 @@ Page comparison_page(const Comparison& comparison) {
                    right("relative L2"), left("worst element", 3), right("beyond tolerance")};
   for (const auto& [name, shape, d, tolerance] : comparison.differences) {
     table.add({name, shape.to_string(), scientific(d.max_absolute), scientific(d.max_relative),
-               scientific(d.relative_l2), element_name(shape, d.worst_element), d.beyond});
+               scientific(d.relative_l2), element_name(shape, d.worst_element), beyond_cell(d)});
   }
   table.note = sentence_on(*worst);
   return page;

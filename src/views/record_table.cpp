@@ -18,6 +18,7 @@
 #include "views/record_columns.h"
 #include "views/table/wrap.h"
 #include "views/timing_notes.h"
+#include "views/unknown_links_note.h"
 
 namespace ridgepoint::views {
 namespace {
@@ -171,10 +172,10 @@ Table table_for_people(std::span<const Record> records, std::span<const std::str
   }
   if (std::ranges::find(measurements, std::string_view("timing"), &RecordMeasurement::name) != measurements.end())
     table.note = timing_notes(records);
-  if (const std::string note = loss_chunk_note(records); !note.empty())
-    table.note += (table.note.empty() ? "" : "\n") + note;
-  if (const std::string notes = parallel_choice_notes(records); !notes.empty())
-    table.note += (table.note.empty() ? "" : "\n") + notes;
+  for (const std::string& note :
+       {loss_chunk_note(records), parallel_choice_notes(records), unknown_links_note(records)}) {
+    if (!note.empty()) table.note += (table.note.empty() ? "" : "\n") + note;
+  }
   return table;
 }
 

@@ -114,8 +114,11 @@ void check_agreement(std::span<const std::string> command_line) {
     const std::vector<std::string> first = lines_of(all[0]), other = lines_of(all[rank]);
     std::size_t i = 0;
     while (i < first.size() && i < other.size() && first[i] == other[i]) ++i;
+    // With its option, if it is a value.
     const auto word = [i](const std::vector<std::string>& words) {
-      return i < words.size() ? "'" + words[i] + "'" : std::string("nothing");
+      if (i >= words.size()) return std::string("nothing");
+      const bool is_value = i > 0 && words[i - 1].starts_with("--") && !words[i].starts_with("--");
+      return "'" + (is_value ? words[i - 1] + " " : "") + words[i] + "'";
     };
     throw Error(fmt::format("the ranks have different options: rank 0 has {} where rank {} has {}", word(first), rank,
                             word(other)),

@@ -95,10 +95,11 @@ Link link_from(std::string_view text, const std::vector<std::string>& words, dou
 }
 
 // Takes "8x" from the front of the words.
-std::optional<std::int64_t> take_count(std::vector<std::string>& words) {
+std::optional<std::int64_t> take_count(std::string_view text, std::vector<std::string>& words) {
   if (words.size() < 2 || words[1].front() != 'x') return std::nullopt;
   const std::optional<double> count = number_from(words[0]);
   if (!count || *count != std::floor(*count)) return std::nullopt;
+  if (*count < 1) refuse(text, "has no ranks on a machine");
   words.erase(words.begin());
   words.front().erase(0, 1);
   if (words.front().empty()) words.erase(words.begin());
@@ -115,7 +116,7 @@ Network network_from_text(std::string_view text) {
   const std::size_t comma = text.find(',');
   std::vector<std::string> words = words_of(text.substr(0, comma));
   Network network;
-  network.ranks_on_machine = take_count(words).value_or(kRanksOnMachine);
+  network.ranks_on_machine = take_count(text, words).value_or(kRanksOnMachine);
   network.inside = link_from(text, words, kLatencyInside);
   if (comma == std::string_view::npos) return network;
   if (text.find(',', comma + 1) != std::string_view::npos) refuse(text, "has more than two kinds of links");

@@ -197,6 +197,18 @@ TEST(PlanCommand, chooses_the_sharding_that_takes_least_time_of_those_that_fit) 
   EXPECT_THAT(least["parallel"]["choice"].get<std::string>(), HasSubstr("nothing fits"));
 }
 
+TEST(PlanCommand, says_that_the_links_of_a_card_are_unknown) {
+  if (!can_describe_card(89)) GTEST_SKIP() << "this build has no CUDA back end";
+  const auto shown = [](const std::vector<std::string>& more) {
+    return plan(with_options({"--model", "tiny", "--card", "rtx 4090"}, more)).output;
+  };
+  const auto says = HasSubstr("No time is predicted between ranks on RTX 4090");
+  EXPECT_THAT(shown({"--parallel", "data=2"}), says);
+  EXPECT_THAT(shown({"--parallel", "data=2", "--network", "8x PCIe 32 GB/s"}), Not(says));
+  EXPECT_THAT(shown({}), Not(says));
+  EXPECT_THAT(shown({"--card", "h100", "--parallel", "data=2"}), Not(says));
+}
+
 TEST(PlanCommand, shows_what_was_chosen_and_from_what) {
   EXPECT_THAT(plan({"--model", "tiny", "--parallel", "data=2,bucket=auto", "--shard", "none,auto", "--memory-limit",
                     "100MiB,1GiB"})
@@ -228,6 +240,7 @@ TEST(PlanCommand, refuses_choices_that_nothing_decides) {
   EXPECT_THAT(refused({"--parallel", "data=2,bucket=auto", "--checkpoint", "auto", "--card", "h200"}),
               HasSubstr("give the size of a bucket, or a policy"));
   EXPECT_THAT(refused({"--network", "8x 450 GB/s"}), HasSubstr("there is one rank; add --parallel data=2"));
+  EXPECT_THAT(refused({"--network", "0x NVLink 450 GB/s", "--parallel", "data=2"}), HasSubstr("no ranks on a machine"));
   EXPECT_THAT(refused({"--network", "fast", "--parallel", "data=2"}), HasSubstr("--network: 'fast' has no rate"));
 }
 

@@ -91,6 +91,8 @@ TEST(Verify, finds_the_same_bits_where_backward_computes_activations_again) {
     const ProgramResult again = verify({"--checkpoint", policy, "--against", results, "--rtol", "0", "--atol", "0"});
     EXPECT_EQ(again.exit_code, 0) << again.output << again.error;
   }
+  // A parameter is compared as a whole.
+  EXPECT_THAT(verify({"--optimizer", "sgd", "--against", results}).output, HasSubstr("as a whole"));
   const ProgramResult two = verify({"--checkpoint", "none,block"});
   EXPECT_EQ(two.exit_code, 2);
   EXPECT_THAT(two.error, HasSubstr("give one value for each option"));

@@ -445,7 +445,8 @@ TEST_F(Ranks, with_different_options_are_refused_with_the_difference) {
   const std::string bench = program_path() + " bench --model tiny --parallel data=2 --batch ";
   const ProgramResult run = shell("mpirun -n 1 " + bench + "2 : -n 1 " + bench + "4");
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.output, HasSubstr("the ranks have different options: rank 0 has '2' where rank 1 has '4'"));
+  EXPECT_THAT(run.output,
+              HasSubstr("the ranks have different options: rank 0 has '--batch 2' where rank 1 has '--batch 4'"));
 }
 
 // Runs a short row and then one that would take all day, until `end_it` ends that.

@@ -42,6 +42,7 @@ TEST(NetworkText, is_refused_where_it_says_no_rate) {
        std::vector<std::pair<std::string, std::string>>{{"", "has no rate"},
                                                         {"NVLink", "has no rate"},
                                                         {"8x 450", "the number 450 without a unit"},
+                                                        {"0x NVLink 450 GB/s", "has no ranks on a machine"},
                                                         {"450 GB", "without a unit"},
                                                         {"450 GB/s, 50 GB/s, 1 GB/s", "more than two kinds of links"},
                                                         {"450 GB/s,", "has no rate"},
