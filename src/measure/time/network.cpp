@@ -96,10 +96,11 @@ Link link_from(std::string_view text, const std::vector<std::string>& words, dou
 
 // Takes "8x" from the front of the words.
 std::optional<std::int64_t> take_count(std::string_view text, std::vector<std::string>& words) {
-  if (words.size() < 2 || words[1].front() != 'x') return std::nullopt;
+  const bool is_count =
+      words.size() > 1 && words[1].front() == 'x' && std::isdigit(static_cast<unsigned char>(words[0].front())) != 0;
+  if (!is_count) return std::nullopt;
   const std::optional<double> count = number_from(words[0]);
-  if (!count || *count != std::floor(*count)) return std::nullopt;
-  if (*count < 1) refuse(text, "has no ranks on a machine");
+  if (!count || *count != std::floor(*count)) refuse(text, fmt::format("has '{}x' ranks on a machine", words[0]));
   words.erase(words.begin());
   words.front().erase(0, 1);
   if (words.front().empty()) words.erase(words.begin());

@@ -240,7 +240,8 @@ TEST(PlanCommand, refuses_choices_that_nothing_decides) {
   EXPECT_THAT(refused({"--parallel", "data=2,bucket=auto", "--checkpoint", "auto", "--card", "h200"}),
               HasSubstr("give the size of a bucket, or a policy"));
   EXPECT_THAT(refused({"--network", "8x 450 GB/s"}), HasSubstr("there is one rank; add --parallel data=2"));
-  EXPECT_THAT(refused({"--network", "0x NVLink 450 GB/s", "--parallel", "data=2"}), HasSubstr("no ranks on a machine"));
+  EXPECT_THAT(refused({"--network", "0x NVLink 450 GB/s", "--parallel", "data=2"}),
+              HasSubstr("has '0x' ranks on a machine"));
   EXPECT_THAT(refused({"--network", "fast", "--parallel", "data=2"}), HasSubstr("--network: 'fast' has no rate"));
 }
 

@@ -35,6 +35,7 @@ TEST(NetworkText, takes_digits_in_names_latencies_and_missing_blanks) {
   EXPECT_DOUBLE_EQ(network.between->bytes_per_second, 25e9);
   EXPECT_DOUBLE_EQ(network.between->latency_seconds, 5e-6);
   EXPECT_FALSE(network_from_text("PCIe 32 GB/s").between);
+  EXPECT_EQ(network_from_text("AMD xGMI 64 GB/s").ranks_on_machine, 8);
 }
 
 TEST(NetworkText, is_refused_where_it_says_no_rate) {
@@ -42,7 +43,7 @@ TEST(NetworkText, is_refused_where_it_says_no_rate) {
        std::vector<std::pair<std::string, std::string>>{{"", "has no rate"},
                                                         {"NVLink", "has no rate"},
                                                         {"8x 450", "the number 450 without a unit"},
-                                                        {"0x NVLink 450 GB/s", "has no ranks on a machine"},
+                                                        {"0x NVLink 450 GB/s", "has '0x' ranks on a machine"},
                                                         {"450 GB", "without a unit"},
                                                         {"450 GB/s, 50 GB/s, 1 GB/s", "more than two kinds of links"},
                                                         {"450 GB/s,", "has no rate"},
