@@ -59,12 +59,10 @@ class Collectives : public Command {
   }
   std::string_view notes() const override {
     return "Sizes are those of the larger side: the operand of all_reduce, reduce_scatter and collective_broadcast, "
-           "the "
-           "result of all_gather. algorithm is the size by the time. bus is what a link of a ring carries for it: "
-           "times "
-           "2 (n - 1) / n for all_reduce and (n - 1) / n for reduce_scatter and all_gather, as nccl-tests count. Times "
-           "are medians of batches of launches, of the slowest rank. wrong counts elements of all ranks that are not "
-           "the exact result.";
+           "the result of all_gather. algorithm is the size by the time. bus is what a link of a ring carries for "
+           "it: times 2 (n - 1) / n for all_reduce and (n - 1) / n for reduce_scatter and all_gather, as nccl-tests "
+           "count. Times are medians of batches of launches, of the slowest rank. wrong counts elements of all "
+           "ranks that are not the exact result.";
   }
 
   void add_options(CLI::App& app) override {
@@ -101,7 +99,9 @@ class Collectives : public Command {
     require(group != nullptr && group->ranks() > 1, "collectives run between processes: " + how_to_start(2));
     const std::shared_ptr<Device> device = open_device(device_of_rank(device_, *group));
     Table table = empty_table(*device, *group);
-    PageWriter writer(output_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });
+    PageWriter writer(output_, [&](Format format, std::size_t) {
+      return views::Page{.tables = {is_for_people(format) ? table : with_machine(table, *device, *group)}};
+    });
     measure(*device, *group, setups, table, writer);
     writer.finish();
     return wrong_elements_ == 0 ? kExitOk : kExitFailure;
@@ -139,6 +139,13 @@ class Collectives : public Command {
     if (sheet == nullptr || !sheet->link_bytes_per_second)
       std::erase_if(table.columns, [](const views::Column& column) { return column.key == "link_share"; });
     table.key_columns = 3;
+    return table;
+  }
+
+  // What the caption of the table says, in every line of a file.
+  static Table with_machine(Table table, const Device& device, const ProcessGroup& group) {
+    table.columns.insert(table.columns.end(), {{"device", "device"}, {"ranks", "ranks"}});
+    for (views::Row& row : table.rows) row.cells.insert(row.cells.end(), {device.name(), group.ranks()});
     return table;
   }
 

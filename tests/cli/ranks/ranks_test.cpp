@@ -489,6 +489,8 @@ TEST_F(Ranks, time_collectives_and_check_every_element) {
   for (const json& row : rows) {
     EXPECT_EQ(row["wrong"], 0) << row;
     EXPECT_GT(row["time_us"], 0) << row;
+    EXPECT_EQ(row["ranks"], 3) << row;
+    EXPECT_NE(row["device"], "") << row;
     const std::string op = row["op"];
     const double factor = op == "all_reduce" ? 4.0 / 3 : op == "collective_broadcast" ? 1.0 : 2.0 / 3;
     EXPECT_NEAR(row["bus_gb_per_second"].get<double>() / row["algorithm_gb_per_second"].get<double>(), factor, 1e-9);
