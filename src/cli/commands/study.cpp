@@ -135,6 +135,11 @@ class StudyCommandLine : public Command {
     check_models();
     parts_ = parsed_parts("--only", only_);
     left_out_ = parsed_parts("--without", without_);
+    for (const StudyPart part : parts_) {
+      const bool needs_ranks = part == StudyPart::ranks || part == StudyPart::collectives;
+      require(!needs_ranks || settings_.ranks > 1,
+              fmt::format("--only: {} need several ranks; add --ranks 2", ridgepoint::name(part)));
+    }
     require(!restarts_ || !is_shown_only_,
             "--restart measures again and --no-run measures nothing; give one of the two");
     return {{"program", fmt::format("{} ({})", version(), revision())},

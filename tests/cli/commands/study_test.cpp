@@ -339,6 +339,7 @@ TEST(StudyCommand, refuses_what_it_cannot_measure_or_write) {
   };
   EXPECT_THAT(error_of({"--device", "null"}), HasSubstr("a study runs on cpu or cuda, not on 'null'"));
   EXPECT_THAT(error_of({"--only", "sizes,weather"}), HasSubstr("--only: 'weather' is no part of a study"));
+  EXPECT_THAT(error_of({"--only", "sizes,ranks"}), HasSubstr("--only: ranks need several ranks; add --ranks 2"));
   EXPECT_THAT(error_of({"--limit", "soon"}), HasSubstr("--limit"));
   EXPECT_THAT(error_of({"--config-override", "vocab_size=9"}), HasSubstr("'tiny' is a preset, which has none"));
   EXPECT_THAT(error_of({"--model", "gpt2", "--config-override", "vocab"}), HasSubstr("--config-override"));
