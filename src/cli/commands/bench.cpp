@@ -116,6 +116,7 @@ class Bench : public Command {
       config.time_phases = !leave_phases_out_;
       config.run_anyway = run_anyway_;
     }
+    output_options_.check();
     rank_options_.place(configs);
     for (RunConfig& config : configs) {
       if (config.group != nullptr) config.profiled_steps = kProfiledSteps;

@@ -94,6 +94,7 @@ class Collectives : public Command {
     require(warmup_ >= 0 && iterations_ >= 1, "--warmup is at least 0 and --iterations at least 1");
     if (device_.empty()) device_ = default_device_name();
     const std::vector<CollectiveSetup> setups = sweep();
+    output_.check();
     rank_options_.start();
     const std::shared_ptr<ProcessGroup>& group = joined_ranks();
     require(group != nullptr && group->ranks() > 1, "collectives run between processes: " + how_to_start(2));

@@ -86,7 +86,7 @@ class Compare : public Command {
     options_.same_within = parse_share("--same-within", same_within_, 0, kMostShare);
     options_.confidence = parse_share("--confidence", confidence_, kLeastConfidence, kMostConfidence);
     if (!fail_if_slower_.empty()) limit_ = parse_share("--fail-if-slower", fail_if_slower_, 0, kMostShare);
-    output_options_.resolved_format();
+    output_options_.check();
     return files_.empty() ? compare_configurations() : compare_files();
   }
 

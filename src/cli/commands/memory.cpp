@@ -125,6 +125,7 @@ class MemoryCommand : public Command {
       config.run_anyway = run_anyway_;
       config.profiled_steps = 1;
     }
+    output_options_.check();
     rank_options_.place(configs);
     return configs;
   }

@@ -144,6 +144,7 @@ class ProfileCommand : public Command {
       throw Error(fmt::format("--trace: a trace file holds one configuration; the options give {}", configs.size()),
                   ErrorKind::usage);
     }
+    output_options_.check();
     rank_options_.place(configs);
     if (!weights_.empty()) use_weights(weights_, configs);
     filter_ = read_filter(configs);

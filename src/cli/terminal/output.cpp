@@ -80,6 +80,13 @@ void OutputOptions::check_plot() const {
               ErrorKind::usage);
 }
 
+// Opening and closing a pipe would end the input of its reader.
+void OutputOptions::check() const {
+  resolved_columns();
+  resolved_format();
+  if (!path.empty() && is_first_rank() && !is_special_file(path)) check_writable(path);
+}
+
 std::vector<std::string> OutputOptions::resolved_columns() const {
   if (columns.empty()) return {};
   if (const Format to = resolved_format(); to != Format::table && to != Format::markdown) {
@@ -111,8 +118,7 @@ PageWriter::PageWriter(const OutputOptions& options, MakePage make_page, Items i
   if (!is_first_rank()) path_.clear();  // what the others print goes nowhere
   if (path_.empty()) return;
   is_special_file_ = is_special_file(path_);
-  // Opening and closing a pipe here would end the input of its reader.
-  if (!is_special_file_) check_writable(path_);
+  options.check();
 }
 
 bool PageWriter::streams() const {

@@ -40,6 +40,8 @@ struct OutputOptions {
   // Throws Error (usage) for an unknown column, and for a format that always has all columns.
   std::vector<std::string> resolved_columns() const;
   void check_plot() const;  // throws Error (usage) for a format that has no plots
+  // What is wrong with the options, before anything runs, and before --ranks starts processes. Throws Error.
+  void check() const;
 };
 
 // Writes a page while its items (runs, profiles) are being added. A file is rewritten after each item; a warning says

@@ -33,6 +33,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 using Clock = std::chrono::steady_clock;
 using Words = std::vector<std::string>;
 using nlohmann::json;
@@ -370,6 +371,14 @@ TEST_F(Ranks, need_what_the_options_say) {
               HasSubstr("--mode backward has none; use step"));
   EXPECT_THAT(error_of({"--parallel", "data=2", "--ranks", "2", "--network", "8x 450 GB/s"}),
               HasSubstr("--network is for predicted times, and a run has measured ones"));
+  // Found before there are ranks, so that mpirun adds nothing.
+  for (const std::string command : {"bench", "compare", "memory", "profile"}) {
+    const std::string error =
+        run_program(joined({command, "--model", "tiny", "--output", "/nowhere/rows.jsonl"}, on_ranks(2))).error;
+    EXPECT_THAT(error, StartsWith("ridgepoint: cannot write '/nowhere/rows.jsonl'")) << command;
+  }
+  EXPECT_THAT(run_program(joined({"bench", "--columns", "times"}, on_ranks(2))).error,
+              StartsWith("ridgepoint: --columns: 'times' is unknown"));
   const ProgramResult others = shell("mpirun -n 2 " + program_path() + " bench --model tiny");
   EXPECT_EQ(others.exit_code, 2);
   EXPECT_THAT(others.output, HasSubstr("2 ranks were started, and the options are for 1; give --parallel data=2"));
