@@ -51,8 +51,9 @@ TEST(Answers, weigh_sharding) {
   };
   EXPECT_EQ(of(ranks_row("parameters", 120, 95, 0.9, 1024)),
             "Of small, 'parameters' has the lowest peak: 1.0 KiB instead of 4.0 KiB (75 % less), for a step that takes "
-            "1.20x as long.");
-  EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)), HasSubstr("1.00x as long, which is within the noise."));
+            "1.20x as long (gradients not measured).");
+  EXPECT_THAT(of(ranks_row("optimizer", 100, 95, 0.9, 2048)),
+              HasSubstr("1.00x as long, which is within the noise (gradients and parameters not measured)."));
   EXPECT_EQ(of(ranks_row("optimizer", 90, 95, 0.9, 5000)), "No sharding lowers the peak of small.");
 }
 

@@ -7,6 +7,7 @@
 
 #include "measure/study/answers/rows.h"
 #include "measure/study/answers/topics.h"
+#include "ridgepoint/parallel.h"
 
 namespace ridgepoint::answers {
 namespace {
@@ -74,6 +75,15 @@ StudyAnswer efficiency(const StudyRows& rows) {
   return answer;
 }
 
+// What a study leaves out where its time is short.
+std::string without(const Rows& of_model) {
+  std::vector<std::string_view> missing;
+  for (const Sharding shard : {Sharding::gradients, Sharding::parameters}) {
+    if (first_of(of_model, {{"parallel.shard", std::string(name(shard))}}) == nullptr) missing.push_back(name(shard));
+  }
+  return missing.empty() ? "" : fmt::format(" ({} not measured)", fmt::join(missing, " and "));
+}
+
 StudyAnswer sharding(const StudyRows& rows) {
   const char* question = "What does dividing states, gradients and parameters among ranks save, and what does it cost?";
   const Rows all = rows_of(rows, StudyPart::ranks);
@@ -100,6 +110,7 @@ StudyAnswer sharding(const StudyRows& rows) {
                     percent(1 - number(*least, kPeak) / number(*none, kPeak)),
                     times(number(*least, kSlowest) / number(*none, kSlowest)),
                     compare(*none, *least) == Verdict::slower ? "" : ", which is within the noise"));
+    sentences.back() += without(of_model);
   }
   if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::ranks);
   answer.sentence = fmt::format("{}.", fmt::join(sentences, "; "));
