@@ -60,7 +60,7 @@ class CheapValueRecomputer {
     return true;
   }
 
-  // Or a copy of such a node.
+  // A node of the forward pass, or the copy that activation checkpointing made of one.
   static bool is_of_forward(const Node& node) {
     return node.phase == Phase::forward || node.phase == Phase::loss || node.phase == Phase::recompute;
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/text/json.h"
+#include "measure/compare/configuration.h"
 #include "measure/record/fields.h"
 #include "views/table/render.h"
 
@@ -113,12 +114,6 @@ Cell cell_of(const Json& value) {
   return value.is_number_integer() ? Cell(value.get<std::int64_t>()) : Cell(value.get<double>());
 }
 
-Cell field_of(const Json& record, std::string_view name) {
-  const std::size_t dot = name.find('.');
-  if (dot == std::string_view::npos) return cell_of(record.at(std::string(name)));
-  return cell_of(record.at(std::string(name.substr(0, dot))).at(std::string(name.substr(dot + 1))));
-}
-
 }  // namespace
 
 Table ratio_rows(const RecordComparison& comparison) {
@@ -128,7 +123,7 @@ Table ratio_rows(const RecordComparison& comparison) {
   for (const ComparedRow& row : comparison.rows) {
     const Json record = Json::parse(to_json(row.record));
     Cells cells;
-    for (const std::string_view name : kSettingFields) cells.push_back(field_of(record, name));
+    for (const std::string_view name : kSettingFields) cells.push_back(cell_of(field_of(record, name)));
     for (const FileColumn& column : kFileColumns) cells.push_back(column.cell(row, comparison));
     table.add(std::move(cells));
   }

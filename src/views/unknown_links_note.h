@@ -1,4 +1,4 @@
-// What a plan of several ranks says where no time is predicted because nobody publishes the links of the card.
+// What a plan of several ranks says where no time is predicted because the links of the card are not known.
 #pragma once
 
 #include <span>

@@ -160,7 +160,7 @@ class MemoryCommand : public Command {
 
   // A file that cannot be written is reported at the end: the tables are printed all the same.
   void write_files(const MemoryRun& run) {
-    if (!run.has_history()) return;
+    if (!run.has_figures()) return;
     try {
       if (!snapshot_.empty()) write_snapshot(path_of_rank(snapshot_), to_snapshot(run));
       for (const std::string& path : timeline_files_) {

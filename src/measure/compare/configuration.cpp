@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
-
-#include "core/text/json.h"
 
 namespace ridgepoint {
 namespace {
@@ -49,12 +46,6 @@ constexpr std::array<std::string_view, 36> kFields = {"mode",
                                                       "parallel.reduce_dtype",
                                                       "parallel.bucket_bytes"};
 
-const Json& value_of(const Json& record, std::string_view field) {
-  const std::size_t dot = field.find('.');
-  if (dot == std::string_view::npos) return record.at(std::string(field));
-  return record.at(std::string(field.substr(0, dot))).at(std::string(field.substr(dot + 1)));
-}
-
 // "torch 2.11.0 eager" is "torch eager".
 std::string without_version(const std::string& engine) {
   const std::size_t first = engine.find(' ');
@@ -75,21 +66,23 @@ std::vector<ConfigurationField> configuration_of(const Record& record,
   if (record.training_step) {
     without_samples.training_step.emplace().cold_cache = record.training_step->cold_cache;
     without_samples.training_step->detect_anomaly = record.training_step->detect_anomaly;
-    const ParallelSection& parallel = record.training_step->parallel;
-    without_samples.training_step->parallel = {.data = parallel.data,
-                                               .shard = parallel.shard,
-                                               .reduce_dtype = parallel.reduce_dtype,
-                                               .bucket_bytes = parallel.bucket_bytes};
+    without_samples.training_step->parallel = record.training_step->parallel;
   }
   const Json json = Json::parse(to_json(without_samples));
   std::vector<ConfigurationField> fields;
   for (const std::string_view name : kFields) {
     if (known && !known->contains(std::string(name))) continue;
-    const Json& value = value_of(json, name);
+    const Json& value = field_of(json, name);
     fields.push_back({std::string(name), value.is_string() ? value.get<std::string>() : dump_json(value)});
   }
   if (with_engine) fields.push_back({"engine", without_version(record.engine)});
   return fields;
+}
+
+const Json& field_of(const Json& record, std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return record.at(std::string(name));
+  return record.at(std::string(name.substr(0, dot))).at(std::string(name.substr(dot + 1)));
 }
 
 }  // namespace ridgepoint

@@ -4,8 +4,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/text/json.h"
 #include "ridgepoint/record.h"
 
 namespace ridgepoint {
@@ -20,5 +22,8 @@ struct ConfigurationField {
 // version. `known` restricts it to these fields.
 std::vector<ConfigurationField> configuration_of(const Record& record,
                                                  const std::optional<std::set<std::string>>& known, bool with_engine);
+
+// A field of a record in JSON by its name, such as "model.layers". Throws if there is none.
+const Json& field_of(const Json& record, std::string_view name);
 
 }  // namespace ridgepoint

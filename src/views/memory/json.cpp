@@ -63,7 +63,7 @@ Json sawtooth_json(const Sawtooth& sawtooth) {
 Json memory_json(const MemoryRun& run) {
   Json json = Json::parse(to_json(run.run));
   Json& memory = json["memory"] = nullptr;
-  if (!run.has_history()) return json;
+  if (!run.has_figures()) return json;
   memory = Json::object();
   memory["events"] = run.events;
   memory["phases"] = Json::array();

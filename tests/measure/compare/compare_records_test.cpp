@@ -55,8 +55,11 @@ TEST(CompareFiles, matches_rows_by_configuration_whatever_their_order) {
 TEST(CompareFiles, matches_rows_of_as_many_ranks_and_the_same_sharding) {
   const auto of_ranks = [](double ms, std::int64_t ranks, const std::string& shard) {
     Record record = timed(ms, 1);
-    record.training_step->parallel = {.data = ranks, .shard = shard, .bucket_bytes = 1 << 26};
-    record.training_step->parallel.slowest_ms = ms;  // a figure, no setting
+    ParallelSection& parallel = record.training_step->parallel;
+    parallel.data = ranks;
+    parallel.shard = shard;
+    parallel.bucket_bytes = 1 << 26;
+    parallel.slowest_ms = ms;  // a figure, no setting
     return record;
   };
   const RecordComparison found = compare_files(

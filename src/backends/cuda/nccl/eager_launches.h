@@ -13,8 +13,8 @@
 #include <optional>
 
 #include "backends/cuda/driver/context.h"
+#include "backends/cuda/driver/event.h"
 #include "backends/cuda/nccl/collective_watch.h"
-#include "backends/cuda/nccl/stream_point.h"
 
 namespace ridgepoint::cuda {
 
@@ -33,6 +33,7 @@ class EagerLaunches {
   // Before a launch of collective `number`, which moves `bytes`: it begins after what the compute stream has so far.
   // `begin` and `end` are points of this collective alone.
   void before(CollectiveWatch::Number number, std::size_t bytes, StreamPoint& begin, StreamPoint& end);
+  // After the launch.
   void after();
   // Before something waits for `end` of collective `number`, which is behind all of its launches then.
   void finish(CollectiveWatch::Number number);

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "backends/cuda/driver/event.h"
 #include "backends/cuda/kernels/rank_sums/rank_sums.h"
 #include "backends/cuda/nccl/channel.h"
 #include "backends/cuda/nccl/copied_collectives.h"
 #include "backends/cuda/nccl/nccl.h"
-#include "backends/cuda/nccl/stream_point.h"
 #include "core/block_bytes.h"
 #include "ops/collectives.h"
 #include "ridgepoint/error.h"

@@ -35,7 +35,7 @@ struct MemoryRun {
   std::vector<RankMemory> ranks;  // of a parallel run; on the null device, which walks one, that of rank 0
   std::string work_problem;       // why the work of the device is not known; empty if it is, or was not asked for
 
-  bool has_history() const { return plan.has_value(); }
+  bool has_figures() const { return plan.has_value(); }
   // Leaves the figures. The events of several runs at once need much memory.
   void forget_events() { history = {}; }
   const Graph& graph() const { return plan->graph(); }

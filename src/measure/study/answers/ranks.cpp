@@ -75,8 +75,8 @@ StudyAnswer efficiency(const StudyRows& rows) {
   return answer;
 }
 
-// What a study leaves out where its time is short.
-std::string without(const Rows& of_model) {
+// Which shardings the study left out, because its time was short.
+std::string not_measured(const Rows& of_model) {
   std::vector<std::string_view> missing;
   for (const Sharding shard : {Sharding::gradients, Sharding::parameters}) {
     if (first_of(of_model, {{"parallel.shard", std::string(name(shard))}}) == nullptr) missing.push_back(name(shard));
@@ -110,7 +110,7 @@ StudyAnswer sharding(const StudyRows& rows) {
                     percent(1 - number(*least, kPeak) / number(*none, kPeak)),
                     times(number(*least, kSlowest) / number(*none, kSlowest)),
                     compare(*none, *least) == Verdict::slower ? "" : ", which is within the noise"));
-    sentences.back() += without(of_model);
+    sentences.back() += not_measured(of_model);
   }
   if (sentences.empty()) return unanswered(kRanksTopic, question, StudyPart::ranks);
   answer.sentence = fmt::format("{}.", fmt::join(sentences, "; "));

@@ -12,6 +12,7 @@
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/driver/cuda_graph.h"
+#include "backends/cuda/driver/event.h"
 #include "backends/cuda/fake/fake_card.h"
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/cuda/kernels/fill/parameters.h"
@@ -143,9 +144,8 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
   device_->fill_zero(memory, 4 * kBytes);
   const CudaContext::Scope scope(context);
   CUstream side = nullptr;
-  CUevent fork = nullptr, join = nullptr;
   cuda::check(driver.cuStreamCreate(&side, CU_STREAM_NON_BLOCKING), "create a stream");
-  for (CUevent* event : {&fork, &join}) cuda::check(driver.cuEventCreate(event, CU_EVENT_DISABLE_TIMING), "create");
+  cuda::StreamPoint fork(context), join(context);
   const auto fill = [&](std::byte* to, unsigned value) {
     cuda::FillBytes bytes{reinterpret_cast<unsigned char*>(to), value, 1, kBytes};
     void* arguments[] = {&bytes};
@@ -157,15 +157,15 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
   };
   CudaGraph graph(context, [&] {
     fill(memory, 1);
-    cuda::check(driver.cuEventRecordWithFlags(fork, context.stream(), CU_EVENT_RECORD_DEFAULT), "fork");
-    cuda::check(driver.cuStreamWaitEvent(side, fork, CU_EVENT_WAIT_DEFAULT), "fork");
+    fork.record(context.stream());
+    fork.make_wait(side);
     copy(1, side);  // which is left out
-    cuda::check(driver.cuEventRecordWithFlags(join, side, CU_EVENT_RECORD_DEFAULT), "join");
+    join.record(side);
     copy(2, side);
     fill(memory + 3 * kBytes, 3);
-    cuda::check(driver.cuStreamWaitEvent(context.stream(), join, CU_EVENT_WAIT_DEFAULT), "join");
-    cuda::check(driver.cuEventRecordWithFlags(join, side, CU_EVENT_RECORD_DEFAULT), "join");
-    cuda::check(driver.cuStreamWaitEvent(context.stream(), join, CU_EVENT_WAIT_DEFAULT), "join");
+    join.make_wait(context.stream());
+    join.record(side);
+    join.make_wait(context.stream());
     fill(memory, 4);
     context.graph_edits().leave_out_copy(memory, memory + kBytes);
   });
@@ -176,7 +176,6 @@ TEST_F(OnCardGraphEdits, a_copy_is_left_out_between_branches_and_kernels_that_st
     const auto begin = found.begin() + part * static_cast<std::ptrdiff_t>(kBytes);
     EXPECT_EQ(std::count(begin, begin + kBytes, std::byte(value)), std::ptrdiff_t{kBytes}) << part;
   }
-  for (CUevent event : {fork, join}) driver.cuEventDestroy(event);
   device_->release_memory(memory, 4 * kBytes);
 }
 

@@ -1,6 +1,8 @@
 // The interface between the GPU of fake_card.cpp and its observers, fake_cupti.cpp and fake_cublaslt.cpp.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstdint>
 
 struct FakeWork {
@@ -64,4 +66,11 @@ int fake_card_retained();
 int fake_card_captured_runs();
 int fake_card_early_launches();  // that may begin before the previous kernel has ended
 int fake_card_launches();
+}
+
+// A function of a fake library that is open under this name, by default that of the GPU; null if there is none.
+template <typename Function>
+Function* fake_function(const char* name, const char* library = "libcuda.so.1") {
+  void* const opened = dlopen(library, RTLD_NOW);
+  return opened == nullptr ? nullptr : reinterpret_cast<Function*>(dlsym(opened, name));
 }

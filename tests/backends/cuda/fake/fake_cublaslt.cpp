@@ -25,10 +25,7 @@ cublasStatus_t expect(bool condition) { return condition ? CUBLAS_STATUS_SUCCESS
 
 // The fake driver is already open under this name.
 void run_on_card(const char* kernel) {
-  static const auto run = [] {
-    void* card = dlopen("libcuda.so.1", RTLD_NOW);
-    return card == nullptr ? nullptr : reinterpret_cast<decltype(&fake_card_run)>(dlsym(card, "fake_card_run"));
-  }();
+  static const auto run = fake_function<decltype(fake_card_run)>("fake_card_run");
   if (run != nullptr) run(kernel);
 }
 

@@ -147,10 +147,8 @@ void watch_nodes(FakeGraphNode* node, FakeGraphNode* original) {
 }
 
 void watch_card(FakeWatcher watcher) {
-  void* card = dlopen("libcuda.so.1", RTLD_NOW);
-  if (card == nullptr) return;
-  const auto set = reinterpret_cast<decltype(&fake_card_watch)>(dlsym(card, "fake_card_watch"));
-  const auto set_nodes = reinterpret_cast<decltype(&fake_card_watch_nodes)>(dlsym(card, "fake_card_watch_nodes"));
+  const auto set = fake_function<decltype(fake_card_watch)>("fake_card_watch");
+  const auto set_nodes = fake_function<decltype(fake_card_watch_nodes)>("fake_card_watch_nodes");
   if (set != nullptr) set(watcher);
   if (set_nodes != nullptr) set_nodes(watcher == nullptr ? nullptr : watch_nodes);
 }

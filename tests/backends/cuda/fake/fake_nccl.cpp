@@ -6,7 +6,6 @@
 // rank, with a line for each tensor of a collective: the function, the elements, their type, and whether copy engines
 // do it and whether it is captured.
 #include <cuda.h>
-#include <dlfcn.h>
 
 #include <chrono>
 #include <cstddef>
@@ -50,24 +49,19 @@ bool is_valid_copy(const void* in, const void* out, std::size_t count, const voi
   return depth == 0 && is_in_window(in) && is_in_window(out) && count > 0 && handle == &copies && stream != nullptr;
 }
 
-template <typename Function>
-Function* of_card(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
-}
-
 void log(const char* function, std::size_t count, int type, const void* handle = &joined) {
   const char* path = std::getenv("FAKE_NCCL_LOG");
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
   if (path == nullptr || rank == nullptr) return;
   static std::FILE* file = std::fopen((std::string(path) + rank).c_str(), "w");
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
-  of_card<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing")(nullptr, &status);
+  fake_function<decltype(cuStreamIsCapturing)>("cuStreamIsCapturing")(nullptr, &status);
   const char* captured = status == CU_STREAM_CAPTURE_STATUS_NONE ? "" : " captured";
   std::fprintf(file, "%s %zu %d%s%s\n", function, count, type, handle == &copies ? " copied" : "", captured);
   std::fflush(file);
 }
 
-void set_hangs(bool hangs) { of_card<decltype(fake_card_hang)>("fake_card_hang")(hangs); }
+void set_hangs(bool hangs) { fake_function<decltype(fake_card_hang)>("fake_card_hang")(hangs); }
 
 void run_collective() {
   static int runs = 0;
@@ -109,13 +103,13 @@ int ncclCommSplit(void* handle, int, int, void** part, const Config* config) {
 }
 int ncclMemAlloc(void** address, std::size_t bytes) {
   CUdeviceptr made = 0;
-  const int result = of_card<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2")(&made, bytes);
+  const int result = fake_function<decltype(cuMemAlloc_v2)>("cuMemAlloc_v2")(&made, bytes);
   *address = reinterpret_cast<void*>(made);
   return result_of("ncclMemAlloc", result == CUDA_SUCCESS);
 }
 int ncclMemFree(void* address) {
   if (windows.contains(static_cast<char*>(address))) return kInvalid;
-  return of_card<decltype(cuMemFree_v2)>("cuMemFree_v2")(reinterpret_cast<CUdeviceptr>(address));
+  return fake_function<decltype(cuMemFree_v2)>("cuMemFree_v2")(reinterpret_cast<CUdeviceptr>(address));
 }
 int ncclCommWindowRegister(void* handle, char* address, std::size_t bytes, void** window, int flags) {
   *window = std::getenv("FAKE_NCCL_REACHES_NOTHING") == nullptr ? address : nullptr;
@@ -131,7 +125,7 @@ int ncclGroupStart() {
 }
 int ncclGroupEnd() {
   --depth;
-  of_card<decltype(fake_card_call)>("fake_card_call")(run_collective);
+  fake_function<decltype(fake_card_call)>("fake_card_call")(run_collective);
   return kSuccess;
 }
 int ncclAllReduce(const void* in, void* out, std::size_t count, int type, int, void* handle, void* stream) {

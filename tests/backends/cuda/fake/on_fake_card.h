@@ -2,7 +2,6 @@
 // in a process of its own, which finds the fake driver first.
 #pragma once
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -50,15 +49,13 @@ class OnFakeCard : public ::testing::Test {
 
   // A counter of the fake GPU, or of another fake library.
   static int fake_count(const char* function, const std::string& library = "libcuda.so.1") {
-    void* card = dlopen(library.c_str(), RTLD_NOW);
-    const auto count = card == nullptr ? nullptr : reinterpret_cast<int (*)()>(dlsym(card, function));
+    const auto count = fake_function<int()>(function, library.c_str());
     return count == nullptr ? -1 : count();
   }
 
   // Calls the observer for every later piece of work of the fake GPU; null ends this.
   static void watch_card(FakeWatcher watcher) {
-    const auto watch =
-        reinterpret_cast<decltype(&fake_card_watch)>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_card_watch"));
+    const auto watch = fake_function<decltype(fake_card_watch)>("fake_card_watch");
     ASSERT_NE(watch, nullptr);
     watch(watcher);
   }

@@ -55,14 +55,10 @@ class EagerLaunchesOnFakeCard : public testing::OnFakeCard {
     });
   }
 
-  template <typename Function>
-  static Function* of_card(const char* name) {
-    return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
-  }
   // The records and waits of streams since the last call.
   static std::vector<std::string> new_order() { return std::exchange(order, {}); }
   static void watch_order() {
-    of_card<decltype(fake_card_watch_streams)>("fake_card_watch_streams")([](void* stream, bool waits) {
+    fake_function<decltype(fake_card_watch_streams)>("fake_card_watch_streams")([](void* stream, bool waits) {
       const std::string name = stream == &stream_of_collectives ? "collectives"
                                : stream == &stream_of_marks     ? "marks"
                                                                 : "compute";
@@ -132,7 +128,7 @@ TEST_F(EagerLaunchesOnFakeCard, a_collective_waits_for_a_busy_stream_alone) {
     launch(0, 1024);
     EXPECT_THAT(new_order(), ElementsAre("collectives records", "marks waits"));
     launches.finish();
-    const auto hang = of_card<decltype(fake_card_hang)>("fake_card_hang");
+    const auto hang = fake_function<decltype(fake_card_hang)>("fake_card_hang");
     hang(true);
     launch(0, 1024);
     EXPECT_THAT(new_order(), ElementsAre("compute records", "collectives waits", "marks waits", "collectives records",

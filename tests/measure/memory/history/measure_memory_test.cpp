@@ -207,7 +207,7 @@ TEST(MeasureMemory, reports_a_device_that_is_too_small) {
   config.device_options.memory_limit_bytes = 4096;
   const std::optional<MemoryRun> run = measure_memory(config);
   EXPECT_EQ(run->run.status, RunStatus::oom);
-  EXPECT_FALSE(run->has_history());
+  EXPECT_FALSE(run->has_figures());
 }
 
 TEST(MeasureMemory, refuses_a_history_without_end) {
