@@ -9,7 +9,7 @@
 
 #include "backends/cpu/instruction_set.h"
 #include "core/build_info.h"
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
 #include "backends/cuda/driver/cublaslt.h"
 #include "backends/cuda/driver/nvrtc.h"
 #include "ridgepoint/error.h"
@@ -23,7 +23,7 @@ std::string onednn_version() {
   return fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
 }
 
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
 // CUDA counts 1000 * major + 10 * minor.
 std::string toolkit_version() { return fmt::format("{}.{}", CUDA_VERSION / 1000, CUDA_VERSION % 1000 / 10); }
 
@@ -66,7 +66,7 @@ std::vector<BuildFact> build_facts() {
       {"zlib", "zlib", zlibVersion()},
       {"openmp", "OpenMP", fmt::to_string(_OPENMP)},
   };
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
   facts.push_back({"cuda_toolkit", "CUDA toolkit", toolkit_version()});
   facts.push_back({"cublaslt", "cuBLASLt here", cublaslt_version()});
   facts.push_back({"nvrtc", "NVRTC here", nvrtc_version()});

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "backends/cpu/device.h"
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
 #include "backends/cuda/card_choices.h"
 #include "backends/cuda/device.h"
 #endif
@@ -29,7 +29,7 @@ struct Backend {
 };
 
 std::shared_ptr<Device> open_cuda(int ordinal, const DeviceOptions& options) {
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
   return make_cuda_device(ordinal, options);
 #else
   static_cast<void>(ordinal);
@@ -47,7 +47,7 @@ std::shared_ptr<Device> open_null(int /*ordinal*/, const DeviceOptions& options)
   if (!options.card) {
     target = make_cpu_device(options);
   } else if (can_describe_card(options.card->compute_capability)) {
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
     target = make_described_card(*options.card);
 #endif
   } else {
@@ -94,7 +94,7 @@ std::shared_ptr<Device> open_device(std::string_view name, const DeviceOptions& 
 }
 
 bool can_describe_card([[maybe_unused]] int compute_capability) {
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
   return compute_capability >= kLeastCudaCapability;
 #else
   return false;
@@ -102,7 +102,7 @@ bool can_describe_card([[maybe_unused]] int compute_capability) {
 }
 
 std::string default_device_name() {
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
   if (has_usable_cuda_card()) return "cuda";
 #endif
   return "cpu";
@@ -110,7 +110,7 @@ std::string default_device_name() {
 
 std::vector<std::string> device_names() {
   std::vector<std::string> names;
-#ifdef RIDGEPOINT_HAS_CUDA
+#if RIDGEPOINT_HAS_CUDA
   for (int card = 0; card < cuda_card_count(); ++card) names.push_back(fmt::format("cuda:{}", card));
 #endif
   names.insert(names.end(), {"cpu", "reference", "null"});
