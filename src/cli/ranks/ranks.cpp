@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "backends/mpi/mpirun.h"
 #include "cli/commands/command.h"
 #include "cli/terminal/output.h"
 #include "measure/machine/card_place.h"
@@ -38,16 +39,6 @@ constexpr double kMostLimitSeconds = 1e6;
 constexpr const char* kLimitVariable = "RIDGEPOINT_COLLECTIVE_TIMEOUT";
 // The number of processes by Open MPI, by MPICH and others (PMI), and by SLURM's srun.
 constexpr std::array kCountVariables = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-
-// How Open MPI starts ranks on one machine: more than there are cores if need be, each on all cores, without ssh, and
-// also for root, as in a container. Variables, because another mpirun would refuse its options.
-constexpr std::array<std::pair<const char*, const char*>, 5> kOpenMpiSettings = {{
-    {"OMPI_MCA_rmaps_base_oversubscribe", "1"},
-    {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-    {"OMPI_MCA_plm", "isolated"},
-    {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-    {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"},
-}};
 
 // Environment of ranks that --ranks starts: the terminals of standard output and standard error, where these are any.
 constexpr const char* kOutputTerminal = "RIDGEPOINT_OUTPUT_TERMINAL";
@@ -231,7 +222,7 @@ bool tells_for_all_ranks() { return is_first_rank() && std::getenv(kStarted) == 
 
 void start_ranks(std::int64_t count) {
   setenv(kStarted, "1", 1);
-  for (const auto& [name, value] : kOpenMpiSettings) setenv(name, value, 0);
+  prepare_mpirun();
   announce_terminals();
   std::vector<std::string> words = {"mpirun", "-n", std::to_string(count), "/proc/self/exe"};
   std::array<char, 4096> program{};
