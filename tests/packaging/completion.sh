@@ -14,7 +14,9 @@ fail() {
 for shell in bash zsh fish; do "$program" completion "$shell" >"$work/$shell"; done
 # shellcheck source=/dev/null
 source "$work/bash"
-complete -p ridgepoint | grep -q -- '-F _ridgepoint ridgepoint' || fail "bash does not know the function"
+complete -p ridgepoint | grep -- '-F _ridgepoint ridgepoint' >/dev/null || fail "bash does not know the function"
+
+# What is piped to grep is read to its end: with -q grep would leave early, and pipefail would take that for a failure.
 
 # completed WORD...: what bash offers for the last word, one a line. Words are as bash splits them: at = and : too.
 completed() {
@@ -34,7 +36,7 @@ expect() {
 expect_among() {
   local wanted="$1"
   shift
-  completed "$@" | grep -qxF -- "$wanted" || fail "for '$*': '$wanted' is not offered"
+  completed "$@" | grep -xF -- "$wanted" >/dev/null || fail "for '$*': '$wanted' is not offered"
 }
 
 # Commands.
@@ -50,7 +52,7 @@ expect "--steps" bench --st
 expect "" plan --steps
 expect_among "--help" verify --
 expect "-h" plan -h
-! completed bench -- | grep -q first-call-row || fail "an option that the help hides is offered"
+! completed bench -- | grep first-call-row >/dev/null || fail "an option that the help hides is offered"
 
 # Values, in lists and after = too.
 expect "small" bench --model sma

@@ -19,7 +19,7 @@ package="${programs[0]}"
 if [[ -f "$build_dir/libridgepoint_mpi.so" ]]; then
   ranks=("$work"/ridgepoint-mpi_*_*.deb)
   [[ " $(dpkg-deb -f "${ranks[0]}" Depends)" == *"mpi"* ]] || fail "ridgepoint-mpi does not depend on MPI"
-  dpkg-deb -c "${ranks[0]}" | grep -q '/usr/lib.*/ridgepoint/libridgepoint_mpi.so$' || fail "ridgepoint-mpi has no library"
+  dpkg-deb -c "${ranks[0]}" | grep '/usr/lib.*/ridgepoint/libridgepoint_mpi.so$' >/dev/null || fail "ridgepoint-mpi has no library"
 fi
 
 field() { dpkg-deb -f "$package" "$1"; }
@@ -44,6 +44,6 @@ if grep -F site-functions "$work/files"; then fail "zsh does not find its comple
 
 # The packed program runs, and its manual unpacks.
 dpkg-deb -x "$package" "$work/root"
-zcat "$work/root/usr/share/man/man1/ridgepoint.1.gz" | grep -q '^\.TH "RIDGEPOINT"' || fail "the manual is not whole"
+zcat "$work/root/usr/share/man/man1/ridgepoint.1.gz" | grep '^\.TH "RIDGEPOINT"' >/dev/null || fail "the manual is not whole"
 [[ "$("$work/root/usr/bin/ridgepoint" --version)" == ridgepoint* ]] || fail "the program in it does not run"
 echo "ok"

@@ -32,7 +32,7 @@ if command -v groff >/dev/null; then
     messages="$(groff -man -Tutf8 -ww -rLL=100n "$page" 2>&1 >"$work/text")"
     [[ -z "$messages" ]] || fail "groff on $(basename "$page"): $messages"
   done
-  groff -man -Tascii -P-c -rLL=100n "$work/man1/ridgepoint-plan.1" | grep -qF 'card "rtx 4090"' ||
+  groff -man -Tascii -P-c -rLL=100n "$work/man1/ridgepoint-plan.1" | grep -F 'card "rtx 4090"' >/dev/null ||
     fail "quotation marks of a command line are not plain"
   groff -man -Tascii -P-c -rLL=80n "$work/man1/ridgepoint-study.1" >"$work/text"
   for part in memory_forward_loop attention_limit compiled_attention compiled_model; do
