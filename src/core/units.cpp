@@ -51,6 +51,11 @@ std::string format_bytes(std::uint64_t bytes) {
   return bytes < 1024 ? fmt::format("{} B", bytes) : in_units(static_cast<double>(bytes), 1024, 1023.95, kNames);
 }
 
+std::string format_byte_count(double bytes) {
+  if (!std::isfinite(bytes)) return "-";
+  return format_bytes(static_cast<std::uint64_t>(std::clamp(bytes, 0.0, 0x1p63)));
+}
+
 std::string format_signed_bytes(std::int64_t bytes) {
   const auto size = static_cast<std::uint64_t>(bytes);
   return bytes < 0 ? "-" + format_bytes(0 - size) : format_bytes(size);

@@ -10,6 +10,8 @@ namespace ridgepoint {
 
 // 0 B, 512 B, 1.5 KiB, 20.0 GiB.
 std::string format_bytes(std::uint64_t bytes);
+// Of a figure that was computed or read: "-" where it is not finite, 0 B at least.
+std::string format_byte_count(double bytes);
 // -1.5 GiB, 0 B, 1.5 GiB.
 std::string format_signed_bytes(std::int64_t bytes);
 // Three significant digits and a thousands prefix: 128.6 M (parameters), 35.2 G (flops), 81.

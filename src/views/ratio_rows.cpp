@@ -121,7 +121,7 @@ Table ratio_rows(const RecordComparison& comparison) {
   for (const std::string_view name : kSettingFields) table.columns.push_back({std::string(name), std::string(name)});
   for (const FileColumn& column : kFileColumns) table.columns.push_back({column.key, column.key});
   for (const ComparedRow& row : comparison.rows) {
-    const Json record = Json::parse(to_json(row.record));
+    const Json record = parse_json(to_json(row.record));
     Cells cells;
     for (const std::string_view name : kSettingFields) cells.push_back(cell_of(field_of(record, name)));
     for (const FileColumn& column : kFileColumns) cells.push_back(column.cell(row, comparison));
@@ -135,8 +135,8 @@ std::vector<std::string> ratio_documents(const RecordComparison& comparison) {
   for (const ComparedRow& row : comparison.rows) {
     Json json = Json::object();
     for (const FileColumn& column : kFileColumns) json[column.key] = to_json(column.cell(row, comparison));
-    json["record"] = Json::parse(to_json(row.record));
-    json["baseline"] = Json::parse(to_json(row.baseline));
+    json["record"] = parse_json(to_json(row.record));
+    json["baseline"] = parse_json(to_json(row.baseline));
     documents.push_back(dump_json(json));
   }
   return documents;

@@ -54,7 +54,6 @@ struct Figure {
   double (*value)(const Record&);
   std::string (*text)(double);
 };
-std::string bytes_text(double bytes) { return format_bytes(static_cast<std::uint64_t>(bytes)); }
 constexpr Figure kFigures[] = {
     {"Median time", "ms",
      [](const Record& r) { return r.training_step ? r.training_step->time_ms.median : Statistics::kUnknown; },
@@ -70,7 +69,7 @@ constexpr Figure kFigures[] = {
        const auto bytes = r.memory_bytes.peak_allocated;
        return bytes ? static_cast<double>(*bytes) : Statistics::kUnknown;
      },
-     bytes_text}};
+     format_byte_count}};
 
 // The settings that vary, but for x.
 std::string series_name(std::span<const Record> records, const Record& record, const RecordSetting& x) {

@@ -31,6 +31,14 @@ TEST(FormatBytes, uses_the_unit_that_keeps_the_number_short) {
 
 TEST(FormatBytes, never_rounds_to_1024_of_a_unit) { EXPECT_EQ(format_bytes((1ULL << 20) - 1), "1.0 MiB"); }
 
+TEST(FormatByteCount, is_defined_for_every_number) {
+  EXPECT_EQ(format_byte_count(1536), "1.5 KiB");
+  EXPECT_EQ(format_byte_count(-5), "0 B");
+  EXPECT_EQ(format_byte_count(1e308), "8.0 EiB");
+  EXPECT_EQ(format_byte_count(std::nan("")), "-");
+  EXPECT_EQ(format_byte_count(std::numeric_limits<double>::infinity()), "-");
+}
+
 TEST(FormatSignedBytes, puts_a_minus_before_the_size) {
   EXPECT_EQ(format_signed_bytes(-1536), "-1.5 KiB");
   EXPECT_EQ(format_signed_bytes(0), "0 B");

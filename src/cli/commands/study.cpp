@@ -211,17 +211,22 @@ class StudyCommandLine : public Command {
 
   void measure(const StudyFolder& folder, const Json& configuration) const {
     try {
-      std::optional<std::vector<StudyPartPlan>> plan = folder.manifest().plan();
-      if (!plan) {
+      const std::optional<std::vector<StudyPartPlan>> noted = folder.manifest().plan();
+      if (noted) {
+        require_same_device(folder);
+      } else {
         const std::vector<StudyPartPlan> devices = {devices_part(settings_)};
         StudyRunner(folder).run(devices);
-        plan = plan_study(machine_of(folder), settings_);
-        std::erase_if(*plan, [&](const StudyPartPlan& part) { return !is_wanted(part.part); });
-        folder.manifest().write(configuration, *plan);
-      } else {
-        require_same_device(folder);
       }
-      StudyRunner(folder).run(*plan);
+      // What runs is always made of the options of this command: the folder may have command lines of anyone.
+      std::vector<StudyPartPlan> plan = plan_study(machine_of(folder), settings_);
+      std::erase_if(plan, [&](const StudyPartPlan& part) { return !is_wanted(part.part); });
+      if (noted) {
+        require_same_plan(*noted, plan);
+      } else {
+        folder.manifest().write(configuration, plan);
+      }
+      StudyRunner(folder).run(plan);
     } catch (const Interrupted&) {
       throw Interrupted(
           fmt::format("interrupted; give the same command again to go on with the study in '{}'", output_));

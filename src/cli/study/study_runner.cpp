@@ -27,10 +27,15 @@ bool can_skip_rows(const StudyCommand& command) {
   return command.rows > 0 && std::ranges::find(kSweeps, command.arguments.front()) != kSweeps.end();
 }
 
-std::string in_folder(std::string word, const std::string& folder) {
-  constexpr std::string_view kPlace = "{folder}";
-  for (std::size_t at = 0; (at = word.find(kPlace, at)) != std::string::npos; at += folder.size())
-    word.replace(at, kPlace.size(), folder);
+// With the paths of files in the folder: {folder}/timelines/memory_step.csv.
+std::string in_folder(std::string word, const StudyFolder& folder) {
+  constexpr std::string_view kPlace = "{folder}/";
+  for (std::size_t at = 0; (at = word.find(kPlace, at)) != std::string::npos;) {
+    const std::size_t size = std::min(word.find(',', at), word.size()) - at;
+    const std::string path = folder.file(word.substr(at + kPlace.size(), size - kPlace.size())).string();
+    word.replace(at, size, path);
+    at += path.size();
+  }
   return word;
 }
 
@@ -84,7 +89,7 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(std::i
   const std::int64_t rows = task.command->rows;
   if (rows == 0 || entry.rows < rows) {
     std::vector<std::string> words = {"/proc/self/exe"};
-    for (const std::string& word : task.command->arguments) words.push_back(in_folder(word, folder_.path().string()));
+    for (const std::string& word : task.command->arguments) words.push_back(in_folder(word, folder_));
     words.insert(words.end(), {"--format", "jsonl"});
     if (entry.rows > 0) words.insert(words.end(), {"--skip", std::to_string(entry.rows)});
     ChildProcess process(words, {{kEndWithParent, std::to_string(::getpid())}});

@@ -11,7 +11,7 @@ std::vector<KnownModel> parse() {
   for (const EmbeddedFile& file : catalogue_files()) {
     std::istringstream lines{std::string(file.text)};
     for (std::string line; std::getline(lines, line);) {
-      const Json json = Json::parse(line);
+      const Json json = parse_json(line);
       models.push_back({json.at("name"), json.at("repository"), json.at("config")});
     }
   }

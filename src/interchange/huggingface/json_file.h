@@ -1,4 +1,4 @@
-// JSON files that may be malicious: their size and their depth are limited before anything is made of them.
+// JSON files that may be malicious: their size is limited before anything is made of them.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,8 @@ namespace ridgepoint {
 
 inline constexpr std::uint64_t kMaxConfigBytes = std::uint64_t{4} << 20;
 inline constexpr std::uint64_t kMaxIndexBytes = std::uint64_t{64} << 20;  // an index of a million tensors
-inline constexpr int kMaxJsonDepth = 32;                                  // objects and lists within each other
 
-// The object in `text`. A key that is there twice has its last value, as in Python. Throws Error that begins with
-// `what` for text that is not JSON, is nested deeper than kMaxJsonDepth or is no object.
+// The object in `text`. Throws Error that begins with `what` for text that parse_json() refuses or that is no object.
 Json parse_json_object(std::string_view text, std::string_view what);
 
 // The object in a file. Throws Error also for a file that cannot be read or is longer than `limit_bytes`.

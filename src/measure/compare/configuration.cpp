@@ -68,7 +68,7 @@ std::vector<ConfigurationField> configuration_of(const Record& record,
     without_samples.training_step->detect_anomaly = record.training_step->detect_anomaly;
     without_samples.training_step->parallel = record.training_step->parallel;
   }
-  const Json json = Json::parse(to_json(without_samples));
+  const Json json = parse_json(to_json(without_samples));
   std::vector<ConfigurationField> fields;
   for (const std::string_view name : kFields) {
     if (known && !known->contains(std::string(name))) continue;

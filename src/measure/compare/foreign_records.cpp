@@ -217,7 +217,7 @@ std::set<std::string> Mapping::fields() const {
 Mapping read_mapping(const std::string& path) {
   const std::string text = read_file(path, kMostMappingBytes);
   try {
-    const Json document = Json::parse(text, nullptr, false);
+    const Json document = parse_json(text);
     if (!document.is_object()) throw Error("it is not a JSON object from fields to columns");
     Mapping mapping{path, {}};
     for (const auto& [field, value] : document.items()) mapping.entries.push_back(parse_entry(field, value));

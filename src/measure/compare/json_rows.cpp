@@ -13,10 +13,13 @@ namespace {
 
 // The rows of a document that is complete.
 std::optional<std::vector<Json>> parse_whole(std::string_view text) {
-  Json document = Json::parse(text, nullptr, false);
-  if (document.is_discarded()) return std::nullopt;
-  if (document.is_array()) return std::vector<Json>(document.begin(), document.end());
-  return std::vector<Json>{std::move(document)};
+  try {
+    Json document = parse_json(text);
+    if (document.is_array()) return std::vector<Json>(document.begin(), document.end());
+    return std::vector<Json>{std::move(document)};
+  } catch (const JsonError&) {
+    return std::nullopt;
+  }
 }
 
 // Without the brackets and commas of an array that has one row a line.
@@ -26,16 +29,6 @@ std::string_view row_of_line(std::string_view line, bool is_array) {
   if (line.starts_with('[')) line = trimmed(line.substr(1));
   if (line.ends_with(',')) line = trimmed(line.substr(0, line.size() - 1));
   return line == "]" ? std::string_view() : line;
-}
-
-// Empty if the text ends in the middle. Throws Json::parse_error for other faults.
-std::optional<Json> parse_row(std::string_view text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    if (error.byte <= text.size()) throw;
-    return std::nullopt;
-  }
 }
 
 }  // namespace
@@ -53,16 +46,12 @@ JsonRows parse_json_rows(std::string_view text) {
     if (line.empty()) continue;
     const bool is_last = begin >= text.size() || trimmed(text.substr(begin)).empty();
     try {
-      std::optional<Json> row = parse_row(line);
-      if (row) {
-        found.rows.push_back(std::move(*row));
-        continue;
-      }
-    } catch (const Json::parse_error& error) {
-      throw Error(fmt::format("line {} is not JSON at byte {}", line_number, error.byte));
+      found.rows.push_back(parse_json(line, fmt::format("line {}", line_number)));
+    } catch (const JsonError& error) {
+      if (!error.is_cut_off()) throw;
+      if (!is_last) throw Error(fmt::format("line {} is not JSON: it ends in the middle", line_number));
+      found.cut_off = found.rows.size() + 1;
     }
-    if (!is_last) throw Error(fmt::format("line {} is not JSON: it ends in the middle", line_number));
-    found.cut_off = found.rows.size() + 1;
   }
   return found;
 }

@@ -46,8 +46,9 @@ Json PeerProcess::ask(const Json& request) {
     throw Error(
         fmt::format("the process of the peer ended before it answered '{}': {}", command, process_.last_error_line()));
   }
-  Json answer = Json::parse(*line, nullptr, false);
-  if (!answer.is_object()) throw Error(fmt::format("the peer's answer to '{}' is no JSON object", command));
+  const std::string what = fmt::format("the peer's answer to '{}'", command);
+  Json answer = parse_json(*line, what);
+  if (!answer.is_object()) throw Error(what + " is no JSON object");
   if (!answer.contains("error")) return answer;
   const Json& error = answer["error"];
   throw Error(error.value("message", "the peer failed without a message"), kind_from(error.value("kind", "")));

@@ -157,7 +157,7 @@ void compare_ranks(Profile& profile, ProcessGroup& group) {
   const Communication mine = communication(profile);
   std::vector<Json> all;
   const std::string spans = dump_json(spans_of(profile, mine, offsets[static_cast<std::size_t>(group.rank())]));
-  for (const std::string& text : group.all_gather(spans, "times of collectives")) all.push_back(Json::parse(text));
+  for (const std::string& text : group.all_gather(spans, "times of collectives")) all.push_back(parse_json(text));
   // A collective goes on when its last rank has come.
   std::vector<std::int64_t> last_begin_ns(all.front()["spans"].size(), INT64_MIN);
   for (const Json& rank : all) {

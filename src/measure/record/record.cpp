@@ -136,6 +136,17 @@ void decode(const Json& json, std::optional<T>& value) {
   }
 }
 
+// Sizes and times, which no run can have below 0. Differences, such as the room that is left, are not among them.
+bool is_never_negative(std::string_view prefix, std::string_view key) {
+  return key == "batch" || key == "context" || prefix == "memory_bytes" || prefix.ends_with("_ms") ||
+         key.ends_with("_ms") || key.ends_with("_per_second");
+}
+
+bool has_negative(const Json& json) {
+  if (json.is_array()) return std::ranges::any_of(json, has_negative);
+  return json.is_number() && json < 0;
+}
+
 const Json* find(const Json& json, std::string_view key) {
   const auto found = json.find(std::string(key));
   return found == json.end() ? nullptr : &*found;
@@ -167,6 +178,8 @@ Record decode_record(const Json& json) {
       const Json* value = find(*parent, key);
       const bool is_old_name = field == "checkpoint" && value != nullptr && *value == "off";  // that of none, once
       if (value != nullptr && !is_old_name) decode(*value, member);
+      if (value != nullptr && is_never_negative(prefix, key) && has_negative(*value))
+        throw WrongType{"0 at least: it is a size, a time or a rate"};
     } catch (const WrongType& wrong) {
       throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));
     }
@@ -179,14 +192,6 @@ Record decode_record(const Json& json) {
   if (!is_plan) record.plan.reset();
   if (!is_plan && record.experiment != Experiment::memory) record.peaks.reset();
   return record;
-}
-
-Json parse(std::string_view text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::parse_error& error) {
-    throw Error(fmt::format("not JSON at byte {}", error.byte));
-  }
 }
 
 }  // namespace
@@ -207,7 +212,7 @@ std::string to_json(std::span<const Record> records) {
   return text + "\n]\n";
 }
 
-Record record_from_json(std::string_view json) { return decode_record(parse(json)); }
+Record record_from_json(std::string_view json) { return decode_record(parse_json(json)); }
 
 std::vector<Record> read_records(const std::filesystem::path& path) {
   const std::string text = read_file(path, kMaxRecordFileBytes);
@@ -217,7 +222,7 @@ std::vector<Record> read_records(const std::filesystem::path& path) {
   std::size_t place = 1;  // line, or position in the array
   try {
     if (is_array) {
-      for (const Json& json : parse(text)) {
+      for (const Json& json : parse_json(text)) {
         records.push_back(decode_record(json));
         ++place;
       }

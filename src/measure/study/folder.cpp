@@ -35,9 +35,44 @@ bool is_empty_but_for_leftovers(const fs::path& folder) {
   });
 }
 
+// Of rows or command lines. Throws an exception for what is none.
+std::int64_t count_at(const Json& line, const char* key) {
+  constexpr Json::number_unsigned_t kMost = 1 << 30;  // sums of them fit
+  const auto count = line.at(key).get_ref<const Json::number_unsigned_t&>();
+  if (count > kMost) throw Error(fmt::format("'{}' is too large", key));
+  return static_cast<std::int64_t>(count);
+}
+
+StudyLogEntry entry_from(const Json& line) {
+  return {kStudyPartNames.parse(line.at("part").get<std::string>(), "unknown part '{}'"),
+          static_cast<std::size_t>(count_at(line, "command")),
+          count_at(line, "rows"),
+          line.at("exit_code").get<int>(),
+          line.value("problem", ""),
+          line.at("seconds").get<double>()};
+}
+
 }  // namespace
 
-fs::path StudyFolder::records(StudyPart part) const { return path_ / "records" / fmt::format("{}.jsonl", name(part)); }
+fs::path StudyFolder::file(std::string_view name) const {
+  fs::path path = path_;
+  for (const fs::path& level : fs::path(name)) {
+    path /= level;
+    std::error_code ignored;  // what opens the file says why it cannot be opened
+    const fs::file_status status = fs::symlink_status(path, ignored);
+    if (fs::is_symlink(status)) {
+      throw Error(
+          fmt::format("'{}' is a symbolic link, and a study has none: it would read and write elsewhere; remove "
+                      "the link, or put in its place what it leads to",
+                      path.string()));
+    }
+    if (fs::is_other(status))
+      throw Error(fmt::format("'{}' is a device or pipe, and a study has none; remove it", path.string()));
+  }
+  return path;
+}
+
+fs::path StudyFolder::records(StudyPart part) const { return file(fmt::format("records/{}.jsonl", name(part))); }
 
 Descriptor StudyFolder::lock() const {
   Descriptor folder(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -65,12 +100,14 @@ void StudyFolder::create(const Json& configuration) const {
 void StudyFolder::make_folders() const {
   for (const char* folder : kOwnFolders) {
     std::error_code error;
-    fs::create_directories(path_ / folder, error);
-    if (error) throw Error(fmt::format("cannot make the folder '{}': {}", file(folder).string(), error.message()));
+    const fs::path path = file(folder);
+    fs::create_directories(path, error);
+    if (error) throw Error(fmt::format("cannot make the folder '{}': {}", path.string(), error.message()));
   }
 }
 
 void StudyFolder::restart(const Json& configuration) const {
+  make_folders();
   std::vector<std::string> names = {kLog};
   for (const StudyPart part : all_parts()) {
     names.push_back(fmt::format("records/{}.jsonl", name(part)));
@@ -78,9 +115,12 @@ void StudyFolder::restart(const Json& configuration) const {
     names.push_back(fmt::format("pictures/{}.svg", name(part)));
   }
   for (std::string& name : manifest().files()) names.push_back(std::move(name));
-  for (const std::string& name : names) fs::remove(file(name));
+  std::vector<fs::path> paths;  // all of them before the first is removed, because one may be refused
+  for (const std::string& name : names) {
+    if (has(name)) paths.push_back(file(name));
+  }
+  for (const fs::path& path : paths) fs::remove(path);
   manifest().write(configuration, {});
-  make_folders();
 }
 
 std::vector<std::string> StudyFolder::drop_incomplete_lines() const {
@@ -95,10 +135,13 @@ std::vector<std::string> StudyFolder::drop_incomplete_lines() const {
 
 std::vector<StudyLogEntry> StudyFolder::log() const {
   std::vector<StudyLogEntry> entries;
-  for (const Json& line : json_lines(file(kLog))) {
-    entries.push_back({kStudyPartNames.parse(line.at("part").get<std::string>(), "unknown part '{}'"),
-                       line.at("command").get<std::size_t>(), line.at("rows").get<std::int64_t>(),
-                       line.at("exit_code").get<int>(), line.value("problem", ""), line.at("seconds").get<double>()});
+  const fs::path path = file(kLog);
+  for (const Json& line : json_lines(path)) {
+    try {
+      entries.push_back(entry_from(line));
+    } catch (const std::exception&) {
+      throw_damaged(path, fmt::format("line {} is no entry of a log", entries.size() + 1));
+    }
   }
   return entries;
 }

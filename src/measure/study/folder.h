@@ -32,11 +32,15 @@ class StudyFolder {
   explicit StudyFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path file(std::string_view name) const { return path_ / name; }
+  // The path of one of its files or folders: "records/sizes.jsonl". All that reads or writes them takes the path from
+  // here: a folder may come from anyone, and a symbolic link in it would lead out of it. Throws Error for a link, a
+  // pipe or a device on the way.
+  std::filesystem::path file(std::string_view name) const;
+  bool has(std::string_view name) const { return std::filesystem::is_regular_file(file(name)); }
 
   // What the study measures and on what; two studies with different ones must not share a folder. A folder without it
   // has no study.
-  StudyManifest manifest() const { return StudyManifest(path_); }
+  StudyManifest manifest() const { return StudyManifest(file(StudyManifest::kName)); }
 
   // Keeps other processes from this study while the descriptor is open. Throws Error if one has it.
   Descriptor lock() const;
@@ -50,7 +54,7 @@ class StudyFolder {
 
   // Drops an incomplete last line of each file. Returns the names of the files that had one.
   std::vector<std::string> drop_incomplete_lines() const;
-  // Throws Error for a line that is not JSON, with its file and number.
+  // These throw Error for a line that is not JSON or no entry, with its file and number.
   std::vector<StudyLogEntry> log() const;
   void append(const StudyLogEntry& entry) const;
   std::vector<Json> rows(StudyPart part) const;

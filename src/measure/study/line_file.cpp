@@ -30,17 +30,20 @@ std::vector<std::string> complete_lines(const fs::path& path) {
   return lines;
 }
 
+void throw_damaged(const fs::path& path, std::string_view problem) {
+  throw Error(fmt::format("'{}' is damaged: {}; give --restart to measure everything again", path.string(), problem));
+}
+
 std::vector<Json> json_lines(const fs::path& path) {
   std::vector<Json> rows;
-  std::size_t number = 0;
   for (const std::string& line : complete_lines(path)) {
-    ++number;
-    Json row = Json::parse(line, nullptr, false);
-    if (row.is_discarded() || !row.is_object()) {
-      throw Error(fmt::format("'{}' is damaged: line {} is not a row; give --restart to measure everything again",
-                              path.string(), number));
+    const std::string what = fmt::format("line {}", rows.size() + 1);
+    try {
+      rows.push_back(parse_json(line, what));
+    } catch (const JsonError& error) {
+      throw_damaged(path, error.what());
     }
-    rows.push_back(std::move(row));
+    if (!rows.back().is_object()) throw_damaged(path, what + " is not a row");
   }
   return rows;
 }

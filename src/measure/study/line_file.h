@@ -15,6 +15,9 @@ namespace ridgepoint {
 // The complete lines; none if the file does not exist.
 std::vector<std::string> complete_lines(const std::filesystem::path& path);
 
+// Throws Error that says where the file is damaged and what to do: "line 3 is no row".
+[[noreturn]] void throw_damaged(const std::filesystem::path& path, std::string_view problem);
+
 // The complete lines as objects. Throws Error, with the file and the line, for one that is none.
 std::vector<Json> json_lines(const std::filesystem::path& path);
 

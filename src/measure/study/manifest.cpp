@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <set>
 
 #include "core/files/file.h"
@@ -36,40 +35,50 @@ StudyPartPlan part_from(const Json& json) {
   return part;
 }
 
-bool stays_within_folder(const std::string& name) {
-  const fs::path path(name);
-  return path.is_relative() && std::ranges::find(path, fs::path("..")) == path.end();
+// Whether the program writes files into the folder of this one: "tables/sizes.md", "report.html".
+bool is_own_file(const fs::path& name) {
+  const fs::path folder = name.parent_path();
+  return folder.empty() || folder == "tables" || folder == "pictures";
 }
 
 }  // namespace
 
-Json StudyManifest::configuration() const {
-  Json manifest = Json::parse(read_file(path_, kMostManifestBytes), nullptr, false);
-  if (!manifest.is_object() || !manifest.contains("configuration") ||
-      manifest.value("schema", std::int64_t{0}) != kSchema) {
-    throw Error(
-        fmt::format("'{}' is damaged, or of another version of the program; name another folder with --output, or "
-                    "give --restart to measure everything again",
-                    path_.string()));
+void StudyManifest::read(const std::function<void(Json&)>& take) const {
+  const std::string text = read_file(path_, kMostManifestBytes);
+  try {
+    Json manifest = parse_json(text);
+    if (manifest.at("schema") == kSchema && manifest.at("configuration").is_object()) return take(manifest);
+  } catch (const Error&) {  // all of them are reported alike
+  } catch (const Json::exception&) {
   }
-  return manifest["configuration"];
+  throw Error(
+      fmt::format("'{}' is damaged, or of another version of the program; name another folder with --output, or "
+                  "give --restart to measure everything again",
+                  path_.string()));
+}
+
+Json StudyManifest::configuration() const {
+  Json configuration;
+  read([&](Json& manifest) { configuration = std::move(manifest["configuration"]); });
+  return configuration;
 }
 
 std::optional<std::vector<StudyPartPlan>> StudyManifest::plan() const {
-  const Json manifest = Json::parse(read_file(path_, kMostManifestBytes));
-  if (manifest.at("parts").empty()) return std::nullopt;
   std::vector<StudyPartPlan> parts;
-  for (const Json& part : manifest.at("parts")) parts.push_back(part_from(part));
-  return parts;
+  read([&](Json& manifest) {
+    for (const Json& part : manifest.at("parts").get_ref<const Json::array_t&>()) parts.push_back(part_from(part));
+  });
+  return parts.empty() ? std::nullopt : std::optional(std::move(parts));
 }
 
 std::vector<std::string> StudyManifest::files() const {
   std::vector<std::string> names;
-  const Json manifest = Json::parse(read_file(path_, kMostManifestBytes), nullptr, false);
-  if (!manifest.is_object()) return names;
-  for (const Json& name : manifest.value("files", Json::array())) {
-    if (name.is_string() && stays_within_folder(name.get<std::string>())) names.push_back(name.get<std::string>());
+  try {
+    read([&](Json& manifest) { names = manifest.value("files", names); });
+  } catch (const Error&) {
+    return {};
   }
+  std::erase_if(names, [](const std::string& name) { return !is_own_file(name); });
   return names;
 }
 
@@ -80,11 +89,14 @@ void StudyManifest::write(const Json& configuration, std::span<const StudyPartPl
 }
 
 void StudyManifest::note_files(const std::vector<std::string>& names) const {
-  Json manifest = Json::parse(read_file(path_, kMostManifestBytes));
-  std::set<std::string> files = manifest.value("files", std::set<std::string>());
-  files.insert(names.begin(), names.end());
-  manifest["files"] = files;
-  write_file(path_, manifest.dump(1) + "\n");
+  Json noted;
+  read([&](Json& manifest) {
+    std::set<std::string> files = manifest.value("files", std::set<std::string>());
+    files.insert(names.begin(), names.end());
+    manifest["files"] = files;
+    noted = std::move(manifest);
+  });
+  write_file(path_, noted.dump(1) + "\n");
 }
 
 }  // namespace ridgepoint

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,14 +18,14 @@ class StudyManifest {
  public:
   static constexpr const char* kName = "study.json";
 
-  explicit StudyManifest(const std::filesystem::path& folder) : path_(folder / kName) {}
+  explicit StudyManifest(std::filesystem::path path) : path_(std::move(path)) {}
 
   bool exists() const { return std::filesystem::exists(path_); }
 
-  // Throws Error for a file that is damaged or of another version.
+  // These throw Error for a file that is damaged or of another version.
   Json configuration() const;
   std::optional<std::vector<StudyPartPlan>> plan() const;  // empty before the devices are known
-  // Those noted that lie within the folder; none if the file is damaged.
+  // Those noted that the program may have written; none if the file is damaged.
   std::vector<std::string> files() const;
 
   // Writes the file anew, without noted files.
@@ -33,6 +34,8 @@ class StudyManifest {
   void note_files(const std::vector<std::string>& names) const;
 
  private:
+  void read(const std::function<void(Json&)>& take) const;
+
   std::filesystem::path path_;
 };
 

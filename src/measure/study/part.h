@@ -38,4 +38,20 @@ inline constexpr auto kStudyPartNames = enum_names<StudyPart>(
 inline constexpr StudyPart kLastStudyPart = StudyPart::ranks;
 constexpr std::string_view name(StudyPart part) { return kStudyPartNames[part]; }
 
+// Whether its rows are records (docs/record.md).
+constexpr bool has_records(StudyPart part) {
+  switch (part) {
+    case StudyPart::devices:
+    case StudyPart::accumulation:
+    case StudyPart::autocast:
+    case StudyPart::precision_error:
+    case StudyPart::attention_limit:
+    case StudyPart::accounting:
+    case StudyPart::collectives:
+      return false;
+    default:
+      return true;
+  }
+}
+
 }  // namespace ridgepoint

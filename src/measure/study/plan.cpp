@@ -1,9 +1,48 @@
 #include "measure/study/plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "core/text/text.h"
 #include "measure/study/plan/planner.h"
 #include "measure/study/plan/topics.h"
 
+#include "ridgepoint/error.h"
+
 namespace ridgepoint {
+namespace {
+
+std::string text_of(const StudyPartPlan* part) {
+  return part == nullptr ? "no part" : fmt::format("the part '{}', '{}'", name(part->part), printable(part->title));
+}
+
+std::string text_of(const StudyCommand* command) {
+  if (command == nullptr) return "no command line";
+  return fmt::format("'{}' with {} rows", printable(fmt::format("{}", fmt::join(command->arguments, " "))),
+                     command->rows);
+}
+
+bool is_same(const StudyPartPlan& a, const StudyPartPlan& b) { return a.part == b.part && a.title == b.title; }
+
+bool is_same(const StudyCommand& a, const StudyCommand& b) { return a.arguments == b.arguments && a.rows == b.rows; }
+
+// Throws Error for the first place where the lists differ. `place` says what is numbered.
+template <typename Item>
+void require_same(std::span<const Item> noted, std::span<const Item> planned, const std::string& place) {
+  for (std::size_t i = 0; i < std::max(noted.size(), planned.size()); ++i) {
+    const Item* has = i < noted.size() ? &noted[i] : nullptr;
+    const Item* wanted = i < planned.size() ? &planned[i] : nullptr;
+    if (has != nullptr && wanted != nullptr && is_same(*has, *wanted)) continue;
+    throw Error(
+        fmt::format("study.json is not the plan of this study: {} {} is {} instead of {}; give --restart to measure "
+                    "everything again, or name another folder with --output",
+                    place, i + 1, text_of(has), text_of(wanted)));
+  }
+}
+
+}  // namespace
 
 std::int64_t StudyPartPlan::rows() const {
   std::int64_t rows = 0;
@@ -33,6 +72,14 @@ std::vector<StudyPartPlan> plan_study(const StudyMachine& machine, const StudySe
   plan::add_policies(planner);
   if (settings.ranks > 1) plan::add_ranks(planner);
   return planner.take();
+}
+
+void require_same_plan(std::span<const StudyPartPlan> noted, std::span<const StudyPartPlan> planned) {
+  require_same(noted, planned, "part");
+  for (std::size_t i = 0; i < planned.size(); ++i) {
+    require_same<StudyCommand>(noted[i].commands, planned[i].commands,
+                               fmt::format("of the part '{}', command", name(planned[i].part)));
+  }
 }
 
 }  // namespace ridgepoint

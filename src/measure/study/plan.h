@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,5 +44,9 @@ StudyPartPlan devices_part(const StudySettings& settings);
 // All parts in their order, those of several ranks only where there are any. Each has its cheapest rows, and more while
 // its share of the time lasts.
 std::vector<StudyPartPlan> plan_study(const StudyMachine& machine, const StudySettings& settings);
+
+// `noted` is the plan that a study's folder has, and anyone may have changed; `planned`, the one made again from the
+// study's options. Throws Error that names the first part or command line that differs.
+void require_same_plan(std::span<const StudyPartPlan> noted, std::span<const StudyPartPlan> planned);
 
 }  // namespace ridgepoint

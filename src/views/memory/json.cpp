@@ -61,7 +61,7 @@ Json sawtooth_json(const Sawtooth& sawtooth) {
 }  // namespace
 
 Json memory_json(const MemoryRun& run) {
-  Json json = Json::parse(to_json(run.run));
+  Json json = parse_json(to_json(run.run));
   Json& memory = json["memory"] = nullptr;
   if (!run.has_figures()) return json;
   memory = Json::object();

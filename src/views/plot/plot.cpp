@@ -19,13 +19,16 @@ constexpr std::size_t kLeastColumns = 24, kMostColumns = 100;
 constexpr char kLine = '.', kMeeting = '*', kOutOfMemory = '!';
 constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz";
 
-// A logarithmic axis of `cells` cells.
+// A logarithmic axis of `cells` cells. What is beyond it stands in its first or last cell.
 class LogAxis {
  public:
   LogAxis(double least, double most, std::size_t cells)
       : begin_(std::log(least)), length_(std::log(most) - std::log(least)), last_(static_cast<double>(cells - 1)) {}
 
-  double position(double value) const { return length_ > 0 ? (std::log(value) - begin_) / length_ * last_ : 0; }
+  double position(double value) const {
+    const double share = length_ > 0 ? (std::log(value) - begin_) / length_ : 0;
+    return share > 0 ? std::min(share, 1.0) * last_ : 0;  // 0 for NaN too
+  }
   std::size_t cell(double value) const { return static_cast<std::size_t>(std::lround(position(value))); }
   double value(std::size_t cell) const { return std::exp(begin_ + length_ * static_cast<double>(cell) / last_); }
 

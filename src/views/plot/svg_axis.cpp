@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "core/units.h"
@@ -12,6 +14,22 @@ namespace ridgepoint::views {
 namespace {
 
 constexpr std::size_t kMostTicks = 9;
+constexpr int kMostSteps = 100;  // of an axis that is divided in some six
+
+struct Range {
+  double low = 1, high = 1;
+};
+
+// Of the values that are finite and above `above`.
+Range range_of(const std::vector<double>& values, double above) {
+  std::optional<Range> range;
+  for (const double value : values) {
+    if (!std::isfinite(value) || value <= above) continue;
+    if (!range) range = Range{value, value};
+    range = Range{std::min(range->low, value), std::max(range->high, value)};
+  }
+  return range.value_or(Range());
+}
 
 bool is_binary(SvgUnit unit) { return unit == SvgUnit::bytes; }
 
@@ -47,20 +65,22 @@ double step_of(double length, SvgUnit unit) {
   return 10 * magnitude;
 }
 
-// Of a short stretch of a logarithmic axis.
-std::vector<double> linear_ticks(double low, double high, SvgUnit unit) {
-  const double step = step_of(high - low, unit);
+// From `first` on. The number of steps is limited, because a step may be too small to change a large value.
+std::vector<double> linear_ticks(double first, double high, double step) {
   std::vector<double> ticks;
-  for (double value = std::ceil(low / step) * step; value <= high; value += step) ticks.push_back(value);
+  for (int i = 0; i <= kMostSteps; ++i) {
+    if (const double value = first + i * step; value <= high) ticks.push_back(value);
+  }
   return ticks;
 }
 
 }  // namespace
 
 std::string svg_number(double value, SvgUnit unit) {
+  if (!std::isfinite(value)) return "-";
   switch (unit) {
     case SvgUnit::bytes:
-      return format_bytes(static_cast<std::uint64_t>(std::max(value, 0.0)));
+      return format_byte_count(value);
     case SvgUnit::count:
       return format_count(value);
     case SvgUnit::milliseconds:
@@ -74,29 +94,34 @@ std::string svg_number(double value, SvgUnit unit) {
 }
 
 SvgAxis SvgAxis::logarithmic(const std::vector<double>& values, SvgUnit unit) {
-  const auto [low, high] = std::ranges::minmax(values);
+  const auto [low, high] = range_of(values, 0);
   const double room = std::max((std::log(high) - std::log(low)) * 0.06, 0.15);
   SvgAxis axis(std::log(low) - room, std::log(high) + room, true);
   axis.ticks_ = logarithmic_ticks(axis.low_, axis.high_, is_binary(unit) ? 2 : 10);
-  if (axis.ticks_.size() < 3) axis.ticks_ = linear_ticks(std::exp(axis.low_), std::exp(axis.high_), unit);
+  if (axis.ticks_.size() < 3) {  // a short stretch
+    const double begin = std::exp(axis.low_), end = std::exp(axis.high_), step = step_of(end - begin, unit);
+    axis.ticks_ = linear_ticks(std::ceil(begin / step) * step, end, step);
+  }
   return axis;
 }
 
 SvgAxis SvgAxis::linear(const std::vector<double>& values, SvgUnit unit, bool from_zero) {
-  const auto [least, most] = std::ranges::minmax(values);
+  const auto [least, most] = range_of(values, -std::numeric_limits<double>::infinity());
   const double room = std::max((most - least) * 0.08, std::abs(most) * 0.01);
   const double step = step_of(most - (from_zero ? 0 : least) + 2 * room, unit);
   const double low = from_zero ? 0 : std::max(0.0, std::floor((least - room) / step) * step);
   SvgAxis axis(low, std::max(most + room, low + step), false);
-  for (double value = low; value <= axis.high_; value += step) axis.ticks_.push_back(value);
+  axis.ticks_ = linear_ticks(low, axis.high_, step);
   return axis;
 }
 
 double SvgAxis::share(double value) const {
-  return ((is_logarithmic_ ? std::log(value) : value) - low_) / (high_ - low_);
+  const double share = ((is_logarithmic_ ? std::log(value) : value) - low_) / (high_ - low_);
+  return share > 0 ? std::min(share, 1.0) : 0;  // 0 for NaN too
 }
 
 void SvgAxis::use_ticks(std::vector<double> values) {
+  std::erase_if(values, [&](double value) { return !can_show(value); });
   std::ranges::sort(values);
   const auto rest = std::ranges::unique(values);
   values.erase(rest.begin(), rest.end());

@@ -22,6 +22,9 @@ double label_width(const Rows& rows) {
   return widest;
 }
 
+// On the axis, which is logarithmic.
+bool is_on_axis(double value) { return std::isfinite(value) && value > 0; }
+
 class RowsDrawing {
  public:
   RowsDrawing(const SvgRows& chart, const std::vector<double>& values)
@@ -63,12 +66,11 @@ class RowsDrawing {
     canvas_.text(left_ - 12, y + 4, row.label, Anchor::end);
     if (row.marks.empty()) canvas_.text(left_ + 8, y + 4, row.remark, Anchor::start, Ink::quiet);
     for (const SvgRowMark& mark : row.marks) {
-      if (!std::isfinite(mark.value)) {
+      if (!is_on_axis(mark.value)) {
         canvas_.text(column(mark.series), y + 4, mark.source, Anchor::end, Ink::quiet);
         continue;
       }
-      if (std::isfinite(mark.low) && std::isfinite(mark.high))
-        canvas_.range(mark.series, x_of(mark.low), x_of(mark.high), y);
+      if (is_on_axis(mark.low) && is_on_axis(mark.high)) canvas_.range(mark.series, x_of(mark.low), x_of(mark.high), y);
       const std::string value = svg_number(mark.value, chart_.unit);
       const bool is_own = mark.source.empty();
       canvas_.mark(
@@ -110,10 +112,10 @@ std::string svg_rows(const SvgRows& rows) {
   std::vector<double> values;
   for (const SvgRow& row : rows.rows) {
     for (const SvgRowMark& mark : row.marks) {
-      if (!std::isfinite(mark.value)) continue;
-      values.push_back(mark.value);
-      if (mark.low > 0) values.push_back(mark.low);
-      if (std::isfinite(mark.high)) values.push_back(mark.high);
+      if (!is_on_axis(mark.value)) continue;
+      for (const double value : {mark.value, mark.low, mark.high}) {
+        if (is_on_axis(value)) values.push_back(value);
+      }
     }
   }
   return values.empty() ? "" : RowsDrawing(rows, values).svg();

@@ -330,7 +330,7 @@ Page profile_files(std::span<const Profile> profiles, Breakdown breakdown, const
       page.tables.push_back(breakdown_of(profile, breakdown, detail));
       continue;
     }
-    Json json = Json::parse(to_json(profile.run));
+    Json json = parse_json(to_json(profile.run));
     json["profile"] = Figures(profile, detail).document();
     page.documents.push_back(dump_json(json));
   }

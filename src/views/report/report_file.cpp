@@ -16,19 +16,6 @@ namespace ridgepoint::views {
 namespace {
 
 constexpr std::uint64_t kMaxFileBytes = std::uint64_t{1} << 30;
-// No record is nested deeper than a few levels; writing JSON takes stack for each.
-constexpr int kMaxDepth = 64;
-
-Json parse(std::string_view text) {
-  try {
-    return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
-      if (depth > kMaxDepth) throw Error(fmt::format("JSON that is nested deeper than {} levels", kMaxDepth));
-      return true;
-    });
-  } catch (const Json::parse_error& error) {
-    throw Error(fmt::format("not JSON at byte {}", error.byte));
-  }
-}
 
 // The first member of each of the tables of `ridgepoint precision`.
 bool is_precision_row(const Json& row) {
@@ -51,7 +38,7 @@ void add(ReportFile& file, Json row) {
 }
 
 void add_array(ReportFile& file, std::string_view text) {
-  Json rows = parse(text);
+  Json rows = parse_json(text);
   std::size_t place = 1;
   try {
     for (Json& row : rows) {
@@ -70,13 +57,12 @@ void add_lines(ReportFile& file, std::string_view text) {
     const std::string_view line = trimmed(text.substr(begin, end - begin));
     begin = end + 1;
     if (line.empty()) continue;
-    // A line that was being written has no end yet, and no row is valid JSON before its last character.
-    if (end == text.size() && !Json::accept(line)) {
-      file.is_truncated = true;
-      return;
-    }
     try {
-      add(file, parse(line));
+      add(file, parse_json(line));
+    } catch (const JsonError& error) {
+      // A line that was being written has no end yet, and no row is valid JSON before its last character.
+      if (end < text.size() || !error.is_cut_off()) throw Error(fmt::format("line {}: {}", number, error.what()));
+      file.is_truncated = true;
     } catch (const Error& error) {
       throw Error(fmt::format("line {}: {}", number, error.what()));
     }

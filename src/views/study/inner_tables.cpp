@@ -67,9 +67,8 @@ std::string sawtooth_of(const Json& row) {
   std::string verdict = text_at(sawtooth, "verdict");
   std::ranges::replace(verdict, '_', ' ');
   return fmt::format("Memory rises by {} in {} ms and falls in {} ms, {} times: {}.",
-                     format_bytes(static_cast<std::uint64_t>(number_at(sawtooth, "height_bytes"))),
-                     format_ms(number_at(sawtooth, "rise_ms")), format_ms(number_at(sawtooth, "fall_ms")),
-                     member(sawtooth, "cycles").dump(), verdict);
+                     format_byte_count(number_at(sawtooth, "height_bytes")), format_ms(number_at(sawtooth, "rise_ms")),
+                     format_ms(number_at(sawtooth, "fall_ms")), member(sawtooth, "cycles").dump(), verdict);
 }
 
 }  // namespace

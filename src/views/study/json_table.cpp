@@ -21,7 +21,7 @@ std::string people_text(double value, JsonKind kind) {
     case JsonKind::us:
       return fmt::format("{:.1f}", value);
     case JsonKind::bytes:
-      return format_signed_bytes(static_cast<std::int64_t>(value));
+      return value < 0 ? "-" + format_byte_count(-value) : format_byte_count(value);
     case JsonKind::share:
       return fmt::format("{:.1f} %", 100 * value);
     case JsonKind::count:

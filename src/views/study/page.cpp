@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -37,13 +36,14 @@ Json without_unknown(const Json& value) {
 
 Json shown_record(const Json& row, StudyPart part) {
   Json record = without_unknown(row);
-  if (!record.contains("memory")) return record;
-  if (part == StudyPart::memory_peaks) {
-    record.erase("memory");  // the record's own fields have the peaks
-    return record;
+  if (part == StudyPart::memory_peaks) record.erase("memory");  // the record's own fields have the peaks
+  if (!member(record, "memory").is_object()) return record;
+  Json& memory = record["memory"];
+  memory.erase("before_backward");
+  if (!member(memory, "phases").is_array()) return record;
+  for (Json& phase : memory["phases"]) {
+    if (phase.is_object()) phase.erase("groups");
   }
-  record["memory"].erase("before_backward");
-  for (Json& phase : record["memory"]["phases"]) phase.erase("groups");
   return record;
 }
 
@@ -109,10 +109,10 @@ void add_part(std::vector<ReportFile>& files, const StudyDocument& document, con
     ReportFile published = published_file(rows);
     if (!published.records.empty()) files.push_back(std::move(published));
   }
-  const std::filesystem::path timeline =
-      std::filesystem::path(document.folder) / "timelines" / fmt::format("{}.csv", name(part.part));
-  if (std::filesystem::exists(timeline)) {
-    files.push_back(read_report_file(timeline));
+  const StudyFolder folder(document.folder);
+  const std::string timeline = fmt::format("timelines/{}.csv", name(part.part));
+  if (folder.has(timeline)) {
+    files.push_back(read_report_file(folder.file(timeline)));
     files.back().timeline = thin_timeline(files.back().timeline, kMostEvents);
   }
   for (std::size_t i = first; i < files.size(); ++i) files[i].part = part_json(part, document.folder);

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "views/study/json_table.h"
@@ -12,6 +12,8 @@
 
 namespace ridgepoint::views {
 namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 // The place of a name, which is added if it is new.
 std::size_t place_of(std::vector<std::string>& names, const std::string& name) {
@@ -77,7 +79,8 @@ std::vector<SvgSeries> curves(const std::vector<Json>& rows, const char* x, cons
     auto curve = std::ranges::find(series, label, &SvgSeries::name);
     if (curve == series.end()) curve = series.insert(series.end(), {.name = label, .points = {}});
     if (is_oom) {
-      curve->out_of_memory.emplace_back(at, number_at(row, planned));
+      const double plan = number_at(row, planned);
+      curve->out_of_memory.emplace_back(at, plan > 0 ? plan : kUnknown);
     } else {
       curve->points.emplace_back(at, value);
     }
@@ -106,7 +109,7 @@ SvgRows marks(const std::vector<Json>& rows, const std::string& statistics, cons
     if (place == chart.rows.size()) chart.rows.push_back({.label = label});
     const double median = number_at(row, statistics + ".median");
     SvgRowMark mark{.series = place_of(chart.series, series(row)),
-                    .value = median,
+                    .value = median > 0 ? median : kUnknown,
                     .low = number_at(row, statistics + ".min"),
                     .high = number_at(row, statistics + ".max")};
     if (!(median > 0)) mark.source = text_at(row, "status");

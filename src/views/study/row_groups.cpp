@@ -20,9 +20,8 @@ std::vector<StudyRowGroup> devices(const std::vector<Json>& rows) {
       groups[1].rows.push_back({{"device", text_at(row, "kind")}, {"problem", problem}});
     const double memory = number_at(row, "total_memory_bytes");
     if (!(memory > 0)) continue;
-    Json shown = {{"device", text_at(row, "kind")},
-                  {"name", text_at(row, "name")},
-                  {"memory", format_bytes(static_cast<std::uint64_t>(memory))}};
+    Json shown = {
+        {"device", text_at(row, "kind")}, {"name", text_at(row, "name")}, {"memory", format_byte_count(memory)}};
     if (const double copy = number_at(row, "copy.bytes_per_second"); copy > 0)
       shown["copy"] = format_count(copy) + "B/s";
     for (const Json* rate : pointers(member(row, "matmul")))

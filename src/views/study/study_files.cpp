@@ -11,13 +11,21 @@
 namespace ridgepoint::views {
 namespace {
 
+// A part of a study never runs a workload without a batch or a sequence.
+void check_record(const Record& record) {
+  if (record.status != RunStatus::ok) return;
+  if (record.batch < 1 || record.context < 1)
+    throw Error(fmt::format("the batch {} and the context {} must both be 1 at least; give --restart to measure again",
+                            record.batch, record.context));
+}
+
 // Views read the rows again, without a place to name.
 void check_records(const StudyRows& all) {
   for (const auto& [part, rows] : all) {
-    if (!has_records(rows)) continue;
+    if (!has_records(part) && !has_records(rows)) continue;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       try {
-        static_cast<void>(record_from_json(dump_json(rows[i])));
+        check_record(record_from_json(dump_json(rows[i])));
       } catch (const Error& error) {
         throw Error(fmt::format("records/{}.jsonl, line {}: {}", name(part), i + 1, error.what()));
       }

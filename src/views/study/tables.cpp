@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 
 #include "views/attention_tables.h"
@@ -94,8 +93,7 @@ std::vector<std::string> pictures_of(const StudyDocument& document, StudyPart pa
     if (picture.name.starts_with(prefix + "_") || picture.name == prefix + ".svg") names.push_back(picture.name);
   }
   const bool is_written = std::ranges::find(names, prefix + ".svg") != names.end();
-  if (!is_written && std::filesystem::exists(std::filesystem::path(document.folder) / (prefix + ".svg")))
-    names.push_back(prefix + ".svg");
+  if (!is_written && StudyFolder(document.folder).has(prefix + ".svg")) names.push_back(prefix + ".svg");
   return names;
 }
 

@@ -3,8 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdint>
-#include <filesystem>
 
 #include "core/text/text.h"
 #include "core/units.h"
@@ -24,9 +24,15 @@ std::string markdown_text(const std::string& text) {
   return escaped;
 }
 
+// A word of a command line that a shell takes as it is.
 std::string shell_word(const std::string& word) {
-  const bool is_plain = word.find_first_of(" '\"\\$*?(){};&|<>") == std::string::npos;
-  return is_plain ? word : fmt::format("'{}'", word);
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-+=.,:/@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
 }
 
 std::string measured_on(const StudyDocument& document) {
@@ -34,24 +40,27 @@ std::string measured_on(const StudyDocument& document) {
   double seconds = 0;
   for (const StudyLogEntry& entry : document.log) seconds += entry.seconds;
   return fmt::format("Measured on {} (`{}`) by ridgepoint {} in {}{}.", printable(device_of(document)),
-                     configuration.value("device", ""), configuration.value("program", ""), format_duration(seconds),
-                     configuration.value("quick", false) ? ", with fewer sizes and iterations (`--quick`)" : "");
+                     text_at(configuration, "device"), text_at(configuration, "program"), format_duration(seconds),
+                     member(configuration, "quick") == true ? ", with fewer sizes and iterations (`--quick`)" : "");
 }
 
 // The command line that makes the study.
 std::string study_command(const StudyDocument& document) {
   const Json& configuration = document.configuration;
-  std::string text = fmt::format("ridgepoint study --device {}", configuration.value("device", "cpu"));
-  if (const auto threads = configuration.value("threads", std::int64_t{0}); threads > 0)
-    text += fmt::format(" --threads {}", threads);
-  if (const std::string limit = configuration.value("memory_limit", ""); !limit.empty())
+  std::string text = fmt::format("ridgepoint study --device {}", shell_word(text_at(configuration, "device")));
+  if (const double threads = number_at(configuration, "threads"); threads > 0)
+    text += fmt::format(" --threads {:.0f}", threads);
+  if (const std::string limit = text_at(configuration, "memory_limit"); !limit.empty())
     text += fmt::format(" --memory-limit {}", shell_word(limit));
-  if (configuration.value("quick", false)) text += " --quick";
-  text += fmt::format(" --limit {:.0f}s", configuration.value("limit_seconds", 0.0));
-  if (const auto models = configuration.value("models", std::vector<std::string>()); !models.empty())
-    text += fmt::format(" --model {}", shell_word(fmt::format("{}", fmt::join(models, ","))));
+  if (member(configuration, "quick") == true) text += " --quick";
+  text += fmt::format(" --limit {:.0f}s", number_at(configuration, "limit_seconds"));
+  std::vector<std::string> models;
+  for (const Json& model : member(configuration, "models")) {
+    if (model.is_string()) models.push_back(model.get<std::string>());
+  }
+  if (!models.empty()) text += fmt::format(" --model {}", shell_word(fmt::format("{}", fmt::join(models, ","))));
   for (const char* parts : {"only", "without"}) {
-    if (const std::string names = configuration.value(parts, ""); !names.empty())
+    if (const std::string names = text_at(configuration, parts); !names.empty())
       text += fmt::format(" --{} {}", parts, shell_word(names));
   }
   return text + fmt::format(" --output {}", shell_word(document.folder));
@@ -67,7 +76,7 @@ std::string files_of(const StudyDocument& document, StudyPart part, const std::v
   for (const std::string& picture : pictures_of(document, part, pictures))
     text += fmt::format("- [{0}]({0})\n", picture);
   const std::string timeline = fmt::format("timelines/{}.csv", name(part));
-  if (std::filesystem::exists(std::filesystem::path(document.folder) / timeline))
+  if (StudyFolder(document.folder).has(timeline))
     text += fmt::format("- [{0}]({0}): every event of the memory, of the command line below\n", timeline);
   return text;
 }
@@ -101,13 +110,14 @@ std::string device_of(const StudyDocument& document) {
     if (!has_records(rows)) continue;
     if (std::string device = text_at(rows.front(), "device.name"); !device.empty()) return device;
   }
-  return document.configuration.value("device", "");
+  return text_at(document.configuration, "device");
 }
 
 std::string command_text(const StudyCommand& command, const std::string& folder) {
   std::string text = "ridgepoint";
   for (std::string word : command.arguments) {
-    for (std::size_t at = 0; (at = word.find("{folder}", at)) != std::string::npos;) word.replace(at, 8, folder);
+    for (std::size_t at = 0; (at = word.find("{folder}", at)) != std::string::npos; at += folder.size())
+      word.replace(at, 8, folder);
     text += " " + shell_word(word);
   }
   return text;

@@ -144,7 +144,8 @@ TEST_F(Report, refuses_files_that_it_cannot_show) {
   expect_failure({file("cut.jsonl", R"({"schema":1)")}, "its only row ends in the middle");
   expect_failure({file("other.json", R"([{"name":"x"}])")}, "record 1: field 'schema' is missing");
   expect_failure({file("part.jsonl", R"({"schema":1})")}, "line 1: field 'command' is missing");
-  expect_failure({file("b.jsonl", std::string(kRecord) + "\n{\"schema\"\n" + kRecord)}, "line 2: not JSON at byte");
+  expect_failure({file("b.jsonl", std::string(kRecord) + "\n{\"schema\"\n" + kRecord)},
+                 "line 2: it is not JSON at byte");
   expect_failure({file("new.jsonl", R"({"schema":99,"command":"bench"})")}, "a newer Ridgepoint wrote it (schema 99");
   expect_failure({file("old.jsonl", R"({"schema":0,"command":"bench"})")}, "its schema 0 is older");
   expect_failure({file("wrong.jsonl", R"({"schema":1,"command":"bench","batch":"x"})")}, "field 'batch'");

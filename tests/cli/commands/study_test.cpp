@@ -245,6 +245,50 @@ TEST_F(FinishedStudy, refuses_the_rows_of_another_machine) {
   write_file(file("records/devices.jsonl"), rows);
 }
 
+TEST_F(FinishedStudy, runs_no_command_line_that_its_folder_adds) {
+  const std::string text = read_file(file("study.json"), kMostBytes);
+  const std::string outside = *temporary_ / "outside.json";
+  json manifest = json::parse(text);
+  manifest["parts"].back()["commands"].push_back(
+      {{"arguments", {"version", "--output", outside}}, {"rows", 0}, {"predicted_seconds", 1}});
+  write_file(file("study.json"), manifest.dump());
+  expect_refused(study(), 1, "of the part 'accumulation', command 2 is 'version --output " + outside);
+  EXPECT_FALSE(fs::exists(outside));
+  // As if the study had been stopped before its last part.
+  manifest = json::parse(text);
+  manifest["parts"].back()["commands"][0]["arguments"] = {"version", "--output", outside};
+  write_file(file("study.json"), manifest.dump());
+  const std::string log = read_file(file("log.jsonl"), kMostBytes);
+  write_file(file("log.jsonl"), complete_lines(file("log.jsonl")).front() + "\n");
+  expect_refused(study(), 1, "instead of 'precision' with 0 rows");
+  EXPECT_FALSE(fs::exists(outside));
+  write_file(file("log.jsonl"), log);
+  write_file(file("study.json"), text);
+  EXPECT_EQ(run_program(study()).exit_code, 0);
+}
+
+TEST_F(FinishedStudy, reads_and_writes_nothing_through_links) {
+  const fs::path outside = temporary_->path() / "elsewhere";
+  const Words log = complete_lines(file("log.jsonl"));
+  fs::create_directory(outside);
+  write_file(outside / "file", "{\"secret\":1}\n");
+  for (const char* name : {"study.json", "log.jsonl", "report.html", "README.md", "answers.md", "tables",
+                           "tables/warmup.md", "records", "records/warmup.jsonl", "pictures", "timelines"}) {
+    const fs::path place = file(name), aside = temporary_->path() / "aside";
+    const bool is_folder = fs::is_directory(place);
+    fs::rename(place, aside);
+    fs::create_symlink(is_folder ? outside : outside / "file", place);
+    for (const Words& more : {Words{}, Words{"--no-run"}, Words{"--restart"}})
+      expect_refused(study(more), 1, "'" + place.string() + "' is a symbolic link");
+    EXPECT_EQ(read_file(outside / "file", 100), "{\"secret\":1}\n") << name;
+    EXPECT_EQ(std::ranges::distance(fs::directory_iterator(outside)), 1) << name;
+    fs::remove(place);
+    fs::rename(aside, place);
+  }
+  EXPECT_EQ(run_program(study()).exit_code, 0) << "--restart removes nothing where it is refused";
+  EXPECT_EQ(complete_lines(file("log.jsonl")), log);
+}
+
 TEST_F(FinishedStudy, refuses_records_that_lost_rows_or_are_damaged) {
   const std::string rows = read_file(file("records/warmup.jsonl"), kMostBytes);
   write_file(file("records/warmup.jsonl"), "");
@@ -309,23 +353,20 @@ TEST(Skip, is_refused_past_the_end_of_the_sweep) {
 TEST(StudyCommand, goes_on_after_a_command_line_that_fails) {
   const TemporaryFolder temporary;
   const std::string folder = temporary / "study";
-  const Words words = small_study(folder, {"--only", "warmup,accumulation"});
+  const Words words = small_study(folder, {"--only", "memory_step,ladder"});
   EXPECT_EQ(run_program(words).exit_code, 0);
-  // A study that was stopped before its parts, with a command line that this program refuses.
-  const fs::path manifest_file = fs::path(folder) / "study.json";
-  json manifest = json::parse(read_file(manifest_file, kMostBytes));
-  for (json& part : manifest["parts"]) {
-    if (part["part"] == "warmup") part["commands"][0]["arguments"] = {"bench", "--no-such-option"};
-  }
-  write_file(manifest_file, manifest.dump());
-  fs::remove(fs::path(folder) / "records" / "warmup.jsonl");
-  fs::remove(fs::path(folder) / "records" / "accumulation.jsonl");
+  // A study that was stopped before its parts, and where the file of a timeline cannot be written.
+  const fs::path timeline = fs::path(folder) / "timelines" / "memory_step.csv";
+  fs::remove(timeline);
+  fs::create_directory(timeline);
+  fs::remove(fs::path(folder) / "records" / "memory_step.jsonl");
+  fs::remove(fs::path(folder) / "records" / "ladder.jsonl");
   write_file(fs::path(folder) / "log.jsonl", complete_lines(fs::path(folder) / "log.jsonl").front() + "\n");
   const ProgramResult result = run_program(words);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.output, AllOf(HasSubstr("These command lines failed"), HasSubstr("warmup, command 1: exit code 2"),
-                                   HasSubstr("--no-such-option")));
-  EXPECT_FALSE(complete_lines(fs::path(folder) / "records" / "accumulation.jsonl").empty());
+  EXPECT_THAT(result.output, AllOf(HasSubstr("These command lines failed"), HasSubstr("memory_step, command 1: exit"),
+                                   HasSubstr("timelines/memory_step.csv")));
+  EXPECT_FALSE(complete_lines(fs::path(folder) / "records" / "ladder.jsonl").empty());
   EXPECT_THAT(read_file(fs::path(folder) / "README.md", kMostBytes), HasSubstr("What failed"));
 }
 

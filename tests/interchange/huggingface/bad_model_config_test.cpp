@@ -103,14 +103,14 @@ TEST(BadModelConfig, fields_that_change_the_computation_are_refused) {
 }
 
 TEST(BadModelConfig, text_that_is_no_json_object_is_refused) {
-  EXPECT_EQ(refusal("{\"model_type\": \"llama\","), "c is not JSON: the error is at byte 24");
+  EXPECT_EQ(refusal("{\"model_type\": \"llama\","), "c is not JSON at byte 24");
   EXPECT_EQ(refusal("[1, 2]"), "c holds no JSON object, but a value of the type array");
   EXPECT_THAT(refusal(""), HasSubstr("is not JSON"));
 }
 
 TEST(BadModelConfig, deep_json_is_refused) {
   const std::string deep = "{\"model_type\": " + std::string(3'000'000, '[') + "}";
-  EXPECT_EQ(refusal(deep), "c is nested deeper than 32 levels");
+  EXPECT_EQ(refusal(deep), "c is nested deeper than 64 levels");
 }
 
 TEST(BadModelConfig, a_long_string_is_quoted_in_part) {

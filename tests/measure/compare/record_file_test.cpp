@@ -77,6 +77,9 @@ TEST_F(ReadRecordFile, refuses_a_row_that_is_broken_in_the_middle) {
   EXPECT_THAT(error_of(row() + "\n{\"schema\":\n" + row() + "\n"),
               HasSubstr("line 2 is not JSON: it ends in the middle"));
   EXPECT_THAT(error_of(row() + "\n{\"schema\":x}\n"), HasSubstr("line 2 is not JSON at byte 11"));
+  const std::string deep = "{\"zz\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}\n";
+  EXPECT_THAT(error_of(row() + "\n" + deep), HasSubstr("line 2 is nested deeper than 64 levels"));
+  EXPECT_THAT(error_of(deep), HasSubstr("line 1 is nested deeper than 64 levels"));
 }
 
 TEST_F(ReadRecordFile, refuses_records_of_other_schemas_and_says_what_to_do) {

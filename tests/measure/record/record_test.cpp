@@ -174,6 +174,23 @@ TEST(RecordJson, names_the_field_that_is_wrong) {
   refuses(R"([1])", "object");
   refuses(R"({"schema":1)", "not JSON");
   refuses("", "not JSON");
+  refuses(R"({"schema":1,"x":)" + std::string(200'000, '[') + std::string(200'000, ']') + "}", "nested deeper");
+}
+
+TEST(RecordJson, refuses_sizes_times_and_rates_below_zero) {
+  const auto refuses = [](const std::string& members, const std::string& field) {
+    EXPECT_THAT([&] { record_from_json("{\"schema\":1," + members + "}"); },
+                ThrowsMessage<Error>(HasSubstr("field '" + field + "' must be 0 at least")))
+        << members;
+  };
+  refuses(R"("batch":-1)", "batch");
+  refuses(R"("context":-1)", "context");
+  refuses(R"("time_ms":{"median":-1e-3})", "time_ms.median");
+  refuses(R"("time_ms":{"samples":[1,2,-3]})", "time_ms.samples");
+  refuses(R"("command":"attention","forward_ms":{"median":-1})", "forward_ms.median");
+  refuses(R"("memory_bytes":{"planned_peak":-5})", "memory_bytes.planned_peak");
+  refuses(R"("tokens_per_second":-1)", "tokens_per_second");
+  EXPECT_EQ(record_from_json(R"({"schema":1,"command":"plan","room_bytes":-5})").plan->room_bytes, -5);
 }
 
 TEST(RecordJson, has_the_quality_of_the_timing) {

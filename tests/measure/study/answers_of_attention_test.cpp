@@ -95,6 +95,18 @@ TEST(Answers, weigh_the_memory_of_variants_against_their_time) {
   EXPECT_THAT(ladder(20), HasSubstr("2.00x as long"));
 }
 
+TEST(Answers, need_a_sequence_to_compare_variants) {
+  for (const Json& context : {Json(-1), Json(0), Json(nullptr), Json("long")}) {
+    Json row = call("naive", 256, 1, 10);
+    row["context"] = context;
+    const std::string found = sentence({{StudyPart::ladder, {row}}}, "What do variants save");
+    EXPECT_EQ(found.starts_with("This study cannot say"), context != 0) << context;
+  }
+  Json huge = call("naive", 256, 1, 10);
+  huge["context"] = 1e300;
+  EXPECT_THAT(sentence({{StudyPart::ladder, {huge}}}, "What do variants save"), HasSubstr("At 1e+300 tokens"));
+}
+
 TEST(Answers, say_how_the_memory_of_tiled_attention_grows) {
   const auto flash = [](double last) {
     return sentence({{StudyPart::flash, {call("flash", 1024, 1, 100), call("flash", 4096, 9, last)}}},

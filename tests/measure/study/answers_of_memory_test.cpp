@@ -56,6 +56,19 @@ TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
   EXPECT_EQ(sentence(rows, "What are the largest"), "The largest are 1.0 MiB by matmul in lm_head (4 B S V).");
 }
 
+TEST(Answers, take_members_of_any_type) {
+  Json row = history({moment("forward", 1, 1)});
+  row["memory"]["phases"][0]["by_category"] = {{"activation", "large"}, {"gradient", nullptr}};
+  EXPECT_THAT(sentence({{StudyPart::memory_step, {row}}}, "In which phase"), HasSubstr("The largest part is nothing"));
+}
+
+TEST(Answers, need_the_name_of_a_model_for_peaks_by_context) {
+  Json row = bench_row("small", 1e6, "step", "fp32", 1);
+  row.erase("model");
+  EXPECT_THAT(sentence({{StudyPart::memory_peaks, {row}}}, "What is the peak by context"),
+              HasSubstr("This study cannot say"));
+}
+
 Json peak_row(std::string_view mode, std::string_view dtype, std::int64_t context, double peak) {
   Json row = bench_row("small", 1e6, mode, dtype, 1);
   row["context"] = context;

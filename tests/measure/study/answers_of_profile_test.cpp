@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +49,14 @@ StudyRows profiles(double matmul_in_step = 0.6, double softmax_in_forward = 0.1)
                     {class_of("forward", "matmul", 20, matmul_in_step / 3),
                      class_of("backward", "matmul", 40, matmul_in_step * 2 / 3),
                      class_of("optimizer", "optimizer", 30, 0.3)})}}};
+}
+
+TEST(Answers, leave_out_classes_without_a_share) {
+  StudyRows rows = profiles();
+  Json& classes = rows[StudyPart::profile][0]["profile"]["classes"];
+  for (int i = 0; i < 100; ++i) classes.push_back({{"phase", "forward"}, {"class", "class " + std::to_string(i)}});
+  const std::vector<StudyEvidence> evidence = answer(rows, "Which kernels besides").evidence;
+  EXPECT_EQ(evidence.at(0).text, "forward: softmax 10 %");
 }
 
 TEST(Answers, compare_kernels_with_the_clock) {

@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "core/files/file.h"
@@ -125,6 +127,77 @@ TEST_F(StudyFolderTest, restart_removes_nothing_outside_its_folder) {
   folder_.manifest().note_files({"../outside", outside.string(), "tables/../../outside"});
   folder_.restart(kConfiguration);
   EXPECT_TRUE(fs::exists(outside));
+}
+
+TEST_F(StudyFolderTest, refuses_links_wherever_they_lead) {
+  folder_.create(kConfiguration);
+  const fs::path outside = temporary_.path() / "outside";
+  fs::create_directory(outside);
+  write_file(outside / "sizes.jsonl", "{\"secret\":1}\n");
+  const auto refuses = [&](const char* name, const fs::path& target, const std::function<void()>& call) {
+    const fs::path place = folder_.path() / name;
+    const bool had = fs::exists(place);
+    if (had) fs::rename(place, temporary_.path() / "aside");
+    fs::create_symlink(target, place);
+    EXPECT_THAT(message_of(call),
+                AllOf(HasSubstr(place.string() + "' is a symbolic link"), HasSubstr("remove the link")));
+    fs::remove(place);
+    if (had) fs::rename(temporary_.path() / "aside", place);
+  };
+  const auto read = [&] { folder_.rows(StudyPart::sizes); };
+  refuses("records/sizes.jsonl", outside / "sizes.jsonl", read);
+  refuses("records/sizes.jsonl", outside / "missing", [&] { folder_.append_row(StudyPart::sizes, "{}"); });
+  refuses("records/sizes.jsonl", outside / "sizes.jsonl", [&] { folder_.keep_rows(StudyPart::sizes, 0); });
+  refuses("records/sizes.jsonl", outside / "sizes.jsonl", [&] { folder_.drop_incomplete_lines(); });
+  refuses("records", outside, read);
+  refuses("records", outside, [&] { folder_.make_folders(); });
+  refuses("log.jsonl", outside / "missing", [&] { folder_.append(StudyLogEntry{}); });
+  refuses("log.jsonl", outside / "sizes.jsonl", [&] { folder_.log(); });
+  refuses("study.json", outside / "missing", [&] { folder_.manifest().write(kConfiguration, {}); });
+  refuses("tables", outside, [&] { folder_.file("tables/sizes.md"); });
+  folder_.manifest().note_files({"tables/sizes.jsonl"});
+  refuses("tables", outside, [&] { folder_.restart(kConfiguration); });
+  EXPECT_EQ(read_file(outside / "sizes.jsonl", 100), "{\"secret\":1}\n");
+  EXPECT_FALSE(fs::exists(outside / "missing"));
+}
+
+TEST_F(StudyFolderTest, may_be_reached_by_a_link) {
+  folder_.create(kConfiguration);
+  const fs::path link = temporary_.path() / "link";
+  fs::create_directory_symlink(folder_.path(), link);
+  EXPECT_EQ(StudyFolder(link).manifest().configuration(), kConfiguration);
+}
+
+TEST_F(StudyFolderTest, refuses_pipes_which_would_never_end) {
+  folder_.create(kConfiguration);
+  ASSERT_EQ(::mkfifo((folder_.path() / "log.jsonl").c_str(), 0600), 0);
+  EXPECT_THAT(message_of([&] { folder_.log(); }), HasSubstr("log.jsonl' is a device or pipe"));
+}
+
+TEST_F(StudyFolderTest, says_which_file_is_damaged) {
+  folder_.create(kConfiguration);
+  const std::string deep = "{\"x\":" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  write_file(path("records/sizes.jsonl"), "{}\n" + deep + "\n");
+  EXPECT_THAT(message_of([&] { folder_.rows(StudyPart::sizes); }),
+              HasSubstr("sizes.jsonl' is damaged: line 2 is nested deeper than 64 levels; give --restart"));
+  for (const char* line : {R"({"part":"weather","command":0,"rows":1,"exit_code":0,"seconds":1})",
+                           R"({"part":"sizes","command":-1,"rows":1,"exit_code":0,"seconds":1})",
+                           R"({"part":"sizes","command":0,"rows":9e300,"exit_code":0,"seconds":1})",
+                           R"({"part":"sizes","command":0,"rows":9223372036854775807,"exit_code":0,"seconds":1})",
+                           R"({"part":"sizes","command":0,"rows":1,"exit_code":"0","seconds":1})", R"({"part":5})"}) {
+    write_file(path("log.jsonl"), std::string(line) + "\n");
+    EXPECT_THAT(message_of([&] { folder_.log(); }), HasSubstr("log.jsonl' is damaged: line 1 is no entry of a log"))
+        << line;
+  }
+  for (const std::string& text :
+       {std::string(R"({"schema":1,"configuration":{},"parts":5})"), "{\"schema\":1,\"parts\":" + deep + "}",
+        std::string(R"({"schema":"1","configuration":{}})"), std::string(R"({"schema":1,"configuration":[]})"),
+        std::string(R"({"schema":1,"configuration":{},"parts":[{"part":"weather","title":"","commands":[]}]})"),
+        std::string(R"({"schema":1,"configuration":{},"parts":[{"part":"sizes","title":"","commands":[5]}]})")}) {
+    write_file(path("study.json"), text);
+    EXPECT_THAT(message_of([&] { folder_.manifest().plan(); }), HasSubstr("study.json' is damaged"))
+        << text.substr(0, 99);
+  }
 }
 
 TEST_F(StudyFolderTest, has_one_process_at_a_time) {

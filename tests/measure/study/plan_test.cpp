@@ -13,6 +13,7 @@
 namespace ridgepoint {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
@@ -160,6 +161,42 @@ TEST(StudyPlan, never_fills_the_memory_of_a_host) {
     EXPECT_THAT(command.arguments, Not(Contains("--memory-limit")));
 }
 
+std::string difference(const Plan& noted, const Plan& planned) {
+  try {
+    require_same_plan(noted, planned);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(StudyPlan, that_was_noted_must_be_the_one_that_is_made_again) {
+  const Plan plan = quick_plan(laptop());
+  EXPECT_EQ(difference(plan, quick_plan(laptop())), "");
+  Plan other = plan;
+  other[1].commands[0].seconds = 99;
+  EXPECT_EQ(difference(other, plan), "") << "a prediction runs nothing";
+  other[1].commands[0].arguments.emplace_back("--python");
+  EXPECT_THAT(difference(other, plan), AllOf(HasSubstr("of the part 'sizes', command 1 is 'bench"),
+                                             HasSubstr("--python' with"), HasSubstr("give --restart")));
+  other = plan;
+  other.back().commands.push_back({{"version", "--output", "../a\x1b[5m"}, 0, 1});
+  EXPECT_THAT(difference(other, plan), AllOf(HasSubstr("of the part 'checkpointing', command 2 is 'version"),
+                                             HasSubstr("instead of no command line"), Not(HasSubstr("\x1b"))));
+  other = plan;
+  other[2].commands.pop_back();
+  EXPECT_THAT(difference(other, plan), HasSubstr("of the part 'warmup', command"));
+  other = plan;
+  other[3].commands[0].rows = 1000;
+  EXPECT_THAT(difference(other, plan), HasSubstr("with 1000 rows instead of"));
+  other = plan;
+  std::swap(other[3], other[4]);
+  EXPECT_THAT(difference(other, plan), HasSubstr("part 4 is the part 'profile'"));
+  other.resize(3);
+  EXPECT_THAT(difference(other, plan), HasSubstr("part 4 is no part instead of the part 'contexts'"));
+  EXPECT_THAT(difference(plan, other), HasSubstr("instead of no part"));
+}
+
 TEST(StudyMachine, is_read_from_the_rows_of_devices) {
   const std::vector<Json> found = {{{"kind", "cuda"}, {"problem", "no driver"}},
                                    {{"kind", "cpu"},
@@ -185,6 +222,16 @@ TEST(StudyMachine, is_read_from_the_rows_of_devices) {
   };
   EXPECT_THAT(message("cuda"), HasSubstr("no driver"));
   EXPECT_THAT(message("cuda:1"), HasSubstr("do not have 'cuda:1'"));
+}
+
+TEST(StudyMachine, refuses_rows_of_other_types) {
+  for (const Json& row :
+       {Json{{"kind", "cpu"}, {"name", 5}}, Json{{"kind", "cpu"}, {"copy", 5}}, Json{{"kind", "cpu"}, {"problem", 5}},
+        Json{{"kind", "cpu"}, {"matmul", {{{"flops_per_second", 1}}}}}, Json{{"kind", "cpu"}, {"matmul", "fast"}}}) {
+    EXPECT_THAT([&] { study_machine({row}, "cpu"); },
+                ::testing::ThrowsMessage<Error>(HasSubstr("records/devices.jsonl is damaged")))
+        << row;
+  }
 }
 
 TEST(StudyMachine, of_cuda_is_the_first_gpu) {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
+#include <limits>
+
 #include "support/sample_records.h"
 #include "views/record_plot.h"
 #include "views/table/render.h"
@@ -41,6 +44,14 @@ TEST(Plot, tells_series_apart_and_marks_runs_out_of_memory) {
 
 TEST(Plot, of_a_single_value_is_a_line) {
   EXPECT_THAT(text_of(plot_table(plot_of({{"one", {{1, 5}, {2, 5}, {4, 5}}, {}}}), 40)), HasSubstr("a...."));
+}
+
+TEST(Plot, has_axes_for_any_values) {
+  const double infinity = std::numeric_limits<double>::infinity(), unknown = std::nan("");
+  for (const double value : {0.0, -1.0, infinity, -infinity, unknown, 1e308, 5e-324}) {
+    plot_table(plot_of({{"one", {{1, 1}, {2, value}}, {}}, {"two", {{value, 3}}, {value}}}), 80);
+    plot_table(plot_of({{"one", {{value, value}}, {value}}}), 80);
+  }
 }
 
 TEST(RecordPlots, have_time_and_memory_over_the_size_that_varies_most) {

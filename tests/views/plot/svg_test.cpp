@@ -65,6 +65,34 @@ TEST(SvgAxis, has_few_round_ticks_within_its_ends) {
   EXPECT_THAT(SvgAxis::logarithmic({1, 90}, SvgUnit::milliseconds).ticks(), ElementsAre(1, 2, 5, 10, 20, 50, 100));
 }
 
+TEST(SvgAxis, exists_for_any_values) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double all[] = {0, -0.0, 1, -1, 1e17, 1.7e308, -1.7e308, 5e-324, infinity, -infinity, kUnknown};
+  const auto check = [&](SvgAxis axis) {
+    EXPECT_THAT(axis.ticks(), SizeIs(Le(101U)));
+    for (const double tick : axis.ticks()) EXPECT_TRUE(std::isfinite(tick));
+    for (const double value : all) EXPECT_THAT(axis.share(value), AllOf(Ge(0.0), Le(1.0)));
+    axis.use_ticks({all, all + 8});
+    for (const double tick : axis.ticks()) EXPECT_TRUE(std::isfinite(tick));
+  };
+  for (const SvgUnit unit : {SvgUnit::milliseconds, SvgUnit::bytes}) {
+    check(SvgAxis::logarithmic({}, unit));
+    check(SvgAxis::linear({}, unit, false));
+    for (const double a : all) {
+      for (const double b : all) {
+        check(SvgAxis::logarithmic({a, b}, unit));
+        for (const bool from_zero : {false, true}) check(SvgAxis::linear({a, b}, unit, from_zero));
+      }
+    }
+  }
+}
+
+TEST(SvgNumber, is_defined_for_every_number) {
+  EXPECT_EQ(svg_number(kUnknown, SvgUnit::bytes), "-");
+  EXPECT_EQ(svg_number(std::numeric_limits<double>::infinity(), SvgUnit::milliseconds), "-");
+  EXPECT_EQ(svg_number(1e308, SvgUnit::bytes), "8.0 EiB");
+}
+
 TEST(SvgAxis, of_bytes_has_powers_of_two) {
   const SvgAxis axis = SvgAxis::logarithmic({3e6, 4e9}, SvgUnit::bytes);
   for (const double tick : axis.ticks()) EXPECT_EQ(std::exp2(std::round(std::log2(tick))), tick);
@@ -130,6 +158,14 @@ TEST(SvgRows, have_the_figures_beside_the_plot_and_say_what_is_missing) {
   expect_well_formed(svg);
   EXPECT_THAT(svg, AllOf(HasSubstr(">12.5</text>"), HasSubstr("<title>small, bf16: 4</title>"),
                          HasSubstr(">oom</text>"), HasSubstr(">not run</text>")));
+}
+
+TEST(SvgRows, have_no_mark_for_a_value_that_the_axis_lacks) {
+  SvgRows rows{.title = "Sizes", .subtitle = "", .x_title = "ms", .series = {"fp32"}, .rows = {}};
+  rows.rows = {{.label = "small", .marks = {{.value = 0, .source = "ok"}}}};
+  EXPECT_EQ(svg_rows(rows), "");
+  rows.rows.push_back({.label = "large", .marks = {{.value = 4, .low = 0, .high = kUnknown}}});
+  EXPECT_THAT(svg_rows(rows), AllOf(HasSubstr(">ok</text>"), Not(HasSubstr("nan")), Not(HasSubstr("inf"))));
 }
 
 TEST(SvgRows, keep_published_figures_out_of_the_columns) {

@@ -171,6 +171,24 @@ TEST(StudyPictures, mark_rows_that_ran_out_of_memory_where_they_were_planned) {
               HasSubstr("d 64: out of memory at 4096</title>"));
 }
 
+TEST(StudyPictures, leave_out_times_and_peaks_of_zero) {
+  Json none = row_of(sample_record()), planned = row_of(sample_record());
+  for (const char* figure : {"median", "min", "max"}) none["time_ms"][figure] = 0;
+  none["memory_bytes"]["peak_allocated"] = 0;
+  planned["status"] = "oom";
+  planned["memory_bytes"]["planned_peak"] = 0;
+  for (const StudyPart part : {StudyPart::sizes, StudyPart::contexts, StudyPart::memory_peaks, StudyPart::warmup,
+                               StudyPart::compiled_model, StudyPart::checkpointing, StudyPart::ranks}) {
+    std::vector<Json> rows = {none, planned, row_of(sample_record()), row_of(sample_record())};
+    rows[3]["context"] = 2 * rows[2]["context"].get<std::int64_t>();
+    for (const StudyFile& file : study_files(document_of(part, rows))) {
+      if (!file.name.ends_with(".svg")) continue;
+      EXPECT_THAT(file.text, Not(HasSubstr("nan"))) << file.name;
+    }
+    study_files(document_of(part, {none, planned}));
+  }
+}
+
 TEST(StudyPictures, of_several_models_have_names_that_stay_in_their_folder) {
   Record other = sample_record();
   other.model.name = "../../x/y";
@@ -190,6 +208,17 @@ TEST(StudyReadme, names_every_file_with_its_command_line_and_what_failed) {
                     HasSubstr("(pictures/sizes_time.svg)"), HasSubstr("    ridgepoint bench --model tiny\n"),
                     HasSubstr("## Another part\n\nIt has no rows."),
                     HasSubstr("flash, command 1: exit code 1: it broke"), HasSubstr("Measured on Test Processor")));
+}
+
+TEST(StudyReadme, quotes_words_that_a_shell_would_take_apart) {
+  StudyDocument document = document_of(StudyPart::sizes, {row_of(sample_record())},
+                                       {"bench", "--model", "a'; rm -rf b", "--only", "`c`", "~", "#", "", "d\ne"});
+  document.folder = "{folder}";
+  document.configuration["models"] = {"tiny", 5};
+  document.configuration["threads"] = "many";
+  EXPECT_THAT(text_of(document, "README.md"),
+              AllOf(HasSubstr("ridgepoint bench --model 'a'\\''; rm -rf b' --only '`c`' '~' '#' '' 'd\ne'\n"),
+                    HasSubstr("--model tiny --output '{folder}'\n")));
 }
 
 TEST(StudyAnswers, stand_with_their_evidence_and_what_others_found) {
@@ -289,6 +318,27 @@ TEST_F(StudyFolderReading, names_a_record_that_it_cannot_read) {
   newer["schema"] = 99;
   write(to_json(sample_record()) + "\n" + newer.dump() + "\n");
   EXPECT_THAT(problem(), AllOf(HasSubstr("records/sizes.jsonl, line 2: "), HasSubstr("99")));
+}
+
+TEST_F(StudyFolderReading, refuses_rows_that_no_run_can_have) {
+  Json row = row_of(sample_record());
+  row["context"] = -1;
+  write(row.dump() + "\n");
+  EXPECT_THAT(problem(), HasSubstr("records/sizes.jsonl, line 1: field 'context' must be 0 at least"));
+  row["context"] = 0;
+  write_file(path() / "records" / "sizes.jsonl", row.dump() + "\n");
+  EXPECT_THAT(problem(), HasSubstr("records/sizes.jsonl, line 1: the batch 4 and the context 0 must both be 1"));
+  write_file(path() / "records" / "sizes.jsonl", "{\"mode\":\"step\"}\n" + to_json(sample_record()) + "\n");
+  EXPECT_THAT(problem(), HasSubstr("records/sizes.jsonl, line 1: field 'schema' is missing"));
+}
+
+TEST_F(StudyFolderReading, reads_no_timeline_through_a_link) {
+  write(to_json(sample_record()) + "\n");
+  write_file(path().parent_path() / "secret.csv", "event,time_ms,bytes\n");
+  std::filesystem::create_symlink("../../secret.csv", path() / "timelines" / "sizes.csv");
+  const StudyDocument document = read_study(path());
+  EXPECT_THAT([&] { study_page(document, ""); }, ::testing::ThrowsMessage<Error>(HasSubstr("is a symbolic link")));
+  EXPECT_THAT([&] { study_files(document); }, ::testing::ThrowsMessage<Error>(HasSubstr("is a symbolic link")));
 }
 
 TEST_F(StudyFolderReading, says_that_a_folder_has_no_study) {

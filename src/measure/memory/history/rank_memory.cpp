@@ -39,7 +39,7 @@ std::vector<RankMemory> gather_memory(ProcessGroup& group, const RankMemory& min
                      mine.peak_bytes, mine.peak_reserved_bytes};
   std::vector<RankMemory> all;
   for (const std::string& text : group.all_gather(dump_json(sent), "memory")) {
-    const Json got = Json::parse(text);
+    const Json got = parse_json(text);
     all.push_back({.rank = all.size(),
                    .initialised_bytes = got[0],
                    .before_optimizer_bytes = optional_bytes(got[1]),

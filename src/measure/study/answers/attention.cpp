@@ -151,10 +151,10 @@ StudyAnswer accounting(const StudyRows& rows) {
 StudyAnswer ladder(const StudyRows& rows) {
   const char* question = "What do variants save that keep fewer matrices of scores, and what does it cost?";
   const Rows all = rows_of(rows, StudyPart::ladder);
-  if (all.empty()) return unanswered(kAttentionTopic, question, StudyPart::ladder);
   double longest = 0;
   for (const Json* row : all) longest = std::max(longest, number(*row, "context"));
-  const Rows same = rows_of(all, {{"context", static_cast<std::int64_t>(longest)}});
+  const Rows same = rows_of(all, {{"context", longest}});
+  if (same.empty()) return unanswered(kAttentionTopic, question, StudyPart::ladder);
   StudyAnswer answer{.topic = kAttentionTopic, .question = question};
   const double matrix = 4 * number(*same.front(), "batch") * longest * longest;
   for (const Json* row : same) {

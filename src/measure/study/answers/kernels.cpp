@@ -98,8 +98,9 @@ StudyAnswer top_kernel(const StudyRows& rows) {
 // The share of each class of kernels, over all phases.
 std::map<std::string, double> shares_of(const Json& row) {
   std::map<std::string, double> shares;
-  for (const Json& each : field(row, "profile.classes"))
-    shares[text(each, "class")] += number(each, "share_of_kernel_time");
+  for (const Json& each : field(row, "profile.classes")) {
+    if (const double share = number(each, "share_of_kernel_time"); has(share)) shares[text(each, "class")] += share;
+  }
   return shares;
 }
 

@@ -22,7 +22,7 @@ const Json* step_history(const StudyRows& rows) {
 std::vector<std::string> parts_of(const Json& moment) {
   std::vector<std::pair<std::string, double>> parts;
   for (const auto& [category, size] : field(moment, "by_category").items()) {
-    if (size.get<double>() >= number(moment, "allocated_bytes") / 1000)
+    if (size.is_number() && size.get<double>() >= number(moment, "allocated_bytes") / 1000)
       parts.emplace_back(category, size.get<double>());
   }
   std::ranges::sort(parts, std::greater(), &std::pair<std::string, double>::second);
@@ -59,7 +59,6 @@ StudyAnswer peak_phase(const StudyRows& rows) {
 StudyAnswer peaks_by_context(const StudyRows& rows) {
   const char* question = "What is the peak by context length, in a forward pass and in a step?";
   const Rows all = rows_of(rows, StudyPart::memory_peaks, {{"dtype", "fp32"}});
-  if (all.empty()) return unanswered(kMemoryTopic, question, StudyPart::memory_peaks);
   StudyAnswer answer{.topic = kMemoryTopic, .question = question};
   for (const std::string& model : texts_of(all, "model.name")) {
     for (const char* mode : {"forward", "training_forward", "step"}) {
@@ -84,6 +83,7 @@ StudyAnswer peaks_by_context(const StudyRows& rows) {
                                               : ": about as the tokens.");
     }
   }
+  if (answer.evidence.empty()) return unanswered(kMemoryTopic, question, StudyPart::memory_peaks);
   if (answer.sentence.empty()) answer.sentence = fmt::format("{}.", answer.evidence.back().text);
   return answer;
 }

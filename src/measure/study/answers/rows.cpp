@@ -80,7 +80,7 @@ std::vector<std::string> texts_of(const Rows& rows, std::string_view path) {
 }
 
 std::string ms(double milliseconds) { return format_ms(milliseconds) + " ms"; }
-std::string bytes(double count) { return format_bytes(static_cast<std::uint64_t>(std::max(count, 0.0))); }
+std::string bytes(double count) { return format_byte_count(count); }
 std::string percent(double share) {
   return std::abs(share) < 0.0995 ? fmt::format("{:.1f} %", 100 * share) : fmt::format("{:.0f} %", 100 * share);
 }

@@ -63,14 +63,15 @@ StudyAnswer backward_over_forward(const StudyRows& rows) {
     const Json* pair =
         first_of(all, {{"mode", "backward"}, {"dtype", "fp32"}, {"model.name", field(*forward, "model.name")}});
     if (pair == nullptr) continue;
-    both.push_back(number(*pair, kMedian) / number(*forward, kMedian));
+    const double of_both = number(*pair, kMedian) / number(*forward, kMedian);
+    if (has(of_both)) both.push_back(of_both);
     const double ratio = number(*pair, "phase_ms.backward") / number(*pair, "phase_ms.forward");
     if (has(ratio)) backward.push_back(ratio);
     answer.evidence.push_back({StudyPart::sizes, fmt::format("{}: forward {}, backward {}, ratio {}", workload(*pair),
                                                              ms(number(*pair, "phase_ms.forward")),
                                                              ms(number(*pair, "phase_ms.backward")), times(ratio))});
   }
-  if (backward.empty()) return unanswered(kStepsTopic, question, StudyPart::sizes);
+  if (backward.empty() || both.empty()) return unanswered(kStepsTopic, question, StudyPart::sizes);
   const auto [least, most] = std::ranges::minmax(backward);
   answer.sentence = backward.size() == 1 ? fmt::format("Backward takes {} as long as forward.", times(least))
                                          : fmt::format("Backward takes {} to {} as long as forward over the sizes.",

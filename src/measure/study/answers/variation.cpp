@@ -49,7 +49,9 @@ StudyAnswer spread(const StudyRows& rows) {
 
 std::vector<double> samples_of(const Json& row) {
   std::vector<double> samples;
-  for (const Json& sample : field(row, "time_ms.samples")) samples.push_back(sample.get<double>());
+  for (const Json& sample : field(row, "time_ms.samples")) {
+    if (sample.is_number()) samples.push_back(sample.get<double>());
+  }
   return samples;
 }
 
@@ -88,6 +90,7 @@ StudyAnswer warmup(const StudyRows& rows) {
   StudyAnswer answer{.topic = kVariationTopic, .question = question};
   std::int64_t enough = -1;  // the least from which on the first iteration is like the others
   for (const Json* row : all) {
+    if (!has(number(*row, "warmup"))) continue;
     const double first = first_over_others(*row);
     const auto warmup = static_cast<std::int64_t>(number(*row, "warmup"));
     answer.evidence.push_back(
