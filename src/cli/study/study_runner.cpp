@@ -1,7 +1,6 @@
 #include "cli/study/study_runner.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -92,7 +91,7 @@ StudyLogEntry StudyRunner::run(const Task& task, const std::function<void(std::i
     for (const std::string& word : task.command->arguments) words.push_back(in_folder(word, folder_));
     words.insert(words.end(), {"--format", "jsonl"});
     if (entry.rows > 0) words.insert(words.end(), {"--skip", std::to_string(entry.rows)});
-    ChildProcess process(words, {{kEndWithParent, std::to_string(::getpid())}});
+    ChildProcess process(words);
     for (;;) {
       const std::optional<std::string> line = process.read_line([&] {
         show(entry.rows);

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <system_error>
 
@@ -49,41 +51,47 @@ std::vector<std::string> environment_with(const ChildProcess::Variables& variabl
   return lines;
 }
 
-// What posix_spawn() takes beside the program: its three descriptors, and a process group and signals of its own.
-class SpawnSettings {
- public:
-  SpawnSettings(int input_and_output, int errors) {
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, input_and_output, STDIN_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, input_and_output, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  }
-  ~SpawnSettings() {
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-  }
-  SpawnSettings(const SpawnSettings&) = delete;
-  SpawnSettings& operator=(const SpawnSettings&) = delete;
-
-  posix_spawn_file_actions_t actions{};
-  posix_spawnattr_t attributes{};
+// What a new process becomes.
+struct Start {
+  char* const* words;
+  char* const* environment;
+  int input_and_output;
+  int errors;
+  pid_t parent = ::getpid();
+  int failure = 0;  // out: the error of the system
 };
 
-}  // namespace
-
-void end_with_parent() {
-  const char* parent = std::getenv(kEndWithParent);
-  if (parent == nullptr) return;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (std::to_string(::getppid()) != parent) std::_Exit(EXIT_FAILURE);
-  ::unsetenv(kEndWithParent);  // its own children are not this one's parent's
+// In the new process. Until it runs the program it has the memory of this one, whose thread waits: it calls the system
+// and nothing else. It gets a process group and unblocked signals of its own, and the signal that ends it with its
+// parent, which may have ended before that.
+int become(void* of) {
+  auto& start = *static_cast<Start*>(of);
+  sigset_t none;
+  sigemptyset(&none);
+  const bool is_ready = ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::getppid() == start.parent &&
+                        ::setpgid(0, 0) == 0 && ::dup2(start.input_and_output, STDIN_FILENO) >= 0 &&
+                        ::dup2(start.input_and_output, STDOUT_FILENO) >= 0 &&
+                        ::dup2(start.errors, STDERR_FILENO) >= 0 && ::sigprocmask(SIG_SETMASK, &none, nullptr) == 0;
+  if (is_ready) ::execvpe(start.words[0], start.words, start.environment);
+  start.failure = errno;
+  return EXIT_FAILURE;
 }
+
+// As posix_spawn() starts a process, quickly however much memory this one has; posix_spawn() knows no signal for the
+// end of the parent. Meanwhile this thread gets no signals, whose handlers the new process would run in its memory.
+pid_t run_in_new_process(Start& start) {
+  constexpr std::size_t kStackBytes = std::size_t{1} << 18;
+  const auto stack = std::make_unique<std::byte[]>(kStackBytes);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const pid_t pid = ::clone(become, stack.get() + kStackBytes, CLONE_VM | CLONE_VFORK | SIGCHLD, &start);
+  if (pid < 0) start.failure = errno;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return pid;
+}
+
+}  // namespace
 
 ChildProcess::ChildProcess(const std::vector<std::string>& words, const Variables& variables) {
   std::array<int, 2> ends{};
@@ -92,15 +100,14 @@ ChildProcess::ChildProcess(const std::vector<std::string>& words, const Variable
   const Descriptor other_end(ends[1]);
   errors_ = Descriptor(::memfd_create("standard error", MFD_CLOEXEC));
   if (!errors_.is_open()) fail_to_start(words[0], errno);
-  const SpawnSettings settings(other_end.number(), errors_.number());
   std::vector<std::string> arguments = words;
   std::vector<std::string> environment = environment_with(variables);
-  const int failure = ::posix_spawnp(&pid_, words[0].c_str(), &settings.actions, &settings.attributes,
-                                     pointers_to(arguments).data(), pointers_to(environment).data());
-  if (failure != 0) {
-    pid_ = -1;
-    fail_to_start(words[0], failure);
-  }
+  const std::vector<char*> argument_pointers = pointers_to(arguments), environment_pointers = pointers_to(environment);
+  Start start{argument_pointers.data(), environment_pointers.data(), other_end.number(), errors_.number()};
+  pid_ = run_in_new_process(start);
+  if (start.failure == 0) return;
+  if (pid_ >= 0) wait();
+  fail_to_start(words[0], start.failure);
 }
 
 ChildProcess::~ChildProcess() {
@@ -133,7 +140,10 @@ std::optional<std::string> ChildProcess::read_line(const StopPoint& stop_point) 
     if (uninterrupted([&] { return ::poll(&waiting, 1, kPollMilliseconds); }) <= 0) continue;
     std::array<char, 1 << 16> buffer;
     const ssize_t got = uninterrupted([&] { return ::recv(connection_.number(), buffer.data(), buffer.size(), 0); });
-    if (got <= 0) return std::nullopt;
+    if (got <= 0) {
+      if (stop_point) stop_point();  // what ended this process may be what stops that one
+      return std::nullopt;
+    }
     received_.append(buffer.data(), static_cast<std::size_t>(got));
   }
 }

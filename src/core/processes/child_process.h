@@ -15,19 +15,13 @@
 
 namespace ridgepoint {
 
-// The variable with the number of the process that a child must not outlive: end_with_parent() reads it.
-inline constexpr const char* kEndWithParent = "RIDGEPOINT_END_WITH_PARENT";
-// Ends this process with the one that the variable names, however that one ends; at once if it has ended already. Does
-// nothing without the variable.
-void end_with_parent();
-
 class ChildProcess {
  public:
   using Variables = std::vector<std::pair<std::string, std::string>>;
 
   // Starts words[0], which is looked up in PATH unless it has a slash, with the other words as its arguments and with
-  // `variables` added to the environment. The process leads a process group, so that Ctrl-C does not reach it. Throws
-  // Error if it cannot be started.
+  // `variables` added to the environment. The process leads a process group, so that Ctrl-C does not reach it. It is
+  // killed when the thread that starts it ends, however that one ends. Throws Error if it cannot be started.
   explicit ChildProcess(const std::vector<std::string>& words, const Variables& variables = {});
   // Kills the process group, if the process is still running.
   ~ChildProcess();
@@ -37,7 +31,7 @@ class ChildProcess {
   // Appends the end of the line. False if the process reads no more.
   bool write_line(std::string_view line);
   // The next line of its output, without its end; empty if the process has closed the output. Waits, and calls
-  // `stop_point` ten times a second meanwhile.
+  // `stop_point` ten times a second meanwhile, and before it returns nothing.
   std::optional<std::string> read_line(const StopPoint& stop_point = {});
   // Closes the connection and waits for the end; the last call but last_error_line(). The exit code, or 128 and the
   // number of the signal that ended the process.

@@ -3,9 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "ridgepoint/error.h"
 
@@ -81,6 +88,53 @@ TEST(ChildProcess, is_killed_with_its_own_children) {
     if (!zombie.read_line()) return;
   }
   EXPECT_NE(::kill(grandchild, 0), 0);
+}
+
+// As after `kill -9`.
+TEST(ChildProcess, ends_with_the_process_that_started_it_however_that_one_ends) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const pid_t starter = ::fork();
+  if (starter == 0) {
+    ChildProcess process({"/bin/sh", "-c", "echo $$; exec sleep 1000"});
+    const pid_t pid = std::stoi(process.read_line().value());
+    if (::write(ends[1], &pid, sizeof pid) == sizeof pid) ::kill(::getpid(), SIGKILL);
+    std::_Exit(1);
+  }
+  pid_t pid = 0;
+  ASSERT_EQ(::read(ends[0], &pid, sizeof pid), static_cast<ssize_t>(sizeof pid));
+  int status = 0;
+  ::waitpid(starter, &status, 0);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  // Where nobody collects its exit status it stays as a zombie, which has no command line.
+  const auto is_running = [&] {
+    std::string line;
+    return static_cast<bool>(std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/cmdline"), line));
+  };
+  for (int i = 0; i < 200 && is_running(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(is_running());
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(ChildProcess, blocks_no_signals_that_its_starter_blocks) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  ChildProcess process({"grep", "SigBlk", "/proc/self/status"});
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  EXPECT_THAT(process.read_line(), Optional(std::string("SigBlk:\t0000000000000000")));
+}
+
+// A signal may reach both; the end of the process is no failure then.
+TEST(ChildProcess, calls_the_stop_point_at_the_end_of_the_output) {
+  ChildProcess process({"true"});
+  bool has_ended = false;
+  const auto stop = [&] {
+    if (std::exchange(has_ended, true)) throw std::runtime_error("stopped");
+  };
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  EXPECT_THROW(process.read_line(stop), std::runtime_error);
 }
 
 TEST(ChildProcess, calls_the_stop_point_while_it_waits) {
