@@ -17,6 +17,7 @@
 #include "cli/terminal/help.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/nearest.h"
 #include "core/warning.h"
@@ -60,7 +61,7 @@ Command& find_command(const Commands& commands, std::string_view word) {
 // Clears a progress line first, so that the warning has a line of its own. Ranks warn of the same: the first one does.
 void show_warning(std::string_view message) {
   if (!is_first_rank()) return;
-  if (::isatty(STDERR_FILENO) != 0) fmt::print(stderr, "\r\x1b[K");
+  if (::isatty(STDERR_FILENO) != 0) write_to_standard_error("\r\x1b[K");
   print_warning(message);
 }
 
@@ -133,7 +134,7 @@ int dispatch(int argc, const char* const* argv) {
   const Commands commands = all_commands();
   const std::string_view word = argc > 1 ? argv[1] : "";
   if (word.empty()) {
-    fmt::print(stderr, "{}", program_help(commands, help_width()));
+    write_to_standard_error(program_help(commands, help_width()));
     return kExitUsage;
   }
   if (word == "--version") return run_command(find_command(commands, "version"), argc - 2, argv + 2);

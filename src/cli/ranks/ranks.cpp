@@ -24,7 +24,9 @@
 
 #include "backends/mpi/mpirun.h"
 #include "cli/commands/command.h"
+#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
+#include "cli/terminal/standard_streams.h"
 #include "measure/machine/card_place.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
@@ -131,14 +133,14 @@ void announce_terminals() {
 
 // Rank 0 prints to the terminals that --ranks announced, as a process of its own does.
 void open_terminals() {
-  const auto open = [](const char* variable, FILE* stream) {
+  const auto open = [](const char* variable, int descriptor) {
     const char* terminal = std::getenv(variable);
-    if (terminal == nullptr || access(terminal, W_OK) != 0) return;
+    if (terminal == nullptr) return;
     std::signal(SIGTTOU, SIG_IGN);  // mpirun has the foreground
-    if (std::freopen(terminal, "w", stream) == nullptr) std::fclose(stream);
+    redirect(terminal, descriptor);
   };
-  open(kOutputTerminal, stdout);
-  open(kErrorTerminal, stderr);
+  open(kOutputTerminal, STDOUT_FILENO);
+  open(kErrorTerminal, STDERR_FILENO);
 }
 
 // Whether every rank has the same usage error, so that all of them leave by themselves.
@@ -208,8 +210,8 @@ void join_ranks(std::span<const std::string> command_line) {
   group() = join_process_group(collective_limit_seconds());
   if (is_first_rank()) {
     open_terminals();
-  } else if (std::freopen("/dev/null", "w", stdout) == nullptr) {
-    std::fclose(stdout);
+  } else {
+    redirect("/dev/null", STDOUT_FILENO);
   }
   check_agreement(command_line);
 }

@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "cli/terminal/output.h"
+#include "cli/terminal/standard_streams.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -80,12 +81,12 @@ bool draws_where_errors_go() {
 
 void print_above_page(const std::string& lines) {
   if (!draws_where_errors_go()) {
-    fmt::print(stderr, "{}", lines);
+    write_to_standard_error(lines);
     return;
   }
   const Insertion insertion = inserted_above(drawn_page(), lines);
   print_output(insertion.back);
-  fmt::print(stderr, "{}", insertion.lines);
+  write_to_standard_error(insertion.lines);
   print_output(insertion.page);
 }
 

@@ -18,6 +18,7 @@
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/growing_page.h"
+#include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
@@ -211,7 +212,7 @@ void print_output(std::string_view text) {
 
 void print_error(std::string_view message) {
   if (draws_where_errors_go()) leave_drawn_page();
-  fmt::print(stderr, "{}", error_lines(message));
+  write_to_standard_error(error_lines(message));
 }
 
 void print_warning(std::string_view message) { print_above_page(error_lines(fmt::format("warning: {}", message))); }

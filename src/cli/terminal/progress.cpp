@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/units.h"
 #include "views/table/wrap.h"
@@ -70,11 +71,6 @@ bool output_is_piped() {
   return ::fstat(STDOUT_FILENO, &status) == 0 && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode));
 }
 
-void write_to_terminal(std::string_view text) {
-  // A closed terminal must not stop the measurement.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
-}
-
 }  // namespace
 
 std::string progress_line(const ProgressState& state, std::size_t width, bool utf8) {
@@ -126,7 +122,7 @@ void Progress::update(std::string stage, double share) {
 
 void Progress::clear() {
   const std::scoped_lock lock(mutex_);
-  if (visible_) write_to_terminal("\r\x1b[K");
+  if (visible_) write_to_standard_error("\r\x1b[K");
   visible_ = false;
 }
 
@@ -134,7 +130,7 @@ void Progress::draw() {
   last_drawn_ = Clock::now();
   state_.elapsed_seconds = std::chrono::duration<double>(last_drawn_ - begin_).count();
   // Erasing the end of a longer line after writing, not before, avoids flicker.
-  write_to_terminal("\r" + progress_line(state_, error_terminal_width(), utf8_) + "\x1b[K");
+  write_to_standard_error("\r" + progress_line(state_, error_terminal_width(), utf8_) + "\x1b[K");
   visible_ = true;
 }
 
