@@ -125,7 +125,7 @@ int run_command(Command& command, int argc, const char* const* argv) {
   }
   if (const std::vector<std::string> extras = app.remaining(); !extras.empty()) fail_unexpected(app, extras.front());
   check_values(app);
-  install_interrupt_handler(joined_ranks() == nullptr ? Rank::only : is_first_rank() ? Rank::first : Rank::other);
+  install_interrupt_handler(is_first_rank() ? Rank::first : Rank::other);
   set_warning_handler(show_warning);
   return command.run();
 }
@@ -158,7 +158,7 @@ int run_and_report(int argc, const char* const* argv, std::string& usage_error) 
     return dispatch(argc, argv);
   } catch (const Interrupted& stop) {
     if (is_first_rank()) print_error(stop.what());
-    return kExitInterrupted;
+    return interrupt_exit_code();
   } catch (const LostRanks& lost) {
     print_error(lost.message);
     return kExitFailure;

@@ -1,4 +1,5 @@
-// Ctrl-C: a command stops soon, says how far it came and keeps what it finished; a second one ends the program at once.
+// Ctrl-C, SIGTERM and SIGHUP: a command stops soon, says how far it came and keeps what it finished; a second one ends
+// the program at once.
 #include "cli/terminal/interrupt.h"
 
 #include <gmock/gmock.h>
@@ -8,6 +9,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,6 +45,47 @@ TEST(Bench, stops_at_ctrl_c_with_its_finished_rows_on_disk) {
   const std::vector<Record> records = read_records(file);
   ASSERT_THAT(records, SizeIs(1));
   EXPECT_EQ(records[0].steps, 3);
+}
+
+// Not in a file: a page on standard output comes at the end.
+TEST(Bench, prints_its_finished_rows_at_every_signal_that_stops_it) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    ChildProgram child(toy_bench({"--steps", "3,1000000", "--mode", "forward", "--format", "json"}));
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+    child.signal(number);
+    const ProgramResult result = child.wait();
+    EXPECT_EQ(result.exit_code, 128 + number);
+    EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; "));
+    // On a busy machine no row may be finished.
+    const bool has_row = result.error.find("interrupted; 0 of") == std::string::npos;
+    EXPECT_EQ(nlohmann::json::parse(result.output).size(), has_row ? 1 : 0) << number;
+  }
+}
+
+TEST(Bench, goes_on_at_a_hangup_that_nohup_lets_it_ignore) {
+  const auto handler = std::signal(SIGHUP, SIG_IGN);
+  ChildProgram child(toy_bench({"--steps", "1000000", "--mode", "forward"}));
+  std::signal(SIGHUP, handler);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  child.signal(SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  child.signal(SIGTERM);
+  EXPECT_EQ(child.wait().exit_code, 128 + SIGTERM);
+}
+
+TEST(Bench, ends_the_process_of_a_cold_row_and_removes_its_folder_when_it_is_terminated) {
+  const TemporaryFolder folder;
+  const auto entries = [&] { return std::distance(std::filesystem::directory_iterator(folder.path()), {}); };
+  ::setenv("TMPDIR", folder.path().c_str(), 1);
+  ChildProgram child(toy_bench({"--cold", "--cold-cache", "--mode", "forward", "--steps", "1000000"}));
+  ::unsetenv("TMPDIR");
+  // The first one is that of the test, for what the program prints.
+  while (entries() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  child.signal(SIGTERM);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; 0 of 1 rows finished"));
+  EXPECT_EQ(entries(), 1);
 }
 
 TEST(Bench, stops_at_ctrl_c_between_warm_ups) {
@@ -97,7 +141,7 @@ TEST(Precision, stops_at_ctrl_c_while_it_adds_up) {
 TEST(Interrupt, is_handled_on_a_stack_of_its_own) {
   EXPECT_EXIT(
       {
-        cli::install_interrupt_handler(cli::Rank::only);
+        cli::install_interrupt_handler(cli::Rank::first);
         struct sigaction action {};
         stack_t stack{};
         const bool known = sigaction(SIGINT, nullptr, &action) == 0 && sigaltstack(nullptr, &stack) == 0;
@@ -114,19 +158,47 @@ TEST(Interrupt, of_several_ranks_is_a_termination_which_only_the_first_obeys_at_
     EXPECT_EXIT(
         {
           cli::install_interrupt_handler(rank);
+          if (cli::interrupted()) std::abort();
           raise(SIGTERM);
           if (cli::interrupted() != (rank == cli::Rank::first)) std::abort();
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));
           raise(SIGTERM);
           std::abort();
         },
-        ::testing::ExitedWithCode(130), "");
+        ::testing::ExitedWithCode(128 + SIGTERM), "");
   }
+}
+
+// Such as one that compares files: nothing of it would be printed.
+TEST(Interrupt, ends_a_program_at_once_that_has_never_checked) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    EXPECT_EXIT(
+        {
+          cli::install_interrupt_handler(cli::Rank::first);
+          raise(number);
+          std::abort();
+        },
+        ::testing::ExitedWithCode(128 + number), "");
+  }
+}
+
+// `timeout` sends SIGTERM to the program and to its process group, which is the program too.
+TEST(Interrupt, that_comes_twice_at_once_is_one) {
+  EXPECT_EXIT(
+      {
+        cli::install_interrupt_handler(cli::Rank::first);
+        if (cli::interrupted()) std::abort();
+        for (const int signal : {SIGTERM, SIGTERM, SIGHUP}) raise(signal);
+        std::_Exit(cli::interrupted() ? cli::interrupt_exit_code() : 1);
+      },
+      ::testing::ExitedWithCode(128 + SIGTERM), "");
 }
 
 TEST(Interrupt, ends_the_program_at_the_second_ctrl_c_wherever_it_is) {
   EXPECT_EXIT(
       {
-        cli::install_interrupt_handler(cli::Rank::only);
+        cli::install_interrupt_handler(cli::Rank::first);
+        if (cli::interrupted()) std::abort();
         raise(SIGINT);
         if (!cli::interrupted()) std::abort();
         // As in the first process of a container, to which the default action does nothing.

@@ -80,6 +80,8 @@ void ChildProgram::signal(int number) const { ::kill(pid_, number); }
 
 std::string ChildProgram::output_so_far() const { return text_of(output_file_); }
 
+std::string ChildProgram::error_so_far() const { return text_of(error_file_); }
+
 ProgramResult ChildProgram::wait() {
   int status = 0;
   ::waitpid(std::exchange(pid_, -1), &status, 0);

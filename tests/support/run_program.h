@@ -28,6 +28,7 @@ class ChildProgram {
 
   void signal(int number) const;
   std::string output_so_far() const;
+  std::string error_so_far() const;
   ProgramResult wait();  // call it once
 
  private:

@@ -12,9 +12,8 @@
 #include "cli/options/rank_options.h"
 #include "cli/options/sweep.h"
 #include "cli/ranks/ranks.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
+#include "cli/terminal/run_rows.h"
 #include "core/nearest.h"
 #include "core/units.h"
 #include "measure/collectives/collective_benchmark.h"
@@ -105,6 +104,7 @@ class Collectives : public Command {
     });
     measure(*device, *group, setups, table, writer);
     writer.finish();
+    require_complete(table.rows.size(), setups.size(), output_.path);
     return wrong_elements_ == 0 ? kExitOk : kExitFailure;
   }
 
@@ -154,14 +154,18 @@ class Collectives : public Command {
                PageWriter& writer) {
     const std::shared_ptr<Communicator> communicator = device.make_communicator(joined_ranks());
     const Datasheet* sheet = find_datasheet(device.name());
-    std::vector<double> costs;
-    for (const CollectiveSetup& setup : setups) costs.push_back(1e5 + static_cast<double>(setup.bytes));
-    Progress progress(std::move(costs));
-    for (std::size_t row = 0; row < setups.size(); ++row) {
+    std::vector<RowOutline> outlines;
+    for (const CollectiveSetup& setup : setups) {
+      outlines.push_back({fmt::format("{} {} {}", ridgepoint::name(setup.op), ridgepoint::name(setup.dtype),
+                                      format_bytes(static_cast<std::uint64_t>(setup.bytes))),
+                          1e5 + static_cast<double>(setup.bytes)});
+    }
+    run_rows(outlines, [&](std::size_t row, Progress& progress) {
       const CollectiveSetup& setup = setups[row];
-      progress.start_row(row, fmt::format("{} {} {}", ridgepoint::name(setup.op), ridgepoint::name(setup.dtype),
-                                          format_bytes(static_cast<std::uint64_t>(setup.bytes))));
-      const CollectiveTimes times = measure_collective(device, *communicator, group, setup, stop_if_interrupted);
+      CollectiveTimes times;
+      const bool stopped =
+          is_stopped([&] { times = measure_collective(device, *communicator, group, setup, stop_row_if_interrupted); });
+      if (stopped) return false;
       wrong_elements_ += times.wrong_elements;
       views::Cells cells = {std::string(ridgepoint::name(setup.op)),
                             std::string(ridgepoint::name(setup.dtype)),
@@ -175,7 +179,8 @@ class Collectives : public Command {
       progress.clear();
       table.add(std::move(cells));
       writer.item_added();
-    }
+      return true;
+    });
   }
 
   std::string ops_ = "all_reduce,reduce_scatter,all_gather";

@@ -17,8 +17,7 @@ namespace ridgepoint::cli {
 inline constexpr int kExitOk = 0;
 inline constexpr int kExitFailure = 1;
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitSlower = 3;  // compare --fail-if-slower
-inline constexpr int kExitInterrupted = 130;
+inline constexpr int kExitSlower = 3;  // compare --fail-if-slower; interrupt_exit_code() is another
 
 class Command {
  public:
@@ -28,7 +27,8 @@ class Command {
   virtual std::string_view examples() const = 0;         // one command line a line; the program's help has the first
   virtual std::string_view notes() const { return ""; }  // a paragraph at the end of the command's help
   virtual void add_options(CLI::App& app) = 0;
-  // Returns the exit code. Throws Error, or Interrupted after Ctrl-C; finished rows are written by then.
+  // Returns the exit code. Throws Error, or Interrupted after Ctrl-C and its like (interrupt.h); finished rows are
+  // written by then.
   virtual int run() = 0;
 };
 

@@ -8,9 +8,8 @@
 #include <vector>
 
 #include "cli/commands/command.h"
-#include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
+#include "cli/terminal/run_rows.h"
 #include "core/threads/parallel.h"
 #include "measure/machine/ceilings.h"
 #include "measure/machine/datasheet.h"
@@ -38,28 +37,31 @@ class Devices : public Command {
   int run() override {
     std::vector<views::DeviceReport> reports;
     PageWriter writer(output_, [&](Format format, std::size_t) { return views::devices_page(reports, format); });
-    reports = examine_all();
-    writer.item_added();
+    require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
+    const std::vector<std::string> names = listed_names();
+    std::vector<RowOutline> outlines;
+    for (const std::string& name : names) outlines.push_back({name});
+    run_rows(outlines, [&](std::size_t row, Progress& progress) {
+      progress.update("measuring copies and matmuls", 0);
+      views::DeviceReport report;
+      if (is_stopped([&] { report = examine(names[row]); })) return false;
+      progress.clear();
+      reports.push_back(std::move(report));
+      writer.item_added();
+      return true;
+    });
     writer.finish();
+    require_complete(reports.size(), names.size(), output_.path, "devices");
     return kExitOk;
   }
 
  private:
-  std::vector<views::DeviceReport> examine_all() const {
-    require(threads_ >= 0, fmt::format("--threads: {} is too small; the least is 0", threads_));
+  static std::vector<std::string> listed_names() {
     std::vector<std::string> names = device_names();
     // Without a GPU, the line of cuda says why.
     const bool has_card = std::ranges::any_of(names, [](const std::string& name) { return name.starts_with("cuda"); });
     if (!has_card) names.insert(names.begin(), "cuda");
-    std::vector<views::DeviceReport> reports;
-    Progress progress(std::vector<double>(names.size(), 1));
-    for (const std::string& name : names) {
-      progress.start_row(reports.size(), name);
-      progress.update("measuring copies and matmuls", 0);
-      reports.push_back(examine(name));
-      if (interrupted()) throw Interrupted("interrupted");
-    }
-    return reports;
+    return names;
   }
 
   views::DeviceReport examine(const std::string& name) const {
@@ -79,7 +81,7 @@ class Devices : public Command {
       report.facts = device->facts();
       report.datasheet = find_datasheet(report.name);
       report.threads = thread_count();
-      report.ceilings = measure_ceilings(*device, stop_if_interrupted);
+      report.ceilings = measure_ceilings(*device, stop_row_if_interrupted);
     } catch (const Error& error) {
       report.problem = error.what();
     }

@@ -15,7 +15,7 @@
 #include "cli/options/sweep.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
-#include "cli/terminal/progress.h"
+#include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
 #include "measure/precision/accumulation.h"
 #include "measure/precision/errors.h"
@@ -216,6 +216,7 @@ class PrecisionCommand : public Command {
                         : !text_file_.empty() ? curves()
                                               : accumulation_table(count_, term_);
     write(output_options_, [&](Format, std::size_t) { return views::Page{.tables = {table}}; });
+    require_complete(finished_curves_, all_curves_, output_options_.path, "curves");
     return kExitOk;
   }
 
@@ -310,7 +311,7 @@ class PrecisionCommand : public Command {
     return error_table(rows, variants, fmt::format("{}, seed {}, on {}", what, config.seed, config.device));
   }
 
-  Table curves() const {
+  Table curves() {
     const RunConfig config = run_options_.single();
     require(config.device != "null", "--device null computes no loss; use cpu, cuda or reference");
     const std::string text = read_file(text_file_, kMaxTextBytes);
@@ -328,7 +329,9 @@ class PrecisionCommand : public Command {
           return !interrupted();
         });
     progress.clear();
-    if (found.empty()) throw Interrupted("interrupted; no curve was finished");
+    finished_curves_ = found.size();
+    all_curves_ = options.precisions.size();
+    if (found.empty()) require_complete(finished_curves_, all_curves_, "", "curves");
     const WorkloadDescription description = config.workload->describe();
     return curve_table(found,
                        fmt::format("{}, context {}, batch {}, seed {}, on {}: training on {}", description.model.name,
@@ -352,6 +355,7 @@ class PrecisionCommand : public Command {
   CLI::Option *detail_option_ = nullptr, *graph_option_ = nullptr, *count_option_ = nullptr, *term_option_ = nullptr;
   CLI::Option* train_steps_option_ = nullptr;
   std::int64_t count_ = 1000, train_steps_ = 200;
+  std::size_t finished_curves_ = 0, all_curves_ = 0;  // of --loss-curve
   double term_ = 0.01;
   int depth_ = 1;
   bool errors_ = false, low_norms_ = false, detail_ = false;

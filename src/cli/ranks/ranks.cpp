@@ -234,6 +234,12 @@ void start_ranks(std::int64_t count) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  if (ignores_hangup()) {  // mpirun does not, unless it is blocked
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    sigprocmask(SIG_BLOCK, &hangup, nullptr);
+  }
   execvp(pointers[0], pointers.data());
   throw Error(fmt::format("--ranks starts processes with mpirun, which cannot be started ({}); install it (Debian: "
                           "openmpi-bin)",
@@ -272,7 +278,7 @@ void place_on_rank(RunConfig& config) {
 
 void leave_ranks(int exit_code, const std::string& usage_error) {
   if (group() == nullptr) return;
-  if (exit_code == kExitInterrupted) {  // mpirun ends the others, or has begun to
+  if (exit_code == interrupt_exit_code()) {  // mpirun ends the others, or has begun to
     std::fflush(nullptr);
     std::_Exit(exit_code);
   }

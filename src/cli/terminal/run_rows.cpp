@@ -54,6 +54,10 @@ StepWatcher shown_on(Progress& progress) {
   };
 }
 
+void stop_row_if_interrupted() {
+  if (interrupted()) stop_run();
+}
+
 void require_complete(std::size_t finished, std::size_t rows, std::string_view path, std::string_view what) {
   if (finished == rows) return;
   const std::string where = path.empty() ? "" : fmt::format(", in '{}'", path);

@@ -25,6 +25,9 @@ void run_rows(std::span<const RowOutline> rows,
 // A watcher that updates the progress line and stops the run after Ctrl-C.
 StepWatcher shown_on(Progress& progress);
 
+// For StopPoint within run_row: ends the enclosing is_stopped() after Ctrl-C.
+void stop_row_if_interrupted();
+
 // Throws Interrupted if rows are missing: "interrupted; 2 of 5 rows finished, in 'x.json'".
 void require_complete(std::size_t finished, std::size_t rows, std::string_view path, std::string_view what = "rows");
 

@@ -69,7 +69,10 @@ std::vector<LossCurve> measure_loss_curves(const Workload& workload, std::string
     initialise(program, workload, options.seed);
     LossCurve& curve = curves.emplace_back(LossCurve{precision, {}});
     for (std::int64_t step = 0; step < options.steps; ++step) {
-      if (watch && !watch(precision, step)) return {};
+      if (watch && !watch(precision, step)) {
+        curves.pop_back();
+        return curves;
+      }
       batches.write_next(program);
       program.run();
       program.synchronize();

@@ -26,8 +26,8 @@ struct LossCurve {
 
 // A token is a byte of the text. Each step takes sequences from places of the text that the seed determines. The
 // workload is a language model: it has inputs "inputs" and "targets" [batch, context] and at least 256 tokens. `watch`
-// is called before each step; if it returns false, the result is empty. Throws Error for a text that is shorter than a
-// sequence, and (unsupported) if the device lacks a precision.
+// is called before each step; if it returns false, the result has the curves that are finished. Throws Error for a text
+// that is shorter than a sequence, and (unsupported) if the device lacks a precision.
 std::vector<LossCurve> measure_loss_curves(
     const Workload& workload, std::string_view text, const LossCurveOptions& options,
     const std::shared_ptr<Device>& device,

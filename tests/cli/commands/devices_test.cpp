@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/csv_rows.h"
@@ -19,6 +22,17 @@ using ::testing::HasSubstr;
 using ::testing::Ne;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+TEST(Devices, prints_those_that_it_has_examined_at_ctrl_c) {
+  ChildProgram child({"devices", "--threads", "1", "--format", "json"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  child.signal(SIGINT);
+  const ProgramResult result = child.wait();
+  EXPECT_EQ(result.exit_code, 130);
+  const std::size_t examined = nlohmann::json::parse(result.output).size();
+  EXPECT_THAT(result.error, StartsWith("ridgepoint: interrupted; " + std::to_string(examined) + " of "));
+}
 
 TEST(Devices, prints_every_format) {
   const auto print = [](const std::string& format) {

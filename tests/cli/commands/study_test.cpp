@@ -169,16 +169,18 @@ TEST(Study, takes_its_running_command_line_along_when_it_is_killed) {
   EXPECT_FALSE(measures_memory_in(folder));
 }
 
-TEST(Study, stops_at_ctrl_c_and_says_how_to_go_on) {
+TEST(Study, stops_at_a_signal_and_says_how_to_go_on) {
   const TemporaryFolder temporary;
   const std::string folder = temporary / "study";
-  ChildProgram child(small_study(folder, {"--only", "memory_step", "--model", "small"}));
-  while (!measures_memory_in(folder)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  child.signal(SIGINT);
-  const ProgramResult result = child.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.error, HasSubstr("give the same command again to go on with the study in '" + folder + "'"));
-  EXPECT_FALSE(measures_memory_in(folder));
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    ChildProgram child(small_study(folder, {"--only", "memory_step", "--model", "small"}));
+    while (!measures_memory_in(folder)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    child.signal(number);
+    const ProgramResult result = child.wait();
+    EXPECT_EQ(result.exit_code, 128 + number);
+    EXPECT_THAT(result.error, HasSubstr("give the same command again to go on with the study in '" + folder + "'"));
+    EXPECT_FALSE(measures_memory_in(folder));
+  }
 }
 
 class FinishedStudy : public ::testing::Test {

@@ -529,10 +529,42 @@ TEST_F(Ranks, end_when_one_dies_and_keep_the_finished_rows) {
 TEST_F(Ranks, say_what_is_finished_when_they_are_terminated) {
   EndlessRow row(path("rows.json"));
   const ProgramResult result = row.signal(SIGTERM, 0);
-  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
   EXPECT_THAT(result.error, HasSubstr("interrupted; 1 of 2 rows finished, in '" + path("rows.json") + "'"));
   EXPECT_THAT(result.error, Not(HasSubstr("MPI_ABORT")));
   EXPECT_EQ(read_records(path("rows.json")).size(), 1);
+}
+
+// A scheduler sends it to mpirun, as the process that it started.
+TEST_F(Ranks, print_their_finished_rows_when_mpirun_is_terminated) {
+  std::signal(SIGHUP, SIG_IGN);
+  ChildProgram bench(joined(
+      {"bench", "--model", "tiny", "--batch", "1", "--context", "16", "--steps", "3,1000000", "--format", "json"},
+      on_ranks(2)));
+  std::signal(SIGHUP, SIG_DFL);
+  std::this_thread::sleep_for(std::chrono::seconds(6));
+  bench.signal(SIGHUP);  // which nohup lets it ignore
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  EXPECT_THAT(bench.error_so_far(), Not(HasSubstr("interrupted")));
+  bench.signal(SIGTERM);
+  const ProgramResult result = bench.wait();
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.error, HasSubstr("rows finished"));
+  // On a busy machine no row may be finished.
+  const bool has_row = result.error.find("interrupted; 0 of") == std::string::npos;
+  EXPECT_EQ(json::parse(result.output).size(), has_row ? 1 : 0);
+}
+
+TEST_F(Ranks, of_collectives_print_their_finished_rows_when_they_are_terminated) {
+  const std::string sizes = "1000:100000:+10";
+  ChildProgram run({"collectives", "--ranks", "2", "--size", sizes, "--op", "all_reduce", "--format", "json"});
+  EXPECT_TRUE(becomes_true([&] { return ranks_with(sizes).size() == 2; }, std::chrono::seconds(60)));
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  ::kill(ranks_with(sizes).at(0), SIGTERM);
+  const ProgramResult result = run.wait();
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM);
+  const std::string rows = std::to_string(json::parse(result.output).size());
+  EXPECT_THAT(result.error, HasSubstr("interrupted; " + rows + " of 9901 rows finished"));
 }
 
 TEST_F(Ranks, say_which_collective_hangs) {
