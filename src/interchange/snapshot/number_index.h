@@ -8,9 +8,13 @@
 
 namespace ridgepoint {
 
+// Every bit of the result depends on every bit of both (the finalizer of splitmix64), so that pairs of equal values, or
+// of values that count up together, do not collide.
 constexpr std::uint64_t mix_hash(std::uint64_t seed, std::uint64_t value) {
-  const std::uint64_t product = (seed ^ value) * 0x9e3779b97f4a7c15U;
-  return product ^ product >> 32;
+  std::uint64_t mixed = seed * 0x9e3779b97f4a7c15U + value;
+  mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9U;
+  mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebU;
+  return mixed ^ mixed >> 31;
 }
 
 // `Value` has operator== and hash().
