@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <unordered_map>
 #include <utility>
 
 #include "core/units.h"
@@ -74,11 +74,12 @@ Table origin_table(const MemoryContents& contents, std::uint64_t whole_bytes, st
 }
 
 Table phase_table(const SnapshotReport& report) {
-  std::vector<std::pair<std::string, PhaseSum>> sums;  // in the order of their first occurrence
+  std::vector<PhaseSum> sums;  // in the order of their first occurrence
+  std::unordered_map<std::string_view, std::size_t> numbers;
   for (const SnapshotPhase& phase : report.phases) {
-    auto found = std::ranges::find(sums, phase.name, &std::pair<std::string, PhaseSum>::first);
-    if (found == sums.end()) found = sums.insert(sums.end(), {phase.name, PhaseSum{&phase, nullptr, 0, 0, 0}});
-    PhaseSum& sum = found->second;
+    const auto [found, is_new] = numbers.try_emplace(phase.name, sums.size());
+    if (is_new) sums.push_back({&phase, nullptr, 0, 0, 0});
+    PhaseSum& sum = sums[found->second];
     sum.last = &phase;
     ++sum.times;
     sum.peak_bytes = std::max(sum.peak_bytes, phase.peak_bytes);
@@ -87,9 +88,9 @@ Table phase_table(const SnapshotReport& report) {
   Table table;
   table.columns = {left("phase"),         right("times"),      right("mean ms", 1),  right("peak"),
                    right("first: begin"), right("first: end"), right("last: begin"), right("last: end")};
-  for (const auto& [name, sum] : sums) {
+  for (const PhaseSum& sum : sums) {
     const std::string indent(2 * std::min<std::size_t>(sum.first->depth, 8), ' ');
-    table.add({indent + name, sum.times, format_ms(sum.total_us / 1e3 / static_cast<double>(sum.times)),
+    table.add({indent + sum.first->name, sum.times, format_ms(sum.total_us / 1e3 / static_cast<double>(sum.times)),
                bytes(sum.peak_bytes), bytes(sum.first->begin_bytes), bytes(sum.first->end_bytes),
                bytes(sum.last->begin_bytes), bytes(sum.last->end_bytes)});
   }
