@@ -111,10 +111,12 @@ std::size_t ByteStream::read_file(std::uint8_t* into, std::size_t bytes) {
   const std::size_t wanted = std::min<std::uint64_t>(bytes, file_.size_bytes() - file_offset_);
   file_.read_at(file_offset_, std::as_writable_bytes(std::span(into, wanted)));
   file_offset_ += wanted;
-  if (on_progress_ && wanted > 0) {
-    on_progress_(static_cast<double>(file_offset_) / static_cast<double>(file_.size_bytes()));
-  }
+  if (wanted > 0) report();
   return wanted;
+}
+
+void ByteStream::report() const {
+  if (on_progress_) on_progress_(static_cast<double>(file_offset_) / static_cast<double>(file_.size_bytes()));
 }
 
 std::size_t ByteStream::read_some(std::uint8_t* into, std::size_t bytes) {
@@ -130,6 +132,7 @@ std::size_t ByteStream::request(std::size_t bytes) {
   if (bytes + kPaddingBytes > buffer_.size()) buffer_.resize(bytes + kPaddingBytes);
   const std::size_t room = buffer_.size() - kPaddingBytes - available;
   const std::size_t got = read_some(buffer_.data() + available, room);
+  if (is_compressed()) report();  // a megabyte of the file may hold a gigabyte of the document
   at_end_ = got < room;
   next_ = buffer_.data();
   end_ = next_ + available + got;

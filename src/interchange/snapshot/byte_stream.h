@@ -22,7 +22,7 @@ class ByteStream {
   // Bytes after the last one that may be read, so that an operand need not be checked before it is decoded; they are 0.
   static constexpr std::size_t kPaddingBytes = 16;
 
-  // Called with the share of the file that is read, about every megabyte of it. It may throw to stop.
+  // Called with the share of the file that is read, about every megabyte of the document. It may throw to stop.
   using OnProgress = std::function<void(double share)>;
 
   // Throws Error if the file cannot be read.
@@ -52,6 +52,7 @@ class ByteStream {
  private:
   std::size_t read_some(std::uint8_t* into, std::size_t bytes);
   std::size_t read_file(std::uint8_t* into, std::size_t bytes);
+  void report() const;
 
   InputFile file_;
   OnProgress on_progress_;

@@ -88,6 +88,8 @@ SnapshotValue SnapshotCollector::text(std::string_view text) {
     if (const auto state = kBlockStateNames.find(name)) traits.state = static_cast<std::uint8_t>(*state);
     // PyTorch's name before 2.2.
     if (name == "active_awaiting_free") traits.state = static_cast<std::uint8_t>(BlockState::active_pending_free);
+    traits.as_filename = traits_of_filename(name);
+    traits.as_name = traits_of_name(name);
     text_traits_.push_back(traits);
   }
   return {Kind::text, id, 0};
@@ -134,9 +136,11 @@ SnapshotValue SnapshotCollector::append(SnapshotValue list, SnapshotValue item) 
       add_block(target);
       break;
     case Kind::segment:
+      count_entries(1);
       snapshot_.segments.push_back(std::move(segment_));
       break;
     case Kind::annotation:
+      check_annotations(snapshot_.annotations.size() + 1);
       snapshot_.annotations.push_back(annotation_);
       break;
     default:
@@ -155,7 +159,50 @@ Snapshot SnapshotCollector::finish(SnapshotValue root) {
                     "or is a list of segments",
                     root.kind == Kind::dict ? "a dictionary with other fields" : describe(whole.kind)));
   }
+  if (whole.kind == Kind::document && whole.number >= 0) {
+    take_histories(trace_lists_[static_cast<std::size_t>(whole.number)]);
+  }
+  std::ranges::stable_sort(snapshot_.segments, {}, &SnapshotSegment::device);
+  const std::size_t segment_devices =
+      snapshot_.segments.empty() ? 0 : static_cast<std::size_t>(snapshot_.segments.back().device) + 1;
+  const std::size_t devices = std::max({snapshot_.histories.size(), segment_devices, std::size_t{1}});
+  const auto of_every_device = static_cast<std::size_t>(
+      std::ranges::count_if(snapshot_.annotations, [](const SnapshotAnnotation& mark) { return mark.device < 0; }));
+  check_annotations(snapshot_.annotations.size() + of_every_device * (devices - 1));
   return std::move(snapshot_);
+}
+
+// Devices may share a history; each gets its own.
+void SnapshotCollector::take_histories(const std::vector<std::uint32_t>& traces) {
+  std::vector<std::size_t> uses(traces_.size());
+  for (const std::uint32_t trace : traces) {
+    if (trace != kNoStorage && ++uses[trace] > 1) count_entries(traces_[trace].size());
+  }
+  for (SnapshotHistory& history : traces_) history.close();
+  for (const std::uint32_t trace : traces) {
+    if (trace == kNoStorage) {
+      snapshot_.histories.emplace_back();
+    } else {
+      snapshot_.histories.push_back(--uses[trace] > 0 ? traces_[trace] : std::move(traces_[trace]));
+    }
+  }
+}
+
+void SnapshotCollector::count_entries(std::size_t count) {
+  entry_count_ += count;
+  if (entry_count_ <= kMaxEntries) return;
+  throw Error(
+      fmt::format("it has more than {} events, blocks and segments (a history that several devices share counts for "
+                  "each); record fewer events, by max_entries of _record_memory_history",
+                  kMaxEntries));
+}
+
+void SnapshotCollector::check_annotations(std::size_t count) {
+  if (count <= kMaxAnnotations) return;
+  throw Error(
+      fmt::format("it has more than {} annotations (one that names no device counts for each); record fewer steps, or "
+                  "annotate fewer of their parts",
+                  kMaxAnnotations));
 }
 
 std::size_t SnapshotCollector::append_frames(SnapshotValue list, std::span<const SnapshotValue> items) {
@@ -231,7 +278,7 @@ void SnapshotCollector::add_frame(List& list, std::uint32_t frame) {
 }
 
 SnapshotValue SnapshotCollector::add_event(List& list) {
-  if (event_count_ == kMaxEvents) throw Error(fmt::format("it has more than {} events", kMaxEvents));
+  count_entries(1);
   if (list.storage == kNoStorage) list.storage = new_trace();
   SnapshotHistory& history = traces_[list.storage];
   if (event_runs_.empty() || event_runs_.back().trace != list.storage) {
@@ -251,7 +298,7 @@ void SnapshotCollector::load_event(std::uint32_t number) {
 }
 
 void SnapshotCollector::add_block(List& list) {
-  if (++block_count_ > kMaxBlocks) throw Error(fmt::format("it has more than {} blocks", kMaxBlocks));
+  count_entries(1);
   if (list.storage == kNoStorage) {
     list.storage = static_cast<std::uint32_t>(block_lists_.size());
     block_lists_.emplace_back();
@@ -264,10 +311,13 @@ void SnapshotCollector::add_trace(List& list, SnapshotValue item) {
   if (list.holds == Kind::none) list.holds = Kind::trace;
   if (list.holds != Kind::trace) return;
   if (list.traces.size() >= kMaxDevices) throw Error(fmt::format("it has more than {} devices", kMaxDevices));
-  list.traces.push_back(item.kind == Kind::trace ? item.id : new_trace());
+  count_entries(1);
+  list.traces.push_back(item.kind == Kind::trace ? item.id : kNoStorage);
 }
 
 std::uint32_t SnapshotCollector::new_trace() {
+  if (traces_.size() == kMaxDevices)
+    throw Error(fmt::format("it has more than {} histories; a snapshot has one for each device", kMaxDevices));
   traces_.emplace_back();
   return static_cast<std::uint32_t>(traces_.size() - 1);
 }

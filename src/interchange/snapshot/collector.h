@@ -1,9 +1,9 @@
 // Builds a Snapshot from the values of a document in the order in which they come, and keeps none of them: a frame
-// becomes a number, a stack its origin, and an entry of a history 32 bytes, as soon as each is complete. The readers of
+// becomes a number, a stack its origin, and an entry of a history 12 bytes, as soon as each is complete. The readers of
 // pickle and JSON both feed one.
 //
 // A dictionary's kind follows from its fields: one with `action` is an event, one with `filename` a frame, and so on.
-// Numbers of entries are bounded by what a file of that size can hold; Error is thrown at the limits below.
+// A small file can name one event or history millions of times, so Error is thrown at the limits below.
 #pragma once
 
 #include <array>
@@ -42,8 +42,8 @@ struct SnapshotValue {
     segments,
     annotations,
     settings,
-    document,
-    event,  // the entries of lists
+    document,  // its number is that of its list of histories, -1 without one
+    event,     // the entries of lists
     block,
     segment,
     annotation,
@@ -61,9 +61,13 @@ class SnapshotCollector {
  public:
   static constexpr std::size_t kMaxOpen = 4096;  // containers that are not complete, in one another or side by side
   static constexpr std::size_t kMaxTextBytes = std::size_t{1} << 20;
-  static constexpr std::size_t kMaxEvents = (std::size_t{1} << 28) - 1;
+  // Events, blocks, segments and histories of all devices. A history that several devices share counts for each. Real
+  // files have a few million; each takes 12 to 100 bytes, and about as much again while it is analysed.
+  static constexpr std::size_t kMaxEntries = std::size_t{1} << 24;
+  // One that names no device counts for each device. Each may become a phase, of 100 bytes and its name.
+  static constexpr std::size_t kMaxAnnotations = std::size_t{1} << 20;
   static constexpr std::size_t kMaxFrames = std::size_t{1} << 22;
-  static constexpr std::size_t kMaxBlocks = std::size_t{1} << 26;
+  static constexpr std::size_t kMaxOrigins = std::size_t{1} << 18;
   static constexpr std::size_t kMaxDevices = 1024;
 
   SnapshotValue open_dict();
@@ -102,12 +106,13 @@ class SnapshotCollector {
     SnapshotOrigin origin;               // of the frames so far
     std::uint32_t last_frame = kNoFrame;
     SnapshotValue history;              // the first entry
-    std::vector<std::uint32_t> traces;  // indices in traces_
+    std::vector<std::uint32_t> traces;  // indices in traces_; kNoStorage: one without events
   };
   struct TextTraits {
     SnapshotKey key = SnapshotKey::unknown;
     std::uint8_t action = kNoName;
     std::uint8_t state = kNoName;
+    FrameTraits as_filename, as_name;
   };
   struct FrameHash {
     std::size_t operator()(const SnapshotFrame& frame) const;
@@ -135,6 +140,9 @@ class SnapshotCollector {
   void add_block(List& list);
   void add_trace(List& list, SnapshotValue item);
   std::uint32_t new_trace();
+  void count_entries(std::size_t count);
+  void take_histories(const std::vector<std::uint32_t>& traces);
+  static void check_annotations(std::size_t count);
 
   const TextTraits* traits_of(SnapshotValue text) const;
   std::uint32_t intern_origin(const SnapshotOrigin& origin);
@@ -164,7 +172,7 @@ class SnapshotCollector {
   };
   std::vector<EventRun> event_runs_;
   std::size_t event_count_ = 0;
-  std::size_t block_count_ = 0;
+  std::size_t entry_count_ = 0;
 
   // The entry that was closed last; the list that it belongs to takes it at once.
   struct ClosedEvent {

@@ -115,7 +115,7 @@ SnapshotValue SnapshotCollector::frame_of(const Dict& dict) {
   if (is_new) {
     if (snapshot_.frames.size() >= kMaxFrames) throw Error(fmt::format("it has more than {} frames", kMaxFrames));
     snapshot_.frames.push_back(frame);
-    frame_traits_.push_back(frame_traits(snapshot_.texts[frame.filename], snapshot_.texts[frame.name]));
+    frame_traits_.push_back(text_traits_[frame.filename].as_filename | text_traits_[frame.name].as_name);
   }
   return {Kind::frame, found->second, 0};
 }
@@ -199,26 +199,26 @@ SnapshotValue SnapshotCollector::document_of(const Dict& dict) {
   const Value traces = dict[SnapshotKey::device_traces];
   const Value segments = dict[SnapshotKey::segments];
   snapshot_.settings.overflowed |= is_true(dict[SnapshotKey::overflowed]);
-  if (traces.kind == Kind::trace_list) {
-    for (const std::uint32_t trace : trace_lists_[traces.id]) {
-      traces_[trace].close();
-      const bool is_shared = std::ranges::count(trace_lists_[traces.id], trace) > 1;
-      snapshot_.histories.push_back(is_shared ? traces_[trace] : std::move(traces_[trace]));
-    }
-  } else if (traces.kind != Kind::empty_list && dict.has(SnapshotKey::device_traces)) {
+  const bool has_list = traces.kind == Kind::trace_list;
+  if (!has_list && traces.kind != Kind::empty_list && dict.has(SnapshotKey::device_traces)) {
     throw Error("its field 'device_traces' is not a list with one list of events for each device");
   }
   if (dict.has(SnapshotKey::segments) && segments.kind != Kind::segments && segments.kind != Kind::empty_list) {
     throw Error("its field 'segments' is not a list of segments");
   }
-  return {Kind::document, 0, 0};
+  return {Kind::document, 0, has_list ? std::int64_t{traces.id} : -1};
 }
 
 std::uint32_t SnapshotCollector::intern_origin(const SnapshotOrigin& origin) {
   if (origin == SnapshotOrigin{}) return kNoOrigin;
   const auto [found, is_new] =
       origin_numbers_.try_emplace(origin, static_cast<std::uint32_t>(snapshot_.origins.size()));
-  if (is_new) snapshot_.origins.push_back(origin);
+  if (is_new) {
+    if (snapshot_.origins.size() >= kMaxOrigins) {
+      throw Error(fmt::format("its stacks come from more than {} pairs of lines; record fewer events", kMaxOrigins));
+    }
+    snapshot_.origins.push_back(origin);
+  }
   return found->second;
 }
 

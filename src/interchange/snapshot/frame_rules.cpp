@@ -38,14 +38,20 @@ bool begins_with_any(std::string_view text, Words words) {
 
 }  // namespace
 
-FrameTraits frame_traits(std::string_view filename, std::string_view name) {
+FrameTraits traits_of_filename(std::string_view filename) {
   FrameTraits traits;
-  traits.is_hidden =
-      begins_with_any(name, kHiddenBegins) || has_any(name, kHiddenNames) || has_any(filename, kHiddenFiles);
-  traits.is_framework = filename.empty() || has_any(filename, kFrameworkFiles) || has_any(name, kFrameworkNames);
-  traits.in_optimizer = filename.find("/optim/") != std::string_view::npos ||
-                        name.find("optimizer") != std::string_view::npos ||
-                        name.find("Optimizer") != std::string_view::npos;
+  traits.is_hidden = has_any(filename, kHiddenFiles);
+  traits.is_framework = filename.empty() || has_any(filename, kFrameworkFiles);
+  traits.in_optimizer = filename.find("/optim/") != std::string_view::npos;
+  return traits;
+}
+
+FrameTraits traits_of_name(std::string_view name) {
+  FrameTraits traits;
+  traits.is_hidden = begins_with_any(name, kHiddenBegins) || has_any(name, kHiddenNames);
+  traits.is_framework = has_any(name, kFrameworkNames);
+  traits.in_optimizer =
+      name.find("optimizer") != std::string_view::npos || name.find("Optimizer") != std::string_view::npos;
   traits.in_backward = has_any(name, kBackwardNames);
   traits.in_forward = name.find("forward") != std::string_view::npos;
   return traits;

@@ -12,8 +12,15 @@ struct FrameTraits {
   bool in_optimizer = false;
   bool in_backward = false;
   bool in_forward = false;
+
+  FrameTraits operator|(const FrameTraits& other) const {
+    return {is_hidden || other.is_hidden, is_framework || other.is_framework, in_optimizer || other.in_optimizer,
+            in_backward || other.in_backward, in_forward || other.in_forward};
+  }
 };
 
-FrameTraits frame_traits(std::string_view filename, std::string_view name);
+// Of the file of a line and of its function; the traits of the line are both.
+FrameTraits traits_of_filename(std::string_view filename);
+FrameTraits traits_of_name(std::string_view name);
 
 }  // namespace ridgepoint

@@ -20,7 +20,9 @@ namespace ridgepoint {
 class PickleReader {
  public:
   static constexpr std::size_t kMaxStack = std::size_t{1} << 22;
-  static constexpr std::size_t kMaxMemo = std::size_t{1} << 28;
+  // Eight for each entry that is read. Python refers to each dictionary, list and tuple, whether it occurs again or
+  // not.
+  static constexpr std::size_t kMaxMemo = SnapshotCollector::kMaxEntries * 8;
   // Numbers of references may leave out this many.
   static constexpr std::size_t kMaxMemoGap = std::size_t{1} << 16;
 

@@ -95,8 +95,8 @@ struct Snapshot {
   std::vector<SnapshotFrame> frames;
   std::vector<SnapshotOrigin> origins = {SnapshotOrigin{}};
   std::vector<std::string> categories = {"unknown"};  // as the file names them; index 0 where it names none
-  std::vector<SnapshotSegment> segments;
-  std::vector<SnapshotHistory> histories;  // by device
+  std::vector<SnapshotSegment> segments;              // by device
+  std::vector<SnapshotHistory> histories;             // by device
   std::vector<SnapshotAnnotation> annotations;
   SnapshotSettings settings;
   SnapshotOmissions omissions;

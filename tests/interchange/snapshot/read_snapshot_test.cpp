@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <zlib.h>
 
+#include "interchange/snapshot/collector.h"
 #include "interchange/snapshot/pickle_bytes.h"
 #include "ridgepoint/error.h"
 #include "support/snapshot_json.h"
@@ -13,6 +14,7 @@ namespace {
 
 using namespace pickle_bytes;  // NOLINT(google-build-using-namespace)
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 using ::testing::ThrowsMessage;
@@ -134,6 +136,44 @@ TEST(ReadSnapshot, an_event_and_a_history_may_be_named_again) {
     EXPECT_EQ(history.address(history.event(2).place), 3u);
     EXPECT_EQ(history.event(2).action, SnapshotAction::alloc);
   }
+}
+
+TEST(ReadSnapshot, a_history_without_events_takes_the_place_of_its_device) {
+  const Snapshot found =
+      read(begin() + dict(text("device_traces") + list(kEmptyList + list(three_events()) + kEmptyList)) + kStop);
+  ASSERT_THAT(found.histories, SizeIs(3));
+  EXPECT_EQ(found.histories[0].size(), 0u);
+  EXPECT_EQ(found.histories[1].size(), 3u);
+}
+
+TEST(ReadSnapshot, histories_of_a_snapshot_in_another_field_are_no_devices) {
+  const std::string inner = dict(text("device_traces") + list(list(three_events())));
+  EXPECT_THAT(read(snapshot(three_events(), text("x") + inner)).histories, SizeIs(1));
+}
+
+TEST(ReadSnapshot, segments_are_in_the_order_of_their_devices) {
+  const auto segment = [](int device) {
+    return dict(text("device") + 'K' + static_cast<char>(device) + text("address") + integer(512) + text("total_size") +
+                integer(512));
+  };
+  const Snapshot found = read(begin() + dict(text("segments") + list(segment(2) + segment(0) + segment(2))) + kStop);
+  std::vector<std::int64_t> devices;
+  for (const SnapshotSegment& each : found.segments) devices.push_back(each.device);
+  EXPECT_THAT(devices, ElementsAre(0, 2, 2));
+}
+
+// A million frames in a file of this one's size would take minutes if each searched the text.
+TEST(ReadSnapshot, a_long_text_is_searched_once_and_its_first_1024_bytes_are_kept) {
+  std::string name(1023, 'x');
+  name += "\xc3\xa4" + std::string(500'000, 'y');
+  std::string frames = 'X' + little(name.size(), 4) + name + kMemoize + "0" + text("line") + kMemoize + "0" +
+                       text("name") + kMemoize + "0";
+  for (int line = 0; line < 50'000; ++line) {
+    frames += dict(get(1) + 'J' + little(static_cast<std::uint64_t>(line), 4) + get(2) + get(0));
+  }
+  const Snapshot found = read(begin() + dict(text("x") + list(frames) + text("segments") + kEmptyList) + kStop);
+  ASSERT_THAT(found.frames, SizeIs(50'000));
+  EXPECT_EQ(found.texts[found.frames.back().name], std::string(1023, 'x'));
 }
 
 TEST(ReadSnapshot, an_empty_list_of_frames_may_be_shared_with_what_is_not_complete) {
@@ -295,6 +335,58 @@ TEST_P(HostileSnapshot, is_refused_with_the_reason) {
 INSTANTIATE_TEST_SUITE_P(ReadSnapshot, HostileSnapshot, ::testing::ValuesIn(kHostile),
                          [](const auto& test) { return std::string(test.param.fact); });
 
+constexpr int kMaxEntries = SnapshotCollector::kMaxEntries;
+constexpr int kMaxDevices = SnapshotCollector::kMaxDevices;
+
+void expect_refused(const std::string& bytes, const std::string& message) {
+  EXPECT_THAT([&] { read(bytes); }, ThrowsMessage<Error>(HasSubstr(message)));
+}
+
+// A history of `events` events that all devices share.
+std::string shared_history(int events) {
+  return text("device_traces") +
+         list(list(repeated(event("alloc", 1, 2), events)) + kMemoize + repeated(get(0), kMaxDevices - 1));
+}
+
+TEST(ReadSnapshot, an_event_that_is_named_very_often_is_refused) {
+  expect_refused(snapshot(event("alloc", 1, 2) + kMemoize + repeated(get(0), kMaxEntries)),
+                 "it has more than 16777216 events, blocks and segments");
+}
+
+TEST(ReadSnapshot, a_history_that_devices_share_counts_for_each) {
+  expect_refused(
+      begin() + dict(shared_history(kMaxEntries / kMaxDevices)) + kStop,
+      "more than 16777216 events, blocks and segments (a history that several devices share counts for each");
+}
+
+TEST(ReadSnapshot, very_many_lists_of_empty_histories_are_refused) {
+  const std::string empty_histories = list(repeated(kEmptyList, 1000)) + kAppend;
+  expect_refused(begin() + kEmptyList + repeated(empty_histories, kMaxEntries / 1000 + 1) + kStop,
+                 "more than 16777216 events");
+}
+
+TEST(ReadSnapshot, more_histories_than_devices_are_refused) {
+  expect_refused(begin() + list(repeated(dict(text("x") + list(event("alloc", 1, 2))), kMaxDevices + 1)) + kStop,
+                 "more than 1024 histories");
+}
+
+TEST(ReadSnapshot, an_annotation_without_a_device_counts_for_each) {
+  const std::string mark = dict(text("name") + text("a") + text("stage") + text("START") + text("time_us") + "K\x01");
+  const auto with_marks = [&](int count) {
+    return begin() + dict(shared_history(1) + text("external_annotations") + list(repeated(mark, count))) + kStop;
+  };
+  EXPECT_THAT(read(with_marks(1024)).annotations, SizeIs(1024));
+  expect_refused(with_marks(1025), "more than 1048576 annotations (one that names no device counts for each)");
+}
+
+TEST(ReadSnapshot, very_many_different_stacks_are_refused) {
+  std::string stacks = text("filename") + kMemoize + "0";
+  for (std::uint64_t line = 0; line < SnapshotCollector::kMaxOrigins; ++line) {
+    stacks += list(dict(get(0) + get(0) + text("line") + 'J' + little(line, 4))) + kAppend;
+  }
+  expect_refused(begin() + kEmptyList + stacks + kStop, "more than 262144 pairs of lines");
+}
+
 TEST(ReadSnapshot, a_file_that_is_missing_or_a_folder_is_refused_by_its_name) {
   const TemporaryFolder folder;
   EXPECT_THAT([&] { read_snapshot(folder / "none"); }, ThrowsMessage<Error>(HasSubstr((folder / "none").string())));
@@ -309,6 +401,15 @@ TEST(ReadSnapshot, says_how_far_it_is) {
   ASSERT_GT(shares.size(), 3u);
   EXPECT_TRUE(std::ranges::is_sorted(shares));
   EXPECT_EQ(shares.back(), 1.0);
+}
+
+TEST(ReadSnapshot, may_be_stopped_while_a_small_file_gives_a_large_document) {
+  const TemporaryFolder folder;
+  const std::string document = snapshot(event("alloc", 1, 2) + kMemoize + repeated(get(0), 4'000'000));
+  write_file(folder / "s", gzip(document));
+  std::size_t calls = 0;
+  read_snapshot(folder / "s", [&](double) { ++calls; });
+  EXPECT_GE(calls, document.size() >> 20);
 }
 
 }  // namespace
