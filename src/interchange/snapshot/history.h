@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/enum_names.h"
+#include "core/stop_regularly.h"
 #include "interchange/snapshot/number_index.h"
 
 namespace ridgepoint {
@@ -89,24 +90,25 @@ class SnapshotHistory {
     std::size_t timed = index / kTimedEvery;
     std::int64_t time = times_[timed];
     auto jump = std::ranges::upper_bound(jumps_, timed * kTimedEvery, {}, &Jump::event);
+    auto packed = events_.begin() + static_cast<std::ptrdiff_t>(timed * kTimedEvery);
     for (timed = timed * kTimedEvery + 1; timed <= index; ++timed) {
-      time += events_[timed].step_us;
+      time += (++packed)->step_us;
       if (jump != jumps_.end() && jump->event == timed) time = (jump++)->time_us;
     }
-    return unpacked(events_[index], time);
+    return unpacked(*packed, time);
   }
 
-  // Calls visit(index, event) for the first `count` events, oldest first.
+  // Calls visit(index, event) for all events, oldest first.
   template <typename Visit>
-  void walk(Visit visit, std::size_t count = SIZE_MAX) const {
+  void walk(Visit visit, const StopPoint& stop_point = {}) const {
     std::int64_t time = 0;
     std::size_t jump = 0;
     std::size_t index = 0;
-    count = std::min(count, events_.size());
-    for (auto packed = events_.begin(); index < count; ++packed, ++index) {
-      time += packed->step_us;
+    for (const Packed& packed : events_) {
+      stop_regularly(stop_point, index);
+      time += packed.step_us;
       if (jump < jumps_.size() && jumps_[jump].event == index) time = jumps_[jump++].time_us;
-      visit(index, unpacked(*packed, time));
+      visit(index++, unpacked(packed, time));
     }
   }
 
@@ -126,7 +128,7 @@ class SnapshotHistory {
     std::size_t event;
     std::int64_t time_us;
   };
-  static constexpr std::size_t kTimedEvery = 256;
+  static constexpr std::size_t kTimedEvery = 64;
   static constexpr unsigned kActionShift = 28;
   static constexpr std::uint32_t kMaxPlace = (std::uint32_t{1} << kActionShift) - 1;
   static constexpr std::int64_t kMostStepUs = UINT32_MAX;

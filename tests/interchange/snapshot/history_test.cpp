@@ -57,12 +57,14 @@ TEST(SnapshotHistory, an_event_without_a_time_has_that_of_the_one_before) {
   EXPECT_THAT(times_of(history), ElementsAre(100, 100, 101));
 }
 
-TEST(SnapshotHistory, walks_only_the_first_events_if_told) {
+TEST(SnapshotHistory, a_walk_may_be_stopped_at_every_65536th_event) {
   SnapshotHistory history;
-  for (int i = 0; i < 5; ++i) history.add(SnapshotAction::alloc, 1, {}, i);
-  int seen = 0;
-  history.walk([&](std::size_t, const Event&) { ++seen; }, 3);
-  EXPECT_EQ(seen, 3);
+  for (int i = 0; i < 200'000; ++i) history.add(SnapshotAction::alloc, 1, {}, i);
+  std::size_t seen = 0;
+  std::vector<std::size_t> stops;
+  history.walk([&](std::size_t, const Event&) { ++seen; }, [&] { stops.push_back(seen); });
+  EXPECT_EQ(seen, 200'000u);
+  EXPECT_THAT(stops, ElementsAre(0, 65'536, 131'072, 196'608));
 }
 
 }  // namespace

@@ -19,8 +19,9 @@ using Segments = std::vector<const SnapshotSegment*>;
 
 Segments segments_of(const Snapshot& snapshot, std::int64_t device) {
   Segments segments;
-  for (const SnapshotSegment& segment : snapshot.segments) {
-    if (segment.device == device) segments.push_back(&segment);
+  for (const SnapshotSegment& segment :
+       std::ranges::equal_range(snapshot.segments, device, {}, &SnapshotSegment::device)) {
+    segments.push_back(&segment);
   }
   return segments;
 }
@@ -77,22 +78,17 @@ std::vector<std::int64_t> devices_of(const Snapshot& snapshot) {
   return {devices.begin(), devices.end()};
 }
 
-SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device, const std::function<void()>& stop_point) {
-  const auto check = [&] {
-    if (stop_point) stop_point();
-  };
+SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device, const StopPoint& stop_point) {
   const SnapshotHistory none;
   const auto index = static_cast<std::size_t>(device);
   const SnapshotHistory& history = index < snapshot.histories.size() ? snapshot.histories[index] : none;
   const Segments segments = segments_of(snapshot, device);
-  Lifetimes lifetimes = find_lifetimes(history, segments, snapshot.settings);
-  check();
-  SnapshotTimeline timeline = follow_history(snapshot, device, history, lifetimes);
-  check();
-  const std::vector<MemoryCycle> cycles = find_cycles(history, lifetimes, timeline);
+  if (stop_point) stop_point();
+  Lifetimes lifetimes = find_lifetimes(history, segments, snapshot.settings, stop_point);
+  SnapshotTimeline timeline = follow_history(snapshot, device, history, lifetimes, stop_point);
+  const std::vector<MemoryCycle> cycles = find_cycles(history, lifetimes, timeline, stop_point);
   const Repetitions repetitions = find_repetitions(timeline, cycles, lifetimes, history.size());
-  infer_categories(snapshot, repetitions, timeline.phases, history.size(), lifetimes);
-  check();
+  infer_categories(snapshot, repetitions, timeline.phases, history.size(), stop_point, lifetimes);
 
   SnapshotReport report;
   report.device = device;
@@ -106,17 +102,16 @@ SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device, con
   report.peak = timeline.peak;
   report.at_peak = timeline.at_peak;
   report.peak_moment = timeline.peak_moment;
-  report.contents = contents_at(snapshot, lifetimes, timeline.peak_moment.moment);
+  report.contents = contents_at(snapshot, lifetimes, timeline.peak_moment.moment, stop_point);
   report.categories_inferred = !snapshot.has_categories();
   report.fragmentation = fragmentation_of(segments, report.at_peak);
   report.fragmentation.rounding_bytes = report.at_peak.allocated_bytes - report.contents.requested_bytes;
-  report.leaks = find_leaks(snapshot, repetitions, lifetimes);
+  report.leaks = find_leaks(snapshot, repetitions, lifetimes, stop_point);
   report.sawtooth = judge_sawtooth(cycles, history, timeline);
   report.retries = timeline.retries;
   for (SnapshotOutOfMemory& failure : timeline.out_of_memory) {
-    failure.held = contents_at(snapshot, lifetimes, failure.when.moment);
+    failure.held = contents_at(snapshot, lifetimes, failure.when.moment, stop_point);
     failure.advice = advice_for(failure, snapshot.settings);
-    check();
   }
   add_remarks(snapshot, history, lifetimes, timeline, report);
   report.out_of_memory = std::move(timeline.out_of_memory);

@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "interchange/snapshot/snapshot.h"
 #include "measure/memory/snapshot/report.h"
+#include "ridgepoint/stop_point.h"
 
 namespace ridgepoint {
 
 // The devices with segments or events, in order.
 std::vector<std::int64_t> devices_of(const Snapshot& snapshot);
 
-// `stop_point` is called now and then; it may throw.
-SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device,
-                              const std::function<void()>& stop_point = nullptr);
+SnapshotReport analyse_device(const Snapshot& snapshot, std::int64_t device, const StopPoint& stop_point = {});
 
 }  // namespace ridgepoint

@@ -69,15 +69,16 @@ bool is_large(std::uint64_t segment_bytes) { return segment_bytes > kSmallSegmen
 // The segments that were there before the first event: those that are freed before they are allocated, and those of the
 // end that are not allocated in between.
 void add_first_segments(const SnapshotHistory& history, const std::vector<const SnapshotSegment*>& segments,
-                        Layout& layout) {
+                        const StopPoint& stop_point, Layout& layout) {
   std::unordered_set<std::uint64_t> named;
-  history.walk([&](std::size_t, const Event& event) {
+  const auto note = [&](std::size_t, const Event& event) {
     const bool is_freed = event.action == SnapshotAction::segment_free;
     if (!is_freed && event.action != SnapshotAction::segment_alloc) return;
     const std::uint64_t bytes = history.request(event.request).size_bytes;
     const std::uint64_t address = history.address(event.place);
     if (named.insert(address).second && is_freed && is_large(bytes)) layout.add_segment(address, bytes);
-  });
+  };
+  history.walk(note, stop_point);
   for (const SnapshotSegment* segment : segments) {
     if (segment->is_large && !segment->is_expandable && !named.contains(segment->address)) {
       layout.add_segment(segment->address, segment->size_bytes);
@@ -89,19 +90,21 @@ void add_first_segments(const SnapshotHistory& history, const std::vector<const 
 
 void set_block_sizes(const SnapshotHistory& history, const std::vector<const SnapshotSegment*>& segments,
                      const SnapshotSettings& settings, const std::vector<std::uint64_t>& older_addresses,
-                     Lifetimes& lives) {
+                     const StopPoint& stop_point, Lifetimes& lives) {
   const auto is_exact = [](const BlockLife& life) { return life.is_exact; };
   if (std::ranges::all_of(lives.recorded, is_exact) && std::ranges::all_of(lives.older, is_exact)) return;
   Layout layout(settings);
-  add_first_segments(history, segments, layout);
+  add_first_segments(history, segments, stop_point, layout);
   for (std::size_t i = 0; i < lives.older.size(); ++i) {
+    stop_regularly(stop_point, i);
     if (lives.older[i].begin == 0) layout.insert(older_addresses[i]);
   }
   for (std::size_t i = 0; i < lives.older.size(); ++i) {
+    stop_regularly(stop_point, i);
     if (lives.older[i].begin == 0) layout.fit(older_addresses[i], lives.older[i]);
   }
   LifeTracker tracker(history.place_count());
-  history.walk([&](std::size_t, const Event& event) {
+  const auto follow = [&](std::size_t, const Event& event) {
     const std::uint64_t address = history.address(event.place);
     const std::uint64_t bytes = history.request(event.request).size_bytes;
     if (event.action == SnapshotAction::segment_alloc && is_large(bytes)) layout.add_segment(address, bytes);
@@ -109,7 +112,8 @@ void set_block_sizes(const SnapshotHistory& history, const std::vector<const Sna
     const LifeTracker::Step step = tracker.step(event);
     if (step.is_complete) layout.remove_block(address);
     if (step.is_allocated) layout.add_block(address, lives[step.life]);
-  });
+  };
+  history.walk(follow, stop_point);
 }
 
 }  // namespace ridgepoint

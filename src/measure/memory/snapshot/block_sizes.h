@@ -14,6 +14,6 @@ namespace ridgepoint {
 // Replaces the sizes of lives that are not exact. `older_addresses` are those of lives.older.
 void set_block_sizes(const SnapshotHistory& history, const std::vector<const SnapshotSegment*>& segments,
                      const SnapshotSettings& settings, const std::vector<std::uint64_t>& older_addresses,
-                     Lifetimes& lives);
+                     const StopPoint& stop_point, Lifetimes& lives);
 
 }  // namespace ridgepoint

@@ -93,12 +93,15 @@ class Judge {
 }  // namespace
 
 void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions,
-                      const std::vector<SnapshotPhase>& phases, std::size_t events, Lifetimes& lifetimes) {
+                      const std::vector<SnapshotPhase>& phases, std::size_t events, const StopPoint& stop_point,
+                      Lifetimes& lifetimes) {
   if (snapshot.has_categories()) return;
   const Judge judge(snapshot, repetitions, phases, events);
   std::map<std::pair<std::uint64_t, std::uint32_t>, std::vector<BlockLife*>> alike;  // by size and origin
+  std::size_t index = 0;
   for (auto* lives : {&lifetimes.older, &lifetimes.recorded}) {
     for (BlockLife& life : *lives) {
+      stop_regularly(stop_point, index++);
       life.category = static_cast<std::uint8_t>(judge.judge(life));
       if (may_be_workspace(snapshot, life)) alike[{life.bytes, life.origin}].push_back(&life);
     }

@@ -32,11 +32,12 @@ std::string_view category_name(const Snapshot& snapshot, std::uint8_t category) 
   return kInferredCategoryNames[static_cast<InferredCategory>(category)];
 }
 
-MemoryContents contents_at(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment) {
+MemoryContents contents_at(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment,
+                           const StopPoint& stop_point) {
   std::map<std::uint8_t, Sum> categories;
   std::unordered_map<std::uint32_t, Sum> origins;
   MemoryContents contents;
-  lifetimes.for_each([&](const BlockLife& life) {
+  lifetimes.for_each(stop_point, [&](const BlockLife& life) {
     if (!life.is_allocated(moment)) return;
     categories[life.category].add(life.bytes);
     origins[life.origin].add(life.bytes);

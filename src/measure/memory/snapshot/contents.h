@@ -39,16 +39,19 @@ inline constexpr auto kInferredCategoryNames = enum_names<InferredCategory>(
 
 // Sets the category of every life to an InferredCategory. Does nothing where the file names categories.
 void infer_categories(const Snapshot& snapshot, const Repetitions& repetitions,
-                      const std::vector<SnapshotPhase>& phases, std::size_t events, Lifetimes& lifetimes);
+                      const std::vector<SnapshotPhase>& phases, std::size_t events, const StopPoint& stop_point,
+                      Lifetimes& lifetimes);
 
 std::string_view category_name(const Snapshot& snapshot, std::uint8_t category);
 
 // What is allocated at a moment.
-MemoryContents contents_at(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment);
+MemoryContents contents_at(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t moment,
+                           const StopPoint& stop_point);
 
 // Compares what is allocated at the ends of repetitions. The first of three or more does not count: it also allocates
 // what stays, such as gradients and the state of the optimizer. Blocks of one size and one origin are counterparts of
 // one another. Nothing is a leak that grew in fewer than half of the repetitions.
-SnapshotLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes);
+SnapshotLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes,
+                         const StopPoint& stop_point);
 
 }  // namespace ridgepoint

@@ -13,9 +13,9 @@ using Basis = SnapshotLeaks::Basis;
 
 // What is allocated at `last` and was not at `first`, by origin and size, without what only took the place of others.
 std::vector<SnapshotLeak> grown(const Snapshot& snapshot, const Lifetimes& lifetimes, std::size_t first,
-                                std::size_t last) {
+                                std::size_t last, const StopPoint& stop_point) {
   std::map<std::pair<std::uint32_t, std::uint64_t>, std::int64_t> changes;
-  lifetimes.for_each([&](const BlockLife& life) {
+  lifetimes.for_each(stop_point, [&](const BlockLife& life) {
     const int change = (life.is_allocated(last) ? 1 : 0) - (life.is_allocated(first) ? 1 : 0);
     if (change != 0) changes[{life.origin, life.bytes}] += change;
   });
@@ -33,7 +33,8 @@ std::vector<SnapshotLeak> grown(const Snapshot& snapshot, const Lifetimes& lifet
 
 }  // namespace
 
-SnapshotLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes) {
+SnapshotLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetitions, const Lifetimes& lifetimes,
+                         const StopPoint& stop_point) {
   SnapshotLeaks leaks;
   leaks.basis = repetitions.basis;
   leaks.name = repetitions.name;
@@ -52,7 +53,7 @@ SnapshotLeaks find_leaks(const Snapshot& snapshot, const Repetitions& repetition
   }
   if (each.back().end_bytes <= base.end_bytes) return leaks;
   leaks.leaked_bytes = each.back().end_bytes - base.end_bytes;
-  leaks.groups = grown(snapshot, lifetimes, base.end, each.back().end);
+  leaks.groups = grown(snapshot, lifetimes, base.end, each.back().end, stop_point);
   return leaks;
 }
 

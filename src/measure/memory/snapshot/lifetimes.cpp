@@ -33,14 +33,19 @@ void take_size(BlockLife& life, const SnapshotBlock& block) {
 class Finder {
  public:
   Finder(const SnapshotHistory& history, const std::vector<const SnapshotSegment*>& segments,
-         const SnapshotSettings& settings)
-      : history_(history), segments_(segments), settings_(settings), tracker_(history.place_count()) {}
+         const SnapshotSettings& settings, const StopPoint& stop_point)
+      : history_(history),
+        segments_(segments),
+        settings_(settings),
+        stop_point_(stop_point),
+        tracker_(history.place_count()) {}
 
   Lifetimes find() {
     history_.walk(
-        [this](std::size_t index, const Event& event) { follow(static_cast<std::uint32_t>(index) + 1, event); });
+        [this](std::size_t index, const Event& event) { follow(static_cast<std::uint32_t>(index) + 1, event); },
+        stop_point_);
     match_segments();
-    set_block_sizes(history_, segments_, settings_, older_addresses_, lives_);
+    set_block_sizes(history_, segments_, settings_, older_addresses_, stop_point_, lives_);
     lives_.start = start_levels();
     return std::move(lives_);
   }
@@ -84,6 +89,7 @@ class Finder {
       }
     }
     for (std::uint32_t place = 0; place < history_.place_count(); ++place) {
+      stop_regularly(stop_point_, place);
       if (tracker_.life_at(place) == kNoLife) continue;
       const auto found = live.find(history_.address(place));
       if (tracker_.is_live(place) && found != live.end()) {
@@ -136,6 +142,7 @@ class Finder {
   const SnapshotHistory& history_;
   const std::vector<const SnapshotSegment*>& segments_;
   const SnapshotSettings& settings_;
+  const StopPoint& stop_point_;
   LifeTracker tracker_;
   Lifetimes lives_;
   std::vector<std::uint64_t> older_addresses_;
@@ -174,8 +181,8 @@ LifeTracker::Step LifeTracker::step(const Event& event) {
 }
 
 Lifetimes find_lifetimes(const SnapshotHistory& history, const std::vector<const SnapshotSegment*>& segments,
-                         const SnapshotSettings& settings) {
-  return Finder(history, segments, settings).find();
+                         const SnapshotSettings& settings, const StopPoint& stop_point) {
+  return Finder(history, segments, settings, stop_point).find();
 }
 
 std::int64_t reserved_change(const SnapshotHistory& history, const Event& event) {

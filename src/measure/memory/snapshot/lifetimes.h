@@ -8,6 +8,7 @@
 #include <deque>
 #include <vector>
 
+#include "core/stop_regularly.h"
 #include "interchange/snapshot/snapshot.h"
 #include "measure/memory/snapshot/report.h"
 
@@ -77,22 +78,26 @@ struct Lifetimes {
   }
   BlockLife& operator[](std::uint32_t life) { return (life & kOlder) != 0 ? older[life & ~kOlder] : recorded[life]; }
   template <typename Visit>
-  void for_each(Visit visit) const {
-    for (const BlockLife& life : older) visit(life);
-    for (const BlockLife& life : recorded) visit(life);
+  void for_each(const StopPoint& stop_point, Visit visit) const {
+    std::size_t index = 0;
+    for (const auto* lives : {&older, &recorded}) {
+      for (const BlockLife& life : *lives) {
+        stop_regularly(stop_point, index++);
+        visit(life);
+      }
+    }
   }
 };
 
 Lifetimes find_lifetimes(const SnapshotHistory& history, const std::vector<const SnapshotSegment*>& segments,
-                         const SnapshotSettings& settings);
+                         const SnapshotSettings& settings, const StopPoint& stop_point);
 
 // What an event adds to the reserved bytes, negative for what it takes away.
 std::int64_t reserved_change(const SnapshotHistory& history, const SnapshotHistory::Event& event);
 
-// Calls visit(moment, event, levels) after each event, for the first `count` events.
+// Calls visit(moment, event, levels) after each event.
 template <typename Visit>
-void walk_levels(const SnapshotHistory& history, const Lifetimes& lifetimes, Visit visit,
-                 std::size_t count = SIZE_MAX) {
+void walk_levels(const SnapshotHistory& history, const Lifetimes& lifetimes, const StopPoint& stop_point, Visit visit) {
   LifeTracker tracker(history.place_count());
   MemoryLevels levels = lifetimes.start;
   history.walk(
@@ -116,7 +121,7 @@ void walk_levels(const SnapshotHistory& history, const Lifetimes& lifetimes, Vis
         }
         visit(index + 1, event, levels);
       },
-      count);
+      stop_point);
 }
 
 }  // namespace ridgepoint

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "core/units.h"
@@ -22,31 +24,34 @@ struct Extreme {
   bool is_high = false;
 };
 
-// Keeps the extremes that differ from their neighbours by at least `least_bytes`.
+// Finds the extremes that differ from their neighbours by at least `least_bytes`.
 class ExtremeFilter {
  public:
   explicit ExtremeFilter(std::uint64_t least_bytes) : least_bytes_(std::max<std::uint64_t>(least_bytes, 1)) {}
 
-  void add(const TurningPoint& reached, const TurningPoint& left) {
+  // Returns the extreme that memory has left for good by reaching this level.
+  std::optional<Extreme> add(const TurningPoint& reached, const TurningPoint& left) {
     if (is_first_) {
       low_ = high_ = {reached, left, false};
       is_first_ = false;
-      return;
+      return {};
     }
     extend(low_, reached, left, reached.allocated_bytes < low_.reached.allocated_bytes);
     extend(high_, reached, left, reached.allocated_bytes > high_.reached.allocated_bytes);
     const std::uint64_t now = reached.allocated_bytes;
-    if (seeks_high_ && high_.reached.allocated_bytes >= now + least_bytes_) {
-      turn(high_, true, reached, left);
-    } else if (!seeks_high_ && now >= low_.reached.allocated_bytes + least_bytes_) {
-      turn(low_, false, reached, left);
-    }
+    const bool turns = seeks_high_ ? high_.reached.allocated_bytes >= now + least_bytes_
+                                   : now >= low_.reached.allocated_bytes + least_bytes_;
+    if (!turns) return {};
+    const Extreme found = last();
+    low_ = high_ = {reached, left, false};
+    seeks_high_ = !seeks_high_;
+    return found;
   }
-  std::vector<Extreme> finish() {
-    Extreme last = seeks_high_ ? high_ : low_;
-    last.is_high = seeks_high_;
-    if (!is_first_) found_.push_back(last);
-    return std::move(found_);
+  // The newest extreme, which memory need not have left.
+  Extreme last() const {
+    Extreme newest = seeks_high_ ? high_ : low_;
+    newest.is_high = seeks_high_;
+    return newest;
   }
 
  private:
@@ -54,76 +59,106 @@ class ExtremeFilter {
     if (is_beyond) extreme.reached = reached;
     if (is_beyond || reached.allocated_bytes == extreme.reached.allocated_bytes) extreme.left = left;
   }
-  void turn(Extreme& extreme, bool is_high, const TurningPoint& reached, const TurningPoint& left) {
-    extreme.is_high = is_high;
-    found_.push_back(extreme);
-    low_ = high_ = {reached, left, false};
-    seeks_high_ = !is_high;
-  }
 
   std::uint64_t least_bytes_;
   bool is_first_ = true;
   bool seeks_high_ = false;
   Extreme low_, high_;
-  std::vector<Extreme> found_;
 };
-
-std::vector<Extreme> extremes_of(const SnapshotHistory& history, const Lifetimes& lifetimes, std::uint64_t least) {
-  ExtremeFilter filter(least);
-  TurningPoint last{{}, lifetimes.start.allocated_bytes};
-  bool is_first = true;
-  walk_levels(history, lifetimes, [&](std::size_t moment, const Event& event, const MemoryLevels& levels) {
-    if (is_first) last.at.time_us = event.time_us;
-    is_first = false;
-    const bool changed = levels.allocated_bytes != last.allocated_bytes;
-    // The level before this event was left by it.
-    if (changed) filter.add(last, {{moment - 1, event.time_us}, last.allocated_bytes});
-    if (changed) last = {{moment, event.time_us}, levels.allocated_bytes};
-  });
-  filter.add(last, last);
-  return filter.finish();
-}
-
-std::vector<MemoryCycle> cycles_of(const std::vector<Extreme>& extremes) {
-  std::vector<MemoryCycle> cycles;
-  for (std::size_t i = 0; i + 2 < extremes.size(); ++i) {
-    if (extremes[i].is_high) continue;
-    cycles.push_back({extremes[i].left, extremes[i + 1].reached, extremes[i + 1].left, extremes[i + 2].reached});
-  }
-  return cycles;
-}
-
-std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
-
-// The longest run of cycles that end about where they begin.
-std::vector<MemoryCycle> repeated(const std::vector<MemoryCycle>& cycles) {
-  constexpr double kLargestDrift = 0.1;
-  std::vector<MemoryCycle> best, run;
-  for (const MemoryCycle& cycle : cycles) {
-    const std::uint64_t low = std::min(cycle.begin.allocated_bytes, cycle.end.allocated_bytes);
-    const auto height = static_cast<double>(cycle.peak_begin.allocated_bytes - low);
-    const auto drift = static_cast<double>(distance(cycle.begin.allocated_bytes, cycle.end.allocated_bytes));
-    if (drift > kLargestDrift * height) {
-      run.clear();
-      continue;
-    }
-    run.push_back(cycle);
-    if (run.size() > best.size()) best = run;
-  }
-  return best;
-}
-
-double mean(const std::vector<MemoryCycle>& cycles, double (*figure)(const MemoryCycle&)) {
-  double sum = 0;
-  for (const MemoryCycle& cycle : cycles) sum += figure(cycle);
-  return sum / static_cast<double>(cycles.size());
-}
 
 double events_between(const TurningPoint& a, const TurningPoint& b) {
   return static_cast<double>(b.at.moment) - static_cast<double>(a.at.moment);
 }
 double time_between(const TurningPoint& a, const TurningPoint& b) {
   return static_cast<double>(b.at.time_us - a.at.time_us);
+}
+
+std::uint64_t distance(std::uint64_t a, std::uint64_t b) { return a > b ? a - b : b - a; }
+
+bool ends_where_it_begins(const MemoryCycle& cycle) {
+  constexpr double kLargestDrift = 0.1;
+  const std::uint64_t low = std::min(cycle.begin.allocated_bytes, cycle.end.allocated_bytes);
+  const auto height = static_cast<double>(cycle.peak_begin.allocated_bytes - low);
+  return static_cast<double>(distance(cycle.begin.allocated_bytes, cycle.end.allocated_bytes)) <=
+         kLargestDrift * height;
+}
+
+// Cycles that follow one another, by their numbers.
+struct CycleRun {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  double events = 0;
+};
+
+// Follows the cycles between the lows of an ExtremeFilter and finds their longest run of those that end about where
+// they begin. It keeps no cycles but those of a run that is already known: histories have millions.
+class RunSearch {
+ public:
+  explicit RunSearch(std::uint64_t least_bytes, const CycleRun& kept = {}) : filter_(least_bytes), kept_(kept) {
+    cycles_.reserve(kept.count);
+  }
+
+  void add(const TurningPoint& reached, const TurningPoint& left) {
+    if (const std::optional<Extreme> extreme = filter_.add(reached, left)) follow(*extreme);
+  }
+  void finish() { follow(filter_.last()); }
+  const CycleRun& longest() const { return longest_; }
+  std::vector<MemoryCycle> take_cycles() { return std::move(cycles_); }
+
+ private:
+  void follow(const Extreme& extreme) {
+    if (extreme.is_high) {
+      high_ = extreme;
+      return;
+    }
+    if (low_) add({low_->left, high_.reached, high_.left, extreme.reached});
+    low_ = extreme;
+  }
+  void add(const MemoryCycle& cycle) {
+    const std::size_t number = count_++;
+    if (number - kept_.first < kept_.count) cycles_.push_back(cycle);
+    if (!ends_where_it_begins(cycle)) {
+      run_ = {count_, 0, 0};
+      return;
+    }
+    if (run_.count++ == 0) run_begin_ = cycle.begin;
+    run_.events = events_between(run_begin_, cycle.end);
+    if (run_.count > longest_.count) longest_ = run_;
+  }
+
+  ExtremeFilter filter_;
+  std::optional<Extreme> low_;
+  Extreme high_;
+  std::size_t count_ = 0;
+  CycleRun run_, longest_, kept_;
+  TurningPoint run_begin_;
+  std::vector<MemoryCycle> cycles_;
+};
+
+// Passes on the levels of allocated memory, each with when it is reached and left.
+void search_levels(const SnapshotHistory& history, const Lifetimes& lifetimes, const StopPoint& stop_point,
+                   std::span<RunSearch> searches) {
+  const auto add = [&](const TurningPoint& reached, const TurningPoint& left) {
+    for (RunSearch& search : searches) search.add(reached, left);
+  };
+  TurningPoint last{{}, lifetimes.start.allocated_bytes};
+  bool is_first = true;
+  walk_levels(history, lifetimes, stop_point, [&](std::size_t moment, const Event& event, const MemoryLevels& levels) {
+    if (is_first) last.at.time_us = event.time_us;
+    is_first = false;
+    if (levels.allocated_bytes == last.allocated_bytes) return;
+    // The level before this event was left by it.
+    add(last, {{moment - 1, event.time_us}, last.allocated_bytes});
+    last = {{moment, event.time_us}, levels.allocated_bytes};
+  });
+  add(last, last);
+  for (RunSearch& search : searches) search.finish();
+}
+
+double mean(const std::vector<MemoryCycle>& cycles, double (*figure)(const MemoryCycle&)) {
+  double sum = 0;
+  for (const MemoryCycle& cycle : cycles) sum += figure(cycle);
+  return sum / static_cast<double>(cycles.size());
 }
 
 std::string rate(double bytes, double seconds) {
@@ -162,19 +197,23 @@ void judge(SnapshotSawtooth& sawtooth) {
 }  // namespace
 
 std::vector<MemoryCycle> find_cycles(const SnapshotHistory& history, const Lifetimes& lifetimes,
-                                     const SnapshotTimeline& timeline) {
+                                     const SnapshotTimeline& timeline, const StopPoint& stop_point) {
   constexpr std::array<double, 3> kShares = {0.4, 0.2, 0.08};
   const std::uint64_t range = timeline.peak.allocated_bytes - timeline.least_allocated_bytes;
   if (range == 0) return {};
-  const auto least = [&](double share) { return static_cast<std::uint64_t>(share * static_cast<double>(range)); };
-  const std::vector<Extreme> extremes = extremes_of(history, lifetimes, least(kShares.back()));
+  std::vector<std::uint64_t> least;
+  std::vector<RunSearch> searches;
   for (const double share : kShares) {
-    ExtremeFilter coarse(least(share));
-    for (const Extreme& extreme : extremes) coarse.add(extreme.reached, extreme.left);
-    std::vector<MemoryCycle> cycles = repeated(cycles_of(coarse.finish()));
-    if (cycles.size() < kLeastCycles) continue;
-    if (2 * events_between(cycles.front().begin, cycles.back().end) >= static_cast<double>(history.size()))
-      return cycles;
+    least.push_back(static_cast<std::uint64_t>(share * static_cast<double>(range)));
+    searches.emplace_back(least.back());
+  }
+  search_levels(history, lifetimes, stop_point, searches);
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    const CycleRun run = searches[i].longest();
+    if (run.count < kLeastCycles || 2 * run.events < static_cast<double>(history.size())) continue;
+    RunSearch again(least[i], run);
+    search_levels(history, lifetimes, stop_point, std::span(&again, 1));
+    return again.take_cycles();
   }
   return {};
 }

@@ -29,7 +29,7 @@ struct MemoryCycle {
 
 // At least three cycles that return to about the same level and cover half of the events; otherwise empty.
 std::vector<MemoryCycle> find_cycles(const SnapshotHistory& history, const Lifetimes& lifetimes,
-                                     const SnapshotTimeline& timeline);
+                                     const SnapshotTimeline& timeline, const StopPoint& stop_point);
 
 SnapshotSawtooth judge_sawtooth(const std::vector<MemoryCycle>& cycles, const SnapshotHistory& history,
                                 const SnapshotTimeline& timeline);

@@ -126,9 +126,9 @@ class Follower {
 }  // namespace
 
 SnapshotTimeline follow_history(const Snapshot& snapshot, std::int64_t device, const SnapshotHistory& history,
-                                const Lifetimes& lifetimes) {
+                                const Lifetimes& lifetimes, const StopPoint& stop_point) {
   Follower follower(snapshot, device, history, lifetimes.start);
-  walk_levels(history, lifetimes, [&](std::size_t moment, const Event& event, const MemoryLevels& levels) {
+  walk_levels(history, lifetimes, stop_point, [&](std::size_t moment, const Event& event, const MemoryLevels& levels) {
     follower.follow(moment, event, levels);
   });
   return follower.finish();

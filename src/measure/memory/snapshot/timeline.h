@@ -35,6 +35,6 @@ inline constexpr std::size_t kMaxOpenPhases = 64;
 inline constexpr std::size_t kMaxOutOfMemory = 20;
 
 SnapshotTimeline follow_history(const Snapshot& snapshot, std::int64_t device, const SnapshotHistory& history,
-                                const Lifetimes& lifetimes);
+                                const Lifetimes& lifetimes, const StopPoint& stop_point);
 
 }  // namespace ridgepoint

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ridgepoint/error.h"
 #include "support/snapshot_json.h"
 
 namespace ridgepoint {
@@ -14,6 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+using ::testing::ThrowsMessage;
 
 constexpr std::uint64_t kA = kSegmentBase;
 constexpr std::uint64_t kB = kSegmentBase + 4 * kMiB;
@@ -127,6 +129,21 @@ TEST(AnalyseSnapshot, segments_alone_are_shown_without_a_history) {
   EXPECT_EQ(report.peak.allocated_bytes, 4 * kMiB);
   EXPECT_EQ(report.peak.active_bytes, 6 * kMiB);
   EXPECT_EQ(report.end.reserved_bytes, 20 * kMiB);
+}
+
+TEST(AnalyseSnapshot, may_be_stopped_within_each_of_its_walks) {
+  constexpr std::size_t kEvents = 500'000;
+  Snapshot snapshot;
+  SnapshotHistory& history = snapshot.histories.emplace_back();
+  for (std::size_t i = 0; i < kEvents; ++i) history.add(SnapshotAction::alloc, i * 512, {.size_bytes = 512}, i);
+  std::size_t calls = 0;
+  analyse_device(snapshot, 0, [&] { ++calls; });
+  // Lifetimes, sizes of blocks, levels, extremes, categories, contents.
+  EXPECT_GE(calls, 6 * kEvents / 65'536);
+  const auto interrupt = [&] {
+    if (--calls == 0) throw Error("interrupted");
+  };
+  EXPECT_THAT([&] { analyse_device(snapshot, 0, interrupt); }, ThrowsMessage<Error>(HasSubstr("interrupted")));
 }
 
 TEST(AnalyseSnapshot, several_devices_are_apart) {

@@ -223,6 +223,37 @@ TEST(Sawtooth, is_bound_by_the_allocator_where_requests_for_segments_take_the_ti
   EXPECT_GT(sawtooth.allocator_share, 0.4);
 }
 
+// 200,000 cycles: a search that copies what it has found at each of them moves two terabytes.
+TEST(Sawtooth, of_very_many_cycles_is_found_in_one_pass) {
+  constexpr std::size_t kCycles = 200'000;
+  Snapshot snapshot;
+  SnapshotHistory& history = snapshot.histories.emplace_back();
+  std::int64_t time_us = 0;
+  for (std::size_t i = 0; i < kCycles; ++i) {
+    history.add(SnapshotAction::alloc, kSegmentBase, {.size_bytes = kMiB}, ++time_us);
+    history.add(SnapshotAction::free, kSegmentBase, {.size_bytes = kMiB}, ++time_us);
+  }
+  const SnapshotSawtooth sawtooth = analyse_device(snapshot, 0).sawtooth;
+  EXPECT_EQ(sawtooth.cycles, kCycles);
+  EXPECT_EQ(sawtooth.rise_events, 1);
+}
+
+TEST(Sawtooth, the_longest_run_of_equal_cycles_is_taken) {
+  SnapshotJson json;
+  const auto cycles = [&](std::uint64_t begin, int count) {
+    for (int i = 0; i < count; ++i) {
+      json.alloc(kSegmentBase + begin * kMiB, 10 * kMiB);
+      json.free(kSegmentBase + begin * kMiB, 10 * kMiB);
+    }
+  };
+  cycles(0, 3);
+  json.alloc(kSegmentBase + 100 * kMiB, 9 * kMiB);  // stays
+  cycles(20, 12);
+  json.alloc(kSegmentBase + 120 * kMiB, 9 * kMiB);
+  cycles(40, 4);
+  EXPECT_EQ(json.report().sawtooth.cycles, 11u) << "the first one begins below them";
+}
+
 TEST(Sawtooth, there_is_none_where_memory_only_grows) {
   SnapshotJson json;
   for (std::uint64_t i = 0; i < 50; ++i) json.alloc(kSegmentBase + i * kMiB, kMiB);
