@@ -20,7 +20,8 @@ const KernelVariant& variant_of(const CardFacts& card, const KernelSpec& spec) {
 }  // namespace
 
 bool KernelVariant::can_run(const CardFacts& card, const Graph& graph, const Node& node) const {
-  return node.op == op && graph.type(node.inputs[static_cast<std::size_t>(operand)]).dtype == dtype &&
+  const auto index = static_cast<std::size_t>(operand);
+  return node.op == op && index < node.inputs.size() && graph.type(node.inputs[index]).dtype == dtype &&
          runs_on(card.capability) && static_cast<std::size_t>(tiling.shared_bytes) <= card.shared_bytes_per_block &&
          (accepts == nullptr || accepts(*this, graph, node));
 }

@@ -19,8 +19,8 @@ struct KernelTiling {
 };
 
 struct KernelVariant {
-  // The predicate: the op, the dtype of input number `operand`, the GPU, and the conditions of `accepts` on shapes and
-  // attributes.
+  // The predicate: the op, the dtype of input number `operand`, which a fused node may lack, the GPU, and the
+  // conditions of `accepts` on shapes and attributes.
   Op op;
   DType dtype;
   int operand = 0;

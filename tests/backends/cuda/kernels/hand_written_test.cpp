@@ -51,6 +51,18 @@ TEST(CudaHandWritten, chooses_the_derivative_of_cross_entropy_by_its_logits) {
   }
 }
 
+// A body of constants alone has no operand whose type a kernel could be for.
+TEST(CudaHandWritten, has_no_kernel_for_a_fused_node_without_operands) {
+  cuda::CardFacts card;
+  card.capability = {9, 0};
+  Graph body;
+  body.add_output("0", exp(body, constant(body, 0.5, DType::fp32)));
+  Graph graph;
+  const NodeId node = add_fused(graph, {}, std::make_shared<const FusedBody>(std::move(body)));
+  verify(graph);
+  EXPECT_FALSE(cuda::has_hand_written(card, graph, graph.node(node)));
+}
+
 TEST(KernelLaunch, refuses_what_the_second_dimension_of_a_grid_cannot_hold) {
   EXPECT_EQ(cuda::checked_grid_y(65535 * 64, 64, "the width"), 65535U);
   try {
