@@ -8,8 +8,8 @@ constexpr Pass kPipeline[] = {
 #include "passes/pass_list.def"
 #undef RIDGEPOINT_PASS
 };
-constexpr std::size_t kTrainingPasses = 14;
-static_assert(kPipeline[kTrainingPasses - 1].name == "split_gradients");
+constexpr std::size_t kTrainingPasses = 13;
+static_assert(kPipeline[kTrainingPasses - 1].name == "unscale_gradients");
 
 }  // namespace
 

@@ -1,5 +1,5 @@
 // Gives every parameter its own gradient among the outputs, where merge_products stored several parameters as one:
-// "grad.NAME" is then a part of the gradient of all of them.
+// "grad.NAME" is then a part of the gradient of all of them, directly behind that, so before the optimizer.
 #include <utility>
 #include <vector>
 
@@ -16,6 +16,7 @@ void add_parts(Graph& graph, const Output& gradient, const Node& parameter) {
   const GraphSettings settings(graph);
   graph.set_phase(Phase::backward);
   graph.set_scope(module_of(gradient.of));
+  insert_behind(graph, graph.producer(gradient.value));
   const std::vector<StoredTensor> tensors = stored_tensors(graph, parameter);
   const std::vector<Value> parts = split(graph, gradient.value, 0, part_rows(parameter));
   for (std::size_t i = 0; i < parts.size(); ++i)
