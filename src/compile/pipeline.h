@@ -13,7 +13,8 @@ std::span<const Pass> pipeline();
 std::span<const Pass> training_passes();
 
 // Runs `passes` up to options.until, except those in options.skip. Throws Error (usage) for an unknown name in either,
-// the errors of the passes, and those of verify() with the name of the pass.
+// the errors of the passes, and those of verify() with the name of the pass. Without options.verify those of
+// verify_operands() after the last pass.
 void run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& options);
 
 }  // namespace ridgepoint

@@ -5,6 +5,7 @@
 
 #include "compile/pipeline.h"
 #include "core/nearest.h"
+#include "ir/verify.h"
 #include "ridgepoint/error.h"
 
 namespace ridgepoint {
@@ -18,11 +19,11 @@ void check_name(const std::string& asked, std::span<const Pass> passes) {
   throw Error("no pass is called '" + asked + "'" + hint(asked, names), ErrorKind::usage);
 }
 
-void check_result(const Graph& graph, const Pass& pass) {
+void check_result(void (*check)(const Graph&), const Graph& graph, const std::string& after) {
   try {
-    verify(graph);
+    check(graph);
   } catch (const Error& error) {
-    throw Error("after pass '" + std::string(pass.name) + "': " + error.what());
+    throw Error("after " + after + ": " + error.what());
   }
 }
 
@@ -31,7 +32,7 @@ PassResult run_pass(Graph& graph, const Pass& pass, const PassOptions& options) 
   const bool changed = pass.run(graph, options);
   const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - begin;
   graph.set_insertion_at_end();
-  if (changed && options.verify) check_result(graph, pass);
+  if (changed && options.verify) check_result(verify, graph, "pass '" + std::string(pass.name) + "'");
   return {pass.name, changed, elapsed.count()};
 }
 
@@ -46,8 +47,10 @@ void run_passes(Graph& graph, std::span<const Pass> passes, const PassOptions& o
       const PassResult result = run_pass(graph, pass, options);
       if (options.after_pass) options.after_pass(result, graph);
     }
-    if (pass.name == options.until) return;
+    if (pass.name == options.until) break;
   }
+  // A malformed graph would crash whoever plans it.
+  if (!options.verify) check_result(verify_operands, graph, "all passes, of which a debug build names the wrong one");
 }
 
 }  // namespace ridgepoint

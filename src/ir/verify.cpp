@@ -7,8 +7,8 @@
 #include "ir/optional_operands.h"
 #include "ir/queries.h"
 #include "ir/stored_tensors.h"
+#include "ir/verify.h"
 #include "ridgepoint/error.h"
-#include "ridgepoint/graph.h"
 
 namespace ridgepoint {
 namespace {
@@ -88,8 +88,6 @@ void check_body(const Graph& graph, const Node& node) {
 void check_updates(const Graph& graph) {
   std::unordered_set<std::uint32_t> targets;
   for (const Update& update : graph.updates()) {
-    if (!graph.contains(update.input) || !graph.contains(update.value))
-      throw Error("graph '" + graph.name + "' has an update of a value that does not exist");
     const Node& target = graph.producer_node(update.input);
     if (target.op != Op::input) broken(graph, target, "only an input can be updated");
     const Role role = input_role(target);
@@ -107,10 +105,8 @@ void check_updates(const Graph& graph) {
 
 }  // namespace
 
-void verify(const Graph& graph) {
+void verify_operands(const Graph& graph) {
   const std::vector<std::size_t> position = positions(graph);
-  std::unordered_set<std::string> names;
-  std::unordered_set<const FusedBody*> bodies;  // checked ones
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     if (!node.alive) broken(graph, node, "an erased node is in the schedule");
@@ -120,6 +116,23 @@ void verify(const Graph& graph) {
       if (position[graph.producer(value).id] >= position[id.id])
         broken(graph, node, "operand %" + std::to_string(value.id) + " is defined later");
     }
+  }
+  for (const Output& output : graph.outputs()) {
+    if (!graph.contains(output.value))
+      throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of the graph");
+  }
+  for (const Update& update : graph.updates()) {
+    if (!graph.contains(update.input) || !graph.contains(update.value))
+      throw Error("graph '" + graph.name + "' has an update of a value that does not exist");
+  }
+}
+
+void verify(const Graph& graph) {
+  verify_operands(graph);
+  std::unordered_set<std::string> names;
+  std::unordered_set<const FusedBody*> bodies;  // checked ones
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
     if (node.op == Op::input) check_input(graph, node, names);
     if ((node.op == Op::fused) != (node.body != nullptr))
       broken(graph, node, "fused nodes, and no others, have a body");
@@ -130,8 +143,6 @@ void verify(const Graph& graph) {
   std::unordered_set<std::string> output_names;
   bool has_loss = false;
   for (const Output& output : graph.outputs()) {
-    if (!graph.contains(output.value))
-      throw Error("output '" + output.name + "' of graph '" + graph.name + "' is not a value of the graph");
     if (!output_names.insert(output.name).second)
       throw Error("graph '" + graph.name + "' has two outputs with the name '" + output.name + "'");
     if (output.role == OutputRole::loss && std::exchange(has_loss, true))
