@@ -1,5 +1,6 @@
-// Removes nodes whose result is bitwise equal to an operand under IEEE arithmetic, and merges chains of views. It
-// removes x - 0, x + (-0), x * 1 and x / 1, but not x + 0, which turns -0 into +0. It does not reassociate.
+// Removes nodes whose result is bitwise equal to an operand under IEEE arithmetic, computes arithmetic on constants,
+// and merges chains of views. It removes x - 0, x + (-0), x * 1 and x / 1, but not x + 0, which turns -0 into +0. It
+// does not reassociate.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -56,6 +57,34 @@ std::optional<Value> equal_operand(const Graph& graph, const Node& node) {
   }
 }
 
+std::optional<float> arithmetic(Op op, float a, float b) {
+  switch (op) {
+    case Op::add:
+      return a + b;
+    case Op::sub:
+      return a - b;
+    case Op::mul:
+      return a * b;
+    case Op::div:
+      return a / b;
+    default:
+      return std::nullopt;
+  }
+}
+
+// The constant that fp32 arithmetic on two constants gives: every device rounds it once, to the same. The gradient of a
+// loss that is a mean over micro-batches or ranks begins with such products.
+std::optional<Value> constant_result(Graph& graph, const Node& node) {
+  const TensorType type = graph.type(node.outputs[0]);
+  if (node.inputs.size() != 2 || type.dtype != DType::fp32) return std::nullopt;
+  const std::optional<double> a = constant_behind(graph, node.inputs[0]);
+  const std::optional<double> b = constant_behind(graph, node.inputs[1]);
+  if (!a || !b) return std::nullopt;
+  const std::optional<float> result = arithmetic(node.op, static_cast<float>(*a), static_cast<float>(*b));
+  if (!result || !std::isfinite(*result)) return std::nullopt;
+  return broadcast(graph, constant(graph, *result, type.dtype), type.shape);
+}
+
 // One view in place of two consecutive views of the same op.
 std::optional<Value> folded_views(Graph& graph, const Node& node) {
   if (op_class(node.op) != OpClass::view) return std::nullopt;
@@ -90,6 +119,7 @@ std::optional<Value> simpler(Graph& graph, Rewriter& rewriter, NodeId id) {
   const std::optional<Value> same = equal_operand(graph, node);
   if (same && graph.type(*same) == graph.type(node.outputs[0])) return same;
   rewriter.insert_before(id);
+  if (const std::optional<Value> value = constant_result(graph, node)) return value;
   if (const std::optional<Value> view = folded_views(graph, node)) return view;
   return reduction_of_one(graph, node);
 }

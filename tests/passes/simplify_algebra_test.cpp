@@ -62,6 +62,49 @@ output "chain" %13
 )");
 }
 
+// As fp32 rounds: 0.1f + 0.2f and 1 / 3 are not what double has.
+TEST(SimplifyAlgebra, computes_arithmetic_on_constants) {
+  expect_rewritten(simplify_algebra, R"(
+%0:fp32[] = constant() {dtype="fp32", value=0.1}
+%1:fp32[] = constant() {dtype="fp32", value=0.2}
+%2:fp32[] = constant() {dtype="fp32", value=3.0}
+%3:fp32[] = add(%0, %1)
+%4:fp32[] = constant() {dtype="fp32", value=1.0}
+%5:fp32[4] = broadcast(%4) {shape=[4]}
+%6:fp32[4] = div(%5, %2)
+%7:fp32[] = sub(%2, %4)
+%8:fp32[] = mul(%7, %2)
+output "sum" %3
+output "quotient" %6
+output "chain" %8
+)",
+                   R"(
+%0:fp32[] = constant() {dtype="fp32", value=0.30000001192092896}
+%1:fp32[] = constant() {dtype="fp32", value=0.3333333432674408}
+%2:fp32[4] = broadcast(%1) {shape=[4]}
+%3:fp32[] = constant() {dtype="fp32", value=6.0}
+output "sum" %0
+output "quotient" %2
+output "chain" %3
+)");
+}
+
+// Devices round the others as they do, and what is not finite stands where it is made.
+TEST(SimplifyAlgebra, keeps_what_it_does_not_round_as_every_device) {
+  expect_left(simplify_algebra, R"(
+%0:fp32[] = constant() {dtype="fp32", value=2.0}
+%1:fp32[] = exp(%0)
+%2:fp32[] = constant() {dtype="fp32", value=0.0}
+%3:fp32[] = div(%0, %2)
+%4:bf16[] = constant() {dtype="bf16", value=0.1}
+%5:bf16[] = constant() {dtype="bf16", value=3.0}
+%6:bf16[] = mul(%4, %5)
+output "exp" %1
+output "infinite" %3
+output "low" %6
+)");
+}
+
 TEST(SimplifyAlgebra, keeps_an_identity_that_broadcasts) {
   expect_left(simplify_algebra, R"(
 %0:fp32[6] = input() {name="row", role="data"}
