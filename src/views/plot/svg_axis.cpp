@@ -69,7 +69,7 @@ double step_of(double length, SvgUnit unit) {
 std::vector<double> linear_ticks(double first, double high, double step) {
   std::vector<double> ticks;
   for (int i = 0; i <= kMostSteps; ++i) {
-    if (const double value = first + i * step; value <= high) ticks.push_back(value);
+    if (const double value = first + i * step; value <= high && std::isfinite(value)) ticks.push_back(value);
   }
   return ticks;
 }

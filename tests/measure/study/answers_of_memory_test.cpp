@@ -57,7 +57,7 @@ TEST(Answers, give_the_residual_activation_and_the_largest_allocations) {
 }
 
 TEST(Answers, take_members_of_any_type) {
-  Json row = history({moment("forward", 1, 1)});
+  Json row = history(Json::array({moment("forward", 1, 1)}));
   row["memory"]["phases"][0]["by_category"] = {{"activation", "large"}, {"gradient", nullptr}};
   EXPECT_THAT(sentence({{StudyPart::memory_step, {row}}}, "In which phase"), HasSubstr("The largest part is nothing"));
 }
