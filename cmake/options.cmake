@@ -1,6 +1,6 @@
 # Build options, the language standard and the flags that all targets of the project share.
 option(RIDGEPOINT_TESTS "Build the test suite" ON)
-option(RIDGEPOINT_BENCHMARKS "Build the micro-benchmarks" ON)
+option(RIDGEPOINT_BENCHMARKS "Build the micro-benchmarks" OFF)
 option(RIDGEPOINT_FUZZERS "Build the libFuzzer programs (needs clang++)" OFF)
 set(RIDGEPOINT_SANITIZE "" CACHE STRING "Sanitizers to build with, as -fsanitize takes them (address,undefined or thread)")
 
@@ -34,7 +34,7 @@ add_library(ridgepoint_quick_to_compile INTERFACE)
 if(RIDGEPOINT_SANITIZE)
   target_compile_options(ridgepoint_quick_to_compile INTERFACE -O0)
 else()
-  target_compile_options(ridgepoint_quick_to_compile INTERFACE $<$<CONFIG:Release>:-O1>)
+  target_compile_options(ridgepoint_quick_to_compile INTERFACE $<$<CONFIG:Release>:-Og>)
 endif()
 
 if(RIDGEPOINT_SANITIZE)
@@ -60,4 +60,14 @@ function(ridgepoint_compile_together target)
     math(EXPR part "(${count} - 1) / ${most}")
     set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${name}_${part})
   endforeach()
+endfunction()
+
+# ridgepoint_add_part(TARGET PART SOURCE...): sources of a library that are compiled with flags of their own.
+function(ridgepoint_add_part target part)
+  add_library(${part} OBJECT ${ARGN})
+  target_include_directories(${part} PRIVATE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(${part} PRIVATE fmt::fmt hwy::hwy OpenMP::OpenMP_CXX ZLIB::ZLIB nlohmann_json::nlohmann_json ridgepoint_build_flags)
+  target_precompile_headers(${part} PRIVATE ${ridgepoint_precompiled_headers})
+  ridgepoint_compile_together(${part} ${ARGN})
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${part}>)
 endfunction()

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "interchange/snapshot/read_snapshot.h"
-#include "measure/memory/snapshot/analyse_snapshot.h"
+#include "inspect/snapshot/analyse_snapshot.h"
 #include "memory_file.h"
 #include "require.h"
 #include "ridgepoint/error.h"

@@ -49,6 +49,14 @@ class CheckIncludes(unittest.TestCase):
         self.assert_allowed("src/backends/cpu/device.cpp", "backends/cpu/kernels.h")
         self.assert_allowed("src/backends/registry.cpp", "backends/cpu/kernels.h")
 
+    def test_cycles_of_subfolders_are_caught(self):
+        cycle = {"src/run/a/x.h": '#include "run/b/y.h"\n', "src/run/b/y.h": '#include "run/c/z.h"\n',
+                 "src/run/c/z.h": '#include "run/a/w.h"\n', "src/run/a/w.h": ""}
+        self.assertEqual(self.check(cycle), ["src/: these folders include each other: run/a, run/b, run/c"])
+        cycle["src/run/c/z.h"] = ""
+        self.assertEqual(self.check(cycle), [])
+        self.assertEqual(self.check({"src/passes/a/x.h": '#include "passes/b/y.h"\n', "src/passes/b/y.h": '#include "passes/a/x.h"\n'}), [])
+
     def test_relative_and_unknown_includes_are_caught(self):
         self.assert_caught("src/passes/fuse.cpp", "../core/units.h", "neither")
         self.assert_caught("src/passes/fuse.cpp", "pass.h", "neither")

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Compares predicted with measured times, and prints the tables of docs/predicted_times.md.
 
-Reads measured milliseconds of runs on one H200 (tests/measure/time/h200_times.csv) and on two H100s
-(tests/measure/time/h100_ranks.csv), plans the same runs, and writes Markdown: first the errors by kind of run, then
+Reads measured milliseconds of runs on one H200 (tests/predict/time/h200_times.csv) and on two H100s
+(tests/predict/time/h100_ranks.csv), plans the same runs, and writes Markdown: first the errors by kind of run, then
 every row, then those of several ranks. An error is predicted / measured - 1. The rows marked `fit` chose the rates; the
 others check them.
 
-usage: predicted_times.py [--program build/ridgepoint] [--times tests/measure/time/h200_times.csv]
-                          [--ranks tests/measure/time/h100_ranks.csv] [--card h200] [--card-of-ranks "h100 sxm"]
+usage: predicted_times.py [--program build/ridgepoint] [--times tests/predict/time/h200_times.csv]
+                          [--ranks tests/predict/time/h100_ranks.csv] [--card h200] [--card-of-ranks "h100 sxm"]
 """
 
 import argparse
@@ -56,8 +56,8 @@ def print_ranks(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(ROOT / "build/ridgepoint"))
-    parser.add_argument("--times", default=str(ROOT / "tests/measure/time/h200_times.csv"))
-    parser.add_argument("--ranks", default=str(ROOT / "tests/measure/time/h100_ranks.csv"))
+    parser.add_argument("--times", default=str(ROOT / "tests/predict/time/h200_times.csv"))
+    parser.add_argument("--ranks", default=str(ROOT / "tests/predict/time/h100_ranks.csv"))
     parser.add_argument("--card", default="h200")
     parser.add_argument("--card-of-ranks", default="h100 sxm")
     options = parser.parse_args()

@@ -1,6 +1,6 @@
 // The record of one run: its settings and its results. Every table, file and report is a view of records. A record has
 // fields that all experiments share and one section for its own experiment. docs/record.md lists the fields by their
-// JSON names; JSON, CSV and reading derive from src/measure/record/fields.h.
+// JSON names; src/record/settings.def and measures.def have a row for each.
 #pragma once
 
 #include <array>
@@ -205,7 +205,8 @@ struct PlanSection {
   std::optional<std::int64_t> room_bytes;  // capacity less peak reserved, 0 at least if it fits; negative: missing
   std::optional<std::string> fitted;       // what was made as large as fits: batch, context, layers
   std::optional<double> predicted_ms;      // of an iteration on the card; empty without a card that the plan knows
-  std::optional<double> predicted_error;   // of predicted_ms, as a share of it; empty where nothing was measured
+  std::optional<std::string> predicted_problem;  // why a plan for a card has no time
+  std::optional<double> predicted_error;         // of predicted_ms, as a share of it; empty where nothing was measured
   // Of several ranks: how long the collectives of an iteration run, and how long other kernels wait for them.
   std::optional<double> predicted_communication_ms;
   std::optional<double> predicted_exposed_ms;

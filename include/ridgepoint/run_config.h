@@ -49,7 +49,7 @@ struct RunConfig {
   // The ranks of compile.parallel (src/runtime/process_group.h); null where the run has one.
   std::shared_ptr<ProcessGroup> group = nullptr;
   // What of compile.parallel plans choose: the sharding, and the size of buckets
-  // (src/measure/memory/choose_parallel.h).
+  // (src/predict/choose_parallel.h).
   bool choose_sharding = false, choose_bucket = false;
   std::optional<Network> network = {};  // between ranks, for predicted times; empty: the links of the card
   PlanAs plan_as = PlanAs::ridgepoint;  // plan: whose memory is predicted

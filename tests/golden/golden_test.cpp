@@ -11,9 +11,9 @@
 #include "cli/application.h"
 #include "core/files/temporary_folder.h"
 #include "interchange/safetensors.h"
-#include "measure/precision/compare_tensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
+#include "run/session/compare_tensors.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint {

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "measure/precision/types.h"
+#include "inspect/precision/types.h"
 #include "support/build_paths.h"
 #include "support/training_graph.h"
 

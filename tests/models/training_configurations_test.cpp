@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "interchange/huggingface/model_config.h"
-#include "measure/machine/datasheet.h"
 #include "models/transformer.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/program.h"
 #include "support/golden_families.h"
 #include "support/rank_threads.h"

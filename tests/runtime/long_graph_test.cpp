@@ -7,10 +7,10 @@
 #include <string>
 
 #include "backends/null/null_device.h"
-#include "measure/memory/forecast.h"
-#include "measure/precision/types.h"
+#include "inspect/precision/types.h"
 #include "models/transformer.h"
 #include "passes/autocast.h"
+#include "predict/forecast.h"
 #include "ridgepoint/autodiff.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"

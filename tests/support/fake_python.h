@@ -1,4 +1,4 @@
-// A program that stands for a Python with PyTorch (tests/measure/peers/fake_python.py).
+// A program that stands for a Python with PyTorch (tests/run/peers/fake_python.py).
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace ridgepoint {
 class FakePython {
  public:
   explicit FakePython(const std::string& behaviour) : path_(folder_ / behaviour) {
-    std::filesystem::create_symlink(source_folder() / "tests/measure/peers/fake_python.py", path_);
+    std::filesystem::create_symlink(source_folder() / "tests/run/peers/fake_python.py", path_);
   }
   std::string path() const { return path_.string(); }
 

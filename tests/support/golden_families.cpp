@@ -6,9 +6,9 @@
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/huggingface/weights/weight_rows.h"
 #include "interchange/safetensors.h"
-#include "measure/precision/compare_tensors.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
+#include "run/session/compare_tensors.h"
 #include "support/build_paths.h"
 
 namespace ridgepoint::testing {

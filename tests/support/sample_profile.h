@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "measure/profile/profile.h"
+#include "inspect/profile/profile.h"
 #include "support/sample_records.h"
 
 namespace ridgepoint {

@@ -8,8 +8,8 @@
 
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
+#include "inspect/snapshot/analyse_snapshot.h"
 #include "interchange/snapshot/read_snapshot.h"
-#include "measure/memory/snapshot/analyse_snapshot.h"
 
 namespace ridgepoint {
 

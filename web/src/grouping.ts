@@ -1,7 +1,7 @@
 // Records to experiments: one for each command, or for each part of a study, with the settings that vary apart from
 // those that all rows share.
 import { at, type JsonObject, type ReportFile, type StudyPart } from "./data";
-import { type Field, impliedBy, measures, settings } from "./fields";
+import { type Field, measures, settings } from "./fields";
 import { formatOne } from "./format";
 
 export interface Experiment {
@@ -10,7 +10,7 @@ export interface Experiment {
   part: StudyPart | null;
   command: string;
   records: JsonObject[];
-  varying: Field[];   // settings, in the order of fields.ts
+  varying: Field[];   // settings, in their order
   constant: Field[];  // settings that all rows share, without those that say nothing
   measured: Field[];  // measures that some row has
 }
@@ -46,10 +46,9 @@ export function varyingSettings(records: readonly JsonObject[]): Field[] {
   const valuesOf = (path: string) => records.filter((record) => !isUnpublished(record, path)).map((record) => keyOf(record, path));
   const varying = settings.filter(({ path }) => new Set(valuesOf(path)).size > 1);
   const paths = new Set(varying.map(({ path }) => path));
-  return varying.filter(({ path }) => {
+  return varying.filter(({ path, follows }) => {
     if (path === "file") return !isGivenBy(records, path, varying.filter((other) => other.path !== "file"));
-    const other = impliedBy(path);
-    return other === undefined || !paths.has(other) || !isGivenBy(records, path, varying.filter((each) => each.path === other));
+    return follows === undefined || !paths.has(follows) || !isGivenBy(records, path, varying.filter((each) => each.path === follows));
   });
 }
 
@@ -76,15 +75,12 @@ export function groupRecords(files: readonly ReportFile[]): Experiment[] {
 }
 
 // A setting as words: "context 256", "step", "causal".
-export function settingText(record: JsonObject, { path, label, kind }: Field): string {
+export function settingText(record: JsonObject, { path, label, kind, phrase = "{}" }: Field): string {
   const value = at(record, path);
   if (value === null || value === "") return "";
-  if (path === "causal") return value === true ? "causal" : "not causal";
-  if (path === "compile") return `compile ${String(value)}`;
-  if (path === "checkpoint" && value === "none") return "no checkpointing";
-  if (kind === "bytes" && typeof value === "number") return `${label} ${formatOne(kind, value)}`;
-  if (kind === "text") return String(value);
-  return `${label} ${String(value)}`;
+  if (typeof value === "boolean" && phrase === "{}") return value ? label : `not ${label}`;
+  const text = typeof value === "boolean" ? (value ? "on" : "off") : kind === "bytes" && typeof value === "number" ? formatOne(kind, value) : String(value);
+  return phrase.replace("{}", () => text);
 }
 
 export function labelOf(record: JsonObject, fields: readonly Field[]): string {

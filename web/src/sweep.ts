@@ -24,7 +24,7 @@ export interface Facet {
 // Models of different names are a sweep over their numbers of parameters.
 const kParameters = "model.parameters";
 // What the axis may be: the context if it has three values, otherwise the first of these that has the most.
-const kAxes = ["context", "batch", "keys", "model.layers", "model.d_model", "device.memory_limit_bytes", kParameters];
+const kAxes = [...settings.filter(({ axis }) => axis === true).map(({ path }) => path), "device.memory_limit_bytes", kParameters];
 // What a reader compares within one chart comes last.
 const kFacetsFirst = ["file", "model.name", "model.d_model", "model.heads", "model.layers", "batch", "context", "keys", "causal", "mode",
   "device.name", "device.kind", "card"];

@@ -43,9 +43,9 @@ test("published figures are a setting of their own", () => {
 
 test("settings that vary are told from those that all rows share", () => {
   const experiment = makeExperiment("bench", [record({ context: 128 }), record({ context: 256, mode: "forward" })]);
-  assert.deepEqual(experiment.varying.map(({ path }) => path), ["mode", "context"]);
+  assert.deepEqual(experiment.varying.map(({ path }) => path), ["context", "mode"]);
   assert.ok(experiment.constant.some(({ path }) => path === "model.name"));
-  assert.equal(labelOf(experiment.records[0]!, experiment.varying), "step, context 128");
+  assert.equal(labelOf(experiment.records[0]!, experiment.varying), "context 128, step");
 });
 
 test("a plan for a card is not named twice, by the card and by the device that stands for it", () => {
@@ -71,6 +71,22 @@ test("a model's sizes are not repeated beside its name", () => {
   assert.deepEqual(makeExperiment("bench", rows).varying.map(({ path }) => path), ["model.name"]);
   const custom = [record({ model: { name: "custom", layers: 3 } }), record({ model: { name: "custom", layers: 4 } })];
   assert.deepEqual(makeExperiment("bench", custom).varying.map(({ path }) => path), ["model.layers"]);
+});
+
+test("every setting of a record that varies tells rows apart", () => {
+  const sweeps: [JsonObject[], string, string][] = [
+    [[{ parallel: { data: 2, shard: "none" } }, { parallel: { data: 2, shard: "gradients" } }], "parallel.shard", "sharded gradients"],
+    [[{ optimizer: "adamw" }, { optimizer: "sgd" }], "optimizer", "sgd"],
+    [[{ accumulate: 1 }, { accumulate: 4 }], "accumulate", "4 micro-batches"],
+    [[{ window: 64 }, { window: 128 }], "window", "window 128"],
+    [[{ master_weights: true }, { master_weights: false }], "master_weights", "master weights off"],
+    [[{ causal: true }, { causal: false }], "causal", "not causal"],
+  ];
+  for (const [rows, path, label] of sweeps) {
+    const experiment = makeExperiment("bench", rows.map(record));
+    assert.deepEqual(experiment.varying.map((each) => each.path), [path]);
+    assert.equal(labelOf(experiment.records[1]!, experiment.varying), label);
+  }
 });
 
 test("a path through a hostile name finds nothing", () => {
@@ -103,7 +119,7 @@ test("many curves are split into charts by what is compared least", () => {
   assert.deepEqual(facets.map(({ label }) => label), ["forward", "step"]);
   assert.equal(facets[0]!.curves.length, 6);
   assert.ok(6 <= kMostCurves);
-  assert.equal(facets[0]!.curves[0]!.label, "variant 0");
+  assert.equal(facets[0]!.curves[0]!.label, "variant 0 attention");
 });
 
 test("rows that do not fit are marked and keep their place", () => {

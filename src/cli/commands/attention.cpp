@@ -15,11 +15,11 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
-#include "measure/attention/account.h"
-#include "measure/attention/benchmark.h"
-#include "measure/attention/limit.h"
+#include "inspect/attention/account.h"
+#include "inspect/attention/attention_tables.h"
+#include "inspect/attention/benchmark.h"
+#include "inspect/attention/limit.h"
 #include "ridgepoint/error.h"
-#include "views/attention_tables.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -21,10 +21,10 @@
 #include "cli/ranks/ranks.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
-#include "measure/profile/profile.h"
-#include "measure/session/first_call.h"
-#include "measure/session/step_benchmark.h"
+#include "inspect/profile/profile.h"
 #include "ridgepoint/error.h"
+#include "run/session/first_call.h"
+#include "run/session/step_benchmark.h"
 
 namespace ridgepoint::cli {
 namespace {

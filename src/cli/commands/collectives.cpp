@@ -16,10 +16,10 @@
 #include "cli/terminal/run_rows.h"
 #include "core/nearest.h"
 #include "core/units.h"
-#include "measure/collectives/collective_benchmark.h"
-#include "measure/machine/datasheet.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "run/collectives/collective_benchmark.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -14,11 +14,11 @@
 #include "cli/options/run_options.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
-#include "measure/compare/compare_records.h"
-#include "measure/compare/interleaved.h"
-#include "measure/compare/record_file.h"
+#include "inspect/compare/compare_records.h"
+#include "inspect/compare/files/record_file.h"
+#include "inspect/compare/interleaved.h"
+#include "inspect/compare/ratio_table.h"
 #include "ridgepoint/error.h"
-#include "views/ratio_table.h"
 
 namespace ridgepoint::cli {
 namespace {

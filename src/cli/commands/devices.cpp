@@ -11,12 +11,12 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/threads/parallel.h"
-#include "measure/machine/ceilings.h"
-#include "measure/machine/datasheet.h"
-#include "measure/machine/host.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
-#include "views/device_report.h"
+#include "run/machine/ceilings.h"
+#include "run/machine/device_report.h"
+#include "run/machine/host.h"
 
 namespace ridgepoint::cli {
 namespace {

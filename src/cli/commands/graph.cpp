@@ -19,12 +19,12 @@
 #include "cli/terminal/output.h"
 #include "core/files/file.h"
 #include "core/nearest.h"
+#include "inspect/graph/dot.h"
+#include "inspect/graph/tables.h"
 #include "models/attention_problem.h"
 #include "models/toy_model.h"
 #include "models/transformer.h"
 #include "ridgepoint/program.h"
-#include "views/graph/dot.h"
-#include "views/graph/tables.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -19,12 +19,12 @@
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
-#include "measure/memory/history/measure_memory.h"
-#include "measure/memory/history/to_snapshot.h"
-#include "measure/session/ranks.h"
+#include "inspect/memory/measure_memory.h"
+#include "inspect/memory/pages/files.h"
+#include "inspect/memory/pages/page.h"
+#include "inspect/memory/to_snapshot.h"
 #include "ridgepoint/error.h"
-#include "views/memory/files.h"
-#include "views/memory/page.h"
+#include "run/session/ranks.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -13,8 +13,8 @@
 #include "interchange/huggingface/catalogue.h"
 #include "interchange/huggingface/named_model.h"
 #include "interchange/safetensors_names.h"
+#include "report/model_table.h"
 #include "ridgepoint/error.h"
-#include "views/model_table.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -17,9 +17,9 @@
 #include "cli/terminal/run_rows.h"
 #include "core/nearest.h"
 #include "core/units.h"
-#include "measure/machine/datasheet.h"
-#include "measure/memory/plan_run.h"
-#include "measure/memory/torch/torch_forecast.h"
+#include "predict/cards/datasheet.h"
+#include "predict/torch/torch_forecast.h"
+#include "run/session/plan_run.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -17,12 +17,12 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "core/files/file.h"
+#include "inspect/profile/filter.h"
+#include "inspect/profile/pages/page.h"
+#include "inspect/profile/profile.h"
+#include "inspect/profile/trace_events.h"
 #include "ir/scope.h"
-#include "measure/profile/filter.h"
-#include "measure/profile/profile.h"
-#include "measure/profile/trace_events.h"
 #include "ridgepoint/error.h"
-#include "views/profile/page.h"
 
 namespace ridgepoint::cli {
 namespace {

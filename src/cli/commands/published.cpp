@@ -13,11 +13,11 @@
 #include "cli/options/sweep.h"
 #include "cli/terminal/output.h"
 #include "core/nearest.h"
-#include "measure/published/compare.h"
-#include "measure/published/published_rows.h"
+#include "inspect/published/compare.h"
+#include "inspect/published/published_rows.h"
+#include "inspect/published/published_table.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/record.h"
-#include "views/published_table.h"
 
 namespace ridgepoint::cli {
 namespace {

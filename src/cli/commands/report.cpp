@@ -15,9 +15,9 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/width.h"
 #include "core/files/file.h"
+#include "report/report_page.h"
 #include "ridgepoint/error.h"
-#include "views/report/report_page.h"
-#include "views/study/study_files.h"
+#include "study/pages/study_files.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -13,10 +13,10 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/progress.h"
+#include "inspect/snapshot/analyse_snapshot.h"
+#include "inspect/snapshot/pages/page.h"
 #include "interchange/snapshot/read_snapshot.h"
-#include "measure/memory/snapshot/analyse_snapshot.h"
 #include "ridgepoint/error.h"
-#include "views/snapshot/page.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -21,13 +21,13 @@
 #include "core/files/file.h"
 #include "core/units.h"
 #include "interchange/huggingface/named_model.h"
-#include "measure/study/answer.h"
-#include "measure/study/folder.h"
-#include "measure/study/plan.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
 #include "runtime/device.h"
-#include "views/study/study_files.h"
+#include "study/answer.h"
+#include "study/folder.h"
+#include "study/pages/study_files.h"
+#include "study/plan.h"
 
 namespace ridgepoint::cli {
 namespace {

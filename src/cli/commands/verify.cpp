@@ -20,12 +20,12 @@
 #include "cli/terminal/output.h"
 #include "cli/terminal/run_rows.h"
 #include "cli/terminal/width.h"
+#include "inspect/precision/difference_table.h"
 #include "interchange/huggingface/weights/model_weights.h"
 #include "interchange/safetensors.h"
-#include "measure/session/training_steps.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
-#include "views/difference_table.h"
+#include "run/session/training_steps.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/build_info.h"
-#include "views/table/wrap.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {

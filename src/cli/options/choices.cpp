@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "views/table/wrap.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {

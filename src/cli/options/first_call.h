@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cli/options/run_options.h"
-#include "measure/session/session.h"
 #include "ridgepoint/record.h"
+#include "run/session/session.h"
 
 namespace CLI {
 class App;

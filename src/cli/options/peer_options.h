@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "measure/peers/peer_benchmark.h"
 #include "ridgepoint/run_config.h"
+#include "run/peers/peer_benchmark.h"
 
 namespace CLI {
 class App;

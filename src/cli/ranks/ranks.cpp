@@ -27,9 +27,9 @@
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/output.h"
 #include "cli/terminal/standard_streams.h"
-#include "measure/machine/card_place.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/program.h"
+#include "run/machine/card_place.h"
 #include "runtime/device.h"
 
 namespace ridgepoint::cli {

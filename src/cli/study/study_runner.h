@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "measure/study/folder.h"
-#include "measure/study/plan.h"
+#include "study/folder.h"
+#include "study/plan.h"
 
 namespace ridgepoint::cli {
 

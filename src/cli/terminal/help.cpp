@@ -9,7 +9,7 @@
 
 #include "cli/descriptions/description.h"
 #include "core/build_info.h"
-#include "views/table/wrap.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -23,11 +23,11 @@
 #include "core/files/file.h"
 #include "core/nearest.h"
 #include "core/warning.h"
+#include "record/columns.h"
+#include "record/record_plot.h"
+#include "record/record_table.h"
 #include "ridgepoint/error.h"
-#include "views/record_columns.h"
-#include "views/record_plot.h"
-#include "views/record_table.h"
-#include "views/table/wrap.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {
@@ -60,7 +60,7 @@ void OutputOptions::add_to(CLI::App& app) {
 
 void OutputOptions::add_columns_to(CLI::App& app, Rows of) {
   rows = of;
-  const std::vector<std::string_view> names = views::column_names(of == Rows::attention_calls);
+  const std::vector<std::string_view> names = column_names(of == Rows::attention_calls);
   CLI::Option* option =
       app.add_option("--columns", columns,
                      fmt::format("print these measurements instead of the usual ones: {}", fmt::join(names, ", ")))
@@ -94,7 +94,7 @@ std::vector<std::string> OutputOptions::resolved_columns() const {
     throw Error(fmt::format("--columns applies to table and markdown; {} always has every field", name(to)),
                 ErrorKind::usage);
   }
-  const std::vector<std::string_view> known = views::column_names(rows == Rows::attention_calls);
+  const std::vector<std::string_view> known = column_names(rows == Rows::attention_calls);
   std::vector<std::string> names = parse_option("--columns", columns, split_list);
   for (const std::string& name : names) {
     if (std::ranges::find(known, name) != known.end()) continue;

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "record/record_table.h"
 #include "ridgepoint/record.h"
-#include "views/record_table.h"
-#include "views/table/render.h"
+#include "tables/table/render.h"
 
 namespace CLI {
 class App;

@@ -14,7 +14,7 @@
 #include "cli/terminal/standard_streams.h"
 #include "cli/terminal/width.h"
 #include "core/units.h"
-#include "views/table/wrap.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {

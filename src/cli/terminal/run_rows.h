@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cli/terminal/progress.h"
-#include "measure/session/session.h"
+#include "run/session/session.h"
 
 namespace ridgepoint::cli {
 

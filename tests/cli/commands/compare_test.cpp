@@ -11,7 +11,7 @@
 #include "cli/toy_bench.h"
 #include "core/files/file.h"
 #include "core/files/temporary_folder.h"
-#include "measure/compare/noise.h"
+#include "inspect/compare/noise.h"
 #include "support/csv_rows.h"
 #include "support/run_program.h"
 #include "support/sample_records.h"

@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
-#include "measure/session/session.h"
 #include "ridgepoint/error.h"
+#include "run/session/session.h"
 
 namespace ridgepoint::cli {
 namespace {

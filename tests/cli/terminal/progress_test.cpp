@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "views/table/wrap.h"
+#include "tables/table/wrap.h"
 
 namespace ridgepoint::cli {
 namespace {

@@ -1,5 +1,5 @@
 // What a step trains and keeps: frozen parameters, adapters, bf16 parameters, 8-bit moments, SGD. Memory is in
-// measure/memory/plan_run_test.cpp.
+// run/session/plan_run_test.cpp.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

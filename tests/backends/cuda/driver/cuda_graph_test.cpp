@@ -9,11 +9,11 @@
 #include "backends/cuda/fake/on_fake_card.h"
 #include "backends/null/null_device.h"
 #include "core/warning.h"
-#include "measure/session/step_benchmark.h"
 #include "models/transformer.h"
 #include "ridgepoint/error.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
+#include "run/session/step_benchmark.h"
 #include "runtime/activity.h"
 
 namespace ridgepoint {

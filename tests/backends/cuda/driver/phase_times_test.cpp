@@ -6,11 +6,11 @@
 
 #include "backends/cuda/card.h"
 #include "backends/cuda/fake/on_fake_card.h"
-#include "measure/attention/benchmark.h"
-#include "measure/session/step_benchmark.h"
+#include "inspect/attention/benchmark.h"
 #include "models/transformer.h"
 #include "ridgepoint/ops.h"
 #include "ridgepoint/program.h"
+#include "run/session/step_benchmark.h"
 
 namespace ridgepoint {
 namespace {

@@ -10,10 +10,10 @@
 #include <tuple>
 
 #include "backends/cuda/card.h"
-#include "measure/profile/profile.h"
-#include "measure/profile/views.h"
-#include "measure/session/step_benchmark.h"
+#include "inspect/profile/profile.h"
+#include "inspect/profile/views.h"
 #include "models/transformer.h"
+#include "run/session/step_benchmark.h"
 
 namespace ridgepoint {
 namespace {

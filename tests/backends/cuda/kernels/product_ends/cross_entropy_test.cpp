@@ -11,10 +11,10 @@
 #include "backends/cuda/kernels/product_ends/cross_entropy/cross_entropy_plan.h"
 #include "backends/cuda/kernels/product_ends/ended_product.h"
 #include "backends/cuda/kernels/product_ends/loss_case.h"
-#include "measure/machine/datasheet.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
 #include "plan/plan.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/program.h"
 
 namespace ridgepoint {

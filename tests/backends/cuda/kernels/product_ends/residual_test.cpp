@@ -13,9 +13,9 @@
 #include "backends/cuda/kernels/product_ends/ended_product_runs.h"
 #include "backends/cuda/kernels/product_ends/residual/parameters.h"
 #include "backends/cuda/kernels/product_ends/residual_case.h"
-#include "measure/machine/datasheet.h"
 #include "models/transformer.h"
 #include "passes/graph_lines.h"
+#include "predict/cards/datasheet.h"
 #include "ridgepoint/program.h"
 #include "support/replaced.h"
 

@@ -1,0 +1,34 @@
+// The tables of `ridgepoint attention` with --pivot, --account and --oom.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "inspect/attention/account.h"
+#include "inspect/attention/limit.h"
+#include "ridgepoint/record.h"
+#include "tables/table/format.h"
+#include "tables/table/table.h"
+
+namespace ridgepoint::views {
+
+struct PivotOptions {
+  std::string column;    // the setting whose values become columns: attention, dtype, d_model, ...
+  std::string baseline;  // the value of that setting to which the others are compared; empty: none
+};
+
+// Throws Error (usage) if there is no such setting, or no such value among `records`, which may be of future runs.
+void check(const PivotOptions& options, std::span<const Record> records);
+
+// Table and markdown: one table for each metric. Where two neighbouring rows differ in one size only, the lower cell
+// also has its ratio to the upper one. A baseline adds a table of ratios to it. Files: one table with a row for each
+// metric and each such row.
+Page pivot_page(std::span<const Record> records, const PivotOptions& options, Format format);
+
+// Table and markdown: one table for each moment of each account. Files: one row for each tensor.
+Page account_page(std::span<const AttentionAccount> accounts, Format format);
+
+Page limit_page(std::span<const AttentionLimit> limits, std::int64_t granularity, Format format);
+
+}  // namespace ridgepoint::views

@@ -1,0 +1,63 @@
+// Compares the times of records: of one run with alternating iterations, of the rows of a file, or of the rows of two
+// files that have the same configuration.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/compare/files/record_file.h"
+#include "inspect/compare/ratio.h"
+#include "ridgepoint/record.h"
+
+namespace ridgepoint {
+
+struct CompareOptions {
+  double confidence = 0.99;
+  double same_within = 0.01;
+};
+
+// The time that is compared: of an iteration, or of forward or backward of one attention call.
+enum class ComparedTime : std::uint8_t { iteration, forward, backward };
+std::string_view name(ComparedTime time);
+const Statistics& time_of(const Record& record, ComparedTime time);
+
+struct ComparedRow {
+  Record baseline;
+  Record record;
+  std::string file;  // of `record`; empty for runs
+  ComparedTime time = ComparedTime::iteration;
+  std::optional<TimeRatio> ratio;  // empty if one of the two has no time
+  Verdict verdict = Verdict::cannot_tell;
+  std::optional<double> memory_ratio;  // of memory_bytes.peak_allocated
+};
+
+// How the baseline of a row is found.
+enum class Pairing : std::uint8_t {
+  rounds,    // the first record; sample i of all is of round i
+  rows,      // the first record; the runs followed one another
+  two_files  // the row of the first file with the same configuration
+};
+
+struct RecordComparison {
+  Pairing pairing = Pairing::rows;
+  CompareOptions options;
+  std::vector<std::string> files;     // the first has the baseline; empty for runs
+  std::vector<ComparedRow> rows;      // with Pairing::rounds and rows without one for the baseline itself
+  std::vector<std::string> warnings;  // a sentence for each group of rows that are not compared
+};
+
+// The others with the first. Throws Error if there are fewer than two or if they ran on different devices.
+RecordComparison compare_runs(std::span<const Record> records, const CompareOptions& options);
+
+// One file: its other rows with its first. More: the rows of each with those of the first. Configurations are all
+// settings but seed, warm-up and number of steps; where a file has several rows of one, they are matched in order. A
+// foreign record is matched by the fields that it has, and gets the others from its baseline.
+// Throws Error if nothing is comparable, and says why: rows of different devices, with both names; no times; no common
+// configuration.
+RecordComparison compare_files(std::span<const RecordFile> files, const CompareOptions& options);
+
+}  // namespace ridgepoint

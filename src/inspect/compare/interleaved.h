@@ -1,0 +1,31 @@
+// Runs configurations side by side in one process: iterations alternate in rounds, so that what changes the speed of
+// the machine changes that of all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "run/session/session.h"
+
+namespace ridgepoint {
+
+// The configurations in the order in which a round runs them, forth and back by turns: a drift from round to round, and
+// what a place in the round costs, favour none.
+std::vector<std::size_t> order_of_round(std::int64_t round, std::size_t configurations);
+
+struct InterleavedRun {
+  std::vector<Record> records;  // in the order of the configurations; sample i of all is of round i
+  std::int64_t rounds = 0;      // finished ones; fewer than were asked for if the watcher stopped the run
+};
+
+// Makes all programs, which stay in memory together, warms each of them up, and then runs config.steps rounds. In a
+// round, in the order of order_of_round(), each configuration has an untimed iteration, after which the caches hold its
+// own data, and a timed one. The device, the threads and the steps of all configurations are the same. A configuration
+// that fails has the status and leaves the rounds to the others. Without a finished round there are no records. On
+// several ranks, all call this with the same configurations, the times are those of the rank, and all finish the same
+// rounds. Throws nothing but LostRanks, where an iteration fails on one of them.
+InterleavedRun measure_interleaved(std::span<const RunConfig> configs, const StepWatcher& watch = {});
+
+}  // namespace ridgepoint

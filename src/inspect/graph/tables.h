@@ -1,0 +1,37 @@
+// Tables of a graph and of the passes that made it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "ridgepoint/compile.h"
+#include "ridgepoint/graph.h"
+#include "tables/table/format.h"
+#include "tables/table/table.h"
+
+namespace ridgepoint::views {
+
+struct NodeCounts {
+  std::int64_t nodes = 0;
+  std::int64_t launches = 0;           // nodes that run a kernel
+  std::map<Op, std::int64_t> by_op{};  // ops without a node are left out
+};
+NodeCounts count_nodes(const Graph& graph);
+
+// A pass with the graph before and after it.
+struct PassEffect {
+  PassResult result;
+  NodeCounts before;
+  NodeCounts after;
+};
+
+// One row a pass: its time, and the nodes that it added and removed, by op.
+Table pass_table(const std::string& graph_name, std::span<const PassEffect> passes);
+
+// One row for each op, or body of a fused node, and phase: nodes, launches, operations and bytes, and the ops that a
+// fused node replaces. In the order of phases, most bytes first. Throws Error if a count overflows 64 bits.
+Table op_table(const Graph& graph, Format format);
+
+}  // namespace ridgepoint::views

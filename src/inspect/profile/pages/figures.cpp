@@ -1,0 +1,74 @@
+#include "inspect/profile/pages/figures.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <utility>
+
+namespace ridgepoint::views {
+
+Scale Scale::of(double largest) {
+  constexpr std::array<std::pair<double, const char*>, 5> kUnits = {
+      {{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}}};
+  for (const auto& [factor, prefix] : kUnits) {
+    if (largest >= factor) return {factor, prefix, largest / factor};
+  }
+  return {1, "", largest};
+}
+
+Scale::Scale(double unit, std::string prefix, double largest)
+    : unit_(unit),
+      prefix_(std::move(prefix)),
+      decimals_(largest < 100    ? 3
+                : largest < 1000 ? 2
+                                 : 1) {}
+
+std::string Scale::operator()(double value) const { return fmt::format("{:.{}f}", value / unit_, decimals_); }
+
+std::string percent(double part, double whole) {
+  return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : std::string("-");
+}
+
+std::string ratio(double value, double to) {
+  if (!(value > 0) || !(to > 0)) return "-";
+  const auto rounded = [](double times) { return fmt::format("{:.{}f}", times, times < 10 ? 2 : times < 100 ? 1 : 0); };
+  return to >= value ? "1 : " + rounded(to / value) : rounded(value / to) + " : 1";
+}
+
+ProfileFigures::ProfileFigures(const Profile& profile)
+    : profile_(profile),
+      steps_(static_cast<double>(profile.steps.size())),
+      total_(total(profile)),
+      wall_ns_(static_cast<double>(wall_ns(profile))),
+      ms_(1, "", wall_ns_ / steps_ / 1e6),
+      flops_(Scale::of(static_cast<double>(total_.flops) / steps_)),
+      bytes_(Scale::of(static_cast<double>(total_.bytes) / steps_)) {}
+
+std::string ProfileFigures::calls(std::int64_t count) const {
+  const double each = per_step(count);
+  return fmt::format("{:.{}f}", each, each == std::floor(each) ? 0 : 1);
+}
+
+std::string ProfileFigures::of_kernel_time(std::int64_t ns) const {
+  return percent(static_cast<double>(ns), static_cast<double>(total_.time_ns));
+}
+
+void ProfileFigures::add_work_columns(Table& table) const {
+  table.columns.insert(table.columns.end(), {right("calls", 4), right("ms"), right("time %"), right("wall %", 5),
+                                             right(flops_.prefix() + "flop", 3), right("flop %", 1),
+                                             right("Gflop/s", 2), right(bytes_.prefix() + "B", 4), right("GB/s", 2)});
+}
+
+void ProfileFigures::add_work_cells(Cells& cells, const KernelSum& sum) const {
+  const auto time_ns = static_cast<double>(sum.time_ns);
+  const auto rate = [&](std::int64_t work) {  // a unit a nanosecond is 10^9 a second
+    return work > 0 && time_ns > 0 ? fmt::format("{:.1f}", static_cast<double>(work) / time_ns) : std::string("-");
+  };
+  cells.insert(cells.end(),
+               {calls(sum.calls), ms(sum.time_ns), of_kernel_time(sum.time_ns), of_wall_time(sum.time_ns),
+                flops_(per_step(sum.flops)), percent(static_cast<double>(sum.flops), static_cast<double>(total_.flops)),
+                rate(sum.flops), bytes_(per_step(sum.bytes)), rate(sum.bytes)});
+}
+
+}  // namespace ridgepoint::views

@@ -1,0 +1,66 @@
+// The figures of a profile as cells: means per step, in units that all tables of the profile share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "inspect/profile/profile.h"
+#include "inspect/profile/views.h"
+#include "tables/table/table.h"
+
+namespace ridgepoint::views {
+
+// Formats numbers with one unit and one number of decimals, so that a column aligns.
+class Scale {
+ public:
+  // The SI prefix with which `largest` lies between 1 and 1000.
+  static Scale of(double largest);
+  // The given unit.
+  Scale(double unit, std::string prefix, double largest);
+
+  std::string operator()(double value) const;
+  const std::string& prefix() const { return prefix_; }
+
+ private:
+  double unit_;
+  std::string prefix_;
+  int decimals_;
+};
+
+// "12.3"; "-" if `whole` is 0.
+std::string percent(double part, double whole);
+// "1 : 206" if `to` is larger, "2.3 : 1" if `value` is.
+std::string ratio(double value, double to);
+
+class ProfileFigures {
+ public:
+  explicit ProfileFigures(const Profile& profile);
+
+  const Profile& profile() const { return profile_; }
+  const KernelSum& all() const { return total_; }
+  double wall() const { return wall_ns_; }
+
+  std::string ms(double ns) const { return ms_(ns / 1e6 / steps_); }
+  std::string ms(std::int64_t ns) const { return ms(static_cast<double>(ns)); }
+  std::string plain_ms(double milliseconds) const { return ms_(milliseconds); }  // already per step
+  std::string calls(std::int64_t count) const;
+  std::string of_kernel_time(std::int64_t ns) const;
+  std::string of_wall_time(std::int64_t ns) const { return percent(static_cast<double>(ns), wall_ns_); }
+
+  // Nine columns: calls, ms, time %, wall %, flop, flop %, Gflop/s, B, GB/s.
+  void add_work_columns(Table& table) const;
+  void add_work_cells(Cells& cells, const KernelSum& sum) const;
+
+ private:
+  double per_step(std::int64_t sum) const { return static_cast<double>(sum) / steps_; }
+
+  const Profile& profile_;
+  double steps_;
+  KernelSum total_;
+  double wall_ns_;
+  Scale ms_;
+  Scale flops_;
+  Scale bytes_;
+};
+
+}  // namespace ridgepoint::views

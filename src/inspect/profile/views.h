@@ -1,0 +1,137 @@
+// Sums over the kernels of a profile: by kernel, by class and phase, by module; idle time; roofline; and a check of the
+// profiled time. All sums are over all profiled steps: divide by Profile::steps.size() for the mean.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "inspect/profile/profile.h"
+#include "ir/scope.h"
+
+namespace ridgepoint {
+
+struct KernelSum {
+  std::int64_t calls = 0;
+  std::int64_t time_ns = 0;
+  std::int64_t flops = 0;
+  std::int64_t bytes = 0;
+
+  void add(const KernelRecord& kernel) {
+    ++calls;
+    time_ns += kernel.duration_ns;
+    flops += kernel.flops;
+    bytes += kernel.bytes;
+  }
+  void add(const KernelSum& other) {
+    calls += other.calls;
+    time_ns += other.time_ns;
+    flops += other.flops;
+    bytes += other.bytes;
+  }
+};
+
+KernelSum total(const Profile& profile);
+std::int64_t wall_ns(const Profile& profile);
+
+// All calls of one kernel.
+struct KernelRow {
+  std::string name;
+  KernelSum sum;
+  Statistics us;  // time of a call in microseconds
+};
+// Longest first.
+std::vector<KernelRow> by_kernel(const Profile& profile);
+
+struct ClassRow {
+  ProfilePhase phase = ProfilePhase::forward;
+  KernelClass kernel_class = KernelClass::unknown;
+  KernelSum sum;
+};
+// Phases in order, within each the longest class first; only combinations that occur.
+std::vector<ClassRow> by_class(const Profile& profile);
+
+// A module with everything inside it, or an op directly in a module.
+struct ScopeRow {
+  std::string name;  // of the last level
+  std::string path;
+  int level = 1;
+  bool is_op = false;
+  KernelSum sum;  // everything inside included
+  std::array<KernelSum, kProfilePhases.size()> by_phase;
+};
+// Depth first, children in the order in which they first ran, at most `depth` levels. The children of a row add up to
+// it. `layers` says whether layers are separate rows or added up.
+std::vector<ScopeRow> by_scope(const Profile& profile, int depth, Layers layers = Layers::added_up);
+
+// The parts of attention: scores, scale, mask, softmax, values; forward, then backward.
+struct AttentionRow {
+  ProfilePhase phase = ProfilePhase::forward;
+  std::string part;
+  bool is_matmul = false;
+  KernelSum sum;
+};
+// Empty if attention is not computed in these parts.
+std::vector<AttentionRow> attention_parts(const Profile& profile);
+
+// Why the device was idle. host_late: the next kernel was launched after the previous one had ended. dependency: it was
+// launched in time, but waited. nothing_to_do: the step had ended, but the host had not noticed yet.
+enum class IdleCause : std::uint8_t { host_late, dependency, nothing_to_do };
+inline constexpr std::array kIdleCauses = {IdleCause::host_late, IdleCause::dependency, IdleCause::nothing_to_do};
+std::string_view name(IdleCause cause);
+
+struct IdleGap {
+  IdleCause cause = IdleCause::host_late;
+  std::int64_t duration_ns = 0;
+  std::optional<std::size_t> before;  // index of the next kernel; empty at the end of a step
+};
+
+struct IdleTime {
+  std::int64_t wall_ns = 0;
+  std::int64_t busy_ns = 0;     // at least one kernel ran
+  std::int64_t overlap_ns = 0;  // kernel time - busy time: kernels in parallel, or outside their step
+  std::int64_t idle_ns() const { return wall_ns - busy_ns; }
+  std::array<std::int64_t, kIdleCauses.size()> by_cause_ns{};
+  std::array<std::int64_t, kIdleCauses.size()> gaps{};
+  std::array<std::optional<IdleGap>, kIdleCauses.size()> longest;
+};
+IdleTime idle_time(const Profile& profile);
+
+struct RooflineRow {
+  std::string what;
+  ProfilePhase phase = ProfilePhase::forward;  // recoverable_time() only
+  std::string kernel;                          // name of the longest; recoverable_time() only
+  KernelSum sum;
+  // The least time of this work on this device: for each kernel its operations at the measured matmul rate or its bytes
+  // at the measured copy rate, whichever takes longer.
+  double floor_ns = 0;
+  double recoverable_ns = 0;     // time above the floor; for a class, the sum over its ops
+  bool bound_by_memory = false;  // bytes give most of the floor
+  // The time is below the floor: data came from a cache, or a matmul beat the measured rate.
+  bool is_past_floor() const { return floor_ns > static_cast<double>(sum.time_ns); }
+};
+// "copy bandwidth", "matmul rate", or "cache" if the data cannot have come from memory.
+std::string_view bound_of(const RooflineRow& row);
+// By class, longest first. Empty without ceilings.
+std::vector<RooflineRow> roofline_by_class(const Profile& profile);
+// By module, op and phase, over all layers; most recoverable time first. Empty without ceilings.
+std::vector<RooflineRow> recoverable_time(const Profile& profile);
+
+// Profiled against timed steps: mean milliseconds per step.
+struct Reconciliation {
+  double kernels_ms = 0;
+  double idle_ms = 0;
+  double overlap_ms = 0;
+  double profiled_ms = 0;   // kernels + idle - overlap
+  double timed_ms = 0;      // mean of the steps timed without a profiler
+  double timed_std_ms = 0;  // of timed and of profiled steps; 0 for a single step
+  double profiled_std_ms = 0;
+  double recording_ms = 0;  // host time of recording: launches (or captured runs) x measured time for one
+  double difference_ms() const { return profiled_ms - timed_ms; }
+};
+Reconciliation reconcile(const Profile& profile);
+
+}  // namespace ridgepoint

@@ -1,0 +1,199 @@
+#include "inspect/published/compare.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <string_view>
+
+#include "predict/cards/datasheet.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr std::string_view kA100 = "a100_80gb_pcie";
+constexpr std::string_view kNoWarmup = "no_warmup";
+
+// A value of the source against that of the record: collects what is presumed and what is not stated.
+class Match {
+ public:
+  void size(const PublishedRow& row, std::string_view field, std::int64_t wanted) {
+    compare(field, row.size(field), row.size(fmt::format("{}_presumed", field)), wanted);
+  }
+  void text(const PublishedRow& row, std::string_view field, const std::string& wanted) {
+    compare(field, row.text(field), row.text(fmt::format("{}_presumed", field)), wanted);
+  }
+  void require(bool holds) { holds_ = holds_ && holds; }
+  bool holds() const { return holds_; }
+  bool is_open(std::string_view field) const { return std::ranges::find(not_stated_, field) != not_stated_.end(); }
+
+  std::string remarks() const {
+    std::string text;
+    if (!presumed_.empty()) text += fmt::format("; {} presumed", fmt::join(presumed_, ", "));
+    if (!not_stated_.empty()) text += fmt::format("; {} not stated", fmt::join(not_stated_, ", "));
+    return text;
+  }
+
+ private:
+  template <typename Value>
+  void compare(std::string_view field, const std::optional<Value>& stated, const std::optional<Value>& presumed,
+               const Value& wanted) {
+    if (stated) {
+      require(*stated == wanted);
+    } else if (presumed) {
+      require(*presumed == wanted);
+      presumed_.emplace_back(field);
+    } else {
+      not_stated_.emplace_back(field);
+    }
+  }
+
+  bool holds_ = true;
+  std::vector<std::string> presumed_, not_stated_;
+};
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+// A source may name a card less exactly than a datasheet does: "A800" is either of two.
+SameCard same_card(const PublishedRow& row, const Record& record) {
+  if (!row.card) return SameCard::not_stated;
+  const std::string& device = record.plan && record.plan->card ? *record.plan->card : record.device.name;
+  const Datasheet* sheet = find_datasheet(device);
+  if (sheet == nullptr) return lower(*row.card) == lower(device) ? SameCard::yes : SameCard::no;
+  const bool is_named = find_datasheet(*row.card) == sheet || sheet->card.starts_with(*row.card + " ");
+  return is_named ? SameCard::yes : SameCard::no;
+}
+
+std::string_view published_mode(Mode mode) {
+  if (mode == Mode::step) return "step";
+  return mode == Mode::backward ? "forward_backward" : "forward";
+}
+
+bool is_tf32_printed_as_fp32(const PublishedRow& row) {
+  return row.kind == PublishedKind::step && row.study == kA100 && row.text("dtype") == "fp32";
+}
+
+Match match_step(const PublishedRow& row, const Record& record) {
+  Match match;
+  match.require(row.text("mode") == published_mode(record.mode));
+  match.require((row.text("compile") == "off") == (record.compile == Compile::off));
+  if (row.text("model") != record.model.name) {  // the sizes say that it is the same
+    match.require(row.size("layers").has_value() && row.size("heads").has_value() && row.size("d_ff").has_value());
+  }
+  match.size(row, "layers", record.model.layers);
+  match.size(row, "d_model", record.model.d_model);
+  match.size(row, "heads", record.model.heads);
+  match.size(row, "d_ff", record.model.d_ff);
+  match.size(row, "vocabulary", record.model.vocab);
+  match.size(row, "batch", record.batch);
+  match.size(row, "context", record.context);
+  match.text(
+      row, "dtype",
+      is_tf32_printed_as_fp32(row) && record.dtype == Precision::tf32 ? "fp32" : std::string(name(record.dtype)));
+  match.require(!(is_tf32_printed_as_fp32(row) && record.dtype == Precision::fp32));
+  match.require(!match.is_open("batch") && !match.is_open("context"));
+  return match;
+}
+
+bool stores_scores(const Record& record) {
+  return record.attention && *record.attention != AttentionVariant::recompute &&
+         *record.attention != AttentionVariant::flash;
+}
+
+// Only a800_80gb shows a mask; the others are very probably not causal.
+Match match_attention(const PublishedRow& row, const Record& record) {
+  Match match;
+  const bool is_causal = record.attention_call && record.attention_call->causal.value_or(false);
+  match.require(stores_scores(record));
+  match.require(is_causal == (row.study == "a800_80gb"));
+  match.require(!record.attention_call || record.attention_call->keys.value_or(record.context) == record.context);
+  match.require((row.text("implementation") == "compiled") == (record.compile != Compile::off));
+  match.size(row, "batch", record.batch);
+  match.size(row, "heads", record.model.heads);
+  match.size(row, "d", record.model.d_model);
+  match.size(row, "sequence", record.context);
+  match.text(row, "dtype", std::string(name(record.dtype)));
+  return match;
+}
+
+std::string step_condition(const PublishedRow& row) {
+  const std::string mode = row.text("mode").value_or("");
+  const bool is_a100 = row.study == kA100;
+  if (is_a100 && (row.table == "trace_check" || row.table == "compile_model")) return "ratios only";
+  if (mode == "backward_optimizer") return "configuration not stated: ratio only";
+  std::vector<std::string> conditions;
+  if (row.table == kNoWarmup) conditions.emplace_back("cold start, first step counted: spread, not the mean");
+  if (row.table == "under_profiler") conditions.emplace_back("run under a profiler");
+  if (mode == "forward") {
+    conditions.emplace_back(is_a100 ? "memory only against a forward that records gradients" : "time only");
+  }
+  if (mode == "step") {
+    conditions.emplace_back(row.study == "unnamed_card" ? "AdamW, its implementation not stated"
+                                                        : "optimizer not stated");
+  }
+  if (is_tf32_printed_as_fp32(row)) conditions.emplace_back("against TF32, not against IEEE FP32");
+  return fmt::format("{}", fmt::join(conditions, "; "));
+}
+
+// The number of S x S matrices that the measured memory implies at long S.
+std::string attention_condition(const PublishedRow& row) {
+  const bool is_compiled = row.text("implementation") == "compiled";
+  std::string matrices = "same number of stored S x S matrices";
+  if (row.study == "rtx_a4500_20gb" && !is_compiled) matrices += ": 6 at the peak";
+  if (row.study == kA100) matrices += is_compiled ? ": 3 at the peak" : ": 1 before backward, 4 at the peak";
+  if (row.study == "unnamed_98gb") matrices += ": 2 added, 4 at the peak";
+  if (row.study == "a800_80gb") matrices += ": 3 before backward and a mask of one byte, so very probably causal";
+  if (row.study == "unnamed_card") matrices += is_compiled ? ": 2" : ": 4";
+  return matrices;
+}
+
+}  // namespace
+
+// Rows of peers say by what they were made.
+std::string condition_of(const PublishedRow& row) {
+  switch (row.kind) {
+    case PublishedKind::step:
+      return row.text("basis").value_or(step_condition(row));
+    case PublishedKind::attention:
+      return row.text("basis").value_or(attention_condition(row));
+    case PublishedKind::memory:
+      return row.text("basis").value_or("");
+    case PublishedKind::profile:
+      return row.study == "unnamed_card" && row.text("mode") == "forward" ? "shares and call lengths, not call counts"
+                                                                          : "shares and call lengths";
+    case PublishedKind::precision:
+      return "device not stated";
+    case PublishedKind::claim:
+      return row.text("basis").value_or("a statement of the source");
+  }
+  return "";
+}
+
+std::vector<Comparable> comparable_rows(const Record& record, std::span<const PublishedRow> rows) {
+  const bool is_attention = record.experiment == Experiment::attention;
+  const PublishedKind kind = is_attention ? PublishedKind::attention : PublishedKind::step;
+  std::vector<Comparable> found;
+  for (const PublishedRow& row : rows) {
+    if (row.kind != kind) continue;
+    const Match match = is_attention ? match_attention(row, record) : match_step(row, record);
+    const std::string condition = condition_of(row);
+    if (!match.holds() || condition.ends_with("ratios only") || condition.ends_with("ratio only")) continue;
+    const SameCard card = same_card(row, record);
+    const std::string_view which = card == SameCard::yes  ? "same card"
+                                   : card == SameCard::no ? "other card"
+                                                          : "card not stated";
+    found.push_back(
+        {&row, card,
+         fmt::format("same workload, {}{}{}{}", which, match.remarks(), condition.empty() ? "" : "; ", condition)});
+  }
+  std::ranges::stable_partition(found, [](const Comparable& row) { return row.card == SameCard::yes; });
+  return found;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,46 @@
+// Predicts the time of a run on a GPU, without running it: the roofline of each launch with the rates that kernels
+// reach (kernel_rates.h). docs/predicted_times.md compares predictions with measured times.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "predict/cards/datasheet.h"
+#include "ridgepoint/compile.h"
+#include "ridgepoint/graph.h"
+#include "ridgepoint/network.h"
+#include "ridgepoint/program.h"
+#include "ridgepoint/run_config.h"
+
+namespace ridgepoint {
+
+struct TimeForecast {
+  double ms = 0;        // of one run
+  PhaseTimes by_phase;  // their sum is `ms`
+  // Of the collectives of several ranks: how long they run, and how long launches wait for them, which is a part of
+  // `ms`.
+  double communication_ms = 0;
+  double exposed_ms = 0;
+  // The share of `ms` by which a measured time differs at most, but for one prediction in fifty: 0.1 is 10 %. Empty for
+  // a GPU, links or a number of ranks with which nothing has been measured.
+  std::optional<double> error;
+};
+
+// `graph` is compiled for the GPU at `level`. Launches run one after another; the next begins when the host has issued
+// it, but those of Compile::full are captured and wait for no host. Collectives run beside them, one after another, and
+// the first launch that reads a result waits, as does a collective with too many in flight before it. Launches and
+// collectives that run at the same time slow each other (launch_timeline.h). Empty without rates (KernelRates::of), for
+// a product of a dtype for which there is none, and for collectives without a network.
+std::optional<TimeForecast> forecast_time(const Graph& graph, Compile level, const Datasheet& card,
+                                          const std::optional<Network>& network = {});
+
+// The same for the plan of a configuration, between its network or else the links of the card. The plan's device says
+// which GPU's kernels it has; empty for those of another device, or of another one than `card`.
+std::optional<TimeForecast> forecast_time(const ProgramPlan& plan, const RunConfig& config,
+                                          const std::optional<std::string>& card = {});
+
+// Why the second of them is empty, for a plan of one engine with `card`: the card is too old for the engine's kernels,
+// its datasheet lacks rates, or the links between ranks are not known. Empty where the reason is another.
+std::string problem_of_forecast(const RunConfig& config, const std::string& card);
+
+}  // namespace ridgepoint

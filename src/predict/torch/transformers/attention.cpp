@@ -1,0 +1,112 @@
+// Attention of torch/transformers/causal_lm.h.
+#include <utility>
+
+#include "predict/torch/transformers/causal_lm.h"
+
+namespace ridgepoint::torch {
+
+// Queries, keys and values by head. Norms of one head stand before the heads and tokens change places in Qwen 3, after
+// it in Gemma 3; those of all heads together before the heads are told apart.
+CausalLm::Heads CausalLm::project(const Tensor& x, const Layer& layer) {
+  const std::int64_t size = config_.head_size();
+  const bool is_whole = config_.architecture.projection_norm == ProjectionNorm::whole;
+  const bool is_per_head = config_.architecture.projection_norm == ProjectionNorm::per_head;
+  const auto by_head = [&](const Tensor& projected, const Weights& norm_weights) {
+    const bool is_normed = norm_weights.weight.is_defined();
+    Tensor heads = is_whole && is_normed ? norm(projected, norm_weights) : projected;
+    heads = f_.view(heads, {x.sizes[0], x.sizes[1], projected.sizes[2] / size, size});
+    if (is_per_head && is_normed) heads = norm(heads, norm_weights);
+    return f_.transpose(heads, 1, 2);
+  };
+  if (layer.packed.weight.is_defined()) {
+    const std::int64_t q = config_.heads * size;
+    const std::int64_t kv = config_.kv_heads() * size;
+    const Tensor packed = linear(x, layer.packed);
+    std::vector<Tensor> parts = is("gpt2")
+                                    ? f_.split(packed, {q, kv, kv})
+                                    : std::vector{f_.slice(packed, q), f_.slice(packed, kv), f_.slice(packed, kv)};
+    return {by_head(parts[0], {}), by_head(parts[1], {}), by_head(parts[2], {})};
+  }
+  Heads heads;
+  heads.q = by_head(linear(x, layer.q), layer.q_norm);
+  heads.k = by_head(linear(x, layer.k), layer.k_norm);
+  heads.v = by_head(linear(x, layer.v), {});
+  return heads;
+}
+
+// x * cosines + torch.cat((-x2, x1), -1) * sines with the halves x1 and x2 of each row
+Tensor CausalLm::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
+  const Tensor left = f_.mul(x, cosines);
+  const Tensor right = [&] {
+    const std::int64_t half = x.sizes.back() / 2;
+    const Tensor halves = [&] {
+      const Tensor first = f_.slice(x, half);
+      const Tensor second = f_.slice(x, half);
+      return f_.cat_last(f_.neg(second), first);
+    }();
+    return f_.mul(halves, sines);
+  }();
+  return f_.add(left, right);
+}
+
+// Phi-3 joins the elements that are not rotated, even where there are none.
+Tensor CausalLm::rotate_part(const Tensor& x, const Tensor& cosines, const Tensor& sines) {
+  const Tensor rotated = f_.slice(x, cosines.sizes.back());
+  const Tensor rest = f_.slice(x, x.sizes.back() - cosines.sizes.back());
+  return f_.cat_last(rotate(rotated, cosines, sines), rest);
+}
+
+void CausalLm::rotate_heads(Heads& heads, const Layer& layer, const Context& context) {
+  const bool is_other = layer.has_window && config_.architecture.separate_rotary;
+  const Tensor& cosines = is_other ? context.window_cosines : context.cosines;
+  const Tensor& sines = is_other ? context.window_sines : context.sines;
+  const auto rotated = [&](const Tensor& x) {
+    return is("phi3") ? rotate_part(x, cosines, sines) : rotate(x, cosines, sines);
+  };
+  Tensor q = rotated(heads.q);
+  Tensor k = rotated(heads.k);
+  if (is("olmo2")) {
+    q = f_.to(q, heads.q.dtype);
+    k = f_.to(k, heads.k.dtype);
+  }
+  heads.q = std::move(q);
+  heads.k = std::move(k);
+}
+
+CausalLm::Attended CausalLm::eager_attention(const Heads& heads, const Tensor& mask) {
+  const std::int64_t repeats = config_.heads / config_.kv_heads();
+  const Tensor keys = f_.repeat_heads(heads.k, repeats);
+  const Tensor values = f_.repeat_heads(heads.v, repeats);
+  Tensor weights = f_.mul_number(f_.matmul(heads.q, f_.transpose(keys, 2, 3)));
+  if (config_.architecture.score_cap > 0) {
+    weights = f_.div_number(weights);
+    weights = f_.tanh(weights);
+    weights = f_.mul_number(weights);
+  }
+  weights = f_.add(weights, mask);
+  weights = f_.softmax(weights);
+  weights = f_.to(weights, is("gpt2") ? heads.v.dtype : heads.q.dtype);
+  const Tensor output = f_.transpose(f_.matmul(weights, values), 1, 2);
+  return {is("gpt2") ? output : f_.contiguous(output), weights};
+}
+
+// With a mask, keys and values are repeated; soft caps of scores are left out, as in `transformers`.
+Tensor CausalLm::sdpa_attention(const Heads& heads, const Tensor& mask) {
+  const std::int64_t repeats = mask.is_defined() ? config_.heads / config_.kv_heads() : 1;
+  const Tensor keys = f_.repeat_heads(heads.k, repeats);
+  const Tensor values = f_.repeat_heads(heads.v, repeats);
+  const Tensor output = f_.scaled_dot_product_attention(heads.q, keys, values, mask);
+  return f_.contiguous(f_.transpose(output, 1, 2));
+}
+
+CausalLm::Attended CausalLm::attend(const Tensor& x, const Layer& layer, const Context& context) {
+  Heads heads = project(x, layer);
+  if (context.cosines.is_defined()) rotate_heads(heads, layer, context);
+  const Tensor& mask = layer.has_window ? context.window_mask : context.mask;
+  Attended attended = is_eager() ? eager_attention(heads, mask) : Attended{sdpa_attention(heads, mask), {}};
+  attended.output = f_.view(attended.output, {x.sizes[0], x.sizes[1], config_.heads * config_.head_size()});
+  attended.output = linear(attended.output, layer.output);
+  return attended;
+}
+
+}  // namespace ridgepoint::torch

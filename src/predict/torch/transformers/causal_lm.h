@@ -1,0 +1,101 @@
+// A family of docs/models.md as `transformers` 5 runs it in training: which ops its Python code calls, and which
+// tensors its local variables hold meanwhile. Dropout is off, and there is no cache of keys and values.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "models/transformer.h"
+#include "predict/torch/functions.h"
+#include "predict/torch/module.h"
+
+namespace ridgepoint::torch {
+
+class CausalLm final : public Module {
+ public:
+  // Allocates parameters and buffers on the GPU. Attention is `flash` (attn_implementation="sdpa") or any other
+  // ("eager"). `checkpoints`: gradient_checkpointing_enable(), of every layer.
+  CausalLm(const TransformerConfig& config, bool checkpoints, Functions& functions);
+
+  const std::vector<Tensor>& parameters() const override { return parameters_; }
+  Tensor forward(const Tensor& tokens) override;
+  // ForCausalLMLoss with the tokens as labels, shifted by one position. `targets` is not read.
+  Tensor loss(const Tensor& tokens, const Tensor& targets, const std::function<void()>& begin_loss) override;
+
+ private:
+  // Undefined tensors stand for what a family lacks.
+  struct Weights {
+    Tensor weight, bias;
+  };
+  struct Router {
+    Tensor weight;
+    Tensor gate_up, down;  // of all experts: [E,2F,D] and [E,D,F]
+    Weights shared_gate, shared_up, shared_down, shared_switch;
+  };
+  struct Layer {
+    bool has_window = false;
+    Weights first_norm, after_attention_norm, second_norm, after_feed_forward_norm;
+    Weights packed, q, k, v, output;
+    Weights q_norm, k_norm;
+    Weights gate, up, down;
+    Router experts;
+  };
+  // What the layers of a forward share.
+  struct Context {
+    Tensor cosines, sines;                // fp32 [1,1,S,rotated]
+    Tensor window_cosines, window_sines;  // of layers with a window, where they differ
+    Tensor mask, window_mask;             // undefined where attention needs none
+  };
+  struct Heads {
+    Tensor q, k, v;  // [B,H,S,D]
+  };
+  struct Attended {
+    Tensor output, weights;
+  };
+
+  bool is(std::string_view family) const { return config_.architecture.family == family; }
+  bool is_eager() const { return config_.attention != AttentionVariant::flash; }
+  Tensor parameter(const Sizes& sizes) { return parameters_.emplace_back(f_.parameter(sizes)); }
+  Weights make_norm(std::int64_t width);
+  Weights make_linear(std::int64_t in, std::int64_t out, bool has_bias);
+  void make_attention(Layer& layer);
+  void make_feed_forward(Layer& layer);
+  void make_norms(Layer& layer);
+  Layer make_layer(std::int64_t index);
+
+  Context make_context(const Tensor& tokens);
+  void make_positions(const Rotary& rotary, std::int64_t context, Tensor& cosines, Tensor& sines);
+  Tensor make_mask(const Tensor& tokens, bool is_needed);
+  Tensor data(const Sizes& sizes, DType dtype);  // what depends on no parameter
+  Tensor embed(const Tensor& tokens, std::vector<Tensor>& locals);
+  Tensor hidden_states(const Tensor& tokens);
+  Tensor logits(const Tensor& hidden);
+
+  Tensor decode(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor linear(const Tensor& x, const Weights& weights);
+  Tensor norm(const Tensor& x, const Weights& weights);
+  Heads project(const Tensor& x, const Layer& layer);
+  Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines);
+  Tensor rotate_part(const Tensor& x, const Tensor& cosines, const Tensor& sines);
+  void rotate_heads(Heads& heads, const Layer& layer, const Context& context);
+  Attended eager_attention(const Heads& heads, const Tensor& mask);
+  Tensor sdpa_attention(const Heads& heads, const Tensor& mask);
+  Attended attend(const Tensor& x, const Layer& layer, const Context& context);
+  Tensor activate(const Tensor& x);
+  Tensor gated(const Tensor& x, const Weights& gate, const Weights& up, const Weights& down);
+  Tensor feed_forward(const Tensor& x, const Layer& layer);
+  Tensor mixture(const Tensor& x, const Router& router);
+  Tensor route(const Tensor& tokens, const Router& router);
+  Tensor run_experts(const Tensor& tokens, const Tensor& weights, const Router& router);
+
+  const TransformerConfig& config_;
+  bool checkpoints_;
+  Functions& f_;
+  std::vector<Tensor> parameters_, buffers_;
+  Tensor embeddings_, positions_;
+  std::vector<Layer> layers_;
+  Weights final_norm_, head_;
+};
+
+}  // namespace ridgepoint::torch

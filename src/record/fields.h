@@ -1,0 +1,76 @@
+// The fields of a record by their paths, from settings.def and measures.def. What writes and reads records derives from
+// visit_fields(), so a new field is a member of record.h and a row.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "ridgepoint/record.h"
+
+namespace ridgepoint {
+
+// A const record without the section reads an empty one; a mutable record gets the section.
+template <typename Section>
+const Section& section_of(const std::optional<Section>& section) {
+  static const Section nothing;
+  return section ? *section : nothing;
+}
+template <typename Section>
+Section& section_of(std::optional<Section>& section) {
+  return section ? *section : section.emplace();
+}
+
+// Calls visit(path, member) for every statistic of one measured time. `statistics` may be const.
+template <typename StatisticsType, typename Visitor>
+void visit_statistics(const std::string& path, StatisticsType& statistics, Visitor&& visit) {
+  visit(path + ".mean", statistics.mean);
+  visit(path + ".std", statistics.std);
+  visit(path + ".min", statistics.min);
+  visit(path + ".max", statistics.max);
+  visit(path + ".median", statistics.median);
+  visit(path + ".cv", statistics.cv);
+  visit(path + ".median_half_width", statistics.median_half_width);
+  visit(path + ".quartiles", statistics.quartiles);
+  visit(path + ".samples", statistics.samples);
+}
+
+// Calls visit(path, member) in the order of files: the schema, the settings, the results. Paths are as "batch" and
+// "model.layers". Adds all sections to a mutable record.
+template <typename RecordType, typename Visitor>
+void visit_fields(RecordType& record, Visitor&& visit) {
+  auto& step = section_of(record.training_step);
+  auto& call = section_of(record.attention_call);
+  auto& plan = section_of(record.plan);
+  auto& peaks = section_of(record.peaks);
+  const auto visit_path = [&](std::string_view path, auto& member) {
+    if (!path.empty()) visit(path, member);
+  };
+  visit_path("schema", record.schema);
+#define RIDGEPOINT_SETTING(path, member, ...) visit_path(path, member);
+#define RIDGEPOINT_MEASURE(path, member, ...) visit_path(path, member);
+#define RIDGEPOINT_STATISTICS(path, member) visit_statistics(path, member, visit_path);
+#define RIDGEPOINT_COLUMN(...)
+// The settings come first.
+// clang-format off
+#include "record/settings.def"
+#include "record/measures.def"
+// clang-format on
+#undef RIDGEPOINT_SETTING
+#undef RIDGEPOINT_MEASURE
+#undef RIDGEPOINT_STATISTICS
+#undef RIDGEPOINT_COLUMN
+}
+
+// The object and the name in it: {"model", "layers"}, {"", "batch"}.
+struct FieldPlace {
+  std::string object;
+  std::string name;
+};
+inline FieldPlace place_of_field(std::string_view path) {
+  const std::size_t dot = path.find('.');
+  if (dot == std::string_view::npos) return {"", std::string(path)};
+  return {std::string(path.substr(0, dot)), std::string(path.substr(dot + 1))};
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,246 @@
+#include "ridgepoint/record.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <type_traits>
+
+#include "core/enum_names.h"
+#include "core/files/file.h"
+#include "core/text/json.h"
+#include "record/fields.h"
+#include "ridgepoint/error.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr auto kStatusNames = enum_names<RunStatus>("ok", "oom", "unsupported", "error");
+constexpr auto kExperimentNames = enum_names<Experiment>("bench", "attention", "profile", "plan", "memory");
+constexpr auto kVerdictNames =
+    enum_names<TimingVerdict>("steady", "drifting", "bimodal", "outliers", "throttled", "disturbed", "too few");
+constexpr auto kEndNames = enum_names<SamplingEnd>("steps", "interval", "time limit");
+
+// A larger file is refused instead of being read into memory; no sweep writes one.
+constexpr std::uint64_t kMaxRecordFileBytes = std::uint64_t{1} << 30;
+
+Json encode(const std::string& text) { return text; }
+Json encode(std::int64_t value) { return value; }
+Json encode(bool value) { return value; }
+Json encode(double value) { return json_number(value); }
+template <typename Enum>
+requires std::is_enum_v<Enum> Json encode(Enum value) { return name(value); }
+Json encode(std::span<const double> values) {
+  Json array = Json::array();
+  for (const double value : values) array.push_back(json_number(value));
+  return array;
+}
+Json encode(const std::vector<std::int64_t>& values) { return values; }
+Json encode(const std::vector<std::string>& texts) { return texts; }
+template <typename T>
+Json encode(const std::optional<T>& value) {
+  return value ? encode(*value) : Json(nullptr);
+}
+
+Json encode_record(const Record& record) {
+  Json json = Json::object();
+  visit_fields(record, [&](std::string_view path, const auto& member) {
+    const FieldPlace place = place_of_field(path);
+    Json& parent = place.object.empty() ? json : json[place.object];
+    parent[place.name] = encode(member);
+  });
+  return json;
+}
+
+struct WrongType {
+  std::string wanted;
+};
+
+void decode(const Json& json, std::string& text) {
+  if (!json.is_string()) throw WrongType{"text"};
+  text = json.get<std::string>();
+}
+
+void decode(const Json& json, std::int64_t& value) {
+  const bool fits = json.is_number_unsigned() ? json.get<std::uint64_t>() <= std::numeric_limits<std::int64_t>::max()
+                                              : json.is_number_integer();
+  if (!fits) throw WrongType{"a whole number of 64 bits"};
+  value = json.get<std::int64_t>();
+}
+
+void decode(const Json& json, bool& value) {
+  if (!json.is_boolean()) throw WrongType{"true or false"};
+  value = json.get<bool>();
+}
+
+void decode(const Json& json, double& value) {
+  if (!json.is_number() && !json.is_null()) throw WrongType{"a number or null"};
+  value = json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
+// The values that each enum of a record may have.
+constexpr std::span<const Mode> values_of(Mode) { return kAllModes; }
+constexpr std::span<const Precision> values_of(Precision) { return kAllPrecisions; }
+constexpr std::span<const Compile> values_of(Compile) { return kAllCompiles; }
+constexpr std::span<const AllocatorKind> values_of(AllocatorKind) { return kAllAllocatorKinds; }
+constexpr std::span<const AttentionVariant> values_of(AttentionVariant) { return kAllAttentionVariants; }
+constexpr std::span<const Checkpoint> values_of(Checkpoint) { return kAllCheckpoints; }
+constexpr std::span<const Optimizer> values_of(Optimizer) { return kAllOptimizers; }
+constexpr std::span<const RunStatus> values_of(RunStatus) { return kAllRunStatuses; }
+constexpr std::span<const Experiment> values_of(Experiment) { return kAllExperiments; }
+constexpr std::span<const TimingVerdict> values_of(TimingVerdict) { return kAllTimingVerdicts; }
+constexpr std::span<const SamplingEnd> values_of(SamplingEnd) { return kAllSamplingEnds; }
+
+template <typename Enum>
+requires std::is_enum_v<Enum>
+void decode(const Json& json, Enum& value) {
+  const std::span<const Enum> values = values_of(value);
+  const auto found = std::ranges::find_if(
+      values, [&](Enum each) { return json.is_string() && json.get_ref<const std::string&>() == name(each); });
+  if (found == values.end()) throw WrongType{fmt::format("one of {}", fmt::join(names_of(values), ", "))};
+  value = *found;
+}
+
+void decode(const Json& json, std::vector<double>& values) {
+  if (!json.is_array()) throw WrongType{"an array of numbers"};
+  values.assign(json.size(), 0);
+  for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
+}
+
+void decode(const Json& json, std::vector<std::int64_t>& values) {
+  if (!json.is_array()) throw WrongType{"an array of whole numbers"};
+  values.assign(json.size(), 0);
+  for (std::size_t i = 0; i < json.size(); ++i) decode(json[i], values[i]);
+}
+
+void decode(const Json& json, std::vector<std::string>& texts) {
+  if (!json.is_array()) throw WrongType{"an array of texts"};
+  texts.assign(json.size(), "");
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    if (!json[i].is_string()) throw WrongType{"an array of texts"};
+    texts[i] = json[i].get<std::string>();
+  }
+}
+
+void decode(const Json& json, std::array<double, 3>& values) {
+  if (!json.is_array() || json.size() != values.size()) throw WrongType{"an array of three numbers"};
+  for (std::size_t i = 0; i < values.size(); ++i) decode(json[i], values[i]);
+}
+
+template <typename T>
+void decode(const Json& json, std::optional<T>& value) {
+  if (json.is_null()) {
+    value.reset();
+  } else {
+    decode(json, value.emplace());
+  }
+}
+
+// Sizes and times, which no run can have below 0. Differences, such as the room that is left, are not among them.
+bool is_never_negative(const FieldPlace& place) {
+  return place.name == "batch" || place.name == "context" || place.object == "memory_bytes" ||
+         place.object.ends_with("_ms") || place.name.ends_with("_ms") || place.name.ends_with("_per_second");
+}
+
+bool has_negative(const Json& json) {
+  if (json.is_array()) return std::ranges::any_of(json, has_negative);
+  return json.is_number() && json < 0;
+}
+
+const Json* find(const Json& json, std::string_view key) {
+  const auto found = json.find(std::string(key));
+  return found == json.end() ? nullptr : &*found;
+}
+
+void check_schema(std::int64_t schema) {
+  if (schema > kRecordSchema) {
+    throw Error(
+        fmt::format("a newer Ridgepoint wrote it (schema {}; this build reads 1 to {}); use that version, or measure "
+                    "again with this one",
+                    schema, kRecordSchema));
+  }
+  if (schema < 1) {
+    throw Error(fmt::format("its schema {} is older than any that this build reads (1 to {}); measure again", schema,
+                            kRecordSchema));
+  }
+}
+
+Record decode_record(const Json& json) {
+  if (!json.is_object()) throw Error("a record is a JSON object");
+  if (!json.contains("schema")) throw Error("field 'schema' is missing: this is not a Ridgepoint record");
+  Record record;
+  visit_fields(record, [&](std::string_view field, auto& member) {
+    const FieldPlace place = place_of_field(field);
+    const Json* parent = place.object.empty() ? &json : find(json, place.object);
+    if (parent == nullptr) return;
+    if (!parent->is_object()) throw Error(fmt::format("field '{}' must be an object", place.object));
+    try {
+      const Json* value = find(*parent, place.name);
+      const bool is_old_name = field == "checkpoint" && value != nullptr && *value == "off";  // that of none, once
+      if (value != nullptr && !is_old_name) decode(*value, member);
+      if (value != nullptr && is_never_negative(place) && has_negative(*value))
+        throw WrongType{"0 at least: it is a size, a time or a rate"};
+    } catch (const WrongType& wrong) {
+      throw Error(fmt::format("field '{}' must be {}", field, wrong.wanted));
+    }
+    if (field == "schema") check_schema(record.schema);
+  });
+  // Records of schemas without it have 0.
+  if (record.model.kv_heads == 0) record.model.kv_heads = record.model.heads;
+  const bool is_step = record.experiment == Experiment::bench || record.experiment == Experiment::profile;
+  if (!is_step) record.training_step.reset();
+  if (record.experiment != Experiment::attention) record.attention_call.reset();
+  const bool is_plan = record.experiment == Experiment::plan;
+  if (!is_plan) record.plan.reset();
+  if (!is_plan && record.experiment != Experiment::memory) record.peaks.reset();
+  return record;
+}
+
+}  // namespace
+
+std::string_view name(RunStatus status) { return kStatusNames[status]; }
+std::string_view name(Experiment experiment) { return kExperimentNames[experiment]; }
+std::string_view name(TimingVerdict verdict) { return kVerdictNames[verdict]; }
+std::string_view name(SamplingEnd end) { return kEndNames[end]; }
+
+std::string to_json(const Record& record) { return dump_json(encode_record(record)); }
+
+std::string to_json(std::span<const Record> records) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    text += i == 0 ? "\n" : ",\n";
+    text += to_json(records[i]);
+  }
+  return text + "\n]\n";
+}
+
+Record record_from_json(std::string_view json) { return decode_record(parse_json(json)); }
+
+std::vector<Record> read_records(const std::filesystem::path& path) {
+  const std::string text = read_file(path, kMaxRecordFileBytes);
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  const bool is_array = start != std::string::npos && text[start] == '[';
+  std::vector<Record> records;
+  std::size_t place = 1;  // line, or position in the array
+  try {
+    if (is_array) {
+      for (const Json& json : parse_json(text)) {
+        records.push_back(decode_record(json));
+        ++place;
+      }
+    }
+    for (std::size_t begin = 0; !is_array && begin < text.size(); ++place) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      const std::string_view line = std::string_view(text).substr(begin, end - begin);
+      if (line.find_first_not_of(" \t\r") != std::string_view::npos) records.push_back(record_from_json(line));
+      begin = end + 1;
+    }
+  } catch (const Error& error) {
+    throw Error(fmt::format("cannot read records from '{}', {} {}: {}", path.string(), is_array ? "record" : "line",
+                            place, error.what()));
+  }
+  return records;
+}
+
+}  // namespace ridgepoint

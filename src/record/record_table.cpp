@@ -1,0 +1,283 @@
+#include "record/record_table.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "record/columns.h"
+#include "record/fields.h"
+#include "record/loss_chunk_note.h"
+#include "record/parallel_choices.h"
+#include "record/timing_notes.h"
+#include "ridgepoint/error.h"
+#include "tables/table/wrap.h"
+
+namespace ridgepoint::views {
+namespace {
+
+// Whether the summary line leaves the setting out.
+bool is_redundant(const Record& record, const Setting& setting) {
+  const std::string cell = setting.cell(record);
+  return !setting.is_in_summary() || (setting.is_limit_of_calls && is_attention_call(record)) || cell.empty() ||
+         cell == kNothing || cell == setting.usual || (setting.is_derived != nullptr && setting.is_derived(record));
+}
+
+using Measures = std::vector<const Measure*>;
+
+// Leaves out measures that no successful run has.
+Measures usual_measures(std::span<const Record> records) {
+  Measures measures;
+  for (const Measure& measure : record_measures()) {
+    if (!measure.is_usual) continue;
+    const bool has_values = std::ranges::any_of(records, [&](const Record& r) {
+      return r.status == RunStatus::ok && concerns(measure, r) && measure.cell(r) != kNothing;
+    });
+    if (has_values) measures.push_back(&measure);
+  }
+  return measures;
+}
+
+Measures measures_named(std::span<const std::string> names, const Record& record) {
+  Measures measures;
+  for (const std::string& name : names) {
+    for (const Measure& measure : record_measures()) {
+      if (measure.name == name && concerns(measure, record)) measures.push_back(&measure);
+    }
+  }
+  return measures;
+}
+
+std::string remark(const Record& record) { return fmt::format("{}: {}", name(record.status), record.error.message); }
+
+// The measures of a failed row up to the first missing one; its remark fills the other columns.
+Cells measured_before(const Record& record, const Measures& measures) {
+  Cells cells;
+  for (const Measure* measure : measures) {
+    std::string cell = measure->cell(record);
+    if (cell == kNothing) break;
+    cells.emplace_back(std::move(cell));
+  }
+  return cells;
+}
+
+// A median time that rows of different settings are compared by; NaN for a record that lacks it.
+struct ComparedTime {
+  std::string_view heading;
+  double (*ms)(const Record&);
+};
+constexpr ComparedTime kComparedTimes[] = {
+    {"speedup over {}",
+     [](const Record& r) { return r.training_step ? r.training_step->time_ms.median : Statistics::kUnknown; }},
+    {"forward speedup over {}",
+     [](const Record& r) { return r.attention_call ? r.attention_call->forward_ms.median : Statistics::kUnknown; }},
+    {"backward speedup over {}",
+     [](const Record& r) { return r.attention_call ? r.attention_call->backward_ms.median : Statistics::kUnknown; }}};
+
+// A column of speedups over a value of a setting.
+struct Speedup {
+  const Setting* setting;
+  const ComparedTime* time;
+  std::string value;
+};
+
+// For the setting of the baseline, or for dtype and compile where they vary, and each time that the records have.
+std::vector<Speedup> speedups_of(std::span<const Record> records, const std::optional<RecordBaseline>& baseline) {
+  std::vector<Speedup> speedups;
+  for (const Setting& setting : record_settings()) {
+    const bool is_compared =
+        baseline ? setting.heading == baseline->setting : setting.is_compared && varies(records, setting);
+    if (!is_compared) continue;
+    for (const ComparedTime& time : kComparedTimes) {
+      if (std::ranges::any_of(records, [&](const Record& r) { return std::isfinite(time.ms(r)); }))
+        speedups.push_back({&setting, &time, baseline ? baseline->value : setting.cell(records.front())});
+    }
+  }
+  return speedups;
+}
+
+// Against the run with this value of the setting and the same other settings.
+std::string speedup_cell(const Record& record, std::span<const Record> records, const Speedup& speedup) {
+  for (const Record& other : records) {
+    const bool agrees = speedup.setting->cell(other) == speedup.value &&
+                        std::ranges::all_of(record_settings(), [&](const Setting& setting) {
+                          return &setting == speedup.setting || setting.follows == speedup.setting->path ||
+                                 is_implied(records, setting) || setting.cell(other) == setting.cell(record);
+                        });
+    if (!agrees) continue;
+    const double ratio = speedup.time->ms(other) / speedup.time->ms(record);
+    return std::isfinite(ratio) ? fmt::format("{:.2f}x", ratio) : std::string(kNothing);
+  }
+  return std::string(kNothing);
+}
+
+// Each reason why rows have no predicted time, once.
+std::string problems_of_predictions(std::span<const Record> records) {
+  std::string text;
+  for (const Record& record : records) {
+    const std::optional<std::string>& problem = section_of(record.plan).predicted_problem;
+    if (problem && text.find(*problem) == std::string::npos) text += (text.empty() ? "" : "\n") + *problem;
+  }
+  return text;
+}
+
+Table table_for_people(std::span<const Record> records, std::span<const std::string> columns,
+                       const std::optional<RecordBaseline>& baseline) {
+  const std::vector<const Setting*> settings = leading_settings(records);
+  const Measures measures = columns.empty() ? usual_measures(records) : measures_named(columns, records.front());
+  Table table;
+  table.caption = records_caption(records);
+  for (const Setting* setting : settings) table.columns.push_back(setting_column(*setting));
+  table.key_columns = settings.size();
+  std::vector<Speedup> speedups;
+  if ((baseline || columns.empty()) && !measures.empty()) speedups = speedups_of(records, baseline);
+  for (const Speedup& speedup : speedups) {
+    // A number alone does not say of what.
+    const std::string over =
+        speedup.setting->is_number() ? fmt::format("{} {}", speedup.setting->heading, speedup.value) : speedup.value;
+    table.columns.push_back(right(fmt::format(fmt::runtime(speedup.time->heading), over)));
+  }
+  for (const Measure* measure : measures) {
+    table.columns.push_back(right(std::string(measure->heading), columns.empty() ? measure->rank : 0));
+  }
+  // Without measures, remarks need a column.
+  if (measures.empty()) table.columns.push_back(left("status"));
+  for (const Record& record : records) {
+    Cells cells;
+    for (const Setting* setting : settings) cells.emplace_back(setting->cell(record));
+    if (record.status != RunStatus::ok) {
+      if (speedups.empty()) std::ranges::move(measured_before(record, measures), std::back_inserter(cells));
+      table.add(std::move(cells), remark(record));
+      continue;
+    }
+    for (const Speedup& speedup : speedups) cells.emplace_back(speedup_cell(record, records, speedup));
+    for (const Measure* measure : measures) {
+      cells.emplace_back(concerns(*measure, record) ? measure->cell(record) : std::string(kNothing));
+    }
+    if (measures.empty()) cells.emplace_back(std::string(name(record.status)));
+    table.add(std::move(cells));
+  }
+  if (std::ranges::find(measures, std::string_view("timing"), &Measure::name) != measures.end())
+    table.note = timing_notes(records);
+  for (const std::string& note :
+       {loss_chunk_note(records), parallel_choice_notes(records), problems_of_predictions(records)}) {
+    if (!note.empty()) table.note += (table.note.empty() ? "" : "\n") + note;
+  }
+  return table;
+}
+
+Cell cell(const std::string& text) { return text; }
+Cell cell(std::int64_t value) { return value; }
+Cell cell(bool value) { return value; }
+Cell cell(double value) { return value; }
+template <typename Enum>
+requires std::is_enum_v<Enum> Cell cell(Enum value) { return std::string(name(value)); }
+Cell cell(std::span<const double> values) {
+  std::string text;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += fmt::format("{}{}", i == 0 ? "" : ";", std::isfinite(values[i]) ? fmt::format("{}", values[i]) : "");
+  }
+  return text;
+}
+Cell cell(const std::vector<std::int64_t>& values) { return fmt::format("{}", fmt::join(values, ";")); }
+Cell cell(const std::vector<std::string>& texts) { return fmt::format("{}", fmt::join(texts, ";")); }
+template <typename T>
+Cell cell(const std::optional<T>& value) {
+  return value ? cell(*value) : Cell();
+}
+
+Table table_for_files(std::span<const Record> records) {
+  Table table;
+  const Record any;
+  visit_fields(any, [&](std::string_view path, const auto&) {
+    table.columns.push_back({std::string(path), std::string(path)});
+  });
+  for (const Record& record : records) {
+    Cells cells;
+    visit_fields(record, [&](std::string_view, const auto& field) { cells.push_back(cell(field)); });
+    table.add(std::move(cells));
+  }
+  return table;
+}
+
+// Keeps the words of a phrase on one line.
+std::string kept_together(std::string_view phrase) {
+  std::string text;
+  for (const char c : phrase) c == ' ' ? text += kNoBreak : text += c;
+  return text;
+}
+
+}  // namespace
+
+std::string records_caption(std::span<const Record> records) {
+  std::string text;
+  for (const Setting& setting : record_settings()) {
+    if (varies(records, setting)) continue;
+    const Record& record = representative(setting, records);
+    if (is_redundant(record, setting)) continue;
+    const std::string phrase = fmt::format(fmt::runtime(setting.phrase), setting.cell(record));
+    text += (text.empty() ? "" : phrase.starts_with('(') ? " " : ", ") + kept_together(phrase);
+  }
+  return text;
+}
+
+std::vector<const Setting*> leading_settings(std::span<const Record> records) {
+  std::vector<const Setting*> settings;
+  for (const Setting& setting : record_settings()) {
+    if (is_implied(records, setting)) continue;
+    const bool always = setting.is_leading && !std::ranges::all_of(records, is_attention_call);
+    if (always || (setting.is_column() && varies(records, setting))) settings.push_back(&setting);
+  }
+  return settings;
+}
+
+RecordBaseline parse_baseline(std::string_view text, std::span<const Record> records) {
+  const std::size_t sign = text.find('=');
+  if (sign == std::string_view::npos) {
+    throw Error(fmt::format("'{}' names no value of an option; write compile=off", text), ErrorKind::usage);
+  }
+  std::vector<std::string_view> swept;
+  for (const Setting& setting : record_settings()) {
+    if (setting.is_column() && varies(records, setting)) swept.push_back(setting.heading);
+  }
+  const std::string_view name = text.substr(0, sign), value = text.substr(sign + 1);
+  const Setting* setting = find_setting(name);
+  if (setting == nullptr || std::ranges::find(swept, setting->heading) == swept.end()) {
+    throw Error(fmt::format("'{}' does not vary; {}", name,
+                            swept.empty() ? "no option has two values"
+                                          : fmt::format("what varies: {}", fmt::join(swept, ", "))),
+                ErrorKind::usage);
+  }
+  const auto has_value = [&](const Record& record) { return setting->cell(record) == value; };
+  if (std::ranges::none_of(records, has_value))
+    throw Error(fmt::format("no row has {} '{}'", setting->heading, value), ErrorKind::usage);
+  return {std::string(setting->heading), std::string(value)};
+}
+
+Column setting_column(const Setting& setting) {
+  Column column = right(std::string(setting.heading), setting.rank);
+  if (!setting.is_number()) column.align = Align::left;
+  return column;
+}
+
+Page records_page(std::span<const Record> records, Format format, std::span<const std::string> columns,
+                  const std::optional<RecordBaseline>& baseline) {
+  Page page;
+  if (format == Format::csv) {
+    page.tables.push_back(table_for_files(records));
+  } else if (!is_for_people(format)) {
+    for (const Record& record : records) page.documents.push_back(to_json(record));
+  } else if (!records.empty()) {
+    page.tables.push_back(table_for_people(records, columns, baseline));
+    if (std::optional<Table> trials = parallel_choice_table(records)) page.tables.push_back(std::move(*trials));
+  }
+  return page;
+}
+
+}  // namespace ridgepoint::views

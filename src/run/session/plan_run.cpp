@@ -1,0 +1,127 @@
+#include "run/session/plan_run.h"
+
+#include <algorithm>
+
+#include "predict/forecast.h"
+#include "predict/time/forecast_time.h"
+#include "predict/torch/torch_forecast.h"
+#include "ridgepoint/error.h"
+#include "run/session/largest_that_fits.h"
+#include "run/session/ranks.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+namespace {
+
+struct Prediction {
+  MemoryForecast forecast;        // of a run that fits, with the limit; else without
+  std::optional<bool> fits = {};  // empty without a capacity
+  ParallelOptions parallel = {};  // as configured or chosen
+};
+
+Prediction predict(const Forecaster& forecast, const MemoryLimit& limit) {
+  const MemoryForecast unlimited = forecast(std::nullopt);
+  if (!limit.capacity_bytes) return {unlimited};
+  const std::optional<MemoryForecast> within = forecast_within(forecast, unlimited, limit.bytes());
+  return {within.value_or(unlimited), within.has_value()};
+}
+
+void describe_time(const ProgramPlan& plan, const RunConfig& config, PlanSection& section) {
+  const std::optional<TimeForecast> forecast = forecast_time(plan, config, section.card);
+  if (!forecast) {
+    const std::string problem =
+        section.card && config.device == "null" ? problem_of_forecast(config, *section.card) : "";
+    if (!problem.empty()) section.predicted_problem = problem;
+    return;
+  }
+  if (config.compile.parallel.is_parallel()) {
+    section.predicted_communication_ms = forecast->communication_ms;
+    section.predicted_exposed_ms = forecast->exposed_ms;
+  }
+  section.predicted_ms = forecast->ms;
+  section.predicted_error = forecast->error;
+  const PhaseTimes& phases = forecast->by_phase;
+  section.predicted_phase_ms = {.forward = phases[Phase::forward],
+                                .loss = phases[Phase::loss],
+                                .recompute = phases[Phase::recompute],
+                                .backward = phases[Phase::backward],
+                                .optimizer = phases[Phase::optimizer]};
+}
+
+// Fills the record with what is known of the device and the program.
+Prediction predict(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch, Record& record) {
+  if (config.plan_as != PlanAs::ridgepoint) {
+    record.threads = 1;
+    const auto stop_point = [&] {
+      if (watch && !watch({StepProgress::Stage::planning})) stop_run();
+    };
+    return predict([&](auto memory_bytes) { return forecast_torch(config, limit.card, memory_bytes, stop_point); },
+                   limit);
+  }
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan(limit);
+  if (record.training_step) describe_ranks(session.parallel(), plan.graph(), record.training_step->parallel);
+  if (record.plan) describe_time(plan, config, *record.plan);
+  Prediction prediction =
+      predict(forecaster_of(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)}), limit);
+  prediction.parallel = session.parallel();
+  return prediction;
+}
+
+// The peak that a run whose loss is computed in chunks would have without chunks, divided in the same way.
+std::size_t peak_without_chunks(RunConfig config, const ParallelOptions& parallel, const MemoryLimit& limit,
+                                const StepWatcher& watch, Record record) {
+  config.compile.loss_chunk_rows = 0;
+  config.compile.parallel = parallel;
+  config.choose_sharding = config.choose_bucket = false;
+  Session session(config, watch, record);
+  const ProgramPlan plan = session.plan(limit);
+  return forecast_memory(plan, {.stop_point = session.stop_point(StepProgress::Stage::planning)})
+      .use.peak_allocated_bytes;
+}
+
+}  // namespace
+
+std::optional<Record> plan_run(const RunConfig& config, const MemoryLimit& limit, const StepWatcher& watch) {
+  return record_run(describe_run(config, Experiment::plan), [&](Record& record) {
+    PlanSection& section = record.plan.emplace();
+    section.card = limit.card;
+    section.capacity_bytes = limit.capacity_bytes;
+    section.as = name(config.plan_as);
+    const Prediction prediction = predict(config, limit, watch, record);
+    record_memory(record, prediction.forecast);
+    section.fits = prediction.fits;
+    // Policies that were searched for would differ, and with them what else is saved.
+    if (record.loss_chunk_rows && config.compile.checkpoint != Checkpoint::automatic) {
+      const std::size_t whole = peak_without_chunks(config, prediction.parallel, limit, watch, record);
+      section.loss_chunks_save_bytes = static_cast<std::int64_t>(whole) - *record.memory_bytes.peak_allocated;
+    }
+    if (!limit.capacity_bytes) return;
+    section.room_bytes = *limit.capacity_bytes - *record.memory_bytes.peak_reserved;
+  });
+}
+
+std::optional<Record> plan_largest(const std::string& size, const std::function<RunConfig(std::int64_t)>& config_of,
+                                   const MemoryLimit& limit, std::int64_t most, const StepWatcher& watch) {
+  std::int64_t largest = 0;
+  std::optional<Record> search = record_run(describe_run(config_of(1), Experiment::plan),
+                                            [&](Record&) { largest = largest_size(config_of, limit, most, watch); });
+  if (!search || search->status != RunStatus::ok) return search;
+  std::optional<Record> record = plan_run(config_of(std::max<std::int64_t>(largest, 1)), limit, watch);
+  if (record && record->plan && largest > 0) record->plan->fitted = size;
+  return record;
+}
+
+std::int64_t largest_size(const std::function<RunConfig(std::int64_t)>& config_of, const MemoryLimit& limit,
+                          std::int64_t most, const StepWatcher& watch) {
+  if (!limit.capacity_bytes)
+    throw Error("the largest that fits needs a memory to fit in; name a card or a limit", ErrorKind::usage);
+  const auto fits_at = [&](std::int64_t size) {
+    const RunConfig config = config_of(size);
+    Record record = describe_run(config, Experiment::plan);
+    return *predict(config, limit, watch, record).fits;
+  };
+  return largest_that_fits(fits_at, 1, most);
+}
+
+}  // namespace ridgepoint

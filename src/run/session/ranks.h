@@ -1,0 +1,42 @@
+// What a run on several ranks costs: times of all ranks, and of one without the others.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "predict/choose_parallel.h"
+#include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
+#include "run/session/session.h"
+
+namespace ridgepoint {
+
+// The options, and the collectives of the compiled graph. Nothing for one rank.
+void describe_ranks(const ParallelOptions& options, const Graph& compiled, ParallelSection& section);
+
+// How the options were chosen.
+void describe_choice(const ParallelChoice& choice, std::optional<std::int64_t> capacity_bytes,
+                     ParallelSection& section);
+
+// Throws Error on all ranks where one has chosen other options than rank 0. The group may be null.
+void require_same_choice(ProcessGroup* group, const ParallelOptions& options);
+
+// The tensors that a run of the program exchanges with other ranks, in order: "all_gather 2 (layers.0), tensor 3 of 9:
+// 4096 of fp16".
+std::vector<std::string> collectives_of(const Program& program);
+// Throws Error on all ranks, with the first difference, where one of them has other collectives than rank 0: run, they
+// would hang or mix their messages.
+void require_same_collectives(ProcessGroup& group, const std::vector<std::string>& mine);
+
+// After the timed iterations: exchanges the medians of all ranks.
+void gather_times(ProcessGroup& group, double median_ms, ParallelSection& section);
+
+// Times ranks with the same batch on one rank: all at once where each has a card of its own, because cards differ in
+// speed by several percent; otherwise rank 0, while the others wait. No time where one does not have the memory. Called
+// by all ranks, when their programs are released. Throws Error on every rank where one fails.
+void time_alone(const RunConfig& config, const StepWatcher& watch, ParallelSection& section);
+
+}  // namespace ridgepoint

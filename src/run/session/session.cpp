@@ -1,0 +1,401 @@
+#include "run/session/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "core/enum_names.h"
+#include "core/first_call_clock.h"
+#include "models/attention.h"
+#include "passes/training/adapters.h"
+#include "predict/cards/datasheet.h"
+#include "predict/choose_checkpoints.h"
+#include "predict/recompute_cost.h"
+#include "predict/time/forecast_time.h"
+#include "ridgepoint/error.h"
+#include "run/session/ranks.h"
+#include "run/session/run_record.h"
+#include "run/timing/machine_state.h"
+#include "run/timing/sampling.h"
+#include "runtime/process_group.h"
+
+namespace ridgepoint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kStageNames = enum_names<StepProgress::Stage>("planning", "initialising", "measuring the ceiling",
+                                                             "warm-up", "step", "profiling", "measuring a peer");
+
+// The rate of arithmetic over that of memory; that of an H100 where the datasheet of the card is not known.
+double flops_per_byte(std::string_view card, Precision precision) {
+  const Datasheet* sheet = find_datasheet(card);
+  if (sheet == nullptr) sheet = find_datasheet("H100 SXM");
+  const std::optional<double> flops_per_second = datasheet_flops_per_second(*sheet, name(precision));
+  return flops_per_second.value_or(*sheet->fp32) / sheet->bytes_per_second;
+}
+
+// The most rows of logits of which one node computes the loss.
+std::int64_t rows_of_losses(const Graph& graph) {
+  std::int64_t rows = 0;
+  for (const NodeId id : graph.order()) {
+    const Node& node = graph.node(id);
+    if (node.op == Op::cross_entropy) rows = std::max(rows, graph.type(node.outputs[0]).shape[0]);
+  }
+  return rows;
+}
+
+// After the model is described.
+void describe_parameters(const RunConfig& config, Record& record) {
+  const CompileOptions& options = config.compile;
+  std::int64_t trainable = record.model.parameters;
+  if (!options.frozen.empty() || options.lora) {
+    const ParameterCounts counts = count_parameters(config.workload->build(), options);
+    record.model.parameters = counts.all;
+    trainable = counts.trainable;
+  }
+  if (runs_backward(options.mode)) record.trainable_parameters = trainable;
+}
+
+void describe_training(const CompileOptions& options, Record& record) {
+  record.master_weights = options.master_weights;
+  record.frozen = options.frozen;
+  if (options.lora) record.lora = to_text(*options.lora);
+  record.accumulate = options.accumulate;
+  if (options.mode != Mode::step) return;
+  const OptimizerOptions& optimizer = options.optimizer;
+  record.optimizer = optimizer.kind;
+  if (optimizer.kind == Optimizer::sgd) record.momentum = optimizer.sgd.momentum;
+  record.weight_decay = optimizer.weight_decay();
+}
+
+// Throws the exception of `stage`, or an Error of its kind where another rank has one. `what` names the exchange. A
+// rank may work for long, as where it reads weights from a slower disk.
+void succeed_on_all_ranks(ProcessGroup* group, std::string_view what, const std::function<void()>& stage) {
+  if (group == nullptr) return stage();
+  std::exception_ptr failure;
+  std::string mine;  // the kind and the message
+  try {
+    stage();
+  } catch (const Error& error) {
+    failure = std::current_exception();
+    mine = static_cast<char>('0' + static_cast<int>(error.kind())) + std::string(error.what());
+  } catch (const std::exception& error) {
+    failure = std::current_exception();
+    mine = static_cast<char>('0' + static_cast<int>(ErrorKind::failure)) + std::string(error.what());
+  }
+  const std::vector<std::string> all = group->all_gather(mine, what, ProcessGroup::TimeLimit::none);
+  if (failure) std::rethrow_exception(failure);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].empty()) continue;
+    throw Error(fmt::format("rank {}: {}", rank, all[rank].substr(1)), static_cast<ErrorKind>(all[rank][0] - '0'));
+  }
+}
+
+// Thrown by stop_run(); never leaves is_stopped().
+struct Stopped {};
+
+}  // namespace
+
+std::string_view name(StepProgress::Stage stage) { return kStageNames[stage]; }
+
+HostTensor initial_value(const RunConfig& config, const ParameterDeclaration& parameter, const StopPoint& stop_point) {
+  if (config.weights && !is_adapter(parameter.name)) return config.weights->read(parameter);
+  return config.workload->initial_value(parameter, static_cast<std::uint64_t>(config.seed), stop_point);
+}
+
+Session::Session(const RunConfig& config, StepWatcher watch, Record& record, std::int64_t repeats)
+    : config_(config),
+      watch_(std::move(watch)),
+      record_(record),
+      parallel_(config.compile.parallel),
+      iterations_(std::max<std::int64_t>(repeats * (config.warmup + config.steps) + config.profiled_steps, 1)) {
+  enter(Stage::planning);
+  const InStage in_stage(FirstCallStage::context);
+  succeed_on_all_ranks(config.group.get(), "whether devices open",
+                       [&] { device_ = open_device(config.device, config.device_options); });
+  describe_device(record_, *device_);
+  if (config.group != nullptr) communicator_ = device_->make_communicator(config.group);
+}
+
+void Session::enter(Stage stage, std::int64_t index, std::int64_t count) {
+  if (!watch_) return;
+  const auto done = static_cast<double>(iterations_done_ + index);
+  const bool is_after_them = stage == Stage::measuring_ceiling || stage == Stage::measuring_peer;
+  const double share = is_after_them ? 1.0 : done / static_cast<double>(iterations_);
+  if (!watch_({stage, index, count, share})) stop_run();
+}
+
+StopPoint Session::stop_point(Stage stage) {
+  return [this, stage] { enter(stage); };
+}
+
+Graph Session::build_graph(const StopPoint& stop_point) {
+  const InStage in_stage(FirstCallStage::graph);
+  return config_.workload->build(stop_point);
+}
+
+ProgramPlan Session::plan(Mode mode, const MemoryLimit& limit) {
+  const bool is_limited = config_.chooses_parallel() || config_.compile.checkpoint == Checkpoint::automatic;
+  const MemoryLimit known = is_limited ? known_limit(limit) : limit;
+  if (config_.chooses_parallel()) choose_parallel(mode, known);
+  std::optional<ProgramPlan> made;
+  succeed_on_all_ranks(config_.group.get(), "whether plans are made", [&] { made = plan_within(mode, known); });
+  ProgramPlan plan = std::move(*made);
+  if (mode == Mode::backward || mode == Mode::step) {
+    const Cost recomputed = recomputation(plan.graph());
+    record_.recomputed_flops = recomputed.flops;
+    record_.recomputed_bytes = recomputed.bytes;
+  }
+  return plan;
+}
+
+// Without a capacity, what is available; still without one where that is unlimited.
+MemoryLimit Session::known_limit(MemoryLimit limit) const {
+  if (limit.capacity_bytes || !(computes() || config_.device_options.memory_limit_bytes)) return limit;
+  limit.capacity_bytes = static_cast<std::int64_t>(available_bytes());
+  return limit;
+}
+
+void Session::choose_parallel(Mode mode, const MemoryLimit& limit) {
+  ParallelProblem problem{.options = config_.compile.parallel,
+                          .chooses_sharding = config_.choose_sharding,
+                          .chooses_bucket = config_.choose_bucket,
+                          .mode = mode,
+                          .stop_point = stop_point(Stage::planning)};
+  if (limit.capacity_bytes) problem.memory_bytes = limit.bytes();
+  problem.plan_of = [&](const ParallelOptions& options) {
+    parallel_ = options;
+    return plan_within(mode, limit);
+  };
+  problem.ms_of = [&](const ProgramPlan& plan) -> std::optional<double> {
+    const std::optional<TimeForecast> forecast = forecast_time(plan, config_, limit.card);
+    return forecast ? std::optional(forecast->ms) : std::nullopt;
+  };
+  ParallelChoice choice;
+  succeed_on_all_ranks(config_.group.get(), "whether plans choose",
+                       [&] { choice = ridgepoint::choose_parallel(problem); });
+  require_same_choice(config_.group.get(), choice.options);
+  parallel_ = choice.options;
+  if (record_.training_step) describe_choice(choice, limit.capacity_bytes, record_.training_step->parallel);
+}
+
+ProgramPlan Session::plan_within(Mode mode, const MemoryLimit& limit) {
+  record_.loss_chunk_rows.reset();  // of an earlier plan
+  const bool is_chosen = config_.compile.checkpoint == Checkpoint::automatic;
+  return is_chosen ? choose_checkpoints(mode, limit) : plan_with(mode, config_.compile.block_checkpoints);
+}
+
+ProgramPlan Session::choose_checkpoints(Mode mode, const MemoryLimit& limit) {
+  const CheckpointChoice choice = ridgepoint::choose_checkpoints(
+      {.plan_of = [&](const BlockCheckpoints& blocks, Mode in_mode) { return plan_with(in_mode, blocks); },
+       .mode = mode,
+       .memory_bytes = limit.bytes(),
+       .flops_per_byte = flops_per_byte(limit.card.value_or(device_->name()), config_.compile.precision),
+       .stop_point = stop_point(Stage::planning)});
+  record_.checkpoint_blocks = choice.description;
+  if (choice.fits) record_.checkpoint_gap = choice.gap;
+  return choice.plan;
+}
+
+ProgramPlan Session::plan_with(Mode mode, const BlockCheckpoints& blocks) {
+  ProgramOptions options{
+      .compile = config_.compile, .allocator = config_.allocator, .stop_point = stop_point(Stage::planning)};
+  options.compile.mode = mode;
+  options.compile.parallel = parallel_;
+  options.compile.block_checkpoints = blocks;
+  options.compile.after_pass = [&](const PassResult& pass, const Graph& graph) {
+    if (pass.name == last_training_pass()) record_.attention_fallback = attention_fallback(graph, *device_);
+    if (pass.name == "chunk_loss" && pass.changed) record_.loss_chunk_rows = rows_of_losses(graph);
+  };
+  return {build_graph(options.stop_point), device_, options};
+}
+
+std::size_t Session::available_bytes() const {
+  std::size_t bytes = available_memory_bytes(*device_);
+  if (config_.group == nullptr) return bytes;
+  const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+  if (device_->kind() == "cpu" && free_bytes)
+    bytes = std::min(bytes, *free_bytes / static_cast<std::size_t>(config_.group->ranks_on_host()));
+  for (const std::string& text : config_.group->all_gather(std::to_string(bytes), "available memory"))
+    bytes = std::min<std::size_t>(bytes, std::stoull(text));
+  return bytes;
+}
+
+MemoryForecast Session::forecast(const ProgramPlan& plan) {
+  const InStage in_stage(FirstCallStage::plan);
+  return forecast_memory(plan, forecast_options());
+}
+
+MemoryForecast Session::require_room(const ProgramPlan& plan, const MemoryForecast& forecast) {
+  const InStage in_stage(FirstCallStage::plan);
+  if (config_.run_anyway && computes()) return forecast;
+  const std::size_t available = available_bytes();
+  MemoryForecast found;
+  succeed_on_all_ranks(config_.group.get(), "whether plans fit",
+                       [&] { found = ridgepoint::require_room(plan, forecast, available, forecast_options()); });
+  return found;
+}
+
+ForecastOptions Session::forecast_options() {
+  std::optional<std::int64_t> iterations;
+  if (!config_.budget_seconds && !config_.until) iterations = config_.warmup + config_.steps;
+  return {.iterations = iterations, .stop_point = stop_point(Stage::planning)};
+}
+
+Program Session::make(const ProgramPlan& plan, MemoryTrace* trace) {
+  const InStage in_stage(FirstCallStage::kernels);
+  std::optional<Program> program;
+  succeed_on_all_ranks(config_.group.get(), "whether programs are made", [&] {
+    program.emplace(
+        plan, nullptr,
+        ProgramOptions{
+            .stop_point = stop_point(Stage::initialising), .memory_trace = trace, .communicator = communicator_});
+  });
+  if (config_.group != nullptr) require_same_collectives(*config_.group, collectives_of(*program));
+  return std::move(*program);
+}
+
+bool Session::first_rank_says(bool answer) const {
+  return config_.group == nullptr
+             ? answer
+             : config_.group->all_gather(answer ? "yes" : "no", "whether iterations go on").front() == "yes";
+}
+
+void Session::initialise(Program& program) {
+  enter(Stage::initialising);
+  const InStage in_stage(FirstCallStage::initial_values);
+  const StopPoint stop = stop_point(Stage::initialising);
+  const auto seed = static_cast<std::uint64_t>(config_.seed);
+  succeed_on_all_ranks(config_.group.get(), "whether values are written", [&] {
+    if (!config_.weights) return ridgepoint::initialise(program, *config_.workload, seed, stop);
+    for (const ParameterDeclaration& parameter : parameters_of(program.graph())) {
+      stop();
+      program.write_input(parameter.name, initial_value(config_, parameter, stop));
+    }
+    config_.workload->write_data(program, seed, stop);
+    program.synchronize();
+  });
+}
+
+std::vector<double> Session::warm_up(const Iteration& iteration) {
+  const double budget_seconds = config_.budget_seconds.value_or(1e30);
+  const Clock::time_point begin = Clock::now();
+  const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  std::vector<double> warmup_ms;
+  const bool is_timed = config_.budget_seconds.has_value();
+  const auto goes_on = [&] { return !is_timed || first_rank_says(seconds() < budget_seconds / 2); };
+  for (std::int64_t i = 0; i < config_.warmup && (i == 0 || goes_on()); ++i) {
+    enter(Stage::warmup, i, config_.warmup);
+    warmup_ms.push_back(iteration(i).host_ms);
+  }
+  iterations_done_ += config_.warmup;
+  return warmup_ms;
+}
+
+Session::Times Session::iterate(const Iteration& iteration) {
+  Times times;
+  times.warmup_ms = warm_up(iteration);
+  MachineState machine(device_->facts().pci_bus_id);
+  machine.start();
+  Sampling sampling(config_);
+  const bool is_counted = !config_.until && !config_.budget_seconds;  // all ranks count alike
+  const auto goes_on = [&] {
+    const bool answer = sampling.goes_on(times.host_ms);
+    return is_counted ? answer : first_rank_says(answer);
+  };
+  for (std::int64_t i = 0; goes_on(); ++i) {
+    // How many iterations follow is not known with `until`.
+    if (config_.until) {
+      enter(Stage::timing, sampling.steps_done(times.host_ms.size()));
+    } else {
+      enter(Stage::timing, i, config_.steps);
+    }
+    machine.between();
+    const Elapsed elapsed = iteration(config_.warmup + i);
+    times.host_ms.push_back(elapsed.host_ms);
+    times.device_ms.push_back(elapsed.device_ms);
+  }
+  machine.stop();
+  describe_wait(record_, machine.wait());
+  times.timing = machine.timing();
+  times.timing.ended_by = sampling.ended_by();
+  times.timing.until = config_.until;
+  if (config_.until) {
+    times.timing.until_limit_seconds = config_.until_limit_seconds;
+    record_.steps = static_cast<std::int64_t>(times.host_ms.size());
+  }
+  iterations_done_ += config_.steps;
+  return times;
+}
+
+Session::Elapsed Session::run_once(Program& program, DeviceTimer& timer) {
+  const Clock::time_point begin = Clock::now();
+  timer.start();
+  program.run();
+  timer.stop();
+  program.synchronize();
+  const std::chrono::duration<double, std::milli> host = Clock::now() - begin;
+  return {host.count(), timer.elapsed_ms()};
+}
+
+void Session::record_memory(const MemoryForecast& found) { ridgepoint::record_memory(record_, found); }
+
+void Session::record_device_memory(const Program& program) {
+  const std::optional<std::size_t> free_bytes = device_->free_memory_bytes();
+  const std::optional<std::int64_t> at_start = device_->facts().used_at_start_bytes;
+  const std::optional<std::int64_t> card_bytes = device_->facts().memory_bytes;
+  if (!free_bytes || !at_start || !card_bytes) return;
+  const std::int64_t used = *card_bytes - static_cast<std::int64_t>(*free_bytes);
+  const auto reserved = static_cast<std::int64_t>(program.memory_use().reserved_bytes);
+  record_.memory_bytes.device_used = used;
+  record_.memory_bytes.device_at_start = at_start;
+  record_.memory_bytes.device_libraries = std::max<std::int64_t>(used - *at_start - reserved, 0);
+}
+
+void Session::record_launching(const Program& program) {
+  record_.captured = program.is_captured();
+  record_.unfused_bodies = program.unfused_bodies();
+  if (!program.capture_problem().empty()) record_.capture_problem = program.capture_problem();
+}
+
+Record describe_run(const RunConfig& config, Experiment experiment) {
+  Record record = begin_record(experiment, config.device, config.device_options);
+  record.mode = config.compile.mode;
+  record.dtype = config.compile.precision;
+  record.compile = config.compile.level;
+  record.allocator = config.allocator.value_or(default_allocator(config.compile.level));
+  record.checkpoint = config.compile.checkpoint;
+  describe_training(config.compile, record);
+  const WorkloadDescription workload = config.workload->describe();
+  record.attention = workload.attention;
+  record.batch = workload.batch;
+  record.context = workload.context;
+  record.model = workload.model;
+  describe_parameters(config, record);
+  record.warmup = config.warmup;
+  record.steps = config.steps;
+  record.seed = config.seed;
+  return record;
+}
+
+void stop_run() { throw Stopped{}; }
+
+bool is_stopped(const std::function<void()>& run) {
+  try {
+    run();
+    return false;
+  } catch (const Stopped&) {
+    return true;
+  }
+}
+
+std::optional<Record> record_run(Record record, const std::function<void(Record&)>& stages) {
+  if (is_stopped([&] { record_outcome(record, [&] { stages(record); }); })) return std::nullopt;
+  return record;
+}
+
+}  // namespace ridgepoint

@@ -1,0 +1,145 @@
+// A session runs a workload, for any experiment: it opens the device, compiles and plans, checks that the plan fits,
+// makes and initialises the program, iterates, and fills the fields that all records share.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "predict/forecast.h"
+#include "ridgepoint/record.h"
+#include "ridgepoint/run_config.h"
+#include "runtime/communicator.h"
+#include "runtime/device.h"
+
+namespace ridgepoint {
+
+// The progress of a run: iteration `index` of `count` is about to start (in warmup, timing and profiling), and `share`
+// of all iterations is done.
+struct StepProgress {
+  enum class Stage : std::uint8_t {
+    planning,
+    initialising,
+    measuring_ceiling,
+    warmup,
+    timing,
+    profiling,
+    measuring_peer
+  };
+  Stage stage = Stage::planning;
+  std::int64_t index = 0;
+  std::int64_t count = 0;
+  double share = 0;
+};
+std::string_view name(StepProgress::Stage stage);
+
+// Called before every stage and iteration, and repeatedly during the initialisation of a large model. Returning false
+// stops the run.
+using StepWatcher = std::function<bool(const StepProgress&)>;
+
+class Session {
+ public:
+  using Stage = StepProgress::Stage;
+
+  // Opens the device, on all ranks or on none. `repeats`: how often iterate() will be called, for the progress. All
+  // members throw Error, and call stop_run() if the watcher returns false.
+  Session(const RunConfig& config, StepWatcher watch, Record& record, std::int64_t repeats = 1);
+
+  const RunConfig& config() const { return config_; }
+  Record& record() { return record_; }
+  const std::shared_ptr<Device>& device() const { return device_; }
+  bool computes() const { return device_->kind() != "null"; }
+  // How ranks divide the run: as configured, or as plan() has chosen.
+  const ParallelOptions& parallel() const { return parallel_; }
+  const Communicator* communicator() const { return communicator_.get(); }  // null for one rank
+
+  // Reports the progress to the watcher.
+  void enter(Stage stage, std::int64_t index = 0, std::int64_t count = 0);
+  StopPoint stop_point(Stage stage);
+
+  // Compiles and plans the workload's graph, in the given mode or that of the configuration. Records the fallback of
+  // flash attention, and the recomputation. Checkpoint::automatic fits the plan into `limit`, without a capacity into
+  // the available memory of every rank, and records the policies found; a plan that fits nowhere needs the least
+  // memory. So do the sharding and the buckets that are to be chosen; all ranks choose the same. On several ranks, it
+  // fails on all if it fails on one.
+  ProgramPlan plan(const MemoryLimit& limit = {}) { return plan(config_.compile.mode, limit); }
+  ProgramPlan plan(Mode mode, const MemoryLimit& limit = {});
+
+  // What a program could allocate on the device now: on several ranks, on that which has the least, so that all ranks
+  // plan alike. Ranks on processors of one machine share its memory evenly.
+  std::size_t available_bytes() const;
+
+  MemoryForecast forecast(const ProgramPlan& plan);
+  // The forecast with the available memory. Throws OutOfMemory, unless the configuration has `run_anyway`; on several
+  // ranks, on all if the plan of one does not fit.
+  MemoryForecast require_room(const ProgramPlan& plan, const MemoryForecast& forecast);
+
+  // `trace`, if given, records the allocations. On several ranks, it fails on all if it fails on one, or if they would
+  // run other collectives.
+  Program make(const ProgramPlan& plan, MemoryTrace* trace = nullptr);
+  // Writes parameters and data. On several ranks, it fails on all if it fails on one.
+  void initialise(Program& program);
+
+  struct Elapsed {
+    double host_ms = 0;    // synchronisation with the device included
+    double device_ms = 0;  // by the device's clock
+  };
+  struct Times {
+    std::vector<double> warmup_ms, host_ms, device_ms;
+    TimingSection timing;  // why the iterations ended, and the state of the machine around them
+  };
+  // Warm-up and timed iterations; `iteration` gets its number, counted from 0 over both. Records threads_waiting, and
+  // with RunConfig::until the number of timed iterations.
+  using Iteration = std::function<Elapsed(std::int64_t)>;
+  Times iterate(const Iteration& iteration);
+  // Times one run of the program and waits for it.
+  static Elapsed run_once(Program& program, DeviceTimer& timer);
+
+  // Between the ranks of the run: whether rank 0 says so.
+  bool first_rank_says(bool answer) const;
+
+  // Records how the last run of the program launched its kernels: captured, or why not.
+  void record_launching(const Program& program);
+  // Records the peaks, the memory before backward and the lower bound.
+  void record_memory(const MemoryForecast& found);
+  // Records what the driver of a GPU reports: in use in all, at the start, and by libraries, which is the rest beside
+  // the memory of the program.
+  void record_device_memory(const Program& program);
+
+ private:
+  std::vector<double> warm_up(const Iteration& iteration);
+  Graph build_graph(const StopPoint& stop_point);
+  MemoryLimit known_limit(MemoryLimit limit) const;
+  void choose_parallel(Mode mode, const MemoryLimit& limit);
+  ProgramPlan plan_within(Mode mode, const MemoryLimit& limit);
+  ProgramPlan choose_checkpoints(Mode mode, const MemoryLimit& limit);
+  ProgramPlan plan_with(Mode mode, const BlockCheckpoints& blocks);
+  // A run with a time budget ends when it likes.
+  ForecastOptions forecast_options();
+
+  const RunConfig& config_;
+  StepWatcher watch_;
+  Record& record_;
+  ParallelOptions parallel_;
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<Communicator> communicator_;  // null for one rank
+  std::int64_t iterations_;                     // of all stages together
+  std::int64_t iterations_done_ = 0;            // of the stages before this one
+};
+
+// The record of a configuration before the run; the device is not opened.
+Record describe_run(const RunConfig& config, Experiment experiment);
+
+// Runs `stages`, which fill the record. An error in a stage becomes the record's status. Empty if the watcher stopped
+// it.
+std::optional<Record> record_run(Record record, const std::function<void(Record&)>& stages);
+
+// Ends the enclosing is_stopped().
+[[noreturn]] void stop_run();
+// Whether `run` ended by stop_run().
+bool is_stopped(const std::function<void()>& run);
+
+}  // namespace ridgepoint

@@ -1,0 +1,42 @@
+// Tables of rows that are JSON objects, for what has no view of its own: the tables inside a record of `profile` and
+// `memory`, and the rows of `devices`, `precision` and `attention --account`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/text/json.h"
+#include "tables/table/format.h"
+#include "tables/table/table.h"
+
+namespace ridgepoint::views {
+
+// The member at a path with dots; null where a level is missing. A member whose own name is the path comes first.
+const Json& member(const Json& row, std::string_view path);
+double number_at(const Json& row, std::string_view path);     // NaN if it is no number
+std::string text_at(const Json& row, std::string_view path);  // empty if it is no text
+
+enum class JsonKind : std::uint8_t { text, ms, us, bytes, share, count, number, sum, error };
+
+struct JsonColumn {
+  std::string path, heading;
+  JsonKind kind = JsonKind::text;
+};
+
+using JsonRows = std::vector<const Json*>;
+JsonRows pointers(const Json& array);  // to the objects of an array; empty for anything else
+JsonRows pointers(const std::vector<Json>& rows);
+
+// A row of the table for each row, whatever it lacks.
+Table json_table(std::string caption, const JsonRows& rows, const std::vector<JsonColumn>& columns, Format format);
+
+// The columns are the members of the rows, those of nested objects too. For people, members on which all rows agree
+// stand in the caption of a wide table instead, behind `caption`.
+Table flat_table(std::string caption, const JsonRows& rows, Format format);
+
+// The row without nesting: "copy.bytes_per_second".
+Json flat_row(const Json& row);
+
+}  // namespace ridgepoint::views

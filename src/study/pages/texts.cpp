@@ -1,0 +1,167 @@
+// The answers and the list of files, as Markdown.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdint>
+
+#include "core/text/text.h"
+#include "core/units.h"
+#include "study/pages/json_table.h"
+#include "study/pages/parts.h"
+
+namespace ridgepoint::views {
+namespace {
+
+// Names from rows must not become HTML or formatting; layers.*.attn has an asterisk.
+std::string markdown_text(const std::string& text) {
+  std::string escaped;
+  for (const char c : valid_utf8(text)) {
+    if (c == '<' || c == '*') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+// A word of a command line that a shell takes as it is.
+std::string shell_word(const std::string& word) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::string_view("_-+=.,:/@%").find(static_cast<char>(c)) != std::string_view::npos;
+  };
+  if (!word.empty() && std::ranges::all_of(word, is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string measured_on(const StudyDocument& document) {
+  const Json& configuration = document.configuration;
+  double seconds = 0;
+  for (const StudyLogEntry& entry : document.log) seconds += entry.seconds;
+  return fmt::format("Measured on {} (`{}`) by ridgepoint {} in {}{}.", printable(device_of(document)),
+                     text_at(configuration, "device"), text_at(configuration, "program"), format_duration(seconds),
+                     member(configuration, "quick") == true ? ", with fewer sizes and iterations (`--quick`)" : "");
+}
+
+// The command line that makes the study.
+std::string study_command(const StudyDocument& document) {
+  const Json& configuration = document.configuration;
+  std::string text = fmt::format("ridgepoint study --device {}", shell_word(text_at(configuration, "device")));
+  if (const double threads = number_at(configuration, "threads"); threads > 0)
+    text += fmt::format(" --threads {:.0f}", threads);
+  if (const std::string limit = text_at(configuration, "memory_limit"); !limit.empty())
+    text += fmt::format(" --memory-limit {}", shell_word(limit));
+  if (member(configuration, "quick") == true) text += " --quick";
+  text += fmt::format(" --limit {:.0f}s", number_at(configuration, "limit_seconds"));
+  std::vector<std::string> models;
+  for (const Json& model : member(configuration, "models")) {
+    if (model.is_string()) models.push_back(model.get<std::string>());
+  }
+  if (!models.empty()) text += fmt::format(" --model {}", shell_word(fmt::format("{}", fmt::join(models, ","))));
+  for (const char* parts : {"only", "without"}) {
+    if (const std::string names = text_at(configuration, parts); !names.empty())
+      text += fmt::format(" --{} {}", parts, shell_word(names));
+  }
+  return text + fmt::format(" --output {}", shell_word(document.folder));
+}
+
+// The files of a part that has rows, as items of a list.
+std::string files_of(const StudyDocument& document, StudyPart part, const std::vector<StudyFile>& pictures) {
+  std::string text = fmt::format(
+      "- [records/{0}.jsonl](records/{0}.jsonl): {1} rows, of the command lines below\n- "
+      "[tables/{0}.md](tables/{0}.md), "
+      "[tables/{0}.csv](tables/{0}.csv): the rows as tables\n",
+      name(part), document.rows.at(part).size());
+  for (const std::string& picture : pictures_of(document, part, pictures))
+    text += fmt::format("- [{0}]({0})\n", picture);
+  const std::string timeline = fmt::format("timelines/{}.csv", name(part));
+  if (StudyFolder(document.folder).has(timeline))
+    text += fmt::format("- [{0}]({0}): every event of the memory, of the command line below\n", timeline);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> failures_of(const StudyDocument& document) {
+  std::vector<std::string> failures;
+  for (const StudyLogEntry& entry : document.log) {
+    if (entry.exit_code == 0) continue;
+    failures.push_back(fmt::format("{}, command {}: exit code {}: {}", name(entry.part), entry.command + 1,
+                                   entry.exit_code, entry.problem));
+  }
+  return failures;
+}
+
+std::string_view verdict_words(StudyClaim::Verdict verdict) {
+  switch (verdict) {
+    case StudyClaim::Verdict::confirmed:
+      return "confirmed";
+    case StudyClaim::Verdict::contradicted:
+      return "contradicted";
+    case StudyClaim::Verdict::not_comparable:
+      break;
+  }
+  return "not comparable";
+}
+
+std::string device_of(const StudyDocument& document) {
+  for (const auto& [part, rows] : document.rows) {
+    if (!has_records(rows)) continue;
+    if (std::string device = text_at(rows.front(), "device.name"); !device.empty()) return device;
+  }
+  return text_at(document.configuration, "device");
+}
+
+std::string command_text(const StudyCommand& command, const std::string& folder) {
+  std::string text = "ridgepoint";
+  for (std::string word : command.arguments) {
+    for (std::size_t at = 0; (at = word.find("{folder}", at)) != std::string::npos; at += folder.size())
+      word.replace(at, 8, folder);
+    text += " " + shell_word(word);
+  }
+  return text;
+}
+
+std::string answers_markdown(const StudyDocument& document) {
+  std::string text = "# The answers of this study\n\n" + measured_on(document) +
+                     " Every sentence is computed from the rows of this study.\n";
+  std::string topic;
+  for (const StudyAnswer& answer : document.answers) {
+    if (answer.topic != topic) text += fmt::format("\n## {}\n", topic = answer.topic);
+    text += fmt::format("\n### {}\n\n{}\n", answer.question, markdown_text(answer.sentence));
+    if (!answer.evidence.empty()) text += "\n";
+    for (const StudyEvidence& evidence : answer.evidence)
+      text += fmt::format("- {} ([{}](records/{}.jsonl))\n", markdown_text(evidence.text), name(evidence.part),
+                          name(evidence.part));
+    if (answer.elsewhere.empty()) continue;
+    text += "\nPublished studies:\n\n";
+    for (const StudyClaim& claim : answer.elsewhere)
+      text += fmt::format("- `{}`: {} **{}**: {}\n", claim.source, markdown_text(claim.text),
+                          verdict_words(claim.verdict), markdown_text(claim.reason));
+  }
+  return text;
+}
+
+std::string study_readme(const StudyDocument& document, const std::vector<StudyFile>& pictures) {
+  std::string text = fmt::format(
+      "# A study by Ridgepoint\n\n{}\n\n    {}\n\n- [report.html](report.html): everything on one page, for a browser\n"
+      "- [answers.md](answers.md): the questions with their answers, evidence, and what others found\n"
+      "- [study.json](study.json): the options, and every command line with its predicted time\n"
+      "- [log.jsonl](log.jsonl): how long each command line took, and how it ended\n\n"
+      "Each part has the command lines that measured it, so that every figure can be measured again. All files but "
+      "the rows and timelines are made of these; this writes them again:\n\n    ridgepoint study --no-run --output "
+      "{}\n",
+      measured_on(document), study_command(document), shell_word(document.folder));
+  for (const StudyPartPlan& part : document.parts) {
+    const bool has_rows = document.rows.contains(part.part);
+    text += fmt::format("\n## {}\n\n{}\n", part.title,
+                        has_rows ? files_of(document, part.part, pictures) : "It has no rows.\n");
+    for (const StudyCommand& command : part.commands) text += "    " + command_text(command, document.folder) + "\n";
+  }
+  const std::vector<std::string> failures = failures_of(document);
+  if (!failures.empty()) text += fmt::format("\n## What failed\n\n- {}\n", fmt::join(failures, "\n- "));
+  return text;
+}
+
+}  // namespace ridgepoint::views

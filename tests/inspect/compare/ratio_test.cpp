@@ -1,0 +1,177 @@
+// How often the verdict is wrong, on synthetic times with fixed seeds.
+#include "inspect/compare/ratio.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "inspect/compare/interleaved.h"
+#include "inspect/compare/noise.h"
+
+namespace ridgepoint {
+namespace {
+
+constexpr double kConfidence = 0.99;
+constexpr int kRepeats = 200;
+
+struct Pair {
+  std::vector<double> baseline, other;
+};
+using MakePair = std::function<Pair(Noise&)>;
+using MakeRatio = TimeRatio (*)(std::span<const double>, std::span<const double>, double);
+
+int count(Verdict verdict, const MakePair& make, MakeRatio ratio, double same_within, std::uint64_t first_seed) {
+  int found = 0;
+  for (std::uint64_t repeat = 0; repeat < kRepeats; ++repeat) {
+    Noise noise(first_seed + repeat);
+    const Pair pair = make(noise);
+    found += judge(ratio(pair.baseline, pair.other, kConfidence), same_within) == verdict ? 1 : 0;
+  }
+  return found;
+}
+
+int count_different(const MakePair& make, MakeRatio ratio, double same_within, std::uint64_t first_seed) {
+  return count(Verdict::faster, make, ratio, same_within, first_seed) +
+         count(Verdict::slower, make, ratio, same_within, first_seed);
+}
+
+MakePair independent(MakeTime make, std::size_t samples, double factor = 1) {
+  return [=](Noise& noise) {
+    Pair pair;
+    pair.baseline = times_of(samples, make, noise);
+    pair.other = times_of(samples, make, noise, factor);
+    return pair;
+  };
+}
+
+// Both have the drift of the round that they are in.
+MakePair sharing_drift(std::size_t samples, double factor = 1) {
+  return [=](Noise& noise) {
+    Pair pair = independent(normal_times(0.01), samples, factor)(noise);
+    const std::vector<double> shared = drift(samples, 0.95, 0.1, noise);
+    for (std::size_t i = 0; i < samples; ++i) {
+      pair.baseline[i] *= shared[i];
+      pair.other[i] *= shared[i];
+    }
+    return pair;
+  };
+}
+
+// Each has a drift of its own, as in two files.
+MakePair drifting_apart(std::size_t samples) {
+  return [=](Noise& noise) {
+    Pair pair;
+    pair.baseline = drift(samples, 0.6, 0.02, noise);
+    pair.other = drift(samples, 0.6, 0.02, noise);
+    return pair;
+  };
+}
+
+struct Case {
+  const char* name;
+  MakeTime make;
+};
+const Case kCases[] = {{"normal", normal_times(0.01)},         {"wide normal", normal_times(0.1)},
+                       {"heavy-tailed", heavy_tailed_time},    {"bimodal, half", bimodal_times(0.5)},
+                       {"bimodal, 65 %", bimodal_times(0.65)}, {"bimodal, 80 %", bimodal_times(0.8)}};
+
+// Fewer than 5 % of 200, even if no difference is small enough to be called the same.
+TEST(Verdict, identical_times_are_rarely_called_different) {
+  for (const Case& each : kCases) {
+    for (const std::size_t samples : {8u, 10u, 30u, 100u}) {
+      for (const double same_within : {0.0, 0.01}) {
+        const std::string what =
+            std::string(each.name) + ", " + std::to_string(samples) + " samples, within " + std::to_string(same_within);
+        const MakePair pair = independent(each.make, samples);
+        EXPECT_LT(count_different(pair, ratio_of_medians, same_within, 1000), kRepeats / 20) << what;
+        EXPECT_LT(count_different(pair, ratio_of_rounds, same_within, 2000), kRepeats / 20) << what;
+      }
+    }
+  }
+}
+
+TEST(Verdict, drift_that_alternating_runs_share_is_no_difference) {
+  for (const std::size_t samples : {10u, 30u}) {
+    EXPECT_LT(count_different(sharing_drift(samples), ratio_of_rounds, 0, 3000), kRepeats / 20);
+    EXPECT_LT(count_different(sharing_drift(samples), ratio_of_rounds, 0.01, 3000), kRepeats / 20);
+  }
+}
+
+// Every iteration takes longer than the one before it, as on a card that warms up: 4 % over 30 rounds, with noise of
+// 0.02 %.
+MakePair warming_up(bool forth_and_back) {
+  return [=](Noise& noise) {
+    Pair pair{std::vector<double>(30), std::vector<double>(30)};
+    double iterations = 0;
+    for (std::int64_t round = 0; round < 30; ++round) {
+      for (const std::size_t lane : order_of_round(forth_and_back ? round : 0, 2)) {
+        std::vector<double>& times = lane == 0 ? pair.baseline : pair.other;
+        times[static_cast<std::size_t>(round)] = 10 * (1 + 0.04 * iterations++ / 60) * (1 + 0.0002 * noise.normal());
+      }
+    }
+    return pair;
+  };
+}
+
+TEST(Verdict, drift_within_rounds_is_no_difference_where_they_go_forth_and_back) {
+  EXPECT_LT(count_different(warming_up(true), ratio_of_rounds, 0, 5000), kRepeats / 20);
+  EXPECT_GT(count_different(warming_up(false), ratio_of_rounds, 0, 5000), kRepeats / 2) << "in one order it is one";
+}
+
+TEST(Verdict, drift_of_each_of_two_files_is_rarely_called_a_difference) {
+  for (const std::size_t samples : {30u, 100u}) {
+    EXPECT_LT(count_different(drifting_apart(samples), ratio_of_medians, 0, 4000), kRepeats / 20) << samples;
+    EXPECT_LT(count_different(drifting_apart(samples), ratio_of_medians, 0.01, 4000), kRepeats / 20) << samples;
+  }
+}
+
+// At 1 % noise with 30 samples each: at least 90 % of 200.
+TEST(Verdict, finds_a_difference_of_3_percent) {
+  constexpr int kEnough = kRepeats * 9 / 10;
+  const MakePair slower = independent(normal_times(0.01), 30, 1.03);
+  const MakePair faster = independent(normal_times(0.01), 30, 1 / 1.03);
+  for (const MakeRatio ratio : {ratio_of_medians, ratio_of_rounds}) {
+    EXPECT_GE(count(Verdict::slower, slower, ratio, 0.01, 5000), kEnough);
+    EXPECT_GE(count(Verdict::faster, faster, ratio, 0.01, 6000), kEnough);
+  }
+  EXPECT_GE(count(Verdict::slower, sharing_drift(30, 1.03), ratio_of_rounds, 0.01, 7000), kEnough);
+}
+
+TEST(Verdict, calls_identical_times_the_same_with_enough_samples) {
+  const MakePair pair = independent(normal_times(0.01), 100);
+  EXPECT_GE(count(Verdict::same, pair, ratio_of_medians, 0.01, 8000), kRepeats * 9 / 10);
+  EXPECT_GE(count(Verdict::same, pair, ratio_of_rounds, 0.01, 8000), kRepeats * 9 / 10);
+}
+
+TEST(Verdict, is_that_of_the_range_that_has_the_whole_interval) {
+  const auto verdict = [](double low, double high) { return judge({1, TimeRatio::Interval{low, high}}, 0.01); };
+  EXPECT_EQ(verdict(0.995, 1.005), Verdict::same);
+  EXPECT_EQ(verdict(1 / 1.01, 1.01), Verdict::same);
+  EXPECT_EQ(verdict(1.005, 1.02), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(1.011, 1.02), Verdict::slower);
+  EXPECT_EQ(verdict(0.95, 0.99), Verdict::faster);
+  EXPECT_EQ(verdict(0.95, 0.995), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(0.9, 1.1), Verdict::cannot_tell);
+  EXPECT_EQ(judge({2, std::nullopt}, 0.01), Verdict::cannot_tell);
+}
+
+TEST(Ratio, of_a_file_with_itself_is_1) {
+  const std::vector<double> times = {10, 12, 11, 13, 10.5, 11.5, 12.5, 10.2, 11.1};
+  for (const MakeRatio ratio : {ratio_of_medians, ratio_of_rounds}) {
+    const TimeRatio found = ratio(times, times, kConfidence);
+    EXPECT_DOUBLE_EQ(found.ratio, 1);
+    ASSERT_TRUE(found.interval);
+    EXPECT_LE(found.interval->low, 1);
+    EXPECT_GE(found.interval->high, 1);
+  }
+}
+
+TEST(Ratio, is_slower_by_a_share_only_with_its_whole_interval) {
+  EXPECT_TRUE(is_slower_by({1.05, TimeRatio::Interval{1.04, 1.06}}, 0.03));
+  EXPECT_FALSE(is_slower_by({1.05, TimeRatio::Interval{1.02, 1.08}}, 0.03));
+  EXPECT_FALSE(is_slower_by({1.05, std::nullopt}, 0.03));
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,154 @@
+#include "inspect/memory/pages/page.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "inspect/memory/pages/files.h"
+#include "inspect/memory/pages/parts.h"
+#include "models/transformer.h"
+#include "support/csv_rows.h"
+#include "tables/table/render.h"
+#include "tables/table/wrap.h"
+
+namespace ridgepoint::views {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+MemoryRun run_on(const char* device, Mode mode = Mode::step) {
+  RunConfig config;
+  config.device = device;
+  config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 24, 3, 2}, 4);
+  config.compile.mode = mode;
+  config.warmup = 1;
+  config.steps = 2;
+  return *measure_memory(config);
+}
+
+std::string shown(const MemoryRun& run, Format format = Format::table, const MemoryViewOptions& options = {}) {
+  return render(format, memory_page(std::span(&run, 1), options, format), 120);
+}
+
+TEST(MemoryPage, has_every_part_of_a_run) {
+  // Where the host is interrupted, a phase may be too short for its name on the axis of time.
+  const std::string page = shown(run_on("cpu"), Format::table, {.axis = TimelineAxis::events});
+  for (const char* part :
+       {"before backward", "at the peak, in", "Timeline", "|forward", "reserved", "What each phase's peak is made of",
+        "optimizer state", "Saved for backward", "At the peak, by op and module", "The largest allocations", "4 B S V",
+        "One activation of the residual stream has 4 B S D = 2.0 KiB.", "Rise and fall", "Verdict:"}) {
+    EXPECT_THAT(page, HasSubstr(part));
+  }
+}
+
+TEST(MemoryPage, has_no_times_of_the_null_device) {
+  const std::string page = shown(run_on("null"));
+  EXPECT_THAT(page, AllOf(HasSubstr("events, one allocation"), HasSubstr("No verdict"), Not(HasSubstr("In time:"))));
+}
+
+TEST(MemoryPage, draws_no_wider_than_it_is_told) {
+  const MemoryRun run = run_on("null");
+  for (const std::size_t width : {40U, 80U, 100U}) {
+    const Table chart = timeline_chart(run.history, TimelineAxis::events, width);
+    std::size_t widest = 0;
+    for (const Row& row : chart.rows) widest = std::max(widest, display_width(std::get<std::string>(row.cells[1])));
+    EXPECT_EQ(widest, width - 12) << width;
+  }
+}
+
+TEST(MemoryPage, draws_the_levels_in_proportion) {
+  // One block of a quarter of the segment, then one of three quarters: of each category one.
+  MemoryHistory history;
+  const auto add = [&](MemoryEventKind kind, std::size_t kib, MemoryCategory category) {
+    history.events.push_back({.address = kib, .bytes = kib * 1024, .kind = kind, .category = category});
+  };
+  add(MemoryEventKind::segment_alloc, 16, MemoryCategory::parameter);
+  add(MemoryEventKind::alloc, 4, MemoryCategory::parameter);
+  history.iterations.push_back({1, 3, 0, 0});
+  add(MemoryEventKind::alloc, 8, MemoryCategory::activation);
+  history.phases.push_back({{1, 3, 0, 0}, 0, Phase::forward});
+  const Table chart = timeline_chart(history, TimelineAxis::events, 32);
+  const auto line = [&](std::size_t row) { return std::get<std::string>(chart.rows[row].cells[1]); };
+  // 16 rows of 1 KiB; the first column is before the activation, the second after it.
+  EXPECT_THAT(line(0), HasSubstr("─"));
+  EXPECT_THAT(line(3), Not(HasSubstr("▒")));
+  EXPECT_EQ(line(4).find("▒"), line(11).find("▒"));
+  EXPECT_THAT(line(11), Not(HasSubstr("█")));
+  EXPECT_THAT(line(12), AllOf(HasSubstr("█"), Not(HasSubstr("▒"))));
+}
+
+TEST(MemoryPage, is_a_table_of_peaks_for_several_runs) {
+  const std::vector<MemoryRun> runs = {run_on("null", Mode::forward), run_on("null", Mode::step)};
+  const std::string page = render(Format::table, memory_page(runs, {}, Format::table), 120);
+  EXPECT_THAT(page, AllOf(HasSubstr("peak memory"), HasSubstr("peak in"), HasSubstr("forward"), HasSubstr("step"),
+                          Not(HasSubstr("Timeline"))));
+  const std::string csv = render(Format::csv, memory_page(runs, {}, Format::csv));
+  EXPECT_THAT(csv, HasSubstr("peak_by_phase.forward"));
+}
+
+TEST(MemoryPage, has_all_figures_in_json) {
+  const MemoryRun run = run_on("cpu");
+  const nlohmann::json json = nlohmann::json::parse(memory_json(run).dump());
+  EXPECT_EQ(json["command"], "memory");
+  const nlohmann::json& memory = json["memory"];
+  std::size_t highest = 0;
+  for (const nlohmann::json& phase : memory["phases"])
+    highest = std::max(highest, phase["allocated_bytes"].get<std::size_t>());
+  EXPECT_EQ(highest, json["memory_bytes"]["peak_allocated"].get<std::size_t>());
+  EXPECT_EQ(memory["before_backward"]["allocated_bytes"], json["memory_bytes"]["before_backward"]);
+  EXPECT_EQ(memory["residual_activation"]["formula"], "4 B S D");
+  EXPECT_EQ(memory["largest_allocations"][0]["formula"], "4 B S V");
+  EXPECT_EQ(memory["sawtooth"]["allocator_retries"], 0);
+}
+
+TEST(MemoryPage, has_the_error_of_a_run_that_failed) {
+  MemoryRun failed;
+  failed.run.status = RunStatus::oom;
+  failed.run.error.message = "too small";
+  EXPECT_THAT(shown(failed), HasSubstr("oom: too small"));
+  EXPECT_TRUE(memory_json(failed)["memory"].is_null());
+}
+
+TEST(TimelineCsv, has_a_line_for_each_event) {
+  const MemoryRun run = run_on("cpu");
+  const std::vector<CsvRow> rows = csv_rows(timeline_csv(run));
+  ASSERT_EQ(rows.size(), run.history.events.size());
+  std::int64_t allocated = 0, peak = 0;
+  for (const CsvRow& row : rows) {
+    const std::int64_t bytes = std::stoll(row.at("bytes"));
+    if (row.at("action") == "alloc") allocated += bytes;
+    if (row.at("action") == "free") allocated -= bytes;
+    EXPECT_EQ(std::stoll(row.at("allocated_bytes")), allocated);
+    peak = std::max(peak, allocated);
+  }
+  EXPECT_EQ(peak, run.run.memory_bytes.peak_allocated);
+  EXPECT_EQ(rows.back().at("iteration"), "3");
+  EXPECT_EQ(rows.back().at("phase"), "optimizer");
+}
+
+TEST(TimelineSvg, is_well_formed_and_has_the_phases) {
+  for (const TimelineAxis axis : {TimelineAxis::time, TimelineAxis::events}) {
+    MemoryRun run = run_on("cpu");
+    run.run.device.name = "<A & B>";
+    const std::string svg = timeline_svg(run, axis);
+    EXPECT_TRUE(svg.starts_with("<svg"));
+    EXPECT_TRUE(svg.ends_with("</svg>\n"));
+    EXPECT_THAT(
+        svg, AllOf(HasSubstr("<title>"), HasSubstr("reserved"), HasSubstr("&lt;A &amp; B&gt;"), Not(HasSubstr("nan"))));
+    if (axis == TimelineAxis::events) {
+      EXPECT_THAT(svg, AllOf(HasSubstr("<title>forward</title>"), HasSubstr("<title>optimizer</title>")));
+    }
+    EXPECT_EQ(std::ranges::count(svg, '<'), std::ranges::count(svg, '>'));
+    EXPECT_THAT(svg, HasSubstr(axis == TimelineAxis::time ? "ms by the host" : "not time"));
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint::views

@@ -1,0 +1,171 @@
+#include "inspect/published/compare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "inspect/published/published_rows.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+Record small_step() {
+  Record record;
+  record.model = {.name = "small", .layers = 12, .d_model = 768, .d_ff = 3072, .heads = 12, .vocab = 10000};
+  record.mode = Mode::backward;
+  record.batch = 64;
+  record.context = 256;
+  record.device.name = "NVIDIA A100 80GB PCIe";
+  record.dtype = Precision::bf16;
+  return record;
+}
+
+Record attention_call(std::int64_t sequence) {
+  Record record;
+  record.experiment = Experiment::attention;
+  record.model.heads = 1;
+  record.model.d_model = 64;
+  record.batch = 8;
+  record.context = sequence;
+  record.attention = AttentionVariant::composite;
+  record.attention_call.emplace().causal = false;
+  return record;
+}
+
+std::vector<std::string> labels(const Record& record) {
+  std::vector<std::string> found;
+  for (const Comparable& row : comparable_rows(record, published_rows())) found.push_back(row.label);
+  return found;
+}
+
+std::vector<std::string> studies(const Record& record) {
+  std::vector<std::string> found;
+  for (const Comparable& row : comparable_rows(record, published_rows())) found.push_back(row.row->study);
+  return found;
+}
+
+TEST(ComparableRows, are_of_the_same_workload_and_say_whether_of_the_same_card) {
+  Record record = small_step();
+  const std::string peer = "torch 2.11 eager, attention in plain ops, AdamW as it comes";
+  EXPECT_THAT(labels(record),
+              ElementsAre("same workload, same card; vocabulary not stated", "same workload, other card; " + peer));
+  record.device.name = "NVIDIA H200";
+  EXPECT_THAT(labels(record),
+              ElementsAre("same workload, same card; " + peer, "same workload, other card; vocabulary not stated"));
+  record.batch = 63;
+  EXPECT_THAT(labels(record), IsEmpty());
+}
+
+TEST(ComparableRows, of_a_card_that_is_planned_for_are_those_of_that_card) {
+  Record record = small_step();
+  record.device.name = "null";
+  record.plan.emplace().card = "A100 80GB PCIe";
+  EXPECT_THAT(labels(record).front(), HasSubstr("same card"));
+}
+
+TEST(ComparableRows, printed_as_fp32_at_a_rate_of_tf32_stand_beside_tf32_only) {
+  Record record = small_step();
+  record.dtype = Precision::tf32;
+  EXPECT_THAT(labels(record), Each(HasSubstr("against TF32, not against IEEE FP32")));
+  EXPECT_THAT(labels(record), SizeIs(1));
+  record.dtype = Precision::fp32;
+  EXPECT_THAT(labels(record), IsEmpty());
+}
+
+TEST(ComparableRows, of_peers_say_how_they_were_made) {
+  Record record = small_step();
+  record.device.name = "NVIDIA H200";
+  record.mode = Mode::step;
+  record.compile = Compile::full;
+  EXPECT_THAT(labels(record), ElementsAre("same workload, same card; torch 2.11 reduce-overhead, sdpa, fused AdamW"));
+  record.model = {.name = "llama-3.2-1b", .layers = 16, .d_model = 2048, .d_ff = 8192, .heads = 32, .vocab = 128256};
+  record.batch = 4;
+  record.context = 2048;
+  EXPECT_THAT(studies(record), ElementsAre("transformers_h200"));
+}
+
+TEST(ComparableRows, name_what_is_presumed_and_what_is_not_stated) {
+  Record record = small_step();
+  record.batch = 4;
+  EXPECT_THAT(labels(record),
+              Contains("same workload, card not stated; batch, context presumed; vocabulary not stated"));
+}
+
+TEST(ComparableRows, exclude_those_of_which_only_ratios_compare) {
+  for (const Mode mode : kAllModes) {
+    Record record = small_step();
+    record.mode = mode;
+    record.model = {.name = "large", .layers = 36, .d_model = 1280, .d_ff = 5120, .heads = 20, .vocab = 10000};
+    record.batch = 4;
+    for (const Comparable& row : comparable_rows(record, published_rows())) {
+      EXPECT_NE(row.row->study, "a100_80gb_pcie");
+      EXPECT_NE(row.row->text("mode"), "backward_optimizer");
+    }
+  }
+}
+
+TEST(ComparableRows, of_attention_store_the_scores_and_have_the_same_mask) {
+  Record record = attention_call(4096);
+  EXPECT_THAT(studies(record), AllOf(Not(IsEmpty()), Each(Not("a800_80gb"))));
+  EXPECT_THAT(labels(record), Each(AllOf(StartsWith("same workload, "), HasSubstr("stored S x S matrices"))));
+  record.attention_call->causal = true;
+  EXPECT_THAT(studies(record), Each("a800_80gb"));
+  EXPECT_THAT(studies(record), SizeIs(1));
+  record.attention = AttentionVariant::flash;
+  EXPECT_THAT(studies(record), IsEmpty());
+}
+
+TEST(ComparableRows, of_compiled_attention_stand_beside_compiled_runs) {
+  Record record = attention_call(4096);
+  for (const Compile level : {Compile::off, Compile::fuse, Compile::full}) {
+    record.compile = level;
+    const std::vector<Comparable> rows = comparable_rows(record, published_rows());
+    EXPECT_THAT(rows, Not(IsEmpty()));
+    for (const Comparable& row : rows)
+      EXPECT_EQ(row.row->text("implementation") == "compiled", level != Compile::off) << row.label;
+  }
+}
+
+TEST(ComparableRows, of_the_same_card_come_first) {
+  Record record = attention_call(1024);
+  record.device.name = "NVIDIA A100 80GB PCIe";
+  const std::vector<Comparable> rows = comparable_rows(record, published_rows());
+  ASSERT_THAT(rows, Not(IsEmpty()));
+  EXPECT_EQ(rows.front().card, SameCard::yes);
+  EXPECT_TRUE(std::ranges::is_partitioned(rows, [](const Comparable& row) { return row.card == SameCard::yes; }));
+  record = attention_call(1024);
+  record.attention_call->causal = true;
+  record.device.name = "NVIDIA A800 80GB PCIe";
+  EXPECT_THAT(labels(record), Each(HasSubstr("same card"))) << "the source says A800 alone";
+}
+
+TEST(ConditionOf, uses_the_words_of_the_readme) {
+  for (const PublishedRow& row : published_rows()) {
+    const std::string condition = condition_of(row);
+    if (row.table == "no_warmup") {
+      EXPECT_THAT(condition, HasSubstr("spread, not the mean"));
+    }
+    if (row.text("mode") == "backward_optimizer") {
+      EXPECT_THAT(condition, HasSubstr("ratio"));
+    }
+    if (row.kind == PublishedKind::profile) {
+      EXPECT_THAT(condition, StartsWith("shares and call lengths"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,224 @@
+// Measurements on several ranks, which are threads here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "inspect/compare/interleaved.h"
+#include "models/transformer.h"
+#include "predict/cards/datasheet.h"
+#include "ridgepoint/error.h"
+#include "run/session/ranks.h"
+#include "run/session/step_benchmark.h"
+#include "support/rank_threads.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::RankThreads;
+
+constexpr std::size_t kRanks = 2;
+
+RunConfig toy(RankThreads& threads, std::size_t rank) {
+  RunConfig config;
+  config.device = "cpu";
+  config.device_options.threads = 1;
+  config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 24, 1, 2}, 2);
+  config.compile.parallel = {.data = kRanks, .rank = static_cast<std::int64_t>(rank)};
+  config.group = threads.process_group(rank);
+  config.warmup = 1;
+  config.steps = 3;
+  return config;
+}
+
+TEST(StepOnRanks, does_not_fit_where_one_of_them_has_too_little_memory) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    if (rank == 1) config.device_options.memory_limit_bytes = 1024;
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
+}
+
+TEST(StepOnRanks, fits_where_all_have_the_memory_of_the_plan) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    if (rank == 1) config.device_options.memory_limit_bytes = std::int64_t{1} << 26;
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::ok) << record.error.message;
+    EXPECT_EQ(record.training_step->parallel.rank_ms.size(), kRanks);
+    EXPECT_EQ(record.memory_bytes.planned_peak, record.memory_bytes.peak_allocated);
+  }
+}
+
+// What a rank compiles depends on its number: where its part of a tensor begins.
+void expect_the_same_collectives(const DeviceOptions& device, const CompileOptions& options) {
+  const Transformer workload(TransformerConfig{"custom", 49, 8, 20, 28, 2, 2}, 2);
+  std::vector<std::string> of_first;
+  for (std::int64_t rank = 0; rank < options.parallel.data; ++rank) {
+    CompileOptions own = options;
+    own.parallel.rank = rank;
+    const Program program(workload.build(), open_device("null", device), {.compile = own});
+    const std::vector<std::string> collectives = collectives_of(program);
+    if (rank == 0) of_first = collectives;
+    EXPECT_FALSE(collectives.empty());
+    EXPECT_EQ(collectives, of_first) << name(options.parallel.shard) << ' ' << name(options.precision) << ' '
+                                     << name(options.level) << ", rank " << rank;
+  }
+}
+
+TEST(CollectivesOfRanks, are_the_same_on_processors_and_on_cards) {
+  std::vector<DeviceOptions> devices = {{}};
+  if (can_describe_card(90))
+    devices.push_back({.memory_limit_bytes = {}, .card = describe_card(*find_datasheet("H200 SXM"))});
+  for (const DeviceOptions& device : devices) {
+    for (const Sharding shard : kAllShardings) {
+      for (const Precision precision : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+        for (const Compile level : {Compile::off, Compile::full}) {
+          CompileOptions options{.mode = Mode::step, .precision = precision, .level = level};
+          options.parallel = {.data = 3, .shard = shard, .bucket_bytes = 2048};
+          expect_the_same_collectives(device, options);
+        }
+      }
+    }
+  }
+}
+
+// As where ranks are of other builds, or on processors with other instructions.
+TEST(StepOnRanks, is_refused_where_they_would_exchange_different_tensors) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    if (rank == 1) config.workload = std::make_shared<Transformer>(TransformerConfig{"custom", 50, 8, 16, 32, 1, 2}, 2);
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::error);
+    EXPECT_THAT(record.error.message,
+                AllOf(HasSubstr("the ranks would exchange different tensors"),
+                      HasSubstr("rank 0 has all_reduce 1, tensor 3 of 13: 384 of fp32 where rank 1 has all_reduce 1, "
+                                "tensor 3 of 13: 512 of fp32")));
+  }
+}
+
+// A rank alone would leave the others in their first collective.
+TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_read_its_weights) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    config.weights = GivenWeights{"a file", [&, rank](const ParameterDeclaration& parameter) {
+                                    if (rank == 1) throw Error("no such file", ErrorKind::unsupported);
+                                    return HostTensor({DType::fp32, parameter.type.shape});
+                                  }};
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  EXPECT_EQ(records[0].error.message, "rank 1: no such file");
+  EXPECT_EQ(records[1].error.message, "no such file");
+  for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::unsupported);
+}
+
+TEST(StepOnRanks, fails_on_all_of_them_where_one_cannot_compile) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    if (rank == 0) config.compile.skip = {"no_such_pass"};
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  EXPECT_THAT(records[0].error.message, HasSubstr("no_such_pass"));
+  EXPECT_EQ(records[1].error.message, "rank 0: " + records[0].error.message);
+}
+
+// The sweep goes on, because no rank is left in a collective. What a collective makes is there when it is waited for.
+TEST(StepOnRanks, has_the_anomaly_of_one_of_them_on_all) {
+  RankThreads threads(kRanks, testing::CollectiveRuns::in_wait);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    config.detect_anomaly = true;
+    config.compile.parallel.shard = Sharding::parameters;
+    config.weights = GivenWeights{"a file", [rank](const ParameterDeclaration& parameter) {
+                                    HostTensor tensor({DType::fp32, parameter.type.shape});
+                                    if (rank == 1) std::ranges::fill(tensor.as<float>(), NAN);
+                                    return tensor;
+                                  }};
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  for (const Record& record : records) {
+    EXPECT_EQ(record.status, RunStatus::error);
+    EXPECT_THAT(record.error.message,
+                HasSubstr("rank 0: anomaly in iteration 1: the first NaN is made by all_gather in "));
+  }
+}
+
+// What is found only when memory is allocated.
+TEST(StepOnRanks, is_out_of_memory_on_all_of_them_where_one_is) {
+  RankThreads threads(kRanks);
+  std::vector<Record> records(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    RunConfig config = toy(threads, rank);
+    config.run_anyway = true;
+    if (rank == 1) config.device_options.memory_limit_bytes = 1024;
+    CeilingCache ceilings;
+    records[rank] = *measure_step(config, ceilings);
+  });
+  for (const Record& record : records) EXPECT_EQ(record.status, RunStatus::oom) << record.error.message;
+}
+
+TEST(InterleavedOnRanks, goes_on_without_a_configuration_that_fails_on_one_of_them) {
+  RankThreads threads(kRanks);
+  std::vector<InterleavedRun> runs(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    std::vector<RunConfig> configs(2, toy(threads, rank));
+    if (rank == 1) configs[0].device_options.memory_limit_bytes = 1024;
+    runs[rank] = measure_interleaved(configs);
+  });
+  for (const InterleavedRun& run : runs) {
+    EXPECT_EQ(run.rounds, 3);
+    ASSERT_EQ(run.records.size(), 2U);
+    EXPECT_EQ(run.records[0].status, RunStatus::oom);
+    EXPECT_EQ(run.records[1].status, RunStatus::ok) << run.records[1].error.message;
+    EXPECT_EQ(run.records[1].training_step->time_ms.samples.size(), 3U);
+    EXPECT_EQ(run.records[1].training_step->parallel.rank_ms.size(), kRanks);
+  }
+}
+
+TEST(InterleavedOnRanks, stops_on_all_of_them_after_the_same_round) {
+  RankThreads threads(kRanks);
+  std::vector<InterleavedRun> runs(kRanks);
+  threads.run([&](std::size_t rank, const auto&) {
+    const std::vector<RunConfig> configs(2, toy(threads, rank));
+    // One rank alone is told to stop, in the second round.
+    runs[rank] = measure_interleaved(configs, [&](const StepProgress& at) {
+      return rank == 0 || at.stage != StepProgress::Stage::timing || at.index < 1;
+    });
+  });
+  for (const InterleavedRun& run : runs) {
+    EXPECT_EQ(run.rounds, 2);
+    for (const Record& record : run.records) EXPECT_EQ(record.training_step->time_ms.samples.size(), 2U);
+  }
+}
+
+}  // namespace
+}  // namespace ridgepoint

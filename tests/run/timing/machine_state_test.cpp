@@ -1,0 +1,62 @@
+#include "run/timing/machine_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "run/timing/timing_quality.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::Optional;
+
+constexpr const char* kGpu = "00000000:19:00.0";
+
+TEST(MachineState, keeps_the_readings_of_a_gpu_in_their_order) {
+  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  MachineState machine(kGpu, nvml);
+  machine.start();
+  machine.stop();
+  EXPECT_THAT(machine.timing().sm_clock_mhz, Optional(ElementsAre(1980, 1880)));
+  EXPECT_THAT(machine.timing().memory_clock_mhz, Optional(ElementsAre(2619, 2619)));
+  EXPECT_THAT(machine.timing().power_watts, Optional(ElementsAre(350.5, 350.5)));
+  EXPECT_THAT(machine.timing().temperature_celsius, Optional(ElementsAre(45, 45)));
+  EXPECT_THAT(machine.timing().throttle_reasons, Optional(ElementsAre("gpu_idle", "hw_thermal_slowdown")));
+  EXPECT_EQ(judge_timing(std::vector<double>(10, 1.0), machine.timing(), {}).verdict, TimingVerdict::throttled);
+}
+
+TEST(MachineState, does_not_read_again_at_once) {
+  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  MachineState machine(kGpu, nvml);
+  machine.start();
+  const std::size_t readings = machine.timing().power_watts->size();
+  const auto begin = std::chrono::steady_clock::now();
+  machine.between();
+  if (std::chrono::steady_clock::now() - begin < MachineState::kBetween / 2) {
+    EXPECT_EQ(machine.timing().power_watts->size(), readings);
+  }
+}
+
+TEST(MachineState, knows_nothing_of_a_gpu_without_nvml) {
+  const Nvml missing("libno-such-nvml.so.1");
+  MachineState machine(kGpu, missing);
+  machine.start();
+  machine.between();
+  machine.stop();
+  EXPECT_EQ(machine.timing().sm_clock_mhz, std::nullopt);
+  EXPECT_EQ(machine.timing().throttle_reasons, std::nullopt);
+}
+
+TEST(MachineState, reads_no_gpu_for_another_device) {
+  const Nvml nvml(RIDGEPOINT_FAKE_NVML);
+  MachineState machine(std::nullopt, nvml);
+  machine.start();
+  machine.stop();
+  EXPECT_EQ(machine.timing().power_watts, std::nullopt);
+}
+
+}  // namespace
+}  // namespace ridgepoint

@@ -1,0 +1,173 @@
+// Every rule of the answers, in both directions: other rows give another sentence. Here the answers about times of
+// whole passes; files beside this one have those about other topics.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "study/answer_rows.h"
+
+namespace ridgepoint {
+namespace {
+
+using ::testing::AllOf;
+using testing::answer;
+using testing::bench_row;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::sentence;
+using ::testing::StartsWith;
+using Verdict = StudyClaim::Verdict;
+
+StudyRows sizes(double large_forward_ms, double bf16_of_small = 50, double bf16_of_large = 100) {
+  return {{StudyPart::sizes,
+           {bench_row("small", 1e6, "forward", "fp32", 100), bench_row("small", 1e6, "backward", "fp32", 300),
+            bench_row("small", 1e6, "forward", "bf16", bf16_of_small),
+            bench_row("large", 4e6, "forward", "fp32", large_forward_ms),
+            bench_row("large", 4e6, "forward", "bf16", bf16_of_large)}}};
+}
+
+TEST(Answers, say_which_part_has_no_rows) {
+  const std::vector<StudyAnswer> all = answer_questions({});
+  EXPECT_EQ(all.size(), 33U);
+  for (const StudyAnswer& each : all) {
+    EXPECT_THAT(each.sentence, StartsWith("This study cannot say: its part '")) << each.question;
+    EXPECT_THAT(each.evidence, IsEmpty()) << each.question;
+    EXPECT_THAT(each.elsewhere, IsEmpty()) << each.question;
+    EXPECT_TRUE(each.missing.has_value()) << each.question;
+  }
+}
+
+TEST(Answers, leave_rows_out_that_ran_out_of_memory) {
+  Json row = bench_row("small", 1e6, "forward", "fp32", 100);
+  row["status"] = "oom";
+  EXPECT_THAT(sentence({{StudyPart::sizes, {row}}}, "How long do"), StartsWith("This study cannot say"));
+}
+
+TEST(Answers, compare_the_growth_of_time_with_that_of_parameters) {
+  EXPECT_THAT(sentence(sizes(400), "How long do"),
+              AllOf(HasSubstr("a forward pass of small takes 100.0 ms"), HasSubstr("as fast as the parameters")));
+  EXPECT_THAT(sentence(sizes(900), "How long do"),
+              HasSubstr("9.00x as long with 4.00x the parameters, so the time grows faster than the parameters"));
+  EXPECT_THAT(sentence(sizes(150), "How long do"), HasSubstr("more slowly than the parameters"));
+}
+
+TEST(Answers, relate_backward_to_forward) {
+  StudyRows rows = sizes(400);
+  EXPECT_THAT(
+      sentence(rows, "How long is backward"),
+      HasSubstr(
+          "takes 2.00x as long as forward. Its products have twice the operations of forward's, and the time follows"));
+  EXPECT_EQ(answer(rows, "How long is backward").elsewhere.at(0).verdict, Verdict::confirmed);
+  rows[StudyPart::sizes][1]["phase_ms"] = {{"forward", 100}, {"backward", 250}};
+  rows[StudyPart::sizes].push_back(rows[StudyPart::sizes][0]);
+  rows[StudyPart::sizes].push_back(rows[StudyPart::sizes][1]);
+  for (const std::size_t added : {5, 6}) rows[StudyPart::sizes][added]["model"]["name"] = "other";
+  rows[StudyPart::sizes][6]["phase_ms"] = {{"forward", 100}, {"backward", 150}};
+  EXPECT_THAT(sentence(rows, "How long is backward"),
+              AllOf(HasSubstr("1.50x to 2.50x"), HasSubstr("does not follow them at every size")));
+  rows[StudyPart::sizes].resize(5);
+  rows[StudyPart::sizes][1]["phase_ms"] = {{"forward", 50}, {"backward", 250}};
+  EXPECT_THAT(sentence(rows, "How long is backward"), HasSubstr("other work makes it longer than twice"));
+  rows[StudyPart::sizes][1]["phase_ms"] = {{"forward", 200}, {"backward", 240}};
+  EXPECT_THAT(sentence(rows, "How long is backward"), HasSubstr("shorter than twice"));
+  rows[StudyPart::sizes][1]["time_ms"]["median"] = 600;
+  EXPECT_EQ(answer(rows, "How long is backward").elsewhere.at(0).verdict, Verdict::contradicted);
+}
+
+TEST(Answers, name_the_row_that_varies_most_and_the_rows_that_are_not_steady) {
+  StudyRows rows = sizes(400);
+  EXPECT_THAT(sentence(rows, "How much do the iterations"),
+              AllOf(HasSubstr("the iterations are steady"), HasSubstr("Every row has the verdict steady")));
+  rows[StudyPart::sizes][3]["time_ms"]["cv"] = 0.05;
+  EXPECT_THAT(sentence(rows, "How much do the iterations"),
+              AllOf(HasSubstr("5.0 % of the mean (large"), HasSubstr("need more iterations")));
+  rows[StudyPart::sizes][3]["time_ms"]["cv"] = 0.4;
+  rows[StudyPart::sizes][3]["timing"]["verdict"] = "bimodal";
+  const StudyAnswer found = answer(rows, "How much do the iterations");
+  EXPECT_THAT(found.sentence, AllOf(HasSubstr("say nothing"), HasSubstr("1 of 5 rows is not steady")));
+  EXPECT_THAT(found.evidence.at(0).text, HasSubstr("bimodal"));
+}
+
+Json warmup_row(std::int64_t warmup, double first) {
+  Json row = bench_row("small", 1e6, "forward", "fp32", 100);
+  row["warmup"] = warmup;
+  row["time_ms"]["samples"] = {first, 100, 100, 100, 100};
+  row["time_ms"]["mean"] = (first + 400) / 5;
+  return row;
+}
+
+TEST(Answers, say_what_the_first_iteration_costs_and_how_much_warmup_is_enough) {
+  const StudyRows slow = {{StudyPart::warmup, {warmup_row(0, 600), warmup_row(1, 120), warmup_row(2, 101)}}};
+  EXPECT_THAT(sentence(slow, "What does the warm-up"),
+              AllOf(HasSubstr("takes 6.00x as long as the others, which puts the mean 100 % above"),
+                    HasSubstr("After 2 iterations of warm-up")));
+  EXPECT_EQ(answer(slow, "What does the warm-up").elsewhere.at(0).verdict, Verdict::confirmed);
+  const StudyRows never = {{StudyPart::warmup, {warmup_row(0, 600), warmup_row(1, 300)}}};
+  EXPECT_THAT(sentence(never, "What does the warm-up"), HasSubstr("No measured warm-up"));
+  const StudyRows unsure = {{StudyPart::warmup, {warmup_row(0, 600), warmup_row(1, 101), warmup_row(2, 138)}}};
+  EXPECT_THAT(sentence(unsure, "What does the warm-up"), HasSubstr("No measured warm-up"));
+  const StudyRows even = {{StudyPart::warmup, {warmup_row(0, 102)}}};
+  EXPECT_THAT(sentence(even, "What does the warm-up"), HasSubstr("here it changes little"));
+  EXPECT_EQ(answer(even, "What does the warm-up").elsewhere.at(0).verdict, Verdict::contradicted);
+}
+
+TEST(Answers, say_whether_the_first_iteration_dominates_the_spread) {
+  StudyRows calm = {{StudyPart::warmup, {warmup_row(0, 126)}}};
+  EXPECT_EQ(answer(calm, "What does the warm-up").elsewhere.at(0).verdict, Verdict::confirmed);
+  EXPECT_THAT(answer(calm, "What does the warm-up").elsewhere.at(0).reason,
+              HasSubstr("takes 1.26x as long as the others, and makes 100 % of the variance"));
+  calm[StudyPart::warmup][0]["time_ms"]["samples"] = {126, 100, 160, 80, 100};
+  EXPECT_EQ(answer(calm, "What does the warm-up").elsewhere.at(0).verdict, Verdict::contradicted);
+}
+
+TEST(Answers, say_whether_bf16_is_faster_and_the_trend_with_size) {
+  EXPECT_THAT(sentence(sizes(400, 50, 100), "What does bf16"),
+              AllOf(HasSubstr("small in bf16 is 2.00x as fast"), HasSubstr("the gain grows with size")));
+  EXPECT_THAT(sentence(sizes(400, 50, 320), "What does bf16"), HasSubstr("the gain falls with size"));
+  EXPECT_THAT(sentence(sizes(400, 50, 200), "What does bf16"), HasSubstr("the gain hardly changes with size"));
+  EXPECT_THAT(sentence(sizes(400, 300, 1200), "What does bf16"), HasSubstr("is slower (0.33x as fast)"));
+  EXPECT_THAT(sentence(sizes(400, 100, 400), "What does bf16"), HasSubstr("no different beyond the noise"));
+}
+
+Json context_row(std::int64_t context, double ms) {
+  Json row = bench_row("small", 1e6, "forward", "fp32", ms);
+  row["context"] = context;
+  return row;
+}
+
+TEST(Answers, say_how_time_grows_with_context) {
+  const auto grows = [](double last) {
+    return sentence({{StudyPart::contexts, {context_row(128, 10), context_row(1024, last)}}},
+                    "How does the time grow with the context");
+  };
+  EXPECT_THAT(grows(80), AllOf(HasSubstr("to the power 1.00"), HasSubstr("nearly with the tokens")));
+  EXPECT_THAT(grows(300), HasSubstr("attention, which grows with its square, already counts"));
+  EXPECT_THAT(grows(20), HasSubstr("short sequences do not fill the machine"));
+}
+
+StudyRows compiled_model(double ms) {
+  Json off = bench_row("small", 1e6, "step", "fp32", 100);
+  Json full = bench_row("small", 1e6, "step", "fp32", ms);
+  off["compile"] = "off";
+  full["compile"] = "full";
+  return {{StudyPart::compiled_model, {off, full}}};
+}
+
+TEST(Answers, say_what_compiling_a_model_gains) {
+  EXPECT_THAT(sentence(compiled_model(50), "What does compiling a whole"),
+              AllOf(HasSubstr("a step of small is 2.00x as fast"), HasSubstr("with a peak 50 % lower")));
+  EXPECT_THAT(sentence(compiled_model(200), "What does compiling a whole"), HasSubstr("2.00x as slow"));
+  EXPECT_THAT(sentence(compiled_model(100), "What does compiling a whole"), HasSubstr("no different beyond the noise"));
+  const auto claim = [](double compiled_ms) {
+    return answer(compiled_model(compiled_ms), "What does compiling a whole").elsewhere.at(0);
+  };
+  EXPECT_THAT(claim(50).reason, HasSubstr("it gains more: a step of small is 2.00x as fast"));
+  EXPECT_THAT(claim(90).reason, HasSubstr("Here a step of small is 1.11x as fast"));
+  EXPECT_EQ(claim(90).verdict, Verdict::confirmed);
+  EXPECT_EQ(claim(100).verdict, Verdict::contradicted);
+}
+
+}  // namespace
+}  // namespace ridgepoint
